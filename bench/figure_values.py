@@ -10,6 +10,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from bench.attention import page_tables as attention_pages
 from bench.attention import report as attention_report
 from bench.harness import RESULTS, Row, read
 
@@ -398,6 +399,9 @@ FIGURES: dict[str, Callable[[], str]] = {
 TABLES: dict[str, Callable[[], list[str]]] = {
     "gemm": gemm_table,
     "attention": attention_tables,
+    "attention-libraries": lambda: attention_pages.libraries(read(RESULTS / "attention.json")[1]),
+    "attention-decode": lambda: attention_pages.decoding(read(RESULTS / "attention_decode.json")[1]),
+    "attention-varlen": lambda: attention_pages.packed(read(RESULTS / "attention_varlen.json")[1]),
     "pointers": pointers_table,
     "persistent": persistent_table,
     "instructions": instructions_table,

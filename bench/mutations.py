@@ -28,7 +28,16 @@ from tawa.ir import parse_module  # noqa: E402
 from tawa.verify.verdict import Proved  # noqa: E402
 from tests.cases.gemm.cases import SPECIALISED  # noqa: E402
 from tests.verify.mutations_edits import Site  # noqa: E402
-from tests.verify.mutations_oracle import GLUON, Level, Oracle, hand_written, kernel  # noqa: E402
+from tests.verify.mutations_oracle import (  # noqa: E402
+    CONVERTER,
+    GLUON,
+    Level,
+    Oracle,
+    Subject,
+    converter,
+    hand_written,
+    kernel,
+)
 from tests.verify.mutations_sweep import (  # noqa: E402
     FATES,
     Finding,
@@ -65,10 +74,17 @@ class Done:
     findings: tuple[Finding, ...]
 
 
+def _subject(job: Job) -> Subject:
+    if job.name in GLUON:
+        return hand_written(job.name)
+    if job.name == CONVERTER:
+        return converter(job.level)
+    return kernel(job.name, job.level, job.depth, job.mma_depth)
+
+
 def work(job: Job) -> Done:
     """Checks one program and all its mutants."""
-    hand = job.name in GLUON
-    subject = hand_written(job.name) if hand else kernel(job.name, job.level, job.depth, job.mma_depth)
+    subject = _subject(job)
     start = time.perf_counter()
     verdict = check(subject.level, parse_module(subject.text))
     unbroken_ms = (time.perf_counter() - start) * 1000
@@ -141,7 +157,7 @@ def jobs(only: str, most: int) -> list[Job]:
     for case in SPECIALISED:
         seen[family(case)] += 1
         turns[case.name] = seen[family(case)]
-    names = [*GLUON, *sorted(turns, key=lambda name: turns[name])]
+    names = [*GLUON, CONVERTER, *sorted(turns, key=lambda name: turns[name])]
     levels: tuple[Level, ...] = ("aref", "barrier")
     plain = [Job(name, level, most) for name in names for level in levels if level == "barrier" or name not in GLUON]
     deep = [Job(name, level, most, 3, 2) for name in DEEP for level in levels]

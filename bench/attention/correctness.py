@@ -1,10 +1,11 @@
 """Runs every attention case on a GPU and compares it with float64: ``python -m bench.attention.correctness``.
 
 For each case of `tests.cases.attention.cases`, inputs are random and outputs are full of NaN. The kernel is specialised
-wherever that is legal: as planned, with ping-pong (``ping_pong=True``), and made persistent on two SMs; persistent
-kernels also run on other numbers of programs. Each is run four times, each time in other memory. A problem passes if
-the bits are the same every time, every element of the output and no other is written, and the error is at most twice
-that of PyTorch in the same precision (`tests.cases.check`).
+wherever that is legal: as planned, with ping-pong (``ping_pong=True``), with sums and rows in another order
+(``precision="relaxed"``), made persistent on two SMs, with a converter where one can turn an operand, and with two or
+three programs in one CTA; persistent kernels also run on other numbers of programs. Each is run four times, each time
+in other memory. A problem passes if the bits are the same every time, every element of the output and no other is
+written, and the error is at most twice that of PyTorch in the same precision (`tests.cases.check`).
 
 Cases run in several processes under a watchdog (`bench.workers`). Results:
 ``bench/results/attention_correctness.json``; the ``error`` of a row is the error divided by the allowed error (at most
@@ -26,7 +27,11 @@ PROGRAMS = (2, 12)
 WAYS: dict[str, dict[str, Any]] = {
     "planned": {},
     "turns": {"ping_pong": True},
+    "relaxed": {"precision": "relaxed"},
     "persistent": {"persistent": True},
+    "converter": {"plan": {"operands": [{"turned": "converter"}]}},
+    "pairs": {"plan": {"groups": 2, "split": "programs"}},
+    "threes": {"plan": {"groups": 3, "split": "programs"}},
 }
 PROCESSORS = 2  # few, so that a kernel made persistent needs several rounds for each of these problems
 

@@ -6,7 +6,8 @@ the number of splits that it chooses and with others; the same kernels in stock 
 the rate of the memory. Results are GB/s of K and V (as TB/s in the column ``tflops`` of the rows).
 
 Each candidate is checked on its first launch against float64, with at most twice the error of PyTorch in the same
-precision. Then all run round-robin. Results: ``bench/results/attention_decode.json``, written after each problem.
+precision. Then all run round-robin. Results: ``bench/results/attention_decode.json``, written after each problem, and
+``docs/images/attention_decode.png``. ``--report`` draws the picture of the results that are there.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from bench.harness import Report, Row, describe, finite, time_round_robin, watchdog
+from bench.attention.candidates import flash_function
+from bench.harness import RESULTS, Report, Row, describe, finite, read, time_round_robin, watchdog
 
 D = 128
 STALL_S = 120.0
@@ -147,7 +149,7 @@ def _peers(tensors: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
 
     if q.shape[2] == 1:  # PyTorch aligns a causal mask at the top left
         found["cuDNN"] = cudnn
-    function = _flash_function()
+    function = flash_function("flash_attn_with_kvcache")
     if function is not None:
         rows = [x.transpose(1, 2) for x in tensors]
         lengths = torch.full((q.shape[0],), k.shape[2], dtype=torch.int32, device=q.device)
@@ -158,15 +160,6 @@ def _peers(tensors: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
 
         found["FlashAttention-3"] = flash
     return found
-
-
-def _flash_function() -> Callable[..., Any] | None:
-    for module in ("fa3_fwd_interface", "flash_attn_interface"):
-        try:
-            return import_module(module).flash_attn_with_kvcache
-        except (ImportError, AttributeError):
-            continue
-    return None
 
 
 def excess(problem: Problem, tensors: tuple[Any, ...], o: Any) -> float:
@@ -218,7 +211,11 @@ def main() -> int:
     """Times the problems asked for; returns 1 if a candidate of this project was wrong or failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="TEXT", help=f"problems with this in their names: {PROBLEMS[0]}")
+    parser.add_argument("--report", action="store_true", help="draw the result file, time nothing")
     arguments = parser.parse_args()
+    if arguments.report:
+        print(draw())
+        return 0
     report, sound = Report("attention_decode"), True
     for problem in (it for it in PROBLEMS if arguments.only in str(it)):
         with watchdog(STALL_S, str(problem)):
@@ -229,7 +226,18 @@ def main() -> int:
         print(line_of(problem, named), flush=True)
     report.note_clocks()
     report.save()
+    print(draw())
     return 0 if sound else 1
+
+
+def draw() -> Path:
+    """Draws the result file as ``docs/images/attention_decode.png``."""
+    from bench.attention.bars import draw_bars
+    from bench.attention.page_tables import GB_PER_TB, OF_CACHES, by_cache
+
+    about, rows = read(RESULTS / "attention_decode.json")
+    title = f"Decoding, bf16, d = 128, {about['device']}: sequences × keys"
+    return draw_bars("attention_decode", title, "GB/s of K and V", by_cache(rows), OF_CACHES, GB_PER_TB)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 The loop that is counted is the one in which most time is spent: the shortest loop that computes all exponentials of a
 block of keys. Its instructions are divided by the elements of a block of scores that a thread has. The kernels of
-`tawa.ops` are compiled with sums in order and with sums after the loop (``precision="relaxed"``), and by stock Triton.
+`tawa.ops` are compiled by stock Triton, and by Tawa with sums in order, with sums after the loop
+(``precision="relaxed"``), and also with the rows of K in the order of the next dot.
 
 ``--peer FILE`` also counts FlashAttention-3, from the shared library of its wheel (`pip download fa3-fwd`). Results of
 a peer that is not given stay in the file.
@@ -102,16 +103,20 @@ def own_cases() -> Iterator[tuple[Mapping[str, Any], Specimen]]:
 
 def own_loops(case: Specimen, keys: int) -> Iterator[tuple[str, Loop]]:
     """The loop as stock Triton compiles it, and as Tawa does."""
+    from tawa.bridge.launch.added_arguments import launched_by_us
     from tawa.demo.exhibits import compile_case
 
-    pinned = {"enable_warp_specialization": True}
+    pinned, ordered = {"enable_warp_specialization": True}, {"operands": [{"rows": "for_next_dot"}]}
     ways: dict[str, dict[str, Any]] = {
         "stock Triton": {"enable_warp_specialization": False},
         "Tawa, sums in order": pinned,
         "Tawa, sums after the loop": {**pinned, "precision": "relaxed"},
+        "Tawa, rows of K in the order of the next dot as well": {**pinned, "precision": "relaxed", "plan": ordered},
     }
     for name, options in ways.items():
-        yield name, steady_loop(disassembled(compile_case(case, **options).asm["cubin"]), keys)
+        with launched_by_us():  # as a launch by Triton does, which makes the descriptor for such rows
+            compiled = compile_case(case, **options)
+        yield name, steady_loop(disassembled(compiled.asm["cubin"]), keys)
 
 
 def peer_loops(library: Path) -> Iterator[tuple[Mapping[str, Any], Loop]]:

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.attention.candidates import Configuration
+from bench.attention.candidates import V_AS_ROWS, WITH_CONVERTER, Configuration
 from bench.harness import ROOT, Row
 from bench.report import COLOURS
 
@@ -18,12 +18,20 @@ IMAGES = ROOT / "docs" / "images"
 NAMES: dict[str, Callable[[Configuration], bool]] = {
     "stock Triton": lambda c: c.kind == "stock",
     "Tawa": lambda c: c.kind == "operator",
-    "Tawa, best configuration": lambda c: c.kind == "tawa",
+    "Tawa, best configuration": lambda c: c.kind == "tawa" and not c.v_has_rows,
+    WITH_CONVERTER: lambda c: c.v_has_rows,
     "Gluon by hand": lambda c: c.kind == "gluon",
 }
 """The candidates that have configurations, each with a test for its own."""
-ORDER = (*NAMES, "cuDNN", "FlashAttention-2")
-OURS = {**COLOURS, "Tawa, best configuration": "#8fb8de", "cuDNN": "#7a7a7a", "FlashAttention-2": "#b0524f"}
+ORDER = (*NAMES, V_AS_ROWS, "cuDNN", "FlashAttention-2", "FlashAttention-3")
+OURS = {
+    **COLOURS,
+    "Tawa, best configuration": "#8fb8de",
+    "cuDNN": "#7a7a7a",
+    "FlashAttention-2": "#b0524f",
+    "FlashAttention-3": "#d98880",
+    V_AS_ROWS: "#5d6d7e",
+}
 Panel = tuple[str, int, bool]
 
 
@@ -138,7 +146,8 @@ def page_tables(about: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
 
 
 def _page_main(about: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
-    peers = [name for name in ORDER if not name.startswith("Tawa")]
+    shown = [line for panel, found in rates(rows).items() if panel[:2] == ("fp16", 128) for line in found.values()]
+    peers = [name for name in ORDER if not name.startswith("Tawa") and any(name in line for line in shown)]
     versions = about["versions"]
     lines = [
         f"{about['device']}, Triton {versions['triton']}, PyTorch {versions['torch']}, fp16, d = 128, 16k tokens, 2048 "
@@ -198,12 +207,19 @@ def draw_all(about: Mapping[str, Any], rows: Sequence[Row], folder: Path = IMAGE
         for panel in panels:
             _draw_panel(axes[int(panel[2])][dims.index(panel[1])], panel, everything[panel])
         figure.suptitle(f"Attention forward, {dtype}, 16k tokens, 2048 hidden, {about['device']}", fontsize=10)
-        figure.tight_layout()
-        folder.mkdir(parents=True, exist_ok=True)
-        paths.append(folder / f"attention_{dtype}.png")
-        figure.savefig(paths[-1], dpi=130)
-        pyplot.close(figure)
+        paths.append(saved(figure, folder / f"attention_{dtype}.png"))
     return paths
+
+
+def saved(figure: Any, path: Path) -> Path:
+    """Saves a picture, closes it, and returns its path."""
+    from matplotlib import pyplot
+
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+    return path
 
 
 def _draw_panel(axis: Any, panel: Panel, lines: Mapping[int, Mapping[str, Row]]) -> None:
@@ -274,8 +290,4 @@ def draw_ablation(about: Mapping[str, Any], rows: Sequence[Row], folder: Path = 
         axis.set_xlim(0, 1.15 * max(line.values()))
         axis.set_title(f"{'causal' if causal else 'full'}, S = {S}", fontsize=9)
     figure.suptitle(f"Attention forward, fp16, d = 128, {about['device']}: what each step brings", fontsize=10)
-    figure.tight_layout()
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "attention_ablation.png"
-    figure.savefig(path, dpi=130)
-    return path
+    return saved(figure, folder / "attention_ablation.png")

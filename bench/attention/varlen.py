@@ -7,7 +7,8 @@ operations for each pair of a query and a key of one sequence, half of them unde
 
 Each candidate is checked on its first launch: every sequence of the first and the last head against float64, with at
 most twice the error of PyTorch in the same precision. Then all run round-robin. Results:
-``bench/results/attention_varlen.json``, written after each problem.
+``bench/results/attention_varlen.json``, written after each problem, and ``docs/images/attention_varlen.png``.
+``--report`` draws the picture of the results that are there.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from bench.harness import Report, Row, describe, finite, time_round_robin, watchdog
+from bench.attention.candidates import flash_function
+from bench.harness import RESULTS, Report, Row, describe, finite, read, time_round_robin, watchdog
 
 TOKENS, HIDDEN = 16384, 2048
 STALL_S = 120.0
@@ -91,7 +94,7 @@ class Problem:
         return 4.0 * self.heads * self.d * pairs * (0.5 if self.causal else 1.0)
 
 
-PARTS = (("fp16", 128, 1), ("bf16", 128, 4), ("fp16", 64, 1), ("fp16", 256, 1))
+PARTS = (("bf16", 128, 1), ("fp16", 128, 4), ("bf16", 64, 1), ("bf16", 256, 1))
 """Element type, head dimension and query heads per key head, the most important first."""
 PROBLEMS = tuple(
     Problem(dtype, d, causal, mix, group) for dtype, d, group in PARTS for causal in MASKS.values() for mix in MIXES
@@ -136,20 +139,16 @@ def _stock(problem: Problem, tensors: tuple[Any, ...]) -> Callable[[], Any]:
 
     q, k, v, cu = tensors
     run = Varlen(q, k, v, cu, problem.causal, 0, problem.d**-0.5, 0.0)
-    run.kernel = varlen.attention_varlen
-    return lambda: run(q, k, v, cu, cu, max(problem.lengths))[0]
+    run.attend.kernel, run.list.kernel = (lambda: varlen.attention_varlen), (lambda: varlen.list_shares)
+    return lambda: run(q, k, v, cu, cu)[0]
 
 
 def _flash(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
-    from importlib import import_module
-
     q, k, v, cu = tensors
+    functions = {"FlashAttention-3": flash_function("flash_attn_varlen_func"), "FlashAttention-2": _flash_2()}
     longest, found = max(problem.lengths), dict[str, Callable[[], Any]]()
-    modules = ("FlashAttention-3", "fa3_fwd_interface"), ("FlashAttention-3", "flash_attn_interface")
-    for name, module in (*modules, ("FlashAttention-2", "flash_attn")):
-        try:
-            function = import_module(module).flash_attn_varlen_func
-        except (ImportError, AttributeError):
+    for name, function in functions.items():
+        if function is None:
             continue
 
         def call(function: Any = function) -> Any:
@@ -158,6 +157,14 @@ def _flash(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable[[],
 
         found[name] = call
     return found
+
+
+def _flash_2() -> Callable[..., Any] | None:
+    try:
+        from flash_attn import flash_attn_varlen_func
+    except ImportError:
+        return None
+    return flash_attn_varlen_func
 
 
 def _pytorch(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
@@ -228,6 +235,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--d", type=int, choices=sorted({d for _, d, _ in PARTS}), help="only this head dimension")
     parser.add_argument("--mask", choices=sorted(MASKS), help="only this mask")
     parser.add_argument("--mix", choices=MIXES, help="only this mix of lengths")
+    parser.add_argument("--report", action="store_true", help="draw the result file, time nothing")
     return parser.parse_args(arguments)
 
 
@@ -245,8 +253,12 @@ def wanted(arguments: argparse.Namespace) -> list[Problem]:
 
 def main() -> int:
     """Times the problems asked for; returns 1 if a candidate of this project was wrong or failed."""
+    arguments = parse()
+    if arguments.report:
+        print(draw())
+        return 0
     report, sound = Report("attention_varlen"), True
-    for problem in wanted(parse()):
+    for problem in wanted(arguments):
         with watchdog(STALL_S, str(problem)):
             rows = bench_problem(problem)
         report.add(*rows)
@@ -255,7 +267,19 @@ def main() -> int:
         print(line_of(problem, named), flush=True)
     report.note_clocks()
     report.save()
+    print(draw())
     return 0 if sound else 1
+
+
+def draw() -> Path:
+    """Draws the result file as ``docs/images/attention_varlen.png``."""
+    from bench.attention.bars import draw_bars
+    from bench.attention.page_tables import OF_MIXES, by_mix
+
+    about, rows = read(RESULTS / "attention_varlen.json")
+    problems = {f"{mix}, {mask}": found for (mix, mask), found in by_mix(rows).items()}
+    title = f"Packed sequences, bf16, d = 128, {about['device']}"
+    return draw_bars("attention_varlen", title, "TFLOP/s", problems, OF_MIXES)
 
 
 if __name__ == "__main__":

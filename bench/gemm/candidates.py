@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Kind = Literal["stock", "tawa", "gluon"]
+Kind = Literal["stock", "tawa", "converter", "gluon"]
 GROUP_M = 8
 
 
@@ -18,7 +18,9 @@ GROUP_M = 8
 class Configuration:
     """One way to run C = A @ B.
 
-    kernel: "tile", "persistent" or "split" (persistent, stored in halves). programs: for each SM, if persistent.
+    kind: "converter" is Tawa with an operand that a converter turns. kernel: "tile", "persistent" or "split"
+    (persistent, stored in halves). programs: for each SM, if persistent. registers: per thread of the converter.
+    dynamic: whether programs take their tiles from a counter; a kernel of one tile is made persistent then.
     """
 
     kind: Kind
@@ -32,12 +34,16 @@ class Configuration:
     P: int = 0
     programs: int = 1
     flatten: bool = False
+    registers: int = 0
+    dynamic: bool = False
 
     @property
     def label(self) -> str:
         """A short name, unique in its list."""
         depth = f" s{self.num_stages}" if self.kind == "stock" else f" D{self.D}P{self.P}"
         more = (" flat" if self.flatten else "") + (f" x{self.programs}" if self.programs > 1 else "")
+        more += f" r{self.registers}" * (self.registers > 0)
+        more += " dynamic" if self.dynamic else ""
         return f"{self.kind} {self.kernel} {self.BM}x{self.BN}x{self.BK} w{self.num_warps}{depth}{more}"
 
     def to_json(self) -> dict[str, Any]:
@@ -89,7 +95,7 @@ def _persistent(kind: Kind, bk: int) -> list[Configuration]:
                 ("persistent", (128, 128), 4, 2, 2, False), ("persistent", (128, 128), 8, 4, 1, True),
             )
         ]  # fmt: skip
-    return [
+    found = [
         Configuration("tawa", kernel, *tile, bk, warps, D=depth, P=mma_depth, programs=programs)
         for kernel, tile, warps, depth, mma_depth, programs in (
             ("persistent", (128, 256), 8, 3, 1, 1), ("persistent", (128, 256), 8, 3, 2, 1),
@@ -98,6 +104,29 @@ def _persistent(kind: Kind, bk: int) -> list[Configuration]:
             ("persistent", (128, 128), 4, 2, 0, 2), ("split", (128, 128), 4, 3, 0, 2),
         )
     ]  # fmt: skip
+    large = (128, 256, bk, 8)
+    dynamic = [("tile", 3), ("persistent", 3), ("split", 4)]
+    return found + [Configuration("tawa", kernel, *large, D=depth, P=1, dynamic=True) for kernel, depth in dynamic]
+
+
+def _converted(bk: int) -> list[Configuration]:
+    """B is turned between two rings, in small pieces by threads with 24 registers, or in larger ones with 40."""
+    return [
+        Configuration("converter", kernel, *tile, bk, warps, D=depth, P=mma_depth, registers=registers)
+        for kernel, tile, warps, depth, mma_depth in (
+            ("persistent", (128, 128), 8, 4, 1), ("split", (128, 256), 8, 2, 1), ("split", (256, 128), 8, 3, 1),
+            ("tile", (128, 256), 8, 3, 1), ("tile", (256, 128), 8, 4, 1),
+        )
+        for registers in (24, 40)
+    ]  # fmt: skip
+
+
+def converter_plan(warps: int, registers: int) -> dict[str, Any]:
+    """A Plan in which a converter with this many registers per thread turns all operands that wgmma needs turned."""
+    beside = ({"name": "producer", "role": "producer", "num_warps": 1, "registers": registers},
+              {"name": "converter", "role": "converter", "num_warps": 2, "registers": registers})  # fmt: skip
+    consumer = {"name": "consumer", "role": "consumer", "num_warps": warps}
+    return {"operands": [{"turned": "converter"}], "partitions": [*beside, consumer]}
 
 
 def _by_hand(bk: int) -> list[Configuration]:
@@ -124,6 +153,9 @@ def families() -> dict[str, Family]:
                (*_persistent("stock", 64), *_persistent("tawa", 64), *_by_hand(64))),
         Family("persistent_fp8", "fp8 e4m3, persistent, K-major", "fp8", True,
                (*_persistent("stock", 128), *_persistent("tawa", 128), *_by_hand(128))),
+        Family("fp8_rows", "fp8 e4m3, B row-major", "fp8", False,
+               (*_tiles("stock", 128), *_persistent("stock", 128), *_tiles("tawa", 128), *_persistent("tawa", 128),
+                *_converted(128))),
     )  # fmt: skip
     return {family.name: family for family in known}
 
@@ -197,29 +229,41 @@ def _triton_call(configuration: Configuration, operands: Operands, sms: int, sta
             arguments["FLATTEN"] = configuration.flatten
     options: dict[str, Any] = {"num_warps": configuration.num_warps, "num_stages": configuration.num_stages}
     launched: Any = function
-    if configuration.kind == "tawa":
+    if configuration.kind != "stock":
         launched = tawa.jit(function)
         options |= {"enable_warp_specialization": True, "aref_depth": configuration.D, "mma_depth": configuration.P}
+    if configuration.kind == "converter":
+        options["plan"] = converter_plan(configuration.num_warps, configuration.registers)
+    if configuration.dynamic:
+        form = {"form": "persistent"} if configuration.kernel == "tile" else {}
+        options["plan"] = {"tiles": "dynamic", **form}
     return lambda: launched[(grid,)](**arguments, **options)
 
 
 def cublas_calls(operands: Operands) -> dict[str, Callable[[], Any]]:
-    """cuBLAS through PyTorch: one entry for fp16; with and without fast accumulation for fp8."""
+    """cuBLAS through PyTorch: one entry for fp16; with and without fast accumulation for fp8.
+
+    In fp8 it takes B with K innermost only; a row-major B is copied in each call.
+    """
     import torch
 
     a, c = operands.a, operands.c
     b = operands.b.t() if operands.b_t else operands.b
     if a.dtype == torch.float16:
         return {"cuBLAS": lambda: torch.matmul(a, b, out=c)}
+
+    def turned(b: Any) -> Any:
+        return b if operands.b_t else b.t().contiguous().t()
+
     one = torch.ones((), device="cuda")
     target = {"out": c}
     try:
-        torch._scaled_mm(a, b, one, one, out_dtype=torch.float16, **target)
+        torch._scaled_mm(a, turned(b), one, one, out_dtype=torch.float16, **target)
     except (TypeError, RuntimeError):
         target = {}  # this PyTorch's product takes no `out`
 
     def scaled(fast: bool) -> Callable[[], Any]:
-        return lambda: torch._scaled_mm(a, b, one, one, out_dtype=torch.float16, use_fast_accum=fast, **target)
+        return lambda: torch._scaled_mm(a, turned(b), one, one, out_dtype=torch.float16, use_fast_accum=fast, **target)
 
     return {"cuBLAS": scaled(True), "cuBLAS exact": scaled(False)}
 

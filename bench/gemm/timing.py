@@ -36,7 +36,7 @@ M = N = 8192
 CHECKED = (4096, 4096, 512)  # M, N, K of the small problem: several waves of a persistent kernel
 STALL_S = 150.0
 KS = (256, 512, 1024, 2048, 4096, 8192, 16384)
-NAMES = {"stock": "stock Triton", "tawa": "Tawa", "gluon": "Gluon by hand"}
+NAMES = {"stock": "stock Triton", "tawa": "Tawa", "converter": "Tawa with a converter", "gluon": "Gluon by hand"}
 TWIN = "stock Triton, same configuration"
 LARGEST_ERROR = {"fp16": 2e-3, "fp8": 4e-3}  # a rounding to fp16 is 5e-4; fp8 sums keep 14 bits
 

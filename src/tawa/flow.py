@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 
+from tawa.analysis.rings.sent_numbers import SentInfo
 from tawa.dialects import structure_rules
 from tawa.dialects.aref import Fill
 from tawa.errors import ProtocolError
@@ -74,6 +75,12 @@ class Flow:
         return self.facts.channels
 
     @property
+    def sent(self) -> SentInfo:
+        """The numbers that cross in rings; available after the analyses."""
+        assert self.facts is not None
+        return self.facts.sent
+
+    @property
     def place(self) -> SourceLocation | None:
         """The location of the first load that moves to the producer."""
         return source_of(self.module, self.facts.moved[0].load.op) if self.facts else None
@@ -88,8 +95,8 @@ class Step:
 
 
 def passing(kind: type[Pass]) -> Step:
-    """The step that runs a pass. Its options plan, channels and strides come from the flow."""
-    names = [it.name for it in fields(kind) if it.name in ("plan", "channels", "strides")]  # type: ignore[arg-type]
+    """The step that runs a pass. Its options plan, channels, sent and strides come from the flow."""
+    names = [it.name for it in fields(kind) if it.name in ("plan", "channels", "sent", "strides")]  # type: ignore[arg-type]
 
     def run(flow: Flow) -> Remark | None:
         result = kind(**{name: getattr(flow, name) for name in names}).run(flow.module)
@@ -169,12 +176,19 @@ def _unproved(found: Unknown, flow: Flow) -> Remark:
 def _summary(plan: Plan) -> str:
     rings = ", ".join(f"{ring.name} with D = {ring.depth}{_FILLED[ring.fill or 'tma']}" for ring in plan.rings)
     groups = plan.consumer_groups
-    consumers = "one consumer" if groups == 1 else f"{groups} consumers, each with its rows of the tile,"
+    part = "a program of the grid" if plan.split == "programs" else f"with its {plan.split or 'rows'} of the tile"
+    consumers = "one consumer" if groups == 1 else f"{groups} consumers, each {part},"
     turns = "; ping-pong" if plan.ping_pong else ""
     return f"one producer feeds {consumers} through {rings}; P = {plan.mma_depth}{turns}"
 
 
-_FILLED: dict[Fill, str] = {"tma": "", "cp.async": " (by cp.async)", "registers": " (from registers)"}
+_FILLED: dict[Fill, str] = {
+    "tma": "",
+    "cp.async": " (by cp.async)",
+    "registers": " (from registers)",
+    "stores": " (by a converter)",
+    "number": " (a number)",
+}
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------

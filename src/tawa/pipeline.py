@@ -1,8 +1,10 @@
 """The pipeline: the lists of steps that transform a kernel.
 
-    TTIR     structured → pointer accesses by TMA → persistent → rows split → late sums   [Triton lays it out]
-    TTGIR    reshapes viewed → row loads hoisted → rings decided → arefs → partitions
-             → P, schedules decided → stages → stores                                          [credits]
+    TTIR     structured → pointer accesses by TMA → rows ordered → programs grouped → persistent → rows split
+             → late sums → tiles from a counter
+             [Triton lays it out]
+    TTGIR    reshapes viewed → row loads hoisted → rings decided → arefs → operands turned
+             → partitions → streams shared → P, schedules decided → stages → stores                         [credits]
     aref     lowered → slot views duplicated → outlined                                                   [barriers]
 
 `tawa.flow.run` is the only runner: compiles, tests, benches, the simulator and `tawa verify` use it.
@@ -30,6 +32,8 @@ from tawa.transforms.partition.insert_arefs import InsertArefs
 from tawa.transforms.partition.lay_out_producer import LayOutProducer
 from tawa.transforms.partition.partition import Partition
 from tawa.transforms.partition.resolve_groups import ResolveGroups
+from tawa.transforms.partition.share_streams import ShareStreams
+from tawa.transforms.partition.turn_operands import TurnOperands
 from tawa.transforms.partition.view_reshapes import ViewReshapes
 from tawa.transforms.pipelining.ping_pong import PingPong
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
@@ -50,9 +54,12 @@ PATHS = (
     passing(DropNames),
 )
 FORMS = (
+    Step("OrderRows", steps.order_rows),  # before the forms, which add arguments after the descriptors
+    Step("GroupPrograms", steps.group_programs),  # before the loop over tiles, which are then those of a CTA
     Step("MakePersistent", steps.make_persistent),  # before the tile is split
     Step("SplitRows", steps.split_rows),
     Step("LateSums", steps.sum_late),  # after the split: what is left is the program of one group
+    Step("DynamicTiles", steps.take_tiles),  # after the split, which leaves programs with atomics alone
 )
 RINGS = (
     Step("names", steps.name),
@@ -63,7 +70,9 @@ RINGS = (
 )
 PARTITIONS = (
     passing(InsertArefs),
+    passing(TurnOperands),  # after the arefs: between two rings is a partition of its own
     passing(Partition),  # after the arefs: it computes slices from puts and consumers
+    passing(ShareStreams),  # before the groups are resolved, which then have the same control flow
     passing(ResolveGroups),  # before any other step inspects a group
     passing(LayOutProducer),
     passing(ScaleBehindMax),  # before decisions that depend on the costs of operations

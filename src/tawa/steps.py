@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tawa.analysis.names import name_module
+from tawa.analysis.names import drop_names, name_module
 from tawa.errors import PlanError
 from tawa.flow import Flow
 from tawa.ir.attributes import int_attr
@@ -15,6 +15,7 @@ from tawa.machine.hopper import WARP_GROUP
 from tawa.plan import LoopPlan, Plan
 from tawa.plan.candidates import warps_of_group
 from tawa.plan.decide.loops import choose_ahead, choose_kept, choose_schedules, scheduled
+from tawa.plan.decide.orders import choose_orders
 from tawa.plan.decide.paths import choose_raises, choose_unit_strides
 from tawa.plan.decide.rings import MAX_REGISTERS, find_facts
 from tawa.plan.decide.rings import decide_rings as choose_rings
@@ -25,15 +26,19 @@ from tawa.symbolic.host.expr import Condition
 from tawa.transforms.epilogue.direct_stores import DirectStores
 from tawa.transforms.pipelining.expand_stages import Expander
 from tawa.transforms.pipelining.join_stages import scheduled_loops, why_not_joined
+from tawa.transforms.ttir.dynamic_tiles import DynamicTiles, forget_order
+from tawa.transforms.ttir.group_programs import GroupPrograms
 from tawa.transforms.ttir.late_sums import LateSums
 from tawa.transforms.ttir.make_persistent import MakePersistent
+from tawa.transforms.ttir.order_rows import OrderRows
 from tawa.transforms.ttir.promote_to_tma import PromoteToTma
 from tawa.transforms.ttir.split_rows import SplitRows
 from tawa.transforms.ttir.unit_strides import UNIT_STRIDE
 
 NOT_OURS = (
-    "this compile is not for a launch by Triton, so no launcher passes the size of the grid to a persistent kernel"
+    "this compile is not for a launch by Triton, so no launcher passes the size of the grid to a kernel of this form"
 )
+NO_ORDER = "the kernel orders its tiles itself, since its form is not persistent"
 
 
 def name(flow: Flow) -> None:
@@ -73,24 +78,68 @@ def raise_loads(flow: Flow) -> None:
     flow.target = replace(flow.target, stock_copies="elements" if flow.strides else "rows")
 
 
+def order_rows(flow: Flow) -> None:
+    """Decides the order of the rows of operands, and loads them in that order."""
+    name_module(flow.module)
+    found = choose_orders(flow.module, flow.options, flow.launching, flow.launch, flow.plan)
+    made = OrderRows(found.ordered, flow.launch, flow.launching.nested).run(flow.module)
+    drop_names(flow.module)
+    flow.launch, flow.plan = made.launch, found.plan.over(flow.plan)
+    flow.remarks += made.remarks
+    flow.why |= found.why
+
+
 def make_persistent(flow: Flow) -> Remark | None:
     """Puts a loop over tiles around the kernel if its form is persistent."""
     if flow.plan.form != "persistent":
+        if flow.plan.tile_order not in (None, "launch"):
+            cure = "form='persistent', or leave tile_order out"
+            return Remark("declined", f"tile_order={flow.plan.tile_order!r}: {NO_ORDER}", cure=cure)
         return None
     if not flow.launching.ours:
         return Remark("declined", NOT_OURS, cure="launch the kernel itself, or leave persistent=True out")
-    made = MakePersistent().run(flow.module)
+    made = MakePersistent(flow.plan.tile_order or "launch").run(flow.module)
     if not made.changed:
         return made.remarks[0]
     flow.launch = replace(flow.launch, axes=made.axes)
-    flow.plan = Plan(tile_order="launch").over(flow.plan)
+    flow.plan = flow.plan.over(Plan(tile_order="launch", tiles="strided"))
+    return None
+
+
+def take_tiles(flow: Flow) -> Remark | None:
+    """Lets programs take their tiles from a counter, if the Plan says so."""
+    if flow.plan.tiles != "dynamic":
+        forget_order(flow.module)
+        return None
+    if not flow.launching.ours:
+        return Remark("declined", NOT_OURS, cure="launch the kernel itself, or leave tiles='dynamic' out")
+    made = DynamicTiles().run(flow.module)
+    forget_order(flow.module)
+    if not made.changed:
+        return made.remarks[0]
+    flow.launch = replace(flow.launch, counter=True)
+    return None
+
+
+def group_programs(flow: Flow) -> Remark | None:
+    """Makes several programs the consumer groups of one CTA, if the Plan splits the grid."""
+    groups = flow.plan.groups or 1
+    if flow.plan.split != "programs" or groups < 2:
+        return None
+    if not flow.launching.ours:
+        return Remark("declined", NOT_OURS, cure="launch the kernel itself, or leave split='programs' out")
+    made = GroupPrograms(groups).run(flow.module)
+    if not made.changed:
+        return made.remarks[0]
+    flow.launch = replace(flow.launch, grouped=made.grouped)
+    flow.target = replace(flow.target, groups=groups)
     return None
 
 
 def split_rows(flow: Flow) -> Remark | None:
-    """Turns the kernel into the program of one consumer group if there are several."""
+    """Turns the kernel into the program of one consumer group if several groups share a tile."""
     groups = flow.plan.groups or 1
-    if groups < 2:
+    if groups < 2 or flow.plan.split == "programs":
         return None
     warps = warps_of_group(flow.target.num_warps, groups)
     if warps is None:
@@ -119,7 +168,7 @@ def store_directly(flow: Flow) -> None:
 
 def decide_rings(flow: Flow) -> Remark | None:
     """Makes all decisions except those about partitioned loops, or declines the kernel."""
-    found = find_facts(flow.module, flow.target, flow.plan)
+    found = find_facts(flow.module, flow.target, flow.plan, flow.options)
     if isinstance(found, Remark):
         return found
     flow.facts = found

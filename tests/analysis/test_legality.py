@@ -24,6 +24,7 @@ from tests.cases.programs.ttgir import (
     op,
     scalar_load,
     store,
+    store_tile,
 )
 from tests.cases.programs.ttir import LOAD
 
@@ -413,8 +414,14 @@ def test_a_small_tile_is_folded_by_a_producer_of_four_warps(combine: str) -> Non
     assert made.plan.partitions[0].registers == 40 and made.plan.early_puts == 0
 
 
-def test_an_address_that_comes_from_an_atomic_is_declined() -> None:
-    remark = producer_remark(atomic("row", sem=1, line=7), at="%row, %k", arguments=LOCK)
+def test_an_address_that_comes_from_a_relaxed_atomic_is_sent_to_the_consumers() -> None:
+    loop = inside(binary("row", "addi", "old", "k")).replace("%k, %zero)", "%row, %zero)")
+    found = specialise(gemm(atomic(sem=1), loop=loop, arguments=LOCK), LEGAL, Target(4, 3))
+    assert found.applied and found.plan is not None and "number0" in [ring.name for ring in found.plan.rings]
+
+
+def test_an_address_that_comes_from_an_atomic_on_memory_that_a_consumer_reads_is_declined() -> None:
+    remark = producer_remark(store_tile("lock"), atomic("row", sem=1, line=7), at="%row, %k", arguments=LOCK)
     assert remark.reason == "the address or trip count of a load depends on tt.atomic_rmw, which has side effects"
     assert str(remark.location) == "kernel.py:7"
 

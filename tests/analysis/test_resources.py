@@ -33,6 +33,13 @@ def test_a_store_inside_the_consumer_needs_a_buffer_beside_the_rings() -> None:
     assert info.total(4 * TILE_BYTES) == 5 * TILE_BYTES + SLACK_BYTES
 
 
+@pytest.mark.parametrize(("slices", "buffers", "parts"), [(2, 1, 2), (4, 2, 2), (4, 1, 4), (1, 1, 1)])
+def test_a_store_in_slices_needs_its_buffers_only(slices: int, buffers: int, parts: int) -> None:
+    module = parse(programs.persistent_gemm())
+    found = shared_beside_rings(module, find_channels(find_dot_loads(module)), 1, lambda _: (slices, buffers))
+    assert found.staging == TILE_BYTES // parts
+
+
 def test_stores_of_one_type_share_a_buffer_and_others_do_not() -> None:
     again = programs.store().replace("%acc_", "%again_")
     wide = "!tt.tensordesc<tensor<64x64xf32, #shared>>"

@@ -36,7 +36,7 @@ def test_equal_lengths_count_the_work_of_the_batched_bench() -> None:
 def test_the_command_line_picks_problems() -> None:
     assert len(varlen.wanted(varlen.parse([]))) == len(set(varlen.PROBLEMS)) == 32
     picked = varlen.wanted(varlen.parse(["--d", "128", "--mask", "causal", "--mix", "short"]))
-    assert [(it.dtype, it.group) for it in picked] == [("fp16", 1), ("bf16", 4)]
+    assert [(it.dtype, it.group) for it in picked] == [("bf16", 1), ("fp16", 4)]
     assert all(it.about["longest"] <= 256 and it.about["HK"] * it.group == it.about["H"] for it in picked)
 
 
@@ -44,7 +44,7 @@ def test_a_line_has_the_rates_and_the_reasons() -> None:
     problem = varlen.PROBLEMS[0]
     rows = {"Tawa": Row({}, "Tawa", tflops=600.0), "PyTorch": Row({}, "PyTorch", error="ValueError: no")}
     line = varlen.line_of(problem, rows)
-    assert line.split() == ["fp16", "d=128", "full", "equal", "Tawa", "600.0", "PyTorch", "ValueError:", "no"]
+    assert line.split() == ["bf16", "d=128", "full", "equal", "Tawa", "600.0", "PyTorch", "ValueError:", "no"]
 
 
 def test_help_needs_no_gpu() -> None:

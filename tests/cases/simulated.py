@@ -15,6 +15,7 @@ import numpy as np
 from tawa.bridge.triton.read_module import read_levels, read_unspecialised
 from tawa.ir import Module
 from tawa.runtime.simulation import floats_of, make_arrays, round_floats, simulate_case
+from tawa.symbolic.host.launch_spec import LaunchSpec
 from tests.cases.attention.numpy_reference import numpy_reference
 from tests.cases.case import Specimen
 
@@ -35,21 +36,30 @@ def unspecialised(case: Specimen, compiled: Any) -> Module:
     return read_unspecialised(compiled, num_warps=case.num_warps, num_stages=case.num_stages)
 
 
-def simulated(case: Specimen, module: Module, order: Any = "eager", tiles_on: int | None = None) -> dict[str, Any]:
-    """All tensors after one launch. tiles_on: the number of programs of a persistent form."""
+def simulated(
+    case: Specimen, module: Module, order: Any = "eager", tiles_on: int | None = None, launch: LaunchSpec | None = None
+) -> dict[str, Any]:
+    """All tensors after one launch.
+
+    tiles_on: the number of programs of a persistent form. launch: what launches of the kernel need.
+    """
     arrays = make_arrays(case)
-    simulate_case(case, module, arrays, order, tiles_on=tiles_on)
+    simulate_case(case, module, arrays, order, tiles_on=tiles_on, launch=launch)
     return arrays
 
 
 def orders_with_other_bits(
-    case: Specimen, compiled: Any, wanted: dict[str, Any], tiles_on: int | None = None
+    case: Specimen,
+    compiled: Any,
+    wanted: dict[str, Any],
+    tiles_on: int | None = None,
+    launch: LaunchSpec | None = None,
 ) -> list[str]:
     """The landing orders in which the specialised kernel gives other bits than `wanted`."""
     return [
         order
         for order in ORDERS
-        for arrays in [simulated(case, read_levels(compiled)[1], order, tiles_on)]
+        for arrays in [simulated(case, read_levels(compiled)[1], order, tiles_on, launch)]
         if any(arrays[key].tobytes() != wanted[key].tobytes() for key in wanted)
     ]
 

@@ -128,8 +128,14 @@ def test_the_tiles_of_the_operators_are_those_of_the_page() -> None:
         for key, value in zip(table.keys, table.values, strict=True):
             assert key is not None and isinstance(value, ast.Call)
             rows_, keys, warps = (ast.unparse(it) for it in value.args[:3])
-            found[ast.unparse(key), str(name)] = f"{rows_} × {keys}, {warps} warps"
+            at = ast.literal_eval(key)
+            at = str(at) if isinstance(at, int) else f"{at[0] * 3 // 2} | {at[1]}"  # the second box is half the first
+            found[at, str(name)] = f"{rows_} × {keys}, {warps} warps"
     columns = ("forward", "forward_fp8", "dkdv", "dq")
     listed = {(d, name): cell for d, *cells in rows for name, cell in zip(columns, cells, strict=True)}
-    listed |= {(d, "two_parts"): cell for d, cell in re.findall(r"^\| (\d+) \| ([^|]+?) \|$", page, re.M)}
+    listed |= {(d, "forward_fp8_full"): cell for d, cell in re.findall(r"^\| (\d+) \| ([^|]+?) \|$", page, re.M)}
+    listed |= {
+        (d, "forward_fp8_rows"): cell for d, cell in re.findall(r"^\| (\d+) \| rows \| ([^|]+?) \|$", page, re.M)
+    }
+    listed |= {(at, "two_parts"): cell for at, cell in re.findall(r"^\| (\d+ \| \d+) \| ([^|]+?) \|$", page, re.M)}
     assert listed == found

@@ -79,6 +79,7 @@ def test_a_type_is_read(text: str, expected: object) -> None:
         "!ttg.memdesc<3x128x64xf16, #shared, #smem, mutable>",
         "!ttg.memdesc<64x64xf16, #shared, #smem, mutable, 3x64x64>",
         "!tt.tensordesc<tensor<128x64xf16, #blocked>>",
+        "!tt.tensordesc<128x64xf16, #blocked>",
         "!tt.ptr<f16>",
         "!async.token",
     ],
@@ -88,7 +89,7 @@ def test_a_type_is_written_as_it_was_read(text: str) -> None:
 
 
 def test_the_descriptor_of_triton_3_9_is_the_same_type() -> None:
-    assert parse_type("!tt.tensordesc<128x64xf16, #blocked>") == TensorDescType(TILE)
+    assert parse_type("!tt.tensordesc<128x64xf16, #blocked>") == TensorDescType(TILE, nested=False)
 
 
 @pytest.mark.parametrize(

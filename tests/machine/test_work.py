@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.ir import Block, Builder, Region, Value
+from tawa.ir import Block, Builder, Operation, Region, Value
 from tawa.machine.hopper import REPACKING_SLOTS
 from tawa.machine.work import NOTHING, Work, exchanged_registers, is_carried_singly, repacking_slots, work_of
 from tests.analysis.tile_programs import TileProgram
@@ -78,3 +78,20 @@ def test_a_scalar_is_not_repacked() -> None:
 
 def test_works_add_up() -> None:
     assert Work(slots=1, narrow=2) + Work(slots=3, shuffles=1) == Work(slots=4, narrow=2, shuffles=1)
+
+
+def halves(shift: bool = True) -> list[Operation]:
+    """``extui %x | extui %x << 16`` on tiles of 16 bits; shift: as halves of a word, else plainly added."""
+    p = TileProgram(x="tensor<64x32xi16>")
+    builder = Builder.at_end(p.block)
+    word = "tensor<64x32xi32>"
+    low, high = (builder.create("arith.extui", [p.args["x"]], (word,)) for _ in range(2))
+    if not shift:
+        return [low, high, builder.create("arith.ori", [low.result, high.result], (word,))]
+    moved = builder.create("arith.shli", [high.result, low.result], (word,))
+    return [low, high, moved, builder.create("arith.ori", [low.result, moved.result], (word,))]
+
+
+def test_two_halves_of_a_register_are_joined_for_nothing() -> None:
+    assert [work_of(it) for it in halves()] == [NOTHING] * 4
+    assert all(work_of(it) == Work(integers=ELEMENTS) for it in halves(shift=False)[2:])

@@ -17,7 +17,7 @@ from tawa.bridge.driver.request import Request
 from tawa.bridge.report.report import KernelReport, read_ptx, read_ptxas_log, report
 from tawa.bridge.triton.signature import Signature
 from tawa.pipeline import Outcome
-from tawa.plan import PlanOptions
+from tawa.plan import Plan, PlanOptions
 from tests.cases.case import Specimen
 from tests.support.fronts import front
 
@@ -52,11 +52,11 @@ class Levels:
     asm: dict[str, str]
 
 
-def attempted(case: Specimen, options: PlanOptions) -> tuple[Specialised | Outcome, Levels]:
+def attempted(case: Specimen, options: PlanOptions, plan: Plan | None = None) -> tuple[Specialised | Outcome, Levels]:
     """The result for a case, without Triton's stages after TTGIR, which take most of the compile time."""
     made = front(case.kernel, signature(case), num_warps=case.num_warps, num_stages=case.num_stages)
     sheet = Worksheet()
-    found = specialise(made.tools, Source(made.ttir, made.context, case.name, {}), Request(options), sheet)
+    found = specialise(made.tools, Source(made.ttir, made.context, case.name, {}), Request(options, plan), sheet)
     return found, Levels({"ttir": made.ttir, **sheet.texts})
 
 

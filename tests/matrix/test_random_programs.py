@@ -43,6 +43,17 @@ def test_a_random_program_made_persistent_keeps_its_bits(
     assert found.status != "failed", found.reason
 
 
+@given(recipes())
+@settings(max_examples=6, derandomize=True, database=None, deadline=None, phases=(Phase.generate,),
+          suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))  # fmt: skip
+def test_a_random_program_that_shares_a_cta_keeps_its_bits(
+    tmp_path_factory: pytest.TempPathFactory, recipe: Recipe
+) -> None:
+    note(render(recipe))
+    found = examine(recipe, tmp_path_factory.mktemp("program"), programs=3)
+    assert found.status != "failed", found.reason
+
+
 @pytest.mark.parametrize("loads", ["descriptors", "pointers"])
 def test_a_plain_program_is_specialised_as_a_persistent_one(tmp_path: Path, loads: str) -> None:
     assert examine(replace(PLAIN, loads=loads), tmp_path, TILES_ON).status == "specialised"

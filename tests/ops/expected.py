@@ -8,6 +8,7 @@ cancels in dS = P * (dP - delta) where that is larger: with one key dS is 0, and
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -54,9 +55,11 @@ def amid_nan(tensor: Any) -> Any:
 def expected(
     q: Any, k: Any, v: Any, arithmetic: Any, *, causal: bool = False, window: int | None = None,
     softcap: float | None = None, alibi: Any = None, diagonal: int = 0, scale: float | None = None,
+    factors: tuple[Any, Any, Any] = (None, None, None),
 ) -> tuple[Any, Any]:  # fmt: skip
-    """O and the natural logarithms of the sums."""
+    """O and the natural logarithms of the sums. factors: of Q, K and V; each broadcasts to (B, HK), or is None."""
     batches, heads, queries, dim = q.shape
+    of_q, of_k, of_v = (torch.ones(k.shape[:2]) if it is None else it.expand(k.shape[:2]).cpu() for it in factors)
     scale = dim**-0.5 if scale is None else scale
     problem = Problem(batches, heads, k.shape[1], queries, k.shape[2], dim, scale, causal, window or 0, diagonal,
                       softcap or 0.0, alibi is not None, False)  # fmt: skip
@@ -66,7 +69,9 @@ def expected(
         for h in range(heads):
             slope = alibi[h].to(arithmetic.dtype) if alibi is not None else 0.0
             of = h // problem.group
-            o[b, h], lse[b, h] = one_head(problem, q[b, h], k[b, of], v[b, of], slope, diagonal, arithmetic)
+            scaled = replace(problem, scale=scale * float(of_q[b, of] * of_k[b, of]))
+            o[b, h], lse[b, h] = one_head(scaled, q[b, h], k[b, of], v[b, of], slope, diagonal, arithmetic)
+            o[b, h] *= float(of_v[b, of])
     return o, lse * math.log(2)
 
 

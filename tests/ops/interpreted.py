@@ -35,6 +35,8 @@ CASES: dict[str, tuple[tuple[int, int, int], tuple[int, int], dict[str, Any]]] =
     "d192_values_128": ((192, 133, 100), (2, 1), {"causal": True, "values": 128}),
     "d136_values_72": ((136, 70, 70), (2, 2), {"values": 72}),
     "d64_values_16": ((64, 70, 70), (2, 2), {"causal": True, "values": 16}),
+    "factor": ((64, 100, 133), (4, 2), {"factors": ((), (2,), (1, 2))}),
+    "factors": ((128, 70, 70), (4, 2), {"factors": ((1, 2), None, (1, 1)), "causal": True, "softcap": 5.0}),
     "d256": ((256, 100, 133), (2, 2), {"causal": True}),
     "scale": ((64, 100, 133), (2, 2), {"scale": 0.3}),
     "window": ((64, 200, 233), (2, 2), {"causal": True, "window": 40, "diagonal": 33}),
@@ -42,7 +44,7 @@ CASES: dict[str, tuple[tuple[int, int, int], tuple[int, int], dict[str, Any]]] =
     "alibi": ((64, 100, 133), (4, 2), {"alibi": SLOPES, "causal": True}),
     "alibi_softcap_window": ((64, 100, 133), (4, 2), {"alibi": SLOPES, "causal": True, "softcap": 5.0, "window": 40}),
 }
-WITHOUT_GRADIENT = ("scale", "window", "softcap", "alibi", "alibi_softcap_window")
+WITHOUT_GRADIENT = ("factor", "factors", "scale", "window", "softcap", "alibi", "alibi_softcap_window")
 KINDS = ("plain", "amid_nan", "heads_within_rows")
 
 
@@ -64,9 +66,12 @@ def run(name: str, kind: str) -> None:
     q, k, v = triple(*sizes, heads=heads, batches=1)
     q, k, v = laid_out(kind, (q, k, v[..., : options.pop("values", sizes[0])].contiguous()))
     known = {**options, **({"alibi": torch.tensor(SLOPES)} if "alibi" in options else {})}
+    if "factors" in options:
+        known["factors"] = tuple(it if it is None else 0.5 + torch.rand(it) for it in options["factors"])
     mask = launching.Mask(known.get("causal", False), known.get("diagonal", 0), known.get("window", 0))
     scale = known.get("scale", sizes[0] ** -0.5)
-    o, lse = launching.run_forward(q, k, v, known.get("alibi"), mask, scale, known.get("softcap", 0.0))
+    o, lse = launching.run_forward(q, k, v, known.get("alibi"), mask, scale, known.get("softcap", 0.0),
+                                   known.get("factors", launching.NO_FACTORS))  # fmt: skip
     assert (o.stride(1) < o.stride(2)) == (kind == "heads_within_rows" and sizes[1] > 1)
     check_outputs(o, lse * math.log(2), q, k, v, **known)
     if name in WITHOUT_GRADIENT:
@@ -79,6 +84,24 @@ def run(name: str, kind: str) -> None:
     check_gradients(found, q, k, v, do, dlse, **known)
 
 
+TURNED = {"rows": (0, 1, 2, 3), "projections": (0, 2, 1, 3), "columns": (3, 0, 1, 2)}
+"""How V of fp8 lies in memory: its axes, outermost first."""
+
+
+def turn(name: str) -> None:
+    """V of fp8 turned by its kernel; raises AssertionError if a key is not in its place."""
+    order = TURNED[name]
+    for sizes in ((2, 3, 200, 48), (1, 1, 1, 16), (1, 2, 128, 256)):
+        numbers = torch.randint(-100, 100, [sizes[axis] for axis in order], dtype=torch.int8)
+        v = numbers.permute([order.index(axis) for axis in range(4)])
+        assert v.shape == sizes
+        made = launching.Turn(v.view(torch.float8_e4m3fn))(v.view(torch.float8_e4m3fn)).view(torch.int8)
+        places = torch.arange(made.shape[3])
+        keys = places // 16 * 16 + places // 2 % 2 * 8 + places // 4 % 4 * 2 + places % 2
+        padded = torch.nn.functional.pad(v, (0, 0, 0, len(keys) - sizes[2]))
+        assert torch.equal(made, padded[:, :, keys].mT)
+
+
 def main() -> None:
     """Runs every case on every table of tiles, in layouts by turns, into outputs full of NaN."""
     torch.set_num_threads(1)
@@ -89,6 +112,13 @@ def main() -> None:
     launching.unwritten = attention_tensors.unwritten = poisoned
     launching.unwritten_copy = lambda tensor: torch.full_like(tensor, math.nan)
     launching.multiprocessors = lambda device: 3  # fewer programs than tiles
+    for name in TURNED:
+        try:
+            turn(name)
+            failure = ""
+        except Exception as error:  # reported by the test of the same name
+            failure = f"{type(error).__name__}: {error}"
+        print(json.dumps(["turned", name, failure]), flush=True)
     for table, tiles in TABLES.items():
         launching.tiles_for = lambda device, tiles=tiles: tiles
         launching.forwards.clear()

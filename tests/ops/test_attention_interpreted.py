@@ -48,6 +48,11 @@ def test_an_interpreted_launch_gives_the_right_numbers(table: str, name: str) ->
     assert failures("interpreted")[table, name] == ""
 
 
+@pytest.mark.parametrize("name", interpreted.TURNED)
+def test_interpreted_keys_of_v_are_turned_into_their_places(name: str) -> None:
+    assert failures("interpreted")["turned", name] == ""
+
+
 @pytest.mark.parametrize("name", interpreted_varlen.CASES)
 @pytest.mark.parametrize("table", TABLES)
 def test_an_interpreted_launch_over_packed_sequences_gives_the_right_numbers(table: str, name: str) -> None:

@@ -7,13 +7,14 @@ and every buffer of the operator is full of NaN before its kernel runs.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from tawa.ops import attention, attention_tensors  # noqa: E402
+from tawa.ops import attention, attention_tensors, attention_tiles  # noqa: E402
 from tawa.ops import attention_launch as launching  # noqa: E402
 from tests.cases.gemm.reference import SamePrecision  # noqa: E402
 from tests.ops.expected import (  # noqa: E402
@@ -162,10 +163,38 @@ def test_views_of_projections_give_the_same_bits() -> None:
     assert torch.equal(attention(odd, k, v), attention(odd.contiguous(), k, v))
 
 
-def test_fp8_values_kept_transposed_give_the_same_bits() -> None:
-    q, k, v = triple(64, dtype=FP8)
-    kept = v.mT.contiguous().mT
-    assert torch.equal(attention(q, k, v), attention(q, k, kept))
+@pytest.mark.parametrize("dim", [64, 128, 256])
+def test_fp8_values_may_be_kept_transposed(dim: int) -> None:
+    q, k, v = triple(dim, 300, 333, dtype=FP8)
+    kept = torch.nn.functional.pad(v.mT.view(torch.int8), (0, 3)).view(FP8)[..., :333].mT
+    for causal in (False, True):
+        check(q, k, v, causal=causal)
+        check(q, k, kept, causal=causal)
+
+
+@pytest.mark.parametrize("dim", [64, 128, 256])
+def test_fp8_values_as_rows_may_be_turned_inside_of_the_kernel(dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = replace(attention_tiles.HOPPER, turned_inside=True)
+    monkeypatch.setattr(launching, "tiles_for", lambda device: inside)
+    monkeypatch.setattr(launching, "forwards", {})
+    q, k, v = triple(dim, 300, 333, dtype=FP8)
+    for causal in (False, True):
+        check(q, k, v, causal=causal)
+    assert launching.forwards and all(it.turn is None for it in launching.forwards.values())
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (2, 1), (2, 2)])
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+@pytest.mark.parametrize("dim", [64, 128, 256])
+def test_fp8_with_factors_is_right_in_both_types_of_the_output(dim: int, dtype: Any, shape: tuple[int, ...]) -> None:
+    q, k, v = triple(dim, 300, 333, dtype=dtype)
+    factors = tuple(0.5 + torch.rand(shape, device="cuda") for _ in range(3))
+    given = dict(zip(("q_descale", "k_descale", "v_descale"), factors, strict=True))
+    for causal, output in ((False, torch.bfloat16), (True, torch.float16)):
+        for _ in range(2):  # the second call launches what the first one prepared
+            o, lse = attention(q, k, v, causal=causal, out_dtype=output, return_lse=True, **given)
+            assert o.dtype == output
+            check_outputs(o, lse, q, k, v, causal=causal, factors=factors)
 
 
 def test_no_keys_give_zeros() -> None:
@@ -191,7 +220,7 @@ def test_it_passes_opcheck(dtype: Any) -> None:
     from tawa.ops.attention_op import _forward
 
     leaves = tuple(x.requires_grad_() for x in triple(64, 130, 140, dtype=dtype))
-    torch.library.opcheck(_forward, (*leaves, None, True, 10, 0, 0.125, 0.0))
+    torch.library.opcheck(_forward, (*leaves, None, None, None, None, True, 10, 0, 0.125, 0.0, None))
 
 
 def test_it_passes_opcheck_with_every_option() -> None:
@@ -199,7 +228,7 @@ def test_it_passes_opcheck_with_every_option() -> None:
 
     slopes = torch.tensor(SLOPES, device="cuda")
     views = tuple(x.transpose(1, 2).contiguous().transpose(1, 2) for x in triple(64, 130, 140))
-    torch.library.opcheck(_forward, (*views, slopes, True, 10, 50, 0.125, 20.0))
+    torch.library.opcheck(_forward, (*views, slopes, None, None, None, True, 10, 50, 0.125, 20.0, None))
 
 
 def test_its_derivative_passes_opcheck() -> None:

@@ -155,21 +155,36 @@ def test_rows_that_no_ragged_descriptor_reaches_are_copied() -> None:
 
 
 class Kernel:
-    """In place of the kernel: what it would write, from its descriptors. runs: how often it was launched."""
+    """In place of the kernel: what it would write, from its descriptors. runs: the grids of its launches."""
 
     def __init__(self) -> None:
         self.runs: list[tuple[int, ...]] = []
+        self.listed: dict[int, tuple[Any, Any]] = {}
 
     def run(
-        self, q: Any, k: Any, v: Any, o: Any, lse: Any, cu_q: Any, cu_k: Any, total: int, *rest: Any, **options: Any
+        self, q: Any, k: Any, v: Any, o: Any, lse: Any, items: Any, heads: int, total: int, *rest: Any, **options: Any
     ) -> None:
         self.runs.append(options["grid"])
+        cu_q, cu_k = self.listed.pop(items.data_ptr())
+        assert heads == lse.shape[0]
         assert total == q.base.shape[0]
         for (first, end), (begin, last) in zip(pairs(cu_q), pairs(cu_k), strict=True):
             keys, values = (x.base[begin:last].float().transpose(0, 1) for x in (k, v))
             scores = rest[0] * q.base[first:end].float().transpose(0, 1) @ keys.mT
             o.base[first:end] = (scores.softmax(2) @ values).transpose(0, 1)
             lse[:, first:end] = scores.logsumexp(2) / operators.LN_2
+
+
+class Lister:
+    """In place of the kernel that lists the tiles: it tells the other one whose they are."""
+
+    def __init__(self, reader: Kernel) -> None:
+        self.reader = reader
+
+    def run(self, cu_q: Any, cu_k: Any, items: Any, sequences: int, most: int, **options: Any) -> None:
+        tiles = [-(-(end - first) // options["BM"]) for first, end in pairs(cu_q)]
+        assert len(tiles) == sequences and sum(tiles) <= most and items.numel() == 8 * (1 + most)
+        self.reader.listed[items.data_ptr()] = cu_q, cu_k
 
 
 @pytest.fixture
@@ -181,6 +196,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernel]:
         (plain, "other_keys", ~plain._keys_of("CPU")),
         (launching, "tiles_for", lambda device: tiles.HOPPER),
         (launching, "attention_varlen", made),
+        (launching, "list_shares", Lister(made)),
         (operators, "_calls", plain.KnownCalls()),
     ):
         monkeypatch.setattr(module, name, value)
@@ -212,7 +228,7 @@ def test_a_call_without_the_dispatcher_computes_the_same(kernel: Kernel) -> None
             found = attention_varlen(*now, 130, 20, return_lse=True)
             assert all(torch.equal(one, other) for one, other in zip(found, wanted, strict=True))
         check_sequences(*found, now)
-    assert kernel.runs[-1] == (2, 4, 3)
+    assert kernel.runs[-1] == (4 * 4,)
 
 
 def test_a_batch_of_other_lengths_is_not_checked_again(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +238,7 @@ def test_a_batch_of_other_lengths_is_not_checked_again(kernel: Kernel, monkeypat
     for queries, keys in (((5, 300, 1), (40, 2, 3)), ((1, 1, 1), (1, 1, 1))):
         now = packed(queries, keys)
         check_sequences(*attention_varlen(*now, max(queries), max(keys), return_lse=True), now)
-    assert kernel.runs == [(2, 2, 3), (3, 2, 3), (1, 2, 3)]
+    assert kernel.runs == [(4 * 2,), (5 * 2,), (3 * 2,)]
     with pytest.raises(ZeroDivisionError):
         attention_varlen(*packed((5, 1), (7, 3)), 5, 7)
     with pytest.raises(ArgumentError, match="max_seqlen_k=-1"):

@@ -19,6 +19,10 @@ from tests.ops.expected import exact_gradients  # noqa: E402
 TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
 
+NONE = (None, None, None, None)
+"""No slopes, and no factors."""
+
+
 def meta(*shape: int, dtype: Any = torch.float16, grad: bool = False, device: str = "meta") -> Any:
     return torch.empty(shape, dtype=dtype, device=device, requires_grad=grad)
 
@@ -45,6 +49,7 @@ def views(grad: bool = False) -> tuple[Any, ...]:
         (torch.float16, torch.float16),
         (torch.bfloat16, torch.bfloat16),
         (torch.float8_e4m3fn, torch.float16),
+        (torch.float8_e5m2, torch.float16),
     ],
 )
 def test_output_has_the_shape_of_the_queries(dtype: Any, output: Any) -> None:
@@ -58,7 +63,7 @@ def test_forward_with_fewer_columns_of_values_passes_opcheck(test: str) -> None:
     from tawa.ops.attention_op import _forward
 
     q, k, v = (meta(2, heads, 50, dim, grad=True) for heads, dim in ((4, 192), (2, 192), (2, 128)))
-    torch.library.opcheck(_forward, (q, k, v, None, True, 0, 0, 0.1, 0.0), test_utils=test)
+    torch.library.opcheck(_forward, (q, k, v, *NONE, True, 0, 0, 0.1, 0.0, None), test_utils=test)
     assert attention(q, k, v).shape == (2, 4, 50, 128)
 
 
@@ -67,7 +72,7 @@ def test_forward_with_fewer_columns_of_values_passes_opcheck(test: str) -> None:
 def test_forward_passes_opcheck(test: str, grad: bool) -> None:
     from tawa.ops.attention_op import _forward
 
-    torch.library.opcheck(_forward, (*triple(grad), None, True, 0, 0, 0.1, 0.0), test_utils=test)
+    torch.library.opcheck(_forward, (*triple(grad), *NONE, True, 0, 0, 0.1, 0.0, None), test_utils=test)
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -75,14 +80,14 @@ def test_forward_with_every_option_passes_opcheck(test: str) -> None:
     from tawa.ops.attention_op import _forward
 
     slopes = meta(4, dtype=torch.float32)
-    torch.library.opcheck(_forward, (*triple(), slopes, True, -23, 16, 0.1, 20.0), test_utils=test)
+    torch.library.opcheck(_forward, (*triple(), slopes, *NONE[1:], True, -23, 16, 0.1, 20.0, None), test_utils=test)
 
 
 @pytest.mark.parametrize("test", TESTS)
 def test_forward_on_views_passes_opcheck(test: str) -> None:
     from tawa.ops.attention_op import _forward
 
-    torch.library.opcheck(_forward, (*views(grad=True), None, True, 0, 0, 0.1, 0.0), test_utils=test)
+    torch.library.opcheck(_forward, (*views(grad=True), *NONE, True, 0, 0, 0.1, 0.0, None), test_utils=test)
 
 
 def test_output_lies_as_the_queries_do() -> None:
@@ -187,10 +192,54 @@ def test_a_wrong_option_is_named(options: dict[str, Any], text: str) -> None:
         attention(*triple(), **options)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float8_e5m2, torch.int8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float8_e4m3fnuz, torch.int8])
 def test_an_element_type_without_kernel_is_named(dtype: Any) -> None:
     with pytest.raises(ArgumentError, match=str(dtype).removeprefix("torch.")):
         attention(*triple(dtype=dtype))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (1, 2), (3, 1), (3, 2)])
+def test_factors_are_one_or_by_key_head_or_by_batch_and_key_head(shape: tuple[int, ...]) -> None:
+    q, k, v = (meta(3, heads, 50, 64, dtype=torch.float8_e4m3fn) for heads in (4, 2, 2))
+    factors = meta(*shape, dtype=torch.float32)
+    o = attention(q, k, v, q_descale=factors, k_descale=factors, v_descale=factors, out_dtype=torch.bfloat16)
+    assert (o.shape, o.dtype) == ((3, 4, 50, 64), torch.bfloat16)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"q_descale": meta(4, dtype=torch.float32)}, "q_descale has shape .4,.*2 key heads"),
+        ({"k_descale": meta(2, 2, 1, dtype=torch.float32)}, "k_descale has shape .2, 2, 1."),
+        ({"v_descale": meta(2)}, "v_descale has type float16; cure: v_descale.float"),
+        ({"out_dtype": torch.float32}, "out_dtype=float32 for float8_e4m3fn; cure: float16 or bfloat16"),
+    ],
+)
+def test_wrong_factors_and_types_of_the_output_are_named(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ArgumentError, match=text):
+        attention(*triple(dtype=torch.float8_e4m3fn), **options)
+
+
+def test_factors_on_another_device_are_refused() -> None:
+    with pytest.raises(DeviceError, match="q_descale is on cpu"):
+        attention(*triple(dtype=torch.float8_e4m3fn), q_descale=torch.ones(()))
+
+
+def test_factors_and_other_output_types_are_for_fp8() -> None:
+    with pytest.raises(ArgumentError, match="k_descale: factors are for tensors in fp8, q is float16"):
+        attention(*triple(), k_descale=meta(2, dtype=torch.float32))
+    with pytest.raises(ArgumentError, match="out_dtype=bfloat16 for float16; cure: float16"):
+        attention(*triple(), out_dtype=torch.bfloat16)
+    assert attention(*triple(), out_dtype=torch.float16).dtype == torch.float16
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_forward_with_factors_passes_opcheck(test: str) -> None:
+    from tawa.ops.attention_op import _forward
+
+    one = meta(dtype=torch.float32)
+    given = (*triple(dtype=torch.float8_e5m2), None, one, one, None, True, 0, 0, 0.1, 0.0, torch.bfloat16)
+    torch.library.opcheck(_forward, given, test_utils=test)
 
 
 def test_mixed_element_types_are_named() -> None:

@@ -132,3 +132,45 @@ def test_tensors_on_the_cpu_are_refused() -> None:
 def test_blocks_divide_pages() -> None:
     assert [block_of(128, page, True) for page in (0, 16, 48, 64, 256)] == [128, 16, 16, 64, 128]
     assert [block_of(dim, 0, True) for dim in (64, 96, 256)] == [128, 128, 64]
+
+
+def test_arguments_like_those_before_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors of the CPU are taken for those of an H100, and nothing is launched."""
+    from tawa.ops import attention_plain, decode_checks
+
+    checks: list[int] = []
+
+    def run(q: Any, *rest: Any) -> Any:
+        return q, q[..., 0]
+
+    def counted(*arguments: Any) -> None:
+        checks.append(1)
+        decode_checks.check_cache(*arguments)
+
+    for module, name, value in (
+        (decode_checks, "check_devices", lambda named: None),
+        (attention_plain, "other_keys", ~attention_plain._keys_of("CPU")),
+        (operators, "run_decode", run),
+        (operators, "check_cache", counted),
+        (operators, "_checked", attention_plain.KnownCalls()),
+    ):
+        monkeypatch.setattr(module, name, value)
+    now = {name: torch.zeros(x.shape, dtype=x.dtype) for name, x in given().items()}
+    for _ in range(3):
+        attention_decode(**now)
+    assert len(checks) == 1
+    for change in ({"splits": 4}, {"window": 64}, {"q": now["q"].bfloat16(), "k_cache": now["k_cache"].bfloat16(),
+                                                   "v_cache": now["v_cache"].bfloat16()}):  # fmt: skip
+        before = len(checks)
+        attention_decode(**{**now, **change})
+        assert len(checks) == before + 1
+    for wrong in (
+        {"splits": 0},
+        {"splits": True},
+        {"cache_seqlens": 300},
+        {"cache_seqlens": now["cache_seqlens"].long()},
+    ):
+        for _ in range(2):
+            with pytest.raises(ArgumentError):
+                attention_decode(**{**now, **wrong})
+    attention_decode(**{**now, "cache_seqlens": 200})

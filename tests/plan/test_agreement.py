@@ -27,6 +27,7 @@ STAGED = LoopPlan(0, 0, 2, Schedule(0, "", 100, (), ()))
         ({"persistent": False}, Plan(form="persistent")),
         ({"pointer_loads": "cp.async"}, Plan(operands=(OperandPlan("a", 0, path="raised"),))),
         ({"pointer_loads": "tma"}, Plan(operands=(OperandPlan(path="pointers"),))),
+        ({"precision": "exact"}, Plan(operands=(OperandPlan("v", 0, turned="converter", reordered=True),))),
         ({"enable_warp_specialization": False}, Plan(groups=1)),
         ({"enable_warp_specialization": True}, STOCK),
         ({"persistent": True}, STOCK),

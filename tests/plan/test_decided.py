@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tawa.plan import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
+from tawa.plan.candidates import ROWS
 from tawa.plan.decided import Decision, decision_of, decisions
 from tawa.plan.planner import IN_FLIGHT
 from tawa.plan.schedule import Bound, Carried, Schedule, ScheduledOp
@@ -77,6 +78,20 @@ def test_a_staged_loop_says_what_it_carries_and_what_binds_it() -> None:
     assert row["loops.0.kept"].value == "left operand of dot 0"
 
 
+def test_the_order_of_rows_is_a_decision_of_its_own() -> None:
+    ordered = replace(PLAN.operands[1], rows="for_next_dot")
+    plan = replace(PLAN, operands=(ordered, replace(PLAN.operands[2], rows="in_order")))
+    rows = found(plan)
+    assert (rows["operands.a, loop 0.rows"].value, rows["operands.b, loop 0.rows"].value) == (
+        "for next dot",
+        "in order",
+    )
+    pinned = found(plan, Plan(operands=(OperandPlan("a", 0, rows="for_next_dot"),)))
+    assert [it.by for it in pinned.values() if it.field.startswith("operands.a")] == ["planner", "user"]
+    told = found(plan, feedback={ROWS: "otherwise: it does not fit"})["operands.b, loop 0.rows"]
+    assert (told.by, told.reason) == ("feedback", "otherwise: it does not fit")
+
+
 @pytest.mark.parametrize(
     ("options", "field"),
     [
@@ -124,3 +139,14 @@ def test_launches_that_differ_have_a_row_each() -> None:
 def test_a_decision_is_plain_data() -> None:
     for decision in decisions(PLAN, Plan(), PlanOptions()):
         assert decision_of(decision.to_dict()) == decision
+
+
+def test_the_tiles_of_a_persistent_form_have_an_order_and_a_source() -> None:
+    number = RingPlan("number0", ("!ttg.memdesc<1xi32, #number>",), 2, 4, 1, "number")
+    plan = replace(PLAN, form="persistent", tile_order="launch", tiles="dynamic", rings=(*PLAN.rings, number))
+    rows = found(plan, Plan(tiles="dynamic"), aref_depth=2)
+    assert (rows["tile_order"].value, rows["tile_order"].by) == ("launch", "planner")
+    assert (rows["tiles"].value, rows["tiles"].by) == ("dynamic", "user")
+    assert rows["rings.number0"].value == "D = 2 of (1xi32), 8 bytes"
+    assert rows["rings.number0"].by == "planner"  # aref_depth is about rings of tiles
+    assert found(replace(plan, tile_order="longest_first"))["tile_order"].value == "longest first"

@@ -22,6 +22,9 @@ from tawa.plan import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, Plan, Ri
         (lambda: Plan(form="round"), "form='round' in a Plan: one of as_written, persistent, stock is needed"),
         (lambda: Plan(slot_views="none"), "slot_views='none' in a Plan: one of shared, own is needed"),
         (lambda: StorePlan("c", staged=1), "staged=1 in a Plan: True or False is needed, not int"),
+        (lambda: StorePlan("c", slices=3), "slices=3 of a store in a Plan; cure: a power of two"),
+        (lambda: StorePlan("c", slices=0), "slices=0 of a store in a Plan; cure: a power of two"),
+        (lambda: StorePlan("c", buffers=0), "buffers=0 of a store in a Plan; cure: 1 or more"),
         (lambda: OperandPlan("a", loop=-1), "loop=-1 in a Plan; cure: 0 or more"),
         (lambda: LoopPlan(0, stages=1.0), "stages=1.0 in a Plan: a whole number is needed, not float"),
         (lambda: LaunchPlan(choice="never"), "choice='never' in a Plan: one of predicted, specialised, always"),
@@ -37,10 +40,24 @@ def test_a_value_that_is_none_of_its_field_is_refused_where_the_plan_is_made(
 def test_what_an_entry_does_not_say_is_left_to_the_planner() -> None:
     operand, store, ring, loop = OperandPlan("a"), StorePlan("c"), RingPlan("ring0"), LoopPlan(0)
     assert (operand.path, operand.ring, operand.hoisted, operand.prefetched) == (None,) * 4
-    assert (store.path, store.staged) == (None, None)
+    assert (store.path, store.staged, store.slices, store.buffers) == (None,) * 4
     assert (ring.depth, ring.slot_bytes, ring.copies, ring.fill) == (None,) * 4
     assert (loop.mma_depth, loop.stages, loop.schedule, loop.kept) == (None,) * 4
     assert PartitionPlan("consumer", "consumer", 4).registers is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "known"),
+    [
+        (StorePlan(), (1, 1)),
+        (StorePlan(slices=2), (2, 1)),  # two would take as much memory as the whole tile
+        (StorePlan(slices=4), (4, 2)),
+        (StorePlan(slices=4, buffers=1), (4, 1)),
+        (StorePlan(slices=2, buffers=2), (2, 2)),
+    ],
+)
+def test_slices_go_through_two_buffers_where_that_saves_memory(entry: StorePlan, known: tuple[int, int]) -> None:
+    assert entry.of_slices == known
 
 
 def test_a_line_is_for_readers_and_tells_no_operands_apart() -> None:
@@ -55,7 +72,7 @@ def test_a_ring_takes_its_slots_for_each_group_that_has_its_own() -> None:
 
 
 def test_a_partition_has_a_role_that_there_is_and_no_part_of_a_warp() -> None:
-    with pytest.raises(PlanError, match="role='judge' in a Plan: one of producer, consumer is needed"):
+    with pytest.raises(PlanError, match="role='judge' in a Plan: one of producer, converter, consumer is needed"):
         PartitionPlan("judge", "judge", 4)  # type: ignore[arg-type]
     with pytest.raises(PlanError, match=r"num_warps=0\.5 in a Plan: a whole number is needed, not float"):
         PartitionPlan("producer", "producer", 0.5)  # type: ignore[arg-type]

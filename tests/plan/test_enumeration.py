@@ -12,6 +12,7 @@ from tawa.machine.hopper import SHARED_BYTES
 from tawa.plan import LoopPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.agreement import STOCK
 from tawa.plan.cost.launches import usual_launches
+from tawa.plan.cost.time_model import predict
 from tawa.plan.enumeration import (
     Form,
     RankedPlan,
@@ -19,6 +20,7 @@ from tawa.plan.enumeration import (
     allowed,
     enumerate_plans,
     forms_of,
+    shared_forms,
     stock_plan,
     way_of,
 )
@@ -57,6 +59,29 @@ def test_a_persistent_form_is_one_more_of_each() -> None:
 @pytest.mark.parametrize(("rows", "warps", "most"), [(128, 8, 2), (64, 8, 1), (128, 4, 1)])
 def test_two_groups_need_128_rows_and_8_warps(rows: int, warps: int, most: int) -> None:
     assert max(it.groups for it in forms_of(space(by_descriptors(rows), warps))) == most
+
+
+def test_programs_share_a_cta_where_they_load_the_same_tiles_with_four_warps_each() -> None:
+    attention = replace(space(chained(64, 128, 64), 4), shares=True)
+    assert {(it.groups, it.programs) for it in shared_forms(attention)} == {(1, 2), (1, 3)}
+    assert not list(shared_forms(replace(attention, shares=False)))
+    assert not list(shared_forms(replace(attention, num_warps=8)))
+    plans = [it for it in ranked(attention) if it.plan.split == "programs"]
+    assert {it.plan.groups for it in plans} == {2, 3} and all("programs in a CTA" in it.words for it in plans)
+
+
+def test_programs_of_a_cta_take_shared_memory_for_what_each_loads_and_stores_alone() -> None:
+    """Of attention with 128 columns: slots of 64 KiB; each program has 16 KiB of queries and as much of results."""
+    of = replace(space(chained(64, 128, 128), 4), shares=True)
+    slots = {form.programs: way_of(of, form).slots for form in (Form(), *shared_forms(of))}
+    assert slots == {1: 3, 2: 2, 3: 2}
+
+
+def test_programs_of_a_cta_fill_the_waits_of_each_other() -> None:
+    of = replace(space(chained(64, 128, 64), 4), shares=True)
+    launch = usual_launches(of.workload)[-1]
+    alone, three = (replace(way_of(of, Form()), ctas=1), way_of(of, Form(programs=3)))
+    assert predict(of.workload, launch, three) < predict(of.workload, launch, alone)
 
 
 def test_rings_of_every_way_fit_into_shared_memory() -> None:

@@ -10,7 +10,7 @@ from tawa.analysis.rings.loads import find_dot_loads
 from tawa.errors import PlanError
 from tawa.ir import Module
 from tawa.plan import LaunchPlan, LoopPlan, OperandPlan, Plan, RingPlan, StorePlan
-from tawa.plan.legality import check_met, check_names, check_rings, operand_text
+from tawa.plan.legality import check_met, check_names, check_rings, check_stores, operand_text
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import TILE_BYTES
 
@@ -94,3 +94,16 @@ def test_launches_that_were_pinned_are_those_of_the_kernel_where_triton_launches
     check_met(made, asked, launched=False)
     with pytest.raises(PlanError, match=r"choice='predicted' in launches: .*cure: choice='always'"):
         check_met(made, asked)
+
+
+@pytest.mark.parametrize(
+    ("store", "waits", "words"),
+    [
+        (StorePlan("c", staged=True), True, "staged stores .* may not be deferred.* cure: staged=false"),
+        (StorePlan("c", staged=False, slices=4), False, "in 4 slices, but it is not staged; cure: slices=1"),
+        (StorePlan("c", staged=True, slices=2, buffers=3), False, "3 buffers for 2 slices of c.*; cure: buffers=2"),
+    ],
+)
+def test_a_store_that_cannot_be_made_so_is_refused(store: StorePlan, waits: bool, words: str) -> None:
+    with pytest.raises(PlanError, match=words):
+        check_stores([store], waits)

@@ -89,7 +89,7 @@ def test_a_whole_plan_leaves_nothing_of_a_kernel_open(name: str) -> None:
     assert plan is not None
     still_open = {it.name for it in fields(Plan) if getattr(plan, it.name) is None}
     # Of these there is nothing to say before the kernel has layouts, and of turns where groups go freely.
-    assert still_open == {"tile_order", "split", "sums", "unit_strides", "launches", "turns"}
+    assert still_open == {"tile_order", "tiles", "split", "sums", "unit_strides", "launches", "turns"}
     assert all(it.registers for it in plan.partitions) and plan.operands and plan.loops and plan.rings
     for ring in plan.rings:
         assert None not in (ring.depth, ring.slot_bytes, ring.copies, ring.fill) and ring.payload
@@ -287,7 +287,8 @@ def test_a_plan_that_fills_a_ring_in_another_way_than_its_loads_go_is_refused() 
     by_tma = replace(plan, rings=(replace(plan.rings[0], fill="tma"),))
     with pytest.raises(PlanError, match=r"the Plan fills ring0 by tma, but the kernel's loads use cp\.async"):
         specialise(ttgir("wrapped"), PlanOptions(), TARGET, by_tma)
-    with pytest.raises(PlanError, match=r"fill='paper' in a Plan: one of tma, cp\.async, registers is needed"):
+    words = r"fill='paper' in a Plan: one of tma, cp\.async, registers, stores, number is needed"
+    with pytest.raises(PlanError, match=words):
         replace(plan.rings[0], fill="paper")  # type: ignore[arg-type]
 
 

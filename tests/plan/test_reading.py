@@ -30,6 +30,9 @@ flags = st.none() | st.booleans()
 words = st.none() | names
 
 
+roles = st.sampled_from(["producer", "converter", "consumer"])
+
+
 def one_of(*values: str) -> st.SearchStrategy[Any]:
     return st.none() | st.sampled_from(values)
 
@@ -52,12 +55,13 @@ schedules = st.builds(
 plans = st.builds(
     Plan,
     form=one_of("as_written", "persistent", "stock"),
-    tile_order=one_of("launch"),
+    tile_order=one_of("launch", "longest_first"),
+    tiles=one_of("strided", "dynamic"),
     groups=st.none() | few,
     split=one_of("rows", "columns"),
     partitions=st.lists(
         st.builds(
-            PartitionPlan, names, st.sampled_from(["producer", "consumer"]), few, st.none() | st.integers(0, 256)
+            PartitionPlan, names, roles, few, st.none() | st.integers(0, 256)
         )
     ).map(tuple),
     max_registers=st.none() | st.integers(0, 256),
@@ -65,10 +69,15 @@ plans = st.builds(
     operands=some(
         st.builds(
             OperandPlan, words, st.none() | few, few, one_of("host_descriptor", "raised", "cp.async", "consumer"),
-            words, flags, flags, st.text(),
+            words, flags, flags, one_of("in_order", "for_next_dot"), one_of("registers", "converter"), flags, st.text(),
         )
     ),
-    stores=some(st.builds(StorePlan, words, st.none() | few, few, one_of("raised", "pointers"), flags, st.text())),
+    stores=some(
+        st.builds(
+            StorePlan, words, st.none() | few, few, one_of("raised", "pointers"), flags, st.sampled_from([None, 1, 4]),
+            st.sampled_from([None, 1, 2]), st.text(),
+        )
+    ),
     loops=some(
         st.builds(
             LoopPlan, st.none() | few, st.none() | few, st.none() | few, st.none() | schedules,
@@ -78,7 +87,7 @@ plans = st.builds(
     rings=some(
         st.builds(
             RingPlan, names, st.lists(st.text()).map(tuple), st.none() | few, st.none() | st.integers(0, 2**18),
-            st.none() | few, one_of("tma", "cp.async", "registers"),
+            st.none() | few, one_of("tma", "cp.async", "registers", "stores"),
         )
     ),
     unit_strides=st.none() | st.lists(names).map(tuple),

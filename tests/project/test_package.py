@@ -26,10 +26,11 @@ KERNELS = {
     "tawa/ops/kernels/backward.py": 5,
     "tawa/ops/kernels/decode.py": 4,
     "tawa/ops/kernels/forward.py": 3,
-    "tawa/ops/kernels/parts.py": 10,
+    "tawa/ops/kernels/parts.py": 11,
     "tawa/ops/kernels/persistent.py": 1,
+    "tawa/ops/kernels/turned.py": 2,
     "tawa/ops/kernels/two_parts.py": 1,
-    "tawa/ops/kernels/varlen.py": 3,
+    "tawa/ops/kernels/varlen.py": 6,
 }
 """Functions under `@triton.jit` by module."""
 EXAMPLES = ("gemm.py", "attention.py", "autotune.py")

@@ -30,7 +30,11 @@ Level = Literal["ttgir", "aref", "barrier"]
 @functools.cache
 def ttgir(name: str) -> str:
     """TTGIR of a case before Triton's pipeliner, in generic form."""
-    case = find(name)
+    return ttgir_of(find(name))
+
+
+def ttgir_of(case: Specimen) -> str:
+    """The same of a case that need not be in the list."""
     names = case.kernel.arg_names
     constants = {(names.index(it),): value for it, value in case.constants().items()}
     signature = Signature(case.signature(), constants, case.attributes())

@@ -16,8 +16,9 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tawa.dialects.aref import CreateOp, PutOp, RingType
+from tawa.dialects.aref import CreateOp, GetOp, PutOp, RingType
 from tawa.dialects.ttg import VIEWS, WarpSpecializeOp
+from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, MemDescType, Module, Operation, Value, parse_type
 from tawa.ir.attributes import read_int
 
@@ -129,6 +130,8 @@ class _Machine:
         self.most_steps = 0
         self.slots: dict[str, dict[int, Any]] = {}
         self.depth: dict[str, int] = {}
+        self.sent: dict[View, int | None] = {}  # the numbers in slots
+        self.counter = 0  # in memory: the only one that atomics change
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -218,27 +221,38 @@ class _Machine:
     def aref(self, op: Operation, inputs: list[Any], values: dict[Value, Any], group: _Group) -> Run:
         match op.name:
             case "aref.create":
-                name = CreateOp(op).name
-                depth = RingType.parse(op.result.type).depth
-                self.slots[name] = dict.fromkeys(range(depth), "E")
-                self.depth[name] = depth
-                return [name]
+                name, depth = CreateOp(op).name, RingType.parse(op.result.type).depth
+                readers = list(dict.fromkeys(_reader(user) for user in op.result.users if GetOp.of(user)))
+                names = {reader: f"{name}@{reader}" if len(readers) > 1 else name for reader in readers or [""]}
+                for own in names.values():
+                    self.slots[own] = dict.fromkeys(range(depth), "E")
+                    self.depth[own] = depth
+                return [names]
             case "aref.first":
                 return [0]
             case "aref.advance":
                 return [inputs[0] + 1]
-        ring, count, *condition = inputs
+        names, count, *condition = inputs
         if condition and not condition[0]:
             return []
-        slots, slot = self.slots[ring], count % self.depth[ring]
-        match op.name:
-            case "aref.put":
+        if op.name == "aref.put":
+            for ring in names.values():  # one after the other: none is filled before all are empty
+                slots, slot = self.slots[ring], count % self.depth[ring]
                 if PutOp(op).fresh and slots[slot] != "E":
                     self.trace.wrong.append(f"fresh put {count}: {ring}[{slot}] is not empty")
                 while slots[slot] != "E":
                     yield
-                slots[slot] = count
+            sent = [values.get(nested.operands[0]) for nested in PutOp(op).body.ops if nested.name == "tt.splat"]
+            for ring in names.values():
+                self.slots[ring][count % self.depth[ring]] = count
+                self.sent[View(ring, count)] = sent[0] if sent else None
                 self.event("put", ring, count)
+            return []
+        if op.name not in ("aref.get", "aref.consumed"):
+            return []
+        ring = names[_reader(op)] if len(names) > 1 else next(iter(names.values()))
+        slots, slot = self.slots[ring], count % self.depth[ring]
+        match op.name:
             case "aref.get":
                 while slots[slot] in ("E", "borrowed"):
                     yield
@@ -283,9 +297,19 @@ class _Machine:
                 return inputs
             case "tt.store" | "tt.descriptor_store" | "ttg.local_store":
                 self.trace.stores += 1
-                borrowed = [slot for member in self.groups for slot in member.borrowed]
+                members = [group] if group in self.groups else self.groups  # behind the groups, all have ended
+                borrowed = [slot for member in members for slot in member.borrowed]
                 if borrowed:
                     self.trace.wrong.append(f"a store while {borrowed} are borrowed")
+            case "tt.splat" | "tt.unsplat":
+                return [inputs[0]]
+            case "ttg.local_load":
+                return [self.sent.get(inputs[0])] if isinstance(inputs[0], View) else [None]
+            case "tt.atomic_rmw":
+                old, adds = self.counter, read_int(op.properties["atomic_rmw_op"]) == 4
+                if inputs[2]:
+                    self.counter = old + inputs[1] if adds else inputs[1]
+                return [old]
             case "ttg.local_alloc":
                 return [self.allocate(op)]
             case "ttg.memdesc_index":
@@ -391,6 +415,11 @@ def _compute(op: Operation, inputs: list[Any]) -> list[Any]:
     if op.name == "arith.cmpi":
         return [int(_COMPARE[read_int(op.properties["predicate"])](*inputs))]
     return [int(_ARITH[op.name](*inputs))]
+
+
+def _reader(op: Operation) -> str:
+    """The partition that contains an operation; empty outside of partitions."""
+    return next((group.partition for outer in op.ancestors() if (group := GroupOp.of(outer))), "")
 
 
 _COMPARE = {

@@ -131,8 +131,10 @@ def groups(module: Program) -> list[GroupOp]:
 
 
 def depth_of(module: Program) -> int:
-    """The depth D of the first ring."""
-    made = next(op for op in module.walk() if op.name == "aref.create")
+    """The depth D of the first ring of tiles: one of numbers needs no more than one slot."""
+    made = next(
+        op for op in module.walk() if op.name == "aref.create" and "number" not in op.properties.get("fill", "")
+    )
     return int(made.result.type[11:].split()[0])
 
 

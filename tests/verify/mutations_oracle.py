@@ -15,14 +15,19 @@ from typing import Any, Literal
 import numpy as np
 
 from tawa.ir import Module, parse_module
+from tawa.pipeline import Target, specialise
+from tawa.plan import OperandPlan, Plan, PlanOptions
 from tawa.sim import Descriptor, SimulationError, simulate
 from tawa.sim.machine.cta import Order
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find
-from tests.sim.problems import level_text, make_arrays, run
+from tests.cases.gemm.turned import SMALL
+from tests.sim.problems import level_text, make_arrays, run, ttgir_of
 
 Level = Literal["aref", "barrier"]
 DEPTH = 2
+PINNED = PlanOptions(enable_warp_specialization=True, aref_depth=DEPTH, mma_depth=1)
+BY_CONVERTER = Plan(operands=(OperandPlan(turned="converter"),))
 DATA = Path(__file__).parent / "data"
 GLUON = tuple(path.stem for path in sorted(DATA.glob("gluon_*.mlir")))
 Runs = tuple[tuple[Order, int], ...]
@@ -51,6 +56,17 @@ def kernel(name: str, level: Level, depth: int = DEPTH, mma_depth: int = 1) -> S
     found = {_title(sizes): _case_problem(case.with_sizes(**sizes)) for sizes in _sizes(case, depth)}
     text, aref = (level_text(name, it, depth, mma_depth) for it in (level, "aref"))
     return Subject(name, level, text, found, aref)
+
+
+CONVERTER = "converter"
+
+
+def converter(level: Level) -> Subject:
+    """A GEMM with an operand that a converter turns between two rings, with D = 2 and P = 1."""
+    made = specialise(ttgir_of(SMALL), PINNED, Target(SMALL.num_warps, SMALL.num_stages), BY_CONVERTER)
+    assert made.applied, made.remarks
+    found = {_title(sizes): _case_problem(SMALL.with_sizes(**sizes)) for sizes in _sizes(SMALL, DEPTH)}
+    return Subject(CONVERTER, level, made.aref if level == "aref" else made.barrier, found, made.aref)
 
 
 def hand_written(name: str) -> Subject:

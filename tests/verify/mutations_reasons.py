@@ -294,7 +294,8 @@ def _implied(mutant: Mutant) -> bool:
     if mutant.kind not in (*MOVES, "drop", "negate predicate", "before the loop", "behind the loop", "next slot"):
         return False
     released = mutant.site.target == ARRIVE and mutant.kind in (*MOVES, "next slot")
-    if mutant.site.target not in (WAIT, DOT_WAIT) and not released:
+    early = mutant.site.target == EXPECT and mutant.kind in MOVES
+    if mutant.site.target not in (WAIT, DOT_WAIT) and not released and not early:
         return False
     rows = {_row(_barrier(op)).hint for op in parse_module(mutant.text).walk() if op.name == WAIT}
     return len(rows) > 2
@@ -328,10 +329,12 @@ def _deep_enough(mutant: Mutant) -> bool:
         return True
     if mutant.kind not in ("D - 1", "D = 1"):
         return False
-    made = next((op for op in mutant.module.walk() if op.name == "aref.create"), None)
+    rings = [op for op in mutant.module.walk() if op.name == "aref.create"]
+    made = next((op for op in rings if "number" not in op.properties.get("fill", "")), None)
     flights = [read_int(op.properties["pendings"]) for op in mutant.module.walk() if op.name == DOT_WAIT]
     if made is None:  # lowered: the arrays of barriers have length D
         rows = [op for op in mutant.module.walk() if op.name == "ttg.local_alloc" and "xi64" in op.result.type]
+        rows = [op for op in rows if not op.result.hint.startswith("number")]
         return int(rows[0].result.type.split("<")[1].split("x")[0]) >= max(flights, default=0) + 1
     return int(made.result.type[11:].split()[0]) >= max(flights, default=0) + 1
 

@@ -26,7 +26,7 @@ from tests.sim.problems import ttgir
 from tests.support.sample import EVERY_CASE
 from tests.verify import mutations_aref, mutations_barrier
 from tests.verify.mutations_edits import ARRIVE, WAIT, Kind, Mutant, drop
-from tests.verify.mutations_oracle import DATA, GLUON, Level, Oracle, Subject, hand_written, kernel
+from tests.verify.mutations_oracle import DATA, GLUON, Level, Oracle, Subject, converter, hand_written, kernel
 from tests.verify.mutations_sweep import all_sites, check, family, judge, kinds, mutant_of
 
 LEVELS: tuple[Level, ...] = ("aref", "barrier")
@@ -82,6 +82,13 @@ def test_every_kind_of_mutant_is_refuted_or_equivalent(shape: str, level: Level)
 @pytest.mark.parametrize("name", ["tile_64x64", "persistent"])
 def test_every_kind_of_mutant_with_three_slots_is_refuted_or_equivalent(name: str, level: Level) -> None:
     simulator = Oracle(kernel(name, level, 3, 2))
+    found = [unlike(simulator, kind) for kind in kinds(level)]
+    assert [text for text in found if text] == []
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_kind_of_mutant_with_a_converter_is_refuted_or_equivalent(level: Level) -> None:
+    simulator = Oracle(converter(level))
     found = [unlike(simulator, kind) for kind in kinds(level)]
     assert [text for text in found if text] == []
 

@@ -15,6 +15,7 @@ from tawa.analysis.rings.channels import ancestor_in
 from tawa.analysis.rings.given_numbers import given_numbers
 from tawa.analysis.rings.guards import GuardInfo, find_guards
 from tawa.analysis.rings.loads import DotLoadInfo, find_dots, tma_alignment
+from tawa.analysis.rings.sent_numbers import SentInfo, find_sent
 from tawa.analysis.rings.slices import SliceInfo, slice_from
 from tawa.analysis.sums import rounds
 from tawa.dialects.declare.declaration import address_of
@@ -168,8 +169,8 @@ def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation
     num_warps: the warps of a consumer; the layouts of the program are for this number.
     """
     roots, guarded = [info.load.op for info in loads], _guarded(module, loads)
-    given, part = _part_of_producer(roots, guarded)
-    own = set(roots)
+    given, part, sent = _part_of_producer(roots, guarded)
+    own, moved = set(roots), set(sent.moved)
     tiles = any(info.fill != "tma" for info in loads)
     writes = _global_writes(module)
     blocked: Operation | None = None
@@ -179,7 +180,7 @@ def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation
     for op in ordered(part, function):
         if op in own and any(user in part and user not in own for user in op.result.users):
             blocked = op
-        if op in own or op.name in _FLOW:
+        if op in own or op in moved or op.name in _FLOW:
             continue
         if _not_duplicable(op, tiles):
             blocked = op  # the last one in textual order is the nearest to the load
@@ -212,15 +213,21 @@ def folded_elements(module: Module, loads: list[DotLoadInfo]) -> int:
     A producer with tiles needs as many warps as their layouts are for.
     """
     roots, guarded = [info.load.op for info in loads], _guarded(module, loads)
-    part = _part_of_producer(roots, guarded)[1]
+    _, part, sent = _part_of_producer(roots, guarded)
+    roots = [*roots, *sent.moved]
     inside = [op for op in part.ops if op not in roots and op.name not in _FLOW]
     return max((_elements(value) for op in inside for value in (*op.operands, *op.results)), default=0)
 
 
-def _part_of_producer(roots: list[Operation], guarded: GuardInfo) -> tuple[tuple[Value, ...], SliceInfo]:
-    """The numbers that are given to the producer, and its slice."""
-    given = given_numbers(guarded, roots)
-    return given, slice_from(roots, guarded.function.op, guarded.guards, given=given)
+def _part_of_producer(roots: list[Operation], guarded: GuardInfo) -> tuple[tuple[Value, ...], SliceInfo, SentInfo]:
+    """The numbers that are given to the producer, its slice, and the numbers that it sends."""
+    given, sent = given_numbers(guarded, roots), find_sent(guarded, roots)
+    return given, slice_from((*roots, *sent.beside), guarded.function.op, guarded.guards, given=given), sent
+
+
+def sent_numbers(module: Module, loads: list[DotLoadInfo]) -> SentInfo:
+    """The numbers that a producer of these loads sends."""
+    return find_sent(_guarded(module, loads), [info.load.op for info in loads])
 
 
 def _guarded(module: Module, loads: list[DotLoadInfo]) -> GuardInfo:

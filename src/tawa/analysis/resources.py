@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tawa.analysis.layout.layouts import fields_of
@@ -51,13 +51,19 @@ class _Span:
     bytes: int
 
 
-def shared_beside_rings(module: Module, channels: Sequence[ChannelInfo], groups: int = 1) -> SharedInfo:
+def shared_beside_rings(
+    module: Module,
+    channels: Sequence[ChannelInfo],
+    groups: int = 1,
+    slices_of: Callable[[Operation], tuple[int, int]] = lambda _: (1, 1),
+) -> SharedInfo:
     """Estimates the shared memory that the kernel needs in addition to its rings.
 
     groups: consumer groups, each with its own buffers. With several groups, the epilogue does not reuse ring memory.
+    slices_of: the slices in which a store leaves, and the buffers that they take.
     """
     infos = [info for channel in channels for site in channel.sites for info in site.loads]
-    moved = {info.load.op for info in infos} | {op for info in infos for op in info.allocations}
+    moved = {info.load.op for info in infos} | {op for info in infos for op in info.replaced}
     function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
     body = find_guards(function, [info.load.op for info in infos]).work
     last = max((body.index_of(ancestor_in(body, info.load.op)) for info in infos), default=-1)
@@ -71,6 +77,8 @@ def shared_beside_rings(module: Module, channels: Sequence[ChannelInfo], groups:
         store = DescriptorStoreOp.of(op)
         if store and (place <= border or groups > 1):
             tile = store.source.type + store.descriptor.type
+            slices, buffers = slices_of(op)
+            size = size // slices * buffers
             if ancestor_in(body, op) is not op:
                 staging[tile] = size
             else:  # stores of one tile type share a buffer, which lives until the last of them has left

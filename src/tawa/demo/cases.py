@@ -33,10 +33,12 @@ def attention(name: str) -> Case:
         "o_desc": Descriptor("o", (1, 1, "BM", "D")),
         "lse_ptr": Pointer("lse"),
         "slopes_ptr": Absent(),
+        **{f"{letter}_factors_ptr": Absent() for letter in "qkv"},
         **{size: Number(size) for size in ("H", "SQ", "SK")},
         "diagonal": Number("DIAGONAL"),
         "scale": Number(_INVERSE_ROOT_OF_128),
         "softcap": Number(1.0),
+        **{f"F{letter}_{axis}": Number(0) for letter in "QKV" for axis in "BH"},
     }
     constexprs = {"GROUP": 1, "BM": 128, "BN": 128, "D": 128, "V_T": False, "CAUSAL": True, "WINDOW": 0,
                   "ALIBI": False, "SOFTCAP": False, "EVEN": True}  # fmt: skip

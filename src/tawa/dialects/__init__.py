@@ -13,6 +13,7 @@ from tawa.dialects.declare.declaration import (
     op_names,
 )
 from tawa.dialects.declare.structure import structure_rules
+from tawa.dialects.inline import markers
 
 __all__ = [
     "Effect",
@@ -25,6 +26,7 @@ __all__ = [
     "declared_ops",
     "is_opaque",
     "is_terminator",
+    "markers",
     "math",
     "op_class",
     "op_names",

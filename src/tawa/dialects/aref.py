@@ -3,6 +3,7 @@
     %r = "aref.create"() <{name = "ring0"}> : () -> !aref.ring<3 x (!ttg.memdesc<…>, !ttg.memdesc<…>)>
     %i = "aref.first"(%r)                   : -> !aref.index<3>          the running count 0
     "aref.put"(%r, %i) ({ loads; "aref.filled"(%tiles…) })               waits until the slot is empty, fills it
+    "aref.put"(%r, %i) ({ ^bb0(%a, %b): stores; "aref.filled"() })        the same, by stores into the slot's buffers
     %a, %b = "aref.get"(%r, %i)                                           waits until full; views of the slot's buffers
     "aref.consumed"(%r, %j [, %if])                                       this reader releases slot j
     "aref.landed"(%r, %i)                                                 waits until every put before i has landed
@@ -53,14 +54,19 @@ def index_depth(type: str) -> int | None:
     return int(type[12:-1]) if type.startswith("!aref.index<") else None
 
 
-Fill = Literal["tma", "cp.async", "registers"]
-"""How a slot is filled: by TMA, by cp.async of all threads of the producer, or from their registers."""
+Fill = Literal["tma", "cp.async", "registers", "stores", "number"]
+"""How a slot is filled: by TMA, by cp.async of all threads of the producer, from their registers, by the stores that a
+put contains, which compute the tile piece by piece, or with a number that the producer has computed."""
+Writer = Literal["producer", "converter"]
+"""The partition that fills a ring."""
+Reader = Literal["consumer", "converter"]
+"""The partitions that read a ring."""
 
 
 def read_fill(text: str) -> Fill:
     """Reads a `Fill`; raises ValueError on any other text."""
     match text:
-        case "tma" | "cp.async" | "registers":
+        case "tma" | "cp.async" | "registers" | "stores" | "number":
             return text
         case _:
             raise ValueError(f"not a kind of filling: {text}")
@@ -78,6 +84,16 @@ class CreateOp(OpView):
     def fill(self) -> Fill:
         """How a put fills a slot."""
         return read_fill(read_string(self.op.properties.get("fill", '"tma"')))
+
+    @property
+    def writer(self) -> Writer:
+        """Who fills the slots."""
+        return "converter" if self.fill == "stores" else "producer"
+
+    @property
+    def reader(self) -> Reader:
+        """Who reads the slots."""
+        return "converter" if read_string(self.op.properties.get("reader", '""')) == "converter" else "consumer"
 
     @property
     def type(self) -> RingType:
@@ -139,23 +155,32 @@ class FilledOp(YieldingOp):
 class PutOp(AccessOp):
     """``aref.put``: operands ring, index; region: the loads, ending in ``aref.filled`` of the tiles in payload order.
 
+    The region of a put by stores has the buffers of the slot as arguments and stores into them itself; its
+    ``aref.filled`` has no operands.
+
     Executed by the only writer, or before the partitions start. A `fresh` put fills a slot for the first time and does
     not wait. The lowering depends on the ring's `fill`:
 
         tma        wait(empty), expect(bytes of the tuple), one TMA copy per tile
         cp.async   wait(empty), one cp.async per tile, arrive(full) of each thread when its own copies have landed
         registers  wait(empty), one local_store per tile, fence_async_shared, arrive(full)
+        stores     wait(empty), the region, fence_async_shared, arrive(full)
+        number     wait(empty), one local_store of the number, arrive(full)
     """
 
     NAME = "aref.put"
     RECURSIVE = True
     __slots__ = ()
     fresh = attribute("fresh", read_bool, "false")  # whether the slot is known to be empty
-    body = region(0)  # the loads
+    body = region(0)  # the loads, or the stores
 
     def check(self) -> str | None:
         """The put fills each buffer of the payload."""
         payload, filled = self.type.payload, FilledOp.of(self.body.terminator)
+        if self.body.args:
+            taken, handed = types_of(self.body.args), types_of(self.body.terminator.operands)
+            wrong = None if taken == list(payload) and not handed else f"the ring has buffers {list(payload)}"
+            return super().check() or wrong
         return super().check() or (
             None if filled and len(filled.values) == len(payload) else f"the ring takes {len(payload)} tiles"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tawa.dialects.declare.declaration import ANY_EFFECT, Effect, OpView
-from tawa.dialects.declare.families import YieldingOp
+from tawa.dialects.declare.families import UnaryOp, YieldingOp
 from tawa.dialects.declare.fields import operand, segment
 
 
@@ -13,6 +13,16 @@ class ModuleOp(OpView):
     NAME = "builtin.module"
     ISOLATED = True
     RECURSIVE = True
+    __slots__ = ()
+
+
+class CastOp(UnaryOp):
+    """``builtin.unrealized_conversion_cast``: a value under another type that means the same in LLVM. Pure.
+
+    Tawa casts a descriptor to one with narrower blocks, which are copied in the same boxes.
+    """
+
+    NAME = "builtin.unrealized_conversion_cast"
     __slots__ = ()
 
 

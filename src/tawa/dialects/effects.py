@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tawa.dialects import declared_ops
 from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.declare.declaration import ANY_EFFECT, Effect, OpView, op_class
@@ -10,6 +12,7 @@ from tawa.ir import Operation
 
 # Operations whose effects do not depend on their attributes or on nested operations.
 _FIXED = {it.NAME: it.EFFECTS for it in declared_ops() if it.effects is OpView.effects and not it.RECURSIVE}
+_PLACE = re.compile(r"%(n?ctaid|n?clusterid|cluster_)")
 _UNORDERED = frozenset({"read", "write"})
 
 
@@ -48,6 +51,11 @@ def gives_order(op: Operation) -> bool:
     if op.name in ATOMICS:
         return True
     return not AssumeOp.matches(op) and not op.regions and any(it.kind not in _UNORDERED for it in effects_of(op))
+
+
+def is_bound_to_its_program(op: Operation) -> bool:
+    """Whether `op` may order programs, or is inline assembly that reads which program it is in."""
+    return gives_order(op) or _PLACE.search(op.properties.get("asm_string", "")) is not None
 
 
 def has_side_effect(op: Operation) -> bool:

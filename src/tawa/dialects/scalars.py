@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from tawa.dialects import arith
 from tawa.dialects.declare.declaration import by_name, op_names
-from tawa.dialects.tt import SameNumberOp
+from tawa.dialects.inline.markers import SameNumberOp
 from tawa.ir import Operation
 from tawa.ir.attributes import read_int
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from enum import IntEnum
 
-from tawa.dialects.declare.declaration import ANY_EFFECT, Effect, OpView, Refinement, op_names
+from tawa.dialects.declare.declaration import ANY_EFFECT, Effect, OpView, op_names
 from tawa.dialects.declare.families import BinaryOp, UnaryOp, YieldingOp
 from tawa.dialects.declare.fields import attribute, operand, operands, optional_operand, segment
 from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.ir import Block, Builder, Operation, TensorDescType, TensorType, Value, parse_type
-from tawa.ir.attributes import int_attr, read_array, read_bool, read_int, read_string, string_attr
+from tawa.ir import Block, Operation, TensorDescType, TensorType, Value, parse_type
+from tawa.ir.attributes import read_array, read_bool, read_int, read_string
 from tawa.ir.text import parse_dictionary, split_top_level
 
 _READ = Effect("read", "global", "pointers")
@@ -23,6 +23,10 @@ ADDED_BASE = "tawa.base"
 """Attribute of a descriptor argument that Tawa added: the number of the argument whose memory it describes."""
 GRID_SIZE = "tawa_grid_"
 """The prefix, before the axis, of the arguments that pass the grid size to a persistent form."""
+PROGRAMS = f"{GRID_SIZE}programs"
+"""The argument that passes the size of the grid along the axis whose programs share a CTA."""
+TILE_COUNTER = "tawa_tile_counter"
+"""The argument that points to the counter from which programs take their next tiles."""
 STAYS = "tawa.stays"
 """Attribute of a load that stays in the consumer because it is rarely executed."""
 
@@ -310,6 +314,13 @@ class StoreOp(OpView):
     mask = optional_operand(2)  # which lanes write; None means all
 
 
+class RmwKind(IntEnum):
+    """What an atomic does with the old value and its operand: some of ``tt.RMWOp``."""
+
+    ADD = 4
+    EXCHANGE = 10
+
+
 class AtomicRMWOp(OpView):
     """``tt.atomic_rmw``: atomic read-modify-write, at an address or at each of a tile of addresses.
 
@@ -333,7 +344,7 @@ class AtomicCASOp(OpView):
 
 
 ATOMICS = op_names(AtomicRMWOp, AtomicCASOp)
-_ACQUIRE, _RELEASE, _ACQ_REL = 2, 3, 4  # tt.MemSemantic; relaxed is 1
+RELAXED, _ACQUIRE, _RELEASE, _ACQ_REL = 1, 2, 3, 4  # tt.MemSemantic
 
 
 def acquires(atomic: Operation) -> bool:
@@ -344,6 +355,11 @@ def acquires(atomic: Operation) -> bool:
 def releases(atomic: Operation) -> bool:
     """Whether an atomic has release semantics."""
     return _semantic(atomic) in (_RELEASE, _ACQ_REL)
+
+
+def is_relaxed(atomic: Operation) -> bool:
+    """Whether an atomic orders no other access to memory."""
+    return _semantic(atomic) == RELAXED
 
 
 def _semantic(atomic: Operation) -> int:
@@ -482,65 +498,3 @@ class ExternElementwiseOp(_InlineOp):
 
 
 INLINE = op_names(ElementwiseInlineAsmOp, ExternElementwiseOp)
-
-
-class _MarkerOp(Refinement, ElementwiseInlineAsmOp):
-    """Inline assembly whose text marks an operation of Tawa."""
-
-    ASM: ClassVar[str]
-    __slots__ = ()
-
-    @classmethod
-    def matches(cls, op: Operation | None) -> bool:
-        """Whether `op` is inline assembly with this text."""
-        if op is None or op.name != cls.NAME:
-            return False
-        return read_string(op.properties.get("asm_string", '""')) == cls.ASM
-
-
-class GroupIndexOp(_MarkerOp):
-    """``tt.elementwise_inline_asm "tawa.group"``: the number of the consumer group that executes it, 0 … G - 1.
-
-    Operand: a constant i32, the number of groups G. Result: i32. Pure. It occurs in a program whose tile is split among
-    groups, and becomes a constant once each group has its own copy of the program. Triton's layout passes may merge
-    and move it, but they neither fold it nor read the text. It is never assembled.
-    """
-
-    ASM = "tawa.group"
-    __slots__ = ()
-    groups = operand(0)
-
-    @staticmethod
-    def create(builder: Builder, groups: int) -> Value:
-        """Makes one at the builder's point."""
-        properties = {
-            "asm_string": string_attr(GroupIndexOp.ASM),
-            "constraints": string_attr("=r,r"),
-            "packed_element": int_attr(1),
-            "pure": "true",
-        }
-        operand = builder.constant(groups)
-        return builder.create(GroupIndexOp.NAME, (operand,), ("i32",), properties=properties, hints=("group",)).result
-
-
-class SameNumberOp(_MarkerOp):
-    """``tt.elementwise_inline_asm "shfl.sync.idx.b32"``: broadcasts a warp-uniform number from lane 0.
-
-    Operand and result: i32. The result equals the operand, but LLVM and ptxas cannot tell. Not pure, so that two
-    of them are never merged.
-    """
-
-    ASM = "shfl.sync.idx.b32 $0, $1, 0, 0x1f, 0xffffffff;"
-    __slots__ = ()
-    source = operand(0)
-
-    @staticmethod
-    def create(builder: Builder, number: Value) -> Value:
-        """Makes one at the builder's point."""
-        properties = {
-            "asm_string": string_attr(SameNumberOp.ASM),
-            "constraints": string_attr("=r,r"),
-            "packed_element": int_attr(1),
-            "pure": "false",
-        }
-        return builder.create(SameNumberOp.NAME, (number,), ("i32",), properties=properties, hints=("slot",)).result

@@ -17,6 +17,9 @@ from tawa.dialects.declare.fields import attribute, region, types_of
 from tawa.ir import Module
 from tawa.ir.attributes import read_int, read_string
 
+Role = Literal["producer", "converter", "consumer"]
+"""What a partition does with rings: it fills them; it reads some and fills others; it reads them."""
+
 
 class EndOp(YieldingOp):
     """``warp.end``: the end of a partition, with the results of its group."""
@@ -30,7 +33,7 @@ class GroupOp(OpView):
 
     Region: its program, ending in ``warp.end``.
 
-    Becomes the default region (the consumer) or a partition region (the producer) of ``ttg.warp_specialize``.
+    Becomes the default region (the first consumer) or a partition region of ``ttg.warp_specialize``.
     """
 
     NAME = "warp.group"
@@ -41,9 +44,13 @@ class GroupOp(OpView):
     body = region(0)  # its program
 
     @property
-    def role(self) -> Literal["producer", "consumer"]:
-        """Whether the partition fills rings or consumes them."""
-        return "producer" if read_string(self.op.properties["role"]) == "producer" else "consumer"
+    def role(self) -> Role:
+        """Whether the partition fills rings, reads them, or reads some and fills others."""
+        match read_string(self.op.properties["role"]):
+            case "producer" | "converter" as role:
+                return role
+            case _:
+                return "consumer"
 
     @property
     def registers(self) -> int | None:

@@ -70,6 +70,7 @@ class Operation:
 
     __slots__ = (
         "_uses",
+        "aliases",
         "attributes",
         "loc",
         "name",
@@ -97,6 +98,7 @@ class Operation:
         self.name = name
         self.loc = loc
         self.parent: Block | None = None
+        self.aliases: dict[str, str] | None = None  # of a module's top operation: those of the module
         self.properties = properties if properties is not None else {}
         self.attributes = attributes if attributes is not None else {}
         self.successors = list(successors)
@@ -288,6 +290,9 @@ class Module:
     op: Operation
     aliases: dict[str, str] = field(default_factory=dict[str, str])
     locs: dict[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        self.op.aliases = self.aliases
 
     @property
     def body(self) -> Block:

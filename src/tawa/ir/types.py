@@ -92,9 +92,13 @@ class MemDescType:
 
 @dataclass(frozen=True, slots=True)
 class TensorDescType:
-    """A TMA descriptor of a tensor in global memory, read or written in blocks of `block`."""
+    """A TMA descriptor of a tensor in global memory, read or written in blocks of `block`.
+
+    nested: in the spelling of Triton 3.6, with `tensor` inside.
+    """
 
     block: TensorType
+    nested: bool = True
 
     @property
     def bytes(self) -> int:
@@ -102,7 +106,7 @@ class TensorDescType:
         return self.block.bytes
 
     def __str__(self) -> str:
-        return f"!tt.tensordesc<{self.block}>"
+        return f"!tt.tensordesc<{self.block if self.nested else str(self.block)[len('tensor<') : -1]}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +141,9 @@ def parse_type(text: str) -> Type:
         return _memdesc(text[13:-1]) or OpaqueType(text)
     if text.startswith("!tt.tensordesc<"):
         inner = text[15:-1]
-        block = _tensor(inner[7:-1] if inner.startswith("tensor<") else inner)
-        return TensorDescType(block) if block else OpaqueType(text)
+        nested = inner.startswith("tensor<")
+        block = _tensor(inner[7:-1] if nested else inner)
+        return TensorDescType(block, nested) if block else OpaqueType(text)
     if text.startswith("!tt.ptr<"):
         return PointerType(split_top_level(text[8:-1])[0])
     if text and text[0] not in "!(" and "<" not in text:

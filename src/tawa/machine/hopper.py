@@ -141,6 +141,8 @@ BYTES_IN_FLIGHT = 128 * 1024
 """Bytes in flight that hide the latency of global memory: measured on an H200."""
 MOST_SLOTS = 8
 """The most slots that pay for their barriers: measured on an H200."""
+CONVERTED_SLOTS = 2
+"""The slots of a ring that a converter fills: one is read while the other is filled. An estimate."""
 EARLY_PUTS = 2
 """Slots that are filled before the partitions start; more do not help (bench/results/ablation.json)."""
 AMPLE_SLOTS = 3
@@ -168,6 +170,9 @@ UNUSUAL_SIZES, UNUSUAL_WAVES = (512, 8192), (1, 48)
 """The same for smaller and larger launches, which may gain where the usual ones do not."""
 USUAL_TRIPS = 32
 """Iterations of a loop whose bounds memory decides."""
+SECTION_WAVES = 2
+"""Waves of programs whose tiles a persistent form starts longest first before it goes on to other data. One wave reads
+the least data at a time; with two, the long tiles of a section do not all end at once. Not measured."""
 USUAL_WAVES = 8
 """Programs for each SM, where a compile does not know the grid."""
 
@@ -175,6 +180,17 @@ USUAL_WAVES = 8
 
 PRODUCER_REGISTERS = 24
 """Per thread of a producer that only issues TMA copies: the minimum of `setmaxnreg` (PTX ISA)."""
+CONVERTER_WARPS = 2
+"""Beside the producer's warp in one warp group, so that a CTA with two consumer groups still has twelve warps."""
+CONVERTER_PIECES = {24: 1024, 40: 2048}
+"""Bytes of a tile that a converter of two warps turns at a time, by registers of a thread: without spills (ptxas)."""
+
+
+def piece_bytes_of(registers: int) -> int:
+    """The largest pieces that a converter with this many registers per thread turns without spills."""
+    return max(size for count, size in CONVERTER_PIECES.items() if count <= max(registers, min(CONVERTER_PIECES)))
+
+
 ADDRESS_REGISTERS = 40
 """Base number per thread of a producer with tiles of addresses; an estimate from ptxas' counts."""
 POINTER_REGISTERS = 3

@@ -4,8 +4,8 @@
     truncf : tensor<128x64xf32> to …xbf16       8192 conversions
     reduce (addf) : tensor<128x64xf32>          8192 slots, one round of shuffles
 
-Counts are those of the whole tile, without layouts: no element is computed twice. The planner's model of time, the
-scheduler and the simulator's clock divide them by rates.
+Counts are those of the whole tile: no element is computed twice. Layouts, where there are any, say only whether threads
+exchange values. The planner's model of time, the scheduler and the simulator's clock divide the counts by rates.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tawa.dialects import math as math_ops
 from tawa.dialects.builtin import AssumeOp, PoisonOp
 from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.ir import MemDescType, Operation, TensorType, parse_type
+from tawa.machine.distribution import reduces_in_threads
 from tawa.machine.hopper import PACKED_BITS, REPACKING_SLOTS, WGMMA_ROWS
 
 _FREE = op_names(
@@ -70,15 +71,19 @@ NOTHING = Work()
 def work_of(op: Operation) -> Work:
     """The work of one execution of an operation on tiles; none for scalars, memory accesses and control flow.
 
-    A reduction or scan has the work of its combiner for each element, and a round of shuffles.
+    A reduction or scan has the work of its combiner for each element, and a round of shuffles; none if the layout gives
+    each thread all that it reduces.
     """
     if op.name in _FREE or op.name in _MEMORY or not op.name.startswith(("arith.", "math.", "tt.")):
+        return NOTHING
+    if joins_halves(op):
         return NOTHING
     elements = max((_elements(value.type) for value in (*op.operands, *op.results)), default=1)
     if elements == 1:
         return NOTHING
     inner = [it for it in op.regions[0].block.ops if it.results] if op.regions else []
-    found = Work(shuffles=float(op.name in _ROUNDS))
+    exchanges = op.name in _ROUNDS and not (tt.ReduceOp.matches(op) and reduces_in_threads(op))
+    found = Work(shuffles=float(exchanges))
     for it in inner or [op]:
         found = found + _of_elements(it.name, it.results[0].type if it.results else op.operands[0].type, op, elements)
     return found
@@ -96,6 +101,25 @@ def _of_elements(name: str, type: str, op: Operation, elements: int) -> Work:
 
 
 # -- narrow elements in registers --------------------------------------------------------------------------------------
+
+
+def joins_halves(op: Operation) -> bool:
+    """Whether an operation is a part of ``extui %a | extui %b << 16`` on tiles of 16 bits.
+
+    Both are halves of a register already, so that LLVM renames it.
+    """
+    if arith.OrIOp.matches(op):
+        low, high = (value.defining_op for value in op.operands)
+        shifted = high.operands[0].defining_op if high is not None and arith.ShLIOp.matches(high) else None
+        return _is_half(low) and _is_half(shifted)
+    if arith.ShLIOp.matches(op) or _is_half(op):
+        users = op.result.users
+        return bool(users) and all(joins_halves(it) for it in users if not arith.ExtUIOp.matches(it))
+    return False
+
+
+def _is_half(op: Operation | None) -> bool:
+    return op is not None and arith.ExtUIOp.matches(op) and _bits(op.operands[0].type) * 2 == _REGISTER_BITS
 
 
 def is_carried_singly(type: str) -> bool:
@@ -184,6 +208,7 @@ __all__ = [
     "dot_counts",
     "exchanged_registers",
     "is_carried_singly",
+    "joins_halves",
     "repacking_slots",
     "work_of",
 ]

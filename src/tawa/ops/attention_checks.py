@@ -5,12 +5,14 @@ Only shapes, element types and devices are read, so that the same checks hold fo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from tawa.errors import DeviceError, TawaError
 
 HALF = (torch.float16, torch.bfloat16)
-FP8 = (torch.float8_e4m3fn,)
+FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 LARGEST_HEAD_DIM = 256
 INFINITY = float("inf")
 MOST_HEADS = 65535
@@ -147,6 +149,36 @@ def check_options(
         )
     if alibi.device != q.device:
         raise DeviceError(f"alibi is on {alibi.device}, q on {q.device}; cure: alibi.to(q.device)")
+
+
+def check_output(q: torch.Tensor, out_dtype: torch.dtype | None) -> None:
+    """Raises ArgumentError unless O can have this element type."""
+    known = HALF if q.dtype in FP8 else (q.dtype,)
+    if out_dtype is None or out_dtype in known:
+        return
+    listed = " or ".join(_name(dtype) for dtype in known)
+    raise ArgumentError(f"out_dtype={_name(out_dtype)} for {_name(q.dtype)}; cure: {listed}, or None")
+
+
+def check_factors(q: torch.Tensor, k: torch.Tensor, named: Mapping[str, torch.Tensor | None]) -> None:
+    """Raises ArgumentError or DeviceError unless the factors, by name, belong to Q and K in fp8."""
+    for name, factors in named.items():
+        if factors is None:
+            continue
+        if q.dtype not in FP8:
+            raise ArgumentError(f"{name}: factors are for tensors in fp8, q is {_name(q.dtype)}; cure: {name}=None")
+        if factors.dtype != torch.float32:
+            raise ArgumentError(f"{name} has type {_name(factors.dtype)}; cure: {name}.float()")
+        if factors.device != q.device:
+            raise DeviceError(f"{name} is on {factors.device}, q on {q.device}; cure: {name}.to(q.device)")
+        wanted = tuple(k.shape[:2])
+        sizes = (1, 1, *factors.shape)[-2:]
+        fits = all(size in (1, most) for size, most in zip(sizes, wanted, strict=True))
+        if factors.ndim > 2 or not fits:
+            raise ArgumentError(
+                f"{name} has shape {shape_of(factors)}; cure: one factor, one for each of the {wanted[1]} key heads, "
+                f"or {wanted} of them, by batch and key head"
+            )
 
 
 def why_no_gradient(q: torch.Tensor, window: int, softcap: float, alibi: torch.Tensor | None) -> str:

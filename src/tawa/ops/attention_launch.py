@@ -27,8 +27,10 @@ from tawa.ops.attention_tensors import (
     unwritten,
     unwritten_copy,
 )
-from tawa.ops.attention_tiles import TWO_PARTS, Tile, box_of, tiles_for, two_part_tile
-from tawa.ops.kernels import backward, forward, persistent, two_parts
+from tawa.ops.attention_tiles import Tile, box_of, forward_tile, tiles_for
+from tawa.ops.attention_tiles import two_parts as parts_of
+from tawa.ops.kernels import backward, forward, persistent, turned, two_parts
+from tawa.ops.launches import Launches
 
 LN_2 = 0.6931471805599453
 ROWS_OF_SUMS = 64
@@ -47,7 +49,18 @@ LENGTHS = (
     "splits",
     "CAPACITY",
     "ENTRIES",
+    "SEQUENCES",
+    "MOST",
+    "FQ_B",
+    "FQ_H",
+    "FK_B",
+    "FK_H",
+    "FV_B",
+    "FV_H",
 )
+Factors = tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]
+"""Of Q, K and V, float32, as views (B, HK); None for none."""
+NO_FACTORS: Factors = (None, None, None)
 
 
 def under_tawa(kernel: Any) -> Any:
@@ -66,6 +79,9 @@ attention_two_parts: Any = under_tawa(two_parts.attention_two_parts)
 attention_dkdv: Any = under_tawa(backward.attention_dkdv)
 attention_dq: Any = under_tawa(backward.attention_dq)
 row_sums: Any = under_tawa(backward.row_sums)
+turn_values: Any = under_tawa(turned.turn_values)
+TURNED_ROWS = 128
+"""Keys of V that one program turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +99,9 @@ def output_type(dtype: torch.dtype) -> torch.dtype:
 
 
 def multiprocessors(device: torch.device) -> int:
-    """How many SMs a device has."""
+    """How many SMs a device has; under Triton's interpreter, those of an H200."""
+    if device.type != "cuda":
+        return 132
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
@@ -96,51 +114,57 @@ class Forward:
     """The forward launches for tensors of one shape and layout, on one device and with the same options.
 
     All but addresses is known. It is made from Q, K, V (transposed in fp8) and the slopes as the kernel takes them.
+    turn: makes V as the kernel takes it from V as the caller has it; None if that is the same, or its transpose.
+    factors: as the calls have them. output: the element type of O. inside: V in fp8 has rows, which the kernel turns.
     """
 
     def __init__(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None, mask: Mask, scale: float,
-        softcap: float,
+        softcap: float, turn: Turn | None = None, factors: Factors = NO_FACTORS, output: torch.dtype | None = None,
+        inside: bool = False,
     ) -> None:  # fmt: skip
         check_capability(q)
+        self.turn = turn
         batches, heads, queries, head_dim = q.shape
         keys, box, tiles = k.shape[2], box_of(head_dim), tiles_for(q.device)
-        transposed = needs_transposed(q)
+        self.transposed = transposed = needs_transposed(q) and not inside
         values = v.shape[2] if transposed else v.shape[3]
-        two = None if transposed else two_part_tile(tiles, head_dim, values)
-        tile = two or (tiles.forward_fp8 if transposed else tiles.forward)[box]
+        two = None if needs_transposed(q) else parts_of(tiles, head_dim, values)
+        tile = two.tile if two else forward_tile(tiles, box, needs_transposed(q), not mask.causal)
+        tile = tiles.forward_fp8_rows[box] if inside else tile
         grid = blocks(queries, tile.BM), batches * heads
-        self.kernel: Any = attention_two_loops
+        self.kernel: Any = attention_two_parts if two else attention_two_loops
         self.grid: tuple[int, ...] = grid
         if tile.persistent:
             self.kernel, self.grid = attention_persistent, (min(multiprocessors(q.device), grid[0] * grid[1]),)
         self.device = q.device.index
         self.prepared: Any = None
-        self.output, self.rows = output_type(q.dtype), (batches, heads, queries)
+        self.output, self.rows = output or output_type(q.dtype), (batches, heads, queries)
         without_data = torch.empty_strided(q.shape, q.stride(), dtype=self.output, device="meta")
         self.values = values
         self.as_a_copy = self.output == q.dtype and values == head_dim and is_like_a_copy(without_data)
         o = new_like(without_data, self.output, values)
-        first, second = TWO_PARTS if two else (box, 0)
+        first = two.first if two else box
         self.q, self.k = Box.of(q, tile.BM, first), Box.of(k, tile.BN, first)
         self.v = Box.of(v, first, tile.BN) if transposed else Box.of(v, tile.BN, first)
         self.o = Box.of(o, tile.BM, first)
         self.more: tuple[Box | None, ...] = ()
         """Boxes of the second parts of Q, K, V and O, None where V has none; empty if there is one part."""
         if two:
-            self.kernel = attention_two_parts
-            read = (Box.of(x, rows, second) for x, rows in ((q, tile.BM), (k, tile.BN)))
-            written = (Box.of(x, rows, second) for x, rows in ((v, tile.BN), (o, tile.BM)))
-            self.more = (*read, *(written if values > first else (None, None)))
+            read = (Box.of(x, rows, two.second) for x, rows in ((q, tile.BM), (k, tile.BN)))
+            written = (Box.of(x, rows, two.of_v) for x, rows in ((v, tile.BN), (o, tile.BM)))
+            self.more = (*read, *(written if two.of_v else (None, None)))
+        strides = [stride for it in factors for stride in ((0, 0) if it is None else it.stride())]
         self.numbers = (
             *((grid[1],) if tile.persistent else ()), heads, queries, keys, mask.diagonal, scale, softcap or 1.0,
+            *(() if two else strides),
         )  # fmt: skip
         self.constants = {
             "GROUP": heads // k.shape[1],
             "BM": tile.BM,
             "BN": tile.BN,
             "D": first,
-            **({"D2": second, "V2": second * (values > first)} if two else {"V_T": transposed}),
+            **({"D2": two.second, "V2": two.of_v} if two else {"V_T": 2 if turn else int(transposed)}),
             "CAUSAL": mask.causal,
             "WINDOW": mask.window,
             "ALIBI": alibi is not None,
@@ -148,30 +172,44 @@ class Forward:
             "EVEN": not mask.causal and keys % tile.BN == 0,  # the causal kernel does not depend on it
             "num_warps": tile.num_warps,
             "num_stages": tile.num_stages,
+            **dict(tile.options),
         }
 
+    def of_rows(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None,
+        factors: Factors = NO_FACTORS,
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+        """As `__call__`, on V as the caller has it."""
+        v = self.turn(v) if self.turn is not None else v.mT if self.transposed else v
+        return self(q, k, v, alibi, factors)
+
     def __call__(
-        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None,
+        factors: Factors = NO_FACTORS,
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
         """O and the logarithms of the sums. The tensors differ from those of `__init__` in their addresses only."""
         o = unwritten_copy(q) if self.as_a_copy else new_like(q, self.output, self.values)
         lse = unwritten(q, self.rows, torch.float32)
         if self.device is None or self.device == torch.cuda.current_device():
-            self._launch(q, k, v, o, lse, alibi)
+            self._launch(q, k, v, o, lse, alibi, factors)
         else:
             with torch.cuda.device(self.device):
-                self._launch(q, k, v, o, lse, alibi)
+                self._launch(q, k, v, o, lse, alibi, factors)
         return o, lse
 
     def _launch(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor,
-        alibi: torch.Tensor | None,
+        alibi: torch.Tensor | None, factors: Factors,
     ) -> None:  # fmt: skip
-        first: tuple[Any, ...] = (self.q.around(q), self.k.around(k), self.v.around(v), self.o.around(o), lse, alibi)
+        boxes: tuple[Any, ...] = (self.q.around(q), self.k.around(k), self.v.around(v), self.o.around(o))
         if self.more:
             second = (it and it.around(x) for it, x in zip(self.more, (q, k, v, o), strict=True))
-            first = (*first[:4], *second, lse, alibi)
+            first = (*boxes, *second, lse, alibi)
+        else:
+            first = (*boxes, lse, alibi, *factors)
         like_before = alibi is None and lse.data_ptr() % 16 == 0
+        if factors is not NO_FACTORS:
+            like_before = like_before and not any(it.data_ptr() % 16 for it in factors if it is not None)
         if like_before and self.prepared is not None and self.prepared(self.grid, first):
             return
         self.kernel.run(*first, *self.numbers, grid=self.grid, warmup=False, **self.constants)
@@ -179,9 +217,35 @@ class Forward:
             self.prepared = self.kernel.prepared((*first, *self.numbers), self.constants, len(first))
 
 
+class Turn:
+    """Turns V (B, HK, SK, DV) in fp8, of one shape and layout, for `V_T = 2` of the kernels."""
+
+    def __init__(self, v: torch.Tensor) -> None:
+        batches, heads, keys, values = v.shape
+        padded = -(-keys // TMA_BYTES) * TMA_BYTES
+        self.shape, self.device = (batches, heads, values, padded), v.device
+        self.grid = blocks(padded, TURNED_ROWS), batches * heads
+        numbers = heads, keys, padded, values, *v.stride()
+        constants = {"ROWS": TURNED_ROWS, "D": box_of(values), "num_warps": 4}
+        self.launches = Launches(lambda: turn_values, numbers, constants)
+
+    def __call__(self, v: torch.Tensor) -> torch.Tensor:
+        """A copy (B, HK, DV, SK rounded up to a multiple of 16), with the keys of each 16 in another order."""
+        made = unwritten(v, self.shape, v.dtype)
+        with torch.cuda.device_of(v):
+            self.launches(self.grid, (v.view(torch.int8), made.view(torch.int8)))
+        return made
+
+
 def needs_transposed(q: torch.Tensor) -> bool:
     """Whether V is read transposed: wgmma takes eight-bit operands with the summed dimension innermost only."""
     return q.element_size() == 1
+
+
+def turned_inside(q: torch.Tensor, v: torch.Tensor) -> bool:
+    """Whether the attention kernel itself turns V, whose rows are contiguous."""
+    tiles = tiles_for(q.device)
+    return tiles.turned_inside and box_of(q.shape[3]) in tiles.forward_fp8_rows and fits_tma(v)
 
 
 def run_forward(
@@ -192,28 +256,46 @@ def run_forward(
     mask: Mask,
     scale: float,
     softcap: float,
+    factors: Factors = NO_FACTORS,
+    output: torch.dtype | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O (B, H, SQ, D), and the base-2 logarithms of the sums (B, H, SQ) in float32. softcap: 0 for none."""
-    transposed = needs_transposed(q)
+    """O (B, H, SQ, D), and the base-2 logarithms of the sums (B, H, SQ) in float32.
+
+    softcap: 0 for none. factors: of eight-bit tensors. output: the element type of O; None: `output_type`.
+    """
+    if factors is not NO_FACTORS:
+        factors = by_key_head(factors, k)
     known = (
         q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, q.device, mask, scale, softcap,
-        alibi is None,
+        alibi is None, output, factors is NO_FACTORS or tuple(it if it is None else it.stride() for it in factors),
     )  # fmt: skip
     alibi = None if alibi is None else alibi.contiguous()
     forward = forwards.get(known)
     if forward is not None and (q.data_ptr() | k.data_ptr() | v.data_ptr()) % TMA_BYTES == 0:
-        return forward(q, k, v.mT if transposed else v, alibi)
+        return forward.of_rows(q, k, v, alibi, factors)
     if 0 in q.shape or 0 in k.shape:
-        o, lse = new_like(q, output_type(q.dtype), v.shape[3]), unwritten(q, tuple(q.shape[:3]), torch.float32)
+        o = new_like(q, output or output_type(q.dtype), v.shape[3])
+        lse = unwritten(q, tuple(q.shape[:3]), torch.float32)
         return o.zero_(), lse.fill_(float("-inf"))
-    values = v.mT if transposed else v
-    read = for_tma(q), for_tma(k), for_tma(values)
-    forward = Forward(*read, alibi, mask, scale, softcap)
-    if read[0] is q and read[1] is k and read[2] is values:
+    rows = needs_transposed(q) and not fits_tma(v.mT)
+    inside = rows and turned_inside(q, v)
+    turn = Turn(v) if rows and not inside else None
+    transposed = needs_transposed(q) and not inside
+    values = turn(v) if turn is not None else v.mT if transposed else for_tma(v)
+    read = for_tma(q), for_tma(k)
+    forward = Forward(*read, values, alibi, mask, scale, softcap, turn, factors, output, inside)
+    if read[0] is q and read[1] is k and (transposed or values is v):
         if len(forwards) >= MOST_FORWARDS:
             forwards.clear()
         forwards[known] = forward
-    return forward(*read, alibi)
+    return forward(*read, values, alibi, factors)
+
+
+def by_key_head(factors: Factors, k: torch.Tensor) -> Factors:
+    """Views (B, HK) of factors that broadcast to that; `NO_FACTORS` if all are None."""
+    size = tuple(k.shape[:2])
+    of_q, of_k, of_v = (None if it is None else it.expand(size) for it in factors)
+    return NO_FACTORS if of_q is of_k is of_v is None else (of_q, of_k, of_v)
 
 
 forwards: dict[Any, Forward] = {}

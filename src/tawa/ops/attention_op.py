@@ -13,9 +13,18 @@ from typing import Any, Literal, overload
 
 import torch
 
-from tawa.ops.attention_checks import check_options, check_tensors, no_gradient, why_no_gradient
+from tawa.ops.attention_checks import (
+    check_factors,
+    check_options,
+    check_output,
+    check_tensors,
+    no_gradient,
+    why_no_gradient,
+)
 from tawa.ops.attention_launch import (
     LN_2,
+    NO_FACTORS,
+    Factors,
     Forward,
     Mask,
     known_forward,
@@ -27,14 +36,15 @@ from tawa.ops.attention_plain import VALUES, KnownCalls, autograd_is_on, is_plai
 from tawa.ops.attention_tensors import TMA_BYTES, new_like
 
 _FORWARD_SCHEMA = (
-    "(Tensor q, Tensor k, Tensor v, Tensor? alibi, bool causal, SymInt diagonal, int window, float scale, "
-    "float softcap) -> (Tensor, Tensor)"
+    "(Tensor q, Tensor k, Tensor v, Tensor? alibi, Tensor? q_descale, Tensor? k_descale, Tensor? v_descale, "
+    "bool causal, SymInt diagonal, int window, float scale, float softcap, ScalarType? out_dtype) -> (Tensor, Tensor)"
 )
 _BACKWARD_SCHEMA = (
     "(Tensor do, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, bool causal, SymInt diagonal, "
     "float scale) -> (Tensor, Tensor, Tensor)"
 )
 Tensors = tuple[torch.Tensor, ...]
+_FACTORS = "q_descale", "k_descale", "v_descale"
 
 
 @overload
@@ -49,6 +59,10 @@ def attention(
     softcap: float | None = ...,
     alibi: torch.Tensor | None = ...,
     diagonal: int = ...,
+    q_descale: torch.Tensor | None = ...,
+    k_descale: torch.Tensor | None = ...,
+    v_descale: torch.Tensor | None = ...,
+    out_dtype: torch.dtype | None = ...,
     return_lse: Literal[False] = ...,
 ) -> torch.Tensor: ...
 
@@ -65,6 +79,10 @@ def attention(
     softcap: float | None = ...,
     alibi: torch.Tensor | None = ...,
     diagonal: int = ...,
+    q_descale: torch.Tensor | None = ...,
+    k_descale: torch.Tensor | None = ...,
+    v_descale: torch.Tensor | None = ...,
+    out_dtype: torch.dtype | None = ...,
     return_lse: Literal[True],
 ) -> tuple[torch.Tensor, torch.Tensor]: ...
 
@@ -80,12 +98,16 @@ def attention(
     softcap: float | None = None,
     alibi: torch.Tensor | None = None,
     diagonal: int = 0,
+    q_descale: torch.Tensor | None = None,
+    k_descale: torch.Tensor | None = None,
+    v_descale: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
     return_lse: bool = False,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """``softmax(mask(scale * Q @ K^T)) @ V``, as in `torch.nn.functional.scaled_dot_product_attention`.
 
     Args:
-        q: (B, H, SQ, D) in float16, bfloat16 or float8_e4m3fn. D up to 256, a multiple of 16 bytes.
+        q: (B, H, SQ, D) in float16, bfloat16, float8_e4m3fn or float8_e5m2. D up to 256, a multiple of 16 bytes.
         k: (B, HK, SK, D); H is a multiple of HK, and H / HK query heads in a row share one key head.
         v: as k; its head dimension DV may be less than D. In fp8 it is copied to (B, HK, DV, SK), unless its keys are
             innermost in memory already.
@@ -95,48 +117,73 @@ def attention(
         softcap: scores become ``softcap * tanh(score / softcap)``.
         alibi: a float32 slope for each query head; ``slope * |row + diagonal - key|`` is subtracted from the scores.
         diagonal: 0 aligns the first query with the first key, as PyTorch does; SK - SQ aligns the last ones.
+        q_descale: positive float32 factors of q in fp8: one, one for each of the HK key heads, or (B, HK). Query heads
+            that share a key head share its factor.
+        k_descale: those of k.
+        v_descale: those of v.
+        out_dtype: the type of O: float16 or bfloat16 for fp8; None: that of q, float16 for fp8.
         return_lse: also return the natural logarithm of each row's sum, (B, H, SQ) in float32.
 
     Returns:
-        O (B, H, SQ, DV) in the type of q, in float16 for fp8. A row that sees no key is 0, and its logarithm -inf.
+        O (B, H, SQ, DV) in `out_dtype`. A row that sees no key is 0, and its logarithm -inf.
 
     Raises:
         ArgumentError: there is no kernel for a tensor or an option.
         DeviceError: the tensors are not on one CUDA device.
     """
-    call = None
+    call, factors = None, NO_FACTORS
+    if q_descale is not None or k_descale is not None or v_descale is not None:
+        factors = q_descale, k_descale, v_descale
     if alibi is None and is_plain(q, k, v) and VALUES.issuperset(map(type, (causal, scale, window, softcap, diagonal))):
-        known = (
+        known: tuple[Any, ...] | None = (
             q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride(), q.dtype, k.dtype, v.dtype,
-            q.device, k.device, v.device, causal, scale, window, softcap, diagonal,
+            q.device, k.device, v.device, causal, scale, window, softcap, diagonal, out_dtype,
         )  # fmt: skip
+        if factors is not NO_FACTORS:
+            known = _with_factors(known, factors)
         call = _calls.get(known)
-        if call is None:
-            call = _calls.keep(known, _call_of(q, k, v, causal, scale, window, softcap, diagonal))
+        if call is None and known is not None:
+            made = _call_of(q, k, v, causal, scale, window, softcap, diagonal, factors, out_dtype)
+            call = _calls.keep(known, made)
     if call is None:
-        return _by_dispatcher(q, k, v, causal, scale, window, softcap, alibi, diagonal, return_lse)
+        return _by_dispatcher(
+            q, k, v, causal, scale, window, softcap, alibi, diagonal, factors, out_dtype, return_lse
+        )  # fmt: skip
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad) and autograd_is_on():
         if call.lacking:
             raise no_gradient(call.lacking)
         o, lse = _Derived.apply(q, k, v, call)
     else:
-        o, lse = call(q, k, v)
+        o, lse = call(q, k, v, factors)
     return (o, lse * LN_2) if return_lse else o
+
+
+def _with_factors(known: tuple[Any, ...], factors: Factors) -> tuple[Any, ...] | None:
+    """What decides over a call with factors, too; None if the dispatcher would do anything with them."""
+    given = [it for it in factors if it is not None]
+    if not all(is_plain(it, it, it) for it in given):
+        return None
+    about = (it if it is None else (it.shape, it.stride(), it.dtype, it.device) for it in factors)
+    return (*known, *about)
 
 
 def _by_dispatcher(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None, window: int | None,
-    softcap: float | None, alibi: torch.Tensor | None, diagonal: int, return_lse: bool,
+    softcap: float | None, alibi: torch.Tensor | None, diagonal: int, factors: Factors, out_dtype: torch.dtype | None,
+    return_lse: bool,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """As `attention`, through the operator: torch.compile traces it, transforms and modes see it."""
     check_tensors(q, k, v)
     factor = q.shape[3] ** -0.5 if scale is None else float(scale)
     check_options(q, causal=causal, diagonal=diagonal, scale=factor, window=window, softcap=softcap, alibi=alibi)
+    check_factors(q, k, dict(zip(_FACTORS, factors, strict=True)))
+    check_output(q, out_dtype)
     lacking = why_no_gradient(q, window or 0, softcap or 0.0, alibi)
     wanted = any(x.requires_grad for x in (q, k, v, alibi) if x is not None)
     if lacking and wanted and torch.is_grad_enabled():
         raise no_gradient(lacking)
-    o, lse = _forward(q, k, v, alibi, causal, diagonal, window or 0, factor, float(softcap or 0.0))
+    options = causal, diagonal, window or 0, factor, float(softcap or 0.0), out_dtype
+    o, lse = _forward(q, k, v, alibi, *factors, *options)
     return (o, lse * LN_2) if return_lse else o
 
 
@@ -148,6 +195,7 @@ class _Call:
     """What calls on tensors of one shape and layout with the same options do; the arguments are valid.
 
     forward: None if the tensors may have to be copied. lacking: why there is no gradient; empty if there is one.
+    output: the type of O; None: the usual one.
     """
 
     mask: Mask
@@ -155,25 +203,30 @@ class _Call:
     softcap: float
     forward: Forward | None
     lacking: str
+    output: torch.dtype | None = None
 
-    def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def __call__(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, factors: Factors = NO_FACTORS
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """O and the base-2 logarithms of the sums."""
         if self.forward is None or (q.data_ptr() | k.data_ptr() | v.data_ptr()) % TMA_BYTES:
-            return run_forward(q, k, v, None, self.mask, self.scale, self.softcap)
+            return run_forward(q, k, v, None, self.mask, self.scale, self.softcap, factors, self.output)
         return self.forward(q, k, v, None)
 
 
 def _call_of(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None, window: int | None,
-    softcap: float | None, diagonal: int,
+    softcap: float | None, diagonal: int, factors: Factors, out_dtype: torch.dtype | None,
 ) -> _Call:  # fmt: skip
     """Checks the arguments of a call, as `_by_dispatcher`."""
     check_tensors(q, k, v)
     factor = q.shape[3] ** -0.5 if scale is None else float(scale)
     check_options(q, causal=causal, diagonal=diagonal, scale=factor, window=window, softcap=softcap, alibi=None)
+    check_factors(q, k, dict(zip(_FACTORS, factors, strict=True)))
+    check_output(q, out_dtype)
     mask, cap = Mask(bool(causal), diagonal, window or 0), float(softcap or 0.0)
     lacking = why_no_gradient(q, mask.window, cap, None)
-    return _Call(mask, factor, cap, known_forward(q, k, v, mask, factor, cap), lacking)
+    return _Call(mask, factor, cap, known_forward(q, k, v, mask, factor, cap), lacking, out_dtype)
 
 
 _calls: KnownCalls[_Call] = KnownCalls()
@@ -188,7 +241,8 @@ class _Derived(torch.autograd.Function):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         output = call(q, k, v)
         mask = call.mask
-        _keep(ctx, (q, k, v, None, mask.causal, mask.diagonal, mask.window, call.scale, call.softcap), output)
+        options = mask.causal, mask.diagonal, mask.window, call.scale, call.softcap, call.output
+        _keep(ctx, (q, k, v, None, *NO_FACTORS, *options), output)
         return output
 
     @staticmethod
@@ -200,10 +254,12 @@ class _Derived(torch.autograd.Function):
 
 
 def _run_forward(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None, causal: bool, diagonal: int,
-    window: int, scale: float, softcap: float,
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None, q_descale: torch.Tensor | None,
+    k_descale: torch.Tensor | None, v_descale: torch.Tensor | None, causal: bool, diagonal: int, window: int,
+    scale: float, softcap: float, out_dtype: torch.dtype | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    return run_forward(q, k, v, alibi, Mask(causal, diagonal, window), scale, softcap)
+    factors = q_descale, k_descale, v_descale
+    return run_forward(q, k, v, alibi, Mask(causal, diagonal, window), scale, softcap, factors, out_dtype)
 
 
 def _run_backward(
@@ -228,7 +284,8 @@ _backward: Any = _defined("attention_backward", _BACKWARD_SCHEMA, _run_backward)
 def _fake_forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None, *options: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return new_like(q, output_type(q.dtype), v.shape[3]), torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    o = new_like(q, options[-1] or output_type(q.dtype), v.shape[3])
+    return o, torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
 
 
 def _fake_backward(
@@ -239,7 +296,7 @@ def _fake_backward(
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
     """Saves what the backward pass needs."""
-    q, k, v, alibi, causal, diagonal, window, scale, softcap = inputs
+    q, k, v, alibi, _, _, _, causal, diagonal, window, scale, softcap, _ = inputs
     ctx.set_materialize_grads(False)  # a materialised zero gradient of the logarithms would cost a pass over the rows
     ctx.save_for_backward(q, k, v, *output)
     ctx.options = (causal, diagonal, scale)
@@ -251,7 +308,7 @@ def _derive(ctx: Any, do: torch.Tensor | None, dlse: torch.Tensor | None) -> tup
         raise no_gradient(ctx.lacking)
     q, k, v, o, lse = ctx.saved_tensors
     do = torch.zeros_like(o) if do is None else do
-    return (*_backward(do, dlse, q, k, v, o, lse, *ctx.options), *[None] * 6)
+    return (*_backward(do, dlse, q, k, v, o, lse, *ctx.options), *[None] * 10)
 
 
 def _derive_twice(ctx: Any, *gradients: Any) -> None:

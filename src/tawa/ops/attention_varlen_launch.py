@@ -1,7 +1,9 @@
 """Launching the attention kernel over packed sequences on PyTorch tensors.
 
-Nothing of a launch depends on the lengths but its grid, and the number of queries as the stride of the logarithms: the
-descriptors are the same for any number of rows. So a batch of other lengths is launched as fast as the same one again.
+A call is two launches: a small kernel lists the tiles of all sequences, and the attention kernel works through the
+list. Nothing of them depends on the lengths but grids, the size of the list, and the number of queries as the stride of
+the logarithms: the descriptors are the same for any number of rows. So a batch of other lengths is launched as fast as
+the same one again.
 """
 
 from __future__ import annotations
@@ -11,13 +13,18 @@ from typing import Any
 import torch
 
 from tawa.ops.attention_checks import check_capability
-from tawa.ops.attention_launch import blocks, under_tawa
-from tawa.ops.attention_tensors import TMA_BYTES, Box, fits_ragged, for_ragged, unwritten
-from tawa.ops.attention_tiles import TWO_PARTS, box_of, tiles_for, two_part_tile
+from tawa.ops.attention_launch import blocks, multiprocessors, under_tawa
+from tawa.ops.attention_tensors import Box, fits_ragged, for_ragged, unwritten
+from tawa.ops.attention_tiles import box_of, tiles_for, two_parts
 from tawa.ops.kernels import varlen
+from tawa.ops.launches import Launches
 
 attention_varlen: Any = under_tawa(varlen.attention_varlen)
 attention_varlen_two_parts: Any = under_tawa(varlen.attention_varlen_two_parts)
+list_shares: Any = under_tawa(varlen.list_shares)
+ITEM: int = varlen.ITEM.value
+LISTED = 64
+"""Sequences whose shares one program lists."""
 
 
 class Varlen:
@@ -33,64 +40,64 @@ class Varlen:
         check_capability(q)
         _, self.heads, head_dim = q.shape
         self.values, box, tiles = v.shape[2], box_of(head_dim), tiles_for(q.device)
-        two = two_part_tile(tiles, head_dim, self.values)
-        tile = two or tiles.forward[box]
-        first, second = TWO_PARTS if two else (box, 0)
-        second_of_v = second if self.values > first else 0
+        two = two_parts(tiles, head_dim, self.values)
+        tile, first = (two.tile, two.first) if two else (tiles.forward[box], box)
         self.BM, self.sequences = tile.BM, cu_seqlens_q.shape[0] - 1
+        self.programs = multiprocessors(q.device) if tile.persistent else 0
         self.device = q.device.index
-        self.kernel: Any = attention_varlen_two_parts if two else attention_varlen
-        self.prepared: Any = None
         o = q.new_empty((1, self.heads, self.values))
         rows = (q, tile.BM), (k, tile.BN), (v, tile.BN), (o, tile.BM)
         self.boxes: tuple[Box | None, ...] = tuple(Box.ragged(x, count, first) for x, count in rows)
         """Boxes of Q, K, V and O; then of their second parts if there are two, None where V has none."""
         if two:
-            columns = second, second, second_of_v, second_of_v
+            columns = two.second, two.second, two.of_v, two.of_v
             self.boxes += tuple(
                 Box.ragged(x, count, width) if width else None for (x, count), width in zip(rows, columns, strict=True)
             )
-        self.numbers = scale, softcap or 1.0
-        self.constants = {
+        constants = {
             "GROUP": self.heads // k.shape[1],
             "BM": tile.BM,
             "BN": tile.BN,
             "D": first,
-            **({"D2": second, "V2": second_of_v} if two else {}),
+            **({"D2": two.second, "V2": two.of_v} if two else {}),
             "CAUSAL": causal,
             "WINDOW": window,
             "SOFTCAP": softcap > 0,
+            "PERSISTENT": tile.persistent,
             "num_warps": tile.num_warps,
             "num_stages": tile.num_stages,
+            **dict(tile.options),
         }
+        numbers = scale, softcap or 1.0
+        self.attend = Launches(lambda: attention_varlen_two_parts if two else attention_varlen, numbers, constants)
+        paired = tile.persistent and causal and not window
+        listed = {"BM": tile.BM, "LAST_FIRST": causal and not paired, "PAIRED": paired, "BLOCK": LISTED, "num_warps": 4}
+        self.list = Launches(lambda: list_shares, (), listed)
 
     def __call__(
-        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor,
-        cu_seqlens_k: torch.Tensor, longest: int,
-    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-        """O and the base-2 logarithms of the sums. There are keys, and the longest sequence has queries."""
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor, cu_seqlens_k: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """O and the base-2 logarithms of the sums. There are queries and keys."""
         total = q.shape[0]
         o = unwritten(q, (total, self.heads, self.values), q.dtype)
         lse = unwritten(q, (self.heads, total), torch.float32)
-        grid = blocks(longest, self.BM), self.heads, self.sequences
+        most = total // self.BM + self.sequences  # shares, at most: the last tile of a sequence need not be full
+        items = torch.empty(((1 + most) * ITEM,), dtype=torch.int32, device=q.device)
+        grid = (min(self.programs, most * self.heads) if self.programs else most * self.heads,)
         tensors = (q, k, v, o) if len(self.boxes) == 4 else (q, k, v, o, q, k, v, o)
         made = [box and box.around(x) for box, x in zip(self.boxes, tensors, strict=True)]
-        first = (*made, lse, cu_seqlens_q, cu_seqlens_k, total)
+        first = (*made, lse, items, self.heads, total)
+        listed = cu_seqlens_q, cu_seqlens_k, items, self.sequences, most
         if self.device is None or self.device == torch.cuda.current_device():
-            self._launch(grid, first)
+            self._launch(grid, first, listed)
         else:
             with torch.cuda.device(self.device):
-                self._launch(grid, first)
+                self._launch(grid, first, listed)
         return o, lse
 
-    def _launch(self, grid: tuple[int, ...], first: tuple[Any, ...]) -> None:
-        lse, cu_seqlens_q, cu_seqlens_k, _ = first[-4:]
-        like_before = (lse.data_ptr() | cu_seqlens_q.data_ptr() | cu_seqlens_k.data_ptr()) % TMA_BYTES == 0
-        if like_before and self.prepared is not None and self.prepared(grid, first):
-            return
-        self.kernel.run(*first, *self.numbers, grid=grid, warmup=False, **self.constants)
-        if like_before and hasattr(self.kernel, "prepared"):  # not under Triton's interpreter
-            self.prepared = self.kernel.prepared((*first, *self.numbers), self.constants, len(first))
+    def _launch(self, grid: tuple[int, ...], first: tuple[Any, ...], listed: tuple[Any, ...]) -> None:
+        self.list((blocks(self.sequences, LISTED),), listed)
+        self.attend(grid, first)
 
 
 def known_varlen(
@@ -120,4 +127,4 @@ def run_varlen(
         return unwritten(q, (*q.shape[:2], v.shape[2]), q.dtype).zero_(), lse.fill_(float("-inf"))
     q, k, v = for_ragged(q), for_ragged(k), for_ragged(v)
     run = Varlen(q, k, v, cu_seqlens_q, causal, window, scale, softcap)
-    return run(q, k, v, cu_seqlens_q.contiguous(), cu_seqlens_k.contiguous(), longest)
+    return run(q, k, v, cu_seqlens_q.contiguous(), cu_seqlens_k.contiguous())

@@ -87,8 +87,9 @@ def attention_varlen(
         cu_seqlens_q: (sequences + 1,) int32: sequence s has the rows ``cu_seqlens_q[s] .. cu_seqlens_q[s + 1] - 1``.
             The offsets do not decrease, and the last is at most total_q.
         cu_seqlens_k: the same for the rows of k and v.
-        max_seqlen_q: at least the length of the longest sequence of queries; rows past it are not computed.
-        max_seqlen_k: the same for keys; no kernel needs it.
+        max_seqlen_q: at least the length of the longest sequence of queries; 0 if there are no queries. No kernel needs
+            more of it.
+        max_seqlen_k: the same for keys.
         causal: a row sees the keys up to ``row + SK - SQ`` of its sequence: the last query sees the last key, as
             in FlashAttention since 2.1. With SQ > SK the first rows see no key.
         scale: a positive number; 1 / sqrt(D) if None.
@@ -176,7 +177,7 @@ class _Call:
         if self.run is None or not (aligned and longest and q.shape[0] and k.shape[0]):
             return run_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, longest, self.causal, self.window, self.scale,
                               self.softcap)  # fmt: skip
-        return self.run(q, k, v, cu_seqlens_q, cu_seqlens_k, longest)
+        return self.run(q, k, v, cu_seqlens_q, cu_seqlens_k)
 
 
 def _call_of(

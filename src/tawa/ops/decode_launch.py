@@ -17,6 +17,7 @@ from tawa.ops.attention_tensors import TMA_BYTES, Box, cache_step, unwritten
 from tawa.ops.attention_tiles import HOPPER, box_of, tiles_for
 from tawa.ops.decode_splits import split_count
 from tawa.ops.kernels import decode
+from tawa.ops.launches import Launches
 
 attention_decode: Any = under_tawa(decode.attention_decode)
 merge_splits: Any = under_tawa(decode.merge_splits)
@@ -43,31 +44,6 @@ def block_of(head_dim: int, page: int, hopper: bool) -> int:
     return min(keys, page & -page) if page else keys
 
 
-class Launches:
-    """Launches of one kernel that differ in their first arguments only: descriptors, tensors or None, and lengths.
-
-    rest, constants: the other arguments.
-    """
-
-    def __init__(self, kernel: str, rest: tuple[Any, ...], constants: dict[str, Any]) -> None:
-        self.kernel, self.rest, self.constants = kernel, rest, constants
-        self.prepared: dict[Any, Any] = {}
-
-    def __call__(self, grid: tuple[int, ...], first: tuple[Any, ...]) -> None:
-        """Launches the kernel."""
-        kernel = globals()[self.kernel]
-        pointers = [it for it in first if isinstance(it, torch.Tensor)]
-        known = kernel, tuple(it is None for it in first)
-        like_before = all(it.data_ptr() % TMA_BYTES == 0 for it in pointers)
-        if like_before and known in self.prepared and self.prepared[known](grid, first):
-            return
-        kernel.run(*first, *self.rest, grid=grid, warmup=False, **self.constants)
-        if like_before and hasattr(kernel, "prepared"):  # not in stock Triton, nor under its interpreter
-            made = kernel.prepared((*first, *self.rest), self.constants, len(first))
-            if made is not None:
-                self.prepared[known] = made
-
-
 class Decode:
     """The launches for tensors that differ in their addresses only, with the same options."""
 
@@ -88,10 +64,9 @@ class Decode:
         pair_bytes = 2 * keys * head_dim * q.element_size()
         self.splits = splits or split_count(
             self.heads * tiles, blocks(self.most, keys), pair_bytes, batches * heads * queries * head_dim * 4,
-            multiprocessors(q.device) if q.is_cuda else 132,
+            multiprocessors(q.device),
         )  # fmt: skip
         self.grid = self.splits, self.heads, tiles
-        self.box = box
         self.k_box, self.v_box = (Box.ragged(x[0].transpose(0, 1), keys, box) for x in (k_cache, v_cache))
         steps = cache_step(k_cache) or 0, cache_step(v_cache) or 0
         width = 0 if table is None else table.shape[1]
@@ -109,11 +84,13 @@ class Decode:
             "num_warps": 4,
             "num_stages": 3 if hopper else 2,
         }
-        self.attend = Launches("attention_decode", rest, constants)
+        self.attend = Launches(lambda: attention_decode, rest, constants)
         count = batches * heads * queries
         merged = {"SPLITS": 1 << (self.splits - 1).bit_length(), "D": box, "num_warps": 4}
-        self.merge, self.count = Launches("merge_splits", (count, head_dim, self.splits), merged), count
-        self.rows, self.row_strides = [self.heads, self.R, head_dim], [self.R * head_dim, head_dim, 1]
+        self.merge, self.count = Launches(lambda: merge_splits, (count, head_dim, self.splits), merged), count
+        rows = [self.heads, self.R, head_dim], [self.R * head_dim, head_dim, 1], [1, ROWS, box]
+        TensorDescriptor(q.new_empty(rows[0]), *rows)  # which checks them
+        self.q_box = Box(*rows)
         self.device = q.device.index
 
     def __call__(
@@ -127,10 +104,12 @@ class Decode:
         if self.splits > 1:
             part = unwritten(q, (self.splits, *self.shape), torch.float32)
             part_lse = unwritten(q, (self.splits, batches, heads, queries), torch.float32)
-        q_desc = TensorDescriptor(q.contiguous(), self.rows, self.row_strides, [1, ROWS, self.box])
+        rows = q.contiguous()
+        if rows.data_ptr() % TMA_BYTES:
+            rows = rows.clone()
         first = (
-            q_desc, self.k_box.around(k_cache), self.v_box.around(v_cache), part, part_lse, length.lengths, table,
-            self.key_heads, length.each, length.more,
+            self.q_box.around(rows), self.k_box.around(k_cache), self.v_box.around(v_cache), part, part_lse,
+            length.lengths, table, self.key_heads, length.each, length.more,
         )  # fmt: skip
         if self.device is None or self.device == torch.cuda.current_device():
             self._launch(first, part, part_lse, o, lse)

@@ -13,7 +13,7 @@ import torch
 
 from tawa.ops.attention_checks import check_options
 from tawa.ops.attention_launch import LN_2
-from tawa.ops.attention_plain import autograd_is_on, is_plain
+from tawa.ops.attention_plain import VALUES, KnownCalls, autograd_is_on, is_plain
 from tawa.ops.decode_checks import check_cache, no_gradient
 from tawa.ops.decode_launch import Length, run_append, run_decode
 
@@ -112,10 +112,25 @@ def attention_decode(
         ArgumentError: there is no kernel for a tensor or an option, or a gradient is wanted.
         DeviceError: the tensors are not on one CUDA device.
     """
-    check_cache(q, k_cache, v_cache, k, v, cache_seqlens, block_table, splits)
-    factor = q.shape[3] ** -0.5 if scale is None else float(scale)
-    check_options(q, causal=causal, diagonal=0, scale=factor, window=window, softcap=softcap, alibi=None)
     plain = is_plain(q, k_cache, v_cache)
+    known = None
+    if plain and k is None and v is None and not isinstance(cache_seqlens, int):
+        values = causal, scale, window, softcap, splits
+        if VALUES.issuperset(map(type, values)):
+            indices = ((*it.shape, it.stride(), it.dtype, it.device) if it is not None else None
+                       for it in (cache_seqlens, block_table))  # fmt: skip
+            known = (
+                q.shape, k_cache.shape, v_cache.shape, k_cache.stride(), v_cache.stride(), q.dtype, k_cache.dtype,
+                v_cache.dtype, q.device, k_cache.device, v_cache.device, *indices, *values, *map(type, values),
+            )  # fmt: skip
+    checked = known is not None and known in _checked
+    if not checked:
+        check_cache(q, k_cache, v_cache, k, v, cache_seqlens, block_table, splits)
+    factor = q.shape[3] ** -0.5 if scale is None else float(scale)
+    if not checked:
+        check_options(q, causal=causal, diagonal=0, scale=factor, window=window, softcap=softcap, alibi=None)
+        if known is not None:
+            _checked.keep(known, True)
     tensors = [x for x in (q, k_cache, v_cache, k, v) if x is not None]
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors) and (not plain or autograd_is_on()):
         raise no_gradient()
@@ -133,6 +148,10 @@ def attention_decode(
             _append(k, v, k_cache, v_cache, lengths, each, block_table)
         o, lse = _decode(q, k_cache, v_cache, lengths, each, more, block_table, *options, splits or 0)
     return (o, lse * LN_2) if return_lse else o
+
+
+_checked: KnownCalls[bool] = KnownCalls()
+"""The plain calls of which the arguments are known to be valid, by all that is checked."""
 
 
 def _run_decode(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tawa.errors import PlanError
-from tawa.plan.entries import Path
+from tawa.plan.entries import OperandPlan, Path
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 
 STOCK = Plan(form="stock")
 """Asks for stock Triton's kernel."""
+IN_ORDER = Plan(operands=(OperandPlan(rows="in_order"),))
+"""Asks for rows in the order of memory."""
 _BY_TMA: frozenset[Path | None] = frozenset({"raised", "raised_in_kernel"})
 _BY_POINTERS: frozenset[Path | None] = frozenset({"pointers", "cp.async", "registers"})
 
@@ -33,7 +35,7 @@ def _said(options: PlanOptions, plan: Plan) -> Iterator[tuple[str, str]]:
         yield "enable_warp_specialization", "decisions for a specialised kernel"
     if options.enable_warp_specialization and plan.form == "stock":
         yield "enable_warp_specialization", "form='stock'"
-    depths = sorted({ring.depth for ring in plan.rings if ring.depth is not None})
+    depths = sorted({ring.depth for ring in plan.rings if ring.depth is not None and ring.has_tiles})
     if options.aref_depth is not None and depths not in ([], [options.aref_depth]):
         yield "aref_depth", f"D = {depths}"
     # A loop with a schedule has P = 0, whatever the option says.
@@ -47,6 +49,8 @@ def _said(options: PlanOptions, plan: Plan) -> Iterator[tuple[str, str]]:
         yield "ping_pong", f"ping_pong={plan.ping_pong}"
     if options.precision == "exact" and plan.sums == "after_loops":
         yield "precision", "sums='after_loops'"
+    if options.precision == "exact" and any(it.reordered for it in plan.operands):
+        yield "precision", "reordered=True"
     yield from _persistent(options, plan)
     paths = {entry.path for entry in (*plan.operands, *plan.stores)}
     loads = {entry.path for entry in plan.operands if entry.path is not None}
@@ -62,4 +66,4 @@ def _persistent(options: PlanOptions, plan: Plan) -> Iterator[tuple[str, str]]:
         yield "persistent", "" if stock else f"form={plan.form!r}"
 
 
-__all__ = ["STOCK", "check_agreement", "contradictions"]
+__all__ = ["IN_ORDER", "STOCK", "check_agreement", "contradictions"]

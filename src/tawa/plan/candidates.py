@@ -1,9 +1,10 @@
 """Candidates: the Plans to try, in order of preference; the result of each trial decides what is tried next.
 
-    pointer loads by TMA, if possible                 then through pointers
-      several consumer groups, if dots are chained      then one consumer
-        D as planned                                      then the largest D that fits
-          schedule as planned                               then schedules with fewer registers, while it spills
+    rows in the order of the next dot, if wanted      then in the order of memory
+      pointer loads by TMA, if possible                 then through pointers
+        several consumer groups, if dots are chained      then one consumer
+          D as planned                                      then the largest D that fits
+            schedule as planned                               then schedules with fewer registers, while it spills
 
 `candidates` is a generator: it yields a `Candidate`, is sent the `Trial` of that candidate, and returns the `Choice`.
 Every candidate contains what the user pinned. A candidate is a partial Plan; the pipeline decides the other fields.
@@ -29,9 +30,10 @@ from tawa.remarks import Remark
 class Question:
     """The input of the search.
 
-    raisable: whether pointer loads can become TMA loads. chained: whether a dot reads the result of another dot.
-    num_warps: of the launch. pins: what the user pinned. pinned: whether a kernel that cannot be specialised is an
-    error. allowed: bytes of registers that may spill: as many as the stock kernel spills, which a call compiles.
+    raisable: whether pointer loads can become TMA loads. ordered: whether the planner wants rows in another order.
+    chained: whether a dot reads the result of another dot. num_warps: of the launch. pins: what the user pinned.
+    pinned: whether a kernel that cannot be specialised is an error. allowed: bytes of registers that may spill: as many
+    as the stock kernel spills, which a call compiles.
     groups: the numbers of consumer groups to try, given the usual one and whether the form is persistent; None without
     a prediction. why_not_faster: why a complete Plan that spills so many bytes is not predicted to be faster than the
     stock kernel, which a call compiles; empty if it is. None without a prediction.
@@ -44,6 +46,7 @@ class Question:
     raisable: bool
     chained: bool
     allowed: Callable[[], int]
+    ordered: bool = False
     groups: Callable[[int, bool], tuple[int, ...]] | None = None
     why_not_faster: Callable[[Plan, int], str] | None = None
 
@@ -94,6 +97,8 @@ class Choice:
     no_space: SharedUse | None = None
 
 
+ROWS = "operands.rows"
+"""The field under which the reason for the order of rows is recorded if feedback decided it for all operands."""
 _TOO_LARGE = "with {}, the kernel does not fit into shared memory"
 
 Trials = Generator[Candidate, Trial, Trial]
@@ -102,10 +107,26 @@ Trials = Generator[Candidate, Trial, Trial]
 def candidates(question: Question) -> Generator[Candidate, Trial, Choice]:
     """Runs the search. Raises PlanError and ResourceError if what the user pinned is impossible."""
     start = Candidate(question.pins)
+    choice = yield from _by_paths(question, start)
+    if not question.ordered or choice.trial is not None or _is_expected(choice):
+        return choice
+    why = choice.refusal.reason if choice.refusal is not None else _TOO_LARGE.format("rows in another order")
+    start = start.with_(Plan(operands=(OperandPlan(rows="in_order"),)), question.pins, **{ROWS: f"otherwise: {why}"})
+    in_order = yield from _by_paths(question, start)
+    return choice if in_order.trial is None else in_order
+
+
+def _is_expected(choice: Choice) -> bool:
+    """Whether a kernel was declined because it is not expected to pay, which depends neither on paths nor on rows."""
+    return choice.refusal is not None and is_expectation(choice.refusal)
+
+
+def _by_paths(question: Question, start: Candidate) -> Generator[Candidate, Trial, Choice]:
+    """Tries pointer loads by TMA, then through pointers."""
     declined: Choice | None = None
     if question.raisable:
         choice = yield from _in_groups(question, start)
-        if choice.trial is not None or (choice.refusal is not None and is_expectation(choice.refusal)):
+        if choice.trial is not None or _is_expected(choice):
             return choice  # what does not pay by TMA does not pay through pointers
         declined = choice
         why = f"by TMA: {choice.refusal.reason}" if choice.refusal is not None else _TOO_LARGE.format("TMA loads")
@@ -284,6 +305,6 @@ NO_STOCK = 2**63 - 1
 """The value of `allowed()` if Triton cannot compile the stock kernel."""
 
 __all__ = [
-    "NO_STOCK", "Candidate", "Choice", "Question", "Trial", "candidates", "holds",
+    "NO_STOCK", "ROWS", "Candidate", "Choice", "Question", "Trial", "candidates", "holds",
     "wanted_groups", "warps_of_group",
 ]  # fmt: skip

@@ -18,9 +18,9 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 from tawa.analysis.names import Name
-from tawa.plan.entries import LaunchPlan, LoopPlan, OperandPlan, Path, RingPlan, StorePlan
+from tawa.plan.entries import LaunchPlan, LoopPlan, OperandPlan, Path, RingPlan, StorePlan, Turning
 from tawa.plan.options import PlanOptions
-from tawa.plan.plan import Plan
+from tawa.plan.plan import Plan, SplitAxis
 from tawa.plan.planner import IN_FLIGHT
 
 By = Literal["user", "planner", "feedback"]
@@ -35,6 +35,11 @@ _PATHS: dict[Path, tuple[str, str]] = {
     "registers": ("registers of the producer", "neither TMA nor cp.async can load the tile"),
     "consumer": ("loaded by the consumer", "the producer cannot load it in advance"),
     "pointers": ("pointers", "the tile is not a box that TMA can store"),
+}
+_SPLITS: dict[SplitAxis, str] = {
+    "rows": "each group computes some rows of every tile",
+    "columns": "rows cannot be split",
+    "programs": "neighbouring programs load the same tiles",
 }
 _NOT_IN_FLIGHT = "no wgmma of this loop can stay in flight across iterations"
 
@@ -85,6 +90,7 @@ class _Decisions:
         for operand in self.plan.operands:
             if operand.argument is not None:
                 yield self._operand(operand)
+                yield from self._rows(operand)
         for store in self.plan.stores:
             if store.argument is not None:
                 yield self._store(store)
@@ -124,7 +130,10 @@ class _Decisions:
         yield self._made("form", _words(plan.form), pins.form is not None, "persistent", usual)
         if plan.tile_order is not None:
             usual = "the order in which the hardware starts programs"
-            yield self._made("tile_order", plan.tile_order, pins.tile_order is not None, "", usual)
+            yield self._made("tile_order", _words(plan.tile_order), pins.tile_order is not None, "", usual)
+        if plan.tiles is not None:
+            usual = "of n programs, each takes every n-th tile"
+            yield self._made("tiles", plan.tiles, pins.tiles is not None, "", usual)
         pinned = pins.groups is not None or bool(pins.partitions)
         option = "num_consumer_groups"
         if not self._asked(option) and plan.groups != 1 and self.options.ping_pong:
@@ -136,7 +145,7 @@ class _Decisions:
         )
         yield self._made("groups", str(plan.groups), pinned, option, usual)
         if plan.split is not None:
-            usual = "each group computes some rows of every tile" if plan.split == "rows" else "rows cannot be split"
+            usual = _SPLITS[plan.split]
             yield self._made("split", plan.split, pins.split is not None, "", usual)
 
     def _partitions(self) -> Iterator[Decision]:
@@ -164,12 +173,20 @@ class _Decisions:
         value = said + (f", {it.ring}" if it.ring else "")
         value += ", hoisted to the load before it" * (it.hoisted is True)
         value += ", prefetched one iteration ahead" * (it.prefetched is True)
+        value += f", turned {_TURNED[it.turned]}" if it.turned else ""
+        value += ", in the order of the other operand" * (it.reordered is True)
         value += f" ({_place(it.line)})" if it.line else ""
-        pinned = {asked.path, asked.ring, asked.hoisted, asked.prefetched} != {None}
+        fields = (asked.path, asked.ring, asked.hoisted, asked.prefetched, asked.turned, asked.reordered)
+        pinned = any(field is not None for field in fields)
         name = operand_field(it.key)
         by_pointers = ("operands",) if path in ("cp.async", "registers") else ()
         made = self._made(name, value, pinned, option, usual, by_pointers)
         return Decision(name, value, made.by, "; ".join(filter(None, (made.reason, self._sharing(it)))))
+
+    def _rows(self, it: OperandPlan) -> Iterator[Decision]:
+        if it.rows is not None:
+            pinned = self.pins.operand(it.key).rows is not None
+            yield self._made(rows_field(it.key), _words(it.rows), pinned, keys=("operands.rows",))
 
     def _sharing(self, it: OperandPlan) -> str:
         """How an operand shares its ring with operands before it; empty if it does not."""
@@ -183,9 +200,12 @@ class _Decisions:
     def _store(self, it: StorePlan) -> Decision:
         asked = self.pins.store(it.key)
         path, usual = _PATHS[it.path or "pointers"]
-        value = _at(f"{path}, {'staged' if it.staged else 'waited for immediately'}", it.line)
+        slices, buffers = it.of_slices
+        staged = "staged" + (f" in {slices} slices through {_count(buffers, 'buffer')}" if slices > 1 else "")
+        value = _at(f"{path}, {staged if it.staged else 'waited for immediately'}", it.line)
         name = f"stores.{_name(it.key)}"
-        made = self._made(name, value, {asked.path, asked.staged} != {None}, "", "", ("stores",))
+        pinned = {asked.path, asked.staged, asked.slices, asked.buffers} != {None}
+        made = self._made(name, value, pinned, "", "", ("stores",))
         return Decision(name, value, made.by, made.reason or usual)
 
     # -- loops, rings --------------------------------------------------------------------------------------------------
@@ -221,9 +241,11 @@ class _Decisions:
     def _ring(self, ring: RingPlan) -> Decision:
         payload = ", ".join(map(_tile, ring.payload))
         copies = f", {ring.copies} copies" if (ring.copies or 1) > 1 else ""
-        value = f"D = {ring.depth} of ({payload}), {ring.total_bytes / 1024:.4g} KiB{copies}"
-        pinned = any(self.pins.ring(name).depth is not None for name in (ring.name, ""))  # "": all rings
-        option = "aref_depth" if self.options.aref_depth == ring.depth else ""
+        size = f"{ring.total_bytes / 1024:.4g} KiB" if ring.has_tiles else f"{ring.total_bytes} bytes"
+        value = f"D = {ring.depth} of ({payload}), {size}{copies}"
+        names = (ring.name, "") if ring.has_tiles else (ring.name,)  # "": all rings of tiles
+        pinned = any(self.pins.ring(name).depth is not None for name in names)
+        option = "aref_depth" if self.options.aref_depth == ring.depth and ring.has_tiles else ""
         name = f"rings.{ring.name}"
         return self._made(name, value, pinned, option, "", (f"{name}.depth",))
 
@@ -265,12 +287,20 @@ class _Decisions:
         yield from found or [Decision("launches", "all", "planner", "the kernel suits every launch")]
 
 
+_TURNED: Mapping[Turning, str] = {"converter": "by a converter", "registers": "in registers of the consumers"}
+
+
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
 def operand_field(name: Name) -> str:
     """The name of an operand's field in reasons and decisions."""
     return f"operands.{_name(name)}"
+
+
+def rows_field(name: Name) -> str:
+    """The name of the field of the order of an operand's rows."""
+    return f"{operand_field(name)}.rows"
 
 
 def _name(name: Name) -> str:
@@ -307,4 +337,4 @@ def decision_of(data: Mapping[str, Any]) -> Decision:
     return Decision(data["field"], data["value"], data["by"], data["reason"])
 
 
-__all__ = ["PINNED", "By", "Decision", "decision_of", "decisions", "operand_field"]
+__all__ = ["PINNED", "By", "Decision", "decision_of", "decisions", "operand_field", "rows_field"]

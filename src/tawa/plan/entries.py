@@ -16,7 +16,9 @@ Path = Literal[
     "host_descriptor", "kernel_descriptor", "raised", "raised_in_kernel", "cp.async", "registers", "consumer",
     "pointers",
 ]  # fmt: skip
-PartitionRole = Literal["producer", "consumer"]
+RowsOrder = Literal["in_order", "for_next_dot"]
+PartitionRole = Literal["producer", "converter", "consumer"]
+Turning = Literal["registers", "converter"]
 LaunchChoice = Literal["predicted", "specialised", "always"]
 
 
@@ -54,6 +56,12 @@ class OperandPlan:
         same dots share a slot; other operands of the ring take separate slots.
     hoisted: the load moves up to the preceding load that feeds the same dots, so that both fill one slot.
     prefetched: a consumer issues the load one iteration before its use.
+    rows: "for_next_dot": they stand in the order in which the result of the dot that reads them is the left operand of
+        the next dot; "in_order": as in memory.
+    turned: how a tile is turned that wgmma cannot read as it is stored: through the consumers' registers, or by a
+        partition between two rings, the converter; None for other tiles.
+    reordered: the converter writes the summed dimension in the order in which the accumulator that is the other operand
+        has it; then no threads exchange values, but the sums may be rounded differently.
     """
 
     argument: str | None = None
@@ -63,12 +71,15 @@ class OperandPlan:
     ring: str | None = None
     hoisted: bool | None = None
     prefetched: bool | None = None
+    rows: RowsOrder | None = None
+    turned: Turning | None = None
+    reordered: bool | None = None
     line: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         check_numbers(self, "loop", "ordinal")
-        check_flags(self, "hoisted", "prefetched")
-        check_words(self, path=Path)
+        check_flags(self, "hoisted", "prefetched", "reordered")
+        check_words(self, path=Path, rows=RowsOrder, turned=Turning)
 
     @property
     def key(self) -> tuple[str | None, int | None, int]:
@@ -82,7 +93,8 @@ class StorePlan:
 
     path: host_descriptor, kernel_descriptor (by TMA, as the kernel is written), raised (by TMA in place of pointers),
     or pointers. staged: the store reads from a staging buffer, and the consumer waits for it only before it reuses that
-    buffer.
+    buffer. slices: a staged tile leaves in this many slices of its columns, one after the other, so that its buffers
+    are smaller. buffers: of a slice each; with two, a slice is written while TMA reads the one before it.
     """
 
     argument: str | None = None
@@ -90,17 +102,29 @@ class StorePlan:
     ordinal: int = 0
     path: Path | None = None
     staged: bool | None = None
+    slices: int | None = None
+    buffers: int | None = None
     line: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        check_numbers(self, "loop", "ordinal")
+        check_numbers(self, "loop", "ordinal", "slices", "buffers")
         check_flags(self, "staged")
         check_words(self, path=Path)
+        if self.slices is not None and (self.slices < 1 or self.slices & (self.slices - 1)):
+            raise PlanError(f"slices={self.slices} of a store in a Plan; cure: a power of two")
+        if self.buffers is not None and self.buffers < 1:
+            raise PlanError(f"buffers={self.buffers} of a store in a Plan; cure: 1 or more")
 
     @property
     def key(self) -> tuple[str | None, int | None, int]:
         """The key that identifies the store."""
         return self.argument, self.loop, self.ordinal
+
+    @property
+    def of_slices(self) -> tuple[int, int]:
+        """Slices and buffers. Without a number of buffers there are two if that saves memory, else one."""
+        slices = self.slices or 1
+        return slices, self.buffers or (2 if slices > 2 else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +132,8 @@ class RingPlan:
     """One ring. payload: the types of the buffers of a slot. depth: D. slot_bytes: the size of one slot.
 
     copies: the number of such rings: one per consumer group if its tiles are rows of the group, else 1.
-    fill: how the producer fills a slot: "tma", "cp.async", or from its "registers".
+    fill: how the producer fills a slot: "tma", "cp.async", or from its "registers"; "stores" of a converter; or with a
+    "number" that only the producer computes.
     A Plan that pins a ring may omit everything but the depth, because the rest follows from the operands. An entry
     without name has the D of all rings without an entry; like the option `aref_depth`, it does not hold for rings that
     are filled outside the innermost loops, if it does not fit there.
@@ -129,6 +154,11 @@ class RingPlan:
     def key(self) -> str:
         """The key that identifies the ring."""
         return self.name
+
+    @property
+    def has_tiles(self) -> bool:
+        """Whether a slot holds tiles, rather than one number."""
+        return self.fill != "number"
 
     @property
     def slots(self) -> int:
@@ -215,5 +245,5 @@ def check_words(value: Any, **words: Any) -> None:
 
 __all__ = [
     "UNCAPPED", "LaunchChoice", "LaunchPlan", "LoopPlan", "OperandPlan", "PartitionPlan", "PartitionRole", "Path",
-    "RingPlan", "StorePlan", "check_flags", "check_numbers", "check_words",
+    "RingPlan", "RowsOrder", "StorePlan", "Turning", "check_flags", "check_numbers", "check_words",
 ]  # fmt: skip

@@ -48,6 +48,8 @@ from tawa.plan.plan import Plan
 
 _POINTERS = OperandPlan(path="pointers")
 _MMA_DEPTHS = (0, 1, 2)
+_PROGRAMS = (2, 3)
+"""Programs that may share a CTA; the registers of an SM do not suffice for more with tensor core tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,9 @@ class Space:
     """The space of a kernel.
 
     num_warps, num_stages: of the launch. workload: of the kernel as it is written. raised: how many loads of operands
-    TMA can make in place of pointers. persistent: whether the kernel has a persistent form. facts: of
-    stock Triton's compiled kernel, if known.
+    TMA can make in place of pointers. persistent: whether the kernel has a persistent form. facts: of stock
+    Triton's compiled kernel, if known. shares: whether neighbouring programs load the same tiles, so that several can
+    share a CTA.
     """
 
     num_warps: int
@@ -87,6 +90,7 @@ class Space:
     raised: int = 0
     persistent: bool = False
     facts: StockFacts | None = None
+    shares: bool = False
 
     @property
     def stock(self) -> Way:
@@ -96,24 +100,31 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form of the kernel: what has to be known before layouts. raised: pointer loads are made by TMA, or None."""
+    """A form of the kernel: what has to be known before layouts.
+
+    groups: the consumer groups of a program. raised: pointer loads are made by TMA, or None. programs: of the grid that
+    share a CTA; with more than one, each is a consumer group.
+    """
 
     groups: int = 1
     persistent: bool = False
     raised: bool | None = None
+    programs: int = 1
 
     @property
     def plan(self) -> Plan:
         """The Plan that pins the form."""
         operands = (_POINTERS,) if self.raised is False else ()
-        return Plan(form="persistent" if self.persistent else "as_written", groups=self.groups, operands=operands)
+        plan = Plan(form="persistent" if self.persistent else "as_written", groups=self.groups, operands=operands)
+        return plan if self.programs == 1 else replace(plan, groups=self.programs, split="programs")
 
     @property
     def words(self) -> str:
         """The form for people."""
         form = "persistent" if self.persistent else "as written"
         path = {True: ", TMA in place of pointers", False: ", pointers", None: ""}[self.raised]
-        return f"{form}, {self.groups} group{'s' * (self.groups > 1)}{path}"
+        of_cta = f", {self.programs} programs in a CTA" if self.programs > 1 else ""
+        return f"{form}, {self.groups} group{'s' * (self.groups > 1)}{path}{of_cta}"
 
 
 def forms_of(space: Space) -> Iterator[Form]:
@@ -128,20 +139,32 @@ def forms_of(space: Space) -> Iterator[Form]:
         yield Form(number, persistent, raised)
 
 
+def shared_forms(space: Space) -> Iterator[Form]:
+    """The forms in which several programs share a CTA: two or three of four warps.
+
+    Only measurements choose them; they are not predicted well enough yet to be taken without.
+    """
+    if not space.shares or space.num_warps > WARP_GROUP:
+        return
+    for form in forms_of(space):
+        if form.groups == 1:
+            yield from (replace(form, programs=programs) for programs in _PROGRAMS)
+
+
 def way_of(space: Space, form: Form) -> Way:
     """The way in which the planner is expected to execute a form: D, P, stages and CTAs from the counts alone."""
     workload = space.workload
-    warps = max(space.num_warps, WARP_GROUP)
+    warps = max(space.num_warps, WARP_GROUP) * form.programs
     chained = any(dot.chained for dot in workload.dots)
     waits = any(dot.unit != "wgmma" for dot in workload.dots)
     slot, once = _slot_bytes(workload)
-    staged = _staged_bytes(workload, form.persistent)
-    beside = staged + once + SLACK_BYTES
+    staged = _staged_bytes(workload, form.persistent or form.programs > 1)
+    beside = form.programs * (staged + once) + SLACK_BYTES
     fits = max(1, min(MOST_SLOTS, (SHARED_BYTES - beside) // max(1, slot)))
     depth = min(fits, max(DEFAULT_DEPTH, -(-BYTES_IN_FLIGHT // max(1, slot))))
-    accumulators = _accumulators(workload) // (warps * WARP)
+    accumulators = form.programs * _accumulators(workload) // (warps * WARP)
     ctas = 1
-    if not form.persistent:
+    if not form.persistent and form.programs == 1:
         info = RegisterInfo(accumulators, min(accumulators, 128))
         producer = _producer_registers(space, form)
         ctas, _ = register_cap(min(depth, DEFAULT_DEPTH) * slot + beside, warps, info, producer)
@@ -150,7 +173,7 @@ def way_of(space: Space, form: Form) -> Way:
     in_flight = 0 if chained or waits or depth < 2 or (ctas > 1 and depth < DEFAULT_DEPTH) else 1
     return Way(
         True, form.groups, warps, ctas, depth, in_flight, chained and not waits, form.persistent,
-        _kept_pointers(space, form), form.raised is True and form.persistent,
+        _kept_pointers(space, form), form.raised is True and form.persistent, programs=form.programs,
     )  # fmt: skip
 
 
@@ -178,7 +201,7 @@ def enumerate_plans(space: Space, launch: Launch) -> tuple[RankedPlan, ...]:
     launch: the launch to predict.
     """
     found = [stock_plan(space, launch)]
-    for form in forms_of(space):
+    for form in (*forms_of(space), *shared_forms(space)):
         for way in _variants(way_of(space, form)):
             if way.in_flight >= _outer_slots(space, form, way.ctas, way.slots):
                 continue
@@ -240,7 +263,8 @@ def _slot_bytes(workload: Workload) -> tuple[int, int]:
 def _outer_slots(space: Space, form: Form, ctas: int, depth: int) -> int:
     """Slots of the rings that are filled outside the innermost loops (`Budget.depths`); P must be less than that."""
     slot, once = _slot_bytes(space.workload)
-    needed = depth * (slot + once) + _staged_bytes(space.workload, form.persistent) + SLACK_BYTES
+    staged = _staged_bytes(space.workload, form.persistent or form.programs > 1)
+    needed = depth * (slot + form.programs * once) + form.programs * staged + SLACK_BYTES
     return depth if not once or needed <= SHARED_BYTES // ctas else 1
 
 
@@ -256,5 +280,5 @@ def _accumulators(workload: Workload) -> int:
 
 
 __all__ = [
-    "Form", "RankedPlan", "Space", "allowed", "enumerate_plans", "forms_of", "stock_plan", "way_of",
+    "Form", "RankedPlan", "Space", "allowed", "enumerate_plans", "forms_of", "shared_forms", "stock_plan", "way_of",
 ]  # fmt: skip

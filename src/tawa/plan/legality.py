@@ -10,9 +10,10 @@ from tawa.analysis.rings.channels import ChannelInfo
 from tawa.analysis.rings.loads import DotLoadInfo
 from tawa.errors import PlanError
 from tawa.ir import Module, source_of
-from tawa.plan.cost.budget import Budget
+from tawa.machine.hopper import CONVERTER_WARPS
+from tawa.plan.cost.budget import Budget, by_tma_only
 from tawa.plan.cost.registers import registers_of_an_sm
-from tawa.plan.entries import LaunchPlan
+from tawa.plan.entries import LaunchPlan, StorePlan
 from tawa.plan.plan import Plan
 
 _OWN = "start from the kernel's own Plan"
@@ -23,6 +24,24 @@ def operand_text(module: Module, load: DotLoadInfo) -> str:
     """An operand in words: argument, loop, and the line of the load."""
     where = source_of(module, load.load.op)
     return f"{name_text(name_of(load.load.op))}" + (f" ({where})" if where else "")
+
+
+def check_stores(stores: Iterable[StorePlan], waits: bool) -> None:
+    """Raises PlanError unless every store can be staged, and sliced, as it says.
+
+    waits: whether later operations of the kernel need the completed stores.
+    """
+    for store in stores:
+        who, (slices, buffers) = f"{name_text(store.key)} ({store.line})", store.of_slices
+        if store.staged and waits:
+            raise PlanError(
+                f"the Plan has staged stores ({store.argument}, {store.line}), but this kernel's TMA stores may not be "
+                "deferred, because later operations need the completed store; cure: staged=false in the Plan"
+            )
+        if slices > 1 and not store.staged:
+            raise PlanError(f"the Plan stores {who} in {slices} slices, but it is not staged; cure: slices=1")
+        if buffers > slices:
+            raise PlanError(f"the Plan has {buffers} buffers for {slices} slices of {who}; cure: buffers={slices}")
 
 
 def check_rings(pins: Plan, channels: Sequence[ChannelInfo], module: Module, outer: Iterable[str] = ()) -> None:
@@ -76,9 +95,11 @@ def check_plan(plan: Plan, pins: Plan, channels: Sequence[ChannelInfo], module: 
 
 def _check_partitions(plan: Plan, channels: Sequence[ChannelInfo], groups: int, num_warps: int, tiles: bool) -> None:
     roles = sorted(part.role for part in plan.partitions)
-    if roles != ["consumer"] * groups + ["producer"]:
+    converters = ["converter"] if any(channel.converted for channel in channels) else []
+    if roles != ["consumer"] * groups + converters + ["producer"]:
         consumers = "one consumer" if groups == 1 else f"{groups} consumers"
-        raise PlanError(f"the Plan has partitions {roles}; cure: one producer and {consumers}")
+        others = "one producer, one converter" if converters else "one producer"
+        raise PlanError(f"the Plan has partitions {roles}; cure: {others} and {consumers}")
     names = [part.name for part in plan.partitions]
     if len(set(names)) < len(names):
         raise PlanError(f"the Plan has partitions named {', '.join(names)}; cure: a different name for each")
@@ -90,14 +111,17 @@ def _check_partitions(plan: Plan, channels: Sequence[ChannelInfo], groups: int, 
             )
         if part.role == "producer" and part.num_warps not in (1, 2, 4):
             raise PlanError(f"producer {part.name!r} has {part.num_warps} warps; cure: 1 (a TMA copy needs one thread)")
-        if (
-            part.role == "producer"
-            and part.num_warps != PRODUCER_WARPS
-            and (tiles or any(c.fill != "tma" for c in channels))
-        ):
+        if part.role == "producer" and part.num_warps != PRODUCER_WARPS and (tiles or not by_tma_only(tuple(channels))):
             raise PlanError(
                 f"producer {part.name!r} has {part.num_warps} warps, but computes on tiles; cure: {PRODUCER_WARPS}"
             )
+        if converters and part.role == "producer" and part.num_warps == PRODUCER_WARPS:
+            raise PlanError(
+                f"producer {part.name!r} has {PRODUCER_WARPS} warps and leaves none of its warp group to a converter; "
+                "cure: turned='registers', or one warp if TMA fills all rings"
+            )
+        if part.role == "converter" and part.num_warps != CONVERTER_WARPS:
+            raise PlanError(f"converter {part.name!r} has {part.num_warps} warps; cure: {CONVERTER_WARPS}")
         if part.registers and (part.registers % 8 or not 24 <= part.registers <= 256):
             raise PlanError(f"partition {part.name!r} asks for {part.registers} registers; cure: {_REGISTERS}")
     asked = [(part.num_warps, part.registers) for part in plan.partitions if part.registers]

@@ -41,8 +41,9 @@ from tawa.plan.reading import JSON_VERSION
 from tawa.plan.schedule import Schedule
 
 Form = Literal["as_written", "persistent", "stock"]
-TileOrder = Literal["launch"]
-SplitAxis = Literal["rows", "columns"]
+TileOrder = Literal["launch", "longest_first"]
+Tiles = Literal["strided", "dynamic"]
+SplitAxis = Literal["rows", "columns", "programs"]
 SlotViews = Literal["shared", "own"]
 Sums = Literal["in_order", "after_loops"]
 
@@ -52,8 +53,12 @@ class Plan:
     """The decisions for one kernel: all of them, or some, and the planner makes the others.
 
     form: the kernel as written; persistent, with as many programs as SMs, each iterating over tiles; or stock Triton's.
-    tile_order: the order of tiles in a persistent form: "launch" is the order in which the hardware starts programs.
-    groups, split: the number of consumer groups, and whether they divide the rows or the columns of the tile.
+    tile_order: the order of tiles in a persistent form: "launch" is the order in which the hardware starts programs;
+        "longest_first" starts those first that take longest, and those together that load the same data.
+    tiles: how programs get their tiles, in a persistent form or a loop over tiles that the kernel has: "strided": of n
+        programs, each takes every n-th; "dynamic": each takes the next one from a counter in memory.
+    groups, split: the number of consumer groups, and what they divide: the rows or the columns of the tile; or
+        "programs": each is a program of the grid, with its own tile, beside its neighbours in one CTA.
     partitions: warps and registers. max_registers: cap on registers per thread at kernel entry, so that several CTAs
         fit on one SM; 0 leaves it to Triton. ctas_per_sm: the number of CTAs that fit on one SM, as far as known.
     sums: whether the sum of a row is added up across threads in each iteration, in stock Triton's order, or once,
@@ -73,6 +78,7 @@ class Plan:
 
     form: Form | None = None
     tile_order: TileOrder | None = None
+    tiles: Tiles | None = None
     groups: int | None = None
     split: SplitAxis | None = None
     partitions: tuple[PartitionPlan, ...] = ()
@@ -94,7 +100,9 @@ class Plan:
     def __post_init__(self) -> None:
         check_numbers(self, "groups", "max_registers", "ctas_per_sm", "early_puts")
         check_flags(self, "ping_pong")
-        check_words(self, form=Form, tile_order=TileOrder, split=SplitAxis, slot_views=SlotViews, sums=Sums)
+        check_words(
+            self, form=Form, tile_order=TileOrder, tiles=Tiles, split=SplitAxis, slot_views=SlotViews, sums=Sums
+        )
         for name in ("operands", "stores", "loops", "rings"):
             keys = [entry.key for entry in getattr(self, name)]
             twice = next((key for key in keys if keys.count(key) > 1), None)
@@ -135,6 +143,12 @@ class Plan:
         return Plan(**changes)
 
     # -- summaries ----------------------------------------------------------------------------------------------------
+
+    @property
+    def another_form(self) -> bool:
+        """Whether it asks for a form other than the kernel as written: a loop over tiles, their order, or groups."""
+        tiles = self.tiles == "dynamic" or self.tile_order is not None
+        return self.form == "persistent" or tiles or (self.groups or 1) > 1
 
     @property
     def consumer_groups(self) -> int:

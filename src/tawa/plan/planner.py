@@ -8,6 +8,7 @@ P    as requested; else 1 if D allows it: one iteration of wgmmas in flight hide
      slots are released one iteration earlier (bench/results/ablation.json).
 ping-pong  as requested; else off: groups without turns drift apart on their own.
 producer  one warp if TMA fills all rings; four if it computes on tiles of addresses.
+converter two warps beside the producer's, if a Plan asks for a tile that is turned between two rings.
 registers  24 for a producer that only issues TMA copies, more for one with tiles of addresses; `setmaxnreg` gives the
      rest to the consumer. A cap at kernel entry lets as many CTAs share an SM as shared memory allows.
 """
@@ -22,12 +23,14 @@ from tawa.errors import PlanError, ResourceError
 from tawa.machine.hopper import (
     AMPLE_SLOTS,
     BYTES_IN_FLIGHT,
+    CONVERTED_SLOTS,
+    CONVERTER_WARPS,
     DEFAULT_DEPTH,
     DEFAULT_MMA_DEPTH,
     EARLY_PUTS,
     MOST_SLOTS,
 )
-from tawa.plan.cost.budget import DEEPEST, Budget, Channels
+from tawa.plan.cost.budget import DEEPEST, Budget, Channels, by_tma_only
 from tawa.plan.cost.registers import consumer_registers
 from tawa.plan.entries import UNCAPPED, LoopPlan, PartitionPlan, RingPlan, StorePlan
 from tawa.plan.options import PlanOptions
@@ -75,15 +78,16 @@ def choose_plan(
             f"cure: mma_depth={min(depths) - 1}" + (f" or aref_depth={usual + 1}" if fits > usual else "")
         )
     cap = None if pins.max_registers == UNCAPPED else budget.max_registers or cap
-    by_tma = all(channel.fill == "tma" for channel in channels) and not budget.producer_tiles
+    by_tma = by_tma_only(channels) and not budget.producer_tiles
+    converts = any(channel.converted for channel in channels)
     decided = Plan(
         form="as_written",
         groups=budget.groups,
-        partitions=_partitions(budget, cap, by_tma, pins.partitions),
+        partitions=_partitions(budget, cap, by_tma, converts, pins.partitions),
         max_registers=UNCAPPED if cap is None else cap,
         ctas_per_sm=ctas,
         loops=tuple(_loop(pins, it, usual) for it in loops),
-        stores=tuple(replace(it, staged=_staged(pins, it, staged_stores)) for it in stores),
+        stores=tuple(_store(pins, it, staged_stores) for it in stores),
         rings=tuple(
             RingPlan(channel.name, channel.payload, slots, channel.slot_bytes, budget.copies(channel), channel.fill)
             for channel, slots in zip(channels, depths, strict=True)
@@ -100,7 +104,9 @@ def reasons(plan: Plan, channels: Channels, budget: Budget) -> dict[str, str]:
     deepest = budget.deepest(channels)
     for ring, channel in zip(plan.rings, channels, strict=True):
         fills = channel.fills
-        if ring.name in budget.outer:
+        if channel.converted:
+            found[f"rings.{ring.name}.depth"] = "one slot is read while the converter fills the other"
+        elif ring.name in budget.outer:
             found[f"rings.{ring.name}.depth"] = "filled once per tile, outside the innermost loops"
         elif fills is not None and ring.depth == fills:
             found[f"rings.{ring.name}.depth"] = f"a program fills only {fills} slots"
@@ -110,7 +116,8 @@ def reasons(plan: Plan, channels: Channels, budget: Budget) -> dict[str, str]:
             found[f"rings.{ring.name}.depth"] = limit
     found["max_registers"] = _why_capped(plan, budget)
     found["ctas_per_sm"] = "as many as shared memory and registers allow"
-    by_tma = all(channel.fill == "tma" for channel in channels)
+    by_tma = by_tma_only(channels)
+    found["partitions.converter"] = "it turns tiles between two rings, in the producer's warp group"
     alone = "it computes numbers from tiles" if budget.producer_tiles else "one thread issues TMA copies"
     found["partitions.producer"] = alone if by_tma else "it computes on tiles of addresses"
     warps = "the fewest for wgmma" if budget.widened else "num_warps of the launch"
@@ -151,25 +158,28 @@ def _loop(pins: Plan, loop: LoopPlan, mma_depth: int) -> LoopPlan:
     return replace(asked, loop=loop.loop, mma_depth=own, line=loop.line)
 
 
-def _staged(pins: Plan, store: StorePlan, may_wait: bool) -> bool:
-    """Whether a store is staged: it reads from a buffer of its own and completes later."""
-    asked = pins.store(store.key).staged
-    return may_wait if asked is None else asked
+def _store(pins: Plan, store: StorePlan, may_wait: bool) -> StorePlan:
+    """The entry of a store. It is staged if it may complete later: it then reads from a buffer of its own."""
+    asked = pins.store(store.key)
+    slices, buffers = asked.of_slices
+    return replace(store, staged=may_wait if asked.staged is None else asked.staged, slices=slices, buffers=buffers)
 
 
 def _partitions(
-    budget: Budget, cap: int | None, by_tma: bool, pinned: tuple[PartitionPlan, ...]
+    budget: Budget, cap: int | None, by_tma: bool, converts: bool, pinned: tuple[PartitionPlan, ...]
 ) -> tuple[PartitionPlan, ...]:
     """Warps and registers of each partition; pinned partitions are completed."""
     warps = 1 if by_tma else PRODUCER_WARPS
-    given = next((it.registers for it in pinned if it.role == "producer" and it.registers), budget.producer_registers)
+    beside = [it.registers for it in pinned if it.role != "consumer" and it.registers]
+    given = max(beside, default=budget.producer_registers)  # they share a warp group
     registers = consumer_registers(budget.consumer_warps, cap, given)
     names = [f"consumer{number}" for number in range(budget.groups)] if budget.groups > 1 else ["consumer"]
     if pinned:
-        usual = {"producer": budget.producer_registers, "consumer": registers}
+        usual = {"producer": given, "converter": given, "consumer": registers}
         return tuple(replace(it, registers=usual[it.role]) if it.registers is None else it for it in pinned)
     return (
         PartitionPlan("producer", "producer", warps, budget.producer_registers),
+        *([PartitionPlan("converter", "converter", CONVERTER_WARPS, budget.producer_registers)] if converts else []),
         *(PartitionPlan(name, "consumer", budget.num_warps, registers) for name in names),
     )
 
@@ -179,6 +189,7 @@ def _choose_depths(
 ) -> tuple[Budget, int, int]:
     """The budget with the buffers that P requires, D, and P. pinned: the largest P of a Plan's loops."""
     asked = options.mma_depth if pinned is None else pinned
+    budget = replace(budget, converted_slots=max(CONVERTED_SLOTS, (asked or 0) + 1))
     depth = _choose_depth(channels, options, budget, asked)
     alone = budget.ctas(channels, depth) == 1
     usual = DEFAULT_MMA_DEPTH if alone or (depth >= AMPLE_SLOTS and not budget.shared.again) else 0

@@ -1,7 +1,8 @@
 """Profitability: why a kernel, or a Plan of it, is not expected to beat stock Triton's kernel.
 
 The model of time decides (`tawa.plan.expectation`). Two facts come first: accumulators that take all registers of an SM
-spill with any compiler, and a consumer waits in every dot that adds up partial sums.
+spill with any compiler, and a consumer waits in every dot that adds up partial sums. Nor is anything predicted of
+kernels whose consumers get numbers out of a ring.
 
 These are expectations about speed, not conditions for correctness: if the user asks for specialisation or pins a Plan,
 the reasons are only notes.
@@ -19,6 +20,7 @@ from tawa.remarks import Remark
 NOT_EXPECTED = "not expected to pay: {}"
 ANYWAY = "enable_warp_specialization=True or only_if_faster=False specialises anyway"
 _ONE_SLOT = "its ring has one slot only, so that nothing is loaded while the consumer computes"
+_NUMBERS = "its loads depend on the result of an atomic, and no kernel that sends such numbers has been timed yet"
 _TOO_LARGE = "the accumulator of a dot takes all registers of an SM: it spills to local memory with any compiler"
 
 
@@ -32,6 +34,8 @@ def why_not_expected(module: Module, plan: Plan, budget: Budget, expectation: Ex
     unfit = unfit_dots(module)
     if unfit:
         return unfit
+    if plan.tiles != "dynamic" and not all(ring.has_tiles for ring in plan.rings):
+        return _NUMBERS
     if expectation is not None:
         return why_not_faster(expectation)
     return _ONE_SLOT if [ring.slots for ring in plan.rings if ring.name not in budget.outer] == [1] else ""

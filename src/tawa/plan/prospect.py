@@ -115,7 +115,9 @@ def form_of(space: Space, plan: Plan) -> Form:
     """The form of a complete Plan."""
     by_pointers = any(load.operand and not load.tma for work in space.workload.blocks.values() for load in work.loads)
     raised = any(it.path in ("raised", "raised_in_kernel") for it in plan.operands)
-    return Form(plan.groups or 1, plan.form == "persistent", raised if by_pointers else None)
+    programs = plan.groups or 1 if plan.split == "programs" else 1
+    groups = (plan.groups or 1) // programs
+    return Form(groups, plan.form == "persistent", raised if by_pointers else None, programs)
 
 
 __all__ = ["Prospect", "form_of"]

@@ -76,10 +76,10 @@ def as_plan(plan: Any) -> Plan | None:
         names = ", ".join(name for name in read.to_dict() if name not in ("version", "form"))
         raise PlanError(f"form='stock' in a Plan with {names}: stock Triton decides those; cure: leave them out")
     groups = read.groups or read.consumer_groups
-    if groups & (groups - 1):
+    if groups & (groups - 1) and read.split != "programs":
         raise PlanError(
             f"a Plan of {groups} consumer groups: the warps of a launch, a power of two, cannot be divided among them; "
-            "cure: a Plan of 1 or 2 consumer groups"
+            "cure: a Plan of 1 or 2 consumer groups, or split='programs'"
         )
     return read
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tawa.dialects.tt import GRID_SIZE
+from tawa.dialects.tt import GRID_SIZE, PROGRAMS, TILE_COUNTER
 from tawa.ir import Module, parse_module
 from tawa.sim import Addresses, CostModel, SimulationError, SimulationResult, Timeline, from_floats, to_floats
 from tawa.sim import Descriptor as HostDescriptor
 from tawa.sim import simulate as simulate_module
+from tawa.symbolic.host.launch_spec import LaunchSpec
 
 if TYPE_CHECKING:
     from tawa.runtime.case import Case, Tensor
@@ -99,14 +100,39 @@ def round_floats(values: Any, dtype: str) -> Any:
     return to_floats(from_floats(values, dtype), dtype).astype("f8")
 
 
+def new_counter() -> Any:
+    """A counter of tiles, as a launch gets it."""
+    import numpy as np
+
+    return np.zeros(1, np.int32)
+
+
 def simulate_case(
     case: Case, module: Module, arrays: Arrays, order: Any = "eager", seed: int = 0, tiles_on: int | None = None,
-    **options: Any,
+    launch: LaunchSpec | None = None, counter: Any = None, **options: Any,
 ) -> SimulationResult:  # fmt: skip
     """Simulates one launch of a case; outputs are written into `arrays`. options: further ones of `simulate`.
 
     tiles_on: how many programs of a persistent form do the work of the grid; None for a kernel that is not persistent.
+    launch: what launches of the kernel need; its conditions hold. counter: of tiles (`new_counter`), for a kernel whose
+    programs take their tiles from one.
     """
+    arguments = _arguments(case, arrays)
+    grid = case.launch_grid()
+    launch = launch or LaunchSpec()
+    arguments |= _added_descriptors(case, arguments, launch)
+    if launch.grouped is not None:
+        arguments[PROGRAMS], grid = launch.grouped.size(grid), launch.grouped.ctas(grid)
+    if tiles_on is not None:
+        arguments |= {f"{GRID_SIZE}{axis}": size for axis, size in enumerate((*grid, 1, 1)[:3])}
+        grid = (tiles_on,)
+    if launch.counter or counter is not None:
+        arguments[TILE_COUNTER] = new_counter() if counter is None else counter
+    return simulate_module(module, arguments, grid, order, seed, **options)
+
+
+def _arguments(case: Case, arrays: Arrays) -> Arrays:
+    """The arguments of the kernel by name, except constants."""
     from tawa.runtime import case as kinds
 
     arguments: dict[str, Any] = {}
@@ -124,11 +150,39 @@ def simulate_case(
                 arguments[name] = value if isinstance(value, float) else case.size(value)
             case _:
                 pass
-    grid = case.launch_grid()
-    if tiles_on is not None:
-        arguments |= {f"{GRID_SIZE}{axis}": size for axis, size in enumerate((*grid, 1, 1)[:3])}
-        grid = (tiles_on,)
-    return simulate_module(module, arguments, grid, order, seed, **options)
+    return arguments
+
+
+_APART_BITS = 40
+"""No two tensors are in the same 2 ** 40 bytes."""
+
+
+def _added_descriptors(case: Case, arguments: Arrays, launch: LaunchSpec) -> Arrays:
+    """The descriptors that the launcher makes, from the arguments of the kernel's function."""
+    values: list[int] = []
+    tensors: list[Any] = []
+    for name in case.kernel.arg_names:
+        argument = arguments.get(name)
+        if isinstance(argument, HostDescriptor):
+            tensors.append(argument.array)
+            steps = (step // argument.array.itemsize for step in argument.array.strides)
+            shape, strides = argument.shape or argument.array.shape, argument.strides or tuple(steps)
+            values += [len(tensors) << _APART_BITS, *shape, *strides]
+        elif hasattr(argument, "itemsize"):
+            tensors.append(argument)
+            values.append(len(tensors) << _APART_BITS)
+        elif argument is not None:
+            values.append(argument if isinstance(argument, int) else 0)
+    broken = launch.broken(values)
+    if broken is not None:
+        raise ValueError(f"the launch does not satisfy {broken}: {broken.reason}")
+    found: Arrays = {}
+    for number, spec in enumerate(launch.descriptors):
+        address, shape, strides = spec.evaluate(values)
+        tensor = tensors[(address >> _APART_BITS) - 1].reshape(-1)
+        start = (address & ((1 << _APART_BITS) - 1)) // spec.element_bytes
+        found[f"tawa_desc_{number}"] = HostDescriptor(tensor[start:], shape, strides)
+    return found
 
 
 __all__ = [
@@ -144,6 +198,7 @@ __all__ = [
     "integers",
     "is_integer",
     "make_arrays",
+    "new_counter",
     "round_floats",
     "simulate",
     "simulate_case",

@@ -30,7 +30,7 @@ from tawa.sim.ops.elementwise import ELEMENTWISE
 from tawa.sim.ops.extern import EXTERN
 from tawa.sim.ops.global_memory import MEMORY
 from tawa.sim.ops.tiles import TILES
-from tawa.sim.time.cost import DELIVERED_LATER
+from tawa.sim.time.cost import delivered_later
 
 _HANDLERS: dict[str, Handler] = {**ELEMENTWISE, **TILES, **MEMORY, **ADDRESSES, **DESCRIPTORS, **EXTERN}
 _STEPS = {**asynchronous.STEPS, **arefs.STEPS}
@@ -91,7 +91,7 @@ def _block(partition: Partition, block: Block) -> Generator[Pause, None, tuple[l
             except SimulationError as error:
                 raise partition.cta.located(error, allocation, partition) from None
         if partition.recorder and op.name not in _NESTING:
-            partition.recorder.step(op, partition.cta.place(op), later=op.name in DELIVERED_LATER)
+            partition.recorder.step(op, partition.cta.place(op), later=delivered_later(op))
         if op.name in _PROTOCOL:
             yield STEP
     return [], None

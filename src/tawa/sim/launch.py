@@ -1,4 +1,8 @@
-"""Kernel launch: binds arguments by name, runs the CTAs of the grid one after the other, and returns the result."""
+"""Kernel launch: binds arguments by name, runs the CTAs of the grid, and returns the result.
+
+CTAs run one after the other, or take turns in seeded random order. The second shows what depends on the order in which
+programs change memory, such as a counter from which they take their tiles.
+"""
 
 from __future__ import annotations
 
@@ -92,6 +96,7 @@ def simulate(
     *,
     programs: Sequence[tuple[int, int, int]] | None = None,
     timing: bool = False,
+    together: bool = False,
 ) -> SimulationResult:
     """Runs the kernel of `module` (ttgir, aref or barrier level) on a grid; outputs are written into the arrays.
 
@@ -100,8 +105,8 @@ def simulate(
     of their own type; `tawa.sim.from_floats` and `to_floats` convert. A `Descriptor` is a host tensor descriptor;
     `Addresses` is a table of addresses into other arrays.
     grid: the number of CTAs in one to three dimensions. order: when asynchronous work lands (see `machine.cta`).
-    seed: of the order `random`. programs: the CTAs to run; None runs the whole grid. timing: records the traces that
-    `SimulationResult.timeline` needs.
+    seed: of the order `random` and of `together`. programs: the CTAs to run; None runs the whole grid. timing: records
+    the traces that `SimulationResult.timeline` needs. together: CTAs take turns instead of running one after the other.
 
     Raises SimulationError (`tawa.sim.errors`): ArgumentError, UnsupportedOp, Deadlock, or a trap.
     """
@@ -123,15 +128,32 @@ def simulate(
         if program not in all_programs:
             raise ArgumentError(f"program {program} is outside the grid {tuple(grid)}")
     traces: list[Trace] = []
-    for program in all_programs if programs is None else programs:
+
+    def started(program: tuple[int, int, int]) -> Cta:
         cta = Cta(module, program, full_grid, order, rng, events, places, ends, memory, timing)
         main = cta.spawn("main", {})
         main.code = run_region(main, function.op.regions[0], values)
+        return cta
+
+    chosen = all_programs if programs is None else programs
+    if together:
+        ctas = [started(program) for program in chosen]
+        _in_turns(ctas, random.Random(seed))
+        traces += [cta.trace() for cta in ctas] if timing else []
+    for program in () if together else chosen:
+        cta = started(program)
         cta.run()
-        if timing:
-            traces.append(cta.trace())
-    count = len(all_programs if programs is None else programs)
-    return SimulationResult(order, seed, tuple(events), count, tuple(traces))
+        traces += [cta.trace()] if timing else []
+    return SimulationResult(order, seed, tuple(events), len(chosen), tuple(traces))
+
+
+def _in_turns(ctas: list[Cta], rng: random.Random) -> None:
+    """Runs CTAs to their end, each turn of a random one."""
+    left = [cta.turns() for cta in ctas]
+    while left:
+        turns = rng.choice(left)
+        if next(turns, left) is left:
+            left.remove(turns)
 
 
 def _kernel(module: Module) -> FuncOp:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tawa.dialects.assembly import effect_unknown, shown
+from tawa.dialects.inline.assembly import effect_unknown, shown
 from tawa.dialects.tt import ElementwiseInlineAsmOp
 from tawa.dialects.ttg import ctas_of
 from tawa.ir import Module, Operation

@@ -14,6 +14,14 @@ _ATOMIC = "atomic_rmw_op = 4 : i32, scope = 1 : i32, sem = 4 : i32"
 _STORE = op("tt.store", "%lock, %one", "!tt.ptr<i32>, i32", properties="boundaryCheck = array<i32>, cache = 1 : i32, "
             "evict = 1 : i32")  # fmt: skip
 
+_SLOT = "!ttg.memdesc<1xi32, #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>, #smem, mutable>"
+_RING = f"!aref.ring<2 x ({_SLOT})>"
+_RINGS = "\n".join(
+    f'%ring{number} = "aref.create"() <{{name = "number{number}", fill = "number"}}> : () -> {_RING}'
+    for number in (0, 1)
+)
+"""Rings of numbers, in front of the groups."""
+
 
 def groups(text: str, other: str | None = None) -> list[GroupOp]:
     """Two groups of one program, in which %group is their number; `other` is the text of the second if it differs."""
@@ -24,7 +32,7 @@ def groups(text: str, other: str | None = None) -> list[GroupOp]:
             f'"warp.group"() <{{partition = "consumer{number}", role = "consumer", num_warps = 4 : i32}}> ({{\n'
             f'{constant}\n{body}\n"warp.end"() : () -> ()\n}}) : () -> ()'
         )
-    module = parse(programs.kernel("\n".join(bodies), arguments=programs.LOCK))
+    module = parse(programs.kernel("\n".join((_RINGS, *bodies)), arguments=programs.LOCK))
     return [group for it in module.walk() if (group := GroupOp.of(it))]
 
 
@@ -170,6 +178,29 @@ def test_a_reduction_is_the_same_if_its_tile_is() -> None:
 
     assert reducing("%zeros") == [True]
     assert reducing("%tile") == [False]
+
+
+def received(ring: str, trips: str) -> str:
+    """A branch on the number in the slot of a ring that comes after `trips` others."""
+    index, row = "!aref.index<2>", "tensor<1xi32, #ttg.slice<{dim = 1, parent = #blocked}>>"
+    walk = op("aref.advance", "%walk", index, "%walk_next", index)
+    return lines(
+        op("aref.first", f"%{ring}", _RING, "%first", index),
+        for_loop(walk, upper=trips, carried={"walk": ("first", "walk_next", index)}, results="%last"),
+        op("aref.get", f"%{ring}, %last", f"{_RING}, {index}", "%slot", _SLOT),
+        op("ttg.local_load", "%slot", _SLOT, "%loaded", row),
+        op("tt.unsplat", "%loaded", row, "%it", "i32"),
+        branch_on("it"),
+    )
+
+
+def test_what_comes_out_of_one_slot_of_a_ring_is_the_same() -> None:
+    assert decided(received("ring0", "n")) == [True, True]
+    assert decided(received("ring0", "group")) == [False, False]
+    one, other = groups(received("ring0", "n"), received("ring1", "n"))
+    twins = TwinInfo()
+    assert twins.pair(one.body, other.body)
+    assert [twins.decides_alike(it) for it in one.op.walk() if _decides(it)] == [True, False]
 
 
 def test_texts_of_two_shapes_are_no_twins() -> None:

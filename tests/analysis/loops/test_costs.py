@@ -10,6 +10,7 @@ from tawa.analysis.loops.costs import (
     cost_of,
     fma_per_cycle,
     is_free,
+    registers_at,
     registers_of,
     repacking_cycles,
     stays_in_registers,
@@ -95,3 +96,16 @@ def test_a_thread_has_its_share_of_a_tile_and_four_threads_each_hold_a_row(
     type: str, num_warps: int, registers: int
 ) -> None:
     assert registers_of(type, num_warps) == registers
+
+
+def test_a_row_of_sums_takes_the_registers_that_its_layout_gives_a_thread() -> None:
+    """64 x 8 sums of which a thread has 2 x 2, and 64 sums of which four threads each have 2."""
+    parts = (
+        "#ttg.linear<{register = [[0, 0, 1], [8, 0, 0], [0, 1, 0], [0, 2, 0], [0, 4, 0]], lane = [[0, 0, 2], "
+        "[0, 0, 4], [1, 0, 0], [2, 0, 0], [4, 0, 0]], warp = [[16, 0, 0], [32, 0, 0]], block = []}>"
+    )
+    by_columns = f"tensor<64x8xf32, #ttg.slice<{{dim = 1, parent = {parts}}}>>"
+    by_rows = "tensor<64xf32, #ttg.slice<{dim = 1, parent = #mma}>>"
+    for type, registers in ((by_columns, 4), (by_rows, 2), (ACC, 32)):
+        made = the(parse(kernel(op("arith.negf", "%x", type, "%y", type), arguments={"x": type})), "arith.negf")
+        assert registers_at(made, type, 4) == registers

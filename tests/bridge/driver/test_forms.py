@@ -20,7 +20,7 @@ from tawa.bridge.triton.generic_print import print_generic, print_generic_ttir
 from tawa.bridge.triton.signature import Signature, parse_signature
 from tawa.bridge.triton.stages import clean_up
 from tawa.bridge.triton.structured import read_kernel
-from tawa.dialects.tt import GroupIndexOp
+from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.flow import Flow
 from tawa.ir import Builder, Module, parse_module, print_module, replace_op
 from tawa.pipeline import Target

@@ -319,7 +319,7 @@ def test_a_persistent_kernel_is_for_launches_of_our_own() -> None:
     ours, other = compiled(True, request=asked), compiled(False, request=asked)
     assert launch_spec(ours).axes == 2
     assert not other.metadata.tawa["applied"]
-    assert "no launcher passes the size of the grid to a persistent kernel" in other.metadata.tawa["reason"]
+    assert "no launcher passes the size of the grid to a kernel of this form" in other.metadata.tawa["reason"]
 
 
 def test_the_key_on_disk_tells_both_forms_apart() -> None:

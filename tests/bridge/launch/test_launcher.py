@@ -14,9 +14,9 @@ from tawa.bridge.launch.forecasts import Forecasts
 from tawa.bridge.launch.host import Host
 from tawa.bridge.launch.launcher import Launcher
 from tawa.plan import LoopPlan, Plan
-from tawa.plan.agreement import STOCK
+from tawa.plan.agreement import IN_ORDER, STOCK
 from tawa.symbolic.host.expr import Apply, Argument, Condition, Number
-from tawa.symbolic.host.launch_spec import DescriptorSpec, LaunchSpec
+from tawa.symbolic.host.launch_spec import ORDERED, DescriptorSpec, Grouped, LaunchSpec
 
 SPEC = LaunchSpec(
     (DescriptorSpec(0, Number(8), (Argument(1), Argument(2)), (Argument(2), Number(1)), (64, 32), "f16", 2, 3),),
@@ -255,3 +255,57 @@ def test_only_arguments_that_matter_are_compared() -> None:
         launch(1, 1, 1, 0, 7, None, None, None, None, tensor, size, True, (48, None))
     assert made == [(TENSOR, 100, True, (48, None)), (TENSOR, 104, True, (48, None)), (4096, 100, True, (48, None))]
     assert len(launch.known) == 1
+
+
+def test_a_launch_of_programs_that_share_a_cta_has_a_smaller_grid() -> None:
+    made: list[tuple[Any, ...]] = []
+    for spec, programs in ((LaunchSpec(grouped=Grouped(1, 3)), 1), (LaunchSpec(axes=2, grouped=Grouped(1, 3)), 2)):
+        launch = launcher(lambda *all_of: made.append(all_of), spec=spec, processors=programs)
+        launch(5, 7, 1, 0, 7, None, None, None, None, TENSOR, 100, True, (8, None))
+    assert [call[:3] for call in made] == [(5, 3, 1), (2, 1, 1)]
+    assert made[0][-1:] == (7,)  # the size of the grid along the axis
+    assert made[1][-3:] == (7, 5, 3)  # and then the grid of CTAs, for the persistent form
+
+
+# -- rows in another order ---------------------------------------------------------------------------------------------
+
+EVEN = replace(SPEC, conditions=(Condition(Argument(1), f"{ORDERED}: even rows, then odd ones", multiple=2),))
+
+
+def told(
+    spec: LaunchSpec = EVEN, rows: int = 100, in_order: bool = True, compiled: Any = None, capturing: bool = False
+) -> list[Any]:
+    """What a launch of `rows` rows gets, and the Plans that are compiled for it."""
+    made: list[Any] = []
+    other = SimpleNamespace(run=lambda *_: made.append("in order"), function=2, packed_metadata=None)
+
+    def by_plan(plan: Plan) -> Any:
+        made.append(plan)
+        return compiled or other
+
+    launch = launcher(lambda *_: made.append("ordered"), lambda *_: made.append("stock"), spec, compile_plan=by_plan,
+                      in_order=in_order, host=Host(capturing=lambda: capturing))  # fmt: skip
+    launch(1, 1, 1, 0, 7, None, None, None, None, TENSOR, rows, True, (48, None))
+    return made
+
+
+def test_rows_that_cannot_be_ordered_are_loaded_in_order() -> None:
+    assert told() == ["ordered"]
+    assert told(rows=99) == [IN_ORDER, "in order"]
+
+
+def test_a_launch_that_breaks_another_condition_gets_the_stock_kernel() -> None:
+    other = replace(EVEN, conditions=(Condition(Argument(1), "sizes are positive", least=1000), *EVEN.conditions))
+    assert told(other, rows=99) == ["stock"]
+
+
+def test_rows_that_the_user_ordered_stay_so_or_the_stock_kernel_is_launched() -> None:
+    assert told(rows=99, in_order=False) == ["stock"]
+
+
+def test_a_kernel_in_order_that_cannot_be_compiled_is_stock_triton() -> None:
+    assert told(rows=99, compiled="it does not fit") == [IN_ORDER, "stock"]
+
+
+def test_nothing_is_compiled_in_order_while_launches_are_captured() -> None:
+    assert told(rows=99, capturing=True) == ["stock"]

@@ -72,7 +72,7 @@ def forward_tensors(dtype: str, v_t: bool, heads: int, dim: str = "DIM") -> dict
 
 def output_of(dtype: str) -> str:
     """The element type of O: that of Q, and fp16 for fp8."""
-    return "fp16" if dtype == "fp8e4nv" else dtype
+    return "fp16" if dtype.startswith("fp8") else dtype
 
 
 def forward_descriptors(v_t: bool) -> dict[str, Argument]:
@@ -83,6 +83,18 @@ def forward_descriptors(v_t: bool) -> dict[str, Argument]:
         "v_desc": Descriptor("v", (1, 1, "D", "BN") if v_t else (1, 1, "BN", "D")),
         "o_desc": Descriptor("o", (1, 1, "BM", "D")),
     }
+
+
+FACTORS = tuple(f"{letter}_factors" for letter in "qkv")
+
+
+def factor_arguments(given: bool) -> dict[str, Argument]:
+    """The factors of Q, K and V, and their strides; all of them, or none."""
+    of = {f"{name}_ptr": Pointer(name) if given else Absent() for name in FACTORS}
+    strides: dict[str, Argument] = {
+        f"F{letter}_{axis}": Number(size if given else 0) for letter in "QKV" for axis, size in (("B", "HK"), ("H", 1))
+    }
+    return {**of, **strides}
 
 
 FORMS: dict[str, tuple[Any, Grid]] = {
@@ -96,13 +108,18 @@ FORMS: dict[str, tuple[Any, Grid]] = {
 def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim: int = 64, causal: bool = True,
                  tile: tuple[int, int, int] | None = None, window: int = 0, alibi: bool = False, softcap: bool = False,
                  lse: bool = True, top_left: bool = False, expect: Expectation = SPECIALISED,
-                 tags: str = "", **sizes: int) -> Specimen:  # fmt: skip
-    """One of the FORMS; `sizes` over those of PROBLEM. top_left: the first query lines up with the first key."""
+                 tags: str = "", turned: bool = False, rows: bool = False, factors: bool = False,
+                 **sizes: int) -> Specimen:  # fmt: skip
+    """One of the FORMS; `sizes` over those of PROBLEM. top_left: the first query lines up with the first key.
+
+    turned: V has its keys in the order of `tawa.ops.kernels.turned`. rows: V in fp8 is stored as rows, as in other
+    types. factors: of Q, K and V, by batch and key head.
+    """
     kernel, grid = FORMS[form]
     bm, bn, warps = tile or tile_for(dim)
     large = dim > (64 if form == "persistent" else 128) and not dtype.startswith("fp8")
     known = lengths({**PROBLEM, "DIM": dim, "PROGRAMS": 3, **sizes}, top_left)
-    v_t = dtype.startswith("fp8")
+    v_t = dtype.startswith("fp8") and not rows
     tensors = forward_tensors(dtype, v_t, known["H"])
     arguments: dict[str, Argument] = {
         **forward_descriptors(v_t),
@@ -113,7 +130,13 @@ def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim
         "diagonal": Number("DIAGONAL"),
         "scale": Number(SCALE[dim]),
         "softcap": Number(SOFTCAP),
+        **(factor_arguments(factors) if form in ("two_loops", "persistent") else {}),
     }
+    if factors:
+        count = known["B"] * known["HK"]
+        for at, of in enumerate(FACTORS):
+            values = tuple(0.5 + (3 * number + at) % 7 / 4 for number in range(count))
+            tensors[of] = Tensor(("B", "HK"), "fp32", "values", values=values)
     if window and form in ("two_loops", "persistent"):
         expect = EITHER  # three consecutive loops; the lower bound of the first is not 0
     constexprs: dict[str, Any] = {
@@ -121,7 +144,7 @@ def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim
         "BM": bm,
         "BN": bn,
         "D": box(dim),
-        "V_T": v_t,
+        "V_T": 2 if turned else int(v_t),
         "CAUSAL": causal,
         "WINDOW": window,
         "ALIBI": alibi,
@@ -164,7 +187,7 @@ def two_part_case(name: str, *, dtype: str = "fp16", dim: int = 96, values: int 
                "o": Tensor(("B", "H", "SQ", "DIM_V"), dtype, "nan")}  # fmt: skip
     part_v = second if dim_v > first else 0
     arguments: dict[str, Argument] = {
-        **case.arguments,
+        **{name: given for name, given in case.arguments.items() if name not in factor_arguments(False)},
         "q2_desc": Descriptor("q", (1, 1, "BM", "D2")),
         "k2_desc": Descriptor("k", (1, 1, "BN", "D2")),
         "v2_desc": Descriptor("v", (1, 1, "BN", "V2")) if part_v else Absent(),
@@ -232,7 +255,7 @@ def packed_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, d
 
 def ragged_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, dtype: str = "fp16", dim: int = 64,
                 causal: bool = True, window: int = 0, softcap: bool = False, heads: int = 2, key_heads: int = 2,
-                tile: tuple[int, int, int] | None = None) -> Specimen:  # fmt: skip
+                tile: tuple[int, int, int] | None = None, persistent: bool = True) -> Specimen:  # fmt: skip
     """Sequences of the given lengths, packed one after the other, with descriptors that end with each sequence.
 
     dim = 192: in two boxes, with 128 columns of V.
@@ -240,24 +263,27 @@ def ragged_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, d
     bm, bn, warps = tile or tile_for(dim)
     case = packed_case(name, queries, keys, dtype=dtype, dim=dim, causal=causal, window=window, heads=heads,
                        key_heads=key_heads)  # fmt: skip
+    paired = persistent and causal and not window
+    rows = listed(queries, keys, 2 * bm if paired else bm, causal and not paired)
+    sizes = {**case.sizes, "ITEMS": len(rows), "PROGRAMS": 3 if persistent else rows[0] * heads + 1}
     arguments: dict[str, Argument] = {
         "q_desc": ragged_descriptor("q", "BM", heads, dim),
         "k_desc": ragged_descriptor("k", "BN", key_heads, dim),
         "v_desc": ragged_descriptor("v", "BN", key_heads, dim),
         "o_desc": ragged_descriptor("o", "BM", heads, dim),
         "lse_ptr": Pointer("lse"),
-        "cu_q_ptr": Pointer("cu_q"),
-        "cu_k_ptr": Pointer("cu_k"),
+        "items_ptr": Pointer("items"),
+        "H": Number("H"),
         "TOTAL_Q": Number("SQ"),
         "scale": Number(SCALE[dim]),
         "softcap": Number(SOFTCAP),
     }
     constexprs = {"GROUP": heads // key_heads, "BM": bm, "BN": bn, "D": box(dim), "CAUSAL": causal, "WINDOW": window,
-                  "SOFTCAP": softcap}  # fmt: skip
+                  "SOFTCAP": softcap, "PERSISTENT": persistent}  # fmt: skip
+    tensors = {**case.tensors, "items": Tensor(("ITEMS",), "i32", "values", values=rows)}
     if dim != 192:
-        return replace(
-            case, kernel=ragged.attention_varlen, arguments=arguments, constexprs=constexprs, num_warps=warps
-        )
+        return replace(case, kernel=ragged.attention_varlen, arguments=arguments, constexprs=constexprs, sizes=sizes,
+                       tensors=tensors, num_warps=warps, grid="programs")  # fmt: skip
     arguments |= {
         "v_desc": ragged_descriptor("v", "BN", key_heads, 128),
         "o_desc": ragged_descriptor("o", "BM", heads, 128),
@@ -266,14 +292,20 @@ def ragged_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, d
         "v2_desc": Absent(),
         "o2_desc": Absent(),
     }
-    tensors = {
-        **case.tensors,
-        "v": Tensor(("SK", "HK", "DIM_V"), dtype),
-        "o": Tensor(("SQ", "H", "DIM_V"), dtype, "nan"),
-    }
+    tensors |= {"v": Tensor(("SK", "HK", "DIM_V"), dtype), "o": Tensor(("SQ", "H", "DIM_V"), dtype, "nan")}
     return replace(case, kernel=ragged.attention_varlen_two_parts, arguments=arguments, tensors=tensors,
-                   constexprs={**constexprs, "D": 128, "D2": 64, "V2": 0}, num_warps=warps,
-                   sizes={**case.sizes, "DIM_V": 128}, plans=ONE_SLOT)  # fmt: skip
+                   constexprs={**constexprs, "D": 128, "D2": 64, "V2": 0}, num_warps=warps, grid="programs",
+                   sizes={**sizes, "DIM_V": 128}, plans=ONE_SLOT)  # fmt: skip
+
+
+def listed(queries: tuple[int, ...], keys: tuple[int, ...], tile: int, last_first: bool) -> tuple[int, ...]:
+    """The list that `tawa.ops.kernels.varlen.list_shares` makes, as numbers; `tile`: queries of a share."""
+    rows = list[tuple[int, ...]]()
+    for at in sorted(range(len(queries)), key=lambda at: -keys[at]):
+        tiles = range(-(-queries[at] // tile))
+        ends = offsets(queries)[at + 1], queries[at], offsets(keys)[at + 1], keys[at]
+        rows.extend((number, *ends, 0, 0, 0) for number in (reversed(tiles) if last_first else tiles))
+    return (len(rows), *[0] * 7, *(number for row in rows for number in row))
 
 
 def ragged_descriptor(tensor: str, rows: str, heads: int, dim: int, columns: str = "D") -> Descriptor:

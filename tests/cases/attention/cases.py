@@ -60,6 +60,16 @@ VARIANTS = [
                    tags="persistent")
       for dtype, dim in (("fp16", 64), ("fp16", 128), ("bf16", 128), ("fp8e4nv", 128), ("fp16", 256))
       for causal in BOTH),
+    *(forward_case(f"turned_{form}_d{dim}_{MASK[causal]}", form, dtype="fp8e4nv", dim=dim, causal=causal, turned=True,
+                   tags="persistent" if form == "persistent" else "")
+      for form, dim in (("two_loops", 64), ("persistent", 128), ("persistent", 256)) for causal in BOTH),
+    *(forward_case(f"{form}_{dtype}_factors", form, dtype=dtype, dim=128, factors=True, H=4, HK=2)
+      for form, dtype in (("two_loops", "fp8e4nv"), ("persistent", "fp8e4nv"), ("two_loops", "fp8e5"))),
+    *(forward_case(f"rows_{form}_d{dim}_{MASK[causal]}", form, dtype="fp8e4nv", dim=dim, causal=causal, rows=True,
+                   tags="persistent" if form == "persistent" else "")
+      for form, dim, causal in (("two_loops", 128, False), ("two_loops", 256, True), ("persistent", 64, True))),
+    forward_case("turned_fp8e5_d128_full", dtype="fp8e5", dim=128, causal=False, turned=True),
+    forward_case("turned_200x333", dtype="fp8e4nv", dim=128, turned=True, SQ=200, SK=333),
     forward_case("persistent_200x333", "persistent", SQ=200, SK=333, tags="persistent"),
     forward_case("persistent_gqa_window", "persistent", window=100, tags="persistent", **GROUPS["gqa"]),
 ]  # fmt: skip
@@ -84,9 +94,10 @@ PACKED = [
       for dtype, dim in (("fp16", 64), ("fp16", 96), ("bf16", 128), ("fp16", 256)) for causal in BOTH),
     ragged_case("ragged_gqa", *UNEVEN, heads=4, key_heads=2),
     ragged_case("ragged_window", *UNEVEN, window=70),
-    *(ragged_case(f"ragged_d192_128_{MASK[causal]}", *UNEVEN, dim=192, causal=causal, tile=(128, 128, 8))
-      for causal in BOTH),
+    *(ragged_case(f"ragged_d192_128_{MASK[causal]}", *UNEVEN, dim=192, causal=causal, tile=(128, 128, 8),
+                  persistent=False) for causal in BOTH),
     ragged_case("ragged_softcap", *UNEVEN, softcap=True),
+    *(ragged_case(f"ragged_one_tile_d{dim}", *UNEVEN, dim=dim, persistent=False) for dim in (128, 256)),
 ]  # fmt: skip
 
 TUTORIAL = [
@@ -121,12 +132,17 @@ CASES: tuple[Specimen, ...] = (*FORWARD, *BACKWARD)
 
 
 def bench_case(form: str, dtype: str, dim: int, causal: bool, length: int, *, tile: tuple[int, int, int] | None = None,
-               tokens: int = 16384, hidden: int = 2048, programs: int = 132) -> Specimen:  # fmt: skip
-    """A shape for timing: `tokens` = B * S, `hidden` = H * D, one of the FORMS; persistent ones on `programs` CTAs."""
+               tokens: int = 16384, hidden: int = 2048, programs: int = 132,
+               rows: bool = False) -> Specimen:  # fmt: skip
+    """A shape for timing: `tokens` = B * S, `hidden` = H * D, one of the FORMS; persistent ones on `programs` CTAs.
+
+    rows: V in fp8 is stored as rows.
+    """
     heads = hidden // dim
     name = f"{form}_{dtype}_d{dim}_{MASK[causal]}_{length}"
     return forward_case(name, form, dtype=dtype, dim=dim, causal=causal, tile=tile, B=max(1, tokens // length), H=heads,
-                        HK=heads, SQ=length, SK=length, PROGRAMS=programs)  # fmt: skip
+                        HK=heads, SQ=length, SK=length, PROGRAMS=programs,
+                        rows=rows)  # fmt: skip
 
 
 def flops(case: Specimen) -> float:

@@ -8,11 +8,12 @@ reference against float64, as a result on a GPU may have at most twice that of P
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tests.cases.attention.problem import LOG2_E, Problem, first_column
+from tests.cases.attention.problem import LOG2_E, Problem, factors_of, first_column
 from tests.cases.case import Specimen
 
 Arrays = Mapping[str, Any]
@@ -60,6 +61,8 @@ def _values(problem: Problem, floats: Arrays) -> Any:
     if not problem.v_transposed:
         return floats["v"].reshape(problem.batches, problem.key_heads, problem.keys, -1)
     v = floats["v"].reshape(problem.batches, problem.key_heads, problem.head_dim, -1)
+    if problem.v_turned:  # place 4q + 2j + c has key 8j + 2q + c
+        v = v.reshape(*v.shape[:3], -1, 4, 2, 2).swapaxes(4, 5).reshape(v.shape)
     return v[..., : problem.keys].swapaxes(2, 3)
 
 
@@ -71,8 +74,9 @@ def _attention(case: Specimen, problem: Problem, floats: Arrays, rounding: Round
     for b in range(problem.batches):
         for h in range(problem.heads):
             of = h // problem.group
+            of_scores, of_values = factors_of(floats, b, of)
             o[b, h], lse[b, h] = one_head(
-                problem,
+                replace(problem, scale=problem.scale * of_scores),
                 q[b, h],
                 k[b, of],
                 v[b, of],
@@ -80,6 +84,7 @@ def _attention(case: Specimen, problem: Problem, floats: Arrays, rounding: Round
                 problem.diagonal,
                 lambda p: rounding(p, case.tensors["v"].dtype),
             )
+            o[b, h] *= of_values
     return {"o": o, "lse": lse}
 
 

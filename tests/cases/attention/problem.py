@@ -20,12 +20,20 @@ def first_column(first_key: int, sequence: int) -> int:
     return first_key // 16 * 16 + 16 * sequence
 
 
+def factors_of(tensors: Any, batch: int, key_head: int) -> tuple[float, float]:
+    """The factor of the scores and that of the output; 1 for tensors without factors."""
+    if "q_factors" not in tensors:
+        return 1.0, 1.0
+    of_q, of_k, of_v = (float(tensors[f"{letter}_factors"][batch, key_head]) for letter in "qkv")
+    return of_q * of_k, of_v
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One attention problem. Head h of the queries uses head h // group of the keys.
 
     diagonal: a causal row sees keys up to row + diagonal. window: if not 0, a row sees only the last `window` of them.
-    softcap: 0 for none. v_transposed: V is kept (B, HK, D, SK).
+    softcap: 0 for none. v_transposed: V is kept (B, HK, D, SK). v_turned: with the keys of each 16 in another order.
     """
 
     batches: int
@@ -41,6 +49,7 @@ class Problem:
     softcap: float
     alibi: bool
     v_transposed: bool
+    v_turned: bool = False
 
     @staticmethod
     def of(case: Specimen) -> Problem:
@@ -64,6 +73,7 @@ class Problem:
             number(case, "softcap") if parts.get("SOFTCAP") else 0.0,
             bool(parts.get("ALIBI")),
             "v" in case.tensors and case.tensors["v"].shape[-1] not in ("DIM", "DIM_V"),
+            parts.get("V_T") == 2,
         )
 
     @property

@@ -9,10 +9,11 @@ fit into memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import torch
 
-from tests.cases.attention.problem import LOG2_E, Problem, first_column
+from tests.cases.attention.problem import LOG2_E, Problem, factors_of, first_column
 from tests.cases.case import Specimen
 from tests.cases.gemm.reference import Arithmetic, Tensors
 
@@ -106,6 +107,8 @@ def _values(problem: Problem, t: Tensors) -> torch.Tensor:
     if not problem.v_transposed:
         return t["v"].reshape(problem.batches, problem.key_heads, problem.keys, -1)
     v = t["v"].reshape(problem.batches, problem.key_heads, problem.head_dim, -1)
+    if problem.v_turned:  # place 4q + 2j + c has key 8j + 2q + c
+        v = v.reshape(*v.shape[:3], -1, 4, 2, 2).transpose(4, 5).reshape(v.shape)
     return v[..., : problem.keys].transpose(2, 3)
 
 
@@ -118,7 +121,10 @@ def _attention(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -
     for b in range(problem.batches):
         for h in range(problem.heads):
             of, slope = h // problem.group, _slope(t, problem, math, h)
-            o[b, h], lse[b, h] = one_head(problem, q[b, h], k[b, of], v[b, of], slope, problem.diagonal, math)
+            of_scores, of_values = factors_of(t, b, of)
+            scaled = replace(problem, scale=problem.scale * of_scores)
+            o[b, h], lse[b, h] = one_head(scaled, q[b, h], k[b, of], v[b, of], slope, problem.diagonal, math)
+            o[b, h] *= of_values
     return {"o": o, "lse": lse}
 
 

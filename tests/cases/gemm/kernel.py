@@ -12,7 +12,7 @@ Shape letters: M rows of C, N columns of C, K the summed dimension; BM, BN, BK t
 import triton
 import triton.language as tl
 
-from tawa.demo.kernels.gemm import load_b, tile_of
+from tawa.demo.kernels.gemm import load_a, load_b, tile_of
 
 
 @triton.jit
@@ -24,6 +24,21 @@ def gemm_plus_equals(a_desc, b_desc, c_desc, K, BM: tl.constexpr, BN: tl.constex
     for i in range(tl.cdiv(K, BK)):
         acc += tl.dot(a_desc.load([pm * BM, i * BK]), b_desc.load([i * BK, pn * BN]))
     c_desc.store([pm * BM, pn * BN], acc.to(c_desc.dtype))
+
+
+@triton.jit
+def gemm_integers(
+    a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP_M: tl.constexpr,
+    A_T: tl.constexpr, B_T: tl.constexpr,
+):  # fmt: skip
+    """C = A @ B in int8, summed in int32."""
+    pm, pn = tile_of(tl.program_id(0), M, N, BM, BN, GROUP_M)
+    acc = tl.zeros((BM, BN), dtype=tl.int32)
+    for k in range(0, K, BK):
+        a = load_a(a_desc, pm * BM, k, A_T)
+        b = load_b(b_desc, k, pn * BN, B_T)
+        acc = tl.dot(a, b, acc, out_dtype=tl.int32)
+    c_desc.store([pm * BM, pn * BN], acc)
 
 
 @triton.jit

@@ -115,3 +115,18 @@ def gemm_ragged(
             b = b_desc.load([i * BK, pn * BN])
             acc = tl.dot(a, b, acc)
         c_desc.store([pm * BM, pn * BN], acc.to(c_desc.dtype))
+
+
+@triton.jit
+def gemm_counted(a_desc, b_desc, c_desc, counter_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """A tile scheduler of the kernel's own: each tile is the result of a relaxed atomic."""
+    num_n = tl.cdiv(N, BN)
+    num_tiles = tl.cdiv(M, BM) * num_n
+    tile = tl.atomic_add(counter_ptr, 1, sem="relaxed")
+    while tile < num_tiles:
+        pm, pn = tile // num_n, tile % num_n
+        acc = tl.zeros((BM, BN), dtype=tl.float32)
+        for k in range(0, K, BK):
+            acc = tl.dot(a_desc.load([pm * BM, k]), b_desc.load([k, pn * BN]), acc)
+        c_desc.store([pm * BM, pn * BN], acc.to(c_desc.dtype))
+        tile = tl.atomic_add(counter_ptr, 1, sem="relaxed")

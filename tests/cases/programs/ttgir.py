@@ -98,6 +98,19 @@ def store(acc: str = "acc", desc: str = "c_desc", at: str = "%zero, %zero", *, l
     )
 
 
+def store_tile(pointer: str) -> str:
+    """A store of 64 ones through one pointer to i32, an argument."""
+    pointers = "tensor<64x!tt.ptr<i32>, #ttg.slice<{dim = 1, parent = #blocked}>>"
+    tile = pointers.replace("!tt.ptr<i32>", "i32")
+    return "\n".join(
+        (
+            op("tt.splat", f"%{pointer}", "!tt.ptr<i32>", "%all", pointers),
+            op("tt.splat", "%one", "i32", "%ones", tile),
+            op("tt.store", "%all, %ones", f"{pointers}, {tile}", properties="cache = 1 : i32, evict = 1 : i32"),
+        )
+    )
+
+
 def for_loop(
     body: str,
     *,
@@ -378,6 +391,45 @@ def while_listed() -> str:
     )
     text = f"{first}\n{loop}\n{store('acc#0')}".replace("%acc#0_", "%acc_")
     return kernel(text, arguments=LOCK)
+
+
+COUNTER = {"counter": "!tt.ptr<i32>"}
+"""An argument of a kernel that takes its tiles from a counter."""
+
+
+def atomic(
+    result: str, value: str, mask: str = "flag", *, pointer: str = "counter", kind: int = 4, sem: int = 1, line: int = 0
+) -> str:
+    """An atomic on one number. kind: 4 adds, 10 exchanges. sem: 1 is relaxed, 4 acquires and releases."""
+    properties = f"atomic_rmw_op = {kind} : i32, scope = 1 : i32, sem = {sem} : i32"
+    operands, types = f"%{pointer}, %{value}, %{mask}", "!tt.ptr<i32>, i32, i1"
+    return op("tt.atomic_rmw", operands, types, f"%{result}", "i32", line=line, properties=properties)
+
+
+def dynamic_gemm(*, by_tile: bool = False, ticket: str = "") -> str:
+    """A ``while`` over %m tiles, of which the next is what a counter says; the last one resets it.
+
+    by_tile: a tile has as many trips as its number says, instead of %n. ticket: the text of the atomic.
+    """
+    trips = op("arith.minsi", "%tile, %n", "i32, i32", "%trips", "i32") if by_tile else ""
+    body = (
+        trips,
+        column("tile"),
+        gemm_loop(upper="trips" if by_tile else "n", at="%k, %column"),
+        store(at="%tile, %zero"),
+        ticket or atomic("ticket", "one", line=30),
+        compare("is_last", "ticket", "last", 0),
+        atomic("old", "zero", "is_last", kind=10),
+        binary("next_tile", "addi", "ticket", "one"),
+    )
+    more = compare("more", "tile_before", "m", 2)
+    loop = (
+        f'%behind = "scf.while"(%zero) ({{\n^bb0(%tile_before: i32):\n{more}\n'
+        '"scf.condition"(%more, %tile_before) : (i1, i32) -> ()\n}, {\n^bb0(%tile: i32):\n'
+        + "\n".join(filter(None, body))
+        + '\n"scf.yield"(%next_tile) : (i32) -> ()\n}) : (i32) -> i32'
+    )
+    return kernel(f"{binary('last', 'subi', 'm', 'one')}\n{loop}", arguments=COUNTER)
 
 
 def nested_loops() -> str:

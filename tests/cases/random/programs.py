@@ -5,7 +5,8 @@ program, and the specialised one in three orders.
 
 ``python -m tests.cases.random.programs --count 300 --seed 1`` writes ``bench/results/random_programs.json``: counts,
 reasons, and the source of every program that failed. With ``--persistent`` each is made persistent first, and compared
-with the original (``random_programs_persistent.json``).
+with the original (``random_programs_persistent.json``); with ``--programs N``, N neighbours share a CTA
+(``random_programs_grouped.json``).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.stock_run import StockFailure
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.errors import PlanError, ResourceError
-from tawa.plan import PlanOptions
+from tawa.plan import Plan, PlanOptions
 from tawa.sim.errors import UnsupportedOp
 from tests.cases.random.source import Recipe, case_of, load_kernel, recipes
 from tests.cases.random.text import render
@@ -61,15 +62,25 @@ def persistent_options(recipe: Recipe) -> PlanOptions:
     return replace(options_of(recipe), persistent=True, pointer_loads="cp.async")
 
 
-def examine(recipe: Recipe, folder: Path, tiles_on: int | None = None) -> Finding:
-    """Compiles, verifies and simulates one program. tiles_on: the number of programs of a persistent form."""
-    source = render(recipe)
+def grouped_options(recipe: Recipe) -> PlanOptions:
+    """The same for programs that share a CTA, whose number the Plan has."""
+    return replace(options_of(recipe), num_consumer_groups=None, pointer_loads="cp.async")
+
+
+def examine(recipe: Recipe, folder: Path, tiles_on: int | None = None, programs: int = 0) -> Finding:
+    """Compiles, verifies and simulates one program.
+
+    tiles_on: the number of programs of a persistent form. programs: of the grid that share a CTA.
+    """
+    source, plan = render(recipe), Plan(groups=programs, split="programs") if programs else None
     options = options_of(recipe) if tiles_on is None else persistent_options(recipe)
+    options = grouped_options(recipe) if programs else options
+    ours = bool(tiles_on or programs)
     try:
         case = case_of(recipe, load_kernel(source, folder), "program")
-        plain = attempted(case, options_of(recipe))[1] if tiles_on else None
-        with launched_by_us(tiles_on is not None):
-            found, levels = attempted(case, options)
+        plain = attempted(case, options_of(recipe))[1] if ours else None
+        with launched_by_us(ours):
+            found, levels = attempted(case, options, plan)
     except (PlanError, ResourceError) as error:
         return Finding("refused", _first_line(error))
     except StockFailure as error:
@@ -82,7 +93,7 @@ def examine(recipe: Recipe, folder: Path, tiles_on: int | None = None) -> Findin
         return Finding("failed" if internal else "declined", remark)
     try:
         wanted = simulated(case, unspecialised(case, plain if plain is not None else levels))
-        other = orders_with_other_bits(case, levels, wanted, tiles_on)
+        other = orders_with_other_bits(case, levels, wanted, tiles_on, found.launch)
     except UnsupportedOp as error:
         return Finding("not simulated", _first_line(error))
     except Exception as error:
@@ -122,10 +133,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--loads", choices=("descriptors", "pointers", "mixed"), action="append", help="only these")
     parser.add_argument("--minutes", type=float, default=60.0, help="begin no program after this")
-    parser.add_argument("--persistent", action="store_true", help=f"made persistent, on {TILES_ON} programs")
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument("--persistent", action="store_true", help=f"made persistent, on {TILES_ON} programs")
+    forms.add_argument("--programs", type=int, default=0, metavar="N", help="N programs of the grid share a CTA")
     arguments = parser.parse_args()
     loads = tuple(arguments.loads or ("descriptors", "pointers", "mixed"))
-    name = "random_programs_persistent" if arguments.persistent else "random_programs"
+    form = "_persistent" if arguments.persistent else "_grouped" if arguments.programs else ""
+    name = f"random_programs{form}"
     report, counts, reasons, fills = Report(name), Counter[str](), Counter[str](), Counter[str]()
     start, folder = time.monotonic(), Path(tempfile.mkdtemp(prefix="tawa-programs-"))
 
@@ -134,7 +148,7 @@ def main() -> int:
             counts["skipped"] += 1
             return
         began = time.monotonic()
-        found = examine(recipe, folder, TILES_ON if arguments.persistent else None)
+        found = examine(recipe, folder, TILES_ON if arguments.persistent else None, arguments.programs)
         counts[found.status] += 1
         fills.update(found.fills)
         if found.status in ("declined", "refused"):

@@ -17,7 +17,7 @@ from tests.cases.attention.problem import LOG2_E, Problem
 from tests.cases.case import Descriptor, Specimen
 
 ALL = [pytest.param(case, id=case.name) for case in CASES]
-BYTES = {"fp16": 2, "bf16": 2, "fp32": 4, "fp8e4nv": 1}
+BYTES = {"fp16": 2, "bf16": 2, "fp32": 4, "fp8e4nv": 1, "fp8e5": 1}
 
 
 # --- the list ---

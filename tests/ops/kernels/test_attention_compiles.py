@@ -6,13 +6,19 @@ every case.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.request import Request
+from tawa.bridge.triton.versions import NEWER_IR_FROM, triton_version
 from tawa.errors import UnsupportedKernel
-from tawa.plan import PlanOptions
+from tawa.plan import Plan, PlanOptions
+from tests.cases.attention.builders import forward_case
 from tests.cases.attention.cases import CASES, find
 from tests.cases.case import Specimen
-from tests.matrix.compiling import compile_and_report, compile_case, pinned
+from tests.matrix.compiling import compile_and_report, compile_case, pinned, signature
 from tests.support.sample import sample as thinned
 
 SERIALISED = ("C7510", "C7514", "C7515", "C7517")
@@ -58,8 +64,12 @@ def test_case_specialises_and_neither_spills_nor_serialises(case: Specimen) -> N
 
 
 OF_OPERATORS = (
+    "persistent_bf16_d128_causal",
     "two_parts_d192_128_full",
     "two_parts_d192_128_causal",
+    "two_parts_fp16_d192_causal",
+    "two_parts_fp16_d96_causal",
+    "turned_persistent_d128_causal",
     "ragged_bf16_d128_causal",
     "ragged_d192_128_causal",
 )
@@ -67,11 +77,46 @@ OF_OPERATORS = (
 
 @pytest.mark.parametrize("name", OF_OPERATORS)
 def test_no_wgmma_waits_for_the_one_before_it_in_kernels_of_the_operators(name: str) -> None:
-    compiled, found = compile_and_report(find(name), PlanOptions())
+    compiled, found = compile_and_report(find(name), PlanOptions(precision="relaxed"))
     record = compiled.metadata.tawa
     assert record["applied"], record["reason"]
     assert found.ptxas.spill_bytes <= FEW_REGISTERS
     assert not [note for note in found.ptxas.notes if note.code.startswith("C75")]
+
+
+@pytest.mark.parametrize("precision", ["exact", "relaxed"])
+@pytest.mark.parametrize("form", ["two_loops", "persistent"])
+def test_automatic_mode_specialises_attention_with_stages(form: str, precision: Literal["exact", "relaxed"]) -> None:
+    if form == "persistent" and triton_version()[:2] >= NEWER_IR_FROM:
+        pytest.skip("with the LLVM of newer Triton the persistent kernel spills if its loops have stages")
+    compiled = compile_case(find(f"{form}_bf16_d128_causal"), PlanOptions(precision=precision))
+    record = compiled.metadata.tawa
+    assert record["applied"], record["reason"]
+    assert {it.stages for it in Plan.of(record["plan"]).schedules} == {2}
+
+
+@pytest.mark.parametrize("dim", [64, 128, 256])
+def test_a_turned_v_needs_no_exchange_of_registers(dim: int) -> None:
+    form = "two_loops" if dim == 64 else "persistent"
+    counts = [
+        compile_case(find(name), pinned(2, 0)).asm["ptx"].count("prmt")
+        for name in (f"turned_{form}_d{dim}_full", f"two_loops_fp8e4nv_d{dim}_full")
+    ]
+    assert counts[0] == 0 < counts[1]
+
+
+@pytest.mark.parametrize("dim", [64, 128, 256])
+def test_the_plan_of_the_table_turns_values_as_rows_inside_of_the_kernel(dim: int) -> None:
+    tiles = pytest.importorskip("tawa.ops.attention_tiles")
+    tile = tiles.HOPPER.forward_fp8_rows[dim]
+    options = dict(tile.options)
+    blocks = (tile.BM, tile.BN, tile.num_warps)
+    case = forward_case("rows", "persistent", dtype="fp8e4nv", dim=dim, causal=True, rows=True, tile=blocks)
+    request = Request(PlanOptions(ping_pong=options["ping_pong"], precision="relaxed"), Plan.of(options["plan"]))
+    made = compile_kernel(case.kernel, signature(case), request, num_warps=case.num_warps, num_stages=2)
+    operands = {it["argument"]: it for it in made.metadata.tawa["plan"]["operands"] if "argument" in it}
+    assert operands["v_desc"]["turned"] == "converter" and operands["v_desc"]["reordered"]
+    assert not tiles.HOPPER.turned_inside  # until it has been timed
 
 
 @pytest.mark.parametrize("dim", [64, 128, 256])

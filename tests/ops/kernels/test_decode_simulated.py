@@ -121,7 +121,8 @@ def test_it_is_right_amid_nan(page: int, queries: int, window: int, block: int) 
 def test_many_bytes_are_on_their_way_and_nothing_spills(page: int, block: int) -> None:
     case = replace(decode_case(page, dim=128, block=block), num_stages=3)
     compiled, found = compile_and_report(case, OPTIONS)
-    rings = compiled.metadata.tawa["plan"]["rings"]
-    assert sum(ring["depth"] * ring["slot_bytes"] for ring in rings) >= 128 * 1024
+    plan = compiled.metadata.tawa["plan"]
+    of_a_cta = sum(ring["depth"] * ring["slot_bytes"] for ring in plan["rings"])
+    assert of_a_cta * plan["ctas_per_sm"] >= 128 * 1024
     assert found.ptxas is not None and found.ptxas.spill_store_bytes == 0
-    assert math.prod(ring["depth"] for ring in rings) > 4
+    assert math.prod(ring["depth"] for ring in plan["rings"]) > 4

@@ -8,8 +8,9 @@ import pytest
 
 from tawa.analysis.resources import RegisterInfo, SharedInfo
 from tawa.machine.hopper import SLACK_BYTES
-from tawa.plan.cost.budget import DEEPEST, Budget, Channels
+from tawa.plan.cost.budget import DEEPEST, Budget, Channels, by_tma_only
 from tests.cases.programs import ttgir as programs
+from tests.cases.programs import turned
 from tests.cases.programs.ttgir import TILE_BYTES
 from tests.plan.test_planner import channels_of
 
@@ -60,3 +61,13 @@ def test_stock_takes_a_buffer_a_stage_or_what_stands_beside_its_loop() -> None:
     assert BUDGET.stock_ctas(rings()) == 3
     assert replace(BUDGET, num_stages=6).stock_ctas(rings()) == 1
     assert replace(BUDGET, shared=SharedInfo(200_000, 0, 0)).stock_ctas(rings()) == 1
+
+
+def test_a_ring_behind_a_converter_has_few_slots_and_hides_no_latency() -> None:
+    channels = turned.channels_with_converter(programs.parse(turned.gemm()))
+    assert [it.name for it in channels] == ["ring0", "ring1", "ring1_turned"]
+    assert BUDGET.depths(channels, 4) == (4, 4, 2) and BUDGET.depths(channels, 1) == (1, 1, 1)
+    assert replace(BUDGET, converted_slots=3).depths(channels, 4) == (4, 4, 3)
+    assert replace(BUDGET, fixed={"ring1_turned": 4}).depths(channels, 2) == (2, 2, 4)
+    assert BUDGET.slot_bytes(channels) == 2 * channels[0].slot_bytes
+    assert by_tma_only(channels)

@@ -8,6 +8,7 @@ from tawa.plan.cost.loop_costs import Limits, LoopCosts, label_of
 from tawa.plan.decide.loops import staged_loops
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
 from tests.cases.programs import staged
+from tests.cases.programs.ttgir import ACC, op
 from tests.support.passes import after
 
 
@@ -96,3 +97,23 @@ def test_a_slot_that_is_held_longer_needs_a_deeper_ring() -> None:
             stages[number] = distance
         assert set(dict(costs.ring_depths(stages, order)).values()) == {1 + distance}
         assert costs.rings_suffice(stages, order) is (1 + distance <= 2)  # D of `after`
+
+
+def test_a_tile_under_other_names_takes_the_registers_of_one() -> None:
+    parts = (
+        "#ttg.linear<{register = [[0, 0, 1], [8, 0, 0], [0, 1, 0], [0, 2, 0], [0, 4, 0]], lane = [[0, 0, 2], "
+        "[0, 0, 4], [1, 0, 0], [2, 0, 0], [4, 0, 0]], warp = [[16, 0, 0], [32, 0, 0]], block = []}>"
+    )
+    shaped, power = f"tensor<64x8x8xf32, {parts}>", '"math.exp2"(%t)'
+    there = op("tt.reshape", "%t", ACC, "%apart", shaped)
+    back = op("tt.reshape", "%apart", shaped, "%again", ACC)
+    text = staged.attention()
+    place = text.rindex("\n", 0, text.index(power))
+    renamed = costs_of(f"{text[:place]}\n{there}\n{back}{text[place:]}".replace(power, '"math.exp2"(%again)'))
+    plain = attention()
+    assert renamed.count == plain.count + 2
+    assert renamed.peak_registers(*flat(renamed)) == plain.peak_registers(*flat(plain))
+    (tile,) = [number for number in range(renamed.count) if label_of(renamed.graph, number) == "t = mulf"]
+    stages, _ = flat(renamed)
+    read = {label_of(renamed.graph, edge.target) for edge in renamed.lasting_uses(tile, stages)}
+    assert read == {"apart = reshape", "again = reshape", "p = exp2"}

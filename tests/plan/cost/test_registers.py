@@ -6,7 +6,7 @@ import pytest
 
 from tawa.analysis.resources import RegisterInfo
 from tawa.machine.hopper import REGISTERS
-from tawa.plan.cost.registers import consumer_registers, register_cap, stock_ctas
+from tawa.plan.cost.registers import consumer_registers, register_cap, registers_of_an_sm, stock_ctas
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,10 @@ def test_more_memory_or_more_accumulators_never_mean_more_ctas() -> None:
 @pytest.mark.parametrize("shared_bytes", [10_000, 100_000, 230_000])
 def test_a_stock_kernel_has_at_least_one_cta(shared_bytes: int) -> None:
     assert stock_ctas(shared_bytes, 8, RegisterInfo(256, 128)) >= 1
+
+
+def test_small_partitions_share_a_warp_group_that_has_the_registers_of_the_most_demanding_one() -> None:
+    needed, room = registers_of_an_sm([(4, 240), (2, 24), (1, 24), (4, 240)])
+    assert needed == room == 12 * 32 * 168
+    assert registers_of_an_sm([(1, 24), (8, 232), (2, 40)]) == (4 * 32 * 40 + 8 * 32 * 232, 12 * 32 * 168)
+    assert registers_of_an_sm([(1, 24), (4, 240)])[0] == 4 * 32 * (24 + 240)

@@ -47,6 +47,18 @@ def test_a_dot_in_flight_hides_the_wait_for_the_one_before() -> None:
     assert time_us(ONE) < time_us(replace(ONE, in_flight=0))
 
 
+TURNED = workload(by_descriptors(128, 256, 128, "f8E4M3FN"))
+
+
+def test_who_turns_an_operand_takes_time_for_it() -> None:
+    """In registers all consumers do; a converter is done before them, unless its pieces are small."""
+    work = next(it for it in TURNED.blocks.values() if it.dots)
+    assert work.dots[0].turned_bytes == 128 * 256
+    in_registers, large, small = (time_us(replace(ONE, piece_bytes=it), TURNED) for it in (0, 16384, 1024))
+    assert large < min(small, in_registers)
+    assert time_us(replace(ONE, piece_bytes=1024)) == time_us(ONE)  # nothing to turn in 16 bits
+
+
 def test_ctas_on_an_sm_hide_each_other_s_waits() -> None:
     way = Way(False, 1, 4, 1, slots=1)
     assert time_us(replace(way, ctas=2), SMALL) < 0.8 * time_us(way, SMALL)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from tawa.sim.errors import MissingFence, OutOfBounds, SharedMemoryRace, UnwrittenRead
+from tawa.ir import Operation
+from tawa.sim.errors import MissingFence, OutOfBounds, SharedMemoryRace, UnsupportedOp, UnwrittenRead
 from tawa.sim.machine.shared import (
     IN_FLIGHT,
+    UNWRITTEN,
     VISIBLE,
     allocate,
     copied,
@@ -18,6 +21,7 @@ from tawa.sim.machine.shared import (
     require_quiet,
     require_visible,
     require_written,
+    view_op,
 )
 from tawa.sim.machine.values import SharedView
 from tests.cases.programs.ttgir import op
@@ -81,3 +85,48 @@ def test_a_slot_index_outside_the_ring_traps() -> None:
     assert index(ring, 1, kind).label == "ring[1]"
     with pytest.raises(OutOfBounds, match="slot 2 of ring, which has 2 slots"):
         index(ring, 2, kind)
+
+
+# -- wider elements ----------------------------------------------------------------------------------------------------
+
+BYTES = "!ttg.memdesc<8x16xi8, #shared, #smem, mutable>"
+WORDS = "!ttg.memdesc<8x4xi32, #shared, #smem, mutable>"
+
+
+def seen_as(view: SharedView, type: str, name: str = "ttg.memdesc_reinterpret", **properties: str) -> SharedView:
+    made = Operation(name, (), (type,), properties=properties)
+    return view_op(made, [view])
+
+
+def test_a_view_of_wider_elements_has_the_bytes_of_each_row() -> None:
+    view = allocate("stage", memdesc(BYTES))
+    words = seen_as(view, WORDS)
+    words.bits[...] = np.arange(32, dtype=np.uint32).reshape(8, 4) * 0x01010101
+    words.state[...] = VISIBLE
+    require_written(view)
+    assert (view.bits == np.arange(32).reshape(8, 4).repeat(4, axis=1)).all()
+
+
+def test_a_piece_of_such_a_view_writes_its_own_bytes_only() -> None:
+    view = allocate("stage", memdesc(BYTES))
+    piece = seen_as(seen_as(view, WORDS), "!ttg.memdesc<4x2xi32, #shared, #smem, mutable, 8x4>",
+                    "ttg.memdesc_subslice", offsets="array<i32: 4, 2>")  # fmt: skip
+    piece.state[...] = dirty(agent=0)
+    assert (view.state[4:, 8:] == dirty(agent=0)).all() and (view.state == UNWRITTEN).sum() == 8 * 16 - 4 * 8
+    turned = seen_as(piece, "!ttg.memdesc<2x4xi32, #shared, #smem, mutable, 4x8>",
+                     "ttg.memdesc_trans", order="array<i32: 1, 0>")  # fmt: skip
+    require_written(turned)
+    with pytest.raises(UnwrittenRead):
+        require_written(view)
+
+
+def test_a_buffer_whose_columns_are_contiguous_is_widened_along_them() -> None:
+    view = allocate("stage", memdesc(BYTES), transposed=True)
+    assert view.bits.shape == (8, 16) and view.bits.strides == (1, 8)
+    columns = seen_as(view, "!ttg.memdesc<16x8xi8, #shared, #smem, mutable>", "ttg.memdesc_trans",
+                      order="array<i32: 1, 0>")  # fmt: skip
+    words = seen_as(columns, "!ttg.memdesc<16x2xi32, #shared, #smem, mutable>")
+    words.bits[3, 1] = 0x04030201
+    assert view.bits[4:, 3].tolist() == [1, 2, 3, 4]
+    with pytest.raises(UnsupportedOp, match="the width or number of elements differs"):
+        seen_as(view, WORDS)

@@ -7,6 +7,7 @@ import pytest
 
 from tawa.sim import simulate
 from tawa.sim.errors import UnsupportedOp
+from tawa.sim.ops.extern import _byte_perm
 from tests.sim.language import WIDTH, floats, language_kernel
 
 
@@ -41,3 +42,11 @@ def test_an_unknown_function_of_libdevice_is_named() -> None:
 def test_inline_assembly_is_named_with_its_line() -> None:
     with pytest.raises(UnsupportedOp, match=r"inline assembly[\s\S]*operations\.py:\d+"):
         simulate(language_kernel("assembly", {"z": "*i32"}), {"z": np.zeros(WIDTH, np.int32)}, (1,))
+
+
+def test_a_permutation_of_bytes_takes_one_of_eight_for_each_digit() -> None:
+    first, second = (np.array([[number]], np.uint32).view(np.int32) for number in (0x83828180, 0x07060504))
+    for digits, wanted in ((0x6420, 0x06048280), (0x7531, 0x07058381), (0x3210, 0x83828180), (0x7777, 0x07070707)):
+        (found,) = _byte_perm(first, second, np.full((1, 1), digits, np.int32)).reshape(-1).view(np.uint32)
+        assert int(found) == wanted
+    assert _byte_perm(0x04030201, 0, 0x0123) == 0x01020304

@@ -13,7 +13,11 @@ import pytest
 
 from tawa.ir import Operation, parse_module
 from tawa.machine.hopper import REPACKING_SLOTS
+from tawa.pipeline import Target, specialise
+from tawa.plan import PlanOptions
 from tawa.sim import H100, cycles
+from tawa.sim.time.cost import delivered_later
+from tests.cases.programs.ttgir import dynamic_gemm
 
 ABLATION = Path(__file__).parents[3] / "bench" / "results" / "ablation.json"
 SMS, CLOCK_HZ = 132, 1.83e9
@@ -135,3 +139,24 @@ def test_the_steady_state_is_that_of_an_h200_where_latency_bounds_it_and_never_s
         assert model >= (1 - SLACK) * value, k
         if busy < LATENCY_BOUND:
             assert model == pytest.approx(value, rel=TOLERANCE), k
+
+
+COUNTED = "atomic_rmw_op = 4 : i32, scope = 1 : i32, sem = 1 : i32"
+
+
+def test_a_scalar_atomic_whose_result_is_used_is_waited_for_at_once() -> None:
+    """Triton hands its result to all threads through shared memory. A tile of them is waited for where it is used."""
+    module = parse_module(dynamic_gemm())
+    ticket, reset = [op for op in module.walk() if op.name == "tt.atomic_rmw"]
+    assert not delivered_later(ticket) and delivered_later(reset)
+    assert cycles(ticket).latency_cycles == H100.memory_latency_cycles
+    pointers, tile = "tensor<64x!tt.ptr<i32>, #blocked>", "tensor<64xi32, #blocked>"
+    assert delivered_later(operation("tt.atomic_rmw", [pointers, tile], tile, COUNTED))
+
+
+def test_a_put_of_a_number_costs_a_store_to_shared_memory_and_no_transfer() -> None:
+    outcome = specialise(dynamic_gemm(), PlanOptions(aref_depth=2), Target(4, 3), verification="off")
+    puts = [op for op in parse_module(outcome.aref).walk() if op.name == "aref.put"]
+    tiles, number = (cycles(op) for op in puts)
+    assert tiles.unit == "memory" and number.unit is None
+    assert number.issue_cycles == H100.barrier_cycles + H100.shared_latency_cycles

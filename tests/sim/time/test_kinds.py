@@ -6,7 +6,7 @@ from tawa.ir import Module
 from tawa.sim.machine.trace import Recorder
 from tawa.sim.time.kinds import Kinds, role_of
 from tests.cases.programs.ttgir import op, ops_named
-from tests.sim.small import LOAD, ROW, STORE, kernel, row
+from tests.sim.small import BUFFER, LOAD, ROW, STORE, kernel, row
 
 
 def program(*uses: str) -> Module:
@@ -30,3 +30,14 @@ def test_loads_make_a_producer_unless_the_agent_is_alone() -> None:
     recorder.step(ops_named(program(), "tt.load")[0], None)
     assert role_of([recorder], alone=False) == "producer"
     assert role_of([recorder], alone=True) == "all warps"
+
+
+def test_an_agent_that_only_copies_in_shared_memory_is_a_converter() -> None:
+    recorder = Recorder("partition0", 1)
+    module = kernel(
+        op("ttg.local_alloc", "", "", "%stage", BUFFER),
+        op("ttg.local_load", "%stage", BUFFER, "%v", ROW),
+        op("ttg.local_store", "%v, %stage", f"{ROW}, {BUFFER}"),
+    )
+    recorder.step(ops_named(module, "ttg.local_store")[0], None)
+    assert role_of([recorder], alone=False) == "converter"

@@ -7,13 +7,16 @@ from dataclasses import replace
 import pytest
 
 from tawa.errors import PlanError
-from tawa.ir import parse_module
-from tawa.pipeline import Outcome, Target, specialise
+from tawa.flow import run as run_steps
+from tawa.ir import Module, parse_module
+from tawa.pipeline import TTGIR, Outcome, Target, specialise
 from tawa.plan import PlanOptions, StorePlan
+from tawa.remarks import Remark
+from tawa.transforms.drop_names import DropNames
 from tawa.transforms.epilogue.stage_stores import StageStores
 from tests.cases.programs import ttgir as programs
 from tests.support.filecheck import brief, check
-from tests.support.passes import after
+from tests.support.passes import after, checked, flow_of, plan_for, unchecked
 from tests.support.protocol import run
 from tests.transforms.pipelining.test_ping_pong import grouped
 
@@ -60,6 +63,72 @@ def test_a_store_inside_the_consumer_leaves_from_a_buffer_and_waits_at_the_next_
         CHECK-NEXT: "warp.end"
         """,
     )
+
+
+SHARED = "#ttg.nvmma_shared<{{swizzlingByteWidth = {}, transposed = false, elementBitWidth = 32}}>"
+WIDE = "!tt.tensordesc<tensor<64x64xf32, #shared>>"
+
+
+def storing(slices: int, buffers: int | None = None, swizzle: int = 128) -> tuple[Module, Remark | None]:
+    """A persistent kernel that stores its fp32 accumulator in slices of its columns, and why it was declined."""
+    store = programs.op("tt.descriptor_store", "%wide, %acc, %zero, %two", f"{WIDE}, {programs.ACC}, i32, i32")
+    text = tiles(store, wide=WIDE).replace("f32, #shared>>", f"f32, {SHARED.format(swizzle)}>>")
+    plan = replace(plan_for(parse_module(text), 2, 1), stores=(StorePlan(slices=slices, buffers=buffers),))
+    flow = flow_of(text, plan)
+    refusal = run_steps(flow, unchecked(TTGIR), until="StageStores")
+    return checked(flow.module), refusal
+
+
+def in_slices(slices: int, buffers: int | None = None) -> str:
+    """The same, as text without types."""
+    module, refusal = storing(slices, buffers)
+    assert refusal is None
+    DropNames().run(module)
+    return brief(module)
+
+
+def test_slices_go_through_one_buffer_and_wait_for_the_one_before() -> None:
+    check(
+        in_slices(2),
+        """
+        CHECK:      partition = "consumer"
+        CHECK:      [[S:%\\w+]] = "ttg.local_alloc"()
+        CHECK-NEXT: "scf.for"
+        CHECK:      [[D:%\\w+]] = "builtin.unrealized_conversion_cast"(%wide_0)
+        CHECK:      [[PARTS:%\\w+]]:2 = "tt.split"
+        CHECK-NEXT: "ttng.async_tma_store_wait"() <{pendings = 0 : i32}>
+        CHECK-NEXT: "ttg.local_store"([[PARTS]]#0, [[S]])
+        CHECK-NEXT: "ttng.fence_async_shared"
+        CHECK-NEXT: "ttng.async_tma_copy_local_to_global"([[D]], {{.*}}, %two_0, [[S]])
+        CHECK-NEXT: "ttng.async_tma_store_wait"() <{pendings = 0 : i32}>
+        CHECK:      [[AT:%\\w+]] = "arith.addi"(%two_0
+        CHECK-NEXT: "ttg.local_store"([[PARTS]]#1, [[S]])
+        CHECK-NEXT: "ttng.fence_async_shared"
+        CHECK-NEXT: "ttng.async_tma_copy_local_to_global"([[D]], {{.*}}, [[AT]], [[S]])
+        CHECK-NOT:  tt.descriptor_store
+        """,
+    )
+
+
+def test_with_a_buffer_for_each_slice_only_the_first_waits() -> None:
+    text = in_slices(2, 2)
+    assert text.count('"ttg.local_alloc"') == 2
+    assert text.count('"ttng.async_tma_store_wait"') == 2  # the other one is at the end
+
+
+def test_a_slice_is_as_wide_as_a_box_at_least() -> None:
+    """Its descriptor is that of the whole tile, whose boxes have 32 columns of fp32."""
+    refusal = storing(4)[1]
+    assert refusal is not None
+    assert refusal.reason == "4 slices of 64 columns have rows of 64 bytes, a box of TMA 128"
+    assert refusal.cure == "fewer slices for this store in the Plan"
+    assert storing(4, swizzle=64)[1] is None
+
+
+def test_a_block_without_swizzle_is_one_box_and_has_no_slices() -> None:
+    refusal = storing(2, swizzle=0)[1]
+    assert refusal is not None
+    assert refusal.reason == "2 slices of 64 columns have rows of 128 bytes, a box of TMA 256"
 
 
 def test_two_stores_of_one_type_share_a_buffer_and_wait_before_each_use() -> None:

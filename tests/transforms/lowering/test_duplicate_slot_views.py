@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.dialects.tt import SameNumberOp
+from tawa.dialects.inline.markers import SameNumberOp
 from tawa.ir import Module, Operation, print_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions

@@ -190,3 +190,32 @@ def test_a_sum_that_both_need_is_computed_once_in_front_of_them() -> None:
         CHECK:      "tt.return"()
         """,
     )
+
+
+def test_a_number_that_only_the_producer_may_compute_comes_to_the_consumer_through_a_ring() -> None:
+    check(
+        partitioned(programs.dynamic_gemm()),
+        """
+        CHECK:      [[N:%\\w+]] = "aref.create"() <{name = "number0", fill = "number"}>
+        CHECK:      partition = "producer"
+        CHECK:      "scf.while"
+        CHECK:      "scf.for"
+        CHECK:      [[TICKET:%\\w+]] = "tt.atomic_rmw"(%counter_0, {{.*}}) <{atomic_rmw_op = 4
+        CHECK:      [[LAST:%\\w+]] = "arith.cmpi"([[TICKET]],
+        CHECK-NEXT: "tt.atomic_rmw"(%counter_0, {{.*}}, [[LAST]]) <{atomic_rmw_op = 10
+        CHECK-NEXT: [[NEXT:%\\w+]] = "arith.addi"([[TICKET]],
+        CHECK-NEXT: "aref.put"([[N]], [[I:%\\w+]]) ({
+        CHECK-NEXT: [[TILE:%\\w+]] = "tt.splat"([[NEXT]])
+        CHECK-NEXT: "aref.filled"([[TILE]])
+        CHECK:      "scf.yield"([[NEXT]],
+        CHECK:      "warp.end"
+        CHECK:      partition = "consumer"
+        CHECK-NOT:  tt.atomic_rmw
+        CHECK:      [[VIEW:%\\w+]] = "aref.get"([[N]], [[J:%\\w+]])
+        CHECK:      [[LOADED:%\\w+]] = "ttg.local_load"([[VIEW]])
+        CHECK-NEXT: [[GOT:%\\w+]] = "tt.unsplat"([[LOADED]])
+        CHECK-NEXT: "aref.consumed"([[N]], [[J]])
+        CHECK-NOT:  arith.addi
+        CHECK:      "scf.yield"([[GOT]],
+        """,
+    )

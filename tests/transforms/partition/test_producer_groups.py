@@ -3,50 +3,14 @@
 from __future__ import annotations
 
 from tawa.dialects.aref import LandedOp, PutOp
+from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import GroupIndexOp
-from tawa.ir import Module, parse_module
+from tawa.ir import parse_module
 from tawa.plan import PlanOptions
-from tawa.transforms.partition.resolve_groups import dependent_values, divergent_control_flow
 from tests.cases.pointers.cases import find
-from tests.cases.programs.ttgir import for_loop, kernel, op, ops_named, parse
+from tests.cases.programs.ttgir import ops_named
 from tests.cases.small.pointer_kernels import made, ttgir
 from tests.matrix.compiling import specialised_levels
-
-GROUP = op(
-    "tt.elementwise_inline_asm",
-    "%two",
-    "i32",
-    "%g",
-    "i32",
-    properties='asm_string = "tawa.group", constraints = "=r,r", packed_element = 1 : i32, pure = true',
-)
-TWO = op("arith.constant", "", "", "%two", "i32", properties="value = 2 : i32")
-
-
-def hints(module: Module) -> list[str]:
-    function = next(it for it in module.body.ops if it.name == "tt.func")
-    return sorted({value.hint for value in dependent_values(function.regions[0].block)})
-
-
-def add(left: str, right: str, result: str) -> str:
-    return op("arith.addi", f"%{left}, %{right}", "i32, i32", f"%{result}", "i32")
-
-
-def test_a_carried_value_depends_on_the_group_if_its_initial_or_yielded_value_does() -> None:
-    loop = for_loop(
-        "\n".join((add("at", "one", "next"), add("free", "one", "more"))),
-        carried={"at": ("g", "next", "i32"), "free": ("n", "more", "i32")},
-        results="%end:2",
-    )
-    assert hints(parse(kernel(f"{TWO}\n{GROUP}\n{loop}"))) == ["at", "end", "g", "next"]
-
-
-def test_a_trip_count_that_depends_on_the_group_is_an_obstacle() -> None:
-    body = f"{TWO}\n{GROUP}\n{for_loop(add('at', 'one', 'next'), carried={'at': ('n', 'next', 'i32')}, results='%end')}"
-    for text, found in ((body, False), (body.replace('"scf.for"(%zero, %n,', '"scf.for"(%zero, %g,'), True)):
-        block = next(it for it in parse(kernel(text)).body.ops if it.name == "tt.func").regions[0].block
-        assert (divergent_control_flow(block, dependent_values(block)) is not None) == found
 
 
 def test_a_loop_of_the_producer_carries_the_addresses_of_each_group() -> None:

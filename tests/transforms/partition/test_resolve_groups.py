@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tawa.dialects.aref import CreateOp
-from tawa.dialects.tt import GroupIndexOp
+from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.warp import find_groups
 from tawa.flow import Flow, run
 from tawa.remarks import Remark

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.scf import LOOPS
-from tawa.dialects.tt import GroupIndexOp
 from tawa.ir import Builder, Module, Operation, parse_module, print_module, replace_op
 from tawa.verify.barriers.check import check_barriers, check_refinement
 from tawa.verify.credits.check import check_credits

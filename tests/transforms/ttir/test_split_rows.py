@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tawa.dialects import structure_rules
-from tawa.dialects.tt import GroupIndexOp
+from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.ir import Builder, Module, StructureError, parse_module, print_module, verify_structure
 from tawa.transforms.ttir.split_rows import SplitRows, part_type
 from tests.cases.programs.ttgir import op

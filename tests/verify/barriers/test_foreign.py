@@ -153,12 +153,22 @@ ATOMIC = '%ticket = "tt.atomic_rmw"(%counter, %zero, %yes) : (!tt.ptr<i32>, i32,
 CONDITION = '%more = "arith.cmpi"(%ticket, %zero) <{predicate = 4 : i64}> : (i32, i32) -> i1'
 
 
-def test_control_flow_on_the_result_of_an_atomic_is_unknown() -> None:
-    body = f'"scf.if"(%more) ({{\n{INVAL}\n"scf.yield"() : () -> ()\n}}, {{\n}}) : (i1) -> ()'
-    verdict = check_barriers(kernel(*LANDED, ATOMIC, CONDITION, body))
-    assert isinstance(verdict, Unknown), verdict
-    assert "scf.if" in verdict.reason
-    assert "tt.atomic_rmw" in verdict.reason
+def test_a_branch_on_the_result_of_an_atomic_is_tried_both_ways() -> None:
+    once = f'"scf.if"(%more) ({{\n{INVAL}\n"scf.yield"() : () -> ()\n}}, {{\n}}) : (i1) -> ()'
+    verdict = check_barriers(kernel(*LANDED, ATOMIC, CONDITION, once))
+    assert isinstance(verdict, Proved) and "results of atomics in 0, 1, 2" in verdict.bound, verdict
+    twice = check_barriers(kernel(*LANDED, ATOMIC, CONDITION, INVAL, once))
+    assert isinstance(twice, Refuted) and twice.witness.kind == "barrier lifecycle", twice
+
+
+def test_a_fault_that_depends_on_the_results_of_two_atomics_is_unknown() -> None:
+    """They may be related: here, both flags may be the same number."""
+    second, other = ATOMIC.replace("%ticket", "%second"), CONDITION.replace("%ticket", "%second")
+    once = f'"scf.if"(%more) ({{\n{INVAL}\n"scf.yield"() : () -> ()\n}}, {{\n}}) : (i1) -> ()'
+    again = once.replace("%more", "%also")
+    body = (ATOMIC, CONDITION, second, other.replace("%more", "%also"), once, again)
+    verdict = check_barriers(kernel(*LANDED, *body))
+    assert isinstance(verdict, Unknown) and "several atomics" in verdict.reason, verdict
 
 
 def test_a_division_by_zero_is_excluded_and_the_verdict_states_it() -> None:
@@ -211,7 +221,6 @@ def test_a_pointer_gemm_of_triton_3_6_lacks_a_fence_that_3_9_has() -> None:
         assert isinstance(verdict, Proved), verdict
 
 
-def test_a_tile_index_from_an_atomic_is_unknown() -> None:
+def test_a_kernel_that_takes_its_tiles_from_a_counter_is_proved() -> None:
     verdict = check_barriers(stock("dynamic_tiles"))
-    assert isinstance(verdict, Unknown), verdict
-    assert "scf.while depends on tt.atomic_rmw" in verdict.reason
+    assert isinstance(verdict, Proved) and "trips of data-dependent loops" in verdict.bound, verdict

@@ -39,6 +39,8 @@ PROGRAMS: dict[str, Callable[[], str]] = {
     "guarded": programs.guarded_gemm,
     "while_sum": programs.while_sum,
     "while_listed": programs.while_listed,
+    "dynamic": programs.dynamic_gemm,
+    "dynamic_by_tile": lambda: programs.dynamic_gemm(by_tile=True),
 }
 PLANS = [(depth, p) for depth in range(1, 5) for p in range(3) if depth > p]
 

@@ -28,6 +28,8 @@ PLANS = {
     "nested": [(2, 1)],
     "guarded": [(2, 1)],
     "while_sum": [(2, 1)],
+    "dynamic": [(2, 1), (3, 1)],
+    "dynamic_by_tile": [(2, 1)],
 }
 CASES = [
     pytest.param(name, *plan, id=f"{name}-D{plan[0]}P{plan[1]}") for name, plans in PLANS.items() for plan in plans

@@ -5,11 +5,13 @@
 
 Two values are equal if the same operation computes them from equal operands. A loop-carried value is equal if its
 initial values and its yielded values are equal. Reads of memory count as equal: the producer reads bounds for itself
-as well. The results of operations with other effects, such as atomics, are not equal.
+as well. So does a slot of one ring at equal indices: whoever gets it reads what the producer wrote. The results of
+operations with other effects, such as atomics, are not equal.
 """
 
 from __future__ import annotations
 
+from tawa.dialects.aref import GetOp
 from tawa.dialects.control_flow import deciding, holder_of, incoming
 from tawa.dialects.effects import effects_of
 from tawa.dialects.scf import CONTROL
@@ -83,7 +85,7 @@ class TwinInfo:
     def _computes_equal(self, op: Operation) -> bool:
         """Whether the counterpart of `op` is the same operation on equal operands, and deterministic."""
         other = self.other[op]
-        if any(effect.kind != "read" for effect in effects_of(op)):
+        if op.name != GetOp.NAME and any(effect.kind != "read" for effect in effects_of(op)):
             return False
         for left, right in zip(op.walk(), other.walk(), strict=True):
             if left.properties != right.properties or left.attributes != right.attributes:

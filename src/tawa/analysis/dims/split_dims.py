@@ -1,10 +1,8 @@
 """Which dimension of which tile is split when several consumer groups share a program's tile.
 
 Each of G groups gets 1/G of the rows of all dots (or of the columns, if it would get fewer than 64 rows), and of every
-tile whose rows are tied to them. A union-find over (value, dimension) follows the ties of
-`tawa.symbolic.dim_relations`. *Free* values are left out of it: tiles computed from scalars alone, without memory
-(ranges, constants, splats, and arithmetic on them). Triton's CSE merges equal ones, so that one range may index both
-rows and columns; a free value is rematerialised for each split in which it is used.
+tile whose rows are in their class (`tawa.analysis.dims.dim_classes`). A free value is rematerialised for each split in
+which it is used.
 
     rows = tt.make_range {0..128}              free: split where it indexes rows, whole where it indexes columns
     q    = tt.descriptor_load d, r, 0          rows split, and with them the box of d and its offset r
@@ -14,10 +12,10 @@ rows and columns; a free value is rematerialised for each split in which it is u
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tawa.analysis.dims.dim_classes import DimClasses, Node
 from tawa.analysis.dims.split_memory import conflicts
 from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.control_flow import holder_of
@@ -38,15 +36,11 @@ from tawa.dialects.tt import (
 from tawa.ir import Module, Operation, TensorDescType, Value, parse_type, source_of
 from tawa.remarks import Remark
 from tawa.symbolic.dim_relations import (
-    FREE,
-    SHAPING,
-    SOURCES,
     Mixed,
     MixedError,
     Place,
     box_dims,
     demanded,
-    relations_of,
     shape_of,
 )
 
@@ -99,7 +93,7 @@ def find_split(module: Module, groups: int, axis: Axis | None = None) -> SplitIn
     by_rows = fewest // groups >= _LEAST["rows"] if axis is None else axis == "rows"
     nodes = rows if by_rows else [(value, dim + 1) for value, dim in rows]
     try:
-        return _Choice(_Classes(module), groups, "rows" if by_rows else "columns", nodes).info()
+        return _Choice(module, DimClasses(list(module.walk())), groups, "rows" if by_rows else "columns", nodes).info()
     except _Refusal as refusal:
         if by_rows:
             return _declined(module, refusal.op, refusal.reason, refusal.cure)
@@ -117,56 +111,12 @@ def _declined(module: Module, op: Operation | None, reason: str, cure: str = "")
     return Remark("declined", f"rows are not split: {reason}", place, cure or _KEEP)
 
 
-Node = tuple[Value, int]
-
-
-class _Classes:
-    """The union-find over dimensions, and the relations of all operations."""
-
-    def __init__(self, module: Module) -> None:
-        self.module = module
-        self.ops = list(module.walk())
-        self.free: set[Value] = set()
-        self.ties: list[tuple[Place, ...]] = []
-        self.mixed: list[Mixed] = []
-        self._parents: dict[Node, Node] = {}
-        for op in self.ops:
-            if _is_free(op, self.free):
-                self.free.update(result for result in op.results if shape_of(result))
-                continue
-            relations = relations_of(op)
-            self.ties += relations.ties
-            self.mixed += relations.mixed
-        for tie in self.ties:
-            rigid = [(place.value, place.dim) for place in tie if place.value not in self.free]
-            for node in rigid:
-                self._parents[self.root(node)] = self.root(rigid[0])
-
-    def root(self, node: Node) -> Node:
-        """The representative of a dimension's class."""
-        while (parent := self._parents.setdefault(node, node)) != node:
-            self._parents[node] = self._parents[parent]
-            node = parent
-        return node
-
-    def members(self, root: Node) -> Iterator[Node]:
-        """The dimensions of a class, in order of insertion."""
-        return (node for node in list(self._parents) if self.root(node) == root)
-
-
-def _is_free(op: Operation, free: set[Value]) -> bool:
-    """Whether the results are free: tiles that are computed from scalars alone."""
-    if not any(shape_of(result) for result in op.results):
-        return False
-    known = op.name in SOURCES or op.name in FREE or op.name in SHAPING
-    return known and all(value in free or not shape_of(value) for value in op.operands)
-
-
 @dataclass(slots=True)
 class _Choice:
     """The consequences of splitting one class."""
 
-    classes: _Classes
+    module: Module
+    classes: DimClasses
     groups: int
     axis: Axis
     dots: list[Node]
@@ -182,7 +132,7 @@ class _Choice:
         self._collect()
         self._follow_descriptors()
         self._check_stores()
-        for conflict in conflicts(self.classes.module, self.dims):
+        for conflict in conflicts(self.module, self.dims):
             raise _Refusal(conflict.op, conflict.reason, conflict.cure)
         self._check_free()
         value, dim = self.dots[0]
@@ -223,7 +173,7 @@ class _Choice:
     def _collect(self) -> None:
         for value, dim in self.classes.members(self.chosen):
             self._set(value, dim)
-        for tie in self.classes.ties:
+        for _, tie in self.classes.ties:
             if any(self._split(place) for place in tie):
                 for place in tie:
                     if place.value in self.classes.free and place.user is not None:

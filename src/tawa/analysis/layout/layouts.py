@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tawa.ir import Module
+from tawa.ir import Module, encodings
 from tawa.ir.attributes import read_int
-from tawa.ir.text import match_bracket, parse_dictionary, print_dictionary, split_top_level
+from tawa.ir.text import print_dictionary, split_top_level
 
 _BLOCKED, _SLICE = "#ttg.blocked", "#ttg.slice"
 _FIELDS = ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")
@@ -53,14 +53,12 @@ class SliceLayout:
 
 def layout_name(module: Module, encoding: str) -> str:
     """The kind of an encoding, for example ``#ttg.blocked``."""
-    return module.aliases.get(encoding, encoding).partition("<")[0]
+    return encodings.kind_of(module.aliases, encoding)
 
 
 def fields_of(module: Module, encoding: str) -> dict[str, str]:
     """The parameters of an encoding, as text; empty if it has none."""
-    text = module.aliases.get(encoding, encoding)
-    start = text.find("<{")
-    return parse_dictionary(text[start + 2 : match_bracket(text, start) - 2]) if start >= 0 else {}
+    return encodings.fields_of(module.aliases, encoding)
 
 
 def blocked_layout(module: Module, encoding: str) -> BlockedLayout | None:

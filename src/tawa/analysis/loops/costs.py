@@ -20,6 +20,7 @@ from tawa.dialects.scf import LOOPS, IfOp, YieldOp
 from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp
 from tawa.dialects.ttng import FenceAsyncSharedOp, WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.ir import MemDescType, Operation, TensorType, parse_type
+from tawa.machine.distribution import distribution_at, renames
 from tawa.machine.hopper import (
     BARRIER_CYCLES,
     CONVERSIONS_PER_CYCLE,
@@ -44,6 +45,8 @@ _ACCUMULATOR = "#mma"  # how Triton's text names layouts of dots
 
 REPEATS = op_names(tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, arith.ConstantOp)
 """Operations that repeat a value: their results take no registers."""
+RENAMES = op_names(tt.ReshapeOp, tt.TransOp)
+"""Operations that give the same registers other names: their results are live in the registers of their operands."""
 _FREE = frozenset(
     {
         *(
@@ -117,6 +120,15 @@ def registers_of(type: str, num_warps: int) -> int:
     return 0 if isinstance(kind, MemDescType) else 1
 
 
+def registers_at(op: Operation, type: str, num_warps: int) -> int:
+    """The same for a value that an operation makes, whose layout is looked up if it is a slice of another one."""
+    kind = parse_type(type)
+    found = distribution_at(op, type) if isinstance(kind, TensorType) and "slice<" in kind.encoding else None
+    if found is None or not isinstance(kind, TensorType):
+        return registers_of(type, num_warps)
+    return max(1, math.ceil(2 ** len(found.registers) * kind.bytes / math.prod(kind.shape) / 4))
+
+
 def carried_registers_of(type: str, num_warps: int) -> int:
     """Registers that a thread needs for a value from one iteration to the next: one for each narrow element."""
     if not is_carried_singly(type):
@@ -130,11 +142,13 @@ def repacking_cycles(type: str, num_warps: int) -> int:
 
 
 def stays_in_registers(convert: Operation) -> bool:
-    """Whether a layout conversion needs no shared memory: an accumulator becomes operand A of a wgmma.
+    """Whether a layout conversion needs no shared memory: it renames registers, or an accumulator becomes operand A.
 
     The names of the two mma layouts need not be equal: wgmmas with different numbers of columns have different layouts,
     which distribute the rows in the same way.
     """
+    if renames(convert):
+        return True
     source, target = parse_type(ConvertLayoutOp(convert).source.type), parse_type(convert.result.type)
     if not isinstance(source, TensorType) or not isinstance(target, TensorType):
         return False
@@ -171,14 +185,19 @@ def _through_memory(op: Operation) -> int:
 def _convert_layout(op: Operation) -> OpCost:
     """A round trip through shared memory, unless the tile stays in registers, which threads may have to exchange."""
     source = ConvertLayoutOp(op).source.type
-    if not isinstance(parse_type(source), TensorType):
+    if not isinstance(parse_type(source), TensorType) or renames(op):
         return OpCost()
     if not stays_in_registers(op):
         cycles = 2 * (math.ceil(_bytes(source) / SHARED_BYTES_PER_CYCLE) + SHARED_LATENCY_CYCLES)
         return OpCost(cycles, 0, "shared memory")
-    count = exchanged_registers(source)
-    cycles = math.ceil(count / SHUFFLES_PER_CYCLE + 2 * count / CONVERSIONS_PER_CYCLE)
+    cycles = exchange_cycles(source)
     return OpCost(cycles, 0, "cuda cores") if cycles else OpCost()
+
+
+def exchange_cycles(type: str) -> int:
+    """Cycles in which threads exchange registers where an accumulator of this type becomes operand A of a wgmma."""
+    count = exchanged_registers(type)
+    return math.ceil(count / SHUFFLES_PER_CYCLE + 2 * count / CONVERSIONS_PER_CYCLE)
 
 
 def _arithmetic(op: Operation, num_warps: int) -> OpCost:

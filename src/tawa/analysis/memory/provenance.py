@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from tawa.dialects import tt
 from tawa.dialects.arith import SelectOp
-from tawa.dialects.builtin import AssumeOp
+from tawa.dialects.builtin import AssumeOp, CastOp
 from tawa.dialects.control_flow import incoming
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import effects_of, gives_order
@@ -50,6 +50,7 @@ _ADDRESS = {
     tt.ReshapeOp.NAME: 0,
     tt.SplatOp.NAME: 0,
     tt.TransOp.NAME: 0,
+    CastOp.NAME: 0,
     tt.UnsplatOp.NAME: 0,
     ConvertLayoutOp.NAME: 0,
 }

@@ -3,6 +3,9 @@
 Loads in one block that feed the same dots and fill their slots in the same way (`fill`) are one *site*: one put fills
 one slot with all of their tiles. Sites with the same payload whose live ranges never overlap (consecutive loops, the
 branches of an ``if``) share one ring and its running count.
+
+A tile that a converter turns goes through two channels: from the producer to the converter as it is stored, and from
+there to the consumers as their dots read it.
 """
 
 from __future__ import annotations
@@ -11,22 +14,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from tawa.analysis.dims.dependents import dependent_values
 from tawa.analysis.rings.loads import DotLoadInfo
-from tawa.analysis.rings.slices import slice_from
 from tawa.dialects.aref import Fill
 from tawa.dialects.arith import constant_int
+from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.scf import ForOp, IfOp, enclosing_loops, trips_of
-from tawa.dialects.tt import FuncOp, GroupIndexOp
+from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import VIEWS
 from tawa.ir import Block, Module, Operation, Value
+
+TURNED = "_turned"
+"""Behind the name of a ring: the ring that a converter fills with its tiles."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SiteInfo:
-    """One place where a ring is filled and read: the loads of one put, in textual order."""
+    """One place where a ring is filled and read: the loads of one put, in textual order.
+
+    converted: whether the slot has the turned tiles of these loads.
+    """
 
     loads: tuple[DotLoadInfo, ...]
     last_use: Operation
+    converted: bool = False
 
     @property
     def block(self) -> Block:
@@ -38,12 +49,13 @@ class SiteInfo:
     @property
     def payload(self) -> tuple[str, ...]:
         """The types of the buffers of one slot."""
-        return tuple(str(info.payload) for info in self.loads)
+        turned = [info.turned for info in self.loads if info.turned and self.converted]
+        return tuple(str(it.payload) for it in turned or self.loads)
 
     @property
     def fill(self) -> Fill:
         """How a slot is filled."""
-        return self.loads[0].fill
+        return "stores" if self.converted else self.loads[0].fill
 
     @property
     def fills(self) -> int | None:
@@ -72,6 +84,16 @@ class ChannelInfo:
     def fill(self) -> Fill:
         """How a slot is filled."""
         return self.sites[0].fill
+
+    @property
+    def converted(self) -> bool:
+        """Whether a converter fills the ring."""
+        return self.sites[0].converted
+
+    @property
+    def to_converter(self) -> bool:
+        """Whether a converter reads the ring."""
+        return not self.converted and self.sites[0].loads[0].turned is not None
 
     @property
     def fills(self) -> int | None:
@@ -112,12 +134,20 @@ def find_channels(loads: list[DotLoadInfo], rings: Mapping[Operation, str] | Non
         else:
             channels.append((ring, [site]))
     free = (name for number in count() if (name := f"ring{number}") not in rings.values())
-    return [ChannelInfo(name or next(free), tuple(sites)) for name, sites in channels]
+    found = [ChannelInfo(name or next(free), tuple(sites)) for name, sites in channels]
+    return [*found, *(_behind_converter(channel) for channel in found if channel.to_converter)]
+
+
+def _behind_converter(channel: ChannelInfo) -> ChannelInfo:
+    """The ring that a converter fills with the tiles of another ring."""
+    sites = [SiteInfo(it.loads, _last_use(it.loads, converted=True), converted=True) for it in channel.sites]
+    return ChannelInfo(f"{channel.name}{TURNED}", tuple(sites))
 
 
 def _share(sites: list[SiteInfo], site: SiteInfo) -> bool:
     """Whether a site can use the ring of other sites."""
-    same = sites[0].payload == site.payload and sites[0].fill == site.fill
+    turned = [it.loads[0].turned is not None for it in (sites[0], site)]
+    same = sites[0].payload == site.payload and sites[0].fill == site.fill and turned[0] == turned[1]
     return same and all(_disjoint(other, site) for other in sites)
 
 
@@ -158,17 +188,25 @@ def _trips(op: Operation) -> int | None:
 
 def _of_one_group(loads: list[DotLoadInfo]) -> list[DotLoadInfo]:
     """The loads of a split program whose tiles depend on the consumer group; all others are shared by the groups."""
-    function = next((op for info in loads[:1] for op in info.load.op.ancestors() if FuncOp.of(op)), None)
-    if function is None or not any(GroupIndexOp.of(op) for op in function.walk()):
+    function = next((view for info in loads[:1] for op in info.load.op.ancestors() if (view := FuncOp.of(op))), None)
+    if function is None:
         return []
-    return [info for info in loads if any(GroupIndexOp.of(op) for op in slice_from([info.load.op], function).ops)]
+    dependent = _dependent(function)
+    return [info for info in loads if any(operand in dependent for operand in info.load.op.operands)]
+
+
+def _dependent(function: FuncOp) -> set[Value]:
+    """The values that depend on the consumer group. How often a loop loads is not a part of what it loads."""
+    return dependent_values(function.body, lambda op: GroupIndexOp.of(op) is not None)
 
 
 def _share_put(group: list[DotLoadInfo], info: DotLoadInfo) -> bool:
-    """Same block, same dots, same fill, and no use of an earlier tile of the group before this load."""
+    """Same block, same dots, same fill and readers, and no use of an earlier tile of the group before this load."""
     first = group[0].load.op
     op = info.load.op
     if info.fill != group[0].fill or op.parent is not first.parent:
+        return False
+    if (info.turned is None) is not (group[0].turned is None):
         return False
     if set(map(id, group[0].dots)) != set(map(id, info.dots)):
         return False
@@ -186,14 +224,14 @@ def _tile_readers(info: DotLoadInfo) -> list[Operation]:
     return readers + [user for user in info.load.op.result.users if user not in info.allocations]
 
 
-def _last_use(group: list[DotLoadInfo]) -> Operation:
-    """The last operation of the loads' block that reads their slot."""
+def _last_use(group: Sequence[DotLoadInfo], converted: bool = False) -> Operation:
+    """The last operation of the loads' block that reads their slot. converted: the slot of the turned tiles."""
     block = group[0].load.op.parent
     assert block is not None
     last = group[-1].load.op
     for info in group:
         # A tile that goes to registers is read directly after the get; only views keep the slot live.
-        for allocation in info.allocations:
+        for allocation in info.replaced if converted else info.allocations:
             for reader in slot_readers(allocation.result):
                 ancestor = ancestor_in(block, reader)
                 if block.index_of(ancestor) > block.index_of(last):
@@ -235,15 +273,12 @@ def _block_chain(block: Block) -> list[Block]:
 
 def channels_of_groups(module: Module, channels: Sequence[ChannelInfo]) -> list[str]:
     """Names of the channels whose tiles depend on the number of the consumer group that reads them."""
-    function = next(op for op in module.body.ops if FuncOp.of(op))
+    dependent = _dependent(next(view for op in module.body.ops if (view := FuncOp.of(op))))
     return [
         channel.name
         for channel in channels
         if any(
-            GroupIndexOp.of(op)
-            for site in channel.sites
-            for info in site.loads
-            for op in slice_from([info.load.op], function).ops
+            operand in dependent for site in channel.sites for info in site.loads for operand in info.load.op.operands
         )
     ]
 

@@ -10,7 +10,7 @@ not change in a loop, it is computed before the partitions start, and each of th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tawa.analysis.rings.guards import GuardInfo, may_stay
 from tawa.analysis.rings.slices import SliceInfo, slice_from
@@ -20,12 +20,14 @@ from tawa.ir import Operation, Value, is_scalar
 _FLOATS = ("f", "bf")
 
 
-def given_numbers(found: GuardInfo, roots: Sequence[Operation]) -> tuple[Value, ...]:
+def given_numbers(
+    found: GuardInfo, roots: Sequence[Operation], same: Mapping[Value, Value] | None = None
+) -> tuple[Value, ...]:
     """The numbers that `roots`, the operations of the producer, need and that can be computed before the partitions.
 
-    found: the guards around the roots.
+    found: the guards around the roots. same: as of `slice_from`.
     """
-    part = slice_from(roots, found.function.op, found.guards)
+    part = slice_from(roots, found.function.op, found.guards, same=same)
     held = {op for root in roots for op in (root, *root.ancestors())}
     return tuple(
         value

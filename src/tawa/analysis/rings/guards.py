@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from tawa.analysis.rings.slices import SliceInfo, slice_from
 from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.effects import has_side_effect, is_plain_load, is_pure
+from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.scf import CONTROL, ENDS, IfOp
-from tawa.dialects.tt import DOTS, FuncOp, GroupIndexOp
+from tawa.dialects.tt import DOTS, FuncOp
 from tawa.ir import Block, Operation, Value
 
 _ASSUME = AssumeOp.NAME

@@ -31,8 +31,10 @@ def why_not_launchable(spec: LaunchSpec, values: Sequence[int], grid: Sequence[i
     broken = spec.broken(values)
     if broken is not None:
         return f"the arguments do not satisfy {broken}"
-    if spec.axes and not fits(grid, spec.axes):
+    if spec.axes and not fits(spec.grouped.ctas(grid) if spec.grouped else grid, spec.axes):
         return "the grid has more sizes or more programs than the persistent kernel supports"
+    if spec.counter and not spec.axes and prod(grid[1:]) != 1:
+        return "the grid has more than one axis, and all of its programs would take tiles from one counter"
     try:
         for descriptor in spec.descriptors:
             descriptor.evaluate(values)
@@ -56,6 +58,8 @@ def clauses_of(spec: LaunchSpec, count: int) -> tuple[Clause, ...]:
     if spec.axes:
         found.append(Clause(programs, most=MOST_TILES))
         found += [Clause(size, most=1) for size in (rows, layers)[spec.axes - 1 :]]
+    elif spec.counter:
+        found += [Clause(size, most=1) for size in (rows, layers)]
     return tuple(dict.fromkeys(found))
 
 

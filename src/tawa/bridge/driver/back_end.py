@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,16 +11,18 @@ from tawa.bridge.driver.data import Source, Toolchain, Worksheet
 from tawa.bridge.driver.spills import Spills, find_spills
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.final_check import check_final
-from tawa.bridge.triton.generic_print import parse_module, without_temporary_places
+from tawa.bridge.triton.generic_print import parse_module, print_generic, without_temporary_places
 from tawa.bridge.triton.stage_output import StageOutput, StageResult
 from tawa.bridge.triton.stages import clean_up
 from tawa.bridge.triton.versions import installed_text
 from tawa.errors import ProtocolError
 from tawa.flow import Flow
 from tawa.ir import parse_module as read_module
+from tawa.ir import print_module
 from tawa.pipeline import Outcome
 from tawa.plan.cost.shared_use import SharedUse, shared_use
 from tawa.remarks import Remark
+from tawa.transforms.lowering.convert_first import ConvertFirst
 from tawa.verify.verdict import Proved, Refuted, Unknown
 from tawa.verify.witness import chrome_trace, describe
 
@@ -66,6 +69,10 @@ def through_back_end(
         mod = clean_up(mod, tools.capability, hoist=hoist)
         mod = tools.split.back(mod, metadata, options, tools.capability)
     text = without_temporary_places(str(mod))
+    if _MAY_RENAME.search(text):
+        with sheet.timed("convert first"):
+            mod = _converted_first(mod, source.context)
+        text = without_temporary_places(str(mod))
     with sheet.timed("check final"):
         refusal = _refused(outcome, mod, text)
     if refusal is not None:
@@ -88,6 +95,16 @@ def through_back_end(
     ptx, cubin = (results[name].value if name in results else None for name in ("ptx", "cubin"))
     spills = find_spills(ptx, cubin, options, said)
     return Made(outcome, form, spills, results, int(metadata.get("shared") or 0))
+
+
+_MAY_RENAME = re.compile(r"ttg\.convert_layout %\S+ : tensor<[^>]*#linear\d*> -> tensor<[^>]*#ttg\.dot_op")
+"""A conversion of an operand that may be a renaming of registers, and from which `ConvertFirst` may gain."""
+
+
+def _converted_first(mod: Any, context: Any) -> Any:
+    """The final module with operands laid out before their elements become narrow, where that is free."""
+    made = read_module(print_generic(mod))
+    return parse_module(print_module(made), context) if ConvertFirst().run(made).changed else mod
 
 
 def _refused(outcome: Outcome, mod: Any, text: str) -> Remark | None:

@@ -44,6 +44,7 @@ from tawa.bridge.triton.surroundings import folder_failure
 from tawa.dialects.tt import DotOp
 from tawa.errors import InternalError, PlanError, ResourceError, SurroundingsError, UnsupportedKernel, report_it
 from tawa.pipeline import Outcome
+from tawa.plan import Plan
 from tawa.plan.cost.ways import StockFacts
 from tawa.remarks import Remark
 from tawa.symbolic.host.launch_spec import LaunchSpec
@@ -128,6 +129,7 @@ class Compilation:
             "options": asdict(self.request.options),
             "reproducer_dir": str(self.request.reproducer_dir) if self.request.reproducer_dir else None,
             "measure": measure,
+            "in_order": self.request.plan is None and _orders_rows(done.plan),
             "annotated": taken is not None,
         }
         self.reconsider = sheet.reconsider
@@ -270,6 +272,11 @@ class Compilation:
         verb = "specialised" if outcome.applied else "not specialised"
         reason = str(outcome.remarks[0]) if outcome.remarks else ""
         _log.info("%s: %s: %s", source.kernel, verb, reason)
+
+
+def _orders_rows(plan: Plan | None) -> bool:
+    """Whether rows are loaded in another order than that of memory."""
+    return plan is not None and any(it.rows == "for_next_dot" for it in plan.operands)
 
 
 def _level(outcome: Outcome, text: str) -> str:

@@ -21,12 +21,11 @@ from typing import Any
 from tawa.analysis.before_layouts import check_before_layouts
 from tawa.analysis.live_registers import SPARE_REGISTERS, live_registers
 from tawa.analysis.loops.chained_dots import has_chained_dots
-from tawa.analysis.loops.running_sums import running_sums
 from tawa.analysis.work.workload import find_workload
 from tawa.bridge.driver.back_end import LaidOut, Made, through_back_end
 from tawa.bridge.driver.back_end_runs import BackEndRun, BackEndRuns, described
 from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
-from tawa.bridge.driver.forms import JUMPS, front_half, lay_out, shared_front_half
+from tawa.bridge.driver.forms import FOR_ALL, Forms
 from tawa.bridge.driver.known_spills import KnownSpills
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.spills import Spills, keeps_dots_in_flight, must_spill
@@ -36,11 +35,10 @@ from tawa.bridge.launch.forecasts import forecast_facts
 from tawa.bridge.triton.generic_print import parse_module
 from tawa.bridge.triton.structured import read_kernel
 from tawa.bridge.triton.versions import NEWER_IR_FROM, triton_version
-from tawa.dialects.builtin import ModuleOp
 from tawa.dialects.tt import DOTS, DotOp, LoadOp
 from tawa.errors import PlanError, ProtocolError, ResourceError
 from tawa.flow import Flow, run
-from tawa.ir import Module, Operation, copy_module, source_of
+from tawa.ir import Module, copy_module, source_of
 from tawa.ir import parse_module as read_module
 from tawa.machine.hopper import HARMLESS_BYTES
 from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of
@@ -48,7 +46,6 @@ from tawa.plan import LaunchPlan, Plan
 from tawa.plan.candidates import NO_STOCK, Candidate, Choice, Question, Trial, candidates
 from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text
 from tawa.plan.decide.paths import BY_TMA, Launching, launch_plan
-from tawa.plan.decide.sums import sums_late
 from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
 from tawa.plan.enumeration import Space
 from tawa.plan.legality import check_met
@@ -59,10 +56,7 @@ from tawa.remarks import Remark, SourceLocation
 from tawa.transforms.ttir.make_persistent import why_not_persistent
 from tawa.verify.verdict import Unknown
 
-_NO_MODULE = Module(Operation(ModuleOp.NAME))
-"""Placeholder for a kernel that goes to Triton's front half unchanged."""
 _TILES = "tt.load of a tile"
-_FOR_ALL = (None, None, 0)
 
 
 def specialise(tools: Toolchain, source: Source, request: Request, sheet: Worksheet) -> Specialised | Outcome:
@@ -97,7 +91,6 @@ class _Driver:
         self.runs = BackEndRuns(request.options.compile_budget_s)
         self.known = KnownSpills(source.kernel, tools.options, tools.capability)
         self.operations: dict[str, int] = {}
-        self.laid_out: dict[tuple[bool, str | None, int], LaidOut] = {}
 
     def run(self) -> Specialised | Outcome:
         """Runs the loop over candidates."""
@@ -160,13 +153,21 @@ class _Driver:
         """The kernel with pointer accesses raised to TMA; None without such accesses, or if TMA is not wanted."""
         options = self.request.options
         asked = {it.path for it in self.pins.operands}
-        left = self.pins.operand(_FOR_ALL).path not in (None, *BY_TMA) and not asked & BY_TMA
+        left = self.pins.operand(FOR_ALL).path not in (None, *BY_TMA) and not asked & BY_TMA
         if options.pointer_loads == "cp.async" or _TILES not in self.operations or left:
             return None
         flow = self._flow(copy_module(self.kernel), self.pins)
         with self.sheet.timed("raise loads"):
             run(flow, PATHS[1:])  # without the first pass: the kernel is structured already
         return flow
+
+    @cached_property
+    def forms(self) -> Forms:
+        """The forms of the kernel, with layouts."""
+        return Forms(
+            self.tools, self.source, self.sheet, self.request.options, self.launching, self.pins, self.kernel,
+            self.paths, self.operations, self._flow,
+        )  # fmt: skip
 
     @cached_property
     def prospect(self) -> Prospect | None:
@@ -232,6 +233,7 @@ class _Driver:
             self.request.pinned,
             self.tools.options.num_warps,
             raisable=self.paths is not None and self.paths.raised > 0,
+            ordered=not any(it.rows for it in self.pins.operands) and bool(self.forms.orders.ordered),
             chained=may_be_chained and has_chained_dots(self.kernel),
             groups=self.prospect.groups if self.prospect is not None else None,
             allowed=self._stock_spills,
@@ -266,7 +268,7 @@ class _Driver:
 
     def _try(self, candidate: Candidate) -> Trial:
         """The trial of one candidate."""
-        form = self._form(candidate.plan)
+        form = self.forms.of(candidate.plan)
         if form.refusal is not None:
             return Trial(refusal=form.refusal, candidate=candidate)
         with self.sheet.timed("specialise"):
@@ -337,44 +339,6 @@ class _Driver:
         flow.prospect = self.prospect
         return outcome_of(flow, run(flow, TTGIR))
 
-    def _form(self, plan: Plan) -> LaidOut:
-        """The form of the kernel that a Plan asks for, with layouts; each is made once."""
-        left = plan.operand(_FOR_ALL).path == "pointers" and self.pins.operand(_FOR_ALL).path is None
-        raised = self.paths is not None and self.paths.raised > 0 and not left
-        key = raised, plan.form, plan.groups or 1
-        if key not in self.laid_out:
-            base = self.paths if raised else None
-            self.laid_out[key] = self._lay_out(base, plan.form, plan.groups or 1)
-        return self.laid_out[key]
-
-    def _lay_out(self, base: Flow | None, form: str | None, groups: int) -> LaidOut:
-        """Runs the TTIR lists and Triton's front half for one form. base: the kernel with raised loads, or None."""
-        pins = replace(base.plan if base else self.pins, form=form, groups=groups)
-        changed = base is not None or form == "persistent" or groups > 1 or bool(JUMPS & set(self.operations))
-        changed = changed or self._sums_move()
-        if not changed:
-            flow = self._flow(_NO_MODULE, pins)
-            return LaidOut(self._as_written(flow.target.num_warps), flow)
-        with self.sheet.timed("forms"):
-            flow = self._flow(copy_module(base.module if base else self.kernel), pins)
-        if base is not None:
-            flow.target, flow.launch, flow.remarks, flow.raised = base.target, base.launch, base.remarks, base.raised
-        text = lay_out(self.tools, self.source, flow, self.sheet)
-        return LaidOut(text, flow) if isinstance(text, str) else LaidOut("", flow, text)
-
-    def _sums_move(self) -> bool:
-        """Whether the sums of the kernel as written are to be moved behind their loops."""
-        wanted = sums_late(self.pins, self.request.options)
-        return wanted and (self.pins.sums is not None or bool(running_sums(self.kernel)))
-
-    def _as_written(self, num_warps: int) -> str:
-        """The kernel as Triton hands it down, with layouts for this many warps."""
-        launched = num_warps == self.tools.options.num_warps
-        if launched and self.tools.stock.module is not None and self.tools.stock.unused:
-            return shared_front_half(self.tools, self.sheet)
-        mod = parse_module(self.source.ttir, self.source.context)
-        return front_half(self.tools, self.source, mod, self.sheet, num_warps)
-
     # -- the choice ----------------------------------------------------------------------------------------------------
 
     def _taken(self, choice: Choice) -> Specialised | Outcome:
@@ -402,7 +366,7 @@ class _Driver:
         chosen = "always" if forecast is None else "predicted" if forecast["stock"] else "specialised"
         plan = Plan(launches=launch_plan(launch, chosen)).over(plan)
         check_met(plan, self.request.plan or Plan(), self.launching.ours)
-        why = {**(self.paths.why if self.paths is not None else {}), **made.outcome.why}
+        why = {**(self.paths.why if self.paths is not None else {}), **flow.why, **made.outcome.why}
         outcome = replace(with_remarks(made.outcome, tuple(notes)), plan=plan, why=why)
         return Specialised(
             outcome, self.request.options, made.results, made.shared_bytes, made.spills, flow.raised > 0, launch,
@@ -412,7 +376,7 @@ class _Driver:
     def _refused(self, refusal: Remark) -> Outcome:
         """Declines the kernel; raises PlanError if a Plan asks for a form that it cannot have."""
         asked = self.request.plan
-        if asked is not None and (asked.form == "persistent" or (asked.groups or 1) > 1 or asked.ping_pong):
+        if asked is not None and (asked.another_form or asked.ping_pong):
             raise PlanError(f"{self.source.kernel}: the Plan cannot be carried out: {refusal}")
         if self.prospect is not None and is_expectation(refusal):
             self._keep_forecast(self.prospect)

@@ -54,7 +54,7 @@ class Request:
     @property
     def depth_pinned(self) -> bool:
         """Whether the user fixed D. Tawa then does not lower it to fit shared memory."""
-        depths = [ring.depth for ring in self.plan.rings] if self.plan is not None else []
+        depths = [ring.depth for ring in self.plan.rings if ring.has_tiles] if self.plan is not None else []
         return self.options.aref_depth is not None or (bool(depths) and None not in depths)
 
     def cache_suffix(self) -> str:

@@ -1,9 +1,11 @@
 """Launches with arguments that the user does not pass, or with a choice between two kernels.
 
 A kernel whose pointer loads were promoted to TMA (`tawa.transforms.ttir.promote_to_tma`, ``make="host"``) takes
-descriptors after its own arguments; a persistent kernel (`tawa.transforms.ttir.make_persistent`) takes the size of its
-grid. While Tawa is attached, Triton makes a `LaunchedKernel` in place of its `CompiledKernel`. For such a kernel its
-`Launcher` (`tawa.bridge.launch.launcher`) makes these arguments, or launches another form or the stock kernel instead.
+descriptors after its own arguments; a kernel whose programs share a CTA (`tawa.transforms.ttir.group_programs`) and a
+persistent one (`tawa.transforms.ttir.make_persistent`) take sizes of their grid; one whose programs take tiles from a
+counter (`tawa.transforms.ttir.dynamic_tiles`) takes its address. While Tawa is attached, Triton makes a
+`LaunchedKernel` in place of its `CompiledKernel`. For such a kernel its `Launcher` (`tawa.bridge.launch.launcher`)
+makes these arguments, or launches another form or the stock kernel instead.
 
 This works only for launches through `CompiledKernel.run`. Code that compiles a kernel and launches the cubin by itself
 (ahead-of-time tools) would not pass added arguments. They are therefore added only where a `JITFunction`, or Inductor
@@ -35,7 +37,7 @@ from tawa.bridge.launch.stock_facts import facts_of
 from tawa.bridge.launch.why_stock import note_surrounding
 from tawa.bridge.report import record
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
-from tawa.dialects.tt import GRID_SIZE
+from tawa.dialects.tt import GRID_SIZE, PROGRAMS, TILE_COUNTER
 from tawa.plan import Plan, PlanOptions
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
@@ -88,6 +90,12 @@ def launch_spec(kernel: Any) -> LaunchSpec:
     """What a launch of a compiled kernel needs; an empty spec for most."""
     known = getattr(kernel.metadata, record.KEY, None) or {}
     return LaunchSpec.from_json(known["launch"]) if known.get("launch") else LaunchSpec()
+
+
+def loads_in_order_otherwise(kernel: Any) -> bool:
+    """Whether Tawa chose another order of rows, so that launches whose rows do not fit it get them in order."""
+    known = getattr(kernel.metadata, record.KEY, None) or {}
+    return bool((known.get("launch") or {}).get("in_order"))
 
 
 _loading = RLock()
@@ -185,7 +193,7 @@ def kernel_class(base: type, attached: Attached) -> type:
             by_plan, processors = partial(_by_plan, self, attached), multiprocessors()
             return Launcher(
                 self, inner, spec, encoder(added), stock, processors, self.tawa_host, self.tawa_choices, by_plan,
-                passed, forecasts_of(self, processors),
+                passed, forecasts_of(self, processors), loads_in_order_otherwise(self),
             )  # fmt: skip
 
     return LaunchedKernel
@@ -202,7 +210,9 @@ class Extended:
         added: dict[str, str] = {}
         for number, descriptor in enumerate(spec.descriptors):
             added |= encoded_types(f"tawa_desc_{number}", len(descriptor.block))
+        added |= {PROGRAMS: "i32"} if spec.grouped else {}
         added |= {f"{GRID_SIZE}{axis}": "i32" for axis in range(spec.axes)}
+        added |= {TILE_COUNTER: "*i32"} if spec.counter else {}
         own = encoded_signature(source.signature) if encoded else source.signature
         self.signature = {**own, **added}
 
@@ -249,7 +259,10 @@ def compiled_by_plan(kernel: Any, plan: Plan, attached: Attached) -> Any:
 
 
 def _by_plan(kernel: Any, attached: Attached, plan: Plan) -> Any:
-    """The kernel as a Plan has it, ready to be launched; or why it cannot be made. Never an error of the launch."""
+    """Makes the kernel as a Plan has it, ready to be launched. A text is the reason that it cannot be made.
+
+    It never raises: an error of the compiler must not be an error of the launch.
+    """
     try:
         return _loaded(compiled_by_plan(kernel, plan, attached))
     except Exception as error:

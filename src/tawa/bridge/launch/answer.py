@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tawa.analysis.tma.boxes import OPEN
+from tawa.analysis.tma.boxes import OPEN, STRIDE_LIMIT
 from tawa.analysis.tma.launch_choice import clauses_of, grid_domain, grid_values, why_not_launchable
 from tawa.bridge.launch import added_arguments
-from tawa.bridge.launch.added_arguments import launch_spec
-from tawa.bridge.launch.argument_paths import argument_paths, plain_value
+from tawa.bridge.launch.added_arguments import launch_spec, loads_in_order_otherwise
+from tawa.bridge.launch.argument_paths import BASE, SHAPE, STRIDES, ArgumentPath, argument_paths, plain_value, values_at
 from tawa.bridge.launch.forecasts import Forecasts, forecasts_of
 from tawa.bridge.launch.stock_facts import facts_of
 from tawa.bridge.report import record
@@ -79,6 +79,8 @@ def answer_for(
     if not known.get("applied") and forecasts is None:
         return Answer("declined")
     spec = launch_spec(compiled)
+    if loads_in_order_otherwise(compiled):
+        spec = spec.in_order
     if spec == LaunchSpec() and not arguments and grid is None:
         found = Answer("specialised")
     else:
@@ -146,7 +148,7 @@ class _Question:
         self.source = compiled.src
         self.types: dict[str, Any] = dict(self.source.signature)
         self.paths = argument_paths(tuple(self.types.values()))
-        self.names = {path: index for index, path in enumerate(self.paths) if path}
+        self.names = {path: index for index, path in enumerate(self.paths)}
         self.count = len(self.paths)
         self.of_types = self._types()
         self.domain: Domain = {**self.of_types, **grid_domain(self.count)}
@@ -154,15 +156,20 @@ class _Question:
 
     def _name(self, index: int) -> str:
         """The name of an argument in the kernel's source."""
-        if index >= self.count or not self.paths[index]:
+        if index >= self.count:
             return ""
         position, *inner = self.paths[index]
-        return list(self.types)[position] + "".join(f"[{at}]" for at in inner)
+        steps = (f".{at}" if isinstance(at, str) else f"[{at}]" for at in inner if at != BASE)
+        return list(self.types)[int(position)] + "".join(steps)
 
     def _types(self) -> dict[int, Range]:
         marked = getattr(self.source, "attrs", None) or {}
         found: dict[int, Range] = {}
         for path, index in self.names.items():
+            field = next((it for it in path if isinstance(it, str)), None)
+            if field is not None:
+                found[index] = _OF_DESCRIPTORS[field]
+                continue
             kind: Any = tuple(self.types.values())
             for at in path:
                 kind = kind[at]
@@ -216,6 +223,9 @@ class _Question:
             if name not in arguments:
                 continue
             value = plain_value(arguments[name])
+            if str(self.types[name]).startswith("tensordesc"):
+                found |= self._of_descriptor(position, value)
+                continue
             self._refuse_other(position, name, value)
             index = self.names.get((position,))
             if index is None or not isinstance(value, int):
@@ -229,6 +239,14 @@ class _Question:
                 )
             found[index] = value
         return found
+
+    def _of_descriptor(self, position: int, value: object) -> dict[int, int]:
+        """The address, the sizes and the strides of a descriptor; empty for what only describes one."""
+        paths = [path for path in self.names if path[0] == position]
+        if not hasattr(value, STRIDES) or not hasattr(getattr(value, BASE, None), "data_ptr"):
+            return {}
+        arguments = [value] * (position + 1)
+        return dict(zip((self.names[path] for path in paths), values_at(paths, arguments), strict=True))
 
     def _refuse_other(self, position: int, name: str, value: object) -> None:
         """Raises PlanError for a number other than the compiled constant, and for a fraction given as an integer."""
@@ -244,10 +262,12 @@ class _Question:
 
     def _shown(self, known: Mapping[int, int]) -> dict[str, int]:
         """The known numbers by name; addresses are left out."""
-        kinds = list(self.types.values())
-        numbers = [it for it in known if it < self.count and not str(kinds[self.paths[it][0]]).startswith("*")]
+        numbers = [it for it in known if it < self.count and not self._is_address(self.paths[it])]
         programs = {"programs": known[self.count]} if self.count in known else {}
         return {self._name(it): known[it] for it in sorted(numbers)} | programs
+
+    def _is_address(self, path: ArgumentPath) -> bool:
+        return path[-1] == BASE or str(list(self.types.values())[int(path[0])]).startswith("*")
 
     def _found(self, clauses: Sequence[Clause], known: Mapping[int, int]) -> str:
         """The values of the condition's parts: of the first that does not hold, else of all that are computed."""
@@ -274,6 +294,14 @@ class _Question:
         """Why a launch is declined whose arguments are not all known, so that the launcher cannot be asked."""
         failing = self._failing(clauses, known)
         return f"not so that {clauses_text(failing[:1] or clauses, self.domain)}"
+
+
+_OF_DESCRIPTORS = {
+    BASE: Range(16, 1 << _POINTER_BITS, 16),
+    SHAPE: Range(1, OPEN),
+    STRIDES: Range(0, STRIDE_LIMIT),
+}
+"""The fields of a descriptor: what TMA allows."""
 
 
 def _is_plain(clause: Clause) -> bool:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
-from operator import getitem
+from collections.abc import Callable, Sequence
 from typing import Any
 
-ArgumentPath = tuple[int, ...]
-"""The position among the arguments of a launch; a longer path indexes into tuples. (): not passed by itself."""
+ArgumentPath = tuple[int | str, ...]
+"""The position among the arguments of a launch; a longer path indexes into tuples, and names a field of a descriptor.
+"""
+
+BASE, SHAPE, STRIDES = "base", "shape", "strides"
+"""Fields of a descriptor."""
 
 
 def argument_paths(types: Sequence[Any], outer: ArgumentPath = ()) -> list[ArgumentPath]:
     """The path of each argument of the kernel's function. types: of the launch's arguments.
 
-    A descriptor becomes several arguments, which have empty paths.
+    A descriptor becomes several arguments: itself, whose value is the address of its tensor, its sizes and its strides.
     """
     found: list[ArgumentPath] = []
     for at, type in enumerate(types):
@@ -23,15 +25,31 @@ def argument_paths(types: Sequence[Any], outer: ArgumentPath = ()) -> list[Argum
             found += argument_paths(type, path)
         elif type.startswith("tensordesc"):
             rank = type[type.index("[") + 1 : type.index("]")].count(",") + 1
-            found += [()] * (1 + 2 * rank)
+            fields = ((*path, name, dim) for name in (SHAPE, STRIDES) for dim in range(rank))
+            found += [(*path, BASE), *fields]
         elif type != "constexpr":
             found.append(path)
     return found
 
 
 def values_at(paths: Sequence[ArgumentPath], args: Sequence[Any]) -> list[Any]:
-    """The arguments at these paths, pointers as addresses; 0 for an empty path."""
-    return [plain_value(reduce(getitem, path, args)) if path else 0 for path in paths]
+    """The arguments at these paths, pointers as addresses."""
+    return [value_at(path)(args) for path in paths]
+
+
+def value_at(path: ArgumentPath) -> Callable[[Sequence[Any]], Any]:
+    """Returns a function that reads the argument at a path, a pointer as an address."""
+    match path:
+        case (int(at),):
+            return lambda args: plain_value(args[at])
+        case (int(at), "base"):
+            return lambda args: _address(args[at])
+        case (int(at), str(name), int(dim)):
+            return lambda args: getattr(args[at], name)[dim]
+        case _:
+            inner, at = value_at(path[1:]), path[0]
+            assert isinstance(at, int)
+            return lambda args: inner(args[at])
 
 
 def plain_value(value: Any) -> Any:
@@ -39,4 +57,15 @@ def plain_value(value: Any) -> Any:
     return value.data_ptr() if hasattr(value, "data_ptr") else value
 
 
-__all__ = ["ArgumentPath", "argument_paths", "plain_value", "values_at"]
+def _address(descriptor: Any) -> int:
+    """The address of a descriptor's tensor.
+
+    It is 0 if TMA does not read the elements as they are, and zeros outside of the tensor: a descriptor that is made
+    from this one would read others.
+    """
+    if getattr(descriptor, "padding", "zero") != "zero" or getattr(descriptor, "round_f32_to_tf32", False):
+        return 0
+    return descriptor.base.data_ptr()
+
+
+__all__ = ["BASE", "SHAPE", "STRIDES", "ArgumentPath", "argument_paths", "plain_value", "value_at", "values_at"]

@@ -12,7 +12,7 @@ Allocate = Callable[[int, int, int | None], Any]
 """Bytes, alignment, stream → scratch memory with a ``data_ptr()``."""
 
 Prepare = Callable[[Plan], Callable[[], None] | str]
-"""A Plan → one launch by it, compiled and loaded; or why there is none."""
+"""From a Plan, one launch by it, compiled and loaded. A text is the reason that there is none."""
 
 
 class Choices(Protocol):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from tawa.bridge.launch.argument_paths import argument_paths, plain_value, values_at
+from tawa.bridge.launch.argument_paths import argument_paths, plain_value, value_at
 
 _LEAST_ADDRESS = 1 << 32
 """Smaller integers are sizes; GPU memory has larger addresses."""
@@ -31,11 +31,13 @@ def key_of(types: Sequence[Any], used: frozenset[int]) -> Callable[[Sequence[Any
     given as an address.
     """
     known = argument_paths(types)
-    paths = [path for index in sorted(used) if (path := known[index])]
+    paths = [known[index] for index in sorted(used)]
     if any(len(path) > 1 for path in paths):
-        return lambda args: tuple(values_at(paths, args))
-    pointers = [at for (at,) in paths if types[at].startswith("*")]
-    numbers = [at for (at,) in paths if not types[at].startswith("*")]
+        readers = [value_at(path) for path in paths]
+        return lambda args: tuple([read(args) for read in readers])
+    places = [int(at) for (at,) in paths]
+    pointers = [at for at in places if types[at].startswith("*")]
+    numbers = [at for at in places if not types[at].startswith("*")]
     return _reader(pointers, numbers)
 
 

@@ -4,7 +4,7 @@ Each launch needs the descriptors that the kernel's `LaunchSpec` makes of its ar
 not hold, the stock kernel is launched. Otherwise the launch gets what the model of time predicts to be the fastest for
 it (`tawa.bridge.launch.forecasts`): this kernel, another form, which is compiled at the first launch that gets it, or
 the stock kernel. A persistent form is launched with one program for each SM, and with the size of the grid behind the
-arguments.
+arguments. A kernel whose programs take their tiles from a counter gets the address of one at each launch.
 
 The decision is made once for each value of the arguments that it depends on (`Launcher._decide`), and the descriptors
 are kept in the form that the hardware reads. A later launch looks its arguments up in a dict, and calls the launcher
@@ -32,10 +32,11 @@ from tawa.bridge.launch.host import NO_HOST, Allocate, Choices, Host
 from tawa.bridge.launch.launch_key import key_of, with_tensors
 from tawa.bridge.launch.stock_facts import facts_of
 from tawa.bridge.launch.straight import straight
+from tawa.bridge.launch.tile_counters import TileCounters, process_counters
 from tawa.bridge.report.record import KEY, plan_of
 from tawa.plan import Plan
-from tawa.plan.agreement import STOCK
-from tawa.symbolic.host.launch_spec import LaunchSpec
+from tawa.plan.agreement import IN_ORDER, STOCK
+from tawa.symbolic.host.launch_spec import ORDERED, LaunchSpec
 
 _log = logging.getLogger("tawa")
 
@@ -50,14 +51,17 @@ class Launcher:
     encode: see `encoder`. compile_stock: compiles the stock kernel. processors: SMs. choices: what was measured, or
     will be; None: nothing. compile_plan: compiles the kernel by a Plan; it returns why that is impossible. passed:
     turns the arguments of a launch into those of `inner`; None if they are the same. forecasts: what is predicted;
-    None: every launch gets this kernel.
+    None: every launch gets this kernel. in_order: whether the kernel loads rows in another order by Tawa's own choice:
+    a launch whose rows cannot be loaded so gets the kernel that loads them in order. counters: of tiles; None: those of
+    the process.
     """
 
     def __init__(
         self, kernel: Any, inner: Callable[..., None], spec: LaunchSpec, encode: Encoder,
         compile_stock: Callable[[], Any], processors: int = 1, host: Host = NO_HOST, choices: Choices | None = None,
         compile_plan: Callable[[Plan], Any] = lambda plan: "no Plan can be compiled here",
-        passed: Passed | None = None, forecasts: Forecasts | None = None,
+        passed: Passed | None = None, forecasts: Forecasts | None = None, in_order: bool = False,
+        counters: TileCounters | None = None,
     ) -> None:  # fmt: skip
         self.kernel, self.inner, self.spec, self.encode, self.passed = kernel, straight(inner), spec, encode, passed
         self.compile_stock, self.processors, self.forecasts = compile_stock, processors, forecasts
@@ -68,7 +72,7 @@ class Launcher:
         self.known: dict[tuple[Any, ...], _Made] = {}
         self.scratch = bool(kernel.metadata.global_scratch_size)
         self.by_plan: dict[Plan, Any] = {}
-        self.host = host
+        self.host, self.in_order, self.counters = host, in_order, counters
 
     def __call__(
         self, grid_0: int, grid_1: int, grid_2: int, stream: int, function: int, packed: Any, launch_metadata: Any,
@@ -92,11 +96,20 @@ class Launcher:
         values = values_at(self.paths, args)
         plan = self._chosen(values, grid, stream, hooks, args) if self.choices is not None else None
         made = self.predicted(values, grid) if plan is None else self.made_by(plan, values, grid)
+        if isinstance(made, str) and self._is_about_order(values):
+            made = self.made_by(IN_ORDER, values, grid)
         if isinstance(made, str):
             made = self._stock_made(made, grid)
         if not self.host.capturing():
             self.known[*grid, self.key_of(with_tensors(self.types, args))] = made  # `made` may have changed `key_of`
         return made
+
+    def _is_about_order(self, values: Sequence[Any]) -> bool:
+        """Whether a launch could get this kernel if it loaded its rows in order, and such a kernel can be had now."""
+        broken = self.spec.broken(values) if self.in_order else None
+        if broken is None or not broken.reason.startswith(ORDERED):
+            return False
+        return IN_ORDER in self.by_plan or not self.host.capturing()
 
     def _chosen(
         self, values: Sequence[Any], grid: tuple[int, ...], stream: int, hooks: tuple[Any, ...], args: tuple[Any, ...]
@@ -126,7 +139,7 @@ class Launcher:
         return plan
 
     def predicted(self, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
-        """What a launch needs by the form that is predicted to be the fastest, or why it gets the stock kernel."""
+        """Makes what a launch of the form with the best prediction needs. A text says why it gets the stock kernel."""
         if self.forecasts is None or why_not_launchable(self.spec, values, grid):
             return self.made(values, grid)
         capturing = self.host.capturing()
@@ -165,7 +178,7 @@ class Launcher:
         return self.by_plan[plan]
 
     def made_by(self, plan: Plan, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
-        """What a launch by a Plan needs, or why it gets the stock kernel. A Plan that fails is as none."""
+        """Makes what a launch by a Plan needs. A text says why it gets the stock kernel, also if the Plan fails."""
         if plan.form == "stock":
             return "measured to be the fastest"
         kernel = self._compiled(plan)
@@ -186,17 +199,27 @@ class Launcher:
         return form in vars(self) or not self.host.capturing()
 
     def made(self, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
-        """What such a launch needs, or why it gets the stock kernel."""
-        refused = why_not_launchable(self.spec, values, grid)
+        """Makes what such a launch needs. A text says why it gets the stock kernel."""
+        refused = why_not_launchable(self.spec, values, grid) or self._why_not_counted()
         if refused:
             return refused
         found = [made_descriptor(spec, values) for spec in self.spec.descriptors]
         added = tuple(it for number, descriptor in enumerate(found) for it in self.encode(number, descriptor))
-        own = grid
+        own, grouped = grid, self.spec.grouped
+        if grouped is not None:
+            own, added = grouped.ctas(grid), (*added, grouped.size(grid))
         if self.spec.axes:
-            own, added = (min(prod(grid), self.processors), 1, 1), (*added, *grid[: self.spec.axes])
-        handles = (self.kernel.function, self.kernel.packed_metadata)
-        return _Made(self._with_scratch(self.inner), own, handles, added, self.passed)
+            own, added = (min(prod(own), self.processors), 1, 1), (*added, *own[: self.spec.axes])
+        handles, inner = (self.kernel.function, self.kernel.packed_metadata), self._with_scratch(self.inner)
+        if self.spec.counter:
+            inner = _with_counter(inner, self.counters or process_counters())
+        return _Made(inner, own, handles, added, self.passed)
+
+    def _why_not_counted(self) -> str:
+        """Why launches of this kernel cannot take tiles from a counter; empty if they can."""
+        if self.spec.counter and getattr(self.kernel.metadata, "launch_pdl", False):
+            return "launch_pdl=True: the next launch may begin before this one has reset its counter of tiles"
+        return ""
 
     @cached_property
     def stock(self) -> Any:
@@ -230,6 +253,15 @@ class _Made:
     kernel: tuple[int, Any]
     added: tuple[Any, ...] = ()
     passed: Passed | None = None
+
+
+def _with_counter(inner: Callable[..., None], counters: TileCounters) -> Callable[..., None]:
+    """The same launcher, with the address of a counter behind all arguments."""
+
+    def launch(grid_0: int, grid_1: int, grid_2: int, stream: int, *rest: Any) -> None:
+        inner(grid_0, grid_1, grid_2, stream, *rest, counters.address(stream))
+
+    return launch
 
 
 def _with_scratch(inner: Callable[..., None], allocate: Allocate) -> Callable[..., None]:

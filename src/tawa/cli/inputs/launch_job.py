@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from tawa.cli.failures import UsageError
@@ -37,7 +38,7 @@ def launch_job(
     from tawa.bridge.launch.argument_paths import argument_paths, values_at
     from tawa.bridge.report.record import KEY
     from tawa.runtime.tuning.collect import described_job
-    from tawa.runtime.tuning.jobs import Storage, ValueArgument
+    from tawa.runtime.tuning.jobs import DescriptorArgument, Storage, ValueArgument
     from tawa.runtime.tuning.shape_class import shape_class
 
     kernel = load_kernel(target)
@@ -65,11 +66,18 @@ def launch_job(
         else:
             described.append(ValueArgument(given.value))
     types = tuple(compiled.src.signature.values())
-    values = values_at(argument_paths(types), [getattr(it, "value", 0) for it in described])
+    plain = [_fields(it) if isinstance(it, DescriptorArgument) else getattr(it, "value", 0) for it in described]
+    values = values_at(argument_paths(types), plain)
     sizes = [(index, name) for index, name in facts["sizes"]]
     return described_job(
         compiled, shape_class(sizes, values, grid, processors), grid, tuple(described), tuple(storages), contents
     )
+
+
+def _fields(descriptor: Any) -> Any:
+    """A descriptor as a launch passes it, at no address."""
+    base = SimpleNamespace(data_ptr=lambda: 0)
+    return SimpleNamespace(base=base, shape=descriptor.shape, strides=descriptor.strides, padding=descriptor.padding)
 
 
 def _shape(argument: TensorArgument) -> tuple[int, ...]:

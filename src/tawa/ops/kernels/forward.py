@@ -11,6 +11,7 @@ import triton.language as tl
 from tawa.ops.kernels.parts import (
     LOG2_E,
     LOWEST,
+    factor,
     finish,
     key_range,
     load_rows,
@@ -21,7 +22,9 @@ from tawa.ops.kernels.parts import (
     store_rows,
     store_second,
     visible,
+    weights_of,
 )
+from tawa.ops.kernels.turned import keys_as_turned
 
 
 @triton.jit
@@ -46,9 +49,12 @@ def attend(
         if V2:
             v2 = load_second(v2_desc, b, h, n, BN, D, V2)
             acc2 = acc2 * alpha[:, None]  # before the first dot, so that both are in flight at once
-        acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])
+        p = p.to(weights_of(v.dtype))
+        if V_T == 2:
+            p = keys_as_turned(p, p.shape[0], BN)
+        acc = tl.dot(p, v, acc * alpha[:, None])
         if V2:
-            acc2 = tl.dot(p.to(v.dtype), v2, acc2)
+            acc2 = tl.dot(p, v2, acc2)
     return acc, acc2, m_i, l_i
 
 
@@ -57,12 +63,13 @@ def attention_tile(
     q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, of_q, of_k, h, head, SUMS, SQ, SK, diagonal, scale,
     softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr,
     CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, EVEN: tl.constexpr,
-    q2_desc=None, k2_desc=None, v2_desc=None, o2_desc=None, D2: tl.constexpr = 0, V2: tl.constexpr = 0,
+    q2_desc=None, k2_desc=None, v2_desc=None, o2_desc=None, D2: tl.constexpr = 0, V2: tl.constexpr = 0, o_factor=None,
 ):  # fmt: skip
     """The rows of one tile of query head h, in up to three loops over the keys.
 
     of_q, of_k: the batch, or the packed sequence (`load_rows`). Row 0 has its logarithm at ``lse_ptr + head * SUMS``.
-    D2, V2: the columns of Q and K, and of V and O, in boxes of their own after the first D (`two_parts.py`).
+    D2, V2: the columns of Q and K, and of V and O, in boxes of their own after the first D (`two_parts.py`). o_factor:
+    of the output.
     """
     rows = tile * BM + tl.arange(0, BM)
     slope = tl.load(slopes_ptr + h) if ALIBI else 0.0
@@ -85,6 +92,8 @@ def attention_tile(
                                      rows[:, None], full_high, high, diagonal, SK, scale, slope, softcap, BN,
                                      D, D2, V2, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, True)  # fmt: skip
     o, lse = finish(acc, m_i, l_i)
+    if o_factor is not None:
+        o = o * o_factor
     if lse_ptr is not None:
         tl.store(lse_ptr + head * SUMS + rows, lse, mask=rows < SQ)
     store_rows(o_desc, of_q, h, tile * BM, o, BM, D)
@@ -95,7 +104,8 @@ def attention_tile(
 
 @triton.jit
 def attention_two_loops(
-    q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, H, SQ, SK, diagonal, scale, softcap,
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, q_factors_ptr, k_factors_ptr, v_factors_ptr, H, SQ, SK,
+    diagonal, scale, softcap, FQ_B, FQ_H, FK_B, FK_H, FV_B, FV_H,
     GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr, CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
@@ -109,5 +119,8 @@ def attention_two_loops(
         tile = tl.num_programs(0) - 1 - tile
     head = tl.program_id(1)
     b, h = head // H, head % H
+    scale = scale * factor(q_factors_ptr, b, h // GROUP, FQ_B, FQ_H) * factor(k_factors_ptr, b, h // GROUP, FK_B, FK_H)
+    o_factor = factor(v_factors_ptr, b, h // GROUP, FV_B, FV_H) if v_factors_ptr is not None else None
     attention_tile(q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, b, b, h, head, SQ, SQ, SK, diagonal,
-                   scale, softcap, GROUP, BM, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, EVEN)  # fmt: skip
+                   scale, softcap, GROUP, BM, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, EVEN,
+                   o_factor=o_factor)  # fmt: skip

@@ -10,7 +10,9 @@ with zero, and a store writes nothing. The box may also be wider than the tensor
 beyond the edge are zero, which changes no dot, and are not stored.
 
 fp8: wgmma takes eight-bit operands only K-major, which for ``P @ V`` means V with its keys innermost. If ``V_T`` is
-set, V is therefore transposed in memory, (B, H, D, S); otherwise each block would be transposed in registers.
+not 0, V is therefore transposed in memory, (B, H, D, S); otherwise each block would be transposed in registers. If it
+is 2, the keys of each 16 stand in the order of `turned.py`. Tensors in fp8 may have factors, one for each key head,
+with the strides FQ_B, FQ_H and so on: the scores are multiplied by those of Q and K, O by those of V.
 
 A row sees the key n if ``n <= row + diagonal`` (CAUSAL) and ``n > row + diagonal - WINDOW`` (WINDOW > 0). So diagonal =
 0 aligns the first query with the first key, and diagonal = SK - SQ the last query with the last key.
@@ -66,6 +68,24 @@ def store_second(desc, b, h, row, block, ROWS: tl.constexpr, COLUMN: tl.constexp
         desc.store([EDGE, b[0], h, EDGE - b[1] + row, COLUMN], block.to(desc.dtype).reshape([1, 1, 1, ROWS, D]))
     else:
         desc.store([b, h, row, COLUMN], block.to(desc.dtype).reshape([1, 1, ROWS, D]))
+
+
+@triton.constexpr_function
+def weights_of(values):
+    """The element type of the weights beside values: the same, but with more bits in place of e5m2.
+
+    They lie in [0, 1], so that they need no large exponents.
+    """
+    return tl.float8e4nv if values == tl.float8e5 else values
+
+
+@triton.jit
+def factor(factors_ptr, b, h, STRIDE_B, STRIDE_H):
+    """The float32 factor of key head h of batch b; 1 without factors."""
+    if factors_ptr is None:
+        return 1.0
+    else:
+        return tl.load(factors_ptr + b * STRIDE_B + h * STRIDE_H)
 
 
 @triton.jit

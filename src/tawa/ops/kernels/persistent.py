@@ -8,11 +8,13 @@ import triton
 import triton.language as tl
 
 from tawa.ops.kernels.forward import attention_tile
+from tawa.ops.kernels.parts import factor
 
 
 @triton.jit
 def attention_persistent(
-    q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, HEADS, H, SQ, SK, diagonal, scale, softcap,
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, q_factors_ptr, k_factors_ptr, v_factors_ptr, HEADS, H, SQ, SK,
+    diagonal, scale, softcap, FQ_B, FQ_H, FK_B, FK_H, FV_B, FV_H,
     GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr, CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
@@ -31,6 +33,9 @@ def attention_persistent(
             if CAUSAL:
                 tile = tl.where(part == 0, tiles - 1 - share, share)
             b, h = head // H, head % H
+            of_scores = factor(q_factors_ptr, b, h // GROUP, FQ_B, FQ_H)
+            of_scores *= factor(k_factors_ptr, b, h // GROUP, FK_B, FK_H)
+            o_factor = factor(v_factors_ptr, b, h // GROUP, FV_B, FV_H) if v_factors_ptr is not None else None
             attention_tile(q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, b, b, h, head, SQ, SQ, SK,
-                           diagonal, scale, softcap, GROUP, BM, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP,
-                           EVEN)  # fmt: skip
+                           diagonal, scale * of_scores, softcap, GROUP, BM, BN, D, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP,
+                           EVEN, o_factor=o_factor)  # fmt: skip

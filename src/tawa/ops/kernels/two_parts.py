@@ -6,8 +6,7 @@ shared memory and registers, all for zeros. In two boxes
     S = Q1 @ K1^T + Q2 @ K2^T      O1 = P @ V1      O2 = P @ V2
 
 so that the scores are one tile, to which two dots add, and the output has two accumulators. V may have fewer columns
-than Q and K: with 192 for Q and K and 128 for V, as in DeepSeek's models, V and O have one box. The operators use this
-kernel for that case only (`tawa.ops.attention_tiles` has the reason).
+than Q and K: with 192 for Q and K and 128 for V, as in DeepSeek's models, V and O have one box.
 
 Both descriptors of a tensor are over the whole of it: the second box begins at column D. Plain Triton; letters, layouts
 and masks as in `parts.py`, the loops as in `forward.py`.

@@ -8,12 +8,19 @@ from typing import Literal
 
 from tawa.analysis.resources import RegisterInfo, SharedInfo
 from tawa.analysis.rings.channels import ChannelInfo
-from tawa.machine.hopper import PRODUCER_REGISTERS, WARP_GROUP
+from tawa.machine.hopper import CONVERTED_SLOTS, PRODUCER_REGISTERS, WARP_GROUP
 from tawa.plan.cost.registers import register_cap, stock_ctas
 
 DEEPEST = 32
 
 Channels = tuple[ChannelInfo, ...]
+
+
+def by_tma_only(channels: Channels) -> bool:
+    """Whether the producer's threads fill no slots."""
+    return all(channel.fill == "tma" for channel in channels if not channel.converted)
+
+
 StockCopies = Literal["tma", "rows", "elements"]
 """How stock Triton loads tiles: by TMA, by copies of several bytes of a row per thread, or element by element."""
 
@@ -30,7 +37,8 @@ class Budget:
     outer: names of channels that are filled outside the innermost loops, as the queries of a persistent attention.
     fixed: depths of rings that a Plan pins, by name. most_ctas: the most CTAs that may share an SM, or None.
     launch_warps: the warps of the launch if they are fewer than those of a consumer; else 0 or the same number.
-    producer_tiles: whether the producer computes on tiles.
+    producer_tiles: whether the producer computes on tiles. converted_slots: of a ring that a converter fills, at most:
+        such a ring hides no latency of global memory.
     """
 
     num_warps: int
@@ -48,6 +56,7 @@ class Budget:
     most_ctas: int | None = None
     launch_warps: int = 0
     producer_tiles: bool = False
+    converted_slots: int = CONVERTED_SLOTS
 
     @property
     def consumer_warps(self) -> int:
@@ -69,15 +78,17 @@ class Budget:
         return self.groups if channel.name in self.own else 1
 
     def slot_bytes(self, channels: Channels) -> int:
-        """Bytes of one slot of every ring."""
-        return sum(channel.slot_bytes * self.copies(channel) for channel in channels)
+        """Bytes of one slot of every ring that the producer fills."""
+        return sum(channel.slot_bytes * self.copies(channel) for channel in channels if not channel.converted)
 
     def depths(self, channels: Channels, depth: int) -> tuple[int, ...]:
         """The slots of each ring for D = `depth`; outer rings have one slot if `depth` slots do not fit."""
-        same = [self.fixed.get(channel.name, depth) for channel in channels]
+        most = {channel.name: min(depth, self.converted_slots) if channel.converted else depth for channel in channels}
+        same = [self.fixed.get(channel.name, most[channel.name]) for channel in channels]
         if self._total(channels, same) <= self.shared_bytes or not self.outer:
             return tuple(same)
-        return tuple(self.fixed.get(channel.name, 1 if channel.name in self.outer else depth) for channel in channels)
+        fewest = {name: 1 if name in self.outer else slots for name, slots in most.items()}
+        return tuple(self.fixed.get(channel.name, fewest[channel.name]) for channel in channels)
 
     def needed(self, channels: Channels, depth: int) -> int:
         """Shared memory of one CTA for D = `depth`."""

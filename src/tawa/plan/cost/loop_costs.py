@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tawa.analysis.loops.costs import (
+    RENAMES,
     REPEATS,
     UNITS,
     OpCost,
     carried_registers_of,
     cost_of,
-    registers_of,
+    registers_at,
     repacking_cycles,
 )
 from tawa.analysis.loops.dependences import Dependence, DependenceInfo, waits_for_itself
@@ -69,7 +70,7 @@ class LoopCosts:
                 self.leads_to_dot[edge.source] |= self.leads_to_dot[edge.target]
         warps = limits.num_warps
         self.weights = [sum(self._weight(value) for value in op.results) for op in graph.nodes]
-        self.registers = [_total(op, lambda type: registers_of(type, warps)) for op in graph.nodes]
+        self.registers = [_registers(op, warps) for op in graph.nodes]
         self.carried_registers = [_total(op, lambda type: carried_registers_of(type, warps)) for op in graph.nodes]
         self.uses = [
             [(edge.distance, edge.target) for edge in edges if edge.kind in ("value", "sum")] for edges in self.behind
@@ -213,13 +214,23 @@ class LoopCosts:
 
     # -- resources of a schedule -----------------------------------------------------------------------------------
 
+    def lasting_uses(self, number: int, stages: Sequence[int]) -> list[Dependence]:
+        """The edges to whatever reads the registers of a node, also under other names in the same kernel iteration."""
+        found: list[Dependence] = []
+        for edge in (it for it in self.behind[number] if it.kind in ("value", "sum")):
+            found.append(edge)
+            renamed = self.graph.nodes[edge.target].name in RENAMES and not self.across(edge, stages)
+            if renamed and not self.reach(edge.target, stages):
+                found += self.lasting_uses(edge.target, stages)
+        return found
+
     def peak_registers(self, stages: Sequence[int], sequence: Sequence[int]) -> int:
         """The most registers that live tiles take; a result may reuse the registers of an operand that dies."""
         at = {number: place for place, number in enumerate(sequence)}
         end = len(sequence)
         change = [0] * (end + 2)
         for number in range(self.count):
-            uses = [edge for edge in self.behind[number] if edge.kind in ("value", "sum")]
+            uses = self.lasting_uses(number, stages)
             reach = self.reach(number, stages)
             size = self.carried_registers[number] if reach else self.registers[number]
             last = max((at[edge.target] for edge in uses if self.across(edge, stages) == reach), default=at[number])
@@ -235,6 +246,11 @@ class LoopCosts:
             now += step
             most = max(most, now)
         return most
+
+
+def _registers(op: Operation, num_warps: int) -> int:
+    """Registers of a thread that the results of an operation take."""
+    return 0 if op.name in RENAMES else _total(op, lambda type: registers_at(op, type, num_warps))
 
 
 def _total(op: Operation, of_type: Callable[[str], int]) -> int:

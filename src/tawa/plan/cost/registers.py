@@ -47,13 +47,19 @@ def consumer_registers(num_warps: int, limit: int | None = None, producer: int =
 def registers_of_an_sm(partitions: Sequence[tuple[int, int]], limit: int | None = None) -> tuple[int, int]:
     """The registers that partitions ask for, and the registers that their CTA has.
 
-    partitions: warps, and registers per thread; warps are padded to warp groups. limit: per thread at kernel entry.
+    partitions: warps, and registers per thread; limit: per thread at kernel entry. Partitions of fewer warps share warp
+    groups, whose warps have the registers of the most demanding one, and the last group is padded.
     """
-    threads = [-(-warps // WARP_GROUP) * WARP_GROUP * WARP for warps, _ in partitions]
+    groups: list[tuple[int, int]] = []  # warps, registers
+    for warps, registers in sorted(partitions, key=lambda it: -it[0]):
+        used, most = groups[-1] if groups and groups[-1][0] < WARP_GROUP else (0, 0)
+        if used:
+            groups.pop()
+        groups.append((used + warps, max(most, registers)))
+    threads = [-(-warps // WARP_GROUP) * WARP_GROUP * WARP for warps, _ in groups]
     even = _step_down(min(REGISTERS // sum(threads), MAX_REGISTERS, limit or MAX_REGISTERS)) if threads else 0
-    return sum(count * registers for count, (_, registers) in zip(threads, partitions, strict=True)), even * sum(
-        threads
-    )
+    needed = sum(count * registers for count, (_, registers) in zip(threads, groups, strict=True))
+    return needed, even * sum(threads)
 
 
 def producer_registers(

@@ -8,6 +8,7 @@ special functions, or the port to L2. The maximum is smooth (a p-norm), because 
 
     stock Triton             dot, wait, the work on its result, next iteration; CTAs on the SM overlap with each other;
                              if ptxas serialises its wgmmas, each of their instructions waits
+    a converter              turns operands in place of the consumers; an iteration takes at least as long as it does
     one consumer             the producer refills slots; with P > 0 or stages, dots overlap with other work
     several consumers        each has its share of the chain; the bound holds for all of them
 
@@ -27,6 +28,7 @@ from tawa.machine.hopper import (
     FP16_FMA_PER_CYCLE,
     LANES_PER_CYCLE,
     SHARED_BYTES_PER_CYCLE,
+    SHARED_LATENCY_CYCLES,
     SPECIAL_PER_CYCLE,
     WARP_GROUP,
     WGMMA_COLUMNS,
@@ -36,6 +38,8 @@ from tawa.machine.hopper import (
 from tawa.plan.cost.launches import Launch
 from tawa.plan.cost.ways import Way, kept_loads
 
+_WORD_BYTES = 4
+"""Bytes that one permutation puts together."""
 _NARROW = 8
 """Bits of elements that are packed into registers anew in each iteration that carries them."""
 _LEAST_AHEAD = 0.5
@@ -51,10 +55,10 @@ def predict(workload: Workload, launch: Launch, way: Way, coefficients: Coeffici
         on_one = launch.on_one if launch.in_turn is None else launch.in_turn
         if launch.visits.guessed and on_one > 1:
             on_one *= c.uneven
-        cycles = together(on_one * latency, on_one * bound, way.groups, c) + fill
+        cycles = together(on_one / way.programs * latency, on_one * bound, way.programs * way.groups, c) + fill
     else:
         on_one = launch.on_one if launch.in_order is None else launch.in_order
-        ctas = max(1, min(way.ctas, launch.on_one))
+        ctas = max(1, min(way.ctas * way.programs, launch.on_one))  # programs of a CTA fill each other's waits alike
         waves = on_one / ctas
         if launch.in_order is None:
             waves += c.tail * (math.ceil(waves) - waves)
@@ -113,8 +117,8 @@ def _block(work: BlockWork, way: Way, c: Coefficients) -> tuple[float, float]:
     waiting = c.arrival * (any(load.fill == "registers" for load in kept) + any(load.serves for load in work.loads))
     waiting += c.scalar * (work.scalar_loads > 0)
     cuda = _cuda_cycles(work, way, c) + _carried(work, way, c) + (0.0 if way.specialised else serving)
-    busy = _norm(c.overlap, tensor, cuda, moved)
-    warps = max(1.0, way.num_warps / way.groups / WARP_GROUP)
+    busy = _norm(c.overlap, tensor, cuda, moved / way.programs)  # one copy of a tile serves all programs of a CTA
+    warps = max(1.0, way.num_warps / way.groups / way.programs / WARP_GROUP)
     own = cuda / way.groups * (1 + c.alone / warps) + work.work.shuffles * c.shuffle
     if work.dots and any(not load.operand and not load.serves for load in work.loads):
         own += c.beside_specialised if way.specialised else c.beside_stock
@@ -124,7 +128,8 @@ def _block(work: BlockWork, way: Way, c: Coefficients) -> tuple[float, float]:
     share = max(tensor / way.groups, sum(_steps_cycles(dot, way, c) for dot in work.dots))
     share += (len(work.dots) - waited) * c.wait_mma
     if way.specialised:
-        return _specialised_chain(share, own, moved, serving + waiting, waited, _is_staged(work, way), way, c), busy
+        chain = _specialised_chain(share, own, moved, serving + waiting, waited, _is_staged(work, way), way, c)
+        return max(chain, _converter_cycles(work, way)), busy
     chained = any(dot.chained or dot.computed for dot in work.dots)
     wait = c.wait_chained if chained else c.wait_stock
     chain = share + own + waited * (wait + (warps - 1) * c.sync) + waiting
@@ -162,7 +167,7 @@ def _specialised_chain(
     latency = c.latency_tma + way.by_pointers * (c.latency - c.latency_tma)
     if way.slots == 1:
         return chain + latency + moved + serving
-    ahead = max(_LEAST_AHEAD, way.slots - way.in_flight - staged)
+    ahead = max(_LEAST_AHEAD, way.slots - (1 if staged else way.in_flight))  # stages take the place of P
     return max(chain, (latency + moved + dots * c.held_specialised) / ahead + serving)
 
 
@@ -172,11 +177,25 @@ def _cuda_cycles(work: BlockWork, way: Way, c: Coefficients) -> float:
     lanes = ((counts.slots + counts.integers) / LANES_PER_CYCLE + counts.conversions / CONVERSIONS_PER_CYCLE) * c.lanes
     lanes += counts.narrow / CONVERSIONS_PER_CYCLE * c.narrow
     special = counts.special / SPECIAL_PER_CYCLE * c.special
-    turned = sum(dot.turned_bytes * dot.batch for dot in work.dots) * c.turn
+    turned = _turned_bytes(work) * c.turn * (not way.piece_bytes)
+    lanes += _turned_bytes(work) / _WORD_BYTES / CONVERSIONS_PER_CYCLE * bool(way.piece_bytes)
     by_tma = work.stored_bytes - (0 if way.stores_by_tma else work.pointer_stored_bytes)
     through = by_tma * c.store_tma + (work.stored_bytes - by_tma) * c.store
     loaded = sum(load.bytes for load in work.loads if not load.operand) * c.store
     return lanes + special + (turned + through + loaded) / SHARED_BYTES_PER_CYCLE
+
+
+def _turned_bytes(work: BlockWork) -> int:
+    """Bytes of the operands that wgmma cannot read as they are stored."""
+    return sum(dot.turned_bytes * dot.batch for dot in work.dots)
+
+
+def _converter_cycles(work: BlockWork, way: Way) -> float:
+    """Cycles of a converter: it loads a piece and stores it, one after the other."""
+    if not way.piece_bytes:
+        return 0.0
+    pieces = _turned_bytes(work) / way.piece_bytes
+    return pieces * 2 * (way.piece_bytes / SHARED_BYTES_PER_CYCLE + SHARED_LATENCY_CYCLES)
 
 
 def _dot_cycles(dot: DotWork, way: Way, c: Coefficients) -> float:

@@ -13,11 +13,13 @@ from tawa.machine.hopper import (
     INSTRUCTION_REGISTERS,
     MAX_REGISTERS,
     POINTER_LOOP_REGISTERS,
+    PRODUCER_REGISTERS,
     REGISTER_STEP,
     REGISTERS,
     SHARED_BYTES,
     SM_SHARED_BYTES,
     WARP,
+    piece_bytes_of,
 )
 from tawa.plan.entries import Path
 from tawa.plan.plan import Plan
@@ -60,7 +62,8 @@ class Way:
     operands' pointer loads that TMA does not make in their place. stores_by_tma: whether TMA makes stores in place of
     pointers. fits: whether the slots fit into shared memory. narrow: whether stages carry operands of 8 bits, where the
     scheduler would carry wider ones. serialised: whether ptxas waits for each wgmma before it issues the next. spilled:
-    bytes of spill stores and loads of one consumer group, counted statically.
+    bytes of spill stores and loads of one consumer group, counted statically. programs: of the grid that share a CTA.
+    piece_bytes: of what a converter turns at a time; 0 if operands are turned in registers.
     """
 
     specialised: bool
@@ -77,6 +80,8 @@ class Way:
     narrow: bool = False
     serialised: bool = False
     spilled: float = 0.0
+    programs: int = 1
+    piece_bytes: int = 0
 
     @property
     def by_tma(self) -> bool:
@@ -121,9 +126,10 @@ def plan_way(plan: Plan, spilled: int = 0) -> Way:
     staged = any((it.schedule.stages if it.schedule is not None else it.stages or 1) > 1 for it in loops)
     warps = sum(it.num_warps for it in plan.partitions if it.role == "consumer")
     depth = max((ring.slots for ring in plan.rings), default=1)
+    programs = plan.groups or 1 if plan.split == "programs" else 1
     return Way(
         True,
-        plan.groups or 1,
+        (plan.groups or 1) // programs,
         warps,
         plan.ctas_per_sm or 1,
         depth,
@@ -133,7 +139,15 @@ def plan_way(plan: Plan, spilled: int = 0) -> Way:
         kept_pointers([it.path for it in plan.operands if it.ring]),
         any(it.path == "raised" for it in plan.stores),
         spilled=spilled / max(1, plan.consumer_groups),
+        programs=programs,
+        piece_bytes=_piece_bytes(plan),
     )
+
+
+def _piece_bytes(plan: Plan) -> int:
+    """`Way.piece_bytes`: a Plan has a converter if one turns an operand."""
+    converter = next((it for it in plan.partitions if it.role == "converter"), None)
+    return piece_bytes_of(converter.registers or PRODUCER_REGISTERS) if converter is not None else 0
 
 
 def kept_loads(work: BlockWork, way: Way) -> list[LoadWork]:

@@ -12,7 +12,8 @@ from tawa.analysis.rings.loads import DotLoadInfo
 from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
 from tawa.errors import PlanError
-from tawa.ir import Module, Operation, Value, source_of
+from tawa.ir import Module, Operation, TensorDescType, Value, parse_type, source_of
+from tawa.plan.decide.turned import turned_entry
 from tawa.plan.entries import OperandPlan, Path, StorePlan
 from tawa.plan.plan import Plan
 from tawa.symbolic.dim_relations import has_rows
@@ -105,14 +106,17 @@ def check_sharing(module: Module, channels: Sequence[ChannelInfo]) -> None:
 
 def operands_of(module: Module, loads: Sequence[DotLoadInfo], channels: Sequence[ChannelInfo], plan: Plan) -> Plan:
     """An entry for each load that feeds a dot, with its path and its ring."""
-    moved = {info.load.op: (info, it.name) for it in channels for site in it.sites for info in site.loads}
+    moved = {
+        info.load.op: (info, it.name) for it in channels if not it.converted for site in it.sites for info in site.loads
+    }
     entries: list[OperandPlan] = []
     for info in loads:
         op = info.load.op
         own, ring = moved.get(op, (info, None))
         path: Path = "consumer" if ring is None else path_of(own, plan)
         hoisted = plan.operand(name_of(op)).hoisted is True
-        entries.append(OperandPlan(*name_of(op), path, ring, hoisted, line=str(source_of(module, op) or "")))
+        how = turned_entry(module, own)
+        entries.append(replace(how, path=path, ring=ring, hoisted=hoisted, line=str(source_of(module, op) or "")))
     return Plan(operands=tuple(it for it in entries if it.argument is not None))
 
 
@@ -146,9 +150,10 @@ def _is_made(descriptor: Value) -> bool:
 
 
 def _is_added(descriptor: Value) -> bool:
-    """Whether the descriptor is an argument that the launcher adds."""
+    """Whether the descriptor is an argument that the launcher adds in place of pointers."""
     function = None if isinstance(descriptor.owner, Operation) else FuncOp.of(descriptor.owner.parent_op)
-    return function is not None and function.memory_of(descriptor) is not None
+    memory = function.memory_of(descriptor) if function is not None else None
+    return memory is not None and not isinstance(parse_type(memory.type), TensorDescType)
 
 
 __all__ = [

@@ -78,7 +78,10 @@ def choose_unit_strides(module: Module, launching: Launching, pins: Plan) -> tup
 
 
 def choose_raises(module: Module, options: PlanOptions, launching: Launching, pins: Plan) -> Raising | Remark:
-    """The accesses of a named module to replace by TMA, or why none. Raises PlanError if a pinned one is impossible."""
+    """Chooses the accesses of a named module that TMA replaces. A Remark says why there are none.
+
+    Raises PlanError if a pinned one is impossible.
+    """
     asked = [it for it in pins.operands if it.path in BY_TMA]
     in_turn = pins.form == "persistent"
     may_make = bool(options.wherever_legal or options.pointer_loads or asked or _is_long(module))
@@ -155,6 +158,7 @@ def needs_launch(plan: Plan) -> bool:
     raised = any(it.path == "raised" for it in (*plan.operands, *plan.stores))
     return (
         raised
+        or any(it.rows == "for_next_dot" for it in plan.operands)
         or launches.choice in ("predicted", "specialised")
         or plan.form == "persistent"
         or bool(plan.unit_strides)

@@ -7,7 +7,7 @@ the module.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from tawa.analysis.legality import (
     check_loads,
@@ -16,12 +16,15 @@ from tawa.analysis.legality import (
     check_producer,
     declined,
     folded_elements,
+    sent_numbers,
     taken_apart,
 )
 from tawa.analysis.memory.provenance import stores_must_not_wait
+from tawa.analysis.names import name_of
 from tawa.analysis.resources import shared_beside_rings, wgmma_registers
 from tawa.analysis.rings.channels import channels_of_groups, find_channels, outer_channels
 from tawa.analysis.rings.loads import DotLoadInfo, find_dot_loads, operand_bits
+from tawa.analysis.rings.sent_numbers import NOTHING_SENT, NUMBER_PAYLOAD, SLOT_BYTES, SentInfo
 from tawa.dialects.tt import FuncOp
 from tawa.errors import PlanError, ResourceError
 from tawa.ir import Module, source_of
@@ -31,8 +34,9 @@ from tawa.plan.cost.budget import Budget, Channels, StockCopies
 from tawa.plan.cost.registers import producer_registers
 from tawa.plan.decide.loops import loops_with_dots
 from tawa.plan.decide.operands import check_sharing, moved_loads, names_in, operands_of, rings_of, stores_of
+from tawa.plan.decide.turned import turned_loads
 from tawa.plan.entries import RingPlan
-from tawa.plan.legality import check_names, check_plan, check_rings, operand_text
+from tawa.plan.legality import check_names, check_plan, check_rings, check_stores, operand_text
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.planner import choose_plan, reasons
@@ -41,7 +45,11 @@ from tawa.plan.prospect import Prospect
 from tawa.remarks import Remark
 
 MAX_REGISTERS = "ttg.maxnreg"
+NUMBER_SLOTS = 2
+"""Slots of a ring of numbers: the producer may be one number ahead of those that the consumers use."""
+WHY_TWO = "the producer may be one number ahead"
 WOULD_DECLINE = "automatic mode would decline"
+_NOTHING = Plan()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +74,14 @@ class Facts:
     """The results of the analyses of a kernel with layouts.
 
     loads: all loads that feed dots. moved: the loads of the producer, with their fill. channels: the future rings.
-    folded: elements of the largest tile that the producer folds.
+    folded: elements of the largest tile that the producer folds. sent: the numbers that cross in rings of their own.
     """
 
     loads: tuple[DotLoadInfo, ...]
     moved: tuple[DotLoadInfo, ...]
     channels: Channels
     folded: int = 0
+    sent: SentInfo = NOTHING_SENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +93,13 @@ class Decided:
     notes: tuple[Remark, ...]
 
 
-def find_facts(module: Module, target: Target, pins: Plan) -> Facts | Remark:
-    """The loads to move and their channels, or why the kernel is declined; cheap and general checks come first."""
+def find_facts(module: Module, target: Target, pins: Plan, options: PlanOptions | None = None) -> Facts | Remark:
+    """Finds the loads to move and their channels. A Remark is the reason that the kernel is declined.
+
+    Cheap and general checks come first.
+
+    Raises PlanError if the pinned Plan asks for what a load cannot have.
+    """
     refusal = next(iter(check_module(module, target.num_warps)), None)
     if refusal is not None:
         return refusal
@@ -98,9 +112,11 @@ def find_facts(module: Module, target: Target, pins: Plan) -> Facts | Remark:
         refusal = refusal or next(iter(check_producer(module, moved, function, target.num_warps)), None)
     if refusal is not None:
         return refusal
+    moved = turned_loads(module, moved, pins, options or PlanOptions(), target.groups)
     channels = tuple(find_channels(moved, rings_of(moved, pins)))
     check_sharing(module, channels)
-    return Facts(tuple(loads), tuple(moved), channels, folded_elements(module, moved))
+    sent = sent_numbers(module, moved)
+    return Facts(tuple(loads), tuple(moved), channels, folded_elements(module, moved), sent)
 
 
 def decide_rings(
@@ -120,6 +136,8 @@ def decide_rings(
     """
     pins, options = _with_usual_depth(pins, options)
     asked = replace(asked, rings=_named(asked.rings))
+    numbers, pins = _number_rings(facts.sent, pins)
+    asked = replace(asked, rings=tuple(it for it in asked.rings if it.name not in facts.sent.names))
     loads, channels = facts.moved, facts.channels
     loops, stores = loops_with_dots(module), stores_of(module)
     if asked.operands or asked.stores or asked.loops:
@@ -127,7 +145,7 @@ def decide_rings(
         check_names(asked, named, stored, (it.loop for it in loops if it.loop is not None))
     check_rings(pins, channels, module)
     waits = stores_must_not_wait(module)
-    budget = budget_of(module, facts, target)
+    budget = budget_of(module, facts, target, pins)
     place = loads[0].load.op
     try:
         plan = choose_plan(channels, options, budget, not waits, pins, loops, stores)
@@ -138,18 +156,15 @@ def decide_rings(
         if pinned or options.pinned or options.aref_depth is not None:
             raise
         return declined(module, place, str(error))
-    for store in plan.stores:
-        if store.staged and waits:
-            raise PlanError(
-                f"the Plan has staged stores ({store.argument}, {store.line}), but this kernel's TMA stores may not be "
-                "deferred, because later operations need the completed store; cure: staged=false in the Plan"
-            )
+    check_stores(plan.stores, waits)
     budget = replace(budget, fixed={ring.name: ring.slots for ring in plan.rings}, most_ctas=pins.ctas_per_sm)
     check_plan(plan, pins, channels, module, budget)
     plan = plan.over(operands_of(module, facts.loads, channels, pins))
+    why = {**reasons(plan, channels, budget), **{f"rings.{it.name}.depth": WHY_TWO for it in numbers}}
+    plan = replace(plan, rings=(*plan.rings, *numbers))
     notes = tuple(taken_apart(module, list(loads)))  # before the loads move
     if pinned and not options.pinned:
-        return Decided(plan, reasons(plan, channels, budget), notes)
+        return Decided(plan, why, notes)
     expectation = prospect.expected(plan) if prospect is not None else None
     reason = why_not_expected(module, plan, budget, expectation)
     if reason and not options.wherever_legal and not pinned:
@@ -158,7 +173,28 @@ def decide_rings(
         notes = (Remark("note", f"{WOULD_DECLINE}: {reason}", source_of(module, place)), *notes)
     elif expectation is not None:
         notes = (Remark("note", f"expected to pay: {expectation}"), *notes)
-    return Decided(plan, reasons(plan, channels, budget), notes)
+    return Decided(plan, why, notes)
+
+
+def _number_rings(sent: SentInfo, pins: Plan) -> tuple[tuple[RingPlan, ...], Plan]:
+    """The rings of the numbers that the producer sends, and the pins for the other rings.
+
+    Raises PlanError for a pinned value that such a ring cannot have.
+    """
+    found: list[RingPlan] = []
+    for name in sent.names:
+        own = RingPlan(name, (NUMBER_PAYLOAD,), NUMBER_SLOTS, SLOT_BYTES, 1, "number")
+        pinned = pins.ring(name)
+        if pinned.depth == 0:
+            raise PlanError(f"D = 0 in {name}; cure: D of at least 1")
+        ring = replace(own, depth=pinned.depth or NUMBER_SLOTS)
+        for it in fields(RingPlan):
+            asked = getattr(pinned, it.name)
+            if asked not in (None, (), getattr(ring, it.name)):
+                expected = getattr(ring, it.name)
+                raise PlanError(f"the Plan has {it.name}={asked!r} in {name}; cure: {it.name}={expected!r}")
+        found.append(ring)
+    return tuple(found), replace(pins, rings=tuple(it for it in pins.rings if it.name not in sent.names))
 
 
 def _with_usual_depth(pins: Plan, options: PlanOptions) -> tuple[Plan, PlanOptions]:
@@ -172,15 +208,15 @@ def _named(rings: Iterable[RingPlan]) -> tuple[RingPlan, ...]:
     return tuple(ring for ring in rings if ring.name)
 
 
-def budget_of(module: Module, facts: Facts, target: Target) -> Budget:
-    """The available resources."""
+def budget_of(module: Module, facts: Facts, target: Target, pins: Plan = _NOTHING) -> Budget:
+    """The available resources. pins: the Plan so far, which may store tiles in slices."""
     loads, channels = list(facts.moved), facts.channels
     limit = attribute_of(module.op.attributes, MAX_REGISTERS)
     return Budget(
         target.num_warps,
         target.num_stages,
         target.shared_bytes,
-        shared_beside_rings(module, channels, target.groups),
+        shared_beside_rings(module, channels, target.groups, lambda op: pins.store(name_of(op)).of_slices),
         wgmma_registers(module, target.num_warps),
         operand_bits(loads),
         read_int(limit) if limit else None,

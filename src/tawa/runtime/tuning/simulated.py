@@ -13,8 +13,7 @@ from typing import Any
 
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.launch.added_arguments import compiled_by_plan, compiled_by_stock, launch_spec
-from tawa.bridge.launch.argument_paths import argument_paths
-from tawa.dialects.tt import GRID_SIZE
+from tawa.dialects.tt import GRID_SIZE, PROGRAMS, TILE_COUNTER
 from tawa.machine.hopper import PROCESSORS
 from tawa.plan import Plan
 from tawa.runtime.tuning.jobs import (
@@ -70,7 +69,7 @@ def prepare_simulated(kernel: Any, job: Job) -> Callable[[Plan], SimulatedLaunch
 
 def simulated_us(compiled: Any, job: Job) -> float:
     """Microseconds of a launch, by the simulator's clock."""
-    from tawa.runtime.simulation import simulate
+    from tawa.runtime.simulation import new_counter, simulate
 
     spec, arguments = launch_spec(compiled), _Arrays(job)
     values, given = arguments.values, dict(arguments.given)
@@ -79,10 +78,15 @@ def simulated_us(compiled: Any, job: Job) -> float:
         raise ValueError(f"the arguments do not fit: {refused.reason}")
     for number, it in enumerate(spec.descriptors):
         given[f"tawa_desc_{number}"] = arguments.descriptor(*it.evaluate(values), it.element_bytes)
-    grid, waves = job.grid, -(-prod(job.grid) // PROCESSORS)
+    grid = job.grid
+    if spec.grouped is not None:
+        given[PROGRAMS], grid = spec.grouped.size(grid), spec.grouped.ctas(grid)
+    waves = -(-prod(grid) // PROCESSORS)
     if spec.axes:
-        given |= {f"{GRID_SIZE}{axis}": size for axis, size in enumerate(job.grid)}
-        grid, waves = (min(prod(job.grid), PROCESSORS), 1, 1), 1
+        given |= {f"{GRID_SIZE}{axis}": size for axis, size in enumerate(grid)}
+        grid, waves = (min(prod(grid), PROCESSORS), 1, 1), 1
+    if spec.counter:
+        given[TILE_COUNTER] = new_counter()
     ends = sorted({(0, 0, 0), (grid[0] - 1, grid[1] - 1, grid[2] - 1)})
     found = simulate(compiled, given, grid, programs=ends, timing=True)
     return waves * sum(map(_us, map(found.timeline, ends))) / len(ends)
@@ -119,7 +123,8 @@ class _Arrays:
             case DescriptorArgument(base, shape, strides, _, padding):
                 filled = "nan" if padding == "nan" else "zero"
                 self.given[name] = Descriptor(self._flat(base), shape, strides, padding=filled)
-                self.values += [0] * len(argument_paths((kind,)))
+                address = _APART * (1 + base.storage) + base.offset * _width(base.dtype)
+                self.values += [address * (filled == "zero"), *shape, *strides]
             case TupleArgument(items):
                 for at, (inner, it) in enumerate(zip(kind, items, strict=True)):
                     self._add(f"{name}.{at}", inner, it)

@@ -14,7 +14,7 @@ protocol step; under `random` it picks a runnable partition at random.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -264,7 +264,13 @@ class Cta:
 
     def run(self) -> None:
         """Runs all partitions to their end, then lands the remaining actions. Raises Deadlock."""
+        for _ in self.turns():
+            pass
+
+    def turns(self) -> Iterator[None]:
+        """As `run`, one turn of the scheduler at a time, so that several CTAs can take turns."""
         while True:
+            yield
             runnable = [it for it in self.partitions if it.outcome is None and it.pause.ready()]
             if self.order == "random":
                 if self.in_flight and self.rng.random() < 0.5:

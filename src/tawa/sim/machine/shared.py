@@ -1,6 +1,7 @@
 """Shared memory: buffers that start as NaN, their views, and the visibility of writes to each proxy.
 
-Each element has bits and a state:
+Each element has bits and a state (a view of wider elements has the states of the elements that they consist of, in one
+more dimension):
 
     UNWRITTEN   never written                        IN_FLIGHT   destination of an asynchronous copy that has not landed
     VISIBLE     written and visible to both proxies
@@ -22,6 +23,7 @@ import numpy as np
 from tawa.dialects.ttg import MemDescIndexOp, MemDescReinterpretOp, MemDescReshapeOp, MemDescSubsliceOp, MemDescTransOp
 from tawa.ir import MemDescType, Operation, parse_type
 from tawa.ir.attributes import read_array
+from tawa.ir.encodings import aliases_at, fields_of
 from tawa.sim.errors import MissingFence, OutOfBounds, SharedMemoryRace, UnsupportedOp, UnwrittenRead
 from tawa.sim.machine.values import Barrier, Buffer, SharedView
 from tawa.sim.numbers import Array, memory_dtype
@@ -54,12 +56,23 @@ def memdesc(type: str) -> MemDescType:
     return kind
 
 
-def allocate(name: str, type: MemDescType) -> SharedView:
-    """A new buffer: all bits set (NaN), all elements UNWRITTEN."""
+def allocate(name: str, type: MemDescType, transposed: bool = False) -> SharedView:
+    """A new buffer: all bits set (NaN), all elements UNWRITTEN. transposed: columns are contiguous, instead of rows."""
     dtype = memory_dtype(type.element)
-    bits = np.full(type.shape, np.iinfo(dtype).max, dtype)
-    state = np.zeros(type.shape, np.uint32)
+    shape = (*type.shape[:-2], *type.shape[:-3:-1]) if transposed else type.shape
+    bits = np.full(shape, np.iinfo(dtype).max, dtype)
+    state = np.zeros(shape, np.uint32)
+    if transposed:
+        bits, state = bits.swapaxes(-1, -2), state.swapaxes(-1, -2)
     return SharedView(Buffer(name, bits, state), bits, state, type, name)
+
+
+def is_transposed(op: Operation, type: MemDescType) -> bool:
+    """Whether the columns of a matrix in a buffer that an operation makes are contiguous."""
+    return fields_of(aliases_at(op), type.encoding).get("transposed") == "true" and len(type.shape) >= _MATRIX
+
+
+_MATRIX = 2
 
 
 def require_written(view: SharedView) -> None:
@@ -144,20 +157,33 @@ def view_op(op: Operation, args: list[Any]) -> SharedView:
             return _view(view, view.bits[where], view.state[where], type)
         case MemDescTransOp.NAME:
             order = read_array(op.properties["order"])
-            return _view(view, view.bits.transpose(order), view.state.transpose(order), type)
+            more = range(len(order), view.state.ndim)
+            return _view(view, view.bits.transpose(order), view.state.transpose([*order, *more]), type)
         case MemDescReshapeOp.NAME:
-            return _view(view, _reshaped(view.bits, type), _reshaped(view.state, type), type)
+            parts = view.state.shape[view.bits.ndim :]
+            return _view(view, _reshaped(view.bits, type), _reshaped(view.state, type, parts), type)
         case MemDescReinterpretOp.NAME:
-            dtype = memory_dtype(type.element)
-            if view.bits.itemsize != np.dtype(dtype).itemsize or view.bits.size != int(np.prod(type.shape)):
-                raise UnsupportedOp(f"{view.type} reinterpreted as {type}: the width or number of elements differs")
-            return _view(view, _reshaped(view.bits, type), _reshaped(view.state, type), type)
+            return _reinterpreted(view, type)
         case _:
             raise UnsupportedOp("an unknown view of shared memory")
 
 
-def _reshaped(array: Array, type: MemDescType) -> Array:
-    result = array.reshape(type.shape)
+def _reinterpreted(view: SharedView, type: MemDescType) -> SharedView:
+    """The same bytes as elements of another type: of the same width, or wider ones in the same rows."""
+    dtype = np.dtype(memory_dtype(type.element))
+    factor, rest = divmod(dtype.itemsize, view.bits.itemsize)
+    rows = view.bits.shape[:-1]
+    if factor == 1 and not rest and view.bits.size == int(np.prod(type.shape)):
+        parts = view.state.shape[view.bits.ndim :]
+        return _view(view, _reshaped(view.bits, type), _reshaped(view.state, type, parts), type)
+    contiguous = view.bits.strides[-1] == view.bits.itemsize and view.state.ndim == view.bits.ndim
+    if rest or not factor or not contiguous or (*rows, view.bits.shape[-1] // factor) != type.shape:
+        raise UnsupportedOp(f"{view.type} reinterpreted as {type}: the width or number of elements differs")
+    return _view(view, view.bits.view(dtype), _reshaped(view.state, type, (factor,)), type)
+
+
+def _reshaped(array: Array, type: MemDescType, parts: tuple[int, ...] = ()) -> Array:
+    result = array.reshape((*type.shape, *parts))
     if not np.shares_memory(result, array):
         raise UnsupportedOp(f"a non-contiguous view of shape {array.shape} reshaped to {type.shape}")
     return result

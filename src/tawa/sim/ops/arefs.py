@@ -18,10 +18,10 @@ from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation
 from tawa.sim.errors import ProtocolTrap
 from tawa.sim.machine.cta import Action, Partition, Pause, Run
-from tawa.sim.machine.shared import IN_FLIGHT, VISIBLE, allocate, index, memdesc, require_quiet
+from tawa.sim.machine.shared import IN_FLIGHT, VISIBLE, allocate, index, is_transposed, memdesc, require_quiet
 from tawa.sim.machine.values import Accumulator, SharedView
 from tawa.sim.numbers import encode
-from tawa.sim.ops.asynchronous import Step, Wait
+from tawa.sim.ops.asynchronous import Step, Wait, fence
 from tawa.sim.ops.elementwise import element_of
 
 
@@ -62,7 +62,8 @@ class RunBlock(Protocol):
 def _create(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
     view = CreateOp(op)
     type: RingType = view.type
-    buffers = [(memdesc(text), allocate(view.name, memdesc(text).with_slots(type.depth))) for text in type.payload]
+    kinds = [memdesc(text) for text in type.payload]
+    buffers = [(kind, allocate(view.name, kind.with_slots(type.depth), is_transposed(op, kind))) for kind in kinds]
     slots = [Slot([index(buffer, at, kind) for kind, buffer in buffers], at) for at in range(type.depth)]
     return [Ring(view.name, slots, max(1, _readers(op)))]
 
@@ -101,6 +102,8 @@ def put(partition: Partition, op: Operation, args: list[Any], run_block: RunBloc
     if not slot.empty or slot.turn != count:
         raise ProtocolTrap(f"put {count} into {ring.name}, but the next put of its slot is {slot.turn}")
     slot.empty, slot.turn = False, count + len(ring.slots)
+    if view.body.args:
+        return (yield from _put_by_stores(partition, view, slot, (ring, count), run_block))
     tiles = yield from _loads_of_put(partition, view, run_block)
     elements = [element_of(value.type) for value in view.body.terminator.operands]
     for target in slot.views:
@@ -121,6 +124,18 @@ def put(partition: Partition, op: Operation, args: list[Any], run_block: RunBloc
         partition.cta.issue(Action("load", partition, op, fill, target=ring.name, descriptors=tuple(used)))
     else:
         fill()
+    return []
+
+
+def _put_by_stores(partition: Partition, view: PutOp, slot: Slot, turn: tuple[Ring, int], run_block: RunBlock) -> Run:
+    """The stores of a put, a proxy fence, and the arrival that makes the slot full."""
+    ring, count = turn
+    partition.env.update(zip(view.body.args, slot.views, strict=True))
+    yield from run_block(partition, view.body)
+    fence(partition, view.op)
+    slot.holds, slot.full = count, True
+    partition.contributes((slot, "full", count))
+    _log(partition, view.op, "put", ring, count)
     return []
 
 

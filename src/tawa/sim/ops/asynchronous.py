@@ -26,6 +26,7 @@ from tawa.sim.machine.shared import (
     deallocate,
     dirty,
     filled,
+    is_transposed,
     memdesc,
     require_fenced_loads,
     require_quiet,
@@ -52,7 +53,8 @@ def _used(value: Any) -> Any:
 
 
 def _local_alloc(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
-    view = allocate(op.result.hint or "a buffer", memdesc(op.result.type))
+    type = memdesc(op.result.type)
+    view = allocate(op.result.hint or "a buffer", type, is_transposed(op, type))
     source = ttg.LocalAllocOp(op).source
     if source is not None:
         view.bits[...] = encode(_used(args[0]), element_of(source.type)).reshape(view.bits.shape)
@@ -97,7 +99,8 @@ def _view(_: Partition, op: Operation, args: list[Any]) -> list[Any]:
     return [view_op(op, args)]
 
 
-def _fence(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
+def fence(partition: Partition, op: Operation) -> None:
+    """A proxy fence of the partition: its writes become visible to the async proxy, its loads are complete."""
     for view in partition.unfenced:
         own = (
             (view.state == dirty(partition.agent)) | (view.state == filled(partition.agent)) | (view.state >= copied(0))
@@ -108,6 +111,10 @@ def _fence(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
         del partition.cta.loaded[key]
     partition.fenced_copies = partition.cta.landed_copies
     partition.log(op, "fence")
+
+
+def _fence(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    fence(partition, op)
     return []
 
 

@@ -7,10 +7,12 @@ inside the tensor (PTX ISA, "cp.reduce.async.bulk.tensor").
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tawa.dialects.builtin import CastOp
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import DescriptorGatherOp, DescriptorReduceOp, DescriptorScatterOp
 from tawa.dialects.ttg import GlobalScratchAllocOp
@@ -102,6 +104,13 @@ def _reinterpret_tensor_descriptor(_: Context, op: Operation, args: list[Any], /
     return [TensorDescriptor(found.pointer, found.shape, found.strides, block, found.nan_outside)]
 
 
+def _cast(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
+    """The same descriptor, for other blocks."""
+    if not isinstance(args[0], TensorDescriptor):
+        raise UnsupportedOp("a cast of something that is no descriptor")
+    return [replace(args[0], block=block_shape(op.result.type))]
+
+
 def _fence(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     return []
 
@@ -115,6 +124,7 @@ DESCRIPTORS: dict[str, Handler] = by_name(
         TensormapCreateOp: _tensormap_create,
         TensormapFenceproxyAcquireOp: _fence,
         ReinterpretTensorDescOp: _reinterpret_tensor_descriptor,
+        CastOp: _cast,
     }
 )
 """Handlers, by operation name."""

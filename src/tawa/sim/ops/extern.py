@@ -1,4 +1,4 @@
-"""libdevice functions by name: on floats (``__nv_tanhf`` is tanh of f32), rounded once from float64; on bits."""
+"""libdevice functions by name: on floats (``__nv_tanhf`` is tanh of f32), rounded once from float64; on bits, bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tawa.dialects.declare.declaration import by_name
-from tawa.dialects.tt import ElementwiseInlineAsmOp, ExternElementwiseOp, SameNumberOp
+from tawa.dialects.inline.markers import SameNumberOp
+from tawa.dialects.tt import ElementwiseInlineAsmOp, ExternElementwiseOp
 from tawa.ir import Operation
 from tawa.ir.attributes import read_string
 from tawa.sim.errors import UnsupportedOp
@@ -72,8 +73,24 @@ def _on_bits(function: Callable[[int, int], int], value: Any, source: str, eleme
     return np.array([one(number) for number in value.flat], dtype=f"int{width(element)}").reshape(value.shape)
 
 
+_PERMUTE = "__nv_byte_perm"
+
+
+def _byte_perm(first: Any, second: Any, digits: Any) -> Any:
+    """Four of the eight bytes of two words, the lowest first: each digit of four bits, from the lowest up, is one."""
+    words = [np.asarray(it).astype(np.int64) & 0xFFFFFFFF for it in (first, second, digits)]
+    both, result = words[0] | words[1] << 32, np.zeros_like(words[0])
+    for number in range(4):
+        at = words[2] >> 4 * number & 7
+        result |= (both >> 8 * at & 0xFF) << 8 * number
+    bits = result.astype(np.uint32).view(np.int32)
+    return bits if is_tile(first) else int(bits)
+
+
 def _extern_elementwise(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
     symbol, element = read_string(op.properties["symbol"]), element_of(op.result.type)
+    if symbol == _PERMUTE:
+        return [_byte_perm(*args)]
     name = symbol.removeprefix("__nv_").removeprefix("fast_")
     on_bits = _ON_BITS.get(name.removesuffix("ll"))
     if on_bits is not None and symbol.startswith("__nv_") and len(args) == 1:

@@ -19,12 +19,13 @@ from typing import Literal
 
 from tawa.dialects import arith, tt, ttg, ttng
 from tawa.dialects.aref import ConsumedOp, CreateOp, FilledOp, FirstOp, GetOp, LandedOp, PutOp
-from tawa.dialects.builtin import AssumeOp, GpuBarrierOp, PoisonOp
+from tawa.dialects.builtin import AssumeOp, CastOp, GpuBarrierOp, PoisonOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import LOOPS, ConditionOp, YieldOp
 from tawa.dialects.warp import EndOp, GroupOp
-from tawa.ir import MemDescType, Operation, TensorDescType, TensorType, parse_type
-from tawa.machine.hopper import H100, SHUFFLES_PER_CYCLE, CostModel
+from tawa.ir import MemDescType, Operation, TensorDescType, TensorType, Value, is_scalar, parse_type
+from tawa.machine.distribution import renames
+from tawa.machine.hopper import H100, SHUFFLES_PER_CYCLE, WARP_GROUP, CostModel
 from tawa.machine.work import dot_counts, exchanged_registers, repacking_slots, work_of
 
 Unit = Literal["tensor cores", "memory", "cuda cores"]
@@ -77,6 +78,7 @@ _FREE = op_names(
     ttng.WarpGroupDotWaitOp,
     ttng.AsyncTMAStoreWaitOp,
     ttng.ReinterpretTensorDescOp,
+    CastOp,
     ttg.GlobalScratchAllocOp,
     ConditionOp,
     tt.ReturnOp,
@@ -114,8 +116,7 @@ TMA_STORES = op_names(
 )
 LOADS = op_names(tt.LoadOp, ttg.AsyncCopyGlobalToLocalOp) | TMA_LOADS
 STORES = op_names(tt.StoreOp, tt.AtomicRMWOp, tt.AtomicCASOp) | TMA_STORES
-DELIVERED_LATER = frozenset(name for name in LOADS | STORES if name.startswith("tt."))
-"""The warps continue after these until a result is used; those of ``ttg`` and ``ttng`` have explicit waits."""
+_DELIVERED_LATER = frozenset(name for name in LOADS | STORES if name.startswith("tt."))
 DOTS = op_names(ttng.WarpGroupDotOp, tt.DotOp)
 _TILE_STORES = op_names(tt.DescriptorStoreOp, tt.DescriptorReduceOp, tt.DescriptorScatterOp)
 _SHARED = op_names(ttg.LocalAllocOp, ttg.LocalStoreOp, ttg.LocalLoadOp)
@@ -123,6 +124,16 @@ _SHARED = op_names(ttg.LocalAllocOp, ttg.LocalStoreOp, ttg.LocalLoadOp)
 _SPECIAL = 8
 """fp32 lane slots of a special function (16 a cycle); conversions take two (64 a cycle), as do integers [G]."""
 _CONVERSION = _INTEGER = 2
+
+
+def delivered_later(op: Operation) -> bool:
+    """Whether the warps continue after `op` until a result is used; operations of ``ttg`` and ``ttng`` have waits.
+
+    Triton hands the result of a scalar atomic to all threads through shared memory at once, and so waits for it.
+    """
+    if op.name in tt.ATOMICS and op.result.uses and is_scalar(op.result.type):
+        return False
+    return op.name in _DELIVERED_LATER
 
 
 def cycles(op: Operation, model: CostModel = H100) -> Cost:
@@ -166,13 +177,19 @@ def _up(work: float, rate: float) -> int:
 
 
 def _put(op: Operation, model: CostModel) -> Cost:
-    """The loads of a put as one transfer; a put without payload costs an arrival."""
+    """The loads of a put as one transfer; a put without payload costs an arrival, one of a number a store as well."""
     payload = op.regions[0].block.terminator.operands
     if not payload:
         return Cost(model.barrier_cycles)
+    if all(_is_number(value) for value in payload):
+        return Cost(model.barrier_cycles + len(payload) * model.shared_latency_cycles)
     bytes = sum(_bytes(value.type) for value in payload)
     issue = model.barrier_cycles + len(payload) * model.tma_issue_cycles
     return Cost(issue, "memory", _up(bytes, model.memory_bytes_per_cycle), model.memory_latency_cycles)
+
+
+def _is_number(tile: Value) -> bool:
+    return tile.defining_op is not None and tt.SplatOp.matches(tile.defining_op)
 
 
 def _dot(op: Operation, model: CostModel) -> Cost:
@@ -209,12 +226,12 @@ def _shared(op: Operation, model: CostModel) -> Cost:
 
 
 def _convert_layout(op: Operation, model: CostModel) -> Cost:
-    """A round trip through shared memory; an accumulator that becomes a wgmma operand stays in registers.
+    """A round trip through shared memory, unless registers are renamed.
 
-    Threads exchange those of an 8-bit operand.
+    An accumulator that becomes a wgmma operand stays in registers; threads exchange those of an 8-bit operand.
     """
     source, target = parse_type(ttg.ConvertLayoutOp(op).source.type), parse_type(op.result.type)
-    if not isinstance(source, TensorType) or not isinstance(target, TensorType):
+    if not isinstance(source, TensorType) or not isinstance(target, TensorType) or renames(op):
         return FREE
     if "dot_op" in target.encoding and f"parent = {source.encoding}" in target.encoding:
         exchanged = exchanged_registers(str(source))
@@ -239,5 +256,14 @@ def _arithmetic(op: Operation, model: CostModel) -> Cost:
     work = work_of(op)
     lanes = work.slots + _INTEGER * work.integers + _SPECIAL * work.special
     lanes += _CONVERSION * (work.conversions + work.narrow)
-    latency = int(work.shuffles) * model.shuffle_cycles * 5
-    return Cost(0, "cuda cores", _up(lanes, model.lanes_per_cycle), latency)
+    busy = _up(lanes, model.lanes_per_cycle)
+    latency = int(work.shuffles) * model.shuffle_cycles * 5 + busy * (_share(op) - 1)
+    return Cost(0, "cuda cores", busy, latency)
+
+
+def _share(op: Operation) -> int:
+    """How many partitions as small as that of an operation would use all lanes: a warp has a quarter of them."""
+    group = next((view for outer in op.ancestors() if (view := GroupOp.of(outer))), None)
+    inside = group is not None or any(ttg.WarpSpecializePartitionsOp.matches(outer) for outer in op.ancestors())
+    warps = group.num_warps if group else ttg.warps_of(op) if inside else WARP_GROUP
+    return max(1, WARP_GROUP // warps)

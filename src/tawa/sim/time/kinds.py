@@ -26,7 +26,7 @@ from tawa.sim.machine.trace import Recorder
 from tawa.sim.time.cost import DOTS, LOADS, STORES, TMA_LOADS
 
 Kind = Literal["tma", "load", "wgmma", "cuda core", "epilogue", "barrier", "wait"]
-Role = Literal["producer", "consumer", "all warps"]
+Role = Literal["producer", "converter", "consumer", "all warps"]
 
 _BARRIERS = op_names(WaitBarrierOp, ArriveBarrierOp, BarrierExpectOp, InitBarrierOp)
 _BARRIER_DIALECTS = ("aref.", "gpu.")
@@ -104,4 +104,6 @@ def role_of(recorders: list[Recorder], alone: bool) -> Role | None:
         return "all warps"
     if names & DOTS:
         return "consumer"
+    if LocalStoreOp.NAME in names and not names & LOADS:
+        return "converter"
     return "producer" if names & (LOADS | op_names(PutOp)) else None

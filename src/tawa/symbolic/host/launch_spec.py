@@ -7,10 +7,13 @@ stored beside a compiled kernel.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tawa.symbolic.host.expr import Condition, HostValue, host_value_from_json
+
+ORDERED = "rows are loaded in another order"
+"""The beginning of the reason of conditions that only such rows need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +71,38 @@ class DescriptorSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Grouped:
+    """Neighbouring programs of the grid that share a CTA. axis: of the grid. programs: how many in one CTA."""
+
+    axis: int
+    programs: int
+
+    def ctas(self, grid: Sequence[int]) -> tuple[int, ...]:
+        """The grid of CTAs for a grid of programs; three sizes."""
+        sizes = [*grid, 1, 1][:3]
+        sizes[self.axis] = -(-sizes[self.axis] // self.programs)
+        return tuple(sizes)
+
+    def size(self, grid: Sequence[int]) -> int:
+        """The size of a grid of programs along the axis."""
+        return (*grid, 1, 1)[self.axis]
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchSpec:
     """What a launch of a specialised kernel needs.
 
     descriptors: to be made, in the order of the added arguments. conditions: if one does not hold, the stock kernel is
-    launched. axes: how many sizes of the grid a persistent kernel takes as its last arguments; 0: it is not persistent.
+    launched. grouped: programs that share a CTA; the kernel takes the size of the grid along their axis as the argument
+    after the descriptors. axes: how many sizes of the grid of CTAs a persistent kernel takes as arguments after that;
+    0: it is not persistent. counter: whether it takes the address of a counter of tiles, as its last argument.
     """
 
     descriptors: tuple[DescriptorSpec, ...] = ()
     conditions: tuple[Condition, ...] = ()
     axes: int = 0
+    grouped: Grouped | None = None
+    counter: bool = False
 
     @property
     def arguments(self) -> frozenset[int]:
@@ -91,12 +116,19 @@ class LaunchSpec:
         """The first condition that these arguments violate (pointers as addresses)."""
         return next((condition for condition in self.conditions if not condition.holds(arguments)), None)
 
+    @property
+    def in_order(self) -> LaunchSpec:
+        """The same without the conditions that only rows in another order need."""
+        return replace(self, conditions=tuple(it for it in self.conditions if not it.reason.startswith(ORDERED)))
+
     def to_json(self) -> dict[str, Any]:
         """For `from_json`."""
         return {
             "descriptors": [spec.to_json() for spec in self.descriptors],
             "conditions": [condition.to_json() for condition in self.conditions],
             "axes": self.axes,
+            "grouped": [self.grouped.axis, self.grouped.programs] if self.grouped else None,
+            "counter": self.counter,
         }
 
     @staticmethod
@@ -106,7 +138,9 @@ class LaunchSpec:
             tuple(DescriptorSpec.from_json(spec) for spec in data["descriptors"]),
             tuple(Condition.from_json(condition) for condition in data["conditions"]),
             data["axes"],
+            Grouped(*data["grouped"]) if data.get("grouped") else None,
+            data.get("counter", False),
         )
 
 
-__all__ = ["DescriptorSpec", "LaunchSpec"]
+__all__ = ["ORDERED", "DescriptorSpec", "Grouped", "LaunchSpec"]

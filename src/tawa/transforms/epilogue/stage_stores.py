@@ -9,6 +9,16 @@
                                       async_tma_store_wait 0                  (once, at the end)
                                       local_dealloc stage
 
+A Plan may store a tile in slices of its columns (`slices` and `buffers` of a store). Each slice is written into the
+next of a few smaller buffers, so that rings have more of the shared memory:
+
+    slices = unrealized_conversion_cast C                   (a descriptor of blocks as wide as a slice)
+    async_tma_store_wait 0                                  (the first slice)
+    local_store acc[:, 0:64], stage_0;  fence;  async_tma_copy_local_to_global slices[m, n], stage_0
+    local_store acc[:, 64:128], stage_1;  …  slices[m, n + 64], stage_1
+    async_tma_store_wait 1                                  (TMA has read stage_0)
+    local_store acc[:, 128:192], stage_0;  …  slices[m, n + 128], stage_0
+
 Triton's own lowering waits right after each store. Here the store of a tile overlaps the next tile's main loop. The
 layout conversion before the store is dropped because any layout can be written to the staging buffer. A buffer is
 allocated as late as possible, so that it can reuse the memory of tiles that are dead by then, and lives until TMA has
@@ -17,6 +27,7 @@ If a loop redefines the descriptor of a store, a wait for the stores through the
 definition.
 
 Requires: `sink_epilogue`; stores that may be deferred (`analysis.memory.stores_must_not_wait`).
+Declines when a Plan asks for slices that are narrower than a box of TMA, or spread over threads.
 Ensures: neither a staging buffer nor a descriptor is written while TMA reads it; a proxy fence separates the write of
 the buffer from the copy.
 Source: PTX ISA, "cp.async.bulk.wait_group" (its `.read` ends the reads of the tensormap too) and "Async proxy".
@@ -24,19 +35,27 @@ Source: PTX ISA, "cp.async.bulk.wait_group" (its `.read` ends the reads of the t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from tawa.analysis.memory.provenance import own_maker
 from tawa.analysis.names import name_of
 from tawa.analysis.rings.channels import ancestor_in
+from tawa.dialects.arith import AddIOp
+from tawa.dialects.builtin import CastOp
 from tawa.dialects.tt import DescriptorStoreOp
 from tawa.dialects.ttg import ConvertLayoutOp, LocalAllocOp, LocalDeallocOp, LocalStoreOp
 from tawa.dialects.ttng import AsyncTMACopyLocalToGlobalOp, AsyncTMAStoreWaitOp, FenceAsyncSharedOp
 from tawa.dialects.warp import GroupOp
-from tawa.ir import Builder, MemDescType, Module, TensorDescType, TensorType, Value, parse_type
-from tawa.ir.attributes import bool_attr, int_attr
-from tawa.plan import Plan
+from tawa.ir import Builder, MemDescType, Module, TensorDescType, Value, parse_type, source_of
+from tawa.ir.attributes import bool_attr, int_attr, read_int
+from tawa.ir.encodings import aliases_at, fields_of
+from tawa.plan import Plan, StorePlan
+from tawa.remarks import Remark
+from tawa.transforms.epilogue.column_slices import column_slices, slices_in_registers
 from tawa.transforms.result import PassResult
+
+CURE = "fewer slices for this store in the Plan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,60 +65,98 @@ class StageStores:
     plan: Plan = Plan()
 
     def run(self, module: Module) -> PassResult:
-        """Rewrites the TMA stores of every consumer; stores of one tile type share a buffer."""
-        changed = False
-        for op in list(module.walk()):
-            group = GroupOp.of(op)
-            if group is None or group.role != "consumer":
-                continue
-            found = [store for nested in op.walk() if (store := DescriptorStoreOp.of(nested))]
-            stores = [store for store in found if self.plan.store(name_of(store.op)).staged is not False]
-            buffers: dict[str, Value] = {}
+        """Rewrites the TMA stores of every consumer; stores of one tile type share their buffers."""
+        consumers = [group for op in module.walk() if (group := GroupOp.of(op)) and group.role == "consumer"]
+        staged = {group: self._staged(group) for group in consumers}
+        for store in (it for stores in staged.values() for it in stores):
+            reason = _why_no_slices(store, self._entry(store).of_slices[0])
+            if reason:
+                return PassResult(False, (Remark("declined", reason, source_of(module, store.op), CURE),))
+        for group, stores in staged.items():
+            buffers: dict[str, list[Value]] = {}
             for maker in dict.fromkeys(own_maker(store.descriptor) for store in stores):
                 if maker is not None:
                     _wait(Builder.before(maker))
             for store in stores:
-                _stage(store, group, buffers)
+                _stage(store, group, buffers, *self._entry(store).of_slices)
             if stores:
                 end = Builder.before(group.body.terminator)
                 end.loc = stores[-1].op.loc
                 _wait(end)
-                for buffer in buffers.values():
+                for buffer in (it for of_type in buffers.values() for it in of_type):
                     end.create(LocalDeallocOp.NAME, (buffer,))
-                changed = True
-        return PassResult(changed)
+        return PassResult(any(staged.values()))
+
+    def _staged(self, group: GroupOp) -> list[DescriptorStoreOp]:
+        found = [store for nested in group.op.walk() if (store := DescriptorStoreOp.of(nested))]
+        return [store for store in found if self._entry(store).staged is not False]
+
+    def _entry(self, store: DescriptorStoreOp) -> StorePlan:
+        return self.plan.store(name_of(store.op))
 
 
-def _buffer(type: str, store: DescriptorStoreOp, group: GroupOp, buffers: dict[str, Value]) -> Value:
-    """The staging buffer for tiles of `type`, allocated before the group's operation that holds the first store."""
-    if type not in buffers:
-        builder = Builder.before(ancestor_in(group.body, store.op))
-        builder.loc = store.op.loc
-        buffers[type] = builder.create(LocalAllocOp.NAME, (), (type,), hints=("stage",)).result
-    return buffers[type]
+def _why_no_slices(store: DescriptorStoreOp, slices: int) -> str:
+    """Why a store cannot leave in so many slices of its columns; empty if it can."""
+    if slices == 1:
+        return ""
+    block = parse_type(store.descriptor.type)
+    assert isinstance(block, TensorDescType)
+    fields, shape = fields_of(aliases_at(store.op), block.block.encoding), block.block.shape
+    row_bytes = block.bytes // math.prod(shape[:-1])
+    # A block with a swizzle is copied in boxes as wide as that, so the descriptor of the block serves its slices.
+    box = read_int(fields.get("swizzlingByteWidth", "0")) or row_bytes
+    if row_bytes // slices < box:
+        return f"{slices} slices of {shape[-1]} columns have rows of {row_bytes // slices} bytes, a box of TMA {box}"
+    if not slices_in_registers(_unconverted(store), slices):
+        return f"the layout of the stored tile spreads {slices} slices of its columns over threads"
+    return ""
 
 
-def _stage(store: DescriptorStoreOp, group: GroupOp, buffers: dict[str, Value]) -> None:
-    tile, block = parse_type(store.source.type), parse_type(store.descriptor.type)
-    assert isinstance(tile, TensorType) and isinstance(block, TensorDescType)
-    type = MemDescType(block.block.shape, tile.element, block.block.encoding, mutable=True)
-    buffer = _buffer(str(type), store, group, buffers)
-    source, layout_change = store.source, _layout_change(store)
-    if layout_change:
-        source = layout_change.source
+def _buffers(
+    type: str, count: int, store: DescriptorStoreOp, group: GroupOp, buffers: dict[str, list[Value]]
+) -> list[Value]:
+    """The staging buffers for tiles of `type`, allocated before the group's operation that holds the first store."""
+    found = buffers.setdefault(type, [])
+    builder = Builder.before(ancestor_in(group.body, store.op))
+    builder.loc = store.op.loc
+    while len(found) < count:
+        found.append(builder.create(LocalAllocOp.NAME, (), (type,), hints=("stage",)).result)
+    return found[:count]
+
+
+def _stage(store: DescriptorStoreOp, group: GroupOp, buffers: dict[str, list[Value]], slices: int, count: int) -> None:
+    """Writes each slice into the next of `count` buffers, as soon as TMA has read what was in it."""
+    block, source = parse_type(store.descriptor.type), _unconverted(store)
+    change = ConvertLayoutOp.of(store.source.defining_op)
+    assert isinstance(block, TensorDescType)
+    *rows_of_tile, columns = block.block.shape
+    width = columns // slices
+    type = str(MemDescType((*rows_of_tile, width), block.block.element, block.block.encoding, mutable=True))
+    own = _buffers(type, count, store, group, buffers)
     builder = Builder.before(store.op)
-    _wait(builder)
-    builder.create(LocalStoreOp.NAME, (source, buffer))
-    builder.create(FenceAsyncSharedOp.NAME, (), properties={"bCluster": bool_attr(False)})
-    builder.create(AsyncTMACopyLocalToGlobalOp.NAME, (store.descriptor, *store.indices, buffer))
+    descriptor = store.descriptor
+    if slices > 1:
+        part = replace(block, block=replace(block.block, shape=(*rows_of_tile, width)))
+        descriptor = builder.create(CastOp.NAME, (descriptor,), (str(part),), hints=("slices",)).result
+    *rows, column = store.indices
+    for number, part in enumerate(column_slices(source, slices, builder)):
+        buffer = own[number % count]
+        if number == 0 or number >= count:
+            _wait(builder, count - 1 if number else 0)
+        at = AddIOp.create(builder, column, builder.constant(number * width, column.type)) if number else column
+        builder.create(LocalStoreOp.NAME, (part, buffer))
+        builder.create(FenceAsyncSharedOp.NAME, (), properties={"bCluster": bool_attr(False)})
+        builder.create(AsyncTMACopyLocalToGlobalOp.NAME, (descriptor, *rows, at, buffer))
     store.op.erase()
-    if layout_change and not layout_change.op.result.uses:
-        layout_change.op.erase()
+    if change and not change.op.result.uses:
+        change.op.erase()
 
 
-def _layout_change(store: DescriptorStoreOp) -> ConvertLayoutOp | None:
-    return ConvertLayoutOp.of(store.source.defining_op)
+def _unconverted(store: DescriptorStoreOp) -> Value:
+    """The stored tile before its layout was changed for the store: any layout can be written to a buffer."""
+    change = ConvertLayoutOp.of(store.source.defining_op)
+    return change.source if change else store.source
 
 
-def _wait(builder: Builder) -> None:
-    builder.create(AsyncTMAStoreWaitOp.NAME, (), properties={"pendings": int_attr(0)})
+def _wait(builder: Builder, pendings: int = 0) -> None:
+    builder.create(AsyncTMAStoreWaitOp.NAME, (), properties={"pendings": int_attr(pendings)})

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.dialects.arith import ConstantOp
-from tawa.dialects.tt import SameNumberOp
+from tawa.dialects.inline.markers import SameNumberOp
 from tawa.dialects.ttg import VIEWS, MemDescIndexOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.errors import PlanError

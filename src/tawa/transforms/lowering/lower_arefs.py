@@ -12,6 +12,8 @@ A put into a ring that TMA does not fill becomes
 
     cp.async     wait(empty[s], p ^ 1); async copies into a[s], b[s]; each thread arrives at full[s] after its own land
     registers    loads; wait(empty[s], p ^ 1); local_store into a[s], b[s]; fence_async_shared; arrive(full[s])
+    stores       wait(empty[s], p ^ 1); the region of the put, on a[s], b[s]; fence_async_shared; arrive(full[s])
+    number       splat; wait(empty[s], p ^ 1); local_store into a[s]; arrive(full[s])
 
 The arrival count of `full` in a cp.async ring is the number of producer threads. These write through the generic proxy
 and cannot fence copies that have not landed yet. So a get whose slot a wgmma reads has the fence after its wait.
@@ -31,7 +33,15 @@ an H200 with two CTAs per SM, where loads queue behind the stores of the other C
     local_load; fence; arrive(empty)                        a fence of its own
     local_load; local_store; fence; arrive(empty); wgmma    the fence for the operand computed in between suffices
 
-Requires: `partition`; every put holds loads only, of the kind its ring says.
+A converter loads from one slot and stores into another. One fence orders both: the stores before the wgmmas that read
+them, and the loads before the TMA copy that overwrites what they read.
+
+    get r[i]; put q[j] { local_load r[i]; …; local_store q[j] }; consumed r[i]
+    →
+    wait(full r); wait(empty q); local_load; …; local_store; fence_async_shared; arrive(full q); arrive(empty r)
+
+Requires: `partition`; every put holds loads only, of the kind its ring says, stores into the slot's buffers, or
+the splat of a number.
 Ensures: no aref operation or type is left.
 Source: arXiv 2510.14719, section 4.2; PTX ISA, "mbarrier" (phase parity, expect-tx), "cp.async.mbarrier.arrive"
 (noinc), "Async proxy".
@@ -196,7 +206,7 @@ class _Lowering:
         ring, count = self.rings[view.ring], self.counts[view.index]
         builder = Builder.before(op)
         yes = builder.constant(1, "i1")
-        if ring.fill == "registers" and ring.buffers:
+        if ring.fill in ("registers", "number") and ring.buffers:
             for nested in view.body.ops[:-1]:
                 builder.insert(nested.detach())  # the loads overlap the wait for the empty slot
         if not view.fresh and ring.empty is not None:
@@ -213,8 +223,10 @@ class _Lowering:
                 _copy_by_tma(builder, tiles, ring, count, full, yes)
             case "cp.async":
                 _copy_by_threads(builder, tiles, ring, count, full)
-            case "registers":
+            case "registers" | "number":
                 _store_tiles(builder, tiles, ring, count, full)
+            case "stores":
+                _take_stores(builder, view, ring, count, full)
 
     def get(self, op: Operation) -> None:
         view = GetOp(op)
@@ -351,6 +363,16 @@ def _copy_by_threads(builder: Builder, tiles: list[Value], ring: _Ring, count: _
 def _store_tiles(builder: Builder, tiles: list[Value], ring: _Ring, count: _Count, full: Value) -> None:
     for tile, buffer in zip(tiles, ring.buffers, strict=True):
         builder.create(LocalStoreOp.NAME, (tile, _slot_view(builder, buffer, count.slot)))
+    if ring.fill != "number":  # which threads read
+        builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
+    builder.create(ArriveBarrierOp.NAME, (full,), properties={"count": int_attr(1)})
+
+
+def _take_stores(builder: Builder, put: PutOp, ring: _Ring, count: _Count, full: Value) -> None:
+    for argument, buffer in zip(put.body.args, ring.buffers, strict=True):
+        argument.replace_all_uses_with(_slot_view(builder, buffer, count.slot))
+    for nested in put.body.ops[:-1]:
+        builder.insert(nested.detach())
     builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
     builder.create(ArriveBarrierOp.NAME, (full,), properties={"count": int_attr(1)})
 

@@ -5,7 +5,7 @@
                                            partition0(args) num_warps(1) { B'; warp_return }
 
 The first consumer becomes the default region: it runs in the kernel's own warps, may use values from above, and its
-results are the results of the operation. The regions of the other consumers, followed by those of the producers, are
+results are the results of the operation. The regions of the other consumers, of converters and of the producers are
 isolated from above: the values that they use are captured as operands.
 
 Requires: `lower_arefs`; at least one consumer group.
@@ -33,8 +33,9 @@ class OutlinePartitions:
         if not groups:
             return PassResult(changed=False)
         consumers = [group for group in groups if group.role == "consumer"]
-        producers = [group for group in groups if group.role == "producer"]
-        others = [*consumers[1:], *producers]  # larger groups first, because their warps are aligned to warp groups
+        beside = [group for group in groups if group.role != "consumer"]
+        beside.sort(key=lambda group: (-group.num_warps, group.role == "producer"))
+        others = [*consumers[1:], *beside]  # larger groups first, because their warps are aligned to warp groups
         captures = _captures(others)
         regions = [_isolate(group, captures) for group in others]
         holder = Operation(WarpSpecializePartitionsOp.NAME, regions=regions, loc=groups[0].op.loc)

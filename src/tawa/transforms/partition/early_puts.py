@@ -44,10 +44,11 @@ class EarlyPuts:
 
     def run(self, module: Module) -> PassResult:
         """Splits the first loop of the producer."""
-        count = min(self.plan.early_puts or 0, *(ring.slots for ring in self.plan.rings))
+        rings = [ring for ring in self.plan.rings if ring.has_tiles]
+        count = min(self.plan.early_puts or 0, *(ring.slots for ring in rings))
         groups = find_groups(module)
         producers = [group for group in groups if group.role == "producer"]
-        by_tma = all(ring.fill == "tma" for ring in self.plan.rings)
+        by_tma = all(ring.fill in ("tma", "stores") for ring in rings)  # stores: of a converter
         if count == 0 or len(producers) != 1 or not by_tma:
             return PassResult(changed=False)
         loop = _first_loop(producers[0])

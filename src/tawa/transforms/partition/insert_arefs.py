@@ -21,22 +21,38 @@ descriptor feeds. It does not wait for the consumer: the slots may still be full
         a = descriptor_load d[m, k]            →        for k, i = …:
         …                                                 aref.put(r, i) { descriptor_load d } …
 
-Requires: channels of this module, each with its depth in the Plan.
-Ensures: each load of a channel is inside a put; each slot is released once, after its last reader.
+Channels that a converter fills are left to `turn_operands`.
+
+A number that only the producer may compute (`tawa.analysis.rings.sent_numbers`) crosses in a ring of its own, right
+before its first use.
+
+    while %tile … {                                   while %tile, i … {
+      work                                              work
+      %ticket = atomic_rmw add, %counter, 1             %ticket = atomic_rmw add, %counter, 1
+      %next = addi %ticket, %programs          →        %next = addi %ticket, %programs
+      yield %next }                                     aref.put(r, i) { splat %next }
+                                                        %v = aref.get(r, i); %n = unsplat(local_load %v)
+                                                        aref.consumed(r, i); yield %n, …
+
+Requires: channels and sent numbers of this module; the Plan has the depth of each ring.
+Ensures: each load of a channel is inside a put; each slot is released once, after its last reader. A sent number is
+used only by the put; everything else uses what comes out of the ring.
 Source: arXiv 2510.14719, section 4 (tuple payloads, loads that feed one dot share an aref).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.memory.provenance import remade_for
-from tawa.analysis.rings.channels import ChannelInfo, SiteInfo
+from tawa.analysis.rings.channels import ChannelInfo, SiteInfo, ancestor_in
 from tawa.analysis.rings.guards import find_guards
+from tawa.analysis.rings.sent_numbers import NOTHING_SENT, NUMBER_PAYLOAD, NUMBER_SLOT, SentInfo, number_layout
 from tawa.dialects import aref
 from tawa.dialects.aref import RingType
 from tawa.dialects.control_flow import carry_through
-from tawa.dialects.tt import DescriptorLoadOp, FuncOp
+from tawa.dialects.tt import DescriptorLoadOp, FuncOp, SplatOp, UnsplatOp
 from tawa.dialects.ttg import LocalLoadOp
 from tawa.ir import Block, Builder, Module, Operation, Region, Value
 from tawa.ir.attributes import string_attr
@@ -45,14 +61,17 @@ from tawa.transforms.lowering.slots import make_mutable
 from tawa.transforms.result import PassResult
 
 _SHARED = "#smem"  # the alias that the payload types of channels use
+_NUMBER_SLOT = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
+_NUMBER_TILE = "#ttg.blocked<{{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [{}], order = [0]}}>"
 
 
 @dataclass(frozen=True, slots=True)
 class InsertArefs:
-    """Options: the channels found in the module, and the Plan that gives each ring its depth."""
+    """Options: the channels and numbers found in the module, and the Plan that gives each ring its depth."""
 
     channels: tuple[ChannelInfo, ...]
     plan: Plan
+    sent: SentInfo = NOTHING_SENT
 
     def run(self, module: Module) -> PassResult:
         """Rewrites every site of every channel."""
@@ -63,24 +82,84 @@ class InsertArefs:
         loads = [info.load.op for channel in self.channels for site in channel.sites for info in site.loads]
         work = find_guards(function, loads).work
         for channel in self.channels:
-            _insert_ring(work, function.op.loc, channel, depths[channel.name])
+            if not channel.converted:
+                _insert_ring(work, function.op.loc, channel, depths[channel.name])
+        if self.sent.numbers:
+            layouts = _number_layouts(module, self.plan)
+            for name, value in zip(self.sent.names, self.sent.values, strict=True):
+                _insert_number(work, value, name, depths[name], layouts)
         return PassResult(changed=bool(self.channels))
 
 
 def _insert_ring(work: Block, loc: str, channel: ChannelInfo, depth: int) -> None:
+    ring, first = create_ring(work, loc, channel, depth)
+    triples = [_rewrite_site(ring, first, site) for site in channel.sites]
+    puts = {put for put, _, _ in triples}
+    thread_count(work, first, triples, _wait_for_copies(work, ring, first, puts))
+
+
+def create_ring(work: Block, loc: str, channel: ChannelInfo, depth: int) -> tuple[Value, Value]:
+    """Creates the ring of a channel at the start of the work; returns it and its count 0."""
     builder = Builder.at_start(work, loc)
     type = RingType(depth, channel.payload)
     properties = {"name": string_attr(channel.name)}
     if channel.fill != "tma":
         properties["fill"] = string_attr(channel.fill)
+    if channel.to_converter:
+        properties["reader"] = string_attr("converter")
     ring = builder.create(aref.CreateOp.NAME, (), (str(type),), properties=properties, hints=(channel.name,)).result
     first = builder.create(aref.FirstOp.NAME, (ring,), (type.index_type,), hints=("count",)).result
-    triples = [_rewrite_site(ring, first, site) for site in channel.sites]
-    puts = {put for put, _, _ in triples}
-    waits = _wait_for_copies(work, ring, first, puts)
-    _thread(work, first, {*puts, *waits, *(get for _, get, _ in triples)})
+    return ring, first
+
+
+def thread_count(
+    work: Block,
+    first: Value,
+    triples: Sequence[tuple[Operation, Operation, Operation]],
+    waits: Iterable[Operation] = (),
+) -> None:
+    """Carries the running count of a ring to its puts, gets and releases, given as triples, and to `waits`."""
+    _thread(work, first, {*waits, *(op for put, get, _ in triples for op in (put, get))})
     for _, get, consumed in triples:
         consumed.set_operand(aref.ConsumedOp.index.index, aref.GetOp(get).index)
+
+
+def _number_layouts(module: Module, plan: Plan) -> dict[str, str]:
+    """The layouts of a tile of one number, by the role of the partition whose threads all hold it."""
+    module.aliases.setdefault(NUMBER_SLOT, _NUMBER_SLOT)
+    found: dict[str, str] = {}
+    for part in plan.partitions:
+        name = number_layout(part.num_warps)
+        module.aliases.setdefault(name, _NUMBER_TILE.format(part.num_warps))
+        found.setdefault(part.role, name)
+    return found
+
+
+def _insert_number(work: Block, value: Value, name: str, depth: int, layouts: dict[str, str]) -> None:
+    """Sends a number through a ring, right before its first use."""
+    number = value.defining_op
+    assert number is not None and number.parent is not None
+    block = number.parent
+    builder = Builder.at_start(work, number.loc)
+    type = RingType(depth, (NUMBER_PAYLOAD,))
+    properties = {"name": string_attr(name), "fill": string_attr("number")}
+    ring = builder.create(aref.CreateOp.NAME, (), (str(type),), properties=properties, hints=(name,)).result
+    first = builder.create(aref.FirstOp.NAME, (ring,), (type.index_type,), hints=("count",)).result
+    user = min((ancestor_in(block, use.op) for use in value.uses), key=block.index_of)
+    here, body = Builder.before(user), Block()
+    here.loc = number.loc
+    put = here.create(aref.PutOp.NAME, (ring, first), regions=[Region([body])])
+    get = here.create(aref.GetOp.NAME, (ring, first), (NUMBER_PAYLOAD,), hints=(value.hint,))
+    tile = f"tensor<1x{value.type}, {{}}>"
+    load = here.create(LocalLoadOp.NAME, get.results, (tile.format(layouts["consumer"]),))
+    received = here.create(UnsplatOp.NAME, load.results, (value.type,), hints=(value.hint,)).result
+    consumed = here.create(aref.ConsumedOp.NAME, (ring, first))
+    value.replace_all_uses_with(received)
+    inside = Builder.at_end(body, number.loc)
+    splat = inside.create(SplatOp.NAME, (value,), (tile.format(layouts["producer"]),))
+    inside.create(aref.FilledOp.NAME, splat.results)
+    _thread(work, first, {put, get})
+    consumed.set_operand(aref.ConsumedOp.index.index, aref.GetOp(get).index)
 
 
 def _rewrite_site(ring: Value, first: Value, site: SiteInfo) -> tuple[Operation, Operation, Operation]:

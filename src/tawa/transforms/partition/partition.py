@@ -7,15 +7,19 @@
       warp.group consumer { loop { get; dot; consumed }; store } }
 
 The roots of the producer are the puts and the waits for its own copies (`landed`). The roots of the consumer are all
-other operations with side effects, gets and releases. Each slice is the backward slice of its roots, enclosing control
-flow included. Pure operations that both slices need are duplicated.
+other operations with side effects, gets and releases. The roots of a converter are the gets and releases of the rings
+that it reads, and the puts into the rings that it fills; if its control flow depends on a number that comes out of a
+ring, also the releases of that ring. Each slice is the backward slice of its roots, enclosing
+control flow included. Pure operations that several slices need are duplicated.
 
 Guards (`tawa.analysis.rings.guards`) stay around the groups, together with their conditions and their other branches:
 
     %x = load; scf.if (cmp %x) {                  %x = load; scf.if (cmp %x) {
       create; loop { put; get; dot; … %x } }   →    create; warp.group … { %x = load; … }; warp.group … }
 
-Given numbers (`tawa.analysis.rings.given_numbers`) are computed in front of the groups, which all use them.
+Given numbers (`tawa.analysis.rings.given_numbers`) are computed in front of the groups, which all use them. Where the
+program uses a number that came out of a ring (`tawa.analysis.rings.sent_numbers`), the producer uses the number that it
+put into the ring. The atomic that makes it, and all accesses to the same memory, are the producer's alone.
 
 Requires: `insert_arefs`; a structured function; the producer's slice is scalar (`analysis.legality.check_producer`).
 Ensures: the block of the rings consists of the ring creations, the given numbers, one group per partition and its
@@ -24,27 +28,31 @@ terminator, and only guards enclose it. Groups share nothing but rings, argument
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from tawa.analysis.layout.producer_layouts import rename
 from tawa.analysis.rings.given_numbers import given_numbers
 from tawa.analysis.rings.guards import GuardInfo, guards_around
+from tawa.analysis.rings.sent_numbers import NOTHING_SENT, SentInfo, find_sent, number_layout, received
 from tawa.analysis.rings.slices import SliceInfo, slice_from
-from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, LandedOp, PutOp
+from tawa.dialects.aref import AccessOp, ConsumedOp, CreateOp, GetOp, LandedOp, PutOp
 from tawa.dialects.control_flow import clone_narrowed
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import has_side_effect
 from tawa.dialects.scf import CONTROL, ENDS
 from tawa.dialects.tt import FuncOp, ReturnOp
-from tawa.dialects.warp import EndOp, GroupOp
+from tawa.dialects.ttg import LocalLoadOp
+from tawa.dialects.warp import EndOp, GroupOp, Role
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, ValueMap, clone_op
 from tawa.ir.attributes import int_attr, string_attr
 from tawa.plan import PartitionPlan, Plan
-from tawa.plan.entries import PartitionRole
 from tawa.transforms.drop_dead import keep_only
 from tawa.transforms.result import PassResult
 
 _ENDS = ENDS | op_names(ReturnOp)
 _OURS = op_names(CreateOp, GroupOp)
+_BESIDE: tuple[Role, ...] = ("producer", "converter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +66,47 @@ class Partition:
         function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
         work = next((op.parent for op in function.op.walk() if CreateOp.of(op) and op.parent), function.body)
         found = guards_around(function, work)
-        given = given_numbers(found, _roots(found, "producer"))
+        same = received(list(function.op.walk()))
+        puts = [op for role in _BESIDE for op in _roots(found, role)]
+        given, sent = given_numbers(found, puts, same), find_sent(found, puts, same)
         builder = Builder.before(work.terminator)
         builder.loc = function.op.loc
         blocks: list[Block] = []
         for part in self.plan.partitions:
             block = Block()
-            slice = slice_from(_roots(found, part.role), function.op, found.guards, given=given)
+            roots = _roots(found, part.role, sent)
+            mine = same if part.role == "producer" else {}
+            slice = slice_from(roots, function.op, found.guards, given=given, same=mine)
+            released = _released(function, slice, part.role)
+            if released:
+                slice = slice_from([*roots, *released], function.op, found.guards, given=given, same=mine)
             mapping: ValueMap = {}
             for source in found.way:
                 _clone_block(source, block, slice, mapping)
+            if part.role == "converter":
+                _lay_out_numbers(block, {number_layout(it.num_warps) for it in self.plan.partitions}, part.num_warps)
             block.append(Operation(EndOp.NAME, loc=builder.loc))
             blocks.append(block)
         for part, block in zip(self.plan.partitions, blocks, strict=True):
             builder.create(GroupOp.NAME, properties=_properties(part), regions=[Region([block])])
         _clear_around(found, given)
         return PassResult(changed=True)
+
+
+def _released(function: FuncOp, part: SliceInfo, role: Role) -> list[Operation]:
+    """The releases of the rings of numbers that a converter reads because its control flow depends on them."""
+    if role != "converter":
+        return []
+    read = {get.ring for op in function.op.walk() if op in part and (get := GetOp.of(op))}
+    releases = [consumed for op in function.op.walk() if (consumed := ConsumedOp.of(op)) and consumed.ring in read]
+    return [it.op for it in releases if _ring_of(it).fill == "number"]
+
+
+def _lay_out_numbers(block: Block, layouts: Collection[str], num_warps: int) -> None:
+    """Lets all threads of so many warps hold each number that comes out of a ring."""
+    names = dict.fromkeys(layouts, number_layout(num_warps))
+    for load in (view for op in block.ops for nested in op.walk() if (view := LocalLoadOp.of(nested))):
+        load.op.result.type = rename(load.op.result.type, names)
 
 
 def _clear_around(found: GuardInfo, given: tuple[Value, ...]) -> None:
@@ -94,10 +127,10 @@ def _properties(part: PartitionPlan) -> dict[str, str]:
     return properties
 
 
-def _roots(found: GuardInfo, role: PartitionRole) -> list[Operation]:
+def _roots(found: GuardInfo, role: Role, sent: SentInfo = NOTHING_SENT) -> list[Operation]:
     """The root operations of a partition, in textual order."""
     roots: list[Operation] = []
-    instead = set(found.instead)
+    instead, moved, beside = set(found.instead), set(sent.moved), set(sent.beside)
 
     def visit(block: Block) -> None:
         for op in block.ops:
@@ -107,18 +140,31 @@ def _roots(found: GuardInfo, role: PartitionRole) -> list[Operation]:
                 for region in op.regions:
                     for nested in region.blocks:
                         visit(nested)
-            elif PutOp.of(op) or LandedOp.of(op):
+            elif op in beside:
                 if role == "producer":
                     roots.append(op)
-            elif role == "consumer" and op.name not in _ENDS and _is_root(op):
+            elif op in moved:
+                continue  # the producer executes it, since it puts the result
+            elif op.name not in _ENDS and _role_of(op) == role:
                 roots.append(op)
 
     visit(found.function.body)
     return roots
 
 
-def _is_root(op: Operation) -> bool:
-    return bool(GetOp.of(op) or ConsumedOp.of(op)) or has_side_effect(op)
+def _role_of(op: Operation) -> Role | None:
+    """The partition that an operation is a root of, if any."""
+    if filling := PutOp.of(op) or LandedOp.of(op):
+        return _ring_of(filling).writer
+    if reading := GetOp.of(op) or ConsumedOp.of(op):
+        return _ring_of(reading).reader
+    return "consumer" if has_side_effect(op) else None
+
+
+def _ring_of(access: AccessOp) -> CreateOp:
+    create = CreateOp.of(access.ring.defining_op)
+    assert create is not None, "rings are created in front of the partitions"
+    return create
 
 
 def _clone_block(source: Block, target: Block, part: SliceInfo, mapping: ValueMap) -> None:
@@ -126,6 +172,8 @@ def _clone_block(source: Block, target: Block, part: SliceInfo, mapping: ValueMa
     for op in source.ops[:-1]:
         if op in part and CreateOp.of(op) is None:
             target.append(_clone(op, part, mapping))
+            for value in part.taken_from(op):
+                mapping[value] = mapping[part.same[value]]
 
 
 def _clone(op: Operation, part: SliceInfo, mapping: ValueMap) -> Operation:

@@ -29,10 +29,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tawa.analysis.dims.dependents import dependent_values, divergent_control_flow
 from tawa.dialects.aref import CreateOp, LandedOp, PutOp
-from tawa.dialects.control_flow import carry_all_through, deciding, incoming, loop_carried
-from tawa.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp
-from tawa.dialects.tt import GroupIndexOp
+from tawa.dialects.control_flow import carry_all_through, loop_carried
+from tawa.dialects.inline.markers import GroupIndexOp
+from tawa.dialects.scf import ForOp, IfOp
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Block, Builder, Module, Operation, Value, ValueMap, clone_op, source_of
 from tawa.ir.attributes import string_attr
@@ -76,7 +77,7 @@ def _set_index(group: GroupOp, number: int) -> None:
 
 def _fill_all_groups(producer: GroupOp, consumers: list[GroupOp]) -> tuple[Operation, str] | None:
     """Splits rings whose puts depend on the group index, with one put per group; or returns the obstacle and why."""
-    dependent = dependent_values(producer.body)
+    dependent = dependent_values(producer.body, lambda op: GroupIndexOp.of(op) is not None)
     op = divergent_control_flow(producer.body, dependent)
     if op is not None:
         return op, "the control flow of the producer depends on the group index"
@@ -114,29 +115,6 @@ def _group_index(op: Operation, consumers: list[GroupOp]) -> int:
 
 
 # -- copies for each group ---------------------------------------------------------------------------------------------
-
-
-def dependent_values(block: Block) -> set[Value]:
-    """The values outside of puts that depend on the group index, also through loop-carried values."""
-    ops = [op for op in _walk(block) if not any(PutOp.of(outer) for outer in (op, *op.ancestors()))]
-    found: set[Value] = set()
-    before = -1
-    while len(found) != before:
-        before = len(found)
-        for op in ops:
-            found.update(_newly_dependent(op, found))
-    return found
-
-
-def divergent_control_flow(block: Block, dependent: set[Value]) -> Operation | None:
-    """The first loop or branch on whose decision groups may diverge, because it depends on the group index."""
-    for op in _walk(block):
-        decisive = [use.value for use in deciding(op)]
-        if WhileOp.of(op) or ConditionOp.matches(op):
-            decisive = [*op.operands, *op.results]
-        if any(value in dependent for value in decisive):
-            return op
-    return None
 
 
 class _GroupCopies:
@@ -221,18 +199,4 @@ class _GroupCopies:
         return others
 
 
-def _walk(block: Block) -> list[Operation]:
-    return [nested for op in block.ops for nested in op.walk()]
-
-
-def _newly_dependent(op: Operation, known: set[Value]) -> list[Value]:
-    """The values that an operation makes dependent, given those known to be."""
-    if ForOp.of(op) or IfOp.of(op):
-        results = [result for result in op.results if any(use.value in known for use in incoming(result))]
-        return [*results, *(carried.argument for result in results if (carried := loop_carried(result)))]
-    if GroupIndexOp.of(op) or any(operand in known for operand in op.operands):
-        return list(op.results)
-    return []
-
-
-__all__ = ["ResolveGroups", "dependent_values", "divergent_control_flow"]
+__all__ = ["ResolveGroups"]

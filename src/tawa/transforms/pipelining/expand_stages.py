@@ -34,10 +34,14 @@ class _Flight:
 
 @dataclass(slots=True, eq=False)
 class _Section:
-    """One kernel iteration being emitted: insertion point, lookup of operands, and dots in flight."""
+    """One kernel iteration being emitted: insertion point, lookup of operands, and dots in flight.
+
+    straight: it is in no loop, and nothing else is done while its dots run. Triton may duplicate waits there.
+    """
 
     builder: Builder
     find: Callable[[Value, int], Value]
+    straight: bool = False
     flights: list[_Flight] = field(default_factory=list[_Flight])
     waited: ValueMap = field(default_factory=dict[Value, Value])
 
@@ -243,7 +247,7 @@ class Expander:
 
     def section(self, builder: Builder, find: Callable[[Value, int], Value], turn: int) -> _Section:
         """A partial kernel iteration that is emitted as straight-line code. find: of a value of an iteration."""
-        return _Section(builder, lambda value, age: find(value, turn - age))
+        return _Section(builder, lambda value, age: find(value, turn - age), straight=True)
 
     def step(self, section: _Section, number: int, turn: int, known: dict[Key, Value]) -> None:
         """Emits one operation of a partial kernel iteration; records its results in `known` by iteration."""
@@ -377,6 +381,8 @@ class Expander:
             flight.taken = (
                 flight.taken or position >= needed
             )  # a dot that was waited for is complete, not taken over in flight
+        if needed and section.straight and section.flights[-1].alone:
+            needed = len(section.flights)  # nothing else is done meanwhile; a copy of a wait for all is harmless
         self._wait_for(section, needed)
         copy = clone_op(op, {value: section.current(new) for value, new in found.items()})
         section.builder.insert(copy)

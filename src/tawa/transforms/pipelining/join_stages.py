@@ -139,6 +139,7 @@ class _Join:
 
         find = second.from_start(builder, known, init)
         last, start = first.section(builder, ended, 0), second.section(builder, find, 0)
+        last.straight = start.straight = False  # the dots of one loop overlap the work of the other
         start.flights, start.waited = last.flights, last.waited
         for _, stage, number in _joint_order(first, second):
             if stage == 1:

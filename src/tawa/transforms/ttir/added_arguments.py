@@ -1,4 +1,4 @@
-"""Added arguments: appends a host descriptor, in the form that Triton's launcher passes, or a number to a kernel.
+"""Added arguments: appends a host descriptor, in the form that Triton's launcher passes, a number or a pointer.
 
     (…) →  (…, !tt.tensordesc<tensor<128x64xf16>> {tawa.base = 0 : i32}, i32, i32, i64, i64)
 
@@ -28,6 +28,11 @@ def add_number(function: FuncOp, name: str) -> Value:
     return _add(function, name, ("i32",), ["{}"])
 
 
+def add_pointer(function: FuncOp, name: str, element: str) -> Value:
+    """Appends a pointer to elements of a type."""
+    return _add(function, name, (f"!tt.ptr<{element}>",), ["{}"])
+
+
 def _add(function: FuncOp, name: str, types: Sequence[str], attributes: Sequence[str]) -> Value:
     """Appends arguments that share a name; returns the first."""
     block = function.body
@@ -49,4 +54,4 @@ def descriptor_type(block: tuple[int, ...], element: str, nested: bool) -> str:
     return f"!tt.tensordesc<tensor<{inner}>>" if nested else f"!tt.tensordesc<{inner}>"
 
 
-__all__ = ["add_descriptor", "add_number", "descriptor_type"]
+__all__ = ["add_descriptor", "add_number", "add_pointer", "descriptor_type"]

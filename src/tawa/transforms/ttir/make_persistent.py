@@ -8,37 +8,40 @@
                                              work }
 
 The launcher starts as many programs as there are SMs. The grid size is passed as added arguments (i32), one for each
-axis up to the last one that the kernel reads; the grid must be 1 along the other axes. The producer then loads the
-first operands of the next tile while the consumer stores the current one, and the partitions start once. Scalars that
-are invariant over tiles, and descriptors made from them, stay before the loop.
+axis up to the last one that the kernel reads; the grid must be 1 along the other axes. The order of the tiles is that
+of the Plan (`tawa.transforms.ttir.tile_ids`). The producer then loads the first operands of the next tile while the
+consumer stores the current one, and the partitions start once. Scalars that are invariant over tiles, and descriptors
+made from them, stay before the loop.
 
 The programs of a grid are unordered, so any order of tiles is correct unless programs communicate: a tile that waits
 for a later tile of the same persistent program would deadlock. Hence a kernel with atomics, volatile loads, barriers,
 prints or unknown effects stays as it is, and so does one whose inline assembly reads its position in the grid.
 
 Requires: TTIR without layouts, one structured function.
+Declines also if the order is "longest first" and programs do not get longer along one axis.
 Ensures: launched with any number of programs, the kernel has the effects of the whole grid.
 Source: S. Gupta, J. Stuart and J. Owens, "A Study of Persistent Threads Style GPU Programming" (InPar 2012).
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from tawa.dialects.arith import ConstantOp, DivSIOp, MulIOp, RemSIOp
-from tawa.dialects.effects import gives_order, is_pure
+from tawa.analysis.work.longer_programs import LongerInfo, find_longer_programs
+from tawa.dialects.arith import ConstantOp, MulIOp
+from tawa.dialects.effects import is_bound_to_its_program, is_pure
 from tawa.dialects.scf import ForOp, YieldOp
 from tawa.dialects.tt import GRID_SIZE, FuncOp, GetNumProgramsOp, GetProgramIdOp, MakeTensorDescOp
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, is_scalar, source_of
 from tawa.ir.attributes import read_int
+from tawa.plan.plan import TileOrder
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 from tawa.transforms.ttir.added_arguments import add_number
+from tawa.transforms.ttir.tile_ids import ids_in_launch_order, ids_longest_first
 
 _ID, _COUNT = GetProgramIdOp.NAME, GetNumProgramsOp.NAME
 _CONSTANT, _DESCRIPTOR = ConstantOp.NAME, MakeTensorDescOp.NAME
-_PLACE = re.compile(r"%(n?ctaid|n?clusterid|cluster_)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,9 @@ class PersistentResult(PassResult):
 
 @dataclass(frozen=True, slots=True)
 class MakePersistent:
-    """No options."""
+    """Options: the order of the tiles."""
+
+    order: TileOrder = "launch"
 
     def run(self, module: Module) -> PersistentResult:
         """Wraps the body in the loop, or returns a `declined` remark."""
@@ -58,8 +63,12 @@ class MakePersistent:
         if refusal is not None:
             return PersistentResult(False, (refusal,))
         function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
-        axes = grid_axes(module)
-        _wrap(function, axes)
+        axes, longer = grid_axes(module), None
+        if self.order == "longest_first":
+            longer = find_longer_programs(function)
+            if longer is None:
+                return PersistentResult(False, (Remark("declined", NOT_LONGER, None, "tile_order='launch'"),))
+        _wrap(function, axes, longer)
         return PersistentResult(True, axes=axes)
 
 
@@ -74,27 +83,36 @@ def why_not_persistent(module: Module) -> Remark | None:
     if len(functions) != 1 or not functions[0].structured:
         return Remark("declined", "only one function without branches between blocks can be made persistent")
     for op in functions[0].op.walk():
-        if gives_order(op) or _PLACE.search(op.properties.get("asm_string", "")):
+        if is_bound_to_its_program(op):
             reason = f"{op.name} may give programs an order, which a persistent kernel would change"
             return Remark("declined", reason, source_of(module, op), "persistent=False")
     return None
 
 
-def _wrap(function: FuncOp, axes: int) -> None:
+NOT_LONGER = "no axis of the grid is known along which programs get longer, so there is no longest tile to start first"
+
+
+def _wrap(function: FuncOp, axes: int, longer: LongerInfo | None) -> None:
+    """longer: for the order "longest first", which tiles take longer."""
     sizes = [add_number(function, f"{GRID_SIZE}{axis}") for axis in range(axes)]
     body, queries = function.body, [op for op in function.op.walk() if op.name in (_ID, _COUNT)]
-    front = Builder(body, body.ops[0], function.op.loc)
+    front, count = Builder(body, body.ops[0], function.op.loc), len(body.ops)
     tiles = sizes[0]
     for size in sizes[1:]:
         tiles = MulIOp.create(front, tiles, size, "tiles")
     first = front.create(_ID, (), ("i32",), properties={"axis": "0 : i32"}, hints=("first",))
     step = front.create(_COUNT, (), ("i32",), properties={"axis": "0 : i32"}, hints=("programs",))
     inside = Block(("i32",), ("tile",))
-    ids = _ids(Builder.at_end(inside, function.op.loc), inside.args[0], sizes)
+    if longer is None:
+        ids_of = ids_in_launch_order(sizes)
+    else:
+        ids_of = ids_longest_first(front, sizes, tiles, step.result, longer)
+    own = len(body.ops) - count
+    ids = ids_of(Builder.at_end(inside, function.op.loc), inside.args[0])
     for op in queries:
         op.result.replace_all_uses_with((ids if op.name == _ID else sizes)[_axis(op)])
         op.erase()
-    work = body.ops[body.index_of(step) + 1 : -1]
+    work = body.ops[own:-1]
     for op in work:
         if not _tile_invariant(op, body):
             inside.append(op.detach())
@@ -116,15 +134,6 @@ def _block(value: Value) -> Block | None:
 
 def _axis(op: Operation) -> int:
     return read_int(op.properties["axis"])
-
-
-def _ids(builder: Builder, tile: Value, sizes: list[Value]) -> list[Value]:
-    """The program ids of a tile; the first axis varies fastest, as in hardware."""
-    ids: list[Value] = []
-    for size in sizes[:-1]:
-        ids.append(RemSIOp.create(builder, tile, size, "pid"))
-        tile = DivSIOp.create(builder, tile, size, "pid")
-    return [*ids, tile]
 
 
 __all__ = ["MakePersistent", "PersistentResult", "grid_axes", "why_not_persistent"]

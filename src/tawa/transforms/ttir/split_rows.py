@@ -9,8 +9,8 @@
                                                  descriptor_store %o, %s, (addi %row, %offset), 0
 
 The boxes of %d and %o are halved in the types of the kernel's arguments, because the launcher reads the box of a host
-descriptor from there. The group index stays a marker (`tawa.dialects.tt.GroupIndexOp`) until the consumer's partition
-is cloned. Loop bounds and branches do not change, so all groups have the same trip counts.
+descriptor from there. The group index stays a marker (`tawa.dialects.inline.markers.GroupIndexOp`) until the consumer's
+partition is cloned. Loop bounds and branches do not change, so all groups have the same trip counts.
 
 Requires: TTIR without layouts.
 Ensures: running the program once per group index computes and stores the same elements as the whole program.
@@ -23,7 +23,8 @@ from dataclasses import dataclass, replace
 
 from tawa.analysis.dims.split_dims import Axis, SplitInfo, find_split
 from tawa.dialects.arith import AddIOp, ConstantOp, MulIOp
-from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp, GroupIndexOp, MakeRangeOp, SplatOp
+from tawa.dialects.inline.markers import GroupIndexOp
+from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp, MakeRangeOp, SplatOp
 from tawa.ir import Builder, Module, Operation, TensorDescType, TensorType, Value, clone_op, parse_type, source_of
 from tawa.ir.attributes import int_attr, read_int
 from tawa.plan import Plan
@@ -141,7 +142,4 @@ def part_type(text: str, dim: int, groups: int) -> str:
     whole = type.block if isinstance(type, TensorDescType) else type
     assert isinstance(whole, TensorType)
     part = replace(whole, shape=(*whole.shape[:dim], whole.shape[dim] // groups, *whole.shape[dim + 1 :]))
-    if whole is type:
-        return str(part)
-    inner = str(part) if text.startswith("!tt.tensordesc<tensor<") else str(part)[len("tensor<") : -1]
-    return f"!tt.tensordesc<{inner}>"
+    return str(replace(type, block=part) if isinstance(type, TensorDescType) else part)

@@ -41,7 +41,8 @@ from tawa.verify.barriers.run.events import MAX_EVENTS, NeedsNumber, Signature, 
 from tawa.verify.barriers.run.happens_before import BarrierRun
 from tawa.verify.barriers.run.history import Fault, HistoryStep
 from tawa.verify.barriers.run.trace import Unrolled, unroll
-from tawa.verify.data_dependent_loops import PREFIX
+from tawa.verify.crossed_numbers import ATOMIC, FIRST_TIME, SEVERAL_ATOMICS
+from tawa.verify.data_dependent_loops import BY_ATOMICS, PREFIX
 from tawa.verify.effort import Effort
 from tawa.verify.given_numbers import FUNCTION, GIVEN
 from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
@@ -49,6 +50,10 @@ from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
 _ALL = 1 << 30
 _FREE: Mapping[Effort, int] = {"fast": 2, "full": 4}
 """The number of unforeseen numbers tried with all values after the budget ended; the others get their smallest."""
+_SHARES = 64
+"""The part of the budget that one choice may use where its runs are enumerated by the results of atomics."""
+_PARTIAL = 50
+"""The cost of a run that stops early, in steps: one with results of atomics may stop at each of them."""
 _CHOICES_PER_NUMBER = 3
 """The number of values tried for a number that the kernel loads from memory."""
 
@@ -128,7 +133,8 @@ class _Search:
         numbers = {choice.argument: choice.numbers for choice in found}
         sweep = Sweep(Fingerprints(self.program), numbers, self._numbers_for, MOST_CHOICES[self.effort], self.coarse)
         self.read.update(sweep.offered)
-        states = sweep.covering() if self.effort == "fast" else sweep.states
+        atomics = bool(self.program.crossed.sources)  # each of their results multiplies the runs of one choice
+        states = sweep.covering() if self.effort == "fast" or atomics else sweep.states
         complete, spent = not sweep.dropped, 0
         for place, state in enumerate(states):
             if self.steps >= self.budget:
@@ -139,8 +145,9 @@ class _Search:
                 complete = False  # predicted from the cost of a trip so far
                 continue
             spent += cost
-            share = max((self.budget - self.steps) // (len(states) - place), self.budget // 4)
-            self.until = self.steps + share if self.coarse else self.budget
+            share = (self.budget - self.steps) // (len(states) - place)
+            least = self.budget // (4 if self.coarse else _SHARES)
+            self.until = self.steps + max(share, least) if self.coarse or atomics else self.budget
             try:
                 refuted = self._try(state.numbers, state.chosen, names, _FREE[self.effort] if self.coarse else _ALL)
             except TooLong as stop:
@@ -234,19 +241,21 @@ class _Search:
 
     def _try(
         self, numbers: dict[Value, int], chosen: dict[str, int], names: dict[Value, str], free: int
-    ) -> Refuted | None:
+    ) -> Refuted | Unknown | None:
         """Runs one choice of arguments. Enumerates unforeseen numbers as they occur: all values of the first `free`."""
         if not free:
             self.cut, chosen = True, _Smallest(chosen, self._numbers_for)
         try:
             unrolled = unroll(self.program, numbers, chosen, limit=self._allowance())
         except Undefined as stop:
+            self.steps += _PARTIAL if self.program.crossed.sources else 0
             place = source_of(self.program.module, stop.op)
             self.used[f"{stop.taken}{f' at {place}' if place else ''}"] = None
             return None
         except NeedsNumber as need:
+            self.steps += _PARTIAL if self.program.crossed.sources else 0
             possible = self._numbers_for(need.key, chosen)
-            if self.coarse:
+            if self.coarse or self.program.crossed.sources:
                 possible = (possible[-1], *possible[:-1])  # the longest run first: the budget may not suffice for all
             for number in possible:
                 if self.steps >= self.until:
@@ -272,6 +281,8 @@ class _Search:
         try:
             self.steps += BarrierRun(self.program, unrolled.segments).execute()
         except Fault as fault:
+            if _by_several_atomics(chosen):
+                return Unknown(SEVERAL_ATOMICS, None, self._assumptions())
             inputs = {**{names[value]: number for value, number in numbers.items()}, **chosen}
             return Refuted(self._witness(fault, inputs), self._assumptions())
         return None
@@ -292,6 +303,8 @@ class _Search:
             return sorted(small | {number for number in inner if number > least})
         if self.memory:
             return sorted({0, 1, *self.memory})
+        if key.startswith(_OWN[2]) and not key.endswith(f"{FIRST_TIME})"):  # likewise
+            return sorted({0, *inner[-1:]} if inner else {0, 1})
         if self.effort == "fast":
             return sorted({0, 1, *inner[-1:]} if inner else {*range(_CHOICES_PER_NUMBER)})
         return sorted({*range(_CHOICES_PER_NUMBER), *_corners(inner)})
@@ -302,7 +315,7 @@ class _Search:
             self.used[f"tl.assume at {place}" if place else "llvm.intr.assume of the program"] = None
 
     def _assumptions(self) -> tuple[str, ...]:
-        read = any(key.startswith(("*", PREFIX)) and not key.startswith(_OWN) for key in self.read)
+        read = any(key.startswith(("*", PREFIX)) and not key.startswith((*_OWN, _BY_ATOMICS)) for key in self.read)
         return (*self.used, *(["numbers in memory are the same in every partition"] if read else []))
 
     def _bound(self, found: list[Choices], counts: str) -> str:
@@ -338,14 +351,24 @@ class _Search:
         return Step(step.partition, step.action, target, slot, step.parity, location)
 
 
-_OWN = f"*({GIVEN}", f"*({FUNCTION}"
+_OWN = f"*({GIVEN}", f"*({FUNCTION}", f"*({ATOMIC}"
+_BY_ATOMICS = f"{PREFIX}{BY_ATOMICS}"
 _MANY = {
     _OWN[0]: "numbers from tiles",
     _OWN[1]: "results of functions",
+    _OWN[2]: "results of atomics",
     "*": "numbers in memory",
     PREFIX: "trips of data-dependent loops",
 }
 """Names of numbers that are not listed one by one, by the prefix of their keys."""
+
+
+def _by_several_atomics(chosen: Mapping[str, int]) -> bool:
+    """Whether a run depends on the results of several atomics, of which not all combinations may be possible."""
+    for prefix in (_OWN[2], _BY_ATOMICS):
+        if len({key.partition(", time")[0] for key in chosen if key.startswith(prefix)}) > 1:
+            return True
+    return False
 
 
 class _Smallest(dict[str, int]):

@@ -3,7 +3,9 @@
     aref level                    barrier level
     put r[i]          →           wait empty[s], p ^ 1 (unless fresh); expect full[s]; one copy per buffer[s]
       by cp.async     →           wait empty[s], p ^ 1; one cp.async per buffer[s]; copies arrive full[s]
-      from registers  →           wait empty[s], p ^ 1; one write per buffer[s]; arrive full[s]
+      from registers, →           wait empty[s], p ^ 1; one write per buffer[s]; arrive full[s]
+      of a number
+      by its stores   →           wait empty[s], p ^ 1; the accesses of its region, on buffer[s]; arrive full[s]
     put of a token    →           wait empty[s], p ^ 1; arrive full[s]
     get r[i]          →           wait full[s], p
     consumed r[i]     →           arrive empty[s]
@@ -176,10 +178,15 @@ def _by_role(traces: list[Trace], names: Mapping[str, str]) -> dict[str, list[Ev
 
 
 def _names(high: Module) -> dict[str, str]:
-    """The aref-level names of the regions of ``ttg.warp_specialize``: first consumer, other consumers, producers."""
+    """The aref-level names of the regions of ``ttg.warp_specialize``: first consumer, other consumers, and the others.
+
+    Of the others, those with more warps come first; the producer is the last of those with as many.
+    """
     groups = [group for op in high.walk() if (group := GroupOp.of(op))]
     consumers = [group.partition for group in groups if group.role == "consumer"]
-    others = [*consumers[1:], *(group.partition for group in groups if group.role == "producer")]
+    beside = [group for group in groups if group.role != "consumer"]
+    beside.sort(key=lambda group: (-group.num_warps, group.role == "producer"))
+    others = [*consumers[1:], *(group.partition for group in beside)]
     regions = {f"partition{number}": name for number, name in enumerate(others)}
     return regions | ({"default": consumers[0]} if consumers else {})
 
@@ -198,10 +205,14 @@ def _asked(events: list[Event], names: list[str], rings: Mapping[str, int]) -> l
                 case "put":
                     if event.parity:
                         found.append((Access("wait empty", name, slot, parity ^ 1), event))
+                    if event.amount and _fill_of(event) == "stores":
+                        continue  # followed by its accesses, and by "filled"
                     before, each, behind = _FILLING[_fill_of(event) if event.amount else "token"]
                     found += [(Access(before, name, slot), event)] if before else []
                     found += [(Access(each, name, slot, entry=entry), event) for entry in range(event.amount)]
                     found += [(Access(behind, name, slot), event)] if behind else []
+                case "filled":
+                    found.append((Access("arrive full", name, slot), event))
                 case "get":
                     found.append((Access("get", name, slot, parity), event))
                 case "consumed":
@@ -224,6 +235,7 @@ _FILLING: Mapping[str, tuple[str, str, str]] = {
     "tma": ("expect", "copy", ""),
     "cp.async": ("", "cp.async", "copies arrive full"),
     "registers": ("", "write", "arrive full"),
+    "number": ("", "write", "arrive full"),
     "token": ("", "", "arrive full"),
 }
 """The accesses of a put at the barrier level: before filling the buffers, for each of them, and afterwards."""
@@ -310,8 +322,15 @@ def _count(access: AccessOp, env: Environment) -> Memory:
 
 def _put(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
     put = PutOp(op)
-    payload = len(put.type.payload)
-    self.emit(trace, Event("put", op, (_count(put, env),), amount=payload, parity=int(not put.fresh)))
+    payload, memory = len(put.type.payload), _count(put, env)
+    self.emit(trace, Event("put", op, (memory,), amount=payload, parity=int(not put.fresh)))
+    if put.body.args:
+        for entry, argument in enumerate(put.body.args):
+            env[argument] = memory._replace(alloc=memory.alloc + entry)
+        self.run(put.body, env, trace)
+        self.emit(trace, Event("filled", op, (memory,)))
+    elif op in self.program.crossed.stores:
+        self.numbers.send(memory, env.get(self.program.crossed.stores[op]))
 
 
 def _get(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:

@@ -18,20 +18,26 @@ after all, it is answered both ways again, which adds runs and removes none. The
 is blocked on are kept, so that every answer brings it nearer to its next step; otherwise runs might be pruned before
 they make progress.
 
+A number that comes out of a ring is the number that was put in with the same count. Two such numbers have equal trees
+if the same operation put them in; they are the same number if it was in the same iteration of the same loops, with
+which the reader's loops agree. So a put of a number records its loops and iterations, and where a reader takes the
+number, its own must be equal.
+
 The state does not depend on how long the run has been, with one exception: a put that does not wait is correct for the
 first D counts only, so while one may still come, the number of puts up to D is part of the state.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 from tawa.verify.credits.ends import check_end
-from tawa.verify.credits.machine import Machine
+from tawa.verify.credits.pairs import pairs_of
 from tawa.verify.credits.questions import ENDLESS, Questions, Site, UnclearError, find_questions
-from tawa.verify.credits.skeleton import Code, Part, Program
-from tawa.verify.credits.state import FaultError, Thread, copied
+from tawa.verify.credits.skeleton import Code, Program
+from tawa.verify.credits.state import FaultError, copied
+from tawa.verify.credits.walkers import Instance, Iteration, Mark, Walker, WalkerState
 
 MOST = 20_000
 """The largest number of instructions, even if the budget is larger: beyond it states seldom recur."""
@@ -39,59 +45,6 @@ _STOP = 60
 """The cost of comparing and copying one state, in instructions."""
 LONG = 8
 """Constant trip counts of this size or more are first treated as unconstrained."""
-
-
-Nest = tuple[tuple[int, int, int], ...]
-"""The active loops, outermost first: unknown, execution number, iteration."""
-Instance = tuple[int, Nest, int]
-"""An unknown in one iteration of its enclosing loops, and the execution number: how often it was queried anew."""
-
-
-@dataclass(slots=True)
-class Mark:
-    """A partition's queries of an unknown so far: execution number, largest `start`, whether the answer was no."""
-
-    time: int
-    start: int
-    ended: bool
-
-
-class Iteration:
-    """An active loop of a partition: its iteration, counted from the start of the whole range, and its end."""
-
-    __slots__ = ("end", "index", "time", "unknown")
-
-    def __init__(self, unknown: int, time: int, index: int, end: int) -> None:
-        self.unknown = unknown
-        self.time = time
-        self.index = index
-        self.end = end
-
-
-class Walker(Thread):
-    """A partition in a run with unconstrained trip counts: a thread with its active loops, and marks for each level."""
-
-    __slots__ = ("asks", "loops", "marks", "nest")
-
-    def __init__(self, part: Part) -> None:
-        super().__init__(part)
-        self.loops: list[Iteration] = []
-        self.marks: list[dict[int, Mark]] = [{}]
-        self.nest: Nest = ()
-        self.asks: Instance | None = None
-
-    def copy(self) -> Walker:
-        """An independent copy."""
-        made = Walker(self.part)
-        made.pc, made.waits, made.nest = self.pc, self.waits, self.nest
-        made.flight = list(self.flight)
-        made.loops = [Iteration(it.unknown, it.time, it.index, it.end) for it in self.loops]
-        made.marks = [{key: Mark(it.time, it.start, it.ended) for key, it in level.items()} for level in self.marks]
-        return made
-
-    def set_nest(self) -> None:
-        """Recomputes `nest`; to be called when a loop is entered, left or iterates."""
-        self.nest = tuple((it.unknown, it.time, it.index) for it in self.loops)
 
 
 def prove_free(program: Program, budget: int) -> Questions | None:
@@ -102,16 +55,18 @@ def prove_free(program: Program, budget: int) -> Questions | None:
     """
     try:
         questions = find_questions(program, LONG)
-        if _all_right(program, questions, budget):
-            return questions
-        exactly = find_questions(program) if questions.least else questions
-        return exactly if questions.least and _all_right(program, exactly, budget) else None
+        exactly = find_questions(program) if questions.least else None
+        for pair in pairs_of(program):
+            if not _all_right(pair, LONG, budget) and (exactly is None or not _all_right(pair, ENDLESS, budget)):
+                return None
+        return questions
     except UnclearError:
         return None
 
 
-def _all_right(program: Program, questions: Questions, budget: int) -> bool:
+def _all_right(program: Program, free_from: int, budget: int) -> bool:
     try:
+        questions = find_questions(program, free_from)
         states = [_State(program, questions)]
         seen: set[Any] = set()
         while states:
@@ -131,15 +86,8 @@ def _all_right(program: Program, questions: Questions, budget: int) -> bool:
     return True
 
 
-class _State(Machine):
-    """All partitions, and the answers so far: the known trips of each unknown, and whether it ends after them."""
-
-    def __init__(self, program: Program, questions: Questions) -> None:
-        super().__init__(program, {}, program.leader)
-        self.questions = questions
-        self.walkers = [Walker(part) for part in program.parts]
-        self.threads = list(self.walkers)
-        self.known: dict[Instance, tuple[int, bool]] = {}
+class _State(WalkerState):
+    """The run: its steps, and the queries by which it forks."""
 
     # -- running -----------------------------------------------------------------------------------------------------
 
@@ -157,9 +105,10 @@ class _State(Machine):
                     moved = self._run_partition(index) or moved
             if leader in self.alive and self._run_partition(leader):
                 continue
-            asking = [it for it in (leader, *self.alive) if it in self.alive and self.walkers[it].asks is not None]
-            if asking:
-                return self.walkers[asking[0]].asks
+            asks = [self.walkers[it].asks for it in (leader, *self.alive) if it in self.alive]
+            asked = [it for it in asks if it is not None]
+            if asked:  # the leader never asks about a cap, and must not run ahead for ever of a reader that does
+                return next((it for it in asked if it[0] in self.questions.caps), asked[0])
             if self.alive:
                 self._block()
         check_end(self.program, self.channels)
@@ -206,6 +155,13 @@ class _State(Machine):
             elif kind == Code.GET:
                 if not self._get(index, walker, instruction):
                     break
+            elif kind == Code.SEND:
+                sending = self.channels[cast(int, instruction[1])]
+                sending.numbers[sending.puts - 1] = walker.nest
+            elif kind == Code.RECEIVE:
+                ring, count = cast(tuple[int, int], registers[instruction[1]])
+                if self.channels[ring].numbers.get(count) != walker.nest:
+                    raise UnclearError  # it is the number of another iteration
             elif kind == Code.CONSUMED:
                 condition = instruction[3]
                 holds = True if condition < 0 else self._holds(walker, sites, condition)
@@ -290,6 +246,8 @@ class _State(Machine):
             return self._exceeds(walker, (site.unknown, walker.nest, 0), 0), 0
         if site.start >= site.end:
             return False, 0
+        if site.stage is not None:
+            return self._query_stage(walker, site, site.stage)
         level = walker.marks[-1]
         mark = level.get(site.unknown) or Mark(0, -1, False)
         if site.start > mark.start:
@@ -301,6 +259,35 @@ class _State(Machine):
         if answer is not None:
             level[site.unknown] = Mark(time, site.start, not answer)
         return answer, time
+
+    def _query_stage(self, walker: Walker, site: Site, stage: int) -> tuple[bool | None, int]:
+        """As `_query`, of a site whose trips come after those of the stages before it.
+
+        Raises UnclearError unless the stage before it has ended after a known number of trips.
+        """
+        level = walker.marks[-1]
+        mark = level.get(site.unknown)
+        last = -1 if mark is None or mark.stage is None else mark.stage
+        if mark is not None and stage == last + 1 and mark.exact:
+            mark = Mark(mark.time, -1, mark.ended, stage, mark.place)
+        elif mark is None or stage != last or mark.closed >= 0 or site.start <= mark.start:
+            if stage:
+                raise UnclearError
+            mark = Mark(0 if mark is None else mark.time + 1, -1, False, stage)
+        answer: bool | None = False
+        if not mark.ended:
+            answer = self._exceeds(walker, (site.unknown, walker.nest, mark.time), mark.taken + site.start)
+            if answer is None:
+                return None, mark.time
+            mark = replace(mark, ended=not answer)
+            if answer and site.cap is not None:
+                answer = self._exceeds(walker, (site.cap, walker.nest, 0), site.start)
+                if answer is None:
+                    return None, mark.time
+                level[site.cap] = Mark(0, site.start, not answer)
+        start, closed = (site.start, -1) if answer else (mark.start, site.start)
+        level[site.unknown] = replace(mark, start=start, closed=closed)
+        return answer, mark.time
 
     def _holds(self, walker: Walker, sites: dict[int, Site], condition: int) -> bool | None:
         """The value of a condition; None if it is undecided."""
@@ -316,7 +303,8 @@ class _State(Machine):
     def _enter_loop(self, walker: Walker, site: Site) -> bool | None:
         answer, time = self._query(walker, site)
         if answer:
-            walker.loops.append(Iteration(site.unknown, time, site.start, site.end))
+            taken = 0 if site.stage is None else walker.marks[-1][site.unknown].taken
+            walker.loops.append(Iteration(site, time, taken))
             walker.marks.append({})
             walker.set_nest()
         return answer
@@ -329,6 +317,9 @@ class _State(Machine):
         again: bool | None = frame.index + 1 < frame.end
         if again and frame.unknown not in self.questions.constant:
             again = self._exceeds(walker, (frame.unknown, walker.nest[:-1], frame.time), frame.index + 1)
+        ended = again is False
+        if again and frame.cap is not None:
+            again = self._exceeds(walker, (frame.cap, walker.nest[:-1], 0), frame.index + 1 - frame.taken)
         if again is None:
             return None
         if again:
@@ -336,6 +327,11 @@ class _State(Machine):
             walker.marks[-1] = {}
         elif frame.unknown in self.questions.constant:
             self._leave(walker, None)
+        elif frame.stage is not None:
+            start = frame.index - frame.taken
+            self._leave(walker, Mark(frame.time, start, ended, frame.stage, frame.taken, start + 1))
+            if frame.cap is not None:
+                walker.marks[-1][frame.cap] = Mark(0, start + 1, True)
         else:
             capped = frame.index + 1 >= frame.end
             self._leave(walker, Mark(frame.time, frame.end - 1 if capped else ENDLESS, not capped))
@@ -355,7 +351,7 @@ class _State(Machine):
         mark = walker.marks[-1].get(site.unknown)
         time = 0 if mark is None else mark.time + 1
         walker.marks[-1][site.unknown] = Mark(time, 0, False)
-        walker.loops.append(Iteration(site.unknown, time, 0, ENDLESS))
+        walker.loops.append(Iteration(site, time))
         walker.marks.append({})
         walker.set_nest()
 
@@ -371,88 +367,3 @@ class _State(Machine):
             self._leave(walker, Mark(frame.time, ENDLESS, True))
         walker.set_nest()
         return again
-
-    # -- the state, relative to itself -------------------------------------------------------------------------------
-
-    def relative(self) -> Any:
-        """The state that all continuations depend on. Drops the answers that no partition queries any more."""
-        askers: dict[Instance, list[int]] = {}
-        for instance in self.known:
-            waiting = [at for at, it in enumerate(self.walkers) if it.asks == instance or self._may_ask(at, instance)]
-            if waiting:
-                askers[instance] = waiting
-        self.known = {instance: self.known[instance] for instance in askers}
-        channels = self.channels
-        reach, fresh = self.questions.reach, self.questions.fresh
-        early = any(reach[at][walker.pc] >> fresh & 1 for at, walker in enumerate(self.walkers))
-        rings = tuple(
-            (
-                tuple(it.puts - got for got in it.gets),
-                tuple(tuple(count - it.puts for count in held) for held in it.borrowed),
-                min(it.puts, it.depth) if early else 0,
-            )
-            for it in channels
-        )
-        known = sorted(
-            (
-                unknown,
-                self._renamed(nest),
-                time,
-                ended,
-                self._origin((unknown, nest, time), askers[unknown, nest, time]),
-                min(number, self.questions.least.get(unknown, 0)),
-            )
-            for (unknown, nest, time), (number, ended) in self.known.items()
-        )
-        threads = tuple(self._thread(index) for index in range(len(self.walkers)))
-        return tuple(self.alive), rings, tuple(known), threads
-
-    def _origin(self, instance: Instance, askers: list[int]) -> int:
-        """The known trips if a partition outside the loop may query them; −1 if only distances to them matter."""
-        unknown, nest, time = instance
-        depth = len(nest)
-        for index in askers:
-            around = self.walkers[index].nest
-            if len(around) <= depth or around[:depth] != nest or around[depth][:2] != (unknown, time):
-                return self.known[instance][0]
-        return -1
-
-    def _may_ask(self, index: int, instance: Instance) -> bool:
-        """Whether a partition may still query the unknown. Conservatively true."""
-        unknown, nest, time = instance
-        walker = self.walkers[index]
-        if not self.questions.reach[index][walker.pc] >> unknown & 1:
-            return False
-        for level, (outer, entered, iteration) in enumerate(nest):
-            if level >= len(walker.nest):
-                mark = walker.marks[level].get(outer)
-                return mark is None or mark.time < entered or (mark.time == entered and not mark.ended)
-            here, times, at = walker.nest[level]
-            if (here, times) != (outer, entered):
-                return here != outer or times < entered
-            if at != iteration:
-                return at < iteration
-        mark = walker.marks[len(nest)].get(unknown)
-        return mark is None or mark.time < time or (mark.time == time and not mark.ended)
-
-    def _renamed(self, nest: Nest) -> Nest:
-        """The nest with iterations relative to the known trips of their loops."""
-        return tuple(
-            (unknown, time, iteration - self.known.get((unknown, nest[:level], time), (0, False))[0])
-            for level, (unknown, time, iteration) in enumerate(nest)
-        )
-
-    def _thread(self, index: int) -> Any:
-        walker = self.walkers[index]
-        puts = [channel.puts for channel in self.channels]
-        reach = self.questions.reach[index][walker.pc]
-        marks = tuple(
-            tuple(
-                sorted((unknown, it.time, it.start, it.ended) for unknown, it in level.items() if reach >> unknown & 1)
-            )
-            for level in walker.marks
-        )
-        ends = tuple(it.end - it.index if it.end < ENDLESS else -1 for it in walker.loops)
-        flight = tuple(tuple(sorted((ring, count - puts[ring]) for ring, count in it)) for it in walker.flight)
-        values = tuple(self._relative(self.registers[number], ring) for number, ring in walker.part.live[walker.pc])
-        return walker.pc, self._renamed(walker.nest), ends, marks, flight, values

@@ -79,6 +79,10 @@ def _uses(instruction: tuple[Any, ...]) -> Uses:
             return 1 << condition, 0, True, target
         case (Code.ASSUME, condition):
             return 1 << condition, 0, True, -1
+        case (Code.SEND, _, number):
+            return 1 << number, 0, True, -1
+        case (Code.RECEIVE, view, out):
+            return 1 << view, 1 << out, True, -1
         case (Code.END, *_):
             return 0, 0, False, -1
         case _:

@@ -217,6 +217,12 @@ class Machine:
                 if len(self.alive) > 1:
                     break
                 thread.waits = None
+            elif kind == 17:
+                sending = self.channels[cast(int, instruction[1])]
+                sending.numbers[sending.puts - 1] = registers[instruction[2]]
+            elif kind == 18:
+                ring, count = cast(tuple[int, int], registers[instruction[1]])
+                registers[instruction[2]] = self.channels[ring].numbers[count]
             elif kind == 15:
                 condition = registers[instruction[1]]
                 if condition == 0:
@@ -248,7 +254,7 @@ class Machine:
                     return number
             if signature[0] == SelectOp.NAME and type(inputs[0]) is int:
                 return inputs[1] if inputs[0] else inputs[2]
-        if signature[0] == "opaque":
+        if signature[0] in ("opaque", "atomic"):
             again = self.times[signature] = self.times.get(signature, 0) + 1
             return self._unknown((*signature, again, *inputs))
         return self._unknown((*signature, *inputs))

@@ -65,7 +65,7 @@ class _Compiler:
         self.needed = self.sources.needed
         self.rings: dict[Value, int] = {}
         self.canonical: dict[Value, Any] = {}
-        self.program = Program(module, [], [], [], self.registers, {}, Terms(), {})
+        self.program = Program(module, [], [], [], self.registers, {}, Terms(), {}, crossed=self.sources.crossed)
         self.part = Part(MAIN)
         self.groups: list[Operation] = []
         self._control = by_name({ForOp: self._scf_for, IfOp: self._scf_if, WhileOp: self._scf_while})
@@ -177,6 +177,11 @@ class _Compiler:
         elif op.result.type.startswith("!ttg.memdesc") or op.result.type.startswith("tensor<"):
             self._define(op.result)
         else:
+            if op.result in self.sources.crossed.sources:
+                load = LocalLoadOp.of(op.operands[0].defining_op)
+                assert load is not None
+                self._emit(op, Code.RECEIVE, self._use(load.buffer), self._define(op.result))
+                return
             function = scalar_of(op)
             if function is not None and not op.operands:
                 number = self.canonical[op.result] = function()
@@ -197,6 +202,8 @@ class _Compiler:
         effects = effects_by_name(op.name)
         opaque = bool(op.regions) or any(effect.kind not in ("read",) for effect in effects)
         unread = any(it.type.startswith("tensor<") for it in op.operands)
+        if op in self.sources.crossed.atomics:
+            return ("atomic", self.sources.crossed.atomics[op])
         if opaque or unread:
             return ("given", self.given[op]) if op in self.given else ("opaque", op.name, id(op))
         return (op.name, *(item for pair in sorted(op.properties.items()) for item in pair if item != "overflowFlags"))
@@ -207,7 +214,7 @@ class _Compiler:
             self.canonical[op.result] = self.program.terms(self._signature(op), plain_name(op.result.hint))
             return
         inputs = [self.canonical.get(it) for it in self._inputs(op)]
-        if None in inputs or self._signature(op)[0] == "opaque":
+        if None in inputs or self._signature(op)[0] in ("opaque", "atomic"):
             return
         function = scalar_of(op)
         if function is not None and all(isinstance(it, int) for it in inputs):
@@ -227,6 +234,8 @@ class _Compiler:
                     self.program.fresh = max(self.program.fresh, self.program.rings[ring].depth)
                 self._emit(op, Code.PUT, ring, self._use(put.index), put.fresh)
                 self._block(put.body, put.body.ops[:-1])
+                if op in self.sources.crossed.stores:
+                    self._emit(op, Code.SEND, ring, self._use(self.sources.crossed.stores[op]))
             case GetOp.NAME:
                 get = GetOp(op)
                 ring = self._ring(get)

@@ -10,10 +10,15 @@
     for k in split … high             its first query is t > E                      start E
     for k in low + s … high           the same for an unknown step s                start 1
 
-`split` is the value that early puts compute: min(low + E·s, high). Every other condition is an unknown of its own that
-is 0 or 1. Relations between bounds (one is the minimum of two, one comes from the program id, …) are ignored, but not
-which loops are the same: bounds are expression trees, and equal trees at corresponding points are one unknown. So are
-loop-carried values if their computations are equal (`tawa.verify.data_dependent_loops`).
+    for k in 0 … min(x, T)            at most x trips: queries t > 0 and x > 0, …   stage 0, cap x
+    for k in 0 … min(y, left)         its first query is t > what is taken          stage 1, cap y
+    for k in 0 … left - min(y, left)  the rest                                      stage 2
+
+`left` is T - min(x, T), with x, y ≥ 0: such loops take the T trips of one range, one after the other. `split` is the
+value that early puts compute: min(low + E·s, high). Every other condition is an unknown of its own that is 0 or 1.
+Relations between bounds (one is the minimum of two, one comes from the program id, …) are ignored, but not which loops
+are the same: bounds are expression trees, and equal trees at corresponding points are one unknown. So are loop-carried
+values if their computations are equal (`tawa.verify.data_dependent_loops`).
 
 A loop with a large constant trip count may be treated as unconstrained as well: then the iterations far from its ends
 are one state, as in any other loop.
@@ -26,7 +31,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, SelectOp, SubIOp
+from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, MaxSIOp, MinSIOp, SelectOp, SubIOp
 from tawa.dialects.control_flow import deciding
 from tawa.dialects.scf import ForOp
 from tawa.ir import Operation, Value
@@ -44,13 +49,17 @@ _LESS, _LESS_EQUAL, _GREATER, _GREATER_EQUAL, _ABOVE = 2, 3, 4, 5, 8  # arith.cm
 class Site:
     """A loop, branch or conditional release: queries whether its unknown has more than `start` trips.
 
-    A loop goes on to query more than start + 1, start + 2, … and ends at `end` without a query.
+    A loop goes on to query more than start + 1, start + 2, … and ends at `end` without a query. stage: the trips that
+    the stages before took come before; None: it is not part of stages. cap: another unknown that is queried from
+    `start` on; the answer is yes if both are.
     """
 
     unknown: int
     start: int = 0
     end: int = ENDLESS
     inverted: bool = False
+    stage: int | None = None
+    cap: int | None = None
 
 
 @dataclass(slots=True)
@@ -63,6 +72,7 @@ class Questions:
     reach: list[list[int]]  # by partition and instruction: the unknowns that may still be queried, as bits
     least: dict[int, int]  # lower bounds of unknowns with a constant trip count that is treated as unconstrained
     fresh: int  # the bit in `reach` of a put that does not wait
+    caps: frozenset[int] = frozenset()  # unknowns that end a stage
     positive: tuple[tuple[Term, Operation | None], ...] = ()
     """Steps that are positive only by the language's definition, each with a loop that has it."""
 
@@ -94,6 +104,8 @@ class _Finder:
     positive: dict[Term, None] = field(default_factory=dict[Term, None])
     places: dict[Term, Operation | None] = field(default_factory=dict[Term, Operation | None])
     """By step: one loop that has it."""
+    taken: dict[Term, tuple[Any, Term]] = field(default_factory=dict[Term, tuple[Any, Term]])
+    """For a minimum of a cap and of what is left, ``min(x, left)``, that is subtracted from what is left: both."""
 
     def find(self) -> Questions:
         program = self.program
@@ -115,7 +127,8 @@ class _Finder:
             puts = {at: 1 << fresh for at, it in enumerate(part.code) if it[0] == Code.PUT and it[3]}
             reach.append(reached(part.uses, _asked(part, found) | puts))
         positive = tuple((step, self.places[step]) for step in self.positive if not is_positive(step))
-        return Questions(sites, self.flags, self.constant, reach, self.least, fresh, positive)
+        caps = frozenset(site.cap for found in sites for site in found.values() if site.cap is not None)
+        return Questions(sites, self.flags, self.constant, reach, self.least, fresh, caps, positive)
 
     # -- expressions ------------------------------------------------------------------------------------------------
 
@@ -140,6 +153,9 @@ class _Finder:
                     made = self._scalar(function, [self.values.get(it) for it in ins], signature)
                     op = part.ops[at]
                     self.values[out] = self._decided(op.result) if made is None and op is not None else made
+                case (Code.RECEIVE, _, out):
+                    op = part.ops[at]
+                    self.values[out] = None if op is None else self._decided(op.result)
                 case (Code.WHILE, *_):
                     op = part.ops[at]
                     term = None if op is None else self._decided(deciding(op)[0].value)
@@ -175,11 +191,37 @@ class _Finder:
             number = function(*inputs)
             if number is not None:
                 return number
-        return self.terms((*signature, *inputs))
+        made = self.terms((*signature, *inputs))
+        if signature[0] == SubIOp.NAME:
+            self._find_taken(made)
+        return made
+
+    def _find_taken(self, difference: Term) -> None:
+        """Records the minimum in ``left - min(x, left)``."""
+        left, least = difference.key[-2:]
+        if isinstance(least, Term) and least.key[0] == MinSIOp.NAME and left in least.key[-2:]:
+            one, other = least.key[-2:]
+            cap = one if other == left else other
+            if isinstance(cap, Term) and _not_negative(cap):
+                self.taken[least] = left, cap
+
+    def _staged(self, upper: Any) -> tuple[Any, int, Term | None] | None:
+        """The length of the range, the stage and the cap of a loop up to `upper`; None if it is not a stage."""
+        if not isinstance(upper, Term):
+            return None
+        left, cap = self.taken.get(upper, (upper, None))
+        stage = 0
+        while (
+            isinstance(left, Term)
+            and left.key[0] == SubIOp.NAME
+            and self.taken.get(left.key[-1], (None,))[0] == left.key[-2]
+        ):
+            left, stage = left.key[-2], stage + 1
+        return (left, stage, cap) if stage or cap is not None else None
 
     def _decided(self, value: Value) -> Term | None:
         """The term of a loop-carried value or a result of control flow: equal if its whole computation is equal."""
-        text = decided_by(value)
+        text = decided_by(value, self.program.crossed)
         return None if text is None else self.terms(("decided", text))
 
     # -- questions ---------------------------------------------------------------------------------------------------
@@ -223,6 +265,10 @@ class _Finder:
             return Site(self._unknown("range", base, upper, step), before)
         if step <= 0:
             return None
+        if step == 1 and isinstance(lower, int) and lower >= 0 and (staged := self._staged(upper)) is not None:
+            length, stage, cap = staged
+            capping = None if cap is None else self._unknown("range", 0, cap, 1)
+            return Site(self._unknown("range", 0, length, 1), lower, ENDLESS, False, stage, capping)
         end = ENDLESS
         if (capped := _capped(upper)) is not None:
             low, most, upper = capped
@@ -279,9 +325,15 @@ class _Finder:
 
 def _asked(part: Part, sites: dict[int, Site]) -> dict[int, int]:
     """By instruction: the unknown that it queries, as a bit. A loop queries at its entry and at its back edge."""
-    found = {at: 1 << site.unknown for at, site in sites.items()}
+    caps = {at: 0 if site.cap is None else 1 << site.cap for at, site in sites.items()}
+    found = {at: 1 << site.unknown | caps[at] for at, site in sites.items()}
     loops = [at for at in sites if part.code[at][0] == Code.FOR]
     return found | {part.code[at][6] - 1: found[at] for at in loops}
+
+
+def _not_negative(term: Term) -> bool:
+    """Whether a number is at least 0 by the operation that computes it."""
+    return term.key[0] == MaxSIOp.NAME and any(isinstance(it, int) and it >= 0 for it in term.key[-2:])
 
 
 def _first(lower: Any, step: int | Term) -> tuple[Any, int]:

@@ -21,6 +21,7 @@ from tawa.verify.credits.loops import steps_to_try
 from tawa.verify.credits.machine import Machine
 from tawa.verify.credits.skeleton import Program, Term, merge_ranges
 from tawa.verify.credits.state import FaultError, ImpossibleError, NeedError
+from tawa.verify.crossed_numbers import SEVERAL_ATOMICS
 from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
 
 ALL = "all trip counts"
@@ -323,6 +324,9 @@ class Search:
         if opaque:
             reason = "the run depends on a number that the partitions may compute differently"
             return Unknown(reason, source_of(program.module, op) if op else None, self._used())
+        atomics = {part.key[1] for term in vector.numbers for part in term.walk() if part.key[0] == "atomic"}
+        if len(atomics) > 1:
+            return Unknown(SEVERAL_ATOMICS, source_of(program.module, op) if op else None, self._used())
         machine = Machine(program, vector.numbers, self.leader, trace=True)
         try:
             machine.run()

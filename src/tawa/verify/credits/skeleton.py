@@ -17,6 +17,7 @@ from tawa.dialects import arith, tt
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.scalars import width_of
 from tawa.ir import Module, Operation, Value
+from tawa.verify.crossed_numbers import NONE_CROSSED, CrossedNumbers
 
 MAIN = "kernel"
 
@@ -41,6 +42,8 @@ class Code(IntEnum):
     FORK = 14
     ASSUME = 15  # condition
     END = 16
+    SEND = 17  # ring, register of the number that the put before it sends
+    RECEIVE = 18  # view register, result register
 
 
 class UnsupportedError(Exception):
@@ -166,12 +169,16 @@ class Terms:
 
 @dataclass(slots=True)
 class Ring:
-    """One ring: the number of slots, its readers and its writers."""
+    """One ring: the number of slots, its readers and its writers.
+
+    left_out: whether it has readers, of which none is in the program (`tawa.verify.credits.pairs`).
+    """
 
     name: str
     depth: int
     readers: list[str] = field(default_factory=list[str])
     writers: list[str] = field(default_factory=list[str])
+    left_out: bool = False
 
 
 @dataclass(slots=True)
@@ -220,6 +227,8 @@ class Program:
     decides: Operation | None = None  # the operation that this comparison controls
     fresh: int = 0  # D of the deepest ring with a put that does not wait: correct for the first D counts only
     pendings: int = 0  # the largest number of wgmmas that a wait leaves in flight
+    crossed: CrossedNumbers = NONE_CROSSED
+    """The numbers that cross in rings."""
     assumed: list[tuple[Operation, Term]] = field(default_factory=list[tuple[Operation, Term]])
     """Assumptions that the kernel states at its entry (`tl.assume`): the operation and the condition."""
 

@@ -21,6 +21,7 @@ from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation, Value
 from tawa.verify.credits.skeleton import Program, Term, UnsupportedError
+from tawa.verify.crossed_numbers import crossed_numbers
 from tawa.verify.given_numbers import Function, function_of
 
 PROTOCOL = op_names(PutOp, GetOp, ConsumedOp, WarpGroupDotOp, WarpGroupDotWaitOp, LocalLoadOp)
@@ -57,6 +58,7 @@ class Sources:
     def __init__(self, function: Operation) -> None:
         self.function = function
         self._functions: dict[Operation, Function | None] = {}
+        self.crossed = crossed_numbers(function.walk())
         self.needed: set[Value] = set()
         self.busy: dict[Operation, None] = {}
         self._find_needed()
@@ -71,6 +73,7 @@ class Sources:
                             break
                         self.busy[outer] = None
                 work += [it for it in op.operands if not it.type.startswith(("tensor<", "!aref.ring"))]
+                work += [self.crossed.stores[op]] if op in self.crossed.stores else []
             elif op.name.startswith("aref.") and op.name not in _PLAIN_AREF:
                 raise UnsupportedError(f"{op.name} is not known to the credit check", op)
         for op in self.busy:
@@ -140,6 +143,8 @@ def origin_of(count: Value) -> Value | None:
 def find_iteration_dependence(program: Program, sources: Sources, canonical: dict[Value, Any]) -> None:
     """Whether decisions in loops of unknown trip count depend on the iteration number: sets `Program.no_recurrence`."""
     growing: set[Value] = set()
+    if program.crossed.sources:
+        program.no_recurrence = "a number that comes out of a ring decides control flow"
     for loop in program.loops:
         if ForOp.matches(loop.op) and not isinstance(canonical.get(loop.op.operands[2]), int):
             program.sampled = "the step of a loop is not a constant: few numbers are tried for it"

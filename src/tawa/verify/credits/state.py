@@ -67,6 +67,8 @@ class Channel:
     gets: list[int] = field(default_factory=list[int])
     released: list[set[int]] = field(default_factory=list[set[int]])
     borrowed: list[list[int]] = field(default_factory=list[list[int]])
+    numbers: dict[int, Any] = field(default_factory=dict[int, Any])
+    """By count: the number in a slot, or where it was put (`tawa.verify.credits.free`)."""
 
 
 class Frame:
@@ -98,7 +100,7 @@ class Thread:
 
 
 def copied(channel: Channel) -> Channel:
-    """A copy without the releases that no later put waits for."""
+    """A copy without the releases that no later put waits for, and the numbers of slots that were filled again."""
     oldest = channel.puts - channel.depth
     return Channel(
         channel.depth,
@@ -107,4 +109,5 @@ def copied(channel: Channel) -> Channel:
         list(channel.gets),
         [{count for count in it if count >= oldest} for it in channel.released],
         [list(it) for it in channel.borrowed],
+        {count: it for count, it in channel.numbers.items() if count >= oldest},
     )

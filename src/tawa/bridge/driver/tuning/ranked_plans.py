@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tawa.analysis.dims.shared_programs import find_shared
 from tawa.analysis.work.workload import find_workload
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
@@ -26,6 +27,7 @@ from tawa.plan.decide.paths import Launching
 from tawa.plan.enumeration import RankedPlan, Space, allowed
 from tawa.plan.options import PlanOptions
 from tawa.plan.prospect import Prospect
+from tawa.remarks import Remark
 from tawa.transforms.ttir.make_persistent import why_not_persistent
 
 
@@ -54,7 +56,7 @@ def _forms_first(plans: Sequence[RankedPlan]) -> list[RankedPlan]:
     before: Counter[tuple[object, ...]] = Counter()
     places: list[int] = []
     for it in plans:
-        form = it.plan.form, it.plan.groups, it.plan.operands
+        form = it.plan.form, it.plan.groups, it.plan.split, it.plan.operands
         places.append(before[form])
         before[form] += 1
     return [it for _, it in sorted(zip(places, plans, strict=True), key=lambda pair: pair[0])]
@@ -71,14 +73,17 @@ def prospect_of(kernel: Module, num_warps: int, num_stages: int) -> Prospect | N
         return None
     raised = flow.raised if run(flow, PATHS[1:]) is None else 0
     persistent = why_not_persistent(structured) is None
-    return Prospect.of(Space(num_warps, num_stages, written, raised, persistent))
+    shares = launching.ours and not isinstance(find_shared(structured), Remark)
+    return Prospect.of(Space(num_warps, num_stages, written, raised, persistent, shares=shares))
 
 
 def _words(plan: Plan) -> str:
     form = "persistent" if plan.form == "persistent" else "as written"
     groups = plan.groups or 1
-    depths = sorted({ring.slots for ring in plan.rings})
+    depths = sorted({ring.slots for ring in plan.rings if ring.has_tiles})
     staged = "stages" if any(it.schedule for it in plan.loops) else f"P = {plan.mma_depth}"
+    if plan.split == "programs":
+        return f"{form}, 1 group, {groups} programs in a CTA, D = {', '.join(map(str, depths))}, {staged}"
     return f"{form}, {groups} group{'s' * (groups > 1)}, D = {', '.join(map(str, depths))}, {staged}"
 
 

@@ -19,10 +19,10 @@ from tawa.dialects import arith
 from tawa.dialects.arith import constant_int
 from tawa.dialects.control_flow import deciding
 from tawa.dialects.declare.declaration import op_names
+from tawa.dialects.inline.markers import SameNumberOp
 from tawa.dialects.parameters import parameter_name
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import SameNumberOp
 from tawa.errors import AssumptionError
 from tawa.ir import Operation, Value
 from tawa.verify.assumptions import Assumption, is_grid_size, parse_assumptions, positive_step

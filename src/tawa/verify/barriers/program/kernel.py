@@ -17,24 +17,17 @@ from tawa.dialects.arith import ConstantOp, SelectOp
 from tawa.dialects.builtin import AssumeOp, BranchOp, CondBranchOp, GpuBarrierOp, InlineAsmOp
 from tawa.dialects.control_flow import deciding, flow_of
 from tawa.dialects.declare.declaration import by_name, is_opaque, is_terminator, op_names
+from tawa.dialects.inline.markers import SameNumberOp
 from tawa.dialects.scalars import Scalar, scalar_of
 from tawa.dialects.scf import CONTROL, LOOPS, ConditionOp, ForOp, IfOp, WhileOp, YieldOp
-from tawa.dialects.tt import (
-    INLINE,
-    CallOp,
-    FuncOp,
-    GetNumProgramsOp,
-    GetProgramIdOp,
-    LoadOp,
-    MakeTensorDescOp,
-    SameNumberOp,
-)
+from tawa.dialects.tt import INLINE, CallOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, LoadOp, MakeTensorDescOp
 from tawa.dialects.ttg import VIEWS
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import EndOp, GroupOp
 from tawa.ir import Block, MemDescType, Module, Operation, Value, parse_type
 from tawa.ir.attributes import read_int
 from tawa.verify.barriers.program.outcomes import outcome_of, picks_flag
+from tawa.verify.crossed_numbers import crossed_numbers
 from tawa.verify.data_dependent_loops import loops_ended_by_memory
 from tawa.verify.given_numbers import function_of, given_numbers
 from tawa.verify.not_modelled import not_modelled
@@ -52,13 +45,20 @@ class NotUnderstood(Exception):
 class Memory(NamedTuple):
     """A region of an allocation: indices of the outer dimensions, then a box of the remaining ones.
 
-    `reshaped`: a view of another shape, which cannot be indexed further.
+    `reshaped`: a view of another shape, which cannot be indexed further. `view`: for each dimension of a view the one
+    of the region, and how many elements of the region are one of the view along it; None for the region as it is.
     """
 
     alloc: int
     path: tuple[int, ...] = ()
     box: tuple[tuple[int, int], ...] | None = None
     reshaped: bool = False
+    view: tuple[tuple[int, int], ...] | None = None
+
+    @property
+    def place(self) -> Memory:
+        """The region, however it is viewed."""
+        return Memory(self.alloc, self.path, self.box) if self.reshaped or self.view else self
 
 
 class Fewer(NamedTuple):
@@ -129,8 +129,9 @@ class BarrierProgram:
         self._require_known_operations()
         self.allocations: list[Operation] = []
         self.described: list[Operation] = []
-        self.carried = flow_of(self.ops)
-        self.ended_by_memory = loops_ended_by_memory(self.ops, anywhere=coarse)
+        self.crossed = crossed_numbers(self.ops)
+        self.carried = {**flow_of(self.ops), **{value: [sent] for value, sent in self.crossed.sources.items()}}
+        self.ended_by_memory = loops_ended_by_memory(self.ops, coarse, self.crossed)
         self.given = given_numbers(self.ops)
         found = ((op, function_of(op)) for op in self.ops)
         self.functions = {op: function for op, function in found if function is not None}
@@ -327,7 +328,11 @@ class BarrierProgram:
 
     def is_loaded(self, op: Operation) -> bool:
         """Whether the number that `op` defines is chosen: from memory, given to the partitions, or a function's."""
-        return op in self.given or op in self.functions or LoadOp.matches(op)
+        return op in self.given or op in self.functions or LoadOp.matches(op) or op in self.crossed.atomics
+
+    def sends(self, block: Block) -> bool:
+        """Whether a partition stores numbers that others load."""
+        return any(op.within(block) is not None for op in self.crossed.stores)
 
     def scalar(self, op: Operation) -> Scalar | None:
         """The function that a scalar operation computes; None for any other operation."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from tawa.dialects import ttg, ttng
-from tawa.dialects.builtin import AssumeOp
+from tawa.dialects.builtin import AssumeOp, CastOp
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import MakeTensorDescOp
 from tawa.dialects.ttg import warps_of
@@ -82,7 +82,7 @@ def view(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
     memory = memory_of(op, op.operands[0], env)
     match op.name:
         case ttg.MemDescIndexOp.NAME:
-            if memory.reshaped or memory.box is not None:
+            if memory.reshaped or memory.box is not None or memory.view is not None:
                 raise NotUnderstood("an index into a reshaped view of shared memory", op)
             slot = number(op, ttg.MemDescIndexOp(op).index, env, "the slot")
             memory = Memory(memory.alloc, (*memory.path, slot))
@@ -91,13 +91,36 @@ def view(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
                 raise NotUnderstood("a slice of a reshaped view of shared memory", op)
             offsets, type = read_array(op.properties["offsets"]), parse_type(op.result.type)
             assert isinstance(type, MemDescType)
-            box = tuple((start, start + size) for start, size in zip(offsets, type.shape, strict=True))
-            memory = memory._replace(box=box)
+            dims = memory.view or _natural(len(offsets))
+            spans = sorted(
+                (dim, start * factor, (start + size) * factor)
+                for (dim, factor), start, size in zip(dims, offsets, type.shape, strict=True)
+            )
+            memory = memory._replace(box=tuple((start, end) for _, start, end in spans))
         case ttg.MemDescTransOp.NAME:
-            pass
+            order = ttg.MemDescTransOp(op).order
+            dims = memory.view or _natural(len(order))
+            if len(dims) == len(order):
+                memory = memory._replace(view=tuple(dims[dim] for dim in order))
+        case ttg.MemDescReinterpretOp.NAME if (dims := _wider(op, memory)) is not None:
+            memory = memory._replace(view=dims)
         case _:
             memory = memory._replace(reshaped=True)
     env[op.result] = memory
+
+
+def _natural(rank: int) -> tuple[tuple[int, int], ...]:
+    return tuple((dim, 1) for dim in range(rank))
+
+
+def _wider(op: Operation, memory: Memory) -> tuple[tuple[int, int], ...] | None:
+    """The view with wider elements in the same rows; None for any other reinterpretation."""
+    source, target = parse_type(op.operands[0].type), parse_type(op.result.type)
+    assert isinstance(source, MemDescType) and isinstance(target, MemDescType)
+    if memory.reshaped or source.shape[:-1] != target.shape[:-1] or source.bytes != target.bytes:
+        return None
+    (*rows, (dim, factor)) = memory.view or _natural(len(source.shape))
+    return (*rows, (dim, factor * source.shape[-1] // target.shape[-1]))
 
 
 def index_step(op: Operation) -> Step:
@@ -213,7 +236,10 @@ def _copy_out(self: Recorder, op: Operation, env: Environment, trace: Trace) -> 
 
 def _descriptor_of(op: Operation, env: Environment) -> Memory | None:
     """The memory of a copy's descriptor; None for one that is created once."""
-    known = env.get(op.operands[0])
+    descriptor = op.operands[0]
+    while cast := CastOp.of(descriptor.defining_op):
+        descriptor = cast.source
+    known = env.get(descriptor)
     return known if isinstance(known, Memory) else None
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from tawa.dialects import arith
 from tawa.dialects.declare.declaration import by_name, op_names
+from tawa.dialects.inline.markers import SameNumberOp
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import SameNumberOp
 from tawa.ir import Block, Value
 from tawa.verify.barriers.program.kernel import BarrierProgram
 
@@ -32,8 +32,9 @@ class Origins:
         self.program = program
 
     def source(self, value: Value) -> Value:
-        """The value behind casts and captures of partitions."""
+        """The value behind casts, captures of partitions and rings of numbers."""
         while True:
+            value = self.program.crossed.sources.get(value, value)
             op = value.defining_op
             if op is None:
                 sources = self.program.carried.get(value, ())

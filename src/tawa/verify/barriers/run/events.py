@@ -62,7 +62,8 @@ Environment = dict[Value, Known]
 class Event:
     """One protocol event. `amount`: arrivals, bytes, or groups that may stay in flight.
 
-    descriptor: the memory of a TMA copy's descriptor, if the kernel creates it in a loop.
+    descriptor: the memory of a TMA copy's descriptor, if the kernel creates it in a loop. number: of a number that
+    crosses between partitions, its place among those stored to this memory (`run.numbers`); -1 for none.
     """
 
     kind: str
@@ -72,6 +73,7 @@ class Event:
     amount: int = 0
     parity: int = 0
     descriptor: Memory | None = None
+    number: int = -1
 
 
 @dataclass(slots=True)

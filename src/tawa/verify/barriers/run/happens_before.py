@@ -345,7 +345,7 @@ class BarrierRun:
 
 def _barrier_memory(event: Event) -> Memory:
     assert event.barrier is not None
-    return event.barrier._replace(reshaped=False) if event.barrier.reshaped else event.barrier
+    return event.barrier.place
 
 
 def _fault_kind(kind: str) -> FaultKind:

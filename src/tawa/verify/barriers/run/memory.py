@@ -4,6 +4,9 @@
               fence after each read through the generic proxy
     read      after the last write; a read through the async proxy needs a fence after a write through the generic proxy
 
+A load of a number that decides control flow must read the store that the unrolling took the number from; otherwise the
+check does not understand the program.
+
 An asynchronous access (TMA, wgmma, cp.async) is in flight from its start until a wait of its partition, or a barrier,
 implies its completion. The memory is shared memory, and descriptors in global memory that the kernel writes more than
 once: a TMA copy reads its descriptor while it is in flight.
@@ -17,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tawa.dialects.ttg import LocalAllocOp
-from tawa.verify.barriers.program.kernel import Memory
+from tawa.verify.barriers.program.kernel import Memory, NotUnderstood
 from tawa.verify.barriers.run.events import Event
 from tawa.verify.barriers.run.history import Access, History, Thread, event_name
 from tawa.verify.verdict import FaultKind
@@ -56,7 +59,7 @@ class SharedMemory:
 
     def write(self, thread: Thread, event: Event, memory: Memory, *, asynchronous: bool) -> Access:
         """A write that starts at the latest step; raises Fault if it may overlap another access."""
-        memory = memory._replace(reshaped=False) if memory.reshaped else memory
+        memory = memory.place
         for _, region in self._overlapping(memory):
             if region.write is not None:
                 self._ordered(thread, region.write, event, memory, "write-write race")
@@ -70,13 +73,17 @@ class SharedMemory:
 
     def read(self, thread: Thread, event: Event, memory: Memory, *, asynchronous: bool) -> Access:
         """A read that starts at the latest step; raises Fault if nothing was written or a write may be in flight."""
-        memory = memory._replace(reshaped=False) if memory.reshaped else memory
+        memory = memory.place
         access = Access(self.history.bit, 0, event, thread.trace.partition, asynchronous, thread.mask)
         written = False
         for _, region in self._overlapping(memory):
             if region.write is not None:
                 written = True
                 self._ordered(thread, region.write, event, memory, "read before write")
+                if event.number >= 0 and event.number != region.write.event.number:
+                    raise NotUnderstood(
+                        "a number is read from a slot that holds another one than was expected", event.op
+                    )
                 if asynchronous and not region.write.asynchronous:
                     self._fenced(thread, region.write, event, memory)
         if not written:

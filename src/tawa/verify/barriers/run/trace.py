@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping
 from tawa.dialects.arith import constant_int
 from tawa.dialects.control_flow import successor_operands
 from tawa.dialects.declare.declaration import by_name, is_opaque, op_names
+from tawa.dialects.inline.markers import SameNumberOp
 from tawa.dialects.lifetimes import freed_behind
 from tawa.dialects.scalars import Scalar, evaluate, width_of
 from tawa.dialects.scf import ForOp, IfOp, WhileOp, trips_of
-from tawa.dialects.tt import AddPtrOp, LoadOp, SameNumberOp
-from tawa.dialects.ttg import VIEWS, LocalAllocOp, WarpSpecializeOp
+from tawa.dialects.tt import AddPtrOp, LoadOp
+from tawa.dialects.ttg import VIEWS, LocalAllocOp, LocalLoadOp, LocalStoreOp, WarpSpecializeOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation, Value
 from tawa.verify.assumptions import POSITIVE_STEP
@@ -31,12 +32,13 @@ from tawa.verify.barriers.program.kernel import (
     is_number,
     number_key,
 )
-from tawa.verify.barriers.program.operations import MAKERS, STEPS, alloc, check_uses, free, number, view
+from tawa.verify.barriers.program.operations import MAKERS, STEPS, alloc, check_uses, free, memory_of, number, view
 from tawa.verify.barriers.program.outcomes import BOTH, NO, YES, Outcome, outcome_of, picks_flag
 from tawa.verify.barriers.program.shortened import State, same_everywhere, state_of
 from tawa.verify.barriers.run.events import (
     MAX_EVENTS,
     Environment,
+    Event,
     InFlight,
     Known,
     NeedsNumber,
@@ -46,6 +48,8 @@ from tawa.verify.barriers.run.events import (
     Trace,
     Undefined,
 )
+from tawa.verify.barriers.run.numbers import Numbers
+from tawa.verify.crossed_numbers import ATOMIC
 from tawa.verify.data_dependent_loops import PREFIX
 from tawa.verify.given_numbers import called
 
@@ -67,6 +71,8 @@ class Unrolled(Recorder):
         self.segments: list[Segment] = []
         self.outcomes: dict[Operation, int] = dict.fromkeys(program.decisions, 0)
         self.times: dict[tuple[str, str], int] = {}  # how often each partition has entered a data-dependent loop
+        self.atomics: dict[Operation, int] = {}  # how often each atomic was executed
+        self.numbers = Numbers()
         self.main = Trace("default")
         self._function(first_values(program, numbers))
         self.segments.append([self.main])
@@ -121,6 +127,14 @@ class Unrolled(Recorder):
     def _step_of(self, op: Operation) -> Handler:
         if op in self.program.given:
             return _given
+        if op in self.program.crossed.atomics:
+            return _atomic
+        if op in self.program.crossed.loads:
+            return _receive
+        if op.results and op.results[0] in self.program.crossed.sources:
+            return _received
+        if op in self.program.crossed.stores and op.name not in self.more:
+            return _send
         if op in self.program.functions:
             return _function
         step = self.more.get(op.name)
@@ -218,12 +232,18 @@ def _program_number(self: Unrolled, op: Operation, env: Environment, trace: Trac
 
 def _pointer(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
     base, offset = (env.get(operand) for operand in op.operands)
+    undefined = _undefined(base, offset)
     if isinstance(base, str) and not isinstance(offset, int):
         # Not a chosen number, but equal in all partitions that compute it by the same expression.
         tree = self.program.tree(AddPtrOp(op).offset)
         offset = None if tree is None else f"tree {tree}"
     known = isinstance(base, str) and isinstance(offset, int | str)
-    env[op.result] = f"{base}+{offset}" if known else Opaque(op)
+    env[op.result] = f"{base}+{offset}" if known else undefined or Opaque(op)
+
+
+def _undefined(*inputs: Known) -> Opaque | None:
+    """The input that has no defined value, such as a quotient by zero: nor has what is computed from it."""
+    return next((known for known in inputs if isinstance(known, Opaque) and known.undefined), None)
 
 
 def _load(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
@@ -231,7 +251,7 @@ def _load(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None
     address = env.get(LoadOp(op).pointers)
     if not isinstance(address, str) or width_of(op.result.type) is None:
         for result in op.results:
-            env[result] = Opaque(op)
+            env[result] = _undefined(address) or Opaque(op)
         return
     env[op.result] = _chosen(self, address)
 
@@ -247,6 +267,31 @@ def _function(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> 
     inputs = [env.get(value) for value in function.inputs]
     known = all(isinstance(value, int | str) for value in inputs)
     env[op.result] = _chosen(self, called(function.name, *inputs)) if known else Opaque(op)
+
+
+def _atomic(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+    """The result of an atomic: another number each time."""
+    time = self.atomics[op] = self.atomics.get(op, -1) + 1
+    env[op.result] = _chosen(self, f"{ATOMIC}{self.program.crossed.atomics[op]}, time {time}")
+
+
+def _send(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+    memory = memory_of(op, LocalStoreOp(op).buffer, env)
+    place = self.numbers.send(memory, env.get(self.program.crossed.stores[op]))
+    self.emit(trace, Event("write", op, (memory,), number=place))
+
+
+def _receive(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+    memory = memory_of(op, LocalLoadOp(op).buffer, env)
+    place, number = self.numbers.receive(trace, memory)
+    needed = self.program.crossed.loads[op] in self.program.needed
+    self.emit(trace, Event("read", op, (memory,), number=place if needed else -1))
+    env[op.result] = number
+
+
+def _received(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None:
+    known = env.get(op.operands[0])
+    env[op.result] = Opaque(op) if known is None else known
 
 
 def _chosen(self: Unrolled, name: str) -> int:
@@ -370,14 +415,16 @@ def _fork(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None
     self.segments.append([Trace(trace.partition, trace.events)])
     trace.events = []
     default = Trace("default", issued=trace.issued, done=trace.done)
-    results = self.run(fork.default, env, default)
-    segment = [default]
+    segment, results, parts = [default], list[Known](), [(fork.default, env, default)]
     for place, block in enumerate(fork.partitions):
         mine = Trace(f"partition{place}")
         inside: Environment = dict(self.program.constants)
         inside.update(zip(block.args, handed, strict=True))
-        self.run(block, inside, mine)
         segment.append(mine)
+        parts.append((block, inside, mine))
+    for block, environment, own in sorted(parts, key=lambda it: not self.program.sends(it[0])):
+        ended = self.run(block, environment, own)
+        results = ended if own is default else results
     self.segments.append(segment)
     trace.issued, trace.done = default.issued, default.done
     env.update(zip(op.results, results, strict=True))

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import re
 
-from tawa.dialects.tt import INLINE, ExternElementwiseOp, GroupIndexOp, SameNumberOp
+from tawa.dialects.inline.markers import GroupIndexOp, SameNumberOp
+from tawa.dialects.tt import INLINE, ExternElementwiseOp
 from tawa.ir import Operation
 
 _INTEGER = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.dialects.assembly import computes_on_registers
+from tawa.dialects.inline.assembly import computes_on_registers
 
 HARMLESS = (
     "mov.b32 $0, $1;",

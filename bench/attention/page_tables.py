@@ -1,0 +1,94 @@
+"""Tables of docs/attention.md that compare the operators with libraries, made from result rows alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.attention.candidates import V_AS_ROWS
+from bench.attention.report import rates, title
+from bench.harness import Row
+
+FLASH = "FlashAttention-3"
+OF_CACHES = ("Tawa", "stock Triton", FLASH, "cuDNN", "reads only")
+OF_MIXES = ("Tawa", "stock Triton", FLASH, "PyTorch")
+GB_PER_TB = 1e3
+LENGTHS = (512, 1024, 4096, 16384)
+MIXES = {
+    "equal": "16 of 1024 tokens",
+    "mixed": "1 to 2048 tokens",
+    "short": "1 to 256 tokens",
+    "one_long": "one of 8192 among short ones",
+}
+
+
+def libraries(rows: Sequence[Row]) -> list[str]:
+    """Tawa's rate by problem and length, with its ratio to FlashAttention-3, and to cuDNN where it runs.
+
+    In fp8 the operator gets V as rows, as FlashAttention-3 does.
+    """
+    lines = [f"| problem | {' | '.join(f'S = {S}' for S in LENGTHS)} |", f"|---|{'---|' * len(LENGTHS)}"]
+    for panel, found in rates(rows).items():
+        cells = [_beside(found.get(S, {})) for S in LENGTHS]
+        if any(cells):
+            lines.append(f"| {title(panel)} | {' | '.join(cell or '–' for cell in cells)} |")
+    return lines
+
+
+def _beside(line: Mapping[str, Row]) -> str:
+    ours = line.get(V_AS_ROWS) or line.get("Tawa")
+    if ours is None or FLASH not in line:
+        return ""
+    peers = [line[name] for name in (FLASH, "cuDNN") if name in line]
+    return f"{ours.tflops:.0f} ({', '.join(f'{_ratio(ours, peer):.2f}' for peer in peers)})"
+
+
+def _ratio(ours: Row, peer: Row) -> float:
+    return (ours.tflops or 0.0) / (peer.tflops or 1.0)
+
+
+def decoding(rows: Sequence[Row]) -> list[str]:
+    """GB/s of K and V by problem and candidate."""
+    lines = [f"| sequences × keys | {' | '.join(OF_CACHES)} |", f"|---|{'---|' * len(OF_CACHES)}"]
+    for problem, found in by_cache(rows).items():
+        cells = (f"{GB_PER_TB * (found[name].tflops or 0):.0f}" if name in found else "–" for name in OF_CACHES)
+        lines.append(f"| {problem} | {' | '.join(cells)} |")
+    return lines
+
+
+def by_cache(rows: Sequence[Row]) -> dict[str, dict[str, Row]]:
+    """The timed rows of `bench.attention.decode` by candidate, by problem."""
+    problems: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        if row.tflops:
+            problems.setdefault(_cache(row.case), {})[row.candidate] = row
+    return problems
+
+
+def _cache(case: Mapping[str, Any]) -> str:
+    queries = "one query" if case["queries"] == 1 else f"{case['queries']} queries"
+    pages = f", pages of {case['page']}" if case["page"] else ""
+    return f"{case['batches']} × {case['keys']}, {queries}, {case['heads']} heads on {case['key_heads']}{pages}"
+
+
+def packed(rows: Sequence[Row]) -> list[str]:
+    """Tawa's rate by mix of lengths, with its ratios to the others."""
+    names = OF_MIXES[1:]
+    lines = [f"| lengths | mask | Tawa | {' | '.join(names)} |", f"|---|---|---|{'---|' * len(names)}"]
+    for (mix, mask), found in by_mix(rows).items():
+        ours = found["Tawa"]
+        cells = (
+            f"{found[name].tflops:.0f} ({_ratio(ours, found[name]):.2f})" if name in found else "–" for name in names
+        )
+        lines.append(f"| {mix} | {mask} | {ours.tflops:.0f} | {' | '.join(cells)} |")
+    return lines
+
+
+def by_mix(rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, Row]]:
+    """The timed rows of `bench.attention.varlen` in bf16 with d = 128 by candidate, by lengths and mask."""
+    problems: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in rows:
+        if row.tflops and (row.case["dtype"], row.case["d"]) == ("bf16", 128):
+            problem = MIXES[row.case["mix"]], "causal" if row.case["causal"] else "full"
+            problems.setdefault(problem, {})[row.candidate] = row
+    return problems

@@ -1,0 +1,71 @@
+"""Shared programs: the axis of the grid along which neighbouring programs load the same tiles.
+
+    %m = program_id x; %h = program_id y
+    for %n … { load K[%h, %n]; load V[%h, %n] }   →   axis x: K and V do not depend on it
+
+Trip counts may depend on the program id (`tawa.transforms.partition.share_streams`), branches may not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.analysis.dims.dependents import dependent_values, diverges
+from tawa.dialects.effects import is_bound_to_its_program
+from tawa.dialects.scf import ForOp, enclosing_loops
+from tawa.dialects.tt import DescriptorLoadOp, FuncOp, GetProgramIdOp, LoadOp
+from tawa.ir import Module, Operation, TensorType, parse_type, source_of
+from tawa.ir.attributes import read_int
+from tawa.remarks import Remark
+
+_AXES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SharedInfo:
+    """axis: of the grid. shared_bytes: of the tiles in loops that programs along it share."""
+
+    axis: int
+    shared_bytes: int
+
+
+def find_shared(module: Module) -> SharedInfo | Remark:
+    """Finds the axis along which programs share the most bytes of tiles in loops. A Remark says why there is none."""
+    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
+    if len(functions) != 1 or not functions[0].structured:
+        return Remark("declined", "only programs of one function without branches between blocks can share their tiles")
+    for op in functions[0].op.walk():
+        if is_bound_to_its_program(op):
+            reason = f"{op.name} may give programs an order, and programs of one CTA wait for each other"
+            return Remark("declined", reason, source_of(module, op), "leave split='programs' out")
+    found = [SharedInfo(axis, _shared_bytes(functions[0], axis)) for axis in range(_AXES)]
+    best = max(found, key=lambda it: it.shared_bytes)  # the first of several
+    if not best.shared_bytes:
+        reason = "no axis of the grid along which programs load the same tiles in loops"
+        return Remark("declined", reason, source_of(module, functions[0].op), "leave split='programs' out")
+    return best
+
+
+def _shared_bytes(function: FuncOp, axis: int) -> int:
+    """Bytes of one iteration of each loop whose tiles do not depend on the program id along an axis that is read."""
+
+    def is_id(op: Operation) -> bool:
+        query = GetProgramIdOp.of(op)
+        return query is not None and read_int(op.properties["axis"]) == axis
+
+    dependent = dependent_values(function.body, is_id)
+    if not dependent:
+        return 0
+    total = 0
+    for op in function.op.walk():
+        if not (DescriptorLoadOp.matches(op) or LoadOp.matches(op)) or not enclosing_loops(op):
+            continue
+        branches = [outer for outer in op.ancestors() if outer is not function.op and not ForOp.of(outer)]
+        if any(value in dependent for value in op.operands) or any(diverges(it, dependent) for it in branches):
+            continue
+        tile = parse_type(op.result.type)
+        total += tile.bytes if isinstance(tile, TensorType) else 0
+    return total
+
+
+__all__ = ["SharedInfo", "find_shared"]

@@ -1,0 +1,73 @@
+"""Operations of Tawa in the form of inline assembly, so that Triton's passes carry them along unread."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tawa.dialects.declare.declaration import Refinement
+from tawa.dialects.declare.fields import operand
+from tawa.dialects.tt import ElementwiseInlineAsmOp
+from tawa.ir import Builder, Operation, Value
+from tawa.ir.attributes import int_attr, read_string, string_attr
+
+
+class _MarkerOp(Refinement, ElementwiseInlineAsmOp):
+    """Inline assembly whose text marks an operation of Tawa."""
+
+    ASM: ClassVar[str]
+    __slots__ = ()
+
+    @classmethod
+    def matches(cls, op: Operation | None) -> bool:
+        """Whether `op` is inline assembly with this text."""
+        if op is None or op.name != cls.NAME:
+            return False
+        return read_string(op.properties.get("asm_string", '""')) == cls.ASM
+
+
+class GroupIndexOp(_MarkerOp):
+    """``tt.elementwise_inline_asm "tawa.group"``: the number of the consumer group that executes it, 0 … G - 1.
+
+    Operand: a constant i32, the number of groups G. Result: i32. Pure. It occurs in a program whose tile is split among
+    groups, and becomes a constant once each group has its own copy of the program. Triton's layout passes may merge
+    and move it, but they neither fold it nor read the text. It is never assembled.
+    """
+
+    ASM = "tawa.group"
+    __slots__ = ()
+    groups = operand(0)
+
+    @staticmethod
+    def create(builder: Builder, groups: int) -> Value:
+        """Makes one at the builder's point."""
+        properties = {
+            "asm_string": string_attr(GroupIndexOp.ASM),
+            "constraints": string_attr("=r,r"),
+            "packed_element": int_attr(1),
+            "pure": "true",
+        }
+        operand = builder.constant(groups)
+        return builder.create(GroupIndexOp.NAME, (operand,), ("i32",), properties=properties, hints=("group",)).result
+
+
+class SameNumberOp(_MarkerOp):
+    """``tt.elementwise_inline_asm "shfl.sync.idx.b32"``: broadcasts a warp-uniform number from lane 0.
+
+    Operand and result: i32. The result equals the operand, but LLVM and ptxas cannot tell. Not pure, so that two
+    of them are never merged.
+    """
+
+    ASM = "shfl.sync.idx.b32 $0, $1, 0, 0x1f, 0xffffffff;"
+    __slots__ = ()
+    source = operand(0)
+
+    @staticmethod
+    def create(builder: Builder, number: Value) -> Value:
+        """Makes one at the builder's point."""
+        properties = {
+            "asm_string": string_attr(SameNumberOp.ASM),
+            "constraints": string_attr("=r,r"),
+            "packed_element": int_attr(1),
+            "pure": "false",
+        }
+        return builder.create(SameNumberOp.NAME, (number,), ("i32",), properties=properties, hints=("slot",)).result

@@ -1,0 +1,32 @@
+"""Encodings as text: `#ttg.blocked<{order = [1, 0], …}>`, or the alias of one (`#blocked`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tawa.ir.core import Operation
+from tawa.ir.text import match_bracket, parse_dictionary
+
+_NOTHING: Mapping[str, str] = {}
+
+
+def aliases_at(op: Operation) -> Mapping[str, str]:
+    """The aliases of the module that an operation is in; none if it is in no module."""
+    while op.parent_op is not None:
+        op = op.parent_op
+    return op.aliases if op.aliases is not None else _NOTHING
+
+
+def kind_of(aliases: Mapping[str, str], encoding: str) -> str:
+    """The kind of an encoding, for example ``#ttg.blocked``."""
+    return aliases.get(encoding, encoding).partition("<")[0]
+
+
+def fields_of(aliases: Mapping[str, str], encoding: str) -> dict[str, str]:
+    """The parameters of an encoding, as text; empty if it has none."""
+    text = aliases.get(encoding, encoding)
+    start = text.find("<{")
+    return parse_dictionary(text[start + 2 : match_bracket(text, start) - 2]) if start >= 0 else {}
+
+
+__all__ = ["aliases_at", "fields_of", "kind_of"]

@@ -1,0 +1,123 @@
+"""Programs that share a CTA keep their bits, also where the grid is no multiple of them or their trip counts differ."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.request import Request
+from tawa.bridge.driver.tuning.ranked_plans import prospect_of
+from tawa.bridge.launch.added_arguments import launch_spec, launched_by_us
+from tawa.bridge.triton.generic_print import read_ttir
+from tawa.bridge.triton.structured import new_context
+from tawa.errors import PlanError
+from tawa.plan import LoopPlan, Plan, PlanOptions
+from tawa.symbolic.host.launch_spec import Grouped
+from tests.cases.attention.builders import forward_case
+from tests.cases.attention.cases import CASES as ATTENTION
+from tests.cases.attention.cases import find
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import CASES as GEMMS
+from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
+from tests.matrix.compiling import report, signature
+from tests.support.sample import sample, simulated_once
+
+THREE = Plan(groups=3, split="programs")
+FIVE_PROGRAMS = {"SQ": 320, "SK": 384}  # of 64 rows
+NO_REGISTERS = (LoopPlan(kept=()),)
+
+
+def compiled(case: Specimen, plan: Plan, **options: Any) -> Any:
+    request = Request(PlanOptions(**options), plan)
+    launched = {"num_warps": case.num_warps, "num_stages": case.num_stages}
+    with launched_by_us():
+        return compile_kernel(case.kernel, signature(case), request, **launched)
+
+
+def other_bits(case: Specimen, made: Any, tiles_on: int | None = None) -> list[str]:
+    wanted = simulated(case, unspecialised(case, made))
+    return orders_with_other_bits(case, made, wanted, tiles_on, launch_spec(made))
+
+
+def attention(name: str, causal: bool, **more: Any) -> Specimen:
+    return forward_case(name, dtype="bf16", causal=causal, tile=(64, 128, 4), **{**FIVE_PROGRAMS, **more})
+
+
+@simulated_once
+@pytest.mark.parametrize("dim", [64, 96])
+@pytest.mark.parametrize("causal", [False, True])
+def test_three_programs_of_attention_are_proved_with_stages_and_do_not_spill(causal: bool, dim: int) -> None:
+    case = attention("three", causal, dim=dim)
+    if dim == 96:
+        case = replace(case, constexprs={**case.constexprs, "BN": 64})
+    made = compiled(case, replace(THREE, loops=NO_REGISTERS))
+    record = made.metadata.tawa
+    assert record["verdict"]["verdict"] == "proved" and record["verdict"]["bound"].startswith(
+        "credits: all trip counts"
+    )
+    assert launch_spec(made).grouped == Grouped(0, 3)
+    assert {it.stages for it in Plan.of(record["plan"]).schedules} == {2}
+    assert report(made).ptxas.spill_bytes == 0
+    assert other_bits(case, made) == []
+
+
+@simulated_once
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_persistent_form_works_through_groups_of_programs(causal: bool) -> None:
+    case = attention("persistent_three", causal)
+    made = compiled(case, replace(THREE, form="persistent", loops=NO_REGISTERS))
+    assert made.metadata.tawa["verdict"]["verdict"] == "proved"
+    assert other_bits(case, made, tiles_on=2) == []
+
+
+PAIRS = [
+    case.name
+    for case in (*ATTENTION, *GEMMS)
+    if case.num_warps == 4 and case.expect.verdict == "specialised" and case.constexprs.get("WINDOW", 0) == 0
+]
+
+
+@simulated_once
+@pytest.mark.parametrize("name", sample(PAIRS, 9))
+def test_a_pair_of_programs_gives_the_same_bits_or_says_what_it_does_not_share(name: str) -> None:
+    case = next(it for it in (*ATTENTION, *GEMMS) if it.name == name)
+    try:
+        made = compiled(case, Plan(groups=2, split="programs"))
+    except PlanError as error:
+        assert any(text in str(error) for text in ("no axis of the grid", "depends on the group index"))
+        return
+    assert other_bits(case, made) == []
+
+
+def test_groups_of_different_lengths_refuse_to_take_turns() -> None:
+    with pytest.raises(PlanError, match="groups whose trip counts differ cannot take turns"):
+        compiled(attention("turns", causal=True), THREE, ping_pong=True)
+    made = compiled(attention("turns_full", causal=False), replace(THREE, loops=NO_REGISTERS), ping_pong=True)
+    assert made.metadata.tawa["plan"]["ping_pong"]
+
+
+def test_a_compile_that_is_not_for_a_launch_refuses_the_form() -> None:
+    case = find("two_loops_tile64x64_4warps")
+    with pytest.raises(PlanError, match="no launcher passes the size of the grid"):
+        compile_kernel(case.kernel, signature(case), Request(PlanOptions(), THREE), num_warps=4)
+
+
+def test_the_form_is_told_to_the_user() -> None:
+    made = compiled(attention("told", causal=False), THREE)
+    assert "3 consumers, each a program of the grid" in made.metadata.tawa["reason"]
+    told = {it["field"]: it["value"] for it in made.metadata.tawa["decisions"]}
+    assert told["split"] == "programs" and told["groups"] == "3"
+
+
+def test_measurements_try_programs_that_share_a_cta() -> None:
+    made = compiled(attention("measured", causal=True), Plan())
+    with launched_by_us():
+        prospect = prospect_of(read_ttir(made.asm["ttir"], new_context()), 4, 2)
+    assert prospect is not None
+    plans = [it.plan for it in prospect.ranked() if it.plan.split == "programs"]
+    assert {plan.groups for plan in plans} == {2, 3} and {plan.form for plan in plans} == {"as_written", "persistent"}
+    three = next(plan for plan in plans if plan.groups == 3 and plan.form == "as_written")
+    assert launch_spec(compiled(attention("measured", causal=True), three)).grouped == Grouped(0, 3)

@@ -1,0 +1,93 @@
+"""Tiles stored in slices keep their bits, leave more memory to the rings, and are proved; a missing wait is refuted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.request import Request
+from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.triton.read_module import read_levels
+from tawa.errors import UnsupportedKernel
+from tawa.ir import print_module
+from tawa.ir.attributes import int_attr, read_int
+from tawa.plan import Plan, PlanOptions, StorePlan
+from tawa.verify.barriers.check import check_barriers
+from tawa.verify.verdict import Proved, Refuted
+from tests.cases.attention.builders import forward_case
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import find
+from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
+from tests.matrix.compiling import report, signature
+from tests.support.sample import simulated_once
+
+WAIT = "ttng.async_tma_store_wait"
+WIDE = forward_case("wide", dtype="bf16", dim=256, causal=False, tile=(128, 64, 8), SQ=256, SK=256, B=1)
+GEMM = find("persistent_8warps")
+
+
+def compiled(case: Specimen, **fields: Any) -> Any:
+    with launched_by_us():
+        request = Request(PlanOptions(), Plan(**fields))
+        return compile_kernel(case.kernel, signature(case), request, num_warps=case.num_warps, num_stages=2)
+
+
+def depths(made: Any) -> list[int]:
+    return [ring.slots for ring in Plan.of(made.metadata.tawa["plan"]).rings]
+
+
+def sliced(slices: int, buffers: int | None = None) -> tuple[StorePlan, ...]:
+    return (StorePlan(slices=slices, buffers=buffers),)
+
+
+@simulated_once
+@pytest.mark.parametrize(("slices", "buffers"), [(2, 1), (2, 2), (4, 1), (4, 2), (4, 3)])
+def test_slices_keep_the_bits_of_a_tile(slices: int, buffers: int) -> None:
+    made = compiled(GEMM, stores=sliced(slices, buffers))
+    assert made.metadata.tawa["verdict"]["verdict"] == "proved"
+    assert report(made).ptxas.spill_bytes == 0
+    assert orders_with_other_bits(GEMM, made, simulated(GEMM, unspecialised(GEMM, made))) == []
+
+
+@simulated_once
+def test_a_persistent_kernel_with_wide_heads_has_two_slots_if_it_stores_in_slices() -> None:
+    whole, parts = compiled(WIDE, form="persistent"), compiled(WIDE, form="persistent", stores=sliced(4))
+    assert (depths(whole), depths(parts)) == ([1, 1, 1], [1, 2, 2])
+    assert parts.metadata.tawa["verdict"]["verdict"] == "proved"
+    assert report(parts).ptxas.spill_bytes == 0
+    wanted = simulated(WIDE, unspecialised(WIDE, parts))
+    assert orders_with_other_bits(WIDE, parts, wanted, tiles_on=1) == []
+
+
+def test_slices_move_between_registers_and_shared_memory_as_the_whole_tile_does() -> None:
+    """No element goes through another thread, and the descriptor of the whole block has the box of a slice."""
+    whole, parts = compiled(GEMM), compiled(GEMM, stores=sliced(4))
+    ptx = whole.asm["ptx"], parts.asm["ptx"]
+    assert ptx[0].count("stmatrix") == ptx[1].count("stmatrix") > 0
+    assert all(ptx[1].count(instruction) <= ptx[0].count(instruction) for instruction in ("shfl", "prmt", "ld.shared"))
+    assert parts.metadata.tensordesc_meta == whole.metadata.tensordesc_meta
+
+
+def test_a_kernel_that_waits_for_too_few_slices_is_refuted() -> None:
+    module = read_levels(compiled(GEMM, stores=sliced(4)))[1]
+    assert isinstance(check_barriers(module), Proved)
+    waits = [op for op in module.walk() if op.name == WAIT]
+    assert {read_int(wait.properties["pendings"]) for wait in waits} == {0, 1}
+    for wait in waits[:-1]:  # the last one is at the end, where nothing is written any more
+        before = wait.properties["pendings"]
+        wait.properties["pendings"] = int_attr(read_int(before) + 1)
+        verdict = check_barriers(module)
+        assert isinstance(verdict, Refuted), print_module(module)
+        wait.properties["pendings"] = before
+
+
+def test_slices_narrower_than_a_box_are_refused() -> None:
+    with pytest.raises(UnsupportedKernel, match=r"8 slices of 256 columns have rows of 64 bytes, a box of TMA 128"):
+        compiled(GEMM, stores=sliced(8))
+
+
+def test_the_slices_are_told_to_the_user() -> None:
+    told = {it["field"]: it["value"] for it in compiled(GEMM, stores=sliced(4)).metadata.tawa["decisions"]}
+    assert any("staged in 4 slices through 2 buffers" in value for field, value in told.items() if "stores" in field)
