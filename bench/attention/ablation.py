@@ -9,10 +9,10 @@ rings. Each step adds to the one before, but the last one is without ping-pong. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bench.attention.candidates import Configuration, Judge, Shape, make_call, make_tensors
+from bench.attention.candidates import Configuration, Judge, Shape, make_call, make_tensors, peer_calls
 from bench.attention.report import draw_ablation, print_ablation
 from bench.harness import RESULTS, Report, Row, finite, read, time_round_robin, watchdog
 
@@ -56,18 +56,23 @@ def run_ablation(processes: int, check_all: Callable[..., Any]) -> int:
     return report_ablation()
 
 
-def time_steps(shape: Shape, chosen: Mapping[str, Configuration]) -> list[Row]:
-    """Rows of the steps of one problem."""
+def time_steps(shape: Shape, chosen: Mapping[str, Configuration], peers: Sequence[str] = ()) -> list[Row]:
+    """Rows of the steps of one problem. peers: names of libraries that are timed beside them, where they can run."""
     tensors = make_tensors(shape)
     calls = {name: make_call(shape, c, tensors) for name, c in chosen.items()}
+    calls |= {name: call for name, call in peer_calls(shape, tensors).items() if name in peers}
     judge = Judge(shape, tensors)
     timings, failures = time_round_robin(calls, rounds=10)
     rows = [Row({**shape.about, "step": name}, name, error=text) for name, text in failures.items()]
     for name, timing in timings.items():
         tensors["o"].fill_(float("nan"))
-        calls[name]()
-        error = judge.error(tensors["o"])
-        case = {**shape.about, "step": name, "configuration": chosen[name].label}
+        result = calls[name]()
+        error = judge.error(result if hasattr(result, "isnan") else tensors["o"])
+        case = {**shape.about, "step": name}
+        if name not in chosen:
+            rows.append(Row.timed(case, name, timing, shape.flop, finite(error)))
+            continue
+        case["configuration"] = chosen[name].label
         if error > judge.allowed:
             rows.append(Row(case, name, error=f"wrong result: relative error {error:.2e}"))
         else:

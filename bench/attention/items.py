@@ -1,8 +1,8 @@
 """What each feature brings to attention, alone and with the others: ``python -m bench.attention --items [--report]``.
 
 For some problems, one configuration is the base: two loops, one tile per program, sums in order. Each feature is added
-to the base alone; the last configurations have several. All run round-robin, beside FlashAttention-3 if it is
-installed. Writes ``bench/results/attention_items.json`` and ``docs/images/attention_items.png``.
+to the base alone; the last configurations have several. All run round-robin, beside cuDNN, and FlashAttention-3 if it
+is installed. Writes ``bench/results/attention_items.json`` and ``docs/images/attention_items.png``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from bench.harness import RESULTS, Report, Row, read, watchdog
 
 NAME = "attention_items"
 BASE = "base"
+PEERS = ("FlashAttention-3", "cuDNN")
 PROBLEMS = (
     ("bf16", 64, False, 16384), ("bf16", 64, True, 4096), ("bf16", 128, False, 16384), ("bf16", 128, True, 16384),
     ("bf16", 128, True, 1024), ("bf16", 256, True, 1024), ("fp8", 128, False, 16384), ("fp8", 128, True, 4096),
@@ -84,7 +85,7 @@ def run_items(processes: int, check_all: Callable[..., Any]) -> int:
         report.add(*rows)
         sound = {name: c for name, c in items.items() if c in fit.get(shape, {})}
         with watchdog(STALL_S, f"items {shape}"):
-            report.add(*time_steps(shape, sound))
+            report.add(*time_steps(shape, sound, PEERS))
         report.note_clocks()
     return report_items()
 
@@ -131,7 +132,7 @@ def draw_items(about: Mapping[str, Any], rows: Sequence[Row], folder: Path = IMA
         axis.set_axis_off()
     for axis, (problem, found) in zip(axes.flat, problems.items(), strict=False):
         base = found.get(BASE, 0.0)
-        colours = ["#b0b0b0" if name == BASE else OURS["Tawa"] for name in found]
+        colours = ["#b0b0b0" if name in (BASE, *PEERS) else OURS["Tawa"] for name in found]
         bars = axis.barh(list(found), list(found.values()), color=colours)
         labels = [f" {rate:.0f} ({rate / base:.2f})" if base else f" {rate:.0f}" for rate in found.values()]
         axis.bar_label(bars, labels, fontsize=8)
