@@ -27,8 +27,7 @@ from tawa.ops.attention_tensors import (
     unwritten,
     unwritten_copy,
 )
-from tawa.ops.attention_tiles import Tile, box_of, forward_tile, tiles_for
-from tawa.ops.attention_tiles import two_parts as parts_of
+from tawa.ops.attention_tiles import Tile, box_of, for_length, forward_tile, tiles_for
 from tawa.ops.kernels import backward, forward, persistent, turned, two_parts
 from tawa.ops.launches import Launches
 
@@ -126,12 +125,13 @@ class Forward:
         check_capability(q)
         self.turn = turn
         batches, heads, queries, head_dim = q.shape
-        keys, box, tiles = k.shape[2], box_of(head_dim), tiles_for(q.device)
+        keys, tiles = k.shape[2], tiles_for(q.device)
         self.transposed = transposed = needs_transposed(q) and not inside
         values = v.shape[2] if transposed else v.shape[3]
-        two = None if needs_transposed(q) else parts_of(tiles, head_dim, values)
-        tile = two.tile if two else forward_tile(tiles, box, needs_transposed(q), not mask.causal)
-        tile = tiles.forward_fp8_rows[box] if inside else tile
+        seen = min(keys, mask.window) if mask.window else keys
+        tile, boxes = forward_tile(tiles, head_dim, values, needs_transposed(q), mask.causal, seen)
+        two = boxes.second > 0
+        tile = for_length(tiles.fp8_rows[boxes.first], seen) if inside else tile
         grid = blocks(queries, tile.BM), batches * heads
         self.kernel: Any = attention_two_parts if two else attention_two_loops
         self.grid: tuple[int, ...] = grid
@@ -144,16 +144,15 @@ class Forward:
         self.values = values
         self.as_a_copy = self.output == q.dtype and values == head_dim and is_like_a_copy(without_data)
         o = new_like(without_data, self.output, values)
-        first = two.first if two else box
-        self.q, self.k = Box.of(q, tile.BM, first), Box.of(k, tile.BN, first)
-        self.v = Box.of(v, first, tile.BN) if transposed else Box.of(v, tile.BN, first)
-        self.o = Box.of(o, tile.BM, first)
+        self.q, self.k = Box.of(q, tile.BM, boxes.first), Box.of(k, tile.BN, boxes.first)
+        self.v = Box.of(v, boxes.values, tile.BN) if transposed else Box.of(v, tile.BN, boxes.values)
+        self.o = Box.of(o, tile.BM, boxes.values)
         self.more: tuple[Box | None, ...] = ()
         """Boxes of the second parts of Q, K, V and O, None where V has none; empty if there is one part."""
         if two:
-            read = (Box.of(x, rows, two.second) for x, rows in ((q, tile.BM), (k, tile.BN)))
-            written = (Box.of(x, rows, two.of_v) for x, rows in ((v, tile.BN), (o, tile.BM)))
-            self.more = (*read, *(written if two.of_v else (None, None)))
+            read = (Box.of(x, rows, boxes.second) for x, rows in ((q, tile.BM), (k, tile.BN)))
+            written = (Box.of(x, rows, boxes.of_v) for x, rows in ((v, tile.BN), (o, tile.BM)))
+            self.more = (*read, *(written if boxes.of_v else (None, None)))
         strides = [stride for it in factors for stride in ((0, 0) if it is None else it.stride())]
         self.numbers = (
             *((grid[1],) if tile.persistent else ()), heads, queries, keys, mask.diagonal, scale, softcap or 1.0,
@@ -163,8 +162,8 @@ class Forward:
             "GROUP": heads // k.shape[1],
             "BM": tile.BM,
             "BN": tile.BN,
-            "D": first,
-            **({"D2": two.second, "V2": two.of_v} if two else {"V_T": 2 if turn else int(transposed)}),
+            "D": boxes.first,
+            **(boxes.constants if two else {"V_T": 2 if turn else int(transposed)}),
             "CAUSAL": mask.causal,
             "WINDOW": mask.window,
             "ALIBI": alibi is not None,
@@ -245,7 +244,7 @@ def needs_transposed(q: torch.Tensor) -> bool:
 def turned_inside(q: torch.Tensor, v: torch.Tensor) -> bool:
     """Whether the attention kernel itself turns V, whose rows are contiguous."""
     tiles = tiles_for(q.device)
-    return tiles.turned_inside and box_of(q.shape[3]) in tiles.forward_fp8_rows and fits_tma(v)
+    return tiles.turned_inside and box_of(q.shape[3]) in tiles.fp8_rows and fits_tma(v)
 
 
 def run_forward(

@@ -33,6 +33,7 @@ do not spill. Other devices have as little as 99 KiB of shared memory and no TMA
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,7 +41,7 @@ from typing import Any
 import torch
 
 LEAST_BOX = 64
-TWO_PARTS = ((128, 64),)
+TWO_PARTS = ((64, 32), (128, 64))
 """Columns of the two boxes of head dimensions that are more than the first and at most both."""
 HOPPER_CAPABILITY = (9, 0)
 
@@ -49,7 +50,7 @@ HOPPER_CAPABILITY = (9, 0)
 class Tile:
     """Rows of queries (BM) and keys (BN) of a block, and launch options. persistent: a program has many tiles.
 
-    options: Tawa's launch options, by name.
+    options: Tawa's launch options, by name. least: the tile is for this many keys and more (`for_length`).
     """
 
     BM: int
@@ -58,60 +59,114 @@ class Tile:
     num_stages: int
     persistent: bool = False
     options: tuple[tuple[str, Any], ...] = ()
+    least: int = 0
+
+
+Choice = tuple[Tile, ...]
+"""Tiles by ascending `least`, which is 0 for the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The tile of each kernel by the head dimension of the box: forward, forward in fp8, dK and dV, dQ.
+    """The tiles of each kernel by the head dimension of the box.
 
-    forward_fp8_full: those of `forward_fp8` that are others where every row sees all keys. forward_fp8_rows: for V as
-    rows, which a converter in the kernel turns; turned_inside: whether they are used.
+    full, causal: forward without and with a causal mask. varlen: packed sequences. dkdv, dq: backward. fp8_rows: for V
+    as rows, which a converter in the kernel turns; turned_inside: whether they are used.
 
-    two_parts: of head dimensions in two boxes, by the columns of the first box and of the boxes of V; empty if there is
-    none.
+    two_parts_*: of head dimensions in two boxes, by the columns of the first box and of the boxes of V; empty if there
+    is none.
     """
 
-    forward: Mapping[int, Tile]
-    forward_fp8: Mapping[int, Tile]
+    full: Mapping[int, Choice]
+    causal: Mapping[int, Choice]
+    fp8_full: Mapping[int, Choice]
+    fp8_causal: Mapping[int, Choice]
+    varlen: Mapping[int, Tile]
     dkdv: Mapping[int, Tile]
     dq: Mapping[int, Tile]
-    forward_fp8_full: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
-    forward_fp8_rows: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
+    fp8_rows: Mapping[int, Choice] = field(default_factory=dict[int, Choice])
     turned_inside: bool = False
-    two_parts: Mapping[tuple[int, int], Tile] = field(default_factory=dict[tuple[int, int], Tile])
+    two_parts_full: Mapping[tuple[int, int], Choice] = field(default_factory=dict[tuple[int, int], Choice])
+    two_parts_causal: Mapping[tuple[int, int], Choice] = field(default_factory=dict[tuple[int, int], Choice])
+    two_parts_varlen: Mapping[tuple[int, int], Tile] = field(default_factory=dict[tuple[int, int], Tile])
 
 
-IN_ORDER = (("precision", "exact"),)
-BY_TURNS = (("ping_pong", True),)
-CONVERTED = (*BY_TURNS, ("plan", '{"operands": [{"turned": "converter"}]}'))
+IN_ORDER = ("precision", "exact")
+BY_TURNS = ("ping_pong", True)
+
+
+def plan(**fields: Any) -> tuple[str, str]:
+    """The launch option of a Plan in part."""
+    return "plan", json.dumps(fields)
+
+
+FROM_COUNTER = {"form": "persistent", "tiles": "dynamic"}
+"""A persistent form whose programs take the next tile from a counter."""
+LONGEST_FIRST = {**FROM_COUNTER, "tile_order": "longest_first"}
+IN_SLICES = {"stores": [{"slices": 4}]}
+THREE_PROGRAMS = {"groups": 3, "split": "programs", "loops": [{"kept": []}]}
+"""Three programs in a CTA share K and V; their queries stay in shared memory, because registers are scarce."""
+CONVERTED = {"operands": [{"turned": "converter"}]}
 """A converter in the kernel turns V."""
 HOPPER = Tiles(
-    forward={
+    full={
+        64: (Tile(64, 128, 4, 2, False, (IN_ORDER, plan(**FROM_COUNTER, **THREE_PROGRAMS))),),
+        128: (Tile(128, 128, 8, 2, False, (plan(**FROM_COUNTER),)),),
+        256: (Tile(128, 64, 8, 2, False, (IN_ORDER, plan(form="persistent", **IN_SLICES))),),
+    },
+    causal={
+        64: (
+            Tile(128, 128, 8, 2, True, (plan(tiles="dynamic"),)),
+            Tile(64, 128, 4, 2, False, (IN_ORDER, plan(**FROM_COUNTER, **THREE_PROGRAMS)), 4096),
+        ),
+        128: (
+            Tile(128, 128, 8, 2, True, (plan(tiles="dynamic"),)),
+            Tile(128, 128, 8, 2, True, (), 2048),
+            Tile(128, 128, 8, 2, False, (plan(**FROM_COUNTER),), 8192),
+        ),
+        256: (Tile(128, 64, 8, 2, False, (IN_ORDER,)),),
+    },
+    fp8_full={
+        64: (Tile(64, 128, 4, 3),),
+        128: (Tile(128, 256, 8, 2),),
+        256: (Tile(128, 64, 8, 2, True),),
+    },
+    fp8_causal={
+        64: (Tile(64, 128, 4, 3),),
+        128: (Tile(128, 128, 8, 2, False, (BY_TURNS, plan(**LONGEST_FIRST))),),
+        256: (Tile(128, 64, 8, 2, True, (BY_TURNS,)),),
+    },
+    varlen={
         64: Tile(128, 128, 8, 2, True),
         128: Tile(128, 128, 8, 2, True),
-        256: Tile(128, 64, 8, 2, False, IN_ORDER),
-    },
-    forward_fp8={
-        64: Tile(64, 128, 4, 3),
-        128: Tile(128, 128, 8, 2, True, BY_TURNS),
-        256: Tile(128, 64, 8, 2, True, BY_TURNS),
+        256: Tile(128, 64, 8, 2, False, (IN_ORDER,)),
     },
     dkdv={64: Tile(64, 128, 8, 2), 128: Tile(32, 128, 8, 2), 256: Tile(32, 64, 8, 2)},
     dq={64: Tile(128, 128, 8, 2), 128: Tile(128, 64, 8, 2), 256: Tile(64, 32, 4, 2)},
-    forward_fp8_full={128: Tile(128, 256, 8, 2)},
-    forward_fp8_rows={
-        64: Tile(128, 128, 8, 2, True, CONVERTED),
-        128: Tile(128, 128, 8, 2, True, CONVERTED),
-        256: Tile(128, 64, 8, 2, True, CONVERTED),
+    fp8_rows={
+        64: (Tile(128, 128, 8, 2, True, (BY_TURNS, plan(**CONVERTED))),),
+        128: (Tile(128, 128, 8, 2, True, (BY_TURNS, plan(**CONVERTED))),),
+        256: (Tile(128, 64, 8, 2, True, (BY_TURNS, plan(**CONVERTED))),),
     },
-    two_parts={
-        (128, 128): Tile(128, 128, 8, 2),
-        (128, 192): Tile(128, 64, 8, 2),
+    two_parts_full={
+        (64, 128): (Tile(128, 128, 8, 2, False, (plan(**FROM_COUNTER),)),),
+        (128, 128): (Tile(128, 128, 8, 2),),
+        (128, 192): (Tile(128, 64, 8, 2),),
     },
+    two_parts_causal={
+        (64, 128): (Tile(128, 128, 8, 2, False, (plan(**LONGEST_FIRST),)),),
+        (128, 128): (Tile(128, 128, 8, 2),),
+        (128, 192): (Tile(128, 64, 8, 2),),
+    },
+    two_parts_varlen={(128, 128): Tile(128, 128, 8, 2), (128, 192): Tile(128, 64, 8, 2)},
 )
+_SMALL = {64: (Tile(64, 64, 4, 2),), 128: (Tile(64, 64, 4, 2),), 256: (Tile(64, 32, 8, 1),)}
 ELSEWHERE = Tiles(
-    forward={64: Tile(64, 64, 4, 2), 128: Tile(64, 64, 4, 2), 256: Tile(64, 32, 8, 1)},
-    forward_fp8={64: Tile(64, 64, 4, 2), 128: Tile(64, 64, 4, 2), 256: Tile(64, 32, 8, 1)},
+    full=_SMALL,
+    causal=_SMALL,
+    fp8_full=_SMALL,
+    fp8_causal=_SMALL,
+    varlen={box: tile for box, (tile,) in _SMALL.items()},
     dkdv={64: Tile(32, 64, 4, 2), 128: Tile(32, 64, 8, 1), 256: Tile(32, 32, 8, 1)},
     dq={64: Tile(64, 32, 4, 2), 128: Tile(64, 32, 8, 1), 256: Tile(32, 32, 8, 1)},
 )
@@ -124,11 +179,9 @@ def tiles_for(device: torch.device) -> Tiles:
     return ELSEWHERE
 
 
-def forward_tile(tiles: Tiles, box: int, is_fp8: bool, full: bool) -> Tile:
-    """The tile of the forward kernel with one box of this head dimension. full: every row sees all keys."""
-    if not is_fp8:
-        return tiles.forward[box]
-    return (tiles.forward_fp8_full.get(box) if full else None) or tiles.forward_fp8[box]
+def for_length(choice: Choice, keys: int) -> Tile:
+    """The tile for rows that see up to so many keys."""
+    return max((tile for tile in choice if tile.least <= keys), key=lambda tile: tile.least, default=choice[0])
 
 
 def box_of(head_dim: int) -> int:
@@ -137,20 +190,47 @@ def box_of(head_dim: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """A head dimension in two boxes. first, second: their columns. of_v: columns of V's second box, 0 for none."""
+class Boxes:
+    """The columns of the boxes of a head dimension.
 
-    tile: Tile
+    first, values: of the first box of Q and K, and of V and O. second, of_v: of their second boxes; 0 for none.
+    """
+
     first: int
-    second: int
-    of_v: int
+    values: int
+    second: int = 0
+    of_v: int = 0
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """Those of a kernel that takes two boxes."""
+        return {"D2": self.second, "V1": self.values, "V2": self.of_v}
 
 
-def two_parts(tiles: Tiles, head_dim: int, values: int) -> Parts | None:
-    """The boxes if the head dimension of Q and K is taken in two, else None. values: the head dimension of V."""
+def two_boxes(head_dim: int, values: int) -> Boxes | None:
+    """The boxes of a head dimension that fits two better than one, else None. values: the head dimension of V."""
     for first, second in TWO_PARTS:
         if first < head_dim <= first + second:
-            of_v = second if values > first else 0
-            tile = tiles.two_parts.get((first, first + of_v))
-            return Parts(tile, first, second, of_v) if tile is not None else None
+            of_v = second if values > max(first, 128) else 0
+            return Boxes(first, min(box_of(values), 128), second, of_v)
     return None
+
+
+def forward_tile(tiles: Tiles, head_dim: int, values: int, is_fp8: bool, causal: bool, keys: int) -> tuple[Tile, Boxes]:
+    """The tile of the forward kernel. values: the head dimension of V. keys: that a row sees, at most."""
+    boxes = None if is_fp8 else two_boxes(head_dim, values)
+    if boxes is not None:
+        table = tiles.two_parts_causal if causal else tiles.two_parts_full
+        choice = table.get((boxes.first, boxes.values + boxes.of_v))
+        if choice:
+            return for_length(choice, keys), boxes
+    by_mask = (tiles.fp8_full, tiles.fp8_causal) if is_fp8 else (tiles.full, tiles.causal)
+    box = box_of(head_dim)
+    return for_length(by_mask[causal][box], keys), Boxes(box, box)
+
+
+def varlen_tile(tiles: Tiles, head_dim: int, values: int) -> tuple[Tile, Boxes]:
+    """As `forward_tile`, for packed sequences."""
+    boxes, box = two_boxes(head_dim, values), box_of(head_dim)
+    tile = tiles.two_parts_varlen.get((boxes.first, boxes.values + boxes.of_v)) if boxes is not None else None
+    return (tile, boxes) if boxes is not None and tile is not None else (tiles.varlen[box], Boxes(box, box))

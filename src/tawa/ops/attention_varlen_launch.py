@@ -15,7 +15,7 @@ import torch
 from tawa.ops.attention_checks import check_capability
 from tawa.ops.attention_launch import blocks, multiprocessors, under_tawa
 from tawa.ops.attention_tensors import Box, fits_ragged, for_ragged, unwritten
-from tawa.ops.attention_tiles import box_of, tiles_for, two_parts
+from tawa.ops.attention_tiles import tiles_for, varlen_tile
 from tawa.ops.kernels import varlen
 from tawa.ops.launches import Launches
 
@@ -39,18 +39,21 @@ class Varlen:
     ) -> None:  # fmt: skip
         check_capability(q)
         _, self.heads, head_dim = q.shape
-        self.values, box, tiles = v.shape[2], box_of(head_dim), tiles_for(q.device)
-        two = two_parts(tiles, head_dim, self.values)
-        tile, first = (two.tile, two.first) if two else (tiles.forward[box], box)
+        self.values = v.shape[2]
+        tile, boxes = varlen_tile(tiles_for(q.device), head_dim, self.values)
+        two = boxes.second > 0
         self.BM, self.sequences = tile.BM, cu_seqlens_q.shape[0] - 1
         self.programs = multiprocessors(q.device) if tile.persistent else 0
         self.device = q.device.index
         o = q.new_empty((1, self.heads, self.values))
         rows = (q, tile.BM), (k, tile.BN), (v, tile.BN), (o, tile.BM)
-        self.boxes: tuple[Box | None, ...] = tuple(Box.ragged(x, count, first) for x, count in rows)
+        columns = boxes.first, boxes.first, boxes.values, boxes.values
+        self.boxes: tuple[Box | None, ...] = tuple(
+            Box.ragged(x, count, width) for (x, count), width in zip(rows, columns, strict=True)
+        )
         """Boxes of Q, K, V and O; then of their second parts if there are two, None where V has none."""
         if two:
-            columns = two.second, two.second, two.of_v, two.of_v
+            columns = boxes.second, boxes.second, boxes.of_v, boxes.of_v
             self.boxes += tuple(
                 Box.ragged(x, count, width) if width else None for (x, count), width in zip(rows, columns, strict=True)
             )
@@ -58,8 +61,8 @@ class Varlen:
             "GROUP": self.heads // k.shape[1],
             "BM": tile.BM,
             "BN": tile.BN,
-            "D": first,
-            **({"D2": two.second, "V2": two.of_v} if two else {}),
+            "D": boxes.first,
+            **(boxes.constants if two else {}),
             "CAUSAL": causal,
             "WINDOW": window,
             "SOFTCAP": softcap > 0,

@@ -185,15 +185,18 @@ def two_part_case(name: str, *, dtype: str = "fp16", dim: int = 96, values: int 
     case = forward_case(name, dtype=dtype, dim=dim, causal=causal, tile=tile, alibi=False, **sizes)
     tensors = {**case.tensors, "v": Tensor(("B", "HK", "SK", "DIM_V"), dtype),
                "o": Tensor(("B", "H", "SQ", "DIM_V"), dtype, "nan")}  # fmt: skip
-    part_v = second if dim_v > first else 0
+    first_v = 64 if dim_v <= 64 else 128
+    part_v = second if dim_v > first_v else 0
     arguments: dict[str, Argument] = {
         **{name: given for name, given in case.arguments.items() if name not in factor_arguments(False)},
+        "v_desc": Descriptor("v", (1, 1, "BN", "V1")),
+        "o_desc": Descriptor("o", (1, 1, "BM", "V1")),
         "q2_desc": Descriptor("q", (1, 1, "BM", "D2")),
         "k2_desc": Descriptor("k", (1, 1, "BN", "D2")),
         "v2_desc": Descriptor("v", (1, 1, "BN", "V2")) if part_v else Absent(),
         "o2_desc": Descriptor("o", (1, 1, "BM", "V2")) if part_v else Absent(),
     }
-    constexprs = {**case.constexprs, "D": first, "D2": second, "V2": part_v}
+    constexprs = {**case.constexprs, "D": first, "D2": second, "V1": first_v, "V2": part_v}
     del constexprs["V_T"]
     return replace(case, kernel=two_parts.attention_two_parts, arguments=arguments, constexprs=constexprs,
                    tensors=tensors, sizes={**case.sizes, "DIM_V": dim_v},
@@ -294,7 +297,7 @@ def ragged_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, d
     }
     tensors |= {"v": Tensor(("SK", "HK", "DIM_V"), dtype), "o": Tensor(("SQ", "H", "DIM_V"), dtype, "nan")}
     return replace(case, kernel=ragged.attention_varlen_two_parts, arguments=arguments, tensors=tensors,
-                   constexprs={**constexprs, "D": 128, "D2": 64, "V2": 0}, num_warps=warps, grid="programs",
+                   constexprs={**constexprs, "D": 128, "D2": 64, "V1": 128, "V2": 0}, num_warps=warps, grid="programs",
                    sizes={**sizes, "DIM_V": 128}, plans=ONE_SLOT)  # fmt: skip
 
 

@@ -30,8 +30,9 @@ from tawa.ops.kernels.turned import keys_as_turned
 @triton.jit
 def attend(
     acc, acc2, m_i, l_i, q, q2, k_desc, k2_desc, v_desc, v2_desc, b, h, rows, low, high, diagonal, SK, scale, slope,
-    softcap, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr, V2: tl.constexpr, V_T: tl.constexpr,
-    CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
+    softcap, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr, V1: tl.constexpr, V2: tl.constexpr,
+    V_T: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr,
+    MASKED: tl.constexpr,
 ):  # fmt: skip
     """Attends to the blocks of keys in [low, high). MASKED: not every row sees all of their keys."""
     for n in range(low, high, BN):
@@ -45,9 +46,9 @@ def attend(
         if MASKED:
             s = tl.where(visible(rows, keys, diagonal, SK, CAUSAL, WINDOW), s, float("-inf"))
         p, m_i, l_i, alpha = softmax_step(s, m_i, l_i, 1.0 if ALIBI or SOFTCAP else scale * LOG2_E)
-        v = load_values(v_desc, b, h, n, BN, D, V_T)
+        v = load_values(v_desc, b, h, n, BN, V1, V_T)
         if V2:
-            v2 = load_second(v2_desc, b, h, n, BN, D, V2)
+            v2 = load_second(v2_desc, b, h, n, BN, V1, V2)
             acc2 = acc2 * alpha[:, None]  # before the first dot, so that both are in flight at once
         p = p.to(weights_of(v.dtype))
         if V_T == 2:
@@ -63,19 +64,21 @@ def attention_tile(
     q_desc, k_desc, v_desc, o_desc, lse_ptr, slopes_ptr, tile, of_q, of_k, h, head, SUMS, SQ, SK, diagonal, scale,
     softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, V_T: tl.constexpr,
     CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, EVEN: tl.constexpr,
-    q2_desc=None, k2_desc=None, v2_desc=None, o2_desc=None, D2: tl.constexpr = 0, V2: tl.constexpr = 0, o_factor=None,
+    q2_desc=None, k2_desc=None, v2_desc=None, o2_desc=None, D2: tl.constexpr = 0, V1: tl.constexpr = 0,
+    V2: tl.constexpr = 0, o_factor=None,
 ):  # fmt: skip
     """The rows of one tile of query head h, in up to three loops over the keys.
 
     of_q, of_k: the batch, or the packed sequence (`load_rows`). Row 0 has its logarithm at ``lse_ptr + head * SUMS``.
-    D2, V2: the columns of Q and K, and of V and O, in boxes of their own after the first D (`two_parts.py`). o_factor:
-    of the output.
+    D2: the columns of Q and K in boxes of their own after the first D. V1, V2: those of V and O in their first and
+    second boxes; 0 for D, and for no second box (`two_parts.py`). o_factor: of the output.
     """
+    VALUES: tl.constexpr = V1 if V1 else D
     rows = tile * BM + tl.arange(0, BM)
     slope = tl.load(slopes_ptr + h) if ALIBI else 0.0
     m_i = tl.full([BM], LOWEST, tl.float32)
     l_i = tl.zeros([BM], tl.float32)
-    acc = tl.zeros([BM, D], tl.float32)
+    acc = tl.zeros([BM, VALUES], tl.float32)
     acc2 = tl.zeros([BM, V2], tl.float32) if V2 else 0.0
     q = load_rows(q_desc, of_q, h, tile * BM, BM, D)
     q2 = load_second(q2_desc, of_q, h, tile * BM, BM, D, D2) if D2 else None
@@ -83,23 +86,23 @@ def attention_tile(
     if WINDOW:
         acc, acc2, m_i, l_i = attend(acc, acc2, m_i, l_i, q, q2, k_desc, k2_desc, v_desc, v2_desc, of_k, h // GROUP,
                                      rows[:, None], low, min(full_low, high), diagonal, SK, scale, slope, softcap, BN,
-                                     D, D2, V2, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, True)  # fmt: skip
+                                     D, D2, VALUES, V2, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, True)  # fmt: skip
     acc, acc2, m_i, l_i = attend(acc, acc2, m_i, l_i, q, q2, k_desc, k2_desc, v_desc, v2_desc, of_k, h // GROUP,
                                  rows[:, None], full_low, full_high, diagonal, SK, scale, slope, softcap, BN,
-                                 D, D2, V2, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, False)  # fmt: skip
+                                 D, D2, VALUES, V2, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, False)  # fmt: skip
     if CAUSAL or not EVEN:
         acc, acc2, m_i, l_i = attend(acc, acc2, m_i, l_i, q, q2, k_desc, k2_desc, v_desc, v2_desc, of_k, h // GROUP,
                                      rows[:, None], full_high, high, diagonal, SK, scale, slope, softcap, BN,
-                                     D, D2, V2, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, True)  # fmt: skip
+                                     D, D2, VALUES, V2, V_T, CAUSAL, WINDOW, ALIBI, SOFTCAP, True)  # fmt: skip
     o, lse = finish(acc, m_i, l_i)
     if o_factor is not None:
         o = o * o_factor
     if lse_ptr is not None:
         tl.store(lse_ptr + head * SUMS + rows, lse, mask=rows < SQ)
-    store_rows(o_desc, of_q, h, tile * BM, o, BM, D)
+    store_rows(o_desc, of_q, h, tile * BM, o, BM, VALUES)
     if V2:
         o2, _ = finish(acc2, m_i, l_i)
-        store_second(o2_desc, of_q, h, tile * BM, o2, BM, D, V2)
+        store_second(o2_desc, of_q, h, tile * BM, o2, BM, VALUES, V2)
 
 
 @triton.jit

@@ -89,21 +89,21 @@ def sequence_at(cu_ptr, at, SEQUENCES):
 @triton.jit
 def listed_tile(
     row, tile, h, q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr, TOTAL_Q, scale, softcap,
-    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr, V2: tl.constexpr,
-    CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr,
+    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr, V1: tl.constexpr,
+    V2: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr,
 ):  # fmt: skip
-    """One tile of head h of the sequence in a row of the list. D2, V2: as in `two_parts.py`, 0 for none."""
+    """One tile of head h of the sequence in a row of the list. D2, V1, V2: as in `attention_tile`."""
     end_q, SQ, end_k, SK = tl.load(row + 1), tl.load(row + 2), tl.load(row + 3), tl.load(row + 4)
     attention_tile(q_desc, k_desc, v_desc, o_desc, lse_ptr + (end_q - SQ), None, tile, (end_q, SQ), (end_k, SK), h, h,
                    TOTAL_Q, SQ, SK, SK - SQ, scale, softcap, GROUP, BM, BN, D, False, CAUSAL, WINDOW, False, SOFTCAP,
-                   False, q2_desc, k2_desc, v2_desc, o2_desc, D2, V2)  # fmt: skip
+                   False, q2_desc, k2_desc, v2_desc, o2_desc, D2, V1, V2)  # fmt: skip
 
 
 @triton.jit
 def every_listed_tile(
     q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr, items_ptr, H, TOTAL_Q, scale, softcap,
-    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr, V2: tl.constexpr,
-    CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, PERSISTENT: tl.constexpr,
+    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr, V1: tl.constexpr,
+    V2: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, PERSISTENT: tl.constexpr,
 ):  # fmt: skip
     """The tiles of a program: one, or the shares that are left for it if PERSISTENT."""
     count = tl.load(items_ptr) * H
@@ -116,12 +116,12 @@ def every_listed_tile(
                 if CAUSAL and not WINDOW:
                     tile = tl.where(part == 0, tiles - 1 - share, share)
                 listed_tile(row, tile, i % H, q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc,
-                            lse_ptr, TOTAL_Q, scale, softcap, GROUP, BM, BN, D, D2, V2, CAUSAL, WINDOW,
+                            lse_ptr, TOTAL_Q, scale, softcap, GROUP, BM, BN, D, D2, V1, V2, CAUSAL, WINDOW,
                             SOFTCAP)  # fmt: skip
     elif tl.program_id(0) < count:
         row = items_ptr + (1 + tl.program_id(0) // H) * ITEM
         listed_tile(row, tl.load(row), tl.program_id(0) % H, q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc,
-                    o2_desc, lse_ptr, TOTAL_Q, scale, softcap, GROUP, BM, BN, D, D2, V2, CAUSAL, WINDOW,
+                    o2_desc, lse_ptr, TOTAL_Q, scale, softcap, GROUP, BM, BN, D, D2, V1, V2, CAUSAL, WINDOW,
                     SOFTCAP)  # fmt: skip
 
 
@@ -136,16 +136,16 @@ def attention_varlen(
     Grid: any number of programs if PERSISTENT; otherwise at least H for each share in the list.
     """
     every_listed_tile(q_desc, k_desc, v_desc, o_desc, None, None, None, None, lse_ptr, items_ptr, H, TOTAL_Q, scale,
-                      softcap, GROUP, BM, BN, D, 0, 0, CAUSAL, WINDOW, SOFTCAP, PERSISTENT)  # fmt: skip
+                      softcap, GROUP, BM, BN, D, 0, 0, 0, CAUSAL, WINDOW, SOFTCAP, PERSISTENT)  # fmt: skip
 
 
 @triton.jit
 def attention_varlen_two_parts(
     q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr, items_ptr, H, TOTAL_Q, scale, softcap,
-    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr, V2: tl.constexpr,
-    CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, PERSISTENT: tl.constexpr,
+    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr, V1: tl.constexpr,
+    V2: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, PERSISTENT: tl.constexpr,
 ):  # fmt: skip
     """As `attention_varlen`, with the head dimension in two boxes (`two_parts.py`)."""
     every_listed_tile(q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr, items_ptr, H,
-                      TOTAL_Q, scale, softcap, GROUP, BM, BN, D, D2, V2, CAUSAL, WINDOW, SOFTCAP,
+                      TOTAL_Q, scale, softcap, GROUP, BM, BN, D, D2, V1, V2, CAUSAL, WINDOW, SOFTCAP,
                       PERSISTENT)  # fmt: skip
