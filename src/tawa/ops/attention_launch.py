@@ -27,10 +27,11 @@ from tawa.ops.attention_tensors import (
     unwritten,
     unwritten_copy,
 )
-from tawa.ops.attention_tiles import Tile, box_of, for_length, forward_tile, tiles_for
+from tawa.ops.attention_tiles import ELSEWHERE, HOPPER, Boxes, MaskKind, Tile, Tiles, box_of, forward_tile
 from tawa.ops.kernels import backward, forward, persistent, turned, two_parts
 from tawa.ops.launches import Launches
 
+HOPPER_CAPABILITY = (9, 0)
 LN_2 = 0.6931471805599453
 ROWS_OF_SUMS = 64
 LENGTHS = (
@@ -91,6 +92,11 @@ class Mask:
     diagonal: int
     window: int = 0
 
+    @property
+    def kind(self) -> MaskKind:
+        """Of the tables of tiles."""
+        return "window" if self.window else "causal" if self.causal else "full"
+
 
 def output_type(dtype: torch.dtype) -> torch.dtype:
     """The element type of O: that of Q, and float16 for fp8."""
@@ -102,6 +108,13 @@ def multiprocessors(device: torch.device) -> int:
     if device.type != "cuda":
         return 132
     return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def tiles_for(device: torch.device) -> Tiles:
+    """The tables of a device."""
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) == HOPPER_CAPABILITY:
+        return HOPPER
+    return ELSEWHERE
 
 
 def blocks(length: int, size: int) -> int:
@@ -125,13 +138,11 @@ class Forward:
         check_capability(q)
         self.turn = turn
         batches, heads, queries, head_dim = q.shape
-        keys, tiles = k.shape[2], tiles_for(q.device)
+        keys = k.shape[2]
         self.transposed = transposed = needs_transposed(q) and not inside
         values = v.shape[2] if transposed else v.shape[3]
-        seen = min(keys, mask.window) if mask.window else keys
-        tile, boxes = forward_tile(tiles, head_dim, values, needs_transposed(q), mask.causal, seen)
+        tile, boxes = tile_of(q, k, values, mask, inside)
         two = boxes.second > 0
-        tile = for_length(tiles.fp8_rows[boxes.first], seen) if inside else tile
         grid = blocks(queries, tile.BM), batches * heads
         self.kernel: Any = attention_two_parts if two else attention_two_loops
         self.grid: tuple[int, ...] = grid
@@ -241,10 +252,10 @@ def needs_transposed(q: torch.Tensor) -> bool:
     return q.element_size() == 1
 
 
-def turned_inside(q: torch.Tensor, v: torch.Tensor) -> bool:
-    """Whether the attention kernel itself turns V, whose rows are contiguous."""
-    tiles = tiles_for(q.device)
-    return tiles.turned_inside and box_of(q.shape[3]) in tiles.fp8_rows and fits_tma(v)
+def tile_of(q: torch.Tensor, k: torch.Tensor, values: int, mask: Mask, rows: bool = False) -> tuple[Tile, Boxes]:
+    """The tile of the forward kernel, and its boxes. values: the head dimension of V. rows: V in fp8 has rows."""
+    keys = min(k.shape[2], mask.window) if mask.window else k.shape[2]
+    return forward_tile(tiles_for(q.device), q.shape[3], values, needs_transposed(q), mask.kind, keys, rows)
 
 
 def run_forward(
@@ -277,7 +288,7 @@ def run_forward(
         lse = unwritten(q, tuple(q.shape[:3]), torch.float32)
         return o.zero_(), lse.fill_(float("-inf"))
     rows = needs_transposed(q) and not fits_tma(v.mT)
-    inside = rows and turned_inside(q, v)
+    inside = rows and fits_tma(v) and tile_of(q, k, v.shape[3], mask, rows=True)[0].turns_v
     turn = Turn(v) if rows and not inside else None
     transposed = needs_transposed(q) and not inside
     values = turn(v) if turn is not None else v.mT if transposed else for_tma(v)

@@ -35,22 +35,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
-import torch
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 LEAST_BOX = 64
 TWO_PARTS = ((64, 32), (128, 64))
 """Columns of the two boxes of head dimensions that are more than the first and at most both."""
-HOPPER_CAPABILITY = (9, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Rows of queries (BM) and keys (BN) of a block, and launch options. persistent: a program has many tiles.
+    """Rows of queries (BM) and keys (BN) of a block, and launch options. persistent: of the kernel that is written so.
 
-    options: Tawa's launch options, by name. least: the tile is for this many keys and more (`for_length`).
+    options: Tawa's launch options, by name. least: the tile is for this many keys and more (`for_length`). turns_v: the
+    kernel turns V in fp8 itself, so the tile is for V as rows only.
     """
 
     BM: int
@@ -60,34 +58,34 @@ class Tile:
     persistent: bool = False
     options: tuple[tuple[str, Any], ...] = ()
     least: int = 0
+    turns_v: bool = False
 
 
 Choice = tuple[Tile, ...]
-"""Tiles by ascending `least`, which is 0 for the first."""
+"""Tiles by ascending `least`. One that turns V stands behind the one for other V."""
+
+
+MaskKind = Literal["full", "causal", "window"]
+"""Every row of queries sees all keys; a causal mask without a window; a window, causal or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The tiles of each kernel by the head dimension of the box.
+    """The tiles of each kernel.
 
-    full, causal: forward without and with a causal mask. varlen: packed sequences. dkdv, dq: backward. fp8_rows: for V
-    as rows, which a converter in the kernel turns; turned_inside: whether they are used.
-
-    two_parts_*: of head dimensions in two boxes, by the columns of the first box and of the boxes of V; empty if there
-    is none.
+    forward, fp8: by the kind of mask and the head dimension of the box, in 16 and in 8 bits. two_parts: of a head
+    dimension in two boxes, in 16 bits, by the columns of the first box and of the boxes of V; where there is none, one
+    box is taken. varlen, two_parts_varlen: for packed sequences. dkdv, dq: backward.
     """
 
-    full: Mapping[int, Choice]
-    causal: Mapping[int, Choice]
-    fp8_full: Mapping[int, Choice]
-    fp8_causal: Mapping[int, Choice]
+    forward: Mapping[MaskKind, Mapping[int, Choice]]
+    fp8: Mapping[MaskKind, Mapping[int, Choice]]
     varlen: Mapping[int, Tile]
     dkdv: Mapping[int, Tile]
     dq: Mapping[int, Tile]
-    fp8_rows: Mapping[int, Choice] = field(default_factory=dict[int, Choice])
-    turned_inside: bool = False
-    two_parts_full: Mapping[tuple[int, int], Choice] = field(default_factory=dict[tuple[int, int], Choice])
-    two_parts_causal: Mapping[tuple[int, int], Choice] = field(default_factory=dict[tuple[int, int], Choice])
+    two_parts: Mapping[MaskKind, Mapping[tuple[int, int], Choice]] = field(
+        default_factory=dict[MaskKind, Mapping[tuple[int, int], Choice]]
+    )
     two_parts_varlen: Mapping[tuple[int, int], Tile] = field(default_factory=dict[tuple[int, int], Tile])
 
 
@@ -100,88 +98,101 @@ def plan(**fields: Any) -> tuple[str, str]:
     return "plan", json.dumps(fields)
 
 
-FROM_COUNTER = {"form": "persistent", "tiles": "dynamic"}
-"""A persistent form whose programs take the next tile from a counter."""
+PERSISTENT: dict[str, Any] = {"form": "persistent"}
+FROM_COUNTER = {**PERSISTENT, "tiles": "dynamic"}
+"""Programs take the next tile from a counter."""
 LONGEST_FIRST = {**FROM_COUNTER, "tile_order": "longest_first"}
 IN_SLICES = {"stores": [{"slices": 4}]}
 THREE_PROGRAMS = {"groups": 3, "split": "programs", "loops": [{"kept": []}]}
 """Three programs in a CTA share K and V; their queries stay in shared memory, because registers are scarce."""
 CONVERTED = {"operands": [{"turned": "converter"}]}
 """A converter in the kernel turns V."""
+_LARGE = Tile(128, 128, 8, 2, options=(plan(**FROM_COUNTER),))
+_PAIRS = Tile(128, 128, 8, 2, True)
+_PAIRS_FROM_COUNTER = replace(_PAIRS, options=(plan(tiles="dynamic"),))
+_WIDE = Tile(128, 64, 8, 2, options=(IN_ORDER, plan(**FROM_COUNTER, **IN_SLICES)))
+_THREE = Tile(64, 128, 4, 2)
+_SHARED_SM = Tile(64, 128, 4, 3)
+_192: Mapping[tuple[int, int], Choice] = {(128, 128): (Tile(128, 128, 8, 2),), (128, 192): (Tile(128, 64, 8, 2),)}
+
+
+def _turning_below(keys: int, tile: Tile, turning: Tile) -> Choice:
+    """One tile; but for V as rows and fewer keys than that, one that turns V."""
+    return tile, replace(turning, turns_v=True), replace(tile, least=keys)
+
+
 HOPPER = Tiles(
-    full={
-        64: (Tile(64, 128, 4, 2, False, (IN_ORDER, plan(**FROM_COUNTER, **THREE_PROGRAMS))),),
-        128: (Tile(128, 128, 8, 2, False, (plan(**FROM_COUNTER),)),),
-        256: (Tile(128, 64, 8, 2, False, (IN_ORDER, plan(form="persistent", **IN_SLICES))),),
+    forward={
+        "full": {
+            64: (replace(_THREE, options=(IN_ORDER, plan(**FROM_COUNTER, **THREE_PROGRAMS))),),
+            128: (_LARGE,),
+            256: (replace(_WIDE, options=(IN_ORDER, plan(**PERSISTENT, **IN_SLICES))),),
+        },
+        "causal": {
+            64: (
+                _PAIRS_FROM_COUNTER,
+                replace(_THREE, options=(plan(**FROM_COUNTER, **THREE_PROGRAMS),), least=4096),
+                replace(_THREE, options=(IN_ORDER, plan(**THREE_PROGRAMS)), least=8192),
+            ),
+            128: (_PAIRS_FROM_COUNTER, replace(_PAIRS, least=2048), replace(_LARGE, least=16384)),
+            256: (
+                _WIDE,
+                replace(_WIDE, persistent=True, options=(IN_ORDER, plan(**IN_SLICES)), least=1024),
+                replace(_WIDE, least=16384),
+            ),
+        },
+        "window": {64: (_PAIRS,), 128: (_PAIRS,), 256: (replace(_WIDE, options=(IN_ORDER,)),)},
     },
-    causal={
-        64: (
-            Tile(128, 128, 8, 2, True, (plan(tiles="dynamic"),)),
-            Tile(64, 128, 4, 2, False, (IN_ORDER, plan(**FROM_COUNTER, **THREE_PROGRAMS)), 4096),
-        ),
-        128: (
-            Tile(128, 128, 8, 2, True, (plan(tiles="dynamic"),)),
-            Tile(128, 128, 8, 2, True, (), 2048),
-            Tile(128, 128, 8, 2, False, (plan(**FROM_COUNTER),), 8192),
-        ),
-        256: (Tile(128, 64, 8, 2, False, (IN_ORDER,)),),
+    fp8={
+        "full": {
+            64: (_SHARED_SM,),
+            128: _turning_below(1024, replace(_LARGE, BN=256), replace(_PAIRS, options=(BY_TURNS, plan(**CONVERTED)))),
+            256: (replace(_LARGE, options=(plan(**PERSISTENT, **IN_SLICES),)), replace(_LARGE, BN=64, least=4096)),
+        },
+        "causal": {
+            64: (_SHARED_SM,),
+            128: _turning_below(
+                2048,
+                replace(_LARGE, options=(BY_TURNS, plan(**LONGEST_FIRST))),
+                replace(_LARGE, options=(plan(**LONGEST_FIRST, **CONVERTED),)),
+            ),
+            256: _turning_below(
+                1024,
+                replace(_LARGE, options=(plan(**LONGEST_FIRST, **IN_SLICES),)),
+                replace(_LARGE, BN=64, options=(BY_TURNS, plan(**LONGEST_FIRST, **CONVERTED))),
+            ),
+        },
+        "window": {
+            64: (_SHARED_SM,),
+            128: (replace(_PAIRS, options=(BY_TURNS,)),),
+            256: (replace(_PAIRS, BN=64, options=(BY_TURNS,)),),
+        },
     },
-    fp8_full={
-        64: (Tile(64, 128, 4, 3),),
-        128: (Tile(128, 256, 8, 2),),
-        256: (Tile(128, 64, 8, 2, True),),
-    },
-    fp8_causal={
-        64: (Tile(64, 128, 4, 3),),
-        128: (Tile(128, 128, 8, 2, False, (BY_TURNS, plan(**LONGEST_FIRST))),),
-        256: (Tile(128, 64, 8, 2, True, (BY_TURNS,)),),
-    },
-    varlen={
-        64: Tile(128, 128, 8, 2, True),
-        128: Tile(128, 128, 8, 2, True),
-        256: Tile(128, 64, 8, 2, False, (IN_ORDER,)),
-    },
+    varlen={64: _PAIRS, 128: _PAIRS, 256: replace(_WIDE, options=(IN_ORDER,))},
     dkdv={64: Tile(64, 128, 8, 2), 128: Tile(32, 128, 8, 2), 256: Tile(32, 64, 8, 2)},
     dq={64: Tile(128, 128, 8, 2), 128: Tile(128, 64, 8, 2), 256: Tile(64, 32, 4, 2)},
-    fp8_rows={
-        64: (Tile(128, 128, 8, 2, True, (BY_TURNS, plan(**CONVERTED))),),
-        128: (Tile(128, 128, 8, 2, True, (BY_TURNS, plan(**CONVERTED))),),
-        256: (Tile(128, 64, 8, 2, True, (BY_TURNS, plan(**CONVERTED))),),
-    },
-    two_parts_full={
-        (64, 128): (Tile(128, 128, 8, 2, False, (plan(**FROM_COUNTER),)),),
-        (128, 128): (Tile(128, 128, 8, 2),),
-        (128, 192): (Tile(128, 64, 8, 2),),
-    },
-    two_parts_causal={
-        (64, 128): (Tile(128, 128, 8, 2, False, (plan(**LONGEST_FIRST),)),),
-        (128, 128): (Tile(128, 128, 8, 2),),
-        (128, 192): (Tile(128, 64, 8, 2),),
+    two_parts={
+        "full": {(64, 128): (replace(_LARGE, least=2048),), **_192},
+        "causal": {(64, 128): (replace(_LARGE, options=(plan(**LONGEST_FIRST),), least=4096),), **_192},
+        "window": _192,
     },
     two_parts_varlen={(128, 128): Tile(128, 128, 8, 2), (128, 192): Tile(128, 64, 8, 2)},
 )
 _SMALL = {64: (Tile(64, 64, 4, 2),), 128: (Tile(64, 64, 4, 2),), 256: (Tile(64, 32, 8, 1),)}
+_EVERY_MASK: Mapping[MaskKind, Mapping[int, Choice]] = {"full": _SMALL, "causal": _SMALL, "window": _SMALL}
 ELSEWHERE = Tiles(
-    full=_SMALL,
-    causal=_SMALL,
-    fp8_full=_SMALL,
-    fp8_causal=_SMALL,
+    forward=_EVERY_MASK,
+    fp8=_EVERY_MASK,
     varlen={box: tile for box, (tile,) in _SMALL.items()},
     dkdv={64: Tile(32, 64, 4, 2), 128: Tile(32, 64, 8, 1), 256: Tile(32, 32, 8, 1)},
     dq={64: Tile(64, 32, 4, 2), 128: Tile(64, 32, 8, 1), 256: Tile(32, 32, 8, 1)},
 )
 
 
-def tiles_for(device: torch.device) -> Tiles:
-    """The tables of a device."""
-    if device.type == "cuda" and torch.cuda.get_device_capability(device) == HOPPER_CAPABILITY:
-        return HOPPER
-    return ELSEWHERE
-
-
-def for_length(choice: Choice, keys: int) -> Tile:
-    """The tile for rows that see up to so many keys."""
-    return max((tile for tile in choice if tile.least <= keys), key=lambda tile: tile.least, default=choice[0])
+def for_length(choice: Choice, keys: int, rows: bool = False) -> Tile | None:
+    """The tile for rows of queries that see up to so many keys; None if there is none. rows: V in fp8 has rows."""
+    fitting = [tile for tile in choice if tile.least <= keys and rows >= tile.turns_v]
+    return max(fitting, key=lambda tile: (tile.least, tile.turns_v), default=None)
 
 
 def box_of(head_dim: int) -> int:
@@ -216,17 +227,22 @@ def two_boxes(head_dim: int, values: int) -> Boxes | None:
     return None
 
 
-def forward_tile(tiles: Tiles, head_dim: int, values: int, is_fp8: bool, causal: bool, keys: int) -> tuple[Tile, Boxes]:
-    """The tile of the forward kernel. values: the head dimension of V. keys: that a row sees, at most."""
+def forward_tile(
+    tiles: Tiles, head_dim: int, values: int, is_fp8: bool, mask: MaskKind, keys: int, rows: bool = False
+) -> tuple[Tile, Boxes]:
+    """The tile of the forward kernel.
+
+    values: the head dimension of V. keys: that a row of queries sees, at most. rows: V in fp8 has rows.
+    """
     boxes = None if is_fp8 else two_boxes(head_dim, values)
-    if boxes is not None:
-        table = tiles.two_parts_causal if causal else tiles.two_parts_full
-        choice = table.get((boxes.first, boxes.values + boxes.of_v))
-        if choice:
-            return for_length(choice, keys), boxes
-    by_mask = (tiles.fp8_full, tiles.fp8_causal) if is_fp8 else (tiles.full, tiles.causal)
+    if boxes is not None and mask in tiles.two_parts:
+        tile = for_length(tiles.two_parts[mask].get((boxes.first, boxes.values + boxes.of_v), ()), keys)
+        if tile is not None:
+            return tile, boxes
     box = box_of(head_dim)
-    return for_length(by_mask[causal][box], keys), Boxes(box, box)
+    tile = for_length((tiles.fp8 if is_fp8 else tiles.forward)[mask][box], keys, rows)
+    assert tile is not None
+    return tile, Boxes(box, box)
 
 
 def varlen_tile(tiles: Tiles, head_dim: int, values: int) -> tuple[Tile, Boxes]:

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from tawa.ops.attention_checks import check_capability
-from tawa.ops.attention_launch import blocks, multiprocessors, under_tawa
+from tawa.ops.attention_launch import blocks, multiprocessors, tiles_for, under_tawa
 from tawa.ops.attention_tensors import Box, fits_ragged, for_ragged, unwritten
-from tawa.ops.attention_tiles import tiles_for, varlen_tile
+from tawa.ops.attention_tiles import varlen_tile
 from tawa.ops.kernels import varlen
 from tawa.ops.launches import Launches
 
@@ -47,16 +47,14 @@ class Varlen:
         self.device = q.device.index
         o = q.new_empty((1, self.heads, self.values))
         rows = (q, tile.BM), (k, tile.BN), (v, tile.BN), (o, tile.BM)
-        columns = boxes.first, boxes.first, boxes.values, boxes.values
+        columns = [boxes.first, boxes.first, boxes.values, boxes.values]
+        if two:
+            columns += [boxes.second, boxes.second, boxes.of_v, boxes.of_v]
         self.boxes: tuple[Box | None, ...] = tuple(
-            Box.ragged(x, count, width) for (x, count), width in zip(rows, columns, strict=True)
+            Box.ragged(x, count, width) if width else None
+            for (x, count), width in zip(rows * (1 + two), columns, strict=True)
         )
         """Boxes of Q, K, V and O; then of their second parts if there are two, None where V has none."""
-        if two:
-            columns = boxes.second, boxes.second, boxes.of_v, boxes.of_v
-            self.boxes += tuple(
-                Box.ragged(x, count, width) if width else None for (x, count), width in zip(rows, columns, strict=True)
-            )
         constants = {
             "GROUP": self.heads // k.shape[1],
             "BM": tile.BM,

@@ -12,9 +12,9 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tawa.ops.attention_checks import ArgumentError, check_capability
-from tawa.ops.attention_launch import blocks, multiprocessors, under_tawa
+from tawa.ops.attention_launch import blocks, multiprocessors, tiles_for, under_tawa
 from tawa.ops.attention_tensors import TMA_BYTES, Box, cache_step, unwritten
-from tawa.ops.attention_tiles import HOPPER, box_of, tiles_for
+from tawa.ops.attention_tiles import HOPPER, box_of
 from tawa.ops.decode_splits import split_count
 from tawa.ops.kernels import decode
 from tawa.ops.launches import Launches

@@ -9,8 +9,8 @@ so that the scores are one tile, to which two dots add, and the output has two a
 all the same: V may have fewer columns than Q and K (192 and 128 in DeepSeek's models), and 32 columns more in one dot
 may cost less than a dot of their own.
 
-Both descriptors of a tensor are over the whole of it: the second box begins where the first ends. Plain Triton; letters,
-layouts and masks as in `parts.py`, the loops as in `forward.py`.
+Both descriptors of a tensor are over the whole of it: the second box begins where the first ends. Plain Triton;
+letters, layouts and masks as in `parts.py`, the loops as in `forward.py`.
 """
 
 import triton
