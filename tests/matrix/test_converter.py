@@ -261,10 +261,11 @@ def runs(case: Specimen, registers: int, tensors: dict[str, Any]) -> list[dict[s
     from tests.cases import launch
 
     kernel, found = tawa.jit(case.kernel), list[dict[str, Any]]()
+    written = [name for name, tensor in case.tensors.items() if tensor.fill in ("nan", "zero")]
     for _ in range(3):
         launch.poison(case, tensors)
         launch.launch(case, kernel, tensors, plan=pinned(case, registers))
-        found.append({name: tensors[name].clone() for name in launch.outputs(case)})
+        found.append({name: tensors[name].clone() for name in written})
     return found
 
 

@@ -7,7 +7,6 @@ and every buffer of the operator is full of NaN before its kernel runs.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -172,15 +171,44 @@ def test_fp8_values_may_be_kept_transposed(dim: int) -> None:
         check(q, k, kept, causal=causal)
 
 
-@pytest.mark.parametrize("dim", [64, 128, 256])
-def test_fp8_values_as_rows_may_be_turned_inside_of_the_kernel(dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    inside = replace(attention_tiles.HOPPER, turned_inside=True)
-    monkeypatch.setattr(launching, "tiles_for", lambda device: inside)
+@pytest.mark.parametrize(("dim", "causal"), [(128, False), (128, True), (256, True)])
+def test_fp8_values_as_rows_are_turned_inside_of_the_kernel_if_there_are_few_keys(
+    dim: int, causal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(launching, "forwards", {})
-    q, k, v = triple(dim, 300, 333, dtype=FP8)
-    for causal in (False, True):
-        check(q, k, v, causal=causal)
+    check(*triple(dim, 300, 333, dtype=FP8), causal=causal)
     assert launching.forwards and all(it.turn is None for it in launching.forwards.values())
+
+
+def lengths(table: str) -> list[Any]:
+    """A problem for each tile of the operator: the fewest keys that it is for."""
+    return [
+        pytest.param(box, mask, max(tile.least, 333), id=f"{box}-{mask}-{tile.least}")
+        for mask, boxes in getattr(attention_tiles.HOPPER, table).items()
+        for box, choice in boxes.items()
+        for tile in choice
+        if not tile.turns_v
+    ]
+
+
+def options_of(mask: str, keys: int) -> dict[str, Any]:
+    """The last of 300 rows sees the last of keys + 7."""
+    return {"full": {}, "causal": {"causal": True, "diagonal": keys - 293}, "window": {"window": 100}}[mask]
+
+
+@pytest.mark.parametrize(("dim", "mask", "keys"), lengths("forward"))
+def test_the_tile_for_each_length_is_right(dim: int, mask: str, keys: int) -> None:
+    check(*triple(dim, 300, keys + 7), **options_of(mask, keys))
+
+
+@pytest.mark.parametrize(("dim", "mask", "keys"), lengths("fp8"))
+def test_the_tile_for_each_length_in_fp8_is_right(dim: int, mask: str, keys: int) -> None:
+    check(*triple(dim, 300, keys + 7, dtype=FP8), **options_of(mask, keys))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_head_dimension_of_96_is_right_in_two_boxes(causal: bool) -> None:
+    check(*triple(96, 300, 4100), causal=causal, diagonal=3800)
 
 
 @pytest.mark.parametrize("shape", [(), (2,), (2, 1), (2, 2)])

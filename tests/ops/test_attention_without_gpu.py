@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from tawa.errors import DeviceError  # noqa: E402
 from tawa.ops import ArgumentError, attention  # noqa: E402
 from tawa.ops import attention_checks as checks  # noqa: E402
+from tawa.ops import attention_launch as launching  # noqa: E402
 from tawa.ops import attention_tensors as tensors  # noqa: E402
 from tawa.ops import attention_tiles as tiles  # noqa: E402
 from tests.ops.expected import exact_gradients  # noqa: E402
@@ -311,14 +312,41 @@ def test_only_hopper_has_the_large_tiles(
     capability: tuple[int, int], table: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    assert tiles.tiles_for(torch.device("cuda", 0)) is table
+    assert launching.tiles_for(torch.device("cuda", 0)) is table
 
 
 @pytest.mark.parametrize(("head_dim", "box"), [(8, 64), (64, 64), (72, 128), (96, 128), (128, 128), (136, 256)])
 def test_a_box_holds_the_head_dimension(head_dim: int, box: int) -> None:
     assert tiles.box_of(head_dim) == box
     for table in (tiles.HOPPER, tiles.ELSEWHERE):
-        assert all(box in kind for kind in (table.forward, table.forward_fp8, table.dkdv, table.dq))
+        by_mask = [*table.forward.values(), *table.fp8.values()]
+        assert all(box in kind for kind in (*by_mask, table.varlen, table.dkdv, table.dq))
+
+
+@pytest.mark.parametrize("mask", ["full", "causal", "window"])
+@pytest.mark.parametrize("is_fp8", [False, True])
+def test_each_length_has_one_tile_and_only_rows_have_one_that_turns_v(mask: Any, is_fp8: bool) -> None:
+    for box, choice in (tiles.HOPPER.fp8 if is_fp8 else tiles.HOPPER.forward)[mask].items():
+        assert choice[0].least == 0 and not choice[0].turns_v
+        for keys in (1, 511, 1024, 2047, 8192, 10**6):
+            tile, _ = tiles.forward_tile(tiles.HOPPER, box, box, is_fp8, mask, keys)
+            assert tile.least == max(it.least for it in choice if it.least <= keys) and not tile.turns_v
+            rows, _ = tiles.forward_tile(tiles.HOPPER, box, box, is_fp8, mask, keys, rows=True)
+            assert rows is tile or (rows.turns_v and rows.least == tile.least)
+
+
+@pytest.mark.parametrize(
+    ("head_dim", "values", "keys", "boxes"),
+    [
+        (96, 96, 1024, (128, 128, 0, 0)), (96, 96, 8192, (64, 128, 32, 0)), (192, 128, 64, (128, 128, 64, 0)),
+        (192, 192, 64, (128, 128, 64, 64)), (200, 200, 64, (256, 256, 0, 0)), (64, 64, 8192, (64, 64, 0, 0)),
+    ],
+)  # fmt: skip
+def test_a_head_dimension_may_have_two_boxes(
+    head_dim: int, values: int, keys: int, boxes: tuple[int, int, int, int]
+) -> None:
+    _, found = tiles.forward_tile(tiles.HOPPER, head_dim, values, False, "causal", keys)
+    assert (found.first, found.values, found.second, found.of_v) == boxes
 
 
 # --- what the tests on a GPU compare with ---

@@ -10,15 +10,12 @@ from typing import Literal
 
 import pytest
 
-from tawa.bridge.driver.compile import compile_kernel
-from tawa.bridge.driver.request import Request
 from tawa.bridge.triton.versions import NEWER_IR_FROM, triton_version
 from tawa.errors import UnsupportedKernel
 from tawa.plan import Plan, PlanOptions
-from tests.cases.attention.builders import forward_case
 from tests.cases.attention.cases import CASES, find
 from tests.cases.case import Specimen
-from tests.matrix.compiling import compile_and_report, compile_case, pinned, signature
+from tests.matrix.compiling import compile_and_report, compile_case, pinned
 from tests.support.sample import sample as thinned
 
 SERIALISED = ("C7510", "C7514", "C7515", "C7517")
@@ -103,20 +100,6 @@ def test_a_turned_v_needs_no_exchange_of_registers(dim: int) -> None:
         for name in (f"turned_{form}_d{dim}_full", f"two_loops_fp8e4nv_d{dim}_full")
     ]
     assert counts[0] == 0 < counts[1]
-
-
-@pytest.mark.parametrize("dim", [64, 128, 256])
-def test_the_plan_of_the_table_turns_values_as_rows_inside_of_the_kernel(dim: int) -> None:
-    tiles = pytest.importorskip("tawa.ops.attention_tiles")
-    tile = tiles.HOPPER.forward_fp8_rows[dim]
-    options = dict(tile.options)
-    blocks = (tile.BM, tile.BN, tile.num_warps)
-    case = forward_case("rows", "persistent", dtype="fp8e4nv", dim=dim, causal=True, rows=True, tile=blocks)
-    request = Request(PlanOptions(ping_pong=options["ping_pong"], precision="relaxed"), Plan.of(options["plan"]))
-    made = compile_kernel(case.kernel, signature(case), request, num_warps=case.num_warps, num_stages=2)
-    operands = {it["argument"]: it for it in made.metadata.tawa["plan"]["operands"] if "argument" in it}
-    assert operands["v_desc"]["turned"] == "converter" and operands["v_desc"]["reordered"]
-    assert not tiles.HOPPER.turned_inside  # until it has been timed
 
 
 @pytest.mark.parametrize("dim", [64, 128, 256])
