@@ -48,11 +48,23 @@ def encoder(about: Sequence[Any]) -> Encoder:
     return lambda number, descriptor: _encoded(descriptor, about[number])
 
 
+_NO_CONTEXT = "invalid device context"
+"""What CUDA's driver says in a thread that has not called the CUDA runtime yet."""
+
+
 def _encoded(descriptor: Any, about: Any) -> Sequence[Any]:
     from triton.backends.nvidia import driver
+    from triton.runtime import driver as drivers
 
     make: Any = driver.make_tensordesc_arg
-    return make(descriptor, about, *[()] * (_parameters(make) - 2))
+    given = (descriptor, about, *[()] * (_parameters(make) - 2))
+    try:
+        return make(*given)
+    except RuntimeError as error:
+        if _NO_CONTEXT not in str(error):
+            raise
+        drivers.active.get_device_interface().mem_get_info()  # any call of the CUDA runtime
+        return make(*given)
 
 
 @cache
