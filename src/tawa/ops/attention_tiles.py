@@ -156,11 +156,7 @@ HOPPER = Tiles(
                 replace(_LARGE, options=(BY_TURNS, plan(**LONGEST_FIRST))),
                 replace(_LARGE, options=(plan(**LONGEST_FIRST, **CONVERTED),)),
             ),
-            256: _turning_below(
-                1024,
-                replace(_LARGE, options=(plan(**LONGEST_FIRST, **IN_SLICES),)),
-                replace(_LARGE, BN=64, options=(BY_TURNS, plan(**LONGEST_FIRST, **CONVERTED))),
-            ),
+            256: (replace(_LARGE, options=(plan(**LONGEST_FIRST, **IN_SLICES),)),),
         },
         "window": {
             64: (_SHARED_SM,),

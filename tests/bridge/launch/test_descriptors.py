@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,6 +45,31 @@ def test_the_types_are_those_that_triton_expands_a_descriptor_to() -> None:
     signature = {"a": TILE, "n": "i32", "p": ("i32", "*fp16")}
     types = ["nvTmaDesc", "i32", "i32", "i64", "i64", "i32", ("i32", "*fp16")]
     assert list(encoded_signature(signature).values()) == types
+
+
+@pytest.mark.parametrize("message", ["invalid device context", "invalid argument"])
+def test_a_thread_without_a_context_gets_one(message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that has not called CUDA's runtime has no context, without which Triton encodes no descriptor."""
+    from triton.backends.nvidia import driver
+    from triton.runtime import driver as drivers
+
+    calls = list[str]()
+
+    def make(descriptor: Any, about: Any) -> list[Any]:
+        calls.append("make")
+        if "memory" not in calls:
+            raise RuntimeError(f"Triton Error [CUDA]: {message}")
+        return [descriptor, about]
+
+    runtime = SimpleNamespace(mem_get_info=lambda: calls.append("memory"))
+    monkeypatch.setattr(driver, "make_tensordesc_arg", make)
+    monkeypatch.setattr(drivers, "_active", SimpleNamespace(get_device_interface=lambda: runtime))
+    if message == "invalid argument":
+        with pytest.raises(RuntimeError, match=message):
+            descriptors.encoder([ABOUT])(0, ONE)  # type: ignore[arg-type]
+    else:
+        assert descriptors.encoder([ABOUT])(0, ONE) == [ONE, ABOUT]  # type: ignore[arg-type]
+        assert calls == ["make", "memory", "make"]
 
 
 def test_equal_descriptors_are_encoded_once(encoded: list[Any]) -> None:
