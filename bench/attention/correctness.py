@@ -48,7 +48,7 @@ def check(case: Specimen, options: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     import tawa
-    from tawa.errors import PlanError
+    from tawa.errors import PlanError, ResourceError, UnsupportedKernel
     from tests.cases import launch
     from tests.cases.check import judge_all
 
@@ -62,6 +62,10 @@ def check(case: Specimen, options: dict[str, Any]) -> dict[str, Any]:
             with on_processors(PROCESSORS if "persistent" in options else None):
                 compiled = launch.launch(case, kernel, tensors, only_if_faster=False, **options)
         except PlanError as error:
+            return {"status": "ok", "declined": str(error)}
+        except (ResourceError, UnsupportedKernel) as error:
+            if "plan" not in options:
+                raise
             return {"status": "ok", "declined": str(error)}
         torch.cuda.synchronize()
         outputs.append({name: tensors[name].clone() for name in launch.outputs(case)})

@@ -57,6 +57,8 @@ class SamePrecision:
         if a.dtype == torch.float32:
             return _with_tf32(True, lambda: a @ b)
         try:
+            if a.dtype == b.dtype == torch.float8_e5m2:
+                return _product_of_e5m2(a, b)
             if a.dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
                 return _fp8_product(a, b)
             return torch.mm(a, b, out_dtype=torch.float32)
@@ -77,6 +79,20 @@ def _fp8_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     one = torch.ones((), device=a.device)
     columns = b.t().contiguous().t()
     return torch._scaled_mm(a.contiguous(), columns, one, one, out_dtype=torch.float32, use_fast_accum=True)
+
+
+def _product_of_e5m2(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """PyTorch has no product of two matrices in e5m2: the large and the small elements of A are taken in e4m3.
+
+    Both have all bits of A, whose elements are at most 448 (the largest in e4m3).
+    """
+    values = a.float()
+    if bool((values.abs() > torch.finfo(torch.float8_e4m3fn).max).any()):
+        raise ValueError("too large for e4m3")
+    small = values.abs() < 2.0**-6  # the least normal number of e4m3
+    parts = (values.masked_fill(small, 0.0), 1.0), (values.masked_fill(~small, 0.0), 2.0**12)
+    large, rest = (_fp8_product((x * scale).to(torch.float8_e4m3fn), b) / scale for x, scale in parts)
+    return large + rest
 
 
 def left(case: Case, tensors: Tensors) -> torch.Tensor:

@@ -286,7 +286,8 @@ def ragged_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, d
     tensors = {**case.tensors, "items": Tensor(("ITEMS",), "i32", "values", values=rows)}
     if dim != 192:
         return replace(case, kernel=ragged.attention_varlen, arguments=arguments, constexprs=constexprs, sizes=sizes,
-                       tensors=tensors, num_warps=warps, grid="programs")  # fmt: skip
+                       tensors=tensors, num_warps=warps, grid="programs",
+                       plans=ONE_SLOT if dim > 128 else PLANS)  # fmt: skip
     arguments |= {
         "v_desc": ragged_descriptor("v", "BN", key_heads, 128),
         "o_desc": ragged_descriptor("o", "BM", heads, 128),

@@ -36,6 +36,7 @@ from tawa.bridge.launch.added_arguments import launch_is_ours
 from tawa.bridge.launch.stock_facts import KEY as STOCK_FACTS
 from tawa.bridge.report import record, reproducer
 from tawa.bridge.triton.artifacts.cache_entries import CHECKSUMS, checksum, overridden
+from tawa.bridge.triton.artifacts.few_registers import FewRegisters, registers_that_were_too_few
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.generic_print import read_ttir
 from tawa.bridge.triton.stage_output import Stage, StageOutput, StageResult
@@ -188,6 +189,9 @@ class Compilation:
             around = folder_failure(error)
             if around is not None:
                 raise around from error
+            few = registers_that_were_too_few(error)
+            if few is not None:
+                return self._too_few(source, few, error), ""
             return self._failed(source, sheet, error)
         if isinstance(result, Specialised):
             return result, ""
@@ -198,6 +202,13 @@ class Compilation:
         if self.request.pinned:
             raise UnsupportedKernel(source.kernel, outcome.remarks[0])
         return outcome
+
+    def _too_few(self, source: Source, registers: int, error: Exception) -> Outcome:
+        reason = f"{registers} registers for each thread are too few for the instructions of the kernel"
+        cure = "fewer consumer groups, fewer warps, or a smaller tile"
+        if self.request.pinned:
+            raise FewRegisters(f"{source.kernel}: {reason}; cure: {cure}") from error
+        return Outcome(False, None, (Remark("declined", reason, record.kernel_location(source.ttir), cure),))
 
     def _failed(self, source: Source, sheet: Worksheet, error: Exception) -> tuple[Outcome, str]:
         written = reproducer.write(self.request, source, sheet, self.options, error)
