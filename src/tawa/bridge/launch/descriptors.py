@@ -63,7 +63,8 @@ def _encoded(descriptor: Any, about: Any) -> Sequence[Any]:
     except RuntimeError as error:
         if _NO_CONTEXT not in str(error):
             raise
-        drivers.active.get_device_interface().mem_get_info()  # any call of the CUDA runtime
+        active: Any = drivers.active
+        active.get_device_interface().mem_get_info()  # any call of the CUDA runtime
         return make(*given)
 
 
