@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bench.attention import page_tables as attention_pages
 from bench.attention import report as attention_report
+from bench.attention.candidates import V_AS_ROWS
 from bench.harness import RESULTS, Row, read
 
 Rates = dict[tuple[object, ...], dict[str, float]]
@@ -86,6 +87,16 @@ def _best(found: Rates) -> str:
 
 def _attention(d: int, **wanted: object) -> Rates:
     return rates("attention", ("causal", "S"), **{"dtype": "fp16", "d": d, **wanted})
+
+
+def _beside(peer: str, d: int, causal: bool) -> str:
+    return span(ratios(_attention(d, dtype="bf16", causal=causal), peer))
+
+
+def _fp8_beside_flash(d: int) -> str:
+    """With V as rows, as FlashAttention-3 takes it."""
+    found = _attention(d, dtype="fp8").values()
+    return span(line[V_AS_ROWS] / line["FlashAttention-3"] for line in found if V_AS_ROWS in line)
 
 
 def attention_tables() -> list[str]:
@@ -337,13 +348,16 @@ def instructions_table() -> list[str]:
 FIGURES: dict[str, Callable[[], str]] = {
     "attention.d64.stock": lambda: span(ratios(_attention(64), "stock Triton")),
     "attention.d128.stock": lambda: span(ratios(_attention(128), "stock Triton")),
-    "attention.d128.gluon": lambda: span(ratios(_attention(128), "Gluon by hand")),
-    "attention.d128.cudnn": lambda: span(ratios(_attention(128), "cuDNN")),
+    **{
+        f"attention.flash.d{d}.{mask}": functools.partial(_beside, "FlashAttention-3", d, mask == "causal")
+        for d in (64, 96, 128, 256)
+        for mask in ("full", "causal")
+    },
+    **{f"attention.flash.fp8.d{d}": functools.partial(_fp8_beside_flash, d) for d in (64, 128, 256)},
+    "attention.cudnn.full": lambda: span(ratios(rates("attention", ("d", "S"), dtype="bf16", causal=False), "cuDNN")),
+    "attention.cudnn.causal": lambda: span(ratios(rates("attention", ("d", "S"), dtype="bf16", causal=True), "cuDNN")),
     "attention.d128.best": lambda: _best(_attention(128)),
     "attention.d256.stock": lambda: span(ratios(_attention(256), "stock Triton")),
-    "attention.fp8.stock": lambda: span(
-        ratios(rates("attention", ("d", "causal", "S"), dtype="fp8"), "stock Triton")
-    ),
     "attention.held.full": lambda: _step("D = 2, waits held", False),
     "attention.held.causal": lambda: _step("D = 2, waits held", True),
     "attention.free.full": lambda: _step("D = 2, without ping-pong", False),

@@ -33,7 +33,7 @@ from tests.cases.case import Specimen
 from tests.cases.simulated import ORDERS, errors, orders_with_other_bits, simulated, unspecialised
 from tests.cases.small import ordered_kernels as kernels
 from tests.matrix.compiling import signature
-from tests.support.sample import simulated_once
+from tests.support.sample import sample, simulated_once
 
 EXCHANGES = ("shfl.sync.idx", "prmt")
 WARP_NUMBERS = 2
@@ -86,8 +86,10 @@ def attention(
 # -- the exchange is gone ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize(("dim", "keys"), [(64, 128), (128, 128), (256, 64)])
+@pytest.mark.parametrize(
+    ("dim", "keys", "causal"),
+    sample([(dim, keys, causal) for dim, keys in ((64, 128), (128, 128), (256, 64)) for causal in (True, False)], 3),
+)
 def test_attention_takes_the_weights_as_they_are(dim: int, keys: int, causal: bool) -> None:
     case = forward_case("ordered", dtype="fp8e4nv", dim=dim, causal=causal, tile=(128, keys, 8))
     made, before = compiled(case, precision="relaxed"), compiled(case, IN_ORDER, precision="relaxed")

@@ -50,7 +50,7 @@ def sample() -> dict[str, list[object]]:
 SAMPLE = sample()
 
 
-@pytest.mark.parametrize("case", thinned(SAMPLE["specialised"], 1))
+@pytest.mark.parametrize("case", thinned(SAMPLE["specialised"], 2))
 def test_case_specialises_and_neither_spills_nor_serialises(case: Specimen) -> None:
     compiled, found = compile_and_report(case, pinned(*case.plans[0]))
     record = compiled.metadata.tawa
@@ -72,7 +72,7 @@ OF_OPERATORS = (
 )
 
 
-@pytest.mark.parametrize("name", OF_OPERATORS)
+@pytest.mark.parametrize("name", thinned(OF_OPERATORS, 2))
 def test_no_wgmma_waits_for_the_one_before_it_in_kernels_of_the_operators(name: str) -> None:
     compiled, found = compile_and_report(find(name), PlanOptions(precision="relaxed"))
     record = compiled.metadata.tawa
@@ -115,7 +115,7 @@ def test_8_bit_scores_are_carried_as_fp32_or_not_at_all(dim: int, mask: str) -> 
     assert compiled.asm["ptx"].count("prmt.b32") <= registers * copies
 
 
-@pytest.mark.parametrize("case", SAMPLE["either"])
+@pytest.mark.parametrize("case", thinned(SAMPLE["either"], 2))
 def test_undecided_case_is_specialised_or_left_with_a_reason(case: Specimen) -> None:
     record = compile_case(case, PlanOptions()).metadata.tawa
     assert record["applied"] or record["reason"]

@@ -50,7 +50,7 @@ def problems() -> Iterator[tuple[str, Specimen, Tile]]:
                     yield f"two_parts-{mask}-{first}", case, tile
 
 
-@pytest.mark.parametrize(("case", "tile"), [pytest.param(*it, id=name) for name, *it in thinned(list(problems()), 2)])
+@pytest.mark.parametrize(("case", "tile"), [pytest.param(*it, id=name) for name, *it in thinned(list(problems()), 3)])
 def test_the_plan_of_a_tile_is_carried_out_and_proved(case: Specimen, tile: Tile) -> None:
     options = dict(tile.options)
     asked = PlanOptions(ping_pong=options.get("ping_pong"), precision=options.get("precision", "relaxed"))
