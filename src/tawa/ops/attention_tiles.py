@@ -1,31 +1,32 @@
-"""The tiles of the attention kernels: small tables by head dimension, for Hopper and for other GPUs.
+"""The tiles of the attention kernels and what is asked of their Plans: tables for Hopper and for other GPUs.
 
-On Hopper the planner splits the 128 rows of a forward tile over two consumer groups of 4 warps, 64 rows each, which is
-one wgmma. Blocks of 128 keys are the largest that leave room for O (64 x D) and the scores (64 x 128), both float32, in
-a group's registers, and for two slots of K and V beside Q in 227 KiB of shared memory. D = 256 doubles O and the slots,
-so its blocks are half as long. D = 64 has the tiles of D = 128.
+All choices are those that `bench/results/attention.json` and the candidates of ``bench.attention`` found fastest. On
+Hopper the planner splits the 128 rows of a forward tile over two consumer groups of 4 warps, 64 rows each, which is one
+wgmma. Blocks of 128 keys are the largest that leave room for O (64 x D) and the scores (64 x 128), both float32, in a
+group's registers, and for two slots of K and V beside Q in 227 KiB of shared memory. D = 256 doubles O and the slots,
+so its blocks are half as long, and O is stored in slices: staged as a whole, it would take the second slots of K and V.
 
-Up to D = 128 the kernel is persistent, so that the loads of the next tile overlap with the epilogue of this one. For
-D = 256 a second tile of Q would take the place of the second slot of K and V (`bench/results/attention.json`).
+For D = 64 in 16 bits the softmax of a block takes longer than its dots. Three programs with 64 rows each share K and V
+in a CTA; with few keys under a causal mask, their different lengths cost more than a third group brings.
 
-In fp8 the slots are half as large, so D = 256 is persistent as well, and the dots half as long: the groups gain from
-taking turns on the tensor cores. Without a mask, blocks of 256 keys are faster for D = 128: they rescale O half as
-often, and leave no registers for stages. For D = 64 in fp8, tiles of 64 x 128 are faster than any specialised kernel:
-several programs share an SM, and the softmax of one overlaps with the dots of the others. Automatic mode leaves them to
-stock Triton (`attention.json`). Sums in another order (``precision="relaxed"``) pay where a block has 128 keys, and in
-fp8, not for D = 256 in 16 bits.
+Tiles of one length are taken from a counter by as many programs as there are SMs. The tiles of a causal mask differ in
+length: the persistent kernel takes them in pairs of equal length, from a counter if there are few keys. For many keys,
+single tiles from a counter balance better than pairs. Tiles behind a window do not differ much.
 
-V of fp8 that is stored as rows is turned by a kernel before attention. A converter in the attention kernel can turn it
-instead, which saves reading and writing V once (`turned_inside`). Its tiles have blocks of at most 128 keys, because a
-second ring takes shared memory. It has not been timed, so no table asks for it.
+In fp8 the slots are half as large and the dots half as long: the groups gain from taking turns on the tensor cores.
+Without a mask, blocks of 256 keys are faster for D = 128: they rescale O half as often, and leave no registers for
+stages. For D = 64 in fp8, tiles of 64 x 128 are faster than any specialised kernel: several programs share an SM, and
+the softmax of one overlaps with the dots of the others. Automatic mode leaves them to stock Triton. Sums in another
+order (``precision="relaxed"``) pay where a block has 128 keys, and in fp8; elsewhere they are taken in order.
+
+V of fp8 that is stored as rows is turned by a kernel before attention. For few keys, that takes long beside the
+attention: a converter in the attention kernel turns V instead (`Tile.turns_v`). It is slower than the dots of a block.
 
 Head dimensions above 128 and up to 192 are taken in two boxes, of 128 and 64 columns (`tawa.ops.kernels.two_parts`):
-three quarters of the wgmmas of a box of 256. V has one box if it has no more columns than the first. With two boxes for
-V as well, O takes 96 registers, and blocks of 64 keys are what fits. Up to 96, two boxes of 64 and 32 columns are
-slower than one of 128: the dots of a block take less time than its softmax as it is.
-
-The tiles of a causal mask differ in length. The persistent kernel takes them in pairs of equal length. Plans in which
-programs take tiles from a counter have not been timed yet: ``bench.attention`` has them among its candidates.
+three quarters of the wgmmas of a box of 256. V has one box if it has no more than 128 columns. With two boxes for V as
+well, O takes 96 registers, and blocks of 64 keys are what fits. Head dimensions above 64 and up to 96 have two boxes of
+64 and 32 columns for Q and K if there are many keys, and one for V: a wgmma with 32 columns takes as long as one with
+64.
 
 The backward kernels hold two accumulators (dK, dV), or a tile of dO in addition (dQ): their tiles are the largest that
 do not spill. Other devices have as little as 99 KiB of shared memory and no TMA; stock Triton runs smaller tiles there.

@@ -34,7 +34,7 @@ from tawa.symbolic.host.launch_spec import LaunchSpec
 
 UNASKED = False
 """Whether rows are put in another order where no Plan asks for it."""
-UNTIMED = "another order saves {cycles} cycles of exchanges in each iteration, but has not been timed on a GPU yet"
+UNTIMED = "another order saves {cycles} cycles of exchanges in each iteration, but only a Plan asks for it"
 NOT_OURS = "this compile is not for a launch by Triton, so no launcher creates the descriptor for it"
 
 

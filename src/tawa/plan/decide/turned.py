@@ -1,7 +1,6 @@
 """Who turns the tiles that wgmma cannot read as they are stored: the consumers, in registers, or a converter.
 
-Automatic mode leaves it to the consumers: what a converter costs those beside it has not been timed. A Plan asks for
-one.
+Automatic mode leaves it to the consumers: a converter has been faster for short loops only. A Plan asks for one.
 """
 
 from __future__ import annotations
