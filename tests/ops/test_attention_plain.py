@@ -34,7 +34,9 @@ class Kernel:
             assert list(made.base.shape) == made.shape
             real = [size for size, length in zip(made.strides, made.shape, strict=True) if length > 1]
             assert real == [size for size, n in zip(made.base.stride(), made.base.shape, strict=True) if n > 1]
-        scores = numbers[-2] * q.base.float() @ k.base.float().mT
+        scale, softcap, *strides = numbers[-8:]
+        assert softcap == 1.0 and strides == [0] * 6
+        scores = scale * q.base.float() @ k.base.float().mT
         if options["CAUSAL"]:
             scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), float("-inf"))
         o.base.copy_(scores.softmax(3) @ v.base.float())
@@ -51,6 +53,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernel]:
         (launching, "tiles_for", lambda device: tiles.HOPPER),
         (launching, "multiprocessors", lambda device: 132),
         (launching, "attention_persistent", made),
+        (launching, "attention_two_loops", made),
         (operators, "_calls", plain.KnownCalls()),
         (launching, "forwards", {}),
     ):
