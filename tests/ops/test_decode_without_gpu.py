@@ -134,14 +134,22 @@ def test_blocks_divide_pages() -> None:
     assert [block_of(dim, 0, True) for dim in (64, 96, 256)] == [128, 128, 64]
 
 
+class Kernel:
+    """In place of a kernel, which is not launched. runs: how often it would have been."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def run(self, *arguments: Any, **options: Any) -> None:
+        self.runs += 1
+
+
 def test_arguments_like_those_before_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensors of the CPU are taken for those of an H100, and nothing is launched."""
-    from tawa.ops import attention_plain, decode_checks
+    from tawa.ops import attention_plain, decode_checks, decode_launch
 
     checks: list[int] = []
-
-    def run(q: Any, *rest: Any) -> Any:
-        return q, q[..., 0]
+    kernel = Kernel()
 
     def counted(*arguments: Any) -> None:
         checks.append(1)
@@ -150,15 +158,18 @@ def test_arguments_like_those_before_are_not_checked_again(monkeypatch: pytest.M
     for module, name, value in (
         (decode_checks, "check_devices", lambda named: None),
         (attention_plain, "other_keys", ~attention_plain._keys_of("CPU")),
-        (operators, "run_decode", run),
+        (decode_launch, "check_capability", lambda q: None),
+        (decode_launch, "attention_decode", kernel),
+        (decode_launch, "merge_splits", kernel),
         (operators, "check_cache", counted),
-        (operators, "_checked", attention_plain.KnownCalls()),
+        (operators, "_calls", attention_plain.KnownCalls()),
     ):
         monkeypatch.setattr(module, name, value)
     now = {name: torch.zeros(x.shape, dtype=x.dtype) for name, x in given().items()}
     for _ in range(3):
-        attention_decode(**now)
-    assert len(checks) == 1
+        attention_decode(**now, splits=2)
+    assert (len(checks), kernel.runs) == (1, 6)
+    assert attention_decode(**now, splits=2, return_lse=True)[1].shape == now["q"].shape[:3]
     for change in ({"splits": 4}, {"window": 64}, {"q": now["q"].bfloat16(), "k_cache": now["k_cache"].bfloat16(),
                                                    "v_cache": now["v_cache"].bfloat16()}):  # fmt: skip
         before = len(checks)

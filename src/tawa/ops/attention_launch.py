@@ -243,7 +243,7 @@ class Turn:
         """A copy (B, HK, DV, SK rounded up to a multiple of 16), with the keys of each 16 in another order."""
         made = unwritten(v, self.shape, v.dtype)
         with torch.cuda.device_of(v):
-            self.launches(self.grid, (v.view(torch.int8), made.view(torch.int8)))
+            self.launches(self.grid, (v.view(torch.int8), made.view(torch.int8)), (v,))
         return made
 
 

@@ -161,7 +161,7 @@ def attention(
 def _with_factors(known: tuple[Any, ...], factors: Factors) -> tuple[Any, ...] | None:
     """What decides over a call with factors, too; None if the dispatcher would do anything with them."""
     given = [it for it in factors if it is not None]
-    if not all(is_plain(it, it, it) for it in given):
+    if not is_plain(*given):
         return None
     about = (it if it is None else (it.shape, it.stride(), it.dtype, it.device) for it in factors)
     return (*known, *about)

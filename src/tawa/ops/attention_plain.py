@@ -41,13 +41,15 @@ except (AttributeError, KeyError, TypeError):  # another release
     other_keys, _known = -1, False
 
 
-def is_plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
-    """Whether the dispatcher would only run the kernel, below autograd."""
+def is_plain(*tensors: torch.Tensor) -> bool:
+    """Whether the dispatcher would only run the kernel on these tensors, below autograd."""
+    if not _known or _is_compiling() or _function_is_overridden(*tensors):
+        return False
+    bits = 0
+    for tensor in tensors:
+        bits |= _keys(tensor).raw_repr()
     return (
-        _known
-        and not _is_compiling()
-        and not _function_is_overridden(q, k, v)
-        and not (_keys(q).raw_repr() | _keys(k).raw_repr() | _keys(v).raw_repr()) & other_keys
+        not bits & other_keys
         and not _modes()
         and not _transforms()
         and not _is_tracing()

@@ -97,7 +97,7 @@ class Varlen:
         return o, lse
 
     def _launch(self, grid: tuple[int, ...], first: tuple[Any, ...], listed: tuple[Any, ...]) -> None:
-        self.list((blocks(self.sequences, LISTED),), listed)
+        self.list((blocks(self.sequences, LISTED),), listed, listed[:2])
         self.attend(grid, first)
 
 

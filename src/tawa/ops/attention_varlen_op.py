@@ -107,8 +107,7 @@ def attention_varlen(
     """
     call = None
     if (
-        is_plain(q, k, v)
-        and is_plain(cu_seqlens_q, cu_seqlens_k, cu_seqlens_k)
+        is_plain(q, k, v, cu_seqlens_q, cu_seqlens_k)
         and type(max_seqlen_q) is int
         and type(max_seqlen_k) is int
         and VALUES.issuperset(map(type, (causal, scale, window, softcap)))

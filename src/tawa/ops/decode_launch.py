@@ -45,11 +45,14 @@ def block_of(head_dim: int, page: int, hopper: bool) -> int:
 
 
 class Decode:
-    """The launches for tensors that differ in their addresses only, with the same options."""
+    """The launches for tensors that differ in their addresses only, with the same options, and lengths or none.
+
+    wants_lse: whether calls return the logarithms of the sums.
+    """
 
     def __init__(
         self, q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, table: torch.Tensor | None, causal: bool,
-        window: int, scale: float, softcap: float, splits: int | None,
+        window: int, scale: float, softcap: float, splits: int | None, wants_lse: bool,
     ) -> None:  # fmt: skip
         check_capability(q)
         batches, heads, queries, head_dim = q.shape
@@ -88,38 +91,41 @@ class Decode:
         count = batches * heads * queries
         merged = {"SPLITS": 1 << (self.splits - 1).bit_length(), "D": box, "num_warps": 4}
         self.merge, self.count = Launches(lambda: merge_splits, (count, head_dim, self.splits), merged), count
+        self.parts = (self.splits * count * (head_dim + 1),)
         rows = [self.heads, self.R, head_dim], [self.R * head_dim, head_dim, 1], [1, ROWS, box]
         TensorDescriptor(q.new_empty(rows[0]), *rows)  # which checks them
         self.q_box = Box(*rows)
-        self.device = q.device.index
+        self.device, self.wants_lse = q.device.index, wants_lse or self.splits == 1
 
     def __call__(
-        self, q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, length: Length,
-        table: torch.Tensor | None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-        """O (B, H, SQ, D), and the base-2 logarithms of the sums (B, H, SQ) in float32."""
-        batches, heads, queries, _ = self.shape
-        o, lse = unwritten(q, self.shape, q.dtype), unwritten(q, (batches, heads, queries), torch.float32)
+        self, q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, lengths: torch.Tensor | None,
+        table: torch.Tensor | None, each: int, more: int = 0,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
+        """O (B, H, SQ, D), and the base-2 logarithms of the sums (B, H, SQ) in float32; maybe None if not wanted.
+
+        each, more: of the keys, as in `Length`.
+        """
+        o = unwritten(q, self.shape, q.dtype)
+        lse = unwritten(q, self.shape[:3], torch.float32) if self.wants_lse else None
         part, part_lse = o, lse
-        if self.splits > 1:
-            part = unwritten(q, (self.splits, *self.shape), torch.float32)
-            part_lse = unwritten(q, (self.splits, batches, heads, queries), torch.float32)
+        if self.splits > 1:  # the logarithms of the parts stand behind them
+            part, part_lse = unwritten(q, self.parts, torch.float32), None
         rows = q.contiguous()
         if rows.data_ptr() % TMA_BYTES:
             rows = rows.clone()
         first = (
-            self.q_box.around(rows), self.k_box.around(k_cache), self.v_box.around(v_cache), part, part_lse,
-            length.lengths, table, self.key_heads, length.each, length.more,
+            self.q_box.around(rows), self.k_box.around(k_cache), self.v_box.around(v_cache), part, part_lse, lengths,
+            table, self.key_heads, each, more,
         )  # fmt: skip
         if self.device is None or self.device == torch.cuda.current_device():
-            self._launch(first, part, part_lse, o, lse)
+            self._launch(first, (lengths, table), (part, o, lse))
         else:
             with torch.cuda.device(self.device):
-                self._launch(first, part, part_lse, o, lse)
+                self._launch(first, (lengths, table), (part, o, lse))
         return o, lse
 
-    def _launch(self, first: tuple[Any, ...], *merged: torch.Tensor) -> None:
-        self.attend(self.grid, first)
+    def _launch(self, first: tuple[Any, ...], given: tuple[torch.Tensor | None, ...], merged: tuple[Any, ...]) -> None:
+        self.attend(self.grid, first, given)
         if self.splits > 1:
             self.merge((self.count,), merged)
 
@@ -135,14 +141,16 @@ def run_decode(
         raise ArgumentError("the cache does not begin at a multiple of 16 bytes; cure: a cache of its own, not a slice")
     known = (
         q.shape, k_cache.shape, k_cache.stride(), v_cache.stride(), None if table is None else table.shape, q.dtype,
-        q.device, causal, window, scale, softcap, splits,
+        q.device, causal, window, scale, softcap, splits, length.lengths is None,
     )  # fmt: skip
     found = _decodes.get(known)
     if found is None:
         if len(_decodes) >= MOST_DECODES:
             _decodes.clear()
-        found = _decodes[known] = Decode(q, k_cache, v_cache, table, causal, window, scale, softcap, splits)
-    return found(q, k_cache, v_cache, length, table)
+        found = _decodes[known] = Decode(q, k_cache, v_cache, table, causal, window, scale, softcap, splits, True)
+    o, lse = found(q, k_cache, v_cache, length.lengths, table, length.each, length.more)
+    assert lse is not None
+    return o, lse
 
 
 _decodes: dict[Any, Decode] = {}

@@ -14,8 +14,9 @@ import torch
 from tawa.ops.attention_checks import check_options
 from tawa.ops.attention_launch import LN_2
 from tawa.ops.attention_plain import VALUES, KnownCalls, autograd_is_on, is_plain
+from tawa.ops.attention_tensors import TMA_BYTES
 from tawa.ops.decode_checks import check_cache, no_gradient
-from tawa.ops.decode_launch import Length, run_append, run_decode
+from tawa.ops.decode_launch import Decode, Length, run_append, run_decode
 
 _DECODE = (
     "attention_decode(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? lengths, SymInt each, SymInt more, "
@@ -113,6 +114,8 @@ def attention_decode(
         DeviceError: the tensors are not on one CUDA device.
     """
     plain = is_plain(q, k_cache, v_cache)
+    if torch.is_grad_enabled() and _has_gradient(q, k_cache, v_cache, k, v) and (not plain or autograd_is_on()):
+        raise no_gradient()
     known = None
     if plain and k is None and v is None and not isinstance(cache_seqlens, int):
         values = causal, scale, window, softcap, splits
@@ -122,27 +125,26 @@ def attention_decode(
             known = (
                 q.shape, k_cache.shape, v_cache.shape, k_cache.stride(), v_cache.stride(), q.dtype, k_cache.dtype,
                 v_cache.dtype, q.device, k_cache.device, v_cache.device, *indices, *values, *map(type, values),
+                bool(return_lse),
             )  # fmt: skip
-    checked = known is not None and known in _checked
-    if not checked:
-        check_cache(q, k_cache, v_cache, k, v, cache_seqlens, block_table, splits)
+            call = _calls.get(known)
+            if call is not None and (k_cache.data_ptr() | v_cache.data_ptr()) % TMA_BYTES == 0:
+                o, lse = call(q, k_cache, v_cache, cache_seqlens, block_table, call.most)
+                return (o, lse * LN_2) if return_lse and lse is not None else o
+    check_cache(q, k_cache, v_cache, k, v, cache_seqlens, block_table, splits)
     factor = q.shape[3] ** -0.5 if scale is None else float(scale)
-    if not checked:
-        check_options(q, causal=causal, diagonal=0, scale=factor, window=window, softcap=softcap, alibi=None)
-        if known is not None:
-            _checked.keep(known, True)
-    tensors = [x for x in (q, k_cache, v_cache, k, v) if x is not None]
-    if torch.is_grad_enabled() and any(x.requires_grad for x in tensors) and (not plain or autograd_is_on()):
-        raise no_gradient()
+    check_options(q, causal=causal, diagonal=0, scale=factor, window=window, softcap=softcap, alibi=None)
     lengths = cache_seqlens if isinstance(cache_seqlens, torch.Tensor) else None
     whole = k_cache.shape[2] * (1 if block_table is None else block_table.shape[1])
     each = cache_seqlens if isinstance(cache_seqlens, int) else whole
     more = 0 if k is None else k.shape[2]
     options = bool(causal), window or 0, factor, float(softcap or 0.0)
-    if plain and (k is None or v is None or is_plain(k, v, v)):
+    if plain and (k is None or v is None or is_plain(k, v)):
         if k is not None and v is not None:
             run_append(k, v, k_cache, v_cache, Length(lengths, each), block_table)
         o, lse = run_decode(q, k_cache, v_cache, Length(lengths, each, more), block_table, *options, splits)
+        if known is not None and o.numel() and whole:
+            _calls.keep(known, Decode(q, k_cache, v_cache, block_table, *options, splits, bool(return_lse)))
     else:
         if k is not None and v is not None:
             _append(k, v, k_cache, v_cache, lengths, each, block_table)
@@ -150,8 +152,12 @@ def attention_decode(
     return (o, lse * LN_2) if return_lse else o
 
 
-_checked: KnownCalls[bool] = KnownCalls()
-"""The plain calls of which the arguments are known to be valid, by all that is checked."""
+_calls: KnownCalls[Decode] = KnownCalls()
+"""The plain calls that were made without new keys, by all that is checked or decided."""
+
+
+def _has_gradient(*tensors: torch.Tensor | None) -> bool:
+    return any(x is not None and x.requires_grad for x in tensors)
 
 
 def _run_decode(

@@ -11,25 +11,29 @@ from tawa.ops.attention_tensors import TMA_BYTES
 
 
 class Launches:
-    """Launches of one kernel that differ in their first arguments only: descriptors, tensors or None, and lengths.
+    """Launches of one kernel that differ in their first arguments only: descriptors, tensors, and lengths.
 
-    kernel: gives it, for each launch. rest, constants: the other arguments.
+    kernel: gives it, for each launch. rest, constants: the other arguments. Of the first arguments, the same ones are
+    None in all launches.
     """
 
     def __init__(self, kernel: Callable[[], Any], rest: tuple[Any, ...], constants: dict[str, Any]) -> None:
         self.kernel, self.rest, self.constants = kernel, rest, constants
-        self.prepared: dict[Any, Any] = {}
+        self.prepared: tuple[Any, Any] | None = None
 
-    def __call__(self, grid: tuple[int, ...], first: tuple[Any, ...]) -> None:
-        """Launches the kernel."""
-        kernel = self.kernel()
-        pointers = [it for it in first if isinstance(it, torch.Tensor)]
-        known = kernel, tuple(it is None for it in first)
-        like_before = all(it.data_ptr() % TMA_BYTES == 0 for it in pointers)
-        if like_before and known in self.prepared and self.prepared[known](grid, first):
-            return
+    def __call__(
+        self, grid: tuple[int, ...], first: tuple[Any, ...], given: tuple[torch.Tensor | None, ...] = ()
+    ) -> None:
+        """Launches the kernel. given: the tensors of `first` that may be at any address; the others are new."""
+        kernel, like_before = self.kernel(), True
+        for tensor in given:
+            if tensor is not None and tensor.data_ptr() % TMA_BYTES:
+                like_before = False
+        if like_before and self.prepared is not None:
+            of, prepared = self.prepared
+            if of is kernel and prepared(grid, first):
+                return
         kernel.run(*first, *self.rest, grid=grid, warmup=False, **self.constants)
         if like_before and hasattr(kernel, "prepared"):  # not in stock Triton, nor under its interpreter
             made = kernel.prepared((*first, *self.rest), self.constants, len(first))
-            if made is not None:
-                self.prepared[known] = made
+            self.prepared = made and (kernel, made)

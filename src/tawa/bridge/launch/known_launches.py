@@ -11,10 +11,11 @@ hooks, and whether the kernel is still in Triton's own cache. In doubt Triton la
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from triton import knobs
+from triton.language import constexpr
 from triton.runtime import driver
 
 from tawa.bridge.driver.request import surrounding_suffix
@@ -25,6 +26,7 @@ from tawa.plan import Plan
 _driver: Any = driver
 _MOST_KNOWN = 1024
 _MISSING = object()
+_IMMUTABLE = (bool, int, float, str, type(None))
 _HookChain = knobs.HookChain
 _HOOK_IN_KEY = triton_version()[:2] >= (3, 7)
 """Triton's key of a kernel in memory has the answer of the stage hook."""
@@ -39,7 +41,8 @@ _KERNELS, _BINDER = 0, 4
 class _Known:
     """A kernel that was launched. key: in Triton's cache. run: its launcher; start: the same, or a shorter way to it.
 
-    plan: a Plan among the options, kept so that no other gets its id.
+    plan: a Plan among the options, kept so that no other gets its id. read: the immutable objects of global variables
+    that equalled what the kernel read, by the variable.
     """
 
     kernel: Any
@@ -47,6 +50,7 @@ class _Known:
     run: Callable[..., Any]
     start: Callable[..., Any]
     plan: Any
+    read: dict[Any, Any] = field(default_factory=dict[Any, Any])
 
     def holds(self, function: Any, device: int) -> bool:
         """Whether Triton would still launch it: it is in the cache, and no global variable that it read has changed."""
@@ -55,9 +59,15 @@ class _Known:
             or self.kernel._run is not self.run
         ):
             return False
-        for (name, _), (value, where) in function.used_global_vals.items():
-            if where.get(name, _MISSING) != value:
+        read = self.read
+        for variable, (value, where) in function.used_global_vals.items():
+            now = where.get(variable[0], _MISSING)
+            if now is read.get(variable, _MISSING) and now is not _MISSING:
+                continue
+            if now != value:
                 return False
+            if _never_changes(now):
+                read[variable] = now
         return True
 
     def launch(self, grid: Sequence[int], device: int, values: Collection[Any]) -> None:
@@ -73,6 +83,10 @@ class _Known:
             grid[0], grid[1] if axes > 1 else 1, grid[2] if axes > 2 else 1, stream, kernel.function,
             kernel.packed_metadata, about, enter, leave, *values,
         )  # fmt: skip
+
+
+def _never_changes(value: Any) -> bool:
+    return type(value) in _IMMUTABLE or (type(value) is constexpr and type(value.value) in _IMMUTABLE)
 
 
 class KnownLaunches:

@@ -52,8 +52,9 @@ def attention_decode(
 ):  # fmt: skip
     """Grid: splits of the keys, key heads of all sequences, tiles of BM rows.
 
-    o_ptr: (splits, B * HK, R, DIM), of which the type is that of O or float32; lse_ptr: (splits, B * HK, R). S: keys of
-    every sequence if `lengths_ptr` is None. PAGE: keys of a page, 0 without pages; TABLE: columns of the table.
+    o_ptr: (splits, B * HK, R, DIM), of which the type is that of O or float32. lse_ptr: (splits, B * HK, R); None:
+    behind O in its memory, in float32. S: keys of every sequence if `lengths_ptr` is None. PAGE: keys of a page, 0 for
+    no pages; TABLE: columns of the table.
     """
     split, head = tl.program_id(0), tl.program_id(1)
     b, h = head // HK, head % HK
@@ -87,7 +88,11 @@ def attention_decode(
                                  SOFTCAP, True)  # fmt: skip
     o, lse = finish(acc, m_i, l_i)
     out = (split * tl.num_programs(1) + head) * R + rows
-    tl.store(lse_ptr + out, lse, mask=rows < R)
+    if lse_ptr is None:
+        logarithms = o_ptr + (tl.num_programs(0) * tl.num_programs(1) * R).to(tl.int64) * DIM
+    else:
+        logarithms = lse_ptr
+    tl.store(logarithms + out, lse, mask=rows < R)
     columns = tl.arange(0, D)[None, :]
     inside = (rows < R)[:, None] & (columns < DIM)
     tl.store(o_ptr + out.to(tl.int64)[:, None] * DIM + columns, o.to(o_ptr.dtype.element_ty), mask=inside)
@@ -95,12 +100,16 @@ def attention_decode(
 
 @triton.jit
 def merge_splits(
-    part_ptr, part_lse_ptr, o_ptr, lse_ptr, ROWS, DIM, splits, SPLITS: tl.constexpr, D: tl.constexpr,
+    part_ptr, o_ptr, lse_ptr, ROWS, DIM, splits, SPLITS: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
-    """O and the logarithms of the sums from those of all splits: one row for each program. Grid: ROWS."""
+    """O and the logarithms of the sums from those of all splits: one row for each program. Grid: ROWS.
+
+    part_ptr: (splits, ROWS, DIM), and behind it the logarithms (splits, ROWS). lse_ptr: None if they are not wanted.
+    """
     row = tl.program_id(0)
     part, columns = tl.arange(0, SPLITS), tl.arange(0, D)
-    lse = tl.load(part_lse_ptr + part * ROWS + row, mask=part < splits, other=float("-inf"))
+    logarithms = part_ptr + tl.cast(splits * ROWS, tl.int64) * DIM
+    lse = tl.load(logarithms + part * ROWS + row, mask=part < splits, other=float("-inf"))
     most = tl.max(lse, 0)
     weights = tl.exp2(lse - (0.0 if most == float("-inf") else most))
     total = tl.sum(weights, 0)
@@ -108,7 +117,8 @@ def merge_splits(
     o = tl.load(part_ptr + places, mask=(part < splits)[:, None] & (columns < DIM)[None, :], other=0.0)
     o = tl.sum(o * weights[:, None], 0) / (1.0 if total == 0.0 else total)
     tl.store(o_ptr + row.to(tl.int64) * DIM + columns, o.to(o_ptr.dtype.element_ty), mask=columns < DIM)
-    tl.store(lse_ptr + row, most + tl.log2(total))
+    if lse_ptr is not None:
+        tl.store(lse_ptr + row, most + tl.log2(total))
 
 
 @triton.jit
