@@ -109,6 +109,8 @@ THREE_PROGRAMS = {"groups": 3, "split": "programs", "loops": [{"kept": []}]}
 CONVERTED = {"operands": [{"turned": "converter"}]}
 """A converter in the kernel turns V."""
 _LARGE = Tile(128, 128, 8, 2, options=(plan(**FROM_COUNTER),))
+_LONG_BLOCKS = replace(_LARGE, BN=256, options=(plan(**FROM_COUNTER, loops=[{"stages": 0}]),))
+"""No registers are left for stages: what the compiler finds as well, after a try that spills."""
 _PAIRS = Tile(128, 128, 8, 2, True)
 _PAIRS_FROM_COUNTER = replace(_PAIRS, options=(plan(tiles="dynamic"),))
 _WIDE = Tile(128, 64, 8, 2, options=(IN_ORDER, plan(**FROM_COUNTER, **IN_SLICES)))
@@ -147,7 +149,7 @@ HOPPER = Tiles(
     fp8={
         "full": {
             64: (_SHARED_SM,),
-            128: _turning_below(1024, replace(_LARGE, BN=256), replace(_PAIRS, options=(BY_TURNS, plan(**CONVERTED)))),
+            128: _turning_below(1024, _LONG_BLOCKS, replace(_PAIRS, options=(BY_TURNS, plan(**CONVERTED)))),
             256: (replace(_LARGE, options=(plan(**PERSISTENT, **IN_SLICES),)), replace(_LARGE, BN=64, least=4096)),
         },
         "causal": {
