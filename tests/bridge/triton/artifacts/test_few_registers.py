@@ -20,10 +20,15 @@ from tests.cases.attention.cases import find
 from tests.matrix.compiling import signature
 
 LOG = "`ptxas` stderr:\nptxas fatal   : (C7602) Insufficient registers (72) to compile instruction at line 5"
+ALLOCATION = (
+    "ptxas info    : (C7512) Potential Performance Loss: insufficient register resources\n"
+    "ptxas fatal   : (C7600) Register allocation failed with register count of '200'. Compile the program with a higher"
+)
 
 
-def test_only_this_error_of_ptxas_is_meant() -> None:
+def test_only_these_errors_of_ptxas_are_meant() -> None:
     assert registers_that_were_too_few(PTXASError(LOG)) == 72
+    assert registers_that_were_too_few(PTXASError(ALLOCATION)) == 200
     assert registers_that_were_too_few(PTXASError("fatal: Could not open output file")) is None
     assert registers_that_were_too_few(ValueError(LOG)) is None
 
@@ -34,12 +39,13 @@ def test_the_autotuner_skips_it_and_it_survives_the_way_between_processes() -> N
     assert str(error) == "too few; cure: fewer warps"
 
 
-def test_a_plan_with_too_many_warps_is_refused_with_the_cure() -> None:
-    case = find("two_loops_fp16_d64_full")
-    request = Request(PlanOptions(enable_warp_specialization=True), Plan(groups=3, split="programs"))
+@pytest.mark.parametrize(("d", "groups", "registers"), [(64, 3, 72), (128, 2, 200)])
+def test_a_plan_with_too_many_warps_is_refused_with_the_cure(d: int, groups: int, registers: int) -> None:
+    case = find(f"two_loops_fp16_d{d}_full")
+    request = Request(PlanOptions(enable_warp_specialization=True), Plan(groups=groups, split="programs"))
     launched = {"num_warps": 8, "num_stages": 2}
     with (
         launched_by_us(),
-        pytest.raises(FewRegisters, match=r"72 registers for each thread .* cure: fewer consumer groups"),
+        pytest.raises(FewRegisters, match=f"{registers} registers for each thread .* cure: fewer consumer groups"),
     ):
         compile_kernel(case.kernel, signature(case), request, **launched)
