@@ -39,5 +39,11 @@ def test_a_wave_more_takes_its_time() -> None:
     assert more > 1.3 * one
 
 
+def test_programs_that_share_an_sm_are_one_wave() -> None:
+    one, more = (predicted_us(1, pairs, 64, PAIR, HEADS, 132, 2) for pairs in (132, 133))
+    assert more < 1.1 * one
+    assert predicted_us(1, 265, 64, PAIR, HEADS, 132, 2) > 1.1 * predicted_us(1, 264, 64, PAIR, HEADS, 132, 2)
+
+
 def test_the_merge_counts() -> None:
     assert predicted_us(2, 8, 64, PAIR, HEADS, 132) > MERGE
