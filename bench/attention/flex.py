@@ -66,11 +66,11 @@ def variants(length: int, device: str) -> dict[str, Variant]:
         return score - (q - k).abs() * 0.01
 
     return {
-        "full": Variant(wanted=1.25),
-        "causal": Variant(causal, wanted=1.20),
-        "window": Variant(window),
-        "documents": Variant(documents),
-        "distance": Variant(score=distance),
+        "full": Variant(wanted=1.35),
+        "causal": Variant(causal, wanted=1.35),
+        "window": Variant(window, wanted=1.10),
+        "documents": Variant(documents, wanted=1.10),
+        "distance": Variant(score=distance, wanted=1.10),
     }
 
 

@@ -27,9 +27,7 @@ MOST = 128
 
 
 @functools.lru_cache(maxsize=4096)
-def split_count(
-    pairs: int, blocks: int, block_bytes: int, row_bytes: int, processors: int, at_a_time: int = 1
-) -> int:
+def split_count(pairs: int, blocks: int, block_bytes: int, row_bytes: int, processors: int, at_a_time: int = 1) -> int:
     """The number of splits.
 
     pairs: programs of one split: sequences, times key heads, times tiles of rows. blocks: of keys, in a sequence.

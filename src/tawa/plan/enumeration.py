@@ -20,6 +20,7 @@ from itertools import product
 from typing import Any
 
 from tawa.analysis.resources import RegisterInfo
+from tawa.analysis.work.longer_programs import find_longer_programs
 from tawa.analysis.work.workload import Workload
 from tawa.errors import PlanError
 from tawa.machine.hopper import (
@@ -38,7 +39,7 @@ from tawa.machine.hopper import (
     WGMMA_ROWS,
 )
 from tawa.plan.agreement import STOCK, contradictions
-from tawa.plan.cost.launches import Launch
+from tawa.plan.cost.launches import Launch, programs_differ
 from tawa.plan.cost.registers import register_cap
 from tawa.plan.cost.time_model import predict
 from tawa.plan.cost.ways import StockFacts, Way, kept_loads, stock_way
@@ -103,25 +104,36 @@ class Form:
     """A form of the kernel: what has to be known before layouts.
 
     groups: the consumer groups of a program. raised: pointer loads are made by TMA, or None. programs: of the grid that
-    share a CTA; with more than one, each is a consumer group.
+    share a CTA; with more than one, each is a consumer group. dynamic: a persistent form whose programs take the next
+    tile from a counter. longest_first: the longest tiles first.
     """
 
     groups: int = 1
     persistent: bool = False
     raised: bool | None = None
     programs: int = 1
+    dynamic: bool = False
+    longest_first: bool = False
 
     @property
     def plan(self) -> Plan:
         """The Plan that pins the form."""
         operands = (_POINTERS,) if self.raised is False else ()
-        plan = Plan(form="persistent" if self.persistent else "as_written", groups=self.groups, operands=operands)
+        plan = Plan(
+            form="persistent" if self.persistent else "as_written",
+            tiles="dynamic" if self.dynamic else None,
+            tile_order="longest_first" if self.longest_first else None,
+            groups=self.groups,
+            operands=operands,
+        )
         return plan if self.programs == 1 else replace(plan, groups=self.programs, split="programs")
 
     @property
     def words(self) -> str:
         """The form for people."""
         form = "persistent" if self.persistent else "as written"
+        form += ", tiles from a counter" if self.dynamic else ""
+        form += ", longest first" if self.longest_first else ""
         path = {True: ", TMA in place of pointers", False: ", pointers", None: ""}[self.raised]
         of_cta = f", {self.programs} programs in a CTA" if self.programs > 1 else ""
         return f"{form}, {self.groups} group{'s' * (self.groups > 1)}{path}{of_cta}"
@@ -135,8 +147,17 @@ def forms_of(space: Space) -> Iterator[Form]:
     groups = [1]
     if space.num_warps >= 2 * WARP_GROUP and rows >= 2 * WGMMA_ROWS:
         groups.append(2)
-    for raised, number, persistent in product(paths, groups, (False, True) if space.persistent else (False,)):
-        yield Form(number, persistent, raised)
+    written, strided = Form(), Form(persistent=True)
+    orders = [written]
+    if space.persistent:
+        orders.append(strided)
+        if programs_differ(space.workload):
+            counted = replace(strided, dynamic=True)
+            orders.append(counted)
+            if find_longer_programs(space.workload.function) is not None:
+                orders.append(replace(counted, longest_first=True))
+    for raised, number, form in product(paths, groups, orders):
+        yield replace(form, groups=number, raised=raised)
 
 
 def shared_forms(space: Space) -> Iterator[Form]:
@@ -174,6 +195,7 @@ def way_of(space: Space, form: Form) -> Way:
     return Way(
         True, form.groups, warps, ctas, depth, in_flight, chained and not waits, form.persistent,
         _kept_pointers(space, form), form.raised is True and form.persistent, programs=form.programs,
+        dynamic=form.dynamic, longest_first=form.longest_first,
     )  # fmt: skip
 
 

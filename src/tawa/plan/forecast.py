@@ -23,6 +23,9 @@ from tawa.plan.plan import Plan
 
 CLEAR = 1.03
 """The factor by which a form must be predicted to be faster than one that is compiled already."""
+CLEAR_COUNTER = 1.01
+"""The same for a form that only takes its tiles from a counter: its iterations are the same, so the model only has to
+know how the tiles are spread over the SMs. In another order, other tiles are in L2 together, which it does not know."""
 CLEAR_GROUPS = 1.1
 """The same for a form with another number of groups: for dots that do not depend on each other, one group and two are
 equally fast (bench/results/regret.json: within 2 % for tiles of 128 x 256), which the model does not see."""
@@ -90,7 +93,12 @@ class Forecaster:
         """The factor by which a form must be predicted to be faster than the best one before it."""
         if before is None:
             return 1.0
-        return CLEAR_GROUPS if before.groups != other.groups else 1.0 if made else CLEAR
+        if before.groups != other.groups:
+            return CLEAR_GROUPS
+        if made:
+            return 1.0
+        only_counts = other.dynamic and not other.longest_first and before.raised == other.raised
+        return CLEAR_COUNTER if only_counts else CLEAR
 
     def _expect(self, launch: Launch, way: Way, stock: Way) -> Expectation:
         return expect(self.space.workload, launch, way, stock)

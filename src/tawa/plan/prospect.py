@@ -59,8 +59,8 @@ class Prospect:
         """The expectation of the persistent form, if launches of many programs get that and it is faster."""
         if form.persistent or not self.space.persistent:
             return own
-        other = replace(form, persistent=True)
-        return max(own, self._expect(way_of(self.space, other)), key=lambda it: it.gain)
+        others = (it for it in forms_of(self.space) if it.persistent and replace(form, **_order(it)) == it)
+        return max((own, *(self._expect(way_of(self.space, it)) for it in others)), key=lambda it: it.gain)
 
     def forms(self, groups: Sequence[int] | None = None, persistent: bool = False) -> tuple[Form, ...]:
         """The forms of the kernel as it is written, or persistent, with one of these numbers of groups."""
@@ -117,7 +117,13 @@ def form_of(space: Space, plan: Plan) -> Form:
     raised = any(it.path in ("raised", "raised_in_kernel") for it in plan.operands)
     programs = plan.groups or 1 if plan.split == "programs" else 1
     groups = (plan.groups or 1) // programs
-    return Form(groups, plan.form == "persistent", raised if by_pointers else None, programs)
+    dynamic, longest_first = plan.tiles == "dynamic", plan.tile_order == "longest_first"
+    return Form(groups, plan.form == "persistent", raised if by_pointers else None, programs, dynamic, longest_first)
+
+
+def _order(form: Form) -> dict[str, bool]:
+    """Whether a form is persistent, and in what order it takes its tiles."""
+    return {name: getattr(form, name) for name in ("persistent", "dynamic", "longest_first")}
 
 
 __all__ = ["Prospect", "form_of"]

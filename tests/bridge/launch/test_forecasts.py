@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -71,7 +71,7 @@ def test_a_kernel_without_another_form_has_none() -> None:
     assert forecast_facts(alone, Form(1), PlanOptions(), stock=False) is None
     assert forecast_facts(alone, Form(1), PlanOptions(), stock=True) is not None
     about = forecast_facts(SPACE, Form(1), PlanOptions(), stock=False)
-    assert about is not None and about["forms"] == [{"groups": 1, "persistent": True, "raised": None}]
+    assert about is not None and about["forms"] == [asdict(Form(1, persistent=True))]
 
 
 def test_a_kernel_that_cannot_be_read_has_nothing_to_say(monkeypatch: pytest.MonkeyPatch) -> None:

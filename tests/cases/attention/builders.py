@@ -394,9 +394,9 @@ def block_lists(case: Specimen, window: int) -> dict[str, tuple[tuple[int, ...],
 
 
 def flex_case(name: str, *, dim: int = 64, dtype: str = "fp16", window: int = 0, expect: Expectation = EITHER,
-              **sizes: int) -> Specimen:  # fmt: skip
+              tile: tuple[int, int, int] | None = None, **sizes: int) -> Specimen:  # fmt: skip
     """Causal attention driven by lists of key blocks."""
-    bm, bn, warps = tile_for(dim)
+    bm, bn, warps = tile or tile_for(dim)
     known = lengths({**PROBLEM, "DIM": dim, **sizes})
     known |= {"TILES": -(-known["SQ"] // bm), "BLOCKS": -(-known["SK"] // bn)}
     arguments: dict[str, Argument] = {

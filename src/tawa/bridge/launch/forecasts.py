@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -156,7 +156,7 @@ def forecast_facts(
 
 
 def _form(form: Form) -> dict[str, Any]:
-    return {"groups": form.groups, "persistent": form.persistent, "raised": form.raised}
+    return asdict(form)
 
 
 def forecasts_of(kernel: Any, processors: int) -> Forecasts | None:

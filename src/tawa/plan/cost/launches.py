@@ -32,9 +32,10 @@ _MOST_SPREAD = 1 << 14
 class Launch:
     """One launch. programs: of the grid. visits: of a mean program. processors: SMs.
 
-    in_order, in_turn: the programs' worth of work of the busiest SM, if each SM takes the next program when it is free,
-    and if SM number s takes the programs s, s + processors, … (the persistent form); None if all programs do the same,
-    or if memory decides how much they do (`Visits.guessed`).
+    in_order, longest_first, in_turn: the programs' worth of work of the busiest SM, if each SM takes the next program
+    when it is free, also if the longest programs are the first, and if SM number s takes the programs s,
+    s + processors, … (the persistent form); None if all programs do the same, or if memory decides how much they do
+    (`Visits.guessed`).
     """
 
     programs: int
@@ -42,6 +43,7 @@ class Launch:
     processors: int = PROCESSORS
     in_order: float | None = None
     in_turn: float | None = None
+    longest_first: float | None = None
 
     @property
     def on_one(self) -> int:
@@ -60,8 +62,15 @@ def launch_of(
     for number in chosen:
         found = count_visits(workload.function, arguments, _program(number, sizes), sizes)
         mean.add(found, 1 / len(chosen))
-    in_order, in_turn = _spread(workload, arguments, sizes, processors)
-    return Launch(programs, mean, processors, in_order, in_turn)
+    return Launch(programs, mean, processors, *_spread(workload, arguments, sizes, processors))
+
+
+def programs_differ(workload: Workload) -> bool:
+    """Whether programs of one launch may have different amounts of work: by their numbers, or as memory decides."""
+    if deciding_axes(workload.function):
+        return True
+    arguments = [USUAL_SIZES[0] if width_of(it.type) is not None else None for it in workload.function.body.args]
+    return count_visits(workload.function, arguments, (0,), (1,)).guessed
 
 
 def _program(number: int, sizes: Sequence[int]) -> tuple[int, int, int]:
@@ -70,11 +79,11 @@ def _program(number: int, sizes: Sequence[int]) -> tuple[int, int, int]:
 
 def _spread(
     workload: Workload, arguments: Sequence[int | None], sizes: Sequence[int], processors: int
-) -> tuple[float | None, float | None]:
-    """`Launch.in_order` and `Launch.in_turn`."""
+) -> tuple[float | None, float | None, float | None]:
+    """`Launch.in_order`, `Launch.in_turn` and `Launch.longest_first`."""
     axes, programs = deciding_axes(workload.function), math.prod(sizes)
     if not axes or programs <= processors or math.prod(sizes[axis] for axis in axes) > _MOST_EVALUATED:
-        return None, None
+        return None, None, None
     known: dict[tuple[int, ...], float] = {}
 
     def work(number: int) -> float:
@@ -87,13 +96,19 @@ def _spread(
     every = [work(number) for number in range(min(programs, _MOST_SPREAD))]
     mean = sum(every) / len(every)
     if max(every) <= min(every) or not mean:
-        return None, None
+        return None, None, None
+    turns = max(sum(every[first::processors]) for first in range(processors))
+    times = _when_free(every, processors), turns, _when_free(sorted(every, reverse=True), processors)
+    more = programs / len(every) / mean
+    return times[0] * more, times[1] * more, times[2] * more
+
+
+def _when_free(every: Sequence[float], processors: int) -> float:
+    """The work of the busiest SM, if each takes the next program when it is free."""
     free = [0.0] * processors
     for it in every:
         heapq.heapreplace(free, free[0] + it)
-    turns = max(sum(every[first::processors]) for first in range(processors))
-    more = programs / len(every)
-    return max(free) / mean * more, turns / mean * more
+    return max(free)
 
 
 def _products(workload: Workload, visits: Visits) -> float:
@@ -149,4 +164,4 @@ def _iterates_over_tiles(workload: Workload) -> bool:
     return False
 
 
-__all__ = ["Launch", "launch_of", "unusual_launches", "usual_launches"]
+__all__ = ["Launch", "launch_of", "programs_differ", "unusual_launches", "usual_launches"]

@@ -52,8 +52,8 @@ def predict(workload: Workload, launch: Launch, way: Way, coefficients: Coeffici
     latency, bound, fill = _program(workload, launch.visits, way, c)
     start = c.start_specialised if way.specialised else c.start_stock
     if way.persistent:
-        on_one = launch.on_one if launch.in_turn is None else launch.in_turn
-        if launch.visits.guessed and on_one > 1:
+        on_one = _tiles_of_busiest(launch, way)
+        if launch.visits.guessed and on_one > 1 and not way.dynamic:
             on_one *= c.uneven
         cycles = together(on_one / way.programs * latency, on_one * bound, way.programs * way.groups, c) + fill
     else:
@@ -64,6 +64,12 @@ def predict(workload: Workload, launch: Launch, way: Way, coefficients: Coeffici
             waves += c.tail * (math.ceil(waves) - waves)
         cycles = together(waves * (latency + fill), on_one * bound, ctas * way.groups, c)
     return start + cycles / CLOCK_GHZ / 1e3
+
+
+def _tiles_of_busiest(launch: Launch, way: Way) -> float:
+    """The tiles' worth of work of the busiest SM, in a persistent form."""
+    work = launch.in_turn if not way.dynamic else launch.longest_first if way.longest_first else launch.in_order
+    return launch.on_one if work is None else work
 
 
 def together(latency: float, bound: float, agents: int, coefficients: Coefficients | None = None) -> float:

@@ -63,7 +63,8 @@ class Way:
     pointers. fits: whether the slots fit into shared memory. narrow: whether stages carry operands of 8 bits, where the
     scheduler would carry wider ones. serialised: whether ptxas waits for each wgmma before it issues the next. spilled:
     bytes of spill stores and loads of one consumer group, counted statically. programs: of the grid that share a CTA.
-    piece_bytes: of what a converter turns at a time; 0 if operands are turned in registers.
+    piece_bytes: of what a converter turns at a time; 0 if operands are turned in registers. dynamic: whether programs
+    take the next tile from a counter. longest_first: whether the longest tiles are the first.
     """
 
     specialised: bool
@@ -82,6 +83,8 @@ class Way:
     spilled: float = 0.0
     programs: int = 1
     piece_bytes: int = 0
+    dynamic: bool = False
+    longest_first: bool = False
 
     @property
     def by_tma(self) -> bool:
@@ -141,6 +144,8 @@ def plan_way(plan: Plan, spilled: int = 0) -> Way:
         spilled=spilled / max(1, plan.consumer_groups),
         programs=programs,
         piece_bytes=_piece_bytes(plan),
+        dynamic=plan.tiles == "dynamic",
+        longest_first=plan.tile_order == "longest_first",
     )
 
 
