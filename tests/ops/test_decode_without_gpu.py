@@ -130,8 +130,8 @@ def test_tensors_on_the_cpu_are_refused() -> None:
 
 
 def test_blocks_divide_pages() -> None:
-    assert [block_of(128, page, True) for page in (0, 16, 48, 64, 256)] == [128, 16, 16, 64, 128]
-    assert [block_of(dim, 0, True) for dim in (64, 96, 256)] == [128, 128, 64]
+    assert [block_of(128, page, True) for page in (0, 16, 48, 64, 256)] == [64, 16, 16, 64, 64]
+    assert [block_of(dim, 0, True) for dim in (64, 96, 256)] == [128, 64, 32]
 
 
 class Kernel:
