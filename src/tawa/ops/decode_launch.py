@@ -26,7 +26,7 @@ ROWS = 64
 """Rows of a tile: those of a wgmma."""
 BLOCK = 64 * 128
 """Elements of a block of K on Hopper, 16 KiB: two programs share an SM, each with three blocks of K and V on their way.
-One program with twice as many bytes on their way is up to 3 % slower. Elsewhere half as many elements."""
+One program with blocks of twice the size is slower. Elsewhere half as many elements."""
 AT_A_TIME = 2
 """Programs that share an SM."""
 

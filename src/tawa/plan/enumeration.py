@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -75,7 +76,7 @@ class RankedPlan:
         return RankedPlan(Plan.of(data["plan"]), data["predicted_us"], data["words"])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Space:
     """The space of a kernel.
 
@@ -92,6 +93,16 @@ class Space:
     persistent: bool = False
     facts: StockFacts | None = None
     shares: bool = False
+
+    @cached_property
+    def unequal(self) -> bool:
+        """Whether programs may have different amounts of work."""
+        return programs_differ(self.workload)
+
+    @cached_property
+    def longer(self) -> bool:
+        """Whether it is known which programs have more work than others."""
+        return find_longer_programs(self.workload.function) is not None
 
     @property
     def stock(self) -> Way:
@@ -147,17 +158,20 @@ def forms_of(space: Space) -> Iterator[Form]:
     groups = [1]
     if space.num_warps >= 2 * WARP_GROUP and rows >= 2 * WGMMA_ROWS:
         groups.append(2)
-    written, strided = Form(), Form(persistent=True)
-    orders = [written]
-    if space.persistent:
-        orders.append(strided)
-        if programs_differ(space.workload):
-            counted = replace(strided, dynamic=True)
-            orders.append(counted)
-            if find_longer_programs(space.workload.function) is not None:
-                orders.append(replace(counted, longest_first=True))
-    for raised, number, form in product(paths, groups, orders):
-        yield replace(form, groups=number, raised=raised)
+    for raised, number in product(paths, groups):
+        yield from in_orders(space, Form(number, raised=raised))
+
+
+def in_orders(space: Space, written: Form) -> Iterator[Form]:
+    """A form with one tile for each program, and the persistent ones that differ from it in the order of tiles only."""
+    yield written
+    if not space.persistent:
+        return
+    yield replace(written, persistent=True)
+    if space.unequal:
+        yield replace(written, persistent=True, dynamic=True)
+    if space.longer:
+        yield replace(written, persistent=True, dynamic=True, longest_first=True)
 
 
 def shared_forms(space: Space) -> Iterator[Form]:
@@ -302,5 +316,6 @@ def _accumulators(workload: Workload) -> int:
 
 
 __all__ = [
-    "Form", "RankedPlan", "Space", "allowed", "enumerate_plans", "forms_of", "shared_forms", "stock_plan", "way_of",
+    "Form", "RankedPlan", "Space", "allowed", "enumerate_plans", "forms_of", "in_orders", "shared_forms",
+    "stock_plan", "way_of",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from statistics import geometric_mean
 from tawa.plan.cost.launches import Launch, unusual_launches, usual_launches
 from tawa.plan.cost.time_model import predict
 from tawa.plan.cost.ways import StockFacts, Way, plan_way
-from tawa.plan.enumeration import Form, RankedPlan, Space, enumerate_plans, forms_of, way_of
+from tawa.plan.enumeration import Form, RankedPlan, Space, enumerate_plans, forms_of, in_orders, way_of
 from tawa.plan.expectation import Expectation, expect
 from tawa.plan.plan import Plan
 
@@ -57,9 +57,9 @@ class Prospect:
 
     def _in_turn(self, form: Form, own: Expectation) -> Expectation:
         """The expectation of the persistent form, if launches of many programs get that and it is faster."""
-        if form.persistent or not self.space.persistent:
+        if form.persistent:
             return own
-        others = (it for it in forms_of(self.space) if it.persistent and replace(form, **_order(it)) == it)
+        others = (it for it in in_orders(self.space, form) if it.persistent)
         return max((own, *(self._expect(way_of(self.space, it)) for it in others)), key=lambda it: it.gain)
 
     def forms(self, groups: Sequence[int] | None = None, persistent: bool = False) -> tuple[Form, ...]:
@@ -119,11 +119,6 @@ def form_of(space: Space, plan: Plan) -> Form:
     groups = (plan.groups or 1) // programs
     dynamic, longest_first = plan.tiles == "dynamic", plan.tile_order == "longest_first"
     return Form(groups, plan.form == "persistent", raised if by_pointers else None, programs, dynamic, longest_first)
-
-
-def _order(form: Form) -> dict[str, bool]:
-    """Whether a form is persistent, and in what order it takes its tiles."""
-    return {name: getattr(form, name) for name in ("persistent", "dynamic", "longest_first")}
 
 
 __all__ = ["Prospect", "form_of"]

@@ -97,10 +97,11 @@ def _spread(
     mean = sum(every) / len(every)
     if max(every) <= min(every) or not mean:
         return None, None, None
-    turns = max(sum(every[first::processors]) for first in range(processors))
-    times = _when_free(every, processors), turns, _when_free(sorted(every, reverse=True), processors)
-    more = programs / len(every) / mean
-    return times[0] * more, times[1] * more, times[2] * more
+    scale = programs / len(every) / mean
+    in_order = _when_free(every, processors)
+    in_turn = max(sum(every[first::processors]) for first in range(processors))
+    longest_first = _when_free(sorted(every, reverse=True), processors)
+    return in_order * scale, in_turn * scale, longest_first * scale
 
 
 def _when_free(every: Sequence[float], processors: int) -> float:

@@ -12,9 +12,7 @@ from triton.runtime.errors import PTXASError
 
 from tawa.errors import ResourceError
 
-_FEW = re.compile(
-    r"Insufficient registers \((\d+)\) to compile|Register allocation failed with register count of '(\d+)'"
-)
+_FEW = re.compile(r"(?:Insufficient registers \(|Register allocation failed with register count of ')(\d+)")
 
 
 class FewRegisters(ResourceError, PTXASError):
@@ -35,4 +33,4 @@ class FewRegisters(ResourceError, PTXASError):
 def registers_that_were_too_few(error: BaseException) -> int | None:
     """How many registers of each thread were too few for ptxas; None if `error` is about something else."""
     found = _FEW.search(str(error)) if isinstance(error, PTXASError) else None
-    return int(found[1] or found[2]) if found else None
+    return int(found[1]) if found else None
