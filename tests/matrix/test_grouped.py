@@ -12,10 +12,17 @@ from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.tuning.ranked_plans import prospect_of
 from tawa.bridge.launch.added_arguments import launch_spec, launched_by_us
 from tawa.bridge.triton.generic_print import read_ttir
+from tawa.bridge.triton.read_module import read_levels
 from tawa.bridge.triton.structured import new_context
+from tawa.dialects.scf import ForOp
+from tawa.dialects.ttg import WarpSpecializeOp, WarpSpecializePartitionsOp
+from tawa.dialects.ttng import ArriveBarrierOp
 from tawa.errors import PlanError
+from tawa.ir import Module, Operation, Region, parse_module, print_module
 from tawa.plan import LoopPlan, Plan, PlanOptions
 from tawa.symbolic.host.launch_spec import Grouped
+from tawa.verify.barriers.check import check_barriers
+from tawa.verify.verdict import Proved, Refuted
 from tests.cases.attention.builders import forward_case
 from tests.cases.attention.cases import CASES as ATTENTION
 from tests.cases.attention.cases import find
@@ -25,6 +32,7 @@ from tests.cases.simulated import orders_with_other_bits, simulated, unspecialis
 from tests.matrix.compiling import report, signature
 from tests.support.sample import sample, simulated_once
 
+WARPS = (WarpSpecializeOp.NAME, WarpSpecializePartitionsOp.NAME)
 THREE = Plan(groups=3, split="programs")
 FIVE_PROGRAMS = {"SQ": 320, "SK": 384}  # of 64 rows
 NO_REGISTERS = (LoopPlan(kept=()),)
@@ -89,6 +97,36 @@ def test_a_pair_of_programs_gives_the_same_bits_or_says_what_it_does_not_share(n
         assert any(text in str(error) for text in ("no axis of the grid", "depends on the group index"))
         return
     assert other_bits(case, made) == []
+
+
+def test_a_group_that_does_not_release_what_both_read_is_refuted() -> None:
+    """Every release in the first loop of each group is left out once."""
+    text = print_module(read_levels(compiled(attention("kept", True), Plan(groups=2, split="programs")))[1])
+    assert isinstance(check_barriers(parse_module(text)), Proved)
+    count = len(releases(parse_module(text)))
+    assert count == 2 * 2
+    for number in range(count):
+        module = parse_module(text)
+        releases(module)[number].erase()
+        assert isinstance(check_barriers(module), Refuted), number
+
+
+def releases(module: Module) -> list[Operation]:
+    """The arrivals in the first loop with arrivals of each consumer group."""
+    first: dict[Region, Operation] = {}
+    found: list[Operation] = []
+    for op in module.walk():
+        loop = op.parent_op if op.name == ArriveBarrierOp.NAME else None
+        if loop is not None and loop.name == ForOp.NAME and first.setdefault(group_of(loop), loop) is loop:
+            found.append(op)
+    return found
+
+
+def group_of(op: Operation) -> Region:
+    """The region of the warps that execute an operation."""
+    block = next(it.parent for it in (op, *op.ancestors()) if it.parent_op and it.parent_op.name in WARPS)
+    assert block is not None and block.parent is not None
+    return block.parent
 
 
 def test_groups_of_different_lengths_refuse_to_take_turns() -> None:
