@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tawa.dialects.aref import ConsumedOp
 from tawa.ir import Builder, Module, Operation, Value, parse_module
-from tawa.pipeline import Target, specialise
+from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import LoopPlan, Plan, PlanOptions
 from tawa.verify.assumptions import POSITIVE_STEP, positive_step
 from tawa.verify.barriers.check import check_barriers, check_refinement
@@ -89,6 +90,15 @@ def test_a_peeled_loop_with_any_bounds_is_proved(bounds: tuple[str, str]) -> Non
     assert check_credits(aref("m", *bounds)) == Proved(ALL, STEPS["m"])
 
 
+def two_loops(steps: tuple[str, str], around: bool, joined: bool) -> Outcome:
+    """Two loops in a row with these steps; around: in a loop over tiles."""
+    loops = [attention_loop("first", step=steps[0]), attention_loop("acc", "_2", init="first", step=steps[1])]
+    body = "\n".join((*loops, store()))
+    source = kernel(f"{BEFORE}\n{for_loop(body, induction='tile', lower='pid', upper='m') if around else body}")
+    plan = Plan(loops=(LoopPlan(2 if around else 1, joined=joined),))
+    return specialise(source, OPTIONS, Target(4, 3, 10**9), plan, verification="off")
+
+
 @pytest.mark.parametrize("around", [False, True])
 @pytest.mark.parametrize("steps", [("m", "programs"), ("one", "m"), ("m", "one"), ("twice", "two"), ("two", "one")])
 @pytest.mark.parametrize("joined", [False, True])
@@ -96,11 +106,7 @@ def test_consecutive_loops_with_equal_bounds_and_different_steps_are_proved(
     steps: tuple[str, str], around: bool, joined: bool
 ) -> None:
     """One condition guards the peeled iterations of both; the second loop's are also in a joint iteration."""
-    loops = [attention_loop("first", step=steps[0]), attention_loop("acc", "_2", init="first", step=steps[1])]
-    body = "\n".join((*loops, store()))
-    source = kernel(f"{BEFORE}\n{for_loop(body, induction='tile', lower='pid', upper='m') if around else body}")
-    plan = Plan(loops=(LoopPlan(2 if around else 1, joined=joined),))
-    made = specialise(source, OPTIONS, Target(4, 3, 10**9), plan, verification="off")
+    made = two_loops(steps, around, joined)
     assert made.applied, made.remarks
     module = parse_module(made.aref)
     assert sum(map(guard, named(module, "scf.if"))) == (3 if joined else 2)
@@ -121,6 +127,24 @@ def test_a_fact_that_the_step_is_positive_replaces_the_language_s_assumption(fac
     found = check_credits(aref("m"), assume=(fact,))
     assert isinstance(found, Proved) and found.bound == ALL
     assert found.assumptions == tuple(fact.split(" and "))
+
+
+def test_each_release_that_joined_loops_leave_out_is_refuted() -> None:
+    """Where the first loop has no trip, the second has none either: nothing is executed there."""
+    text = two_loops(("m", "one"), around=True, joined=True).aref
+    places = [number for number, op in enumerate(named(parse_module(text), ConsumedOp.NAME)) if not in_an_else(op)]
+    assert len(places) == 8
+    for number in places:
+        module = parse_module(text)
+        named(module, ConsumedOp.NAME)[number].erase()
+        assert isinstance(check_credits(module, effort="fast"), Refuted), number
+
+
+def in_an_else(op: Operation) -> bool:
+    return any(
+        outer.name == "scf.if" and any(inner.parent in outer.regions[1].blocks for inner in (op, *op.ancestors()))
+        for outer in op.ancestors()
+    )
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------
