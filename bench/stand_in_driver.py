@@ -65,13 +65,13 @@ def _for_operators() -> None:
     cuda: Any = torch.cuda
     cuda.get_device_capability = lambda device=None: CAPABILITY
     cuda.get_device_properties = lambda device=None: SimpleNamespace(multi_processor_count=PROCESSORS)
-    import tawa.ops.attention_checks as checks
-    import tawa.ops.attention_launch as launching
-    import tawa.ops.attention_op as operators
-    import tawa.ops.attention_plain as plain
-    import tawa.ops.attention_varlen_checks as varlen_checks
-    import tawa.ops.attention_varlen_launch as varlen_launching
-    from tawa.ops import attention_tiles
+    import tawa.ops.attention_ops.checks as checks
+    import tawa.ops.attention_ops.launch as launching
+    import tawa.ops.attention_ops.op as operators
+    import tawa.ops.attention_ops.varlen_checks as varlen_checks
+    import tawa.ops.attention_ops.varlen_launch as varlen_launching
+    import tawa.ops.calls.plain as plain
+    from tawa.ops.attention_ops import tiles as attention_tiles
 
     modules: tuple[Any, ...] = (launching, varlen_launching)
     for hidden in modules:

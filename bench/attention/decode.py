@@ -88,7 +88,8 @@ def in_pages(cache: Any, page: int) -> tuple[Any, Any]:
 
 def make_calls(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
     """The candidates; each returns O (B, H, SQ, D), the reading kernel None."""
-    from tawa.ops import attention_decode, decode_launch
+    from tawa.ops import attention_decode
+    from tawa.ops.attention_ops import decode_launch
 
     q, k, v = tensors
     table = None

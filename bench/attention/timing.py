@@ -95,7 +95,7 @@ def handle(job: Job) -> Answer:
 
 def operator_kernels() -> tuple[Any, ...]:
     """The kernels among which the operator chooses."""
-    from tawa.ops import attention_launch
+    from tawa.ops.attention_ops import launch as attention_launch
 
     return attention_launch.attention_two_loops, attention_launch.attention_persistent
 

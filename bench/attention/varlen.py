@@ -134,8 +134,8 @@ def make_calls(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable
 
 
 def _stock(problem: Problem, tensors: tuple[Any, ...]) -> Callable[[], Any]:
-    from tawa.ops.attention_varlen_launch import Varlen
-    from tawa.ops.kernels import varlen
+    from tawa.ops.attention_ops.varlen_launch import Varlen
+    from tawa.ops.kernels.attention import varlen
 
     q, k, v, cu = tensors
     run = Varlen(q, k, v, cu, problem.causal, 0, problem.d**-0.5, 0.0)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import tawa
 from tawa.cli.failures import COMPILING
 from tawa.cli.main import app
-from tawa.ops.attention_tiles import HOPPER, Tile
+from tawa.ops.attention_ops.tiles import HOPPER, Tile
 from tawa.plan import PlanOptions
 from tawa.plan.plan import JSON_VERSION
 from tawa.runtime.settings import Settings

@@ -13,8 +13,9 @@ from typing import Any
 
 import torch
 
-from tawa.ops import attention_launch as launching
-from tawa.ops import attention_tensors, attention_tiles
+from tawa.ops.attention_ops import launch as launching
+from tawa.ops.attention_ops import tensors as attention_tensors
+from tawa.ops.attention_ops import tiles as attention_tiles
 from tests.ops.expected import amid_nan, check_gradients, check_outputs, normal, triple
 
 SLOPES = (0.5, 0.25, 0.125, 0.0625)

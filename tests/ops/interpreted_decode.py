@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tawa.ops import decode_launch as launching
+from tawa.ops.attention_ops import decode_launch as launching
 from tests.ops.expected import normal
 from tests.ops.expected_decode import check_decoded, make_cache
 from tests.ops.interpreted import TABLES

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tawa.ops import attention_varlen_launch as launching
+from tawa.ops.attention_ops import varlen_launch as launching
 from tests.ops.expected_varlen import check_neighbours, check_sequences, packed
 from tests.ops.interpreted import TABLES
 

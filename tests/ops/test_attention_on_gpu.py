@@ -13,8 +13,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tawa.ops import attention, attention_tensors, attention_tiles  # noqa: E402
-from tawa.ops import attention_launch as launching  # noqa: E402
+from tawa.ops import attention  # noqa: E402
+from tawa.ops.attention_ops import launch as launching  # noqa: E402
+from tawa.ops.attention_ops import tensors as attention_tensors  # noqa: E402
+from tawa.ops.attention_ops import tiles as attention_tiles  # noqa: E402
 from tests.cases.gemm.reference import SamePrecision  # noqa: E402
 from tests.ops.expected import (  # noqa: E402
     amid_nan,
@@ -250,14 +252,14 @@ def test_a_gradient_that_is_a_view_is_copied() -> None:
 
 @pytest.mark.parametrize("dtype", HALF, ids=str)
 def test_it_passes_opcheck(dtype: Any) -> None:
-    from tawa.ops.attention_op import _forward
+    from tawa.ops.attention_ops.op import _forward
 
     leaves = tuple(x.requires_grad_() for x in triple(64, 130, 140, dtype=dtype))
     torch.library.opcheck(_forward, (*leaves, None, None, None, None, True, 10, 0, 0.125, 0.0, None))
 
 
 def test_it_passes_opcheck_with_every_option() -> None:
-    from tawa.ops.attention_op import _forward
+    from tawa.ops.attention_ops.op import _forward
 
     slopes = torch.tensor(SLOPES, device="cuda")
     views = tuple(x.transpose(1, 2).contiguous().transpose(1, 2) for x in triple(64, 130, 140))
@@ -265,7 +267,7 @@ def test_it_passes_opcheck_with_every_option() -> None:
 
 
 def test_its_derivative_passes_opcheck() -> None:
-    from tawa.ops.attention_op import _backward, _forward
+    from tawa.ops.attention_ops.op import _backward, _forward
 
     q, k, v = triple(64, 130, 140)
     o, lse = _forward(q, k, v, None, None, None, None, True, 0, 0, 0.125, 0.0, None)

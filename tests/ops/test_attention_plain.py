@@ -15,11 +15,11 @@ torch = pytest.importorskip("torch")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from tawa.ops import attention  # noqa: E402
-from tawa.ops import attention_checks as checks  # noqa: E402
-from tawa.ops import attention_launch as launching  # noqa: E402
-from tawa.ops import attention_op as operators  # noqa: E402
-from tawa.ops import attention_plain as plain  # noqa: E402
-from tawa.ops import attention_tiles as tiles  # noqa: E402
+from tawa.ops.attention_ops import checks as checks  # noqa: E402
+from tawa.ops.attention_ops import launch as launching  # noqa: E402
+from tawa.ops.attention_ops import op as operators  # noqa: E402
+from tawa.ops.attention_ops import tiles as tiles  # noqa: E402
+from tawa.ops.calls import plain  # noqa: E402
 
 
 class Kernel:

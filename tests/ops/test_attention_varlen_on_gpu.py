@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tawa.ops import attention, attention_varlen  # noqa: E402
-from tawa.ops import attention_varlen_launch as launching  # noqa: E402
+from tawa.ops.attention_ops import varlen_launch as launching  # noqa: E402
 from tests.ops.expected import normal  # noqa: E402
 from tests.ops.expected_varlen import check_neighbours, check_sequences, offsets, packed  # noqa: E402
 
@@ -107,7 +107,7 @@ def test_views_of_projections_give_the_same_bits() -> None:
 
 @pytest.mark.parametrize("dtype", HALF, ids=str)
 def test_it_passes_opcheck(dtype: Any) -> None:
-    from tawa.ops.attention_varlen_op import _forward
+    from tawa.ops.attention_ops.varlen_op import _forward
 
     torch.library.opcheck(_forward, (*packed((100, 30), (90, 40), dtype=dtype), 100, True, 0, 0.125, 0.0))
 

@@ -13,13 +13,13 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from tawa.errors import DeviceError  # noqa: E402
 from tawa.ops import ArgumentError, attention_varlen  # noqa: E402
-from tawa.ops import attention_plain as plain  # noqa: E402
-from tawa.ops import attention_tensors as tensors  # noqa: E402
-from tawa.ops import attention_tiles as tiles  # noqa: E402
-from tawa.ops import attention_varlen_checks as checks  # noqa: E402
-from tawa.ops import attention_varlen_launch as launching  # noqa: E402
-from tawa.ops import attention_varlen_op as operators  # noqa: E402
-from tawa.ops.kernels import parts  # noqa: E402
+from tawa.ops.attention_ops import tensors as tensors  # noqa: E402
+from tawa.ops.attention_ops import tiles as tiles  # noqa: E402
+from tawa.ops.attention_ops import varlen_checks as checks  # noqa: E402
+from tawa.ops.attention_ops import varlen_launch as launching  # noqa: E402
+from tawa.ops.attention_ops import varlen_op as operators  # noqa: E402
+from tawa.ops.calls import plain  # noqa: E402
+from tawa.ops.kernels.attention import parts  # noqa: E402
 from tests.ops.expected_varlen import check_sequences, offsets, packed, pairs  # noqa: E402
 
 TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
@@ -134,7 +134,7 @@ def test_the_edge_is_the_same_for_kernel_and_descriptor() -> None:
 
 def test_a_row_of_a_sequence_is_reached_by_wrapping_around() -> None:
     whole = torch.empty(50, 3, 2, 64, dtype=torch.float16).transpose(1, 2)[..., 1, :]  # rows of K within projections
-    box = tensors.Box.ragged(whole, 128, 64)
+    box = tensors.ragged_box(whole, 128, 64)
     end, length, n, head = 40, 30, 7, 1
     at = (tensors.RAGGED_EDGE, end, head, tensors.RAGGED_EDGE - length + n, 0)
     assert all(0 <= index < extent for index, extent in zip(at, box.shape, strict=True))

@@ -11,10 +11,11 @@ torch = pytest.importorskip("torch")
 
 from tawa.errors import DeviceError  # noqa: E402
 from tawa.ops import ArgumentError, attention  # noqa: E402
-from tawa.ops import attention_checks as checks  # noqa: E402
-from tawa.ops import attention_launch as launching  # noqa: E402
-from tawa.ops import attention_tensors as tensors  # noqa: E402
-from tawa.ops import attention_tiles as tiles  # noqa: E402
+from tawa.ops.attention_ops import checks as checks  # noqa: E402
+from tawa.ops.attention_ops import launch as launching  # noqa: E402
+from tawa.ops.attention_ops import tiles as tiles  # noqa: E402
+from tawa.ops.calls import checks as shared_checks  # noqa: E402
+from tawa.ops.calls import tensors as shared_tensors  # noqa: E402
 from tests.ops.expected import exact_gradients  # noqa: E402
 
 TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
@@ -61,7 +62,7 @@ def test_output_has_the_shape_of_the_queries(dtype: Any, output: Any) -> None:
 
 @pytest.mark.parametrize("test", TESTS)
 def test_forward_with_fewer_columns_of_values_passes_opcheck(test: str) -> None:
-    from tawa.ops.attention_op import _forward
+    from tawa.ops.attention_ops.op import _forward
 
     q, k, v = (meta(2, heads, 50, dim, grad=True) for heads, dim in ((4, 192), (2, 192), (2, 128)))
     torch.library.opcheck(_forward, (q, k, v, *NONE, True, 0, 0, 0.1, 0.0, None), test_utils=test)
@@ -71,14 +72,14 @@ def test_forward_with_fewer_columns_of_values_passes_opcheck(test: str) -> None:
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("test", TESTS)
 def test_forward_passes_opcheck(test: str, grad: bool) -> None:
-    from tawa.ops.attention_op import _forward
+    from tawa.ops.attention_ops.op import _forward
 
     torch.library.opcheck(_forward, (*triple(grad), *NONE, True, 0, 0, 0.1, 0.0, None), test_utils=test)
 
 
 @pytest.mark.parametrize("test", TESTS)
 def test_forward_with_every_option_passes_opcheck(test: str) -> None:
-    from tawa.ops.attention_op import _forward
+    from tawa.ops.attention_ops.op import _forward
 
     slopes = meta(4, dtype=torch.float32)
     torch.library.opcheck(_forward, (*triple(), slopes, *NONE[1:], True, -23, 16, 0.1, 20.0, None), test_utils=test)
@@ -86,7 +87,7 @@ def test_forward_with_every_option_passes_opcheck(test: str) -> None:
 
 @pytest.mark.parametrize("test", TESTS)
 def test_forward_on_views_passes_opcheck(test: str) -> None:
-    from tawa.ops.attention_op import _forward
+    from tawa.ops.attention_ops.op import _forward
 
     torch.library.opcheck(_forward, (*views(grad=True), *NONE, True, 0, 0, 0.1, 0.0, None), test_utils=test)
 
@@ -102,7 +103,7 @@ def test_output_lies_as_the_queries_do() -> None:
 @pytest.mark.parametrize("with_lse", [False, True])
 @pytest.mark.parametrize("test", TESTS)
 def test_backward_passes_opcheck(test: str, with_lse: bool) -> None:
-    from tawa.ops.attention_op import _backward
+    from tawa.ops.attention_ops.op import _backward
 
     q, k, v = triple()
     lse = meta(2, 4, 100, dtype=torch.float32)
@@ -236,7 +237,7 @@ def test_factors_and_other_output_types_are_for_fp8() -> None:
 
 @pytest.mark.parametrize("test", TESTS)
 def test_forward_with_factors_passes_opcheck(test: str) -> None:
-    from tawa.ops.attention_op import _forward
+    from tawa.ops.attention_ops.op import _forward
 
     one = meta(dtype=torch.float32)
     given = (*triple(dtype=torch.float8_e5m2), None, one, one, None, True, 0, 0, 0.1, 0.0, torch.bfloat16)
@@ -297,9 +298,9 @@ def test_a_device_that_is_too_old_is_refused(
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     there = SimpleNamespace(is_cuda=True, device="cuda:0", dtype=dtype)
     if not refused:
-        return checks.check_capability(there)
+        return shared_checks.check_capability(there)
     with pytest.raises(DeviceError, match=rf"compute capability {capability[0]}\.{capability[1]}"):
-        checks.check_capability(there)
+        shared_checks.check_capability(there)
 
 
 # --- tiles ---
@@ -369,7 +370,7 @@ def test_exact_gradients_are_those_of_pytorch() -> None:
 
 def test_a_transposed_view_needs_no_copy() -> None:
     x = torch.empty(2, 50, 4, 64, dtype=torch.float16)
-    assert tensors.for_tma(x.transpose(1, 2)).data_ptr() == x.data_ptr()
+    assert shared_tensors.for_tma(x.transpose(1, 2)).data_ptr() == x.data_ptr()
 
 
 @pytest.mark.parametrize("kind", ["columns", "expanded", "strided", "misaligned"])
@@ -381,15 +382,15 @@ def test_what_tma_cannot_see_is_copied(kind: str) -> None:
         "strided": x[..., ::2],
         "misaligned": x[..., 4:36],
     }[kind]
-    copy = tensors.for_tma(view)
+    copy = shared_tensors.for_tma(view)
     if kind == "columns":
-        assert tensors.fits_tma(view) is False
-    assert tensors.fits_tma(copy)
+        assert shared_tensors.fits_tma(view) is False
+    assert shared_tensors.fits_tma(copy)
     assert copy.data_ptr() != view.data_ptr()
     assert torch.equal(copy, view)
 
 
 def test_rows_of_a_copy_are_padded_to_16_bytes() -> None:
-    copy = tensors.for_tma(torch.ones(1, 2, 77, 64, dtype=torch.float16).mT)
+    copy = shared_tensors.for_tma(torch.ones(1, 2, 77, 64, dtype=torch.float16).mT)
     assert copy.shape == (1, 2, 64, 77)
     assert copy.stride() == (2 * 64 * 80, 64 * 80, 80, 1)

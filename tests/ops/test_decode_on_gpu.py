@@ -12,7 +12,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tawa.ops import attention_decode, decode_launch  # noqa: E402
+from tawa.ops import attention_decode  # noqa: E402
+from tawa.ops.attention_ops import decode_launch  # noqa: E402
 from tests.ops.expected import normal  # noqa: E402
 from tests.ops.expected_decode import Cache, check_decoded, make_cache  # noqa: E402
 from tests.ops.interpreted_decode import forget  # noqa: E402

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.ops.decode_splits import MERGE, MOST, predicted_us, split_count
+from tawa.ops.attention_ops.decode_splits import MERGE, MOST, predicted_us, split_count
 
 PAIR = 2 * 128 * 128 * 2
 """Bytes of K and V in a block of 128 keys, d = 128, 16 bits."""

@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 
 from tawa.errors import DeviceError  # noqa: E402
 from tawa.ops import ArgumentError, attention_decode  # noqa: E402
-from tawa.ops import decode_op as operators  # noqa: E402
-from tawa.ops.decode_launch import block_of  # noqa: E402
+from tawa.ops.attention_ops import decode_op as operators  # noqa: E402
+from tawa.ops.attention_ops.decode_launch import block_of  # noqa: E402
 
 
 def meta(*shape: int, dtype: Any = torch.float16, grad: bool = False, device: str = "meta") -> Any:
@@ -146,7 +146,8 @@ class Kernel:
 
 def test_arguments_like_those_before_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensors of the CPU are taken for those of an H100, and nothing is launched."""
-    from tawa.ops import attention_plain, decode_checks, decode_launch
+    from tawa.ops.attention_ops import decode_checks, decode_launch
+    from tawa.ops.calls import plain as attention_plain
 
     checks: list[int] = []
     kernel = Kernel()

@@ -23,14 +23,14 @@ from tawa.bridge.triton.versions import TESTED_FROM, TESTED_TO, is_tested, parse
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = {
     "tawa/demo/kernels/gemm.py": 7,
-    "tawa/ops/kernels/backward.py": 5,
-    "tawa/ops/kernels/decode.py": 4,
-    "tawa/ops/kernels/forward.py": 3,
-    "tawa/ops/kernels/parts.py": 11,
-    "tawa/ops/kernels/persistent.py": 1,
-    "tawa/ops/kernels/turned.py": 2,
-    "tawa/ops/kernels/two_parts.py": 1,
-    "tawa/ops/kernels/varlen.py": 6,
+    "tawa/ops/kernels/attention/backward.py": 5,
+    "tawa/ops/kernels/attention/decode.py": 4,
+    "tawa/ops/kernels/attention/forward.py": 3,
+    "tawa/ops/kernels/attention/parts.py": 11,
+    "tawa/ops/kernels/attention/persistent.py": 1,
+    "tawa/ops/kernels/attention/turned.py": 2,
+    "tawa/ops/kernels/attention/two_parts.py": 1,
+    "tawa/ops/kernels/attention/varlen.py": 6,
 }
 """Functions under `@triton.jit` by module."""
 EXAMPLES = ("gemm.py", "attention.py", "autotune.py")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tawa.demo.kernels import gemm
-from tawa.ops.kernels.forward import attention_two_loops
+from tawa.ops.kernels.attention.forward import attention_two_loops
 from tawa.runtime.case import Absent, Argument, Case, Descriptor, Grid, Number, Pointer, Tensor
 
 _SIZES: dict[str, Argument] = {name: Number(name) for name in ("M", "N", "K")}

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tawa.ops.kernels import backward, forward, persistent, two_parts
-from tawa.ops.kernels import varlen as ragged
+from tawa.ops.kernels.attention import backward, forward, persistent, two_parts
+from tawa.ops.kernels.attention import varlen as ragged
 from tests.cases.attention import flex, one_loop, tutorial, varlen
 from tests.cases.attention.problem import first_column
 from tests.cases.case import Absent, Argument, Descriptor, Expectation, Grid, Number, Pointer, Specimen, Tensor
@@ -112,8 +112,8 @@ def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim
                  **sizes: int) -> Specimen:  # fmt: skip
     """One of the FORMS; `sizes` over those of PROBLEM. top_left: the first query lines up with the first key.
 
-    turned: V has its keys in the order of `tawa.ops.kernels.turned`. rows: V in fp8 is stored as rows, as in other
-    types. factors: of Q, K and V, by batch and key head.
+    turned: V has its keys in the order of `tawa.ops.kernels.attention.turned`. rows: V in fp8 is stored as rows, as in
+    other types. factors: of Q, K and V, by batch and key head.
     """
     kernel, grid = FORMS[form]
     bm, bn, warps = tile or tile_for(dim)
@@ -303,7 +303,7 @@ def ragged_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, d
 
 
 def listed(queries: tuple[int, ...], keys: tuple[int, ...], tile: int, last_first: bool) -> tuple[int, ...]:
-    """The list that `tawa.ops.kernels.varlen.list_shares` makes, as numbers; `tile`: queries of a share."""
+    """The list that `tawa.ops.kernels.attention.varlen.list_shares` makes, as numbers; `tile`: queries of a share."""
     rows = list[tuple[int, ...]]()
     for at in sorted(range(len(queries)), key=lambda at: -keys[at]):
         tiles = range(-(-queries[at] // tile))

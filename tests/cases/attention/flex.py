@@ -9,7 +9,7 @@ layouts as in `parts.py`; the lists are (B, H, tiles, blocks), their lengths (B,
 import triton
 import triton.language as tl
 
-from tawa.ops.kernels.parts import LOG2_E, LOWEST, finish, load_rows, softmax_step, store_rows, visible
+from tawa.ops.kernels.attention.parts import LOG2_E, LOWEST, finish, load_rows, softmax_step, store_rows, visible
 
 
 @triton.jit

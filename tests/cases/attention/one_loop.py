@@ -1,12 +1,12 @@
 """Forward attention with all blocks of keys in one loop.
 
-Plain Triton; what it computes, its arguments and masks are those of `tawa.ops.kernels.forward`.
+Plain Triton; what it computes, its arguments and masks are those of `tawa.ops.kernels.attention.forward`.
 """
 
 import triton
 import triton.language as tl
 
-from tawa.ops.kernels.parts import (
+from tawa.ops.kernels.attention.parts import (
     LOG2_E,
     LOWEST,
     finish,

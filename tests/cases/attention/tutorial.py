@@ -1,8 +1,8 @@
 """Forward attention in the style of Triton's tutorial on fused attention. Plain Triton.
 
-It differs from `tawa.ops.kernels.forward` in several ways. 2-D descriptors cover all rows of all heads, so lengths must
-be multiples of the block. One inner function runs once or twice, by the bits of STAGE. The running maximum starts at
--inf and the running sum at 1, which the first step multiplies by 0. The mask adds a large negative number.
+It differs from `tawa.ops.kernels.attention.forward` in several ways. 2-D descriptors cover all rows of all heads, so
+lengths must be multiples of the block. One inner function runs once or twice, by the bits of STAGE. The running maximum
+starts at -inf and the running sum at 1, which the first step multiplies by 0. The mask adds a large negative number.
 
 Shape letters: Z batches, H heads, N_CTX length, HEAD_DIM; BLOCK_M query rows and BLOCK_N keys of a block.
 """

@@ -10,14 +10,14 @@ The transposed V of fp8 has its keys along the innermost dimension, where a TMA 
 bytes (an H200 ends the kernel with "illegal instruction" otherwise). The columns of sequence b therefore begin at
 ``cu_k[b] // 16 * 16 + 16 * b``: after those of sequence b - 1, with up to 31 columns between them that must be finite.
 
-Plain Triton; letters and masks as in `tawa.ops.kernels.parts`. The diagonal aligns the last query of a sequence with
-its last key.
+Plain Triton; letters and masks as in `tawa.ops.kernels.attention.parts`. The diagonal aligns the last query of a
+sequence with its last key.
 """
 
 import triton
 import triton.language as tl
 
-from tawa.ops.kernels.parts import LOG2_E, LOWEST, finish, key_range, softmax_step, visible
+from tawa.ops.kernels.attention.parts import LOG2_E, LOWEST, finish, key_range, softmax_step, visible
 
 
 @triton.jit

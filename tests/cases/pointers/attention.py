@@ -1,6 +1,6 @@
 """Attention with pointer loads: tiles by strides, keys in pages, and key blocks from lists.
 
-Plain Triton. Shape letters as in `tawa.ops.kernels.parts`: BM query rows and BN keys of a block, D the head
+Plain Triton. Shape letters as in `tawa.ops.kernels.attention.parts`: BM query rows and BN keys of a block, D the head
 dimension, a power of two; Q, K, V and O are (B, H, S, D) by their strides, GROUP query heads share one key head.
 Lengths need not be multiples of the blocks. Scores are in base 2.
 """
@@ -8,7 +8,7 @@ Lengths need not be multiples of the blocks. Scores are in base 2.
 import triton
 import triton.language as tl
 
-from tawa.ops.kernels.parts import LOG2_E, LOWEST
+from tawa.ops.kernels.attention.parts import LOG2_E, LOWEST
 
 
 @triton.jit

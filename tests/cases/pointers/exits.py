@@ -6,7 +6,7 @@ Plain Triton; letters as in `gemm.py` and `attention.py`.
 import triton
 import triton.language as tl
 
-from tawa.ops.kernels.parts import LOG2_E, LOWEST
+from tawa.ops.kernels.attention.parts import LOG2_E, LOWEST
 from tests.cases.pointers.attention import finish, softmax_step
 from tests.cases.pointers.gemm import grouped_tile, store_tile
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tawa.bridge.triton.read_module import read_levels
-from tawa.ops.kernels import decode
+from tawa.ops.kernels.attention import decode
 from tawa.plan import PlanOptions
 from tawa.sim import Descriptor as HostDescriptor
 from tawa.sim import simulate

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 
 import torch
 
-from tawa.errors import DeviceError, TawaError
+from tawa.errors import DeviceError
+from tawa.ops.calls.checks import FP8, HALF, ArgumentError, check_devices, check_types, name_of, shape_of
 
-HALF = (torch.float16, torch.bfloat16)
-FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 LARGEST_HEAD_DIM = 256
 INFINITY = float("inf")
 MOST_HEADS = 65535
@@ -21,10 +20,6 @@ MOST_ROWS = 2**31 - 1
 """B * H * SQ: the kernels count rows in 32 bits."""
 LONGEST = 2**29
 """SQ, SK, the window and the diagonal: sums of them and of a block stay within 32 bits."""
-
-
-class ArgumentError(TawaError, ValueError):
-    """An operator was called with a tensor or an option for which it has no kernel."""
 
 
 def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
@@ -46,25 +41,6 @@ def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
     _check_sizes(q, k.shape[2])
 
 
-def check_devices(named: dict[str, torch.Tensor]) -> None:
-    """Raises DeviceError unless all are on one device, which may be one that kernels run on."""
-    devices = {name: str(tensor.device) for name, tensor in named.items()}
-    if len(set(devices.values())) > 1:
-        raise DeviceError(f"tensors on different devices: {_listed(devices)}; cure: move them to one")
-    if named["q"].device.type not in ("cuda", "meta"):
-        raise DeviceError(f"q, k, v are on {devices['q']}; cure: move them to a Hopper GPU, q.cuda()")
-
-
-def check_types(named: dict[str, torch.Tensor], known: tuple[torch.dtype, ...]) -> None:
-    """Raises ArgumentError unless all have the same element type, one of `known`."""
-    types = {name: _name(tensor.dtype) for name, tensor in named.items()}
-    if len(set(types.values())) > 1:
-        raise ArgumentError(f"tensors of different element types: {_listed(types)}; cure: convert them to one")
-    if named["q"].dtype not in known:
-        listed = ", ".join(_name(dtype) for dtype in known)
-        raise ArgumentError(f"element type {types['q']}: there are kernels for {listed}; cure: q.half()")
-
-
 def check_heads(q: torch.Tensor, k: torch.Tensor) -> None:
     """Raises ArgumentError unless the head dimensions have a kernel, and heads share keys evenly.
 
@@ -80,7 +56,7 @@ def check_heads(q: torch.Tensor, k: torch.Tensor) -> None:
     unit = 16 // q.element_size()
     if not 0 < head_dim <= LARGEST_HEAD_DIM or head_dim % unit:
         raise ArgumentError(
-            f"head dimension {head_dim} in {_name(q.dtype)}: multiples of {unit} up to {LARGEST_HEAD_DIM} have "
+            f"head dimension {head_dim} in {name_of(q.dtype)}: multiples of {unit} up to {LARGEST_HEAD_DIM} have "
             "kernels (a row of a TMA box is a multiple of 16 bytes); cure: pad q, k and v with zeros, give `scale`, "
             "and cut the result"
         )
@@ -105,18 +81,6 @@ def _check_sizes(q: torch.Tensor, keys: int) -> None:
         )
     if max(length, keys) > LONGEST:
         raise ArgumentError(f"{length} queries and {keys} keys: at most {LONGEST} of each; cure: split the sequence")
-
-
-def check_capability(q: torch.Tensor) -> None:
-    """Raises DeviceError if the tensor's GPU is too old for stock Triton to compile kernels of its type."""
-    if not q.is_cuda:
-        return
-    capability, least = torch.cuda.get_device_capability(q.device), (8, 9) if q.dtype in FP8 else (8, 0)
-    if capability < least:
-        raise DeviceError(
-            f"{q.device} has compute capability {_dotted(capability)}, {_name(q.dtype)} needs {_dotted(least)}; cure: "
-            "move q, k and v to a newer GPU" + (", or q.half()" if q.dtype in FP8 else "")
-        )
 
 
 def check_options(
@@ -144,8 +108,8 @@ def check_options(
         return
     if alibi.ndim != 1 or alibi.shape[0] != q.shape[1] or alibi.dtype != torch.float32:
         raise ArgumentError(
-            f"alibi has shape {shape_of(alibi)} and type {_name(alibi.dtype)}; cure: one float32 slope for each of the "
-            f"{q.shape[1]} query heads"
+            f"alibi has shape {shape_of(alibi)} and type {name_of(alibi.dtype)}; cure: one float32 slope for each of "
+            f"the {q.shape[1]} query heads"
         )
     if alibi.device != q.device:
         raise DeviceError(f"alibi is on {alibi.device}, q on {q.device}; cure: alibi.to(q.device)")
@@ -156,8 +120,8 @@ def check_output(q: torch.Tensor, out_dtype: torch.dtype | None) -> None:
     known = HALF if q.dtype in FP8 else (q.dtype,)
     if out_dtype is None or out_dtype in known:
         return
-    listed = " or ".join(_name(dtype) for dtype in known)
-    raise ArgumentError(f"out_dtype={_name(out_dtype)} for {_name(q.dtype)}; cure: {listed}, or None")
+    listed = " or ".join(name_of(dtype) for dtype in known)
+    raise ArgumentError(f"out_dtype={name_of(out_dtype)} for {name_of(q.dtype)}; cure: {listed}, or None")
 
 
 def check_factors(q: torch.Tensor, k: torch.Tensor, named: Mapping[str, torch.Tensor | None]) -> None:
@@ -166,9 +130,9 @@ def check_factors(q: torch.Tensor, k: torch.Tensor, named: Mapping[str, torch.Te
         if factors is None:
             continue
         if q.dtype not in FP8:
-            raise ArgumentError(f"{name}: factors are for tensors in fp8, q is {_name(q.dtype)}; cure: {name}=None")
+            raise ArgumentError(f"{name}: factors are for tensors in fp8, q is {name_of(q.dtype)}; cure: {name}=None")
         if factors.dtype != torch.float32:
-            raise ArgumentError(f"{name} has type {_name(factors.dtype)}; cure: {name}.float()")
+            raise ArgumentError(f"{name} has type {name_of(factors.dtype)}; cure: {name}.float()")
         if factors.device != q.device:
             raise DeviceError(f"{name} is on {factors.device}, q on {q.device}; cure: {name}.to(q.device)")
         wanted = tuple(k.shape[:2])
@@ -184,7 +148,7 @@ def check_factors(q: torch.Tensor, k: torch.Tensor, named: Mapping[str, torch.Te
 def why_no_gradient(q: torch.Tensor, window: int, softcap: float, alibi: torch.Tensor | None) -> str:
     """The part of a call that the backward kernels do not support; empty if they support all of it."""
     if q.dtype not in HALF:
-        return f"element type {_name(q.dtype)}"
+        return f"element type {name_of(q.dtype)}"
     present = {"window": bool(window), "softcap": bool(softcap), "alibi": alibi is not None}
     return ", ".join(name for name, given in present.items() if given)
 
@@ -192,20 +156,3 @@ def why_no_gradient(q: torch.Tensor, window: int, softcap: float, alibi: torch.T
 def no_gradient(reason: str) -> ArgumentError:
     """The error of a call that needs a gradient for which there is no kernel."""
     return ArgumentError(f"there are no backward kernels for {reason}; cure: torch.no_grad(), or detach the tensors")
-
-
-def _dotted(capability: tuple[int, int]) -> str:
-    return ".".join(str(part) for part in capability)
-
-
-def shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
-    """The shape, as it is written in messages."""
-    return tuple(tensor.shape)
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
-def _listed(values: dict[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items())

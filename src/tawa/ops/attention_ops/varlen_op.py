@@ -11,12 +11,12 @@ from typing import Any, Literal, overload
 
 import torch
 
-from tawa.ops.attention_checks import check_options
-from tawa.ops.attention_launch import LN_2
-from tawa.ops.attention_plain import VALUES, KnownCalls, autograd_is_on, is_plain
-from tawa.ops.attention_tensors import TMA_BYTES
-from tawa.ops.attention_varlen_checks import check_lengths, check_packed, no_gradient
-from tawa.ops.attention_varlen_launch import Varlen, known_varlen, run_varlen
+from tawa.ops.attention_ops.checks import check_options
+from tawa.ops.attention_ops.launch import LN_2
+from tawa.ops.attention_ops.varlen_checks import check_lengths, check_packed, no_gradient
+from tawa.ops.attention_ops.varlen_launch import Varlen, known_varlen, run_varlen
+from tawa.ops.calls.plain import VALUES, KnownCalls, autograd_is_on, is_plain
+from tawa.ops.calls.tensors import TMA_BYTES
 
 _SCHEMA = (
     "attention_varlen(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, SymInt max_seqlen_q, "

@@ -17,7 +17,16 @@ combines them. Plain Triton; letters, masks and logarithms as in `parts.py`.
 import triton
 import triton.language as tl
 
-from tawa.ops.kernels.parts import LOG2_E, LOWEST, finish, key_range, load_rows, modified, softmax_step, visible
+from tawa.ops.kernels.attention.parts import (
+    LOG2_E,
+    LOWEST,
+    finish,
+    key_range,
+    load_rows,
+    modified,
+    softmax_step,
+    visible,
+)
 
 
 @triton.jit

@@ -8,7 +8,7 @@ and masks as in `parts.py`.
 import triton
 import triton.language as tl
 
-from tawa.ops.kernels.parts import (
+from tawa.ops.kernels.attention.parts import (
     LOG2_E,
     LOWEST,
     factor,
@@ -24,7 +24,7 @@ from tawa.ops.kernels.parts import (
     visible,
     weights_of,
 )
-from tawa.ops.kernels.turned import keys_as_turned
+from tawa.ops.kernels.attention.turned import keys_as_turned
 
 
 @triton.jit

@@ -12,12 +12,14 @@ from typing import Any
 
 import torch
 
-from tawa.ops.attention_checks import check_capability
-from tawa.ops.attention_launch import blocks, multiprocessors, tiles_for, under_tawa
-from tawa.ops.attention_tensors import Box, fits_ragged, for_ragged, unwritten
-from tawa.ops.attention_tiles import varlen_tile
-from tawa.ops.kernels import varlen
-from tawa.ops.launches import Launches
+from tawa.ops.attention_ops.launch import tiles_for, under_tawa
+from tawa.ops.attention_ops.tensors import fits_ragged, for_ragged, ragged_box
+from tawa.ops.attention_ops.tiles import varlen_tile
+from tawa.ops.calls.checks import check_capability
+from tawa.ops.calls.devices import blocks, multiprocessors
+from tawa.ops.calls.launches import Launches
+from tawa.ops.calls.tensors import Box, unwritten
+from tawa.ops.kernels.attention import varlen
 
 attention_varlen: Any = under_tawa(varlen.attention_varlen)
 attention_varlen_two_parts: Any = under_tawa(varlen.attention_varlen_two_parts)
@@ -51,7 +53,7 @@ class Varlen:
         if two:
             columns += [boxes.second, boxes.second, boxes.of_v, boxes.of_v]
         self.boxes: tuple[Box | None, ...] = tuple(
-            Box.ragged(x, count, width) if width else None
+            ragged_box(x, count, width) if width else None
             for (x, count), width in zip(rows * (1 + two), columns, strict=True)
         )
         """Boxes of Q, K, V and O; then of their second parts if there are two, None where V has none."""

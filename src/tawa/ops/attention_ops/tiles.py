@@ -22,11 +22,11 @@ order (``precision="relaxed"``) pay where a block has 128 keys, and in fp8; else
 V of fp8 that is stored as rows is turned by a kernel before attention. For few keys, that takes long beside the
 attention: a converter in the attention kernel turns V instead (`Tile.turns_v`). It is slower than the dots of a block.
 
-Head dimensions above 128 and up to 192 are taken in two boxes, of 128 and 64 columns (`tawa.ops.kernels.two_parts`):
-three quarters of the wgmmas of a box of 256. V has one box if it has no more than 128 columns. With two boxes for V as
-well, O takes 96 registers, and blocks of 64 keys are what fits. Head dimensions above 64 and up to 96 have two boxes of
-64 and 32 columns for Q and K if there are many keys, and one for V: a wgmma with 32 columns takes as long as one with
-64.
+Head dimensions above 128 and up to 192 are taken in two boxes, of 128 and 64 columns
+(`tawa.ops.kernels.attention.two_parts`): three quarters of the wgmmas of a box of 256. V has one box if it has no more
+than 128 columns. With two boxes for V as well, O takes 96 registers, and blocks of 64 keys are what fits. Head
+dimensions above 64 and up to 96 have two boxes of 64 and 32 columns for Q and K if there are many keys, and one for V:
+a wgmma with 32 columns takes as long as one with 64.
 
 The backward kernels hold two accumulators (dK, dV), or a tile of dO in addition (dQ): their tiles are the largest that
 do not spill. Other devices have as little as 99 KiB of shared memory and no TMA; stock Triton runs smaller tiles there.

@@ -35,7 +35,7 @@ fp8 is left out: V transposed has its rows along the innermost axis, which canno
 import triton
 import triton.language as tl
 
-from tawa.ops.kernels.forward import attention_tile
+from tawa.ops.kernels.attention.forward import attention_tile
 
 ITEM = tl.constexpr(8)
 """Numbers of a row of the list."""

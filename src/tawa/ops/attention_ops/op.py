@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 
 import torch
 
-from tawa.ops.attention_checks import (
+from tawa.ops.attention_ops.checks import (
     check_factors,
     check_options,
     check_output,
@@ -21,7 +21,7 @@ from tawa.ops.attention_checks import (
     no_gradient,
     why_no_gradient,
 )
-from tawa.ops.attention_launch import (
+from tawa.ops.attention_ops.launch import (
     LN_2,
     NO_FACTORS,
     Factors,
@@ -32,8 +32,9 @@ from tawa.ops.attention_launch import (
     run_backward,
     run_forward,
 )
-from tawa.ops.attention_plain import VALUES, KnownCalls, autograd_is_on, is_plain
-from tawa.ops.attention_tensors import TMA_BYTES, new_like
+from tawa.ops.attention_ops.tensors import new_like
+from tawa.ops.calls.plain import VALUES, KnownCalls, autograd_is_on, is_plain
+from tawa.ops.calls.tensors import TMA_BYTES
 
 _FORWARD_SCHEMA = (
     "(Tensor q, Tensor k, Tensor v, Tensor? alibi, Tensor? q_descale, Tensor? k_descale, Tensor? v_descale, "

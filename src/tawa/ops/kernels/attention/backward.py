@@ -11,7 +11,7 @@ Beyond the last key dS @ K adds zero, because the mask makes P finite there.
 import triton
 import triton.language as tl
 
-from tawa.ops.kernels.parts import LOG2_E, key_range, load_rows, store_rows, visible
+from tawa.ops.kernels.attention.parts import LOG2_E, key_range, load_rows, store_rows, visible
 
 
 @triton.jit

@@ -11,12 +11,12 @@ from typing import Any, Literal, overload
 
 import torch
 
-from tawa.ops.attention_checks import check_options
-from tawa.ops.attention_launch import LN_2
-from tawa.ops.attention_plain import VALUES, KnownCalls, autograd_is_on, is_plain
-from tawa.ops.attention_tensors import TMA_BYTES
-from tawa.ops.decode_checks import check_cache, no_gradient
-from tawa.ops.decode_launch import Decode, Length, run_append, run_decode
+from tawa.ops.attention_ops.checks import check_options
+from tawa.ops.attention_ops.decode_checks import check_cache, no_gradient
+from tawa.ops.attention_ops.decode_launch import Decode, Length, run_append, run_decode
+from tawa.ops.attention_ops.launch import LN_2
+from tawa.ops.calls.plain import VALUES, KnownCalls, autograd_is_on, is_plain
+from tawa.ops.calls.tensors import TMA_BYTES
 
 _DECODE = (
     "attention_decode(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? lengths, SymInt each, SymInt more, "

@@ -7,8 +7,8 @@ with the epilogue of this one. Plain Triton; letters, layouts and masks as in `p
 import triton
 import triton.language as tl
 
-from tawa.ops.kernels.forward import attention_tile
-from tawa.ops.kernels.parts import factor
+from tawa.ops.kernels.attention.forward import attention_tile
+from tawa.ops.kernels.attention.parts import factor
 
 
 @triton.jit

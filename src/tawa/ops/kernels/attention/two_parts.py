@@ -16,7 +16,7 @@ letters, layouts and masks as in `parts.py`, the loops as in `forward.py`.
 import triton
 import triton.language as tl
 
-from tawa.ops.kernels.forward import attention_tile
+from tawa.ops.kernels.attention.forward import attention_tile
 
 
 @triton.jit

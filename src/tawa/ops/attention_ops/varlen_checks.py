@@ -9,18 +9,8 @@ from __future__ import annotations
 import torch
 
 from tawa.errors import DeviceError
-from tawa.ops.attention_checks import (
-    HALF,
-    LONGEST,
-    MOST_HEADS,
-    MOST_ROWS,
-    ArgumentError,
-    check_devices,
-    check_heads,
-    check_types,
-    check_values,
-    shape_of,
-)
+from tawa.ops.attention_ops.checks import LONGEST, MOST_HEADS, MOST_ROWS, check_heads, check_values
+from tawa.ops.calls.checks import HALF, ArgumentError, check_devices, check_types, shape_of
 
 MOST_SEQUENCES = 65535
 """One axis of a grid."""

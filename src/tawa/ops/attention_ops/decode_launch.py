@@ -11,13 +11,15 @@ from typing import Any
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from tawa.ops.attention_checks import ArgumentError, check_capability
-from tawa.ops.attention_launch import blocks, multiprocessors, tiles_for, under_tawa
-from tawa.ops.attention_tensors import TMA_BYTES, Box, cache_step, unwritten
-from tawa.ops.attention_tiles import HOPPER, box_of
-from tawa.ops.decode_splits import split_count
-from tawa.ops.kernels import decode
-from tawa.ops.launches import Launches
+from tawa.ops.attention_ops.decode_splits import split_count
+from tawa.ops.attention_ops.launch import tiles_for, under_tawa
+from tawa.ops.attention_ops.tensors import cache_step, ragged_box
+from tawa.ops.attention_ops.tiles import HOPPER, box_of
+from tawa.ops.calls.checks import ArgumentError, check_capability
+from tawa.ops.calls.devices import blocks, multiprocessors
+from tawa.ops.calls.launches import Launches
+from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
+from tawa.ops.kernels.attention import decode
 
 attention_decode: Any = under_tawa(decode.attention_decode)
 merge_splits: Any = under_tawa(decode.merge_splits)
@@ -73,7 +75,7 @@ class Decode:
             multiprocessors(q.device), AT_A_TIME,
         )  # fmt: skip
         self.grid = self.splits, self.heads, tiles
-        self.k_box, self.v_box = (Box.ragged(x[0].transpose(0, 1), keys, box) for x in (k_cache, v_cache))
+        self.k_box, self.v_box = (ragged_box(x[0].transpose(0, 1), keys, box) for x in (k_cache, v_cache))
         steps = cache_step(k_cache) or 0, cache_step(v_cache) or 0
         width = 0 if table is None else table.shape[1]
         rest = width, *steps, scale, softcap or 1.0, head_dim

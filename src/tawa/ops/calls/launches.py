@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tawa.ops.attention_tensors import TMA_BYTES
+from tawa.ops.attention_ops.tensors import TMA_BYTES
 
 
 class Launches:

@@ -2,8 +2,8 @@
 
 Every launch goes through `tawa.jit`: specialised where that is legal and expected to pay, else stock Triton. Sums of
 rows may be taken in another order than stock Triton's (``precision="relaxed"``). Forward is the two-loop form of
-`tawa.ops.kernels.forward`, which masks only the blocks of keys that need it. There is one program per tile, or one
-persistent program per SM (`attention_tiles` has the choice).
+`tawa.ops.kernels.attention.forward`, which masks only the blocks of keys that need it. There is one program per tile,
+or one persistent program per SM (`attention_tiles` has the choice).
 """
 
 from __future__ import annotations
@@ -15,23 +15,14 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import tawa
-from tawa.ops.attention_checks import check_capability
-from tawa.ops.attention_tensors import (
-    TMA_BYTES,
-    Box,
-    descriptor,
-    fits_tma,
-    for_tma,
-    is_like_a_copy,
-    new_like,
-    unwritten,
-    unwritten_copy,
-)
-from tawa.ops.attention_tiles import ELSEWHERE, HOPPER, Boxes, MaskKind, Tile, Tiles, box_of, forward_tile
-from tawa.ops.kernels import backward, forward, persistent, turned, two_parts
-from tawa.ops.launches import Launches
+from tawa.ops.attention_ops.tensors import descriptor, is_like_a_copy, new_like, rows_box
+from tawa.ops.attention_ops.tiles import ELSEWHERE, HOPPER, Boxes, MaskKind, Tile, Tiles, box_of, forward_tile
+from tawa.ops.calls.checks import check_capability
+from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors
+from tawa.ops.calls.launches import Launches
+from tawa.ops.calls.tensors import TMA_BYTES, Box, fits_tma, for_tma, unwritten, unwritten_copy
+from tawa.ops.kernels.attention import backward, forward, persistent, turned, two_parts
 
-HOPPER_CAPABILITY = (9, 0)
 LN_2 = 0.6931471805599453
 ROWS_OF_SUMS = 64
 LENGTHS = (
@@ -103,23 +94,9 @@ def output_type(dtype: torch.dtype) -> torch.dtype:
     return dtype if dtype.itemsize > 1 else torch.float16
 
 
-def multiprocessors(device: torch.device) -> int:
-    """How many SMs a device has; under Triton's interpreter, those of an H200."""
-    if device.type != "cuda":
-        return 132
-    return torch.cuda.get_device_properties(device).multi_processor_count
-
-
 def tiles_for(device: torch.device) -> Tiles:
     """The tables of a device."""
-    if device.type == "cuda" and torch.cuda.get_device_capability(device) == HOPPER_CAPABILITY:
-        return HOPPER
-    return ELSEWHERE
-
-
-def blocks(length: int, size: int) -> int:
-    """How many blocks of `size` rows hold `length` rows."""
-    return -(-length // size)
+    return HOPPER if is_hopper(device) else ELSEWHERE
 
 
 class Forward:
@@ -155,14 +132,14 @@ class Forward:
         self.values = values
         self.as_a_copy = self.output == q.dtype and values == head_dim and is_like_a_copy(without_data)
         o = new_like(without_data, self.output, values)
-        self.q, self.k = Box.of(q, tile.BM, boxes.first), Box.of(k, tile.BN, boxes.first)
-        self.v = Box.of(v, boxes.values, tile.BN) if transposed else Box.of(v, tile.BN, boxes.values)
-        self.o = Box.of(o, tile.BM, boxes.values)
+        self.q, self.k = rows_box(q, tile.BM, boxes.first), rows_box(k, tile.BN, boxes.first)
+        self.v = rows_box(v, boxes.values, tile.BN) if transposed else rows_box(v, tile.BN, boxes.values)
+        self.o = rows_box(o, tile.BM, boxes.values)
         self.more: tuple[Box | None, ...] = ()
         """Boxes of the second parts of Q, K, V and O, None where V has none; empty if there is one part."""
         if two:
-            read = (Box.of(x, rows, boxes.second) for x, rows in ((q, tile.BM), (k, tile.BN)))
-            written = (Box.of(x, rows, boxes.of_v) for x, rows in ((v, tile.BN), (o, tile.BM)))
+            read = (rows_box(x, rows, boxes.second) for x, rows in ((q, tile.BM), (k, tile.BN)))
+            written = (rows_box(x, rows, boxes.of_v) for x, rows in ((v, tile.BN), (o, tile.BM)))
             self.more = (*read, *(written if boxes.of_v else (None, None)))
         strides = [stride for it in factors for stride in ((0, 0) if it is None else it.stride())]
         self.numbers = (

@@ -8,18 +8,9 @@ from __future__ import annotations
 import torch
 
 from tawa.errors import DeviceError
-from tawa.ops.attention_checks import (
-    HALF,
-    LONGEST,
-    MOST_HEADS,
-    MOST_ROWS,
-    ArgumentError,
-    check_devices,
-    check_heads,
-    check_types,
-    shape_of,
-)
-from tawa.ops.attention_tensors import MOST_OFFSET, cache_step
+from tawa.ops.attention_ops.checks import LONGEST, MOST_HEADS, MOST_ROWS, check_heads
+from tawa.ops.attention_ops.tensors import MOST_OFFSET, cache_step
+from tawa.ops.calls.checks import HALF, ArgumentError, check_devices, check_types, shape_of
 
 PAGE_UNIT = 16
 """Keys of a page are a multiple of this: a block of keys lies in one page."""

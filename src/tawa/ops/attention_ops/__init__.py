@@ -1,0 +1,1 @@
+"""The attention operators: forward and backward, packed sequences, decoding."""

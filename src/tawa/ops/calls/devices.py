@@ -1,0 +1,25 @@
+"""What operators have to know about a GPU."""
+
+from __future__ import annotations
+
+import torch
+
+HOPPER = (9, 0)
+"""Its compute capability."""
+
+
+def multiprocessors(device: torch.device) -> int:
+    """How many SMs a device has; without a GPU, under Triton's interpreter, those of an H200."""
+    if device.type != "cuda":
+        return 132
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def is_hopper(device: torch.device) -> bool:
+    """Whether Tawa specialises kernels for a device."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) == HOPPER
+
+
+def blocks(length: int, size: int) -> int:
+    """How many blocks of `size` hold `length`."""
+    return -(-length // size)

@@ -1,0 +1,1 @@
+"""The attention kernels: forward, backward, packed sequences, decoding."""
