@@ -72,6 +72,7 @@ def _for_operators() -> None:
     import tawa.ops.attention_ops.varlen_launch as varlen_launching
     import tawa.ops.calls.plain as plain
     from tawa.ops.attention_ops import tiles as attention_tiles
+    from tawa.ops.calls.operators import library
 
     modules: tuple[Any, ...] = (launching, varlen_launching)
     for hidden in modules:
@@ -79,7 +80,7 @@ def _for_operators() -> None:
     modules = (checks, varlen_checks)
     for hidden in modules:
         hidden.check_devices = lambda named: None
-    operators._library.impl("attention", operators._run_forward, "CPU")
-    operators._library.impl("attention_backward", operators._run_backward, "CPU")
-    operators._library.impl("attention_varlen", varlen_launching.run_varlen, "CPU")
+    library.impl("attention", operators._run_forward, "CPU")
+    library.impl("attention_backward", operators._run_backward, "CPU")
+    library.impl("attention_varlen", varlen_launching.run_varlen, "CPU")
     plain.other_keys = ~plain._keys_of("CPU")

@@ -15,6 +15,7 @@ from tawa.ops.attention_ops.checks import check_options
 from tawa.ops.attention_ops.decode_checks import check_cache, no_gradient
 from tawa.ops.attention_ops.decode_launch import Decode, Length, run_append, run_decode
 from tawa.ops.attention_ops.launch import LN_2
+from tawa.ops.calls.operators import defined
 from tawa.ops.calls.plain import VALUES, KnownCalls, autograd_is_on, is_plain
 from tawa.ops.calls.tensors import TMA_BYTES
 
@@ -183,11 +184,5 @@ def _fake_append(*arguments: Any) -> None:
     return None
 
 
-_library = torch.library.Library("tawa", "FRAGMENT")
-for _schema, _run, _fake in ((_DECODE, _run_decode, _fake_decode), (_APPEND, _run_append, _fake_append)):
-    _library.define(_schema, tags=torch.Tag.pt2_compliant_tag)
-    _name = _schema.partition("(")[0]
-    _library.impl(_name, _run, "CUDA")
-    torch.library.register_fake(f"tawa::{_name}", _fake, lib=_library)
-_decode: Any = torch.ops.tawa.attention_decode.default
-_append: Any = torch.ops.tawa.append_kv.default
+_decode: Any = defined(_DECODE, _run_decode, _fake_decode)
+_append: Any = defined(_APPEND, _run_append, _fake_append)

@@ -14,12 +14,11 @@ from typing import Any
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-import tawa
 from tawa.ops.attention_ops.tensors import descriptor, is_like_a_copy, new_like, rows_box
 from tawa.ops.attention_ops.tiles import ELSEWHERE, HOPPER, Boxes, MaskKind, Tile, Tiles, box_of, forward_tile
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors
-from tawa.ops.calls.launches import Launches
+from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.tensors import TMA_BYTES, Box, fits_tma, for_tma, unwritten, unwritten_copy
 from tawa.ops.kernels.attention import backward, forward, persistent, turned, two_parts
 
@@ -55,13 +54,8 @@ NO_FACTORS: Factors = (None, None, None)
 
 
 def under_tawa(kernel: Any) -> Any:
-    """The kernel under `tawa.jit`, compiled once for all lengths.
-
-    Triton would compile again whenever a length becomes, or stops being, 1 or a multiple of 16. Here lengths only bound
-    loops and masks, so that is useless.
-    """
-    lengths = [it.name for it in getattr(kernel, "params", ()) if it.name in LENGTHS and not it.is_constexpr]
-    return tawa.jit(kernel.fn, do_not_specialize=lengths, precision="relaxed")
+    """The kernel under `tawa.jit`, compiled once for all lengths, which only bound loops and masks."""
+    return once_for_all(kernel, LENGTHS, precision="relaxed")
 
 
 attention_two_loops: Any = under_tawa(forward.attention_two_loops)

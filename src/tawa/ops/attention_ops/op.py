@@ -33,6 +33,7 @@ from tawa.ops.attention_ops.launch import (
     run_forward,
 )
 from tawa.ops.attention_ops.tensors import new_like
+from tawa.ops.calls.operators import defined, derived
 from tawa.ops.calls.plain import VALUES, KnownCalls, autograd_is_on, is_plain
 from tawa.ops.calls.tensors import TMA_BYTES
 
@@ -270,18 +271,6 @@ def _run_backward(
     return run_backward(do, dlse, q, k, v, o, lse, Mask(causal, diagonal), scale)
 
 
-def _defined(name: str, schema: str, run: Any) -> Any:
-    """Defines an operator and its kernel. `torch.library.custom_op` would put layers of Python around each call."""
-    _library.define(f"{name}{schema}", tags=torch.Tag.pt2_compliant_tag)
-    _library.impl(name, run, "CUDA")
-    return getattr(torch.ops.tawa, name).default
-
-
-_library = torch.library.Library("tawa", "FRAGMENT")
-_forward: Any = _defined("attention", _FORWARD_SCHEMA, _run_forward)
-_backward: Any = _defined("attention_backward", _BACKWARD_SCHEMA, _run_backward)
-
-
 def _fake_forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None, *options: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -316,7 +305,7 @@ def _derive_twice(ctx: Any, *gradients: Any) -> None:
     raise RuntimeError("tawa.ops.attention: there are no second derivatives; cure: create_graph=False")
 
 
-torch.library.register_fake("tawa::attention", _fake_forward, lib=_library)
-torch.library.register_fake("tawa::attention_backward", _fake_backward, lib=_library)
-torch.library.register_autograd("tawa::attention", _derive, setup_context=_keep, lib=_library)
-torch.library.register_autograd("tawa::attention_backward", _derive_twice, lib=_library)
+_forward: Any = defined(f"attention{_FORWARD_SCHEMA}", _run_forward, _fake_forward)
+_backward: Any = defined(f"attention_backward{_BACKWARD_SCHEMA}", _run_backward, _fake_backward)
+derived("attention", _derive, _keep)
+derived("attention_backward", _derive_twice)

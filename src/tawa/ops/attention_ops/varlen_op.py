@@ -15,6 +15,7 @@ from tawa.ops.attention_ops.checks import check_options
 from tawa.ops.attention_ops.launch import LN_2
 from tawa.ops.attention_ops.varlen_checks import check_lengths, check_packed, no_gradient
 from tawa.ops.attention_ops.varlen_launch import Varlen, known_varlen, run_varlen
+from tawa.ops.calls.operators import defined, derived
 from tawa.ops.calls.plain import VALUES, KnownCalls, autograd_is_on, is_plain
 from tawa.ops.calls.tensors import TMA_BYTES
 
@@ -205,9 +206,5 @@ def _derive(ctx: Any, *gradients: Any) -> None:
     raise no_gradient()
 
 
-_library = torch.library.Library("tawa", "FRAGMENT")
-_library.define(_SCHEMA, tags=torch.Tag.pt2_compliant_tag)
-_library.impl("attention_varlen", run_varlen, "CUDA")
-_forward: Any = torch.ops.tawa.attention_varlen.default
-torch.library.register_fake("tawa::attention_varlen", _fake, lib=_library)
-torch.library.register_autograd("tawa::attention_varlen", _derive, lib=_library)
+_forward: Any = defined(_SCHEMA, run_varlen, _fake)
+derived("attention_varlen", _derive)

@@ -1,13 +1,24 @@
-"""Launches that are alike: what was decided for the first one is kept for the others."""
+"""Kernels under `tawa.jit`, and launches that are alike: what was decided for the first is kept for the others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
 
+import tawa
 from tawa.ops.attention_ops.tensors import TMA_BYTES
+
+
+def once_for_all(kernel: Any, sizes: Collection[str], **options: Any) -> Any:
+    """The kernel under `tawa.jit`, compiled once for all values of the arguments named in `sizes`.
+
+    Triton would compile again whenever such a number becomes, or stops being, 1 or a multiple of 16. That is useless
+    where it only bounds loops and masks. options: those of `tawa.jit`.
+    """
+    known = [it.name for it in getattr(kernel, "params", ()) if it.name in sizes and not it.is_constexpr]
+    return tawa.jit(kernel.fn, do_not_specialize=known, **options)
 
 
 class Launches:
