@@ -72,12 +72,16 @@ def _of_consumer(barrier: Operation, module: Module) -> bool:
     """Whether a barrier keeps its meaning if only the consumer's warps execute it.
 
     A barrier orders the stores and loads of the warps that execute it, and no moved load reads what the kernel stores.
-    For addresses loaded from memory, non-aliasing is only assumed, and only in kernels without barriers. In a kernel
-    with an atomic or a volatile load, the barrier may be part of a wait for other CTAs. A barrier in a loop usually
-    orders loads of later iterations, so loads must not run ahead of it.
+    For addresses loaded from memory, non-aliasing is only assumed, and only in kernels without barriers. A barrier in a
+    loop usually orders loads of later iterations, so loads must not run ahead of it. Outside of loops, `_check_order`
+    looks for loads that a barrier makes wait for other CTAs.
     """
-    waits = any(op.name in ATOMICS or (op.name == LoadOp.NAME and not is_plain_load(op)) for op in module.walk())
-    return not waits and not enclosing_loops(barrier) and not follows_addresses(module)
+    return not enclosing_loops(barrier) and not follows_addresses(module)
+
+
+def _talks(module: Module) -> bool:
+    """Whether the kernel has an atomic or a volatile load, so that a barrier may be part of a wait for other CTAs."""
+    return any(op.name in ATOMICS or (op.name == LoadOp.NAME and not is_plain_load(op)) for op in module.walk())
 
 
 def wrong_warps(num_warps: int) -> tuple[str, str]:
@@ -142,18 +146,26 @@ def _address_of(info: DotLoadInfo) -> Value:
 
 
 def _check_order(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
-    """Refusals because of operations with acquire semantics: loads after them must not be moved before them."""
+    """Refusals because of operations with acquire semantics: loads after them must not be moved before them.
+
+    In a kernel that communicates with other CTAs, a barrier is one of them.
+    """
     body = _guarded(module, loads).work
     last = max((body.index_of(ancestor_in(body, info.load.op)) for info in loads), default=-1)
+    talks = _talks(module)
     for outer in body.ops[: last + 1]:
         for op in outer.walk():
-            if _acquires(op):
+            if _acquires(op) or (talks and _is_barrier(op)):
                 yield declined(
                     module,
                     op,
                     f"{op.name} may wait for what others write, and a load behind it may not run ahead of it",
                     "put the wait into a kernel of its own, or give an atomic that nothing waits for sem='relaxed'",
                 )
+
+
+def _is_barrier(op: Operation) -> bool:
+    return not op.regions and any(effect.kind == "barrier" for effect in effects_of(op))
 
 
 def _acquires(op: Operation) -> bool:

@@ -1,0 +1,40 @@
+"""Splitting the summed dimension of a product over several programs, with a fixed order of sums.
+
+Each of the SPLIT programs of a tile writes its partial sums to memory, and counts itself in a semaphore. The last one to
+arrive, whichever that is, adds the parts in the order of the summed dimension: equal launches give equal bits. It also
+resets the semaphore, so that the next launch finds it at 0.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def write_part(parts, acc, tile, piece, BM: tl.constexpr, BN: tl.constexpr, SPLIT: tl.constexpr):
+    """Writes the partial sums of one program: parts (tiles, SPLIT, BM, BN) in float32."""
+    m, n = tl.arange(0, BM), tl.arange(0, BN)
+    at = parts + (tile * SPLIT + piece).to(tl.int64) * (BM * BN)
+    tl.store(at + m[:, None] * BN + n[None, :], acc)
+
+
+@triton.jit
+def arrive(semaphores, tile, SPLIT: tl.constexpr):
+    """Counts this program, once all its threads have written; whether it is the last one of its tile."""
+    tl.debug_barrier()
+    last = tl.atomic_add(semaphores + tile, 1, sem="acq_rel") == SPLIT - 1
+    if last:
+        tl.store(semaphores + tile, 0)
+    return last
+
+
+@triton.jit
+def sum_parts(parts, tile, BM: tl.constexpr, BN: tl.constexpr, SPLIT: tl.constexpr):
+    """The sum of all parts of a tile, in order."""
+    m, n = tl.arange(0, BM), tl.arange(0, BN)
+    at = parts + tile.to(tl.int64) * (SPLIT * BM * BN) + m[:, None] * BN + n[None, :]
+    acc = tl.load(at, cache_modifier=".cg")
+    for piece in tl.static_range(1, SPLIT):
+        acc += tl.load(at + piece * (BM * BN), cache_modifier=".cg")
+    return acc
