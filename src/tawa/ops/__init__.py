@@ -5,6 +5,7 @@ The first use of an operator imports torch; importing this package, or the kerne
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,25 +13,20 @@ if TYPE_CHECKING:
     from tawa.ops.attention_ops.op import attention
     from tawa.ops.attention_ops.varlen_op import attention_varlen
     from tawa.ops.calls.checks import ArgumentError
+    from tawa.ops.products.matmul_op import linear, matmul
 
-__all__ = ["ArgumentError", "attention", "attention_decode", "attention_varlen"]
+__all__ = ["ArgumentError", "attention", "attention_decode", "attention_varlen", "linear", "matmul"]
+_HOMES = {
+    "ArgumentError": "calls.checks",
+    "attention": "attention_ops.op",
+    "attention_decode": "attention_ops.decode_op",
+    "attention_varlen": "attention_ops.varlen_op",
+    "linear": "products.matmul_op",
+    "matmul": "products.matmul_op",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ArgumentError":
-        from tawa.ops.calls.checks import ArgumentError
-
-        return ArgumentError
-    if name == "attention":
-        from tawa.ops.attention_ops.op import attention
-
-        return attention
-    if name == "attention_varlen":
-        from tawa.ops.attention_ops.varlen_op import attention_varlen
-
-        return attention_varlen
-    if name == "attention_decode":
-        from tawa.ops.attention_ops.decode_op import attention_decode
-
-        return attention_decode
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"tawa.ops.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,132 @@
+"""Which tile a matrix product gets: the one with the least predicted time.
+
+A tile is predicted from what each SM has to do for it: products, reads of shared memory by wgmma, writes by TMA, and
+bytes through the port to the L2; and from the bytes that DRAM has to deliver. The numbers of the model were fitted to
+products of 16 to 1024 rows, weights not in the L2.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tawa.ops.calls.devices import blocks
+
+RING_BYTES = 192 * 1024
+"""Shared memory for the slots of all operands."""
+SHARED_BYTES_PER_CYCLE, PORT_BYTES_PER_CYCLE, MACS_PER_CYCLE = 128, 64, 2048
+"""Of one SM; the last for operands of two bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What the model knows about a GPU. dram: bytes in a microsecond."""
+
+    processors: int
+    dram: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One way to compute a product.
+
+    swapped: the rows of tiles are columns of C; few rows of C then fill the columns of a wgmma, which may be 16, instead
+    of its 64 rows. more: the columns of the second accumulator; 0 for none. split: programs that share the sums of a
+    tile.
+    """
+
+    swapped: bool
+    BM: int
+    BN: int
+    more: int
+    BK: int
+    num_warps: int
+    num_stages: int
+    split: int = 1
+
+    @property
+    def columns(self) -> int:
+        """Of both accumulators."""
+        return self.BN + self.more
+
+
+ROWS = (64, 128, 256)
+COLUMNS = (
+    (16, 0), (32, 0), (32, 16), (64, 0), (64, 16), (64, 32), (128, 0), (128, 32), (128, 64), (256, 0),
+)  # fmt: skip
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
+LARGEST = 128 * 256
+"""Elements of the accumulators of one tile, 8 warps."""
+LARGEST_SPLIT = 128 * 64
+"""Elements of a tile whose sums are shared: reading and writing the parts of larger ones takes too long."""
+LEAST_STEPS = 4
+"""Of each share."""
+LAUNCH, EPILOGUE, GHZ, OVERLAP, EFFICIENCY = 2.761, 1.273, 1.922, 2.553, 0.811
+"""Microseconds of a launch and of the end of a tile; the clock; how well DRAM and SMs overlap (a p-norm); the share of
+the peak that wgmma reaches."""
+IN_FLIGHT = 1032.0
+"""Nanoseconds from a load to its data on a busy chip: a short ring cannot hide them."""
+ARRIVAL, PART_RATE = 1.8, 2.0e6
+"""Microseconds of counting the programs of a tile; bytes of partial sums written and read in a microsecond."""
+
+
+def tiles(bits: int, gated: bool) -> Iterator[Tile]:
+    """All tiles, for operands of this width. gated: the second accumulator has the gate's columns."""
+    for BM in ROWS:
+        for BN, more in ((BN, BN) for BN, none in COLUMNS if not none) if gated else COLUMNS:
+            if BM * (BN + more) > LARGEST or (gated and BN > 128):
+                continue
+            warps = 8 if BM >= 128 else 4
+            for depth in (64, 128):
+                BK = depth * 16 // bits
+                slot = (BM + BN + more) * BK * bits // 8
+                stages = min(RING_BYTES // slot, 12)
+                if stages < 3:
+                    continue
+                for swapped in (False,) if gated or more else (False, True):
+                    yield Tile(swapped, BM, BN, more, BK, warps, stages)
+                    if not more and BM * BN <= LARGEST_SPLIT:
+                        for split in SPLITS[1:]:
+                            yield Tile(swapped, BM, BN, more, BK, warps, stages, split)
+
+
+def predicted(tile: Tile, M: int, N: int, K: int, size: int, device: Device) -> float:
+    """Microseconds of a product (M, K) x (K, N) with operands of `size` bytes."""
+    rows, columns = (N, M) if tile.swapped else (M, N)
+    count = blocks(rows, tile.BM) * blocks(columns, tile.columns)
+    steps = blocks(blocks(K, tile.BK), tile.split)
+    units = blocks(count * tile.split, device.processors)
+    parts = [tile.BN, tile.more] if tile.more else [tile.BN]
+    products = tile.BM * tile.columns * tile.BK * size / 2 / MACS_PER_CYCLE / EFFICIENCY
+    row_bytes = tile.BK * size
+    reads = sum(tile.BM // 64 * (64 + it) * row_bytes for it in parts)
+    slot = (tile.BM + tile.columns) * row_bytes
+    cycles = max(products, (reads + slot) / SHARED_BYTES_PER_CYCLE, slot / PORT_BYTES_PER_CYCLE)
+    step = max(cycles / GHZ, IN_FLIGHT / tile.num_stages)
+    busy = units * steps * step / 1000
+    memory = (M * K + N * K + M * N) * size / device.dram
+    fixed = LAUNCH + EPILOGUE * units
+    if tile.split > 1:
+        part = tile.BM * tile.BN * 4
+        fixed += ARRIVAL + 2 * part * count * tile.split / PART_RATE + part * tile.split / (PART_RATE / 60)
+    return fixed + (busy**OVERLAP + memory**OVERLAP) ** (1 / OVERLAP)
+
+
+@functools.lru_cache(maxsize=4096)
+def choose(M: int, N: int, K: int, size: int, device: Device, gated: bool = False, exact: bool = False) -> Tile:
+    """The tile of a product. exact: without sharing the sums of a tile. N counts columns of C."""
+    best: tuple[float, Tile] | None = None
+    for tile in tiles(size * 8, gated):
+        rows, columns = (N, M) if tile.swapped else (M, N)
+        if tile.split > 1 and (exact or blocks(K, tile.BK) < LEAST_STEPS * tile.split):
+            continue
+        if (tile.BN > 16 and columns * 2 <= tile.BN) or (tile.BM > 64 and rows * 2 <= tile.BM):
+            continue
+        if tile.split > 1 and blocks(rows, tile.BM) * blocks(columns, tile.BN) * tile.split > 2 * device.processors:
+            continue
+        time = predicted(tile, M, 2 * N if gated else N, K, size, device)
+        if best is None or time < best[0]:
+            best = time, tile
+    assert best is not None
+    return best[1]
