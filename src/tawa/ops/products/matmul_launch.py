@@ -21,7 +21,8 @@ ELSEWHERE = Tile(False, 128, 128, 0, 32, 8, 3)
 """On other GPUs, where stock Triton compiles the kernels."""
 GATED_ELSEWHERE = Tile(False, 128, 64, 64, 32, 8, 3)
 GROUP = 8
-"""Rows of tiles that are started together, so that they find the columns that they share in the L2."""
+"""Rows of tiles that are started together, so that they find the columns that they share in the L2. If C has no more
+columns of tiles than that, those of one row are started together."""
 PART_COLUMNS = 32
 """Columns of a tile that are added up at a time."""
 
@@ -75,7 +76,7 @@ class Product:
             "BM": tile.BM,
             "BN": tile.BN,
             "BK": tile.BK,
-            "GROUP": 1 if tile.swapped else GROUP,
+            "GROUP": 1 if blocks(columns, across) <= GROUP else GROUP,
             "A_K": left_k,
             "B_K": right_k,
             "C_N": not tile.swapped,

@@ -62,12 +62,14 @@ LARGEST_SPLIT = 128 * 64
 """Elements of a tile whose sums are shared: reading and writing the parts of larger ones takes too long."""
 LEAST_STEPS = 4
 """Of each share."""
-LAUNCH, EPILOGUE, GHZ, OVERLAP, EFFICIENCY = 2.761, 1.273, 1.922, 2.553, 0.811
-"""Microseconds of a launch and of the end of a tile; the clock; how well DRAM and SMs overlap (a p-norm); the share of
-the peak that wgmma reaches."""
-IN_FLIGHT = 1032.0
+LAUNCH, EPILOGUE, GHZ, OVERLAP, EFFICIENCY = 2.90, 1.12, 1.96, 2.55, 0.81
+"""Microseconds of a launch, and of the end of a tile of `LARGEST` elements; the clock; how well DRAM and SMs overlap (a
+p-norm); the share of the peak that wgmma reaches."""
+TWO_DOTS = 1.11
+"""How much longer reads of shared memory take with two accumulators."""
+IN_FLIGHT = 1046.0
 """Nanoseconds from a load to its data on a busy chip: a short ring cannot hide them."""
-ARRIVAL, PART_RATE = 1.8, 2.0e6
+ARRIVAL, PART_RATE = 1.7, 2.66e6
 """Microseconds of counting the programs of a tile; bytes of partial sums written and read in a microsecond."""
 
 
@@ -84,7 +86,7 @@ def tiles(bits: int, gated: bool) -> Iterator[Tile]:
                 stages = min(RING_BYTES // slot, 12)
                 if stages < 3:
                     continue
-                for swapped in (False,) if gated or more else (False, True):
+                for swapped in (False,) if gated or more else (BN < 64, BN >= 64):
                     yield Tile(swapped, BM, BN, more, BK, warps, stages)
                     if not more and BM * BN <= LARGEST_SPLIT:
                         for split in SPLITS[1:]:
@@ -102,11 +104,12 @@ def predicted(tile: Tile, M: int, N: int, K: int, size: int, device: Device) -> 
     row_bytes = tile.BK * size
     reads = sum(tile.BM // 64 * (64 + it) * row_bytes for it in parts)
     slot = (tile.BM + tile.columns) * row_bytes
-    cycles = max(products, (reads + slot) / SHARED_BYTES_PER_CYCLE, slot / PORT_BYTES_PER_CYCLE)
+    shared = (reads + slot) * (TWO_DOTS if tile.more else 1) / SHARED_BYTES_PER_CYCLE
+    cycles = max(products, shared, slot / PORT_BYTES_PER_CYCLE)
     step = max(cycles / GHZ, IN_FLIGHT / tile.num_stages)
     busy = units * steps * step / 1000
     memory = (M * K + N * K + M * N) * size / device.dram
-    fixed = LAUNCH + EPILOGUE * units
+    fixed = LAUNCH + EPILOGUE * units * (0.3 + 0.7 * tile.BM * tile.columns / LARGEST) ** 0.31
     if tile.split > 1:
         part = tile.BM * tile.BN * 4
         fixed += ARRIVAL + 2 * part * count * tile.split / PART_RATE + part * tile.split / (PART_RATE / 60)
@@ -121,7 +124,7 @@ def choose(M: int, N: int, K: int, size: int, device: Device, gated: bool = Fals
         rows, columns = (N, M) if tile.swapped else (M, N)
         if tile.split > 1 and (exact or blocks(K, tile.BK) < LEAST_STEPS * tile.split):
             continue
-        if (tile.BN > 16 and columns * 2 <= tile.BN) or (tile.BM > 64 and rows * 2 <= tile.BM):
+        if (tile.BN > 16 and columns * 2 <= tile.BN) or (rows * 2 <= tile.BM and (tile.BM > 64 or columns > rows)):
             continue
         if tile.split > 1 and blocks(rows, tile.BM) * blocks(columns, tile.BN) * tile.split > 2 * device.processors:
             continue
