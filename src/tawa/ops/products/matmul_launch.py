@@ -13,16 +13,13 @@ from tawa.ops.calls.semaphores import semaphores
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
 from tawa.ops.kernels.products import matmul as kernels
 from tawa.ops.products.matmul_checks import stored_along
-from tawa.ops.products.tiles import Device, Tile, choose
+from tawa.ops.products.tiles import Device, Tile, choose, group_of, options_of
 
 matmul: Any = once_for_all(kernels.matmul, ("M", "N", "K"), only_if_faster=False)
 matmul_split: Any = once_for_all(kernels.matmul_split, ("M", "N", "K"), only_if_faster=False)
 ELSEWHERE = Tile(False, 128, 128, 0, 32, 8, 3)
 """On other GPUs, where stock Triton compiles the kernels."""
 GATED_ELSEWHERE = Tile(False, 128, 64, 64, 32, 8, 3)
-GROUP = 8
-"""Rows of tiles that are started together, so that they find the columns that they share in the L2. If C has no more
-columns of tiles than that, those of one row are started together."""
 PART_COLUMNS = 32
 """Columns of a tile that are added up at a time."""
 
@@ -76,7 +73,7 @@ class Product:
             "BM": tile.BM,
             "BN": tile.BN,
             "BK": tile.BK,
-            "GROUP": 1 if blocks(columns, across) <= GROUP else GROUP,
+            "GROUP": group_of(tile, M, N, K),
             "A_K": left_k,
             "B_K": right_k,
             "C_N": not tile.swapped,
@@ -90,6 +87,8 @@ class Product:
             self.launches = Launches(lambda: matmul_split, sizes, constants)
         else:
             constants.update(BW=tile.more, GATED=gated)
+            if is_hopper(a.device) and not gated:
+                constants.update(options_of(tile, M, N, K, a.element_size(), device_of(a.device)))
             self.launches = Launches(lambda: matmul, sizes, constants)
 
     def __call__(

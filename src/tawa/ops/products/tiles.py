@@ -116,6 +116,30 @@ def predicted(tile: Tile, M: int, N: int, K: int, size: int, device: Device) -> 
     return fixed + (busy**OVERLAP + memory**OVERLAP) ** (1 / OVERLAP)
 
 
+def group_of(tile: Tile, M: int, N: int, K: int) -> int:
+    """How many rows of tiles are started together, so that they find the columns that they share in the L2.
+
+    1 if C has few columns of tiles: those of one row are started together then. Measured for C with 8192 rows and
+    columns.
+    """
+    columns = blocks(M if tile.swapped else N, tile.columns)
+    return 1 if columns <= 8 else 16 if K >= 2048 else 4 if K >= 512 else 8
+
+
+def options_of(tile: Tile, M: int, N: int, K: int, size: int, device: Device) -> tuple[tuple[str, str], ...]:
+    """Options of the launch beside the tile: the part of the Plan that short sums of a large C ask for.
+
+    The end of a tile takes as long as its sums then. Two groups of warps get out of step, so that one is at its end
+    while the other one multiplies; and small slices of C leave the memory for operands of the next tile.
+    """
+    count = blocks(M, tile.BM) * blocks(N, tile.columns)
+    large = (tile.BM, tile.BN, tile.more, tile.split) == (128, 256, 0, 1) and not tile.swapped
+    return (("plan", SHORT_SUMS),) if large and size == 2 and K <= 384 and count >= 4 * device.processors else ()
+
+
+SHORT_SUMS = '{"form": "persistent", "groups": 2, "split": "rows", "stores": [{"slices": 4}]}'
+
+
 @functools.lru_cache(maxsize=4096)
 def choose(M: int, N: int, K: int, size: int, device: Device, gated: bool = False, exact: bool = False) -> Tile:
     """The tile of a product. exact: without sharing the sums of a tile. N counts columns of C."""
@@ -124,7 +148,9 @@ def choose(M: int, N: int, K: int, size: int, device: Device, gated: bool = Fals
         rows, columns = (N, M) if tile.swapped else (M, N)
         if tile.split > 1 and (exact or blocks(K, tile.BK) < LEAST_STEPS * tile.split):
             continue
-        if (tile.BN > 16 and columns * 2 <= tile.BN) or (rows * 2 <= tile.BM and (tile.BM > 64 or columns > rows)):
+        if tile.BN > 16 and columns * 2 <= tile.BN:
+            continue
+        if rows * 2 <= tile.BM and (tile.BM > 64 or (columns > rows and not gated)):
             continue
         if tile.split > 1 and blocks(rows, tile.BM) * blocks(columns, tile.BN) * tile.split > 2 * device.processors:
             continue
