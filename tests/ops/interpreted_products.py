@@ -40,6 +40,8 @@ CASES: dict[str, tuple[Tile, tuple[int, int, int], dict[str, Any]]] = {
     "split3_all": (replace(PLAIN, split=3), (70, 88, 344), {"bias": True, "residual": True, "activation": "silu"}),
     "split_columns": (replace(PLAIN, BN=64, split=2), (70, 88, 344), {"bias": True}),
     "split_swapped": (replace(SWAPPED, split=4), (9, 88, 600), {"bias": True, "residual": True}),
+    "last_wave": (replace(PLAIN, split=2, last=True), (150, 176, 344), {"bias": True, "residual": True}),
+    "last_wave_swapped": (replace(SWAPPED, split=3, last=True), (40, 176, 344), {"activation": "relu"}),
     "more_shares_than_steps": (replace(PLAIN, split=6), (70, 88, 152), {}),
     "float32": (PLAIN, (70, 88, 152), {"dtype": torch.float32, "bias": True}),
     "three_dimensions": (PLAIN, (70, 88, 152), {"outer": (7, 10), "residual": True}),
@@ -95,6 +97,7 @@ def main() -> None:
         return torch.full(shape, math.nan, dtype=dtype, device=like.device)
 
     launching.unwritten = poisoned
+    launching.multiprocessors = lambda device: 4  # so that a few tiles make several waves
     for name in (*CASES, *LAYOUTS):
         try:
             run(name) if name in CASES else run_layout(name)

@@ -37,6 +37,7 @@ class Form:
     split: int = 1
     act: str = "none"
     added: bool = False
+    whole: int = 0
 
 
 FORMS = {
@@ -48,6 +49,7 @@ FORMS = {
     "split": Form(split=2),
     "split4_added": Form(split=4, act="relu", added=True),
     "split_columns": Form(BN=64, split=3),
+    "last_wave": Form(split=2, whole=4, added=True),
     "split_swapped": Form(BN=16, swapped=True, split=2, added=True),
 }
 
@@ -87,7 +89,13 @@ def product_case(form: Form) -> Specimen:
     constants: dict[str, Any] = {"BM": form.BM, "BN": form.BN, "BK": 64, "GROUP": 2, "A_K": a_k, "B_K": b_k,
                                  "C_N": not form.swapped, "ACT": form.act}  # fmt: skip
     if form.split > 1:
-        arguments |= {"parts": Pointer("parts"), "semaphores": Pointer("semaphores")}
+        arguments |= {
+            "parts": Pointer("parts"),
+            "semaphores": Pointer("semaphores"),
+            "whole": Number(form.whole),
+            "c_whole": Descriptor("c", box(form.BN)) if form.whole else Absent(),
+            "residual_whole": Descriptor("residual", box(form.BN)) if form.whole and form.added else Absent(),
+        }
         constants |= {"SPLIT": form.split, "WIDTH": width}
         kernel = kernels.matmul_split
     else:
@@ -145,7 +153,7 @@ def test_it_is_right_amid_nan(name: str, order: Any) -> None:
         elif isinstance(it, Pointer):
             arguments[argument] = arrays[it.tensor]
     blocks = arrays["parts"].shape[0]
-    simulate(made(name)[1], arguments, (blocks * form.split, 1, 1), order, 0)
+    simulate(made(name)[1], arguments, (form.whole + (blocks - form.whole) * form.split, 1, 1), order, 0)
     a_k, b_k = form.orders
     a, b = (arrays[it].astype(np.float64) for it in "ab")
     a, b = a if a_k else a.T, b.T if b_k else b

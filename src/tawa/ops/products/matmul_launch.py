@@ -16,7 +16,9 @@ from tawa.ops.products.matmul_checks import stored_along
 from tawa.ops.products.tiles import Device, Tile, choose, group_of, options_of
 
 matmul: Any = once_for_all(kernels.matmul, ("M", "N", "K"), only_if_faster=False)
-matmul_split: Any = once_for_all(kernels.matmul_split, ("M", "N", "K"), only_if_faster=False)
+matmul_split: Any = once_for_all(kernels.matmul_split, ("whole", "M", "N", "K"), only_if_faster=False)
+DRAM_SHARE = 0.9
+"""Of the peak, for long reads."""
 ELSEWHERE = Tile(False, 128, 128, 0, 32, 8, 3)
 """On other GPUs, where stock Triton compiles the kernels."""
 GATED_ELSEWHERE = Tile(False, 128, 64, 64, 32, 8, 3)
@@ -26,7 +28,7 @@ PART_COLUMNS = 32
 
 def device_of(device: torch.device) -> Device:
     """What the model of time knows about a GPU."""
-    return Device(multiprocessors(device), dram_bytes(device) * 0.88)
+    return Device(multiprocessors(device), dram_bytes(device) * DRAM_SHARE)
 
 
 def tile_of(a: torch.Tensor, b: torch.Tensor, gated: bool) -> Tile:
@@ -68,7 +70,10 @@ class Product:
             self.residual_more = _of_result(residual, tile, tile.more) if self.c_more else None
         across = tile.BN if gated else tile.columns
         count = blocks(rows, tile.BM) * blocks(columns, across)
-        self.tiles, self.grid = count, (count * tile.split,)
+        whole = tile.whole(count, multiprocessors(a.device)) if tile.split > 1 else 0
+        self.shared, self.grid = count - whole, (whole + (count - whole) * tile.split,)
+        self.c_whole = _of_result(c, tile, tile.BN) if whole else None
+        self.residual_whole = _of_result(residual, tile, tile.BN) if whole and residual is not None else None
         constants: dict[str, Any] = {
             "BM": tile.BM,
             "BN": tile.BN,
@@ -84,7 +89,7 @@ class Product:
         sizes = rows, columns, K
         if tile.split > 1:
             constants.update(SPLIT=tile.split, WIDTH=width)
-            self.launches = Launches(lambda: matmul_split, sizes, constants)
+            self.launches = Launches(lambda: matmul_split, (whole, *sizes), constants)
         else:
             constants.update(BW=tile.more, GATED=gated)
             if is_hopper(a.device) and not gated:
@@ -111,9 +116,15 @@ class Product:
         added = None if residual is None or self.residual is None else self.residual.around(residual)
         first: tuple[Any, ...]
         if self.tile.split > 1:
-            parts = unwritten(a, (self.grid[0] * self.tile.BM * self.tile.BN,), torch.float32)
-            counts = semaphores(a, self.tiles)
-            first = (self.left.around(left), self.right.around(right), self.c.around(c), bias, added, parts, counts)
+            parts = unwritten(a, (self.shared * self.tile.split * self.tile.BM * self.tile.BN,), torch.float32)
+            c_whole = self.c_whole and self.c_whole.around(c)
+            added_whole = None
+            if residual is not None and self.residual_whole is not None:
+                added_whole = self.residual_whole.around(residual)
+            first = (
+                self.left.around(left), self.right.around(right), self.c.around(c), c_whole, bias, added, added_whole,
+                parts, semaphores(a, self.shared),
+            )  # fmt: skip
         else:
             more = self.right_more and self.right_more.around(right)
             c_more = self.c_more and self.c_more.around(c)

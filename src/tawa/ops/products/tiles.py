@@ -31,9 +31,9 @@ class Device:
 class Tile:
     """One way to compute a product.
 
-    swapped: the rows of tiles are columns of C; few rows of C then fill the columns of a wgmma, which may be 16, instead
-    of its 64 rows. more: the columns of the second accumulator; 0 for none. split: programs that share the sums of a
-    tile.
+    swapped: the rows of tiles are columns of C; few rows of C then fill the columns of a wgmma, which may be 16,
+    instead of its 64 rows. more: the columns of the second accumulator; 0 for none. split: programs that share the sums
+    of a tile; with `last`, only of the tiles of the last wave.
     """
 
     swapped: bool
@@ -44,6 +44,11 @@ class Tile:
     num_warps: int
     num_stages: int
     split: int = 1
+    last: bool = False
+
+    def whole(self, count: int, processors: int) -> int:
+        """How many of `count` tiles one program each computes."""
+        return count if self.split == 1 else count // processors * processors if self.last else 0
 
     @property
     def columns(self) -> int:
@@ -59,17 +64,21 @@ SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 LARGEST = 128 * 256
 """Elements of the accumulators of one tile, 8 warps."""
 LARGEST_SPLIT = 128 * 64
-"""Elements of a tile whose sums are shared: reading and writing the parts of larger ones takes too long."""
+"""Elements of a tile whose sums are shared: reading and writing the parts of larger ones takes too long, but for the
+last wave."""
+LAST_SPLITS = (2, 3, 4)
+MOST_WAVES = 6
+"""With more waves, the last one matters less than a persistent form, which a tile with shares does not have."""
 LEAST_STEPS = 4
 """Of each share."""
-LAUNCH, EPILOGUE, GHZ, OVERLAP, EFFICIENCY = 2.90, 1.12, 1.96, 2.55, 0.81
+LAUNCH, EPILOGUE, GHZ, OVERLAP, EFFICIENCY = 2.50, 1.11, 1.98, 2.50, 0.83
 """Microseconds of a launch, and of the end of a tile of `LARGEST` elements; the clock; how well DRAM and SMs overlap (a
 p-norm); the share of the peak that wgmma reaches."""
-TWO_DOTS = 1.11
+TWO_DOTS = 1.19
 """How much longer reads of shared memory take with two accumulators."""
-IN_FLIGHT = 1046.0
+IN_FLIGHT = 1200.0
 """Nanoseconds from a load to its data on a busy chip: a short ring cannot hide them."""
-ARRIVAL, PART_RATE = 1.7, 2.66e6
+ARRIVAL, PART_RATE = 1.8, 2.55e6
 """Microseconds of counting the programs of a tile; bytes of partial sums written and read in a microsecond."""
 
 
@@ -91,14 +100,20 @@ def tiles(bits: int, gated: bool) -> Iterator[Tile]:
                     if not more and BM * BN <= LARGEST_SPLIT:
                         for split in SPLITS[1:]:
                             yield Tile(swapped, BM, BN, more, BK, warps, stages, split)
+                    if not more and BM * BN > LARGEST_SPLIT and depth == 64:
+                        for split in LAST_SPLITS:
+                            yield Tile(swapped, BM, BN, more, BK, warps, stages, split, last=True)
 
 
 def predicted(tile: Tile, M: int, N: int, K: int, size: int, device: Device) -> float:
     """Microseconds of a product (M, K) x (K, N) with operands of `size` bytes."""
     rows, columns = (N, M) if tile.swapped else (M, N)
     count = blocks(rows, tile.BM) * blocks(columns, tile.columns)
-    steps = blocks(blocks(K, tile.BK), tile.split)
-    units = blocks(count * tile.split, device.processors)
+    steps = blocks(K, tile.BK)
+    whole = tile.whole(count, device.processors)
+    shares = (count - whole) * tile.split
+    waves = blocks(whole, device.processors) + blocks(shares, device.processors) / tile.split
+    ends = blocks(whole, device.processors) + blocks(shares, device.processors)
     parts = [tile.BN, tile.more] if tile.more else [tile.BN]
     products = tile.BM * tile.columns * tile.BK * size / 2 / MACS_PER_CYCLE / EFFICIENCY
     row_bytes = tile.BK * size
@@ -107,12 +122,12 @@ def predicted(tile: Tile, M: int, N: int, K: int, size: int, device: Device) -> 
     shared = (reads + slot) * (TWO_DOTS if tile.more else 1) / SHARED_BYTES_PER_CYCLE
     cycles = max(products, shared, slot / PORT_BYTES_PER_CYCLE)
     step = max(cycles / GHZ, IN_FLIGHT / tile.num_stages)
-    busy = units * steps * step / 1000
+    busy = waves * steps * step / 1000
     memory = (M * K + N * K + M * N) * size / device.dram
-    fixed = LAUNCH + EPILOGUE * units * (0.3 + 0.7 * tile.BM * tile.columns / LARGEST) ** 0.31
+    fixed = LAUNCH + EPILOGUE * ends * (0.3 + 0.7 * tile.BM * tile.columns / LARGEST) ** 0.36
     if tile.split > 1:
         part = tile.BM * tile.BN * 4
-        fixed += ARRIVAL + 2 * part * count * tile.split / PART_RATE + part * tile.split / (PART_RATE / 60)
+        fixed += ARRIVAL + 2 * part * shares / PART_RATE + part * tile.split / (PART_RATE / 60)
     return fixed + (busy**OVERLAP + memory**OVERLAP) ** (1 / OVERLAP)
 
 
@@ -152,7 +167,11 @@ def choose(M: int, N: int, K: int, size: int, device: Device, gated: bool = Fals
             continue
         if rows * 2 <= tile.BM and (tile.BM > 64 or (columns > rows and not gated)):
             continue
-        if tile.split > 1 and blocks(rows, tile.BM) * blocks(columns, tile.BN) * tile.split > 2 * device.processors:
+        count = blocks(rows, tile.BM) * blocks(columns, tile.columns)
+        whole = tile.whole(count, device.processors)
+        if tile.last and not 0 < whole < min(count, MOST_WAVES * device.processors):
+            continue
+        if tile.split > 1 and (count - whole) * tile.split > 2 * device.processors:
             continue
         time = predicted(tile, M, 2 * N if gated else N, K, size, device)
         if best is None or time < best[0]:

@@ -34,7 +34,7 @@ def activated(x, ACT: tl.constexpr):
 
 @triton.jit
 def with_bias(acc, bias, n, N, ALONG: tl.constexpr):
-    """Adds a vector to the rows of a float32 tile (ALONG = 1), or to its columns (0). n: its first index; N: its end."""
+    """Adds a vector to the rows of a float32 tile (ALONG = 1), or to its columns (0), from index n on; N: its end."""
     SIZE: tl.constexpr = acc.shape[ALONG]
     at = n + tl.arange(0, SIZE)
     added = tl.load(bias + at, mask=at < N, other=0.0).to(tl.float32)

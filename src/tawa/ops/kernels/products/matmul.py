@@ -7,7 +7,8 @@ A tile may have BW more columns, with an accumulator of their own: sizes between
 better. They are the columns behind the others, or (GATED) those of the same number in the second half of B; then
 ``C = act(A @ B1 + bias1) * (A @ B2 + bias2)`` has half as many columns as B.
 
-A small C has too few tiles for all SMs; then SPLIT programs share the sums of one tile (`split`).
+A small C has too few tiles for all SMs; then SPLIT programs share the sums of one tile (`split`). They may share those
+of the tiles of the last wave only, if it would leave most SMs idle.
 """
 
 from __future__ import annotations
@@ -101,23 +102,36 @@ def matmul(
 
 @triton.jit
 def matmul_split(
-    a, b, c, bias, residual, parts, semaphores, M, N, K,
+    a, b, c, c_whole, bias, residual, residual_whole, parts, semaphores, whole, M, N, K,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, A_K: tl.constexpr, B_K: tl.constexpr,
     C_N: tl.constexpr, ACT: tl.constexpr, SPLIT: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """One of SPLIT shares of the sums of a tile of C. The boxes of c and residual have WIDTH columns of the tile."""
-    tiles = tl.cdiv(M, BM) * tl.cdiv(N, BN)
-    tile, piece = tl.program_id(0) % tiles, tl.program_id(0) // tiles
+    """One of SPLIT shares of the sums of a tile of C; the first `whole` programs compute a tile each.
+
+    The boxes of c and residual have WIDTH columns of a tile, those of c_whole and residual_whole all of them; they are
+    None if no tile is computed whole.
+    """
+    program = tl.program_id(0)
+    rest = tl.cdiv(M, BM) * tl.cdiv(N, BN) - whole
+    share = program - whole
+    alone = share < 0
+    tile = program if alone else whole + share % rest
+    piece = 0 if alone else share // rest
     row, column = tile_at(tile, M, N, BM, BN, GROUP)
     m, n = row * BM, column * BN
     steps = tl.cdiv(K, BK)
+    last = steps if alone else (piece + 1) * steps // SPLIT
     acc = tl.zeros((BM, BN), dtype=tl.float32)
-    for step in range(piece * steps // SPLIT, (piece + 1) * steps // SPLIT):
+    for step in range(piece * steps // SPLIT, last):
         k = step * BK
         acc = tl.dot(left_tile(a, m, k, A_K), right_tile(b, n, k, B_K), acc)
-    write_part(parts, acc, tile, piece, SPLIT)
-    if arrive(semaphores, tile, SPLIT):
-        for part in range(0, BN, WIDTH):
-            summed = sum_parts(parts, tile, part, BM, BN, WIDTH, SPLIT)
-            summed = finished(summed, bias, residual, m, n + part, M, N, C_N, ACT)
-            store_tile(c, summed, m, n + part, C_N)
+    if c_whole is not None and alone:
+        acc = finished(acc, bias, residual_whole, m, n, M, N, C_N, ACT)
+        store_tile(c_whole, acc, m, n, C_N)
+    else:
+        write_part(parts, acc, tile - whole, piece, SPLIT)
+        if arrive(semaphores, tile - whole, SPLIT):
+            for part in range(0, BN, WIDTH):
+                summed = sum_parts(parts, tile - whole, part, BM, BN, WIDTH, SPLIT)
+                summed = finished(summed, bias, residual, m, n + part, M, N, C_N, ACT)
+                store_tile(c, summed, m, n + part, C_N)
