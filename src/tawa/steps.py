@@ -98,11 +98,11 @@ def make_persistent(flow: Flow) -> Remark | None:
         return None
     if not flow.launching.ours:
         return Remark("declined", NOT_OURS, cure="launch the kernel itself, or leave persistent=True out")
-    made = MakePersistent(flow.plan.tile_order or "launch").run(flow.module)
+    made = MakePersistent(flow.plan.tile_order or "launch", flow.plan.tile_group).run(flow.module)
     if not made.changed:
         return made.remarks[0]
     flow.launch = replace(flow.launch, axes=made.axes)
-    flow.plan = flow.plan.over(Plan(tile_order="launch", tiles="strided"))
+    flow.plan = flow.plan.over(Plan(tile_order="launch", tile_group=made.group, tiles="strided"))
     return None
 
 

@@ -41,7 +41,7 @@ from tawa.plan.reading import JSON_VERSION
 from tawa.plan.schedule import Schedule
 
 Form = Literal["as_written", "persistent", "stock"]
-TileOrder = Literal["launch", "longest_first"]
+TileOrder = Literal["launch", "longest_first", "grouped", "hilbert", "l2_halves"]
 Tiles = Literal["strided", "dynamic"]
 SplitAxis = Literal["rows", "columns", "programs"]
 SlotViews = Literal["shared", "own"]
@@ -54,7 +54,9 @@ class Plan:
 
     form: the kernel as written; persistent, with as many programs as SMs, each iterating over tiles; or stock Triton's.
     tile_order: the order of tiles in a persistent form: "launch" is the order in which the hardware starts programs;
-        "longest_first" starts those first that take longest, and those together that load the same data.
+        "longest_first" starts those first that take longest, and those together that load the same data; "grouped",
+        "hilbert" and "l2_halves" start blocks of the grid together (`tawa.transforms.ttir.orders.grid_orders`).
+    tile_group: G, the tiles along the first axis of the grid of a block, in the orders "grouped" and "l2_halves".
     tiles: how programs get their tiles, in a persistent form or a loop over tiles that the kernel has: "strided": of n
         programs, each takes every n-th; "dynamic": each takes the next one from a counter in memory.
     groups, split: the number of consumer groups, and what they divide: the rows or the columns of the tile; or
@@ -78,6 +80,7 @@ class Plan:
 
     form: Form | None = None
     tile_order: TileOrder | None = None
+    tile_group: int | None = None
     tiles: Tiles | None = None
     groups: int | None = None
     split: SplitAxis | None = None
@@ -98,7 +101,9 @@ class Plan:
     numbering: Literal["program", "staged"] = "program"
 
     def __post_init__(self) -> None:
-        check_numbers(self, "groups", "max_registers", "ctas_per_sm", "early_puts")
+        check_numbers(self, "groups", "max_registers", "ctas_per_sm", "early_puts", "tile_group")
+        if self.tile_group == 0:
+            raise PlanError("tile_group=0 in a Plan; cure: 1 or more")
         check_flags(self, "ping_pong")
         check_words(
             self, form=Form, tile_order=TileOrder, tiles=Tiles, split=SplitAxis, slot_views=SlotViews, sums=Sums
