@@ -60,6 +60,7 @@ plans = st.builds(
     tiles=one_of("strided", "dynamic"),
     groups=st.none() | few,
     split=one_of("rows", "columns"),
+    split_k=st.none() | st.integers(1, 16),
     partitions=st.lists(
         st.builds(
             PartitionPlan, names, roles, few, st.none() | st.integers(0, 256)

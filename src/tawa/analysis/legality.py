@@ -74,8 +74,12 @@ def _of_consumer(barrier: Operation, module: Module) -> bool:
     A barrier orders the stores and loads of the warps that execute it, and no moved load reads what the kernel stores.
     For addresses loaded from memory, non-aliasing is only assumed, and only in kernels without barriers. In a kernel
     with an atomic or a volatile load, the barrier may be part of a wait for other CTAs. A barrier in a loop usually
-    orders loads of later iterations, so loads must not run ahead of it.
+    orders loads of later iterations, so loads must not run ahead of it. If no dot is behind the barrier, no moved load
+    is, and it orders none of them.
     """
+    behind = iter(module.walk())
+    if any(op is barrier for op in behind) and not any(op.name in DOTS for op in behind):
+        return not enclosing_loops(barrier)
     waits = any(op.name in ATOMICS or (op.name == LoadOp.NAME and not is_plain_load(op)) for op in module.walk())
     return not waits and not enclosing_loops(barrier) and not follows_addresses(module)
 

@@ -147,6 +147,9 @@ class _Decisions:
             else "one group computes while the tensor cores work for the other"
         )
         yield self._made("groups", str(plan.groups), pinned, option, usual)
+        if plan.split_k is not None:
+            usual = "each program computes whole tiles"
+            yield self._made("split_k", str(plan.split_k), pins.split_k is not None, "", usual)
         if plan.split is not None:
             usual = _SPLITS[plan.split]
             yield self._made("split", plan.split, pins.split is not None, "", usual)
