@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tawa.analysis.layout.sliced_stores import slices_in_registers
 from tawa.ir import Builder, Module, Value, parse_type
 from tawa.machine.distribution import distribution_at
-from tawa.transforms.epilogue.column_slices import column_slices, slices_in_registers
+from tawa.transforms.epilogue.column_slices import column_slices
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import kernel, op, parse, the
 
