@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tawa.bridge.launch.added_arguments import launch_spec
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.request import Request
+from tawa.bridge.launch.added_arguments import launch_spec, launched_by_us
+from tawa.bridge.launch.forecasts import Forecasts, forecasts_of
 from tawa.bridge.triton.read_module import read_levels
 from tawa.errors import PlanError
-from tawa.plan import Plan
-from tawa.runtime.simulation import make_arrays, simulate_case
+from tawa.plan import Plan, PlanOptions
+from tawa.runtime.simulation import floats_of, make_arrays, simulate_case
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find as find_gemm
 from tests.cases.pointers.cases import find as find_pointers
-from tests.matrix.compiling import report
+from tests.cases.simulated import simulated, unspecialised
+from tests.matrix.compiling import report, signature
 from tests.matrix.test_dynamic_tiles import compiled
 from tests.support.sample import simulated_once
 
@@ -87,3 +92,53 @@ def test_a_whole_plan_that_is_passed_back_gives_the_same_kernel() -> None:
     made = compiled(case, Plan(split_k=shares))
     again = compiled(case, Plan.of(made.metadata.tawa["plan"]))
     assert again.asm["barrier"] == made.asm["barrier"]
+
+
+def forecasts(**options: Any) -> Forecasts | None:
+    """What is predicted for the launches of a kernel in automatic mode."""
+    case = small(find_gemm("plus_equals"))
+    with launched_by_us():
+        made = compile_kernel(case.kernel, signature(case), Request(PlanOptions(**options)), num_warps=4, num_stages=3)
+    return forecasts_of(made, 132)
+
+
+def chosen(found: Forecasts, grid: tuple[int, int, int], k: int) -> int:
+    """The programs of a tile that a launch gets."""
+    forecast = found.choose([k] * 40, grid)
+    assert forecast is not None
+    return (forecast.plan.split_k if forecast.plan is not None else None) or 1
+
+
+def test_launches_that_leave_sms_idle_share_tiles_if_sums_may_round_otherwise() -> None:
+    relaxed = forecasts(precision="relaxed")
+    assert relaxed is not None
+    assert chosen(relaxed, (1, 32, 1), 4096) == 4  # 128 of 132 SMs
+    assert chosen(relaxed, (1, 16, 1), 8192) == 8
+    assert chosen(relaxed, (1, 32, 1), 128) == 1  # the loop is too short
+    assert chosen(relaxed, (64, 32, 1), 4096) == 1  # every SM has tiles
+    for options in ({}, {"precision": "exact"}):
+        exact = forecasts(**options)
+        assert exact is None or chosen(exact, (1, 32, 1), 4096) == 1
+
+
+def test_a_kernel_whose_loop_cannot_be_shared_has_no_such_form() -> None:
+    case = find_gemm("persistent")
+    with launched_by_us():
+        request = Request(PlanOptions(precision="relaxed", only_if_faster=False))
+        made = compile_kernel(case.kernel, signature(case), request, num_warps=case.num_warps, num_stages=3)
+    found = forecasts_of(made, 132)
+    assert found is None or not any(it["split_k"] > 1 for it in found.about["forms"])
+
+
+@simulated_once
+@pytest.mark.parametrize("name", ["in_loop_scale", "gate_up", "epilogue_all", "epilogue_fp32_store"])
+def test_terms_may_be_scaled_sums_may_be_several_and_the_epilogue_may_be_anything(name: str) -> None:
+    case = find_gemm(name)
+    made = compiled(case, Plan(split_k=2), precision="relaxed")
+    assert made.metadata.tawa["verdict"]["verdict"] == "proved"
+    arrays, wanted = make_arrays(case), simulated(case, unspecialised(case, made))
+    simulate_case(case, read_levels(made)[1], arrays, "late", 1, None, launch_spec(made), together=True)
+    for key in wanted:
+        found, exact = (floats_of(case, it)[key] for it in (arrays, wanted))
+        largest = np.abs(exact).max()
+        assert np.abs(found - exact).max() <= 2.0**-8 * largest  # two roundings to 16 bits, and some cancellation

@@ -8,9 +8,9 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from tawa.analysis.work.shared_tiles import SharedTiles, find_shared_tiles
+from tawa.analysis.work.shared_tiles import SharedTiles
 from tawa.dialects.tt import TILE_COUNTER
-from tawa.ir import Module, Value, parse_module, print_module
+from tawa.ir import Module, parse_module, print_module
 from tawa.plan.plan import TileOrder
 from tawa.sim import simulate
 from tawa.transforms.ttir.dynamic_tiles import DynamicTiles, forget_order
@@ -124,17 +124,3 @@ def test_blocks_load_less_than_a_strip() -> None:
     assert wave("hilbert", grid, shared) < 0.65 * strip
     others = [wave("grouped", grid, shared, group) for group in (1, 2, 4, 8, 16, 32, 64)]
     assert min(others) == others[4]
-
-
-def test_what_programs_share_follows_from_their_ids() -> None:
-    p = TileProgram(a="!tt.ptr<f16>", b="!tt.ptr<f16>", n="i32")
-
-    def body(args: list[Value]) -> list[Value]:
-        a = p.load(p.splat(p.add(p.args["a"], p.pid(0)), 64, 32))
-        b = p.load(p.splat(p.add(p.args["b"], p.pid(1)), 32, 64))
-        p.dot(a, b)
-        return []
-
-    p.loop((p.number(0), p.args["n"], p.number(1)), [], body)
-    found = find_shared_tiles(p.finish())
-    assert found == SharedTiles(64 * 32 * 2, 32 * 64 * 2, 0)
