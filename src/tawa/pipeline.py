@@ -55,6 +55,7 @@ PATHS = (
 )
 FORMS = (
     Step("OrderRows", steps.order_rows),  # before the forms, which add arguments after the descriptors
+    Step("SplitK", steps.split_k),  # before the tile is split: its sums are those of the whole tile
     Step("GroupPrograms", steps.group_programs),  # before the loop over tiles, which are then those of a CTA
     Step("MakePersistent", steps.make_persistent),  # before the tile is split
     Step("SplitRows", steps.split_rows),

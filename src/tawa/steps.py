@@ -32,12 +32,14 @@ from tawa.transforms.ttir.late_sums import LateSums
 from tawa.transforms.ttir.make_persistent import MakePersistent
 from tawa.transforms.ttir.order_rows import OrderRows
 from tawa.transforms.ttir.promote_to_tma import PromoteToTma
+from tawa.transforms.ttir.split_k import SplitK
 from tawa.transforms.ttir.split_rows import SplitRows
 from tawa.transforms.ttir.unit_strides import UNIT_STRIDE
 
 NOT_OURS = (
     "this compile is not for a launch by Triton, so no launcher passes the size of the grid to a kernel of this form"
 )
+NOT_ALONE = "programs that share a tile have a grid of their own, which is neither persistent nor shared by groups"
 NO_ORDER = "the kernel orders its tiles itself, since its form is not persistent"
 
 
@@ -89,6 +91,23 @@ def order_rows(flow: Flow) -> None:
     flow.why |= found.why
 
 
+def split_k(flow: Flow) -> Remark | None:
+    """Lets several programs share the loop of a tile, if the Plan says so."""
+    shares = flow.plan.split_k or 1
+    if shares < 2:
+        return None
+    if not flow.launching.ours:
+        return Remark("declined", NOT_OURS, cure="launch the kernel itself, or leave split_k out")
+    if flow.plan.form == "persistent" or flow.plan.split == "programs":
+        return Remark("declined", f"split_k={shares}: {NOT_ALONE}", cure="form='as_written', and no split='programs'")
+    made = SplitK(shares, flow.target.num_warps, flow.launching.nested).run(flow.module)
+    if not made.changed:
+        return made.remarks[0]
+    flow.launch = replace(flow.launch, shared=made.shared)
+    flow.remarks += made.remarks
+    return None
+
+
 def make_persistent(flow: Flow) -> Remark | None:
     """Puts a loop over tiles around the kernel if its form is persistent."""
     if flow.plan.form != "persistent":
@@ -98,11 +117,11 @@ def make_persistent(flow: Flow) -> Remark | None:
         return None
     if not flow.launching.ours:
         return Remark("declined", NOT_OURS, cure="launch the kernel itself, or leave persistent=True out")
-    made = MakePersistent(flow.plan.tile_order or "launch").run(flow.module)
+    made = MakePersistent(flow.plan.tile_order or "launch", flow.plan.tile_group).run(flow.module)
     if not made.changed:
         return made.remarks[0]
     flow.launch = replace(flow.launch, axes=made.axes)
-    flow.plan = flow.plan.over(Plan(tile_order="launch", tiles="strided"))
+    flow.plan = flow.plan.over(Plan(tile_order="launch", tile_group=made.group, tiles="strided"))
     return None
 
 

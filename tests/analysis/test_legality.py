@@ -165,6 +165,15 @@ def test_a_barrier_outside_the_loops_is_the_consumers() -> None:
     assert made.aref.count("ttg.barrier") == 2
 
 
+def test_a_barrier_behind_all_dots_orders_no_moved_load_even_beside_an_atomic() -> None:
+    """As where a program publishes what it has summed."""
+    text = gemm(behind="\n".join((BARRIER, atomic())), arguments=LOCK)
+    made = specialise(text, LEGAL, Target(num_warps=4, num_stages=3), verification="full")
+    assert made.applied and made.verdict is not None
+    assert made.aref.count("ttg.barrier") == 1  # the consumer's alone
+    assert made.aref.index("ttg.barrier") < made.aref.index("tt.atomic_rmw")
+
+
 # -- the loads ---------------------------------------------------------------------------------------------------------
 
 

@@ -158,3 +158,19 @@ def test_measurements_try_programs_that_share_a_cta() -> None:
     assert {plan.groups for plan in plans} == {2, 3} and {plan.form for plan in plans} == {"as_written", "persistent"}
     three = next(plan for plan in plans if plan.groups == 3 and plan.form == "as_written")
     assert launch_spec(compiled(attention("measured", causal=True), three)).grouped == Grouped(0, 3)
+
+
+@simulated_once
+@pytest.mark.parametrize("tile", sample([(128, 128, 64), (64, 256, 64)], 1))
+def test_two_programs_of_a_persistent_gemm_store_beside_each_others_dots(tile: tuple[int, int, int]) -> None:
+    """Each group has its own tile, accumulators and staging buffer, and both share the tiles of B in slots."""
+    case = next(it for it in GEMMS if it.name == "plus_equals")
+    sizes = dict(zip(("BM", "BN", "BK"), tile, strict=True))
+    case = replace(case, constexprs={**case.constexprs, **sizes}, num_warps=4)
+    made = compiled(case, Plan(form="persistent", groups=2, split="programs"))
+    record = made.metadata.tawa
+    assert record["verdict"]["verdict"] == "proved" and report(made).ptxas.spill_bytes == 0
+    found = Plan.of(record["plan"])
+    assert (found.form, found.consumer_groups, found.mma_depth) == ("persistent", 2, 1)
+    assert [ring.slots for ring in found.rings] == [3, 3]
+    assert other_bits(case, made, 2) == []

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.added_arguments import launch_spec, launched_by_us
 from tawa.bridge.triton.read_module import read_levels
 from tawa.errors import UnsupportedKernel
 from tawa.ir import print_module
 from tawa.ir.attributes import int_attr, read_int
-from tawa.plan import Plan, PlanOptions, StorePlan
+from tawa.plan import Plan, PlanOptions, RingPlan, StorePlan
 from tawa.verify.barriers.check import check_barriers
 from tawa.verify.verdict import Proved, Refuted
 from tests.cases.attention.builders import forward_case
-from tests.cases.case import Specimen
+from tests.cases.case import Specimen, Tensor
 from tests.cases.gemm.cases import find
+from tests.cases.pointers.builders import gemm_case
 from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
 from tests.matrix.compiling import report, signature
 from tests.support.sample import simulated_once
@@ -91,3 +93,36 @@ def test_slices_narrower_than_a_box_are_refused() -> None:
 def test_the_slices_are_told_to_the_user() -> None:
     told = {it["field"]: it["value"] for it in compiled(GEMM, stores=sliced(4)).metadata.tawa["decisions"]}
     assert any("staged in 4 slices through 2 buffers" in value for field, value in told.items() if "stores" in field)
+
+
+def in_float32(bm: int, bn: int) -> Specimen:
+    """A persistent form's GEMM through pointers, whose result is not rounded."""
+    case = gemm_case("float32", tile=(bm, bn, 64), warps=8, sizes={"M": 256, "N": 512, "K": 128})
+    return replace(case, tensors={**case.tensors, "c": Tensor(("M", "N"), "fp32", "nan")})
+
+
+@simulated_once
+def test_a_tile_of_float32_is_sliced_so_that_the_rings_keep_three_slots() -> None:
+    case = in_float32(128, 256)
+    made, whole = compiled(case, form="persistent", groups=1), compiled(
+        case, form="persistent", groups=1, stores=sliced(1)
+    )  # fmt: skip
+    assert (depths(made), depths(whole)) == ([3], [2])
+    record = made.metadata.tawa
+    assert [(it.slices, it.buffers) for it in Plan.of(record["plan"]).stores] == [(2, 1)]
+    assert record["verdict"]["verdict"] == "proved" and report(made).ptxas.spill_bytes == 0
+    wanted = simulated(case, unspecialised(case, made))
+    assert orders_with_other_bits(case, made, wanted, 3, launch_spec(made)) == []
+
+
+def test_a_tile_that_leaves_enough_to_the_rings_is_stored_whole() -> None:
+    found = Plan.of(compiled(in_float32(128, 128), form="persistent", groups=1).metadata.tawa["plan"])
+    assert [it.slices for it in found.stores] == [1]
+
+
+def test_a_pinned_depth_is_kept_and_nothing_is_sliced_for_it() -> None:
+    case = in_float32(128, 256)
+    found = Plan.of(
+        compiled(case, form="persistent", groups=1, rings=(RingPlan(depth=2),)).metadata.tawa["plan"]
+    )  # fmt: skip
+    assert [it.slices for it in found.stores] == [1] and [it.depth for it in found.rings] == [2]

@@ -89,7 +89,17 @@ def test_a_whole_plan_leaves_nothing_of_a_kernel_open(name: str) -> None:
     assert plan is not None
     still_open = {it.name for it in fields(Plan) if getattr(plan, it.name) is None}
     # Of these there is nothing to say before the kernel has layouts, and of turns where groups go freely.
-    assert still_open == {"tile_order", "tiles", "split", "sums", "unit_strides", "launches", "turns"}
+    assert still_open == {
+        "tile_order",
+        "tile_group",
+        "tiles",
+        "split",
+        "split_k",
+        "sums",
+        "unit_strides",
+        "launches",
+        "turns",
+    }
     assert all(it.registers for it in plan.partitions) and plan.operands and plan.loops and plan.rings
     for ring in plan.rings:
         assert None not in (ring.depth, ring.slot_bytes, ring.copies, ring.fill) and ring.payload

@@ -55,10 +55,12 @@ schedules = st.builds(
 plans = st.builds(
     Plan,
     form=one_of("as_written", "persistent", "stock"),
-    tile_order=one_of("launch", "longest_first"),
+    tile_order=one_of("launch", "longest_first", "grouped", "hilbert", "l2_halves"),
+    tile_group=st.none() | st.integers(1, 64),
     tiles=one_of("strided", "dynamic"),
     groups=st.none() | few,
     split=one_of("rows", "columns"),
+    split_k=st.none() | st.integers(1, 16),
     partitions=st.lists(
         st.builds(
             PartitionPlan, names, roles, few, st.none() | st.integers(0, 256)

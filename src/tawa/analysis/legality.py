@@ -72,11 +72,14 @@ def _of_consumer(barrier: Operation, module: Module) -> bool:
     """Whether a barrier keeps its meaning if only the consumer's warps execute it.
 
     A barrier orders the stores and loads of the warps that execute it, and no moved load reads what the kernel stores.
-    For addresses loaded from memory, non-aliasing is only assumed, and only in kernels without barriers. A barrier in a
-    loop usually orders loads of later iterations, so loads must not run ahead of it. Outside of loops, `_check_order`
-    looks for loads that a barrier makes wait for other CTAs.
+    For addresses loaded from memory, non-aliasing is only assumed, and only in kernels without barriers before their
+    last dot: a barrier with no dot behind it has no moved load behind it either. A barrier in a loop usually orders
+    loads of later iterations, so loads must not run ahead of it. Outside of loops, `_check_order` looks for loads that
+    a barrier makes wait for other CTAs.
     """
-    return not enclosing_loops(barrier) and not follows_addresses(module)
+    behind = iter(module.walk())
+    last = any(op is barrier for op in behind) and not any(op.name in DOTS for op in behind)
+    return not enclosing_loops(barrier) and (last or not follows_addresses(module))
 
 
 def _talks(module: Module) -> bool:

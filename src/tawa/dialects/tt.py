@@ -27,6 +27,10 @@ PROGRAMS = f"{GRID_SIZE}programs"
 """The argument that passes the size of the grid along the axis whose programs share a CTA."""
 TILE_COUNTER = "tawa_tile_counter"
 """The argument that points to the counter from which programs take their next tiles."""
+WORKSPACE = "tawa_workspace"
+"""The argument that points to the memory for partial sums of programs that share a tile."""
+SEMAPHORES = "tawa_semaphores"
+"""The argument that points to the numbers of programs that have written their partial sums, one for each tile."""
 STAYS = "tawa.stays"
 """Attribute of a load that stays in the consumer because it is rarely executed."""
 
@@ -344,17 +348,17 @@ class AtomicCASOp(OpView):
 
 
 ATOMICS = op_names(AtomicRMWOp, AtomicCASOp)
-RELAXED, _ACQUIRE, _RELEASE, _ACQ_REL = 1, 2, 3, 4  # tt.MemSemantic
+RELAXED, _ACQUIRE, _RELEASE, ACQ_REL = 1, 2, 3, 4  # tt.MemSemantic
 
 
 def acquires(atomic: Operation) -> bool:
     """Whether an atomic has acquire semantics."""
-    return _semantic(atomic) in (_ACQUIRE, _ACQ_REL)
+    return _semantic(atomic) in (_ACQUIRE, ACQ_REL)
 
 
 def releases(atomic: Operation) -> bool:
     """Whether an atomic has release semantics."""
-    return _semantic(atomic) in (_RELEASE, _ACQ_REL)
+    return _semantic(atomic) in (_RELEASE, ACQ_REL)
 
 
 def is_relaxed(atomic: Operation) -> bool:
@@ -363,7 +367,7 @@ def is_relaxed(atomic: Operation) -> bool:
 
 
 def _semantic(atomic: Operation) -> int:
-    return read_int(atomic.properties["sem"]) if "sem" in atomic.properties else _ACQ_REL
+    return read_int(atomic.properties["sem"]) if "sem" in atomic.properties else ACQ_REL
 
 
 # -- memory through descriptors ----------------------------------------------------------------------------------------

@@ -49,6 +49,8 @@ def _said(options: PlanOptions, plan: Plan) -> Iterator[tuple[str, str]]:
         yield "ping_pong", f"ping_pong={plan.ping_pong}"
     if options.precision == "exact" and plan.sums == "after_loops":
         yield "precision", "sums='after_loops'"
+    if options.precision == "exact" and (plan.split_k or 1) > 1:
+        yield "precision", f"split_k={plan.split_k}"
     if options.precision == "exact" and any(it.reordered for it in plan.operands):
         yield "precision", "reordered=True"
     yield from _persistent(options, plan)

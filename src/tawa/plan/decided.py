@@ -131,6 +131,9 @@ class _Decisions:
         if plan.tile_order is not None:
             usual = "the order in which the hardware starts programs"
             yield self._made("tile_order", _words(plan.tile_order), pins.tile_order is not None, "", usual)
+        if plan.tile_group is not None:
+            usual = "so many tiles along x: programs that run at the same time load the fewest different tiles"
+            yield self._made("tile_group", str(plan.tile_group), pins.tile_group is not None, "", usual)
         if plan.tiles is not None:
             usual = "of n programs, each takes every n-th tile"
             yield self._made("tiles", plan.tiles, pins.tiles is not None, "", usual)
@@ -144,6 +147,9 @@ class _Decisions:
             else "one group computes while the tensor cores work for the other"
         )
         yield self._made("groups", str(plan.groups), pinned, option, usual)
+        if plan.split_k is not None:
+            usual = "each program computes whole tiles"
+            yield self._made("split_k", str(plan.split_k), pins.split_k is not None, "", usual)
         if plan.split is not None:
             usual = _SPLITS[plan.split]
             yield self._made("split", plan.split, pins.split is not None, "", usual)

@@ -52,6 +52,8 @@ _POINTERS = OperandPlan(path="pointers")
 _MMA_DEPTHS = (0, 1, 2)
 _PROGRAMS = (2, 3)
 """Programs that may share a CTA; the registers of an SM do not suffice for more with tensor core tiles."""
+_SHARES = (2, 4, 8)
+"""Programs that may share a tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class Space:
     num_warps, num_stages: of the launch. workload: of the kernel as it is written. raised: how many loads of operands
     TMA can make in place of pointers. persistent: whether the kernel has a persistent form. facts: of stock
     Triton's compiled kernel, if known. shares: whether neighbouring programs load the same tiles, so that several can
-    share a CTA.
+    share a CTA. splits: whether programs may share a tile: its loop allows it, and so does the user.
     """
 
     num_warps: int
@@ -93,6 +95,7 @@ class Space:
     persistent: bool = False
     facts: StockFacts | None = None
     shares: bool = False
+    splits: bool = False
 
     @cached_property
     def unequal(self) -> bool:
@@ -116,7 +119,7 @@ class Form:
 
     groups: the consumer groups of a program. raised: pointer loads are made by TMA, or None. programs: of the grid that
     share a CTA; with more than one, each is a consumer group. dynamic: a persistent form whose programs take the next
-    tile from a counter. longest_first: the longest tiles first.
+    tile from a counter. longest_first: the longest tiles first. split_k: programs that share a tile.
     """
 
     groups: int = 1
@@ -125,6 +128,7 @@ class Form:
     programs: int = 1
     dynamic: bool = False
     longest_first: bool = False
+    split_k: int = 1
 
     @property
     def plan(self) -> Plan:
@@ -135,6 +139,7 @@ class Form:
             tiles="dynamic" if self.dynamic else None,
             tile_order="longest_first" if self.longest_first else None,
             groups=self.groups,
+            split_k=self.split_k if self.split_k > 1 else None,
             operands=operands,
         )
         return plan if self.programs == 1 else replace(plan, groups=self.programs, split="programs")
@@ -145,6 +150,7 @@ class Form:
         form = "persistent" if self.persistent else "as written"
         form += ", tiles from a counter" if self.dynamic else ""
         form += ", longest first" if self.longest_first else ""
+        form += f", {self.split_k} programs share a tile" if self.split_k > 1 else ""
         path = {True: ", TMA in place of pointers", False: ", pointers", None: ""}[self.raised]
         of_cta = f", {self.programs} programs in a CTA" if self.programs > 1 else ""
         return f"{form}, {self.groups} group{'s' * (self.groups > 1)}{path}{of_cta}"
@@ -186,6 +192,13 @@ def shared_forms(space: Space) -> Iterator[Form]:
             yield from (replace(form, programs=programs) for programs in _PROGRAMS)
 
 
+def split_forms(space: Space) -> Iterator[Form]:
+    """The forms in which several programs share a tile; only kernels whose sums the user lets round otherwise."""
+    for form in forms_of(space) if space.splits else ():
+        if form.groups == 1 and not form.persistent:
+            yield from (replace(form, split_k=shares) for shares in _SHARES)
+
+
 def way_of(space: Space, form: Form) -> Way:
     """The way in which the planner is expected to execute a form: D, P, stages and CTAs from the counts alone."""
     workload = space.workload
@@ -209,7 +222,7 @@ def way_of(space: Space, form: Form) -> Way:
     return Way(
         True, form.groups, warps, ctas, depth, in_flight, chained and not waits, form.persistent,
         _kept_pointers(space, form), form.raised is True and form.persistent, programs=form.programs,
-        dynamic=form.dynamic, longest_first=form.longest_first,
+        dynamic=form.dynamic, longest_first=form.longest_first, shares=form.split_k,
     )  # fmt: skip
 
 
@@ -237,7 +250,7 @@ def enumerate_plans(space: Space, launch: Launch) -> tuple[RankedPlan, ...]:
     launch: the launch to predict.
     """
     found = [stock_plan(space, launch)]
-    for form in (*forms_of(space), *shared_forms(space)):
+    for form in (*forms_of(space), *shared_forms(space), *split_forms(space)):
         for way in _variants(way_of(space, form)):
             if way.in_flight >= _outer_slots(space, form, way.ctas, way.slots):
                 continue
@@ -317,5 +330,5 @@ def _accumulators(workload: Workload) -> int:
 
 __all__ = [
     "Form", "RankedPlan", "Space", "allowed", "enumerate_plans", "forms_of", "in_orders", "shared_forms",
-    "stock_plan", "way_of",
+    "split_forms", "stock_plan", "way_of",
 ]  # fmt: skip

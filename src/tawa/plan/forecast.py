@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tawa.plan.agreement import STOCK
 from tawa.plan.cost.launches import Launch
 from tawa.plan.cost.ways import Way
-from tawa.plan.enumeration import Form, Space, forms_of, way_of
+from tawa.plan.enumeration import Form, Space, forms_of, split_forms, way_of
 from tawa.plan.expectation import Expectation, expect
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
@@ -29,6 +29,9 @@ know how the tiles are spread over the SMs. In another order, other tiles are in
 CLEAR_GROUPS = 1.1
 """The same for a form with another number of groups: for dots that do not depend on each other, one group and two are
 equally fast (bench/results/regret.json: within 2 % for tiles of 128 x 256), which the model does not see."""
+
+CLEAR_SPLIT = 1.15
+"""The same for a form in which programs share tiles, whose prediction no measurement has confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ class Forecaster:
                 continue
             if other.persistent and launch.on_one <= 1:  # no program is followed by another
                 continue
+            if other.split_k > 1 and launch.on_one > 1:  # no SM is idle
+                continue
             way = made.get(other.plan, way_of(self.space, other))
             if way is None:
                 continue
@@ -93,6 +98,8 @@ class Forecaster:
         """The factor by which a form must be predicted to be faster than the best one before it."""
         if before is None:
             return 1.0
+        if other.split_k > 1 and before.split_k == 1:
+            return CLEAR_SPLIT
         if before.groups != other.groups:
             return CLEAR_GROUPS
         if made:
@@ -110,7 +117,7 @@ def other_forms(space: Space, own: Form | None, options: PlanOptions) -> tuple[F
     Loads through pointers take the way that they take in that one.
     """
     found: list[Form] = []
-    for form in forms_of(space):
+    for form in (*forms_of(space), *split_forms(space)):
         groups = options.num_consumer_groups in (None, form.groups)
         persistent = options.persistent in (None, form.persistent)
         by_tma = options.pointer_loads != "cp.async" if own is None else own.raised

@@ -34,8 +34,8 @@ class PlanOptions:
     only_if_faster: True declines kernels that are not expected to beat stock Triton, False specialises wherever it is
         legal. None is True, unless the kernel is pinned or the user asks for a depth, a number of groups, ping-pong or
         a persistent kernel.
-    precision: "relaxed" allows another order of the sums of rows than stock Triton's, hence other rounding; "exact",
-        or None, keeps the order of every sum.
+    precision: "relaxed" allows another order of the sums of rows than stock Triton's, and of the sums of dots over a
+        loop, hence other rounding; "exact", or None, keeps the order of every sum.
     compile_budget_s: seconds that Plans may spend in Triton's back end, so that more of them are tried; None is two
         Plans at most.
     """

@@ -41,7 +41,7 @@ from tawa.plan.reading import JSON_VERSION
 from tawa.plan.schedule import Schedule
 
 Form = Literal["as_written", "persistent", "stock"]
-TileOrder = Literal["launch", "longest_first"]
+TileOrder = Literal["launch", "longest_first", "grouped", "hilbert", "l2_halves"]
 Tiles = Literal["strided", "dynamic"]
 SplitAxis = Literal["rows", "columns", "programs"]
 SlotViews = Literal["shared", "own"]
@@ -54,11 +54,14 @@ class Plan:
 
     form: the kernel as written; persistent, with as many programs as SMs, each iterating over tiles; or stock Triton's.
     tile_order: the order of tiles in a persistent form: "launch" is the order in which the hardware starts programs;
-        "longest_first" starts those first that take longest, and those together that load the same data.
+        "longest_first" starts those first that take longest, and those together that load the same data; "grouped",
+        "hilbert" and "l2_halves" start blocks of the grid together (`tawa.transforms.ttir.orders.grid_orders`).
+    tile_group: G, the tiles along the first axis of the grid of a block, in the orders "grouped" and "l2_halves".
     tiles: how programs get their tiles, in a persistent form or a loop over tiles that the kernel has: "strided": of n
         programs, each takes every n-th; "dynamic": each takes the next one from a counter in memory.
     groups, split: the number of consumer groups, and what they divide: the rows or the columns of the tile; or
         "programs": each is a program of the grid, with its own tile, beside its neighbours in one CTA.
+    split_k: S, the programs that share the iterations of a tile's loop; the last one adds up their sums. 1: none do.
     partitions: warps and registers. max_registers: cap on registers per thread at kernel entry, so that several CTAs
         fit on one SM; 0 leaves it to Triton. ctas_per_sm: the number of CTAs that fit on one SM, as far as known.
     sums: whether the sum of a row is added up across threads in each iteration, in stock Triton's order, or once,
@@ -78,9 +81,11 @@ class Plan:
 
     form: Form | None = None
     tile_order: TileOrder | None = None
+    tile_group: int | None = None
     tiles: Tiles | None = None
     groups: int | None = None
     split: SplitAxis | None = None
+    split_k: int | None = None
     partitions: tuple[PartitionPlan, ...] = ()
     max_registers: int | None = None
     ctas_per_sm: int | None = None
@@ -98,7 +103,10 @@ class Plan:
     numbering: Literal["program", "staged"] = "program"
 
     def __post_init__(self) -> None:
-        check_numbers(self, "groups", "max_registers", "ctas_per_sm", "early_puts")
+        check_numbers(self, "groups", "max_registers", "ctas_per_sm", "early_puts", "tile_group", "split_k")
+        for name in ("tile_group", "split_k"):
+            if getattr(self, name) == 0:
+                raise PlanError(f"{name}=0 in a Plan; cure: 1 or more")
         check_flags(self, "ping_pong")
         check_words(
             self, form=Form, tile_order=TileOrder, tiles=Tiles, split=SplitAxis, slot_views=SlotViews, sums=Sums
@@ -146,9 +154,9 @@ class Plan:
 
     @property
     def another_form(self) -> bool:
-        """Whether it asks for a form other than the kernel as written: a loop over tiles, their order, or groups."""
+        """Whether it asks for a form other than the kernel as written: tiles in turn, groups, shares of tiles."""
         tiles = self.tiles == "dynamic" or self.tile_order is not None
-        return self.form == "persistent" or tiles or (self.groups or 1) > 1
+        return self.form == "persistent" or tiles or (self.groups or 1) > 1 or (self.split_k or 1) > 1
 
     @property
     def consumer_groups(self) -> int:

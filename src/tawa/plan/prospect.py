@@ -118,7 +118,8 @@ def form_of(space: Space, plan: Plan) -> Form:
     programs = plan.groups or 1 if plan.split == "programs" else 1
     groups = (plan.groups or 1) // programs
     dynamic, longest_first = plan.tiles == "dynamic", plan.tile_order == "longest_first"
-    return Form(groups, plan.form == "persistent", raised if by_pointers else None, programs, dynamic, longest_first)
+    persistent, shares = plan.form == "persistent", plan.split_k or 1
+    return Form(groups, persistent, raised if by_pointers else None, programs, dynamic, longest_first, shares)
 
 
 __all__ = ["Prospect", "form_of"]

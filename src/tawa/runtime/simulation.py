@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tawa.dialects.tt import GRID_SIZE, PROGRAMS, TILE_COUNTER
+from tawa.dialects.tt import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
 from tawa.ir import Module, parse_module
 from tawa.sim import Addresses, CostModel, SimulationError, SimulationResult, Timeline, from_floats, to_floats
 from tawa.sim import Descriptor as HostDescriptor
 from tawa.sim import simulate as simulate_module
-from tawa.symbolic.host.launch_spec import LaunchSpec
+from tawa.symbolic.host.launch_spec import LaunchSpec, Shared
 
 if TYPE_CHECKING:
     from tawa.runtime.case import Case, Tensor
@@ -107,6 +107,15 @@ def new_counter() -> Any:
     return np.zeros(1, np.int32)
 
 
+def new_shared(shared: Shared, grid: Sequence[int]) -> Arrays:
+    """The workspace, full of NaN, and the semaphores of a launch whose programs share tiles."""
+    import numpy as np
+
+    floats = shared.workspace_bytes(grid) // np.dtype(np.float32).itemsize
+    semaphores = np.zeros(max(1, int(np.prod(grid))), np.int32)
+    return {WORKSPACE: np.full(max(1, floats), np.nan, np.float32), SEMAPHORES: semaphores}
+
+
 def simulate_case(
     case: Case, module: Module, arrays: Arrays, order: Any = "eager", seed: int = 0, tiles_on: int | None = None,
     launch: LaunchSpec | None = None, counter: Any = None, **options: Any,
@@ -126,6 +135,9 @@ def simulate_case(
     if tiles_on is not None:
         arguments |= {f"{GRID_SIZE}{axis}": size for axis, size in enumerate((*grid, 1, 1)[:3])}
         grid = (tiles_on,)
+    if launch.shared is not None:
+        arguments |= new_shared(launch.shared, grid)
+        grid = launch.shared.programs(grid)
     if launch.counter or counter is not None:
         arguments[TILE_COUNTER] = new_counter() if counter is None else counter
     return simulate_module(module, arguments, grid, order, seed, **options)
@@ -199,6 +211,7 @@ __all__ = [
     "is_integer",
     "make_arrays",
     "new_counter",
+    "new_shared",
     "round_floats",
     "simulate",
     "simulate_case",

@@ -161,7 +161,7 @@ class Library:
 
 
 def cuda(library: Library) -> Any:
-    driver = object.__new__(tile_counters._Cuda)
+    driver = object.__new__(tile_counters.Cuda)
     driver.library = library
     return driver
 

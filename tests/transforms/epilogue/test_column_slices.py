@@ -6,11 +6,11 @@ import pytest
 
 from tawa.ir import Builder, Module, Value, parse_type
 from tawa.machine.distribution import distribution_at
-from tawa.transforms.epilogue.column_slices import column_slices, slices_in_registers
+from tawa.transforms.epilogue.column_slices import column_slices
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import kernel, op, parse, the
 
-ACC, TILE = programs.ACC, programs.TILE
+ACC = programs.ACC
 
 
 def negated(type: str) -> Module:
@@ -55,15 +55,6 @@ def test_slices_are_numbered_by_the_high_bits_of_the_column() -> None:
     assert columns == {0: 0, 1: 1, 2: 2, 3: 3}
 
 
-@pytest.mark.parametrize(
-    ("type", "count", "fits"), [(ACC, 8, True), (ACC, 16, False), (ACC, 3, False), (TILE, 2, False)]
-)
-def test_columns_that_lanes_number_cannot_be_taken_apart(type: str, count: int, fits: bool) -> None:
-    """A thread of an accumulator has 2 of 8 neighbouring columns; eight threads have a row of a blocked tile."""
-    assert slices_in_registers(the(negated(type), "arith.negf").result, count) is fits
-
-
-def test_an_argument_has_no_layout_that_is_known() -> None:
+def test_one_slice_is_the_tile() -> None:
     made = the(negated(ACC), "arith.negf")
-    assert not slices_in_registers(made.operands[0], 2)
     assert column_slices(made.operands[0], 1, Builder.after(made)) == [made.operands[0]]

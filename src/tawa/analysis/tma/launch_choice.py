@@ -18,6 +18,8 @@ from tawa.symbolic.host.ranges import Domain, Range
 
 MOST_TILES = 1 << 30
 """Limit for a persistent kernel: the sum of a tile index and the number of programs fits 32 bits."""
+MOST_WORKSPACE_BYTES = 1 << 30
+"""Limit for the partial sums of programs that share tiles. Then the number of programs fits 31 bits, too."""
 
 _MOST_PROGRAMS = 2**31 - 1
 _MOST_OF_AXIS = 65535
@@ -35,6 +37,8 @@ def why_not_launchable(spec: LaunchSpec, values: Sequence[int], grid: Sequence[i
         return "the grid has more sizes or more programs than the persistent kernel supports"
     if spec.counter and not spec.axes and prod(grid[1:]) != 1:
         return "the grid has more than one axis, and all of its programs would take tiles from one counter"
+    if spec.shared is not None and spec.shared.workspace_bytes(grid) > MOST_WORKSPACE_BYTES:
+        return "the grid has so many tiles that their partial sums would take more than 1 GiB"
     try:
         for descriptor in spec.descriptors:
             descriptor.evaluate(values)
@@ -60,6 +64,8 @@ def clauses_of(spec: LaunchSpec, count: int) -> tuple[Clause, ...]:
         found += [Clause(size, most=1) for size in (rows, layers)[spec.axes - 1 :]]
     elif spec.counter:
         found += [Clause(size, most=1) for size in (rows, layers)]
+    if spec.shared is not None:
+        found.append(Clause(programs, most=MOST_WORKSPACE_BYTES // spec.shared.workspace_bytes((1,))))
     return tuple(dict.fromkeys(found))
 
 

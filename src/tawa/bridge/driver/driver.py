@@ -21,6 +21,7 @@ from typing import Any
 from tawa.analysis.before_layouts import check_before_layouts
 from tawa.analysis.live_registers import SPARE_REGISTERS, live_registers
 from tawa.analysis.loops.chained_dots import has_chained_dots
+from tawa.analysis.loops.split_sums import find_split_sums
 from tawa.analysis.work.workload import find_workload
 from tawa.bridge.driver.back_end import LaidOut, Made, through_back_end
 from tawa.bridge.driver.back_end_runs import BackEndRun, BackEndRuns, described
@@ -187,7 +188,15 @@ class _Driver:
         if written is None:
             return None
         raised = self.paths.raised if self.paths is not None else 0
-        return Space(launch.num_warps, launch.num_stages, written, raised, self._may_turn())
+        return Space(
+            launch.num_warps, launch.num_stages, written, raised, self._may_turn(), splits=self._may_split()
+        )  # fmt: skip
+
+    def _may_split(self) -> bool:
+        """Whether launches of few programs may get a form in which several share a tile: sums round otherwise then."""
+        if self.request.options.precision != "relaxed" or not self.launching.ours or self.pins.split_k is not None:
+            return False
+        return not isinstance(find_split_sums(self.kernel), Remark)
 
     def _may_turn(self) -> bool:
         """Whether launches of many programs may get a persistent form."""

@@ -37,7 +37,7 @@ from tawa.bridge.launch.stock_facts import facts_of
 from tawa.bridge.launch.why_stock import note_surrounding
 from tawa.bridge.report import record
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
-from tawa.dialects.tt import GRID_SIZE, PROGRAMS, TILE_COUNTER
+from tawa.dialects.tt import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
 from tawa.plan import Plan, PlanOptions
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
@@ -213,6 +213,7 @@ class Extended:
         added |= {PROGRAMS: "i32"} if spec.grouped else {}
         added |= {f"{GRID_SIZE}{axis}": "i32" for axis in range(spec.axes)}
         added |= {TILE_COUNTER: "*i32"} if spec.counter else {}
+        added |= {WORKSPACE: "*fp32", SEMAPHORES: "*i32"} if spec.shared is not None else {}
         own = encoded_signature(source.signature) if encoded else source.signature
         self.signature = {**own, **added}
 

@@ -4,7 +4,8 @@ Each launch needs the descriptors that the kernel's `LaunchSpec` makes of its ar
 not hold, the stock kernel is launched. Otherwise the launch gets what the model of time predicts to be the fastest for
 it (`tawa.bridge.launch.forecasts`): this kernel, another form, which is compiled at the first launch that gets it, or
 the stock kernel. A persistent form is launched with one program for each SM, and with the size of the grid behind the
-arguments. A kernel whose programs take their tiles from a counter gets the address of one at each launch.
+arguments. A kernel whose programs take their tiles from a counter gets the address of one at each launch, and a kernel
+whose programs share tiles gets those of a workspace and of semaphores, and more programs.
 
 The decision is made once for each value of the arguments that it depends on (`Launcher._decide`), and the descriptors
 are kept in the form that the hardware reads. A later launch looks its arguments up in a dict, and calls the launcher
@@ -33,6 +34,7 @@ from tawa.bridge.launch.launch_key import key_of, with_tensors
 from tawa.bridge.launch.stock_facts import facts_of
 from tawa.bridge.launch.straight import straight
 from tawa.bridge.launch.tile_counters import TileCounters, process_counters
+from tawa.bridge.launch.workspaces import Workspaces, process_workspaces
 from tawa.bridge.report.record import KEY, plan_of
 from tawa.plan import Plan
 from tawa.plan.agreement import IN_ORDER, STOCK
@@ -53,7 +55,7 @@ class Launcher:
     turns the arguments of a launch into those of `inner`; None if they are the same. forecasts: what is predicted;
     None: every launch gets this kernel. in_order: whether the kernel loads rows in another order by Tawa's own choice:
     a launch whose rows cannot be loaded so gets the kernel that loads them in order. counters: of tiles; None: those of
-    the process.
+    the process. workspaces: of programs that share tiles; None: those of the process.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class Launcher:
         compile_stock: Callable[[], Any], processors: int = 1, host: Host = NO_HOST, choices: Choices | None = None,
         compile_plan: Callable[[Plan], Any] = lambda plan: "no Plan can be compiled here",
         passed: Passed | None = None, forecasts: Forecasts | None = None, in_order: bool = False,
-        counters: TileCounters | None = None,
+        counters: TileCounters | None = None, workspaces: Workspaces | None = None,
     ) -> None:  # fmt: skip
         self.kernel, self.inner, self.spec, self.encode, self.passed = kernel, straight(inner), spec, encode, passed
         self.compile_stock, self.processors, self.forecasts = compile_stock, processors, forecasts
@@ -72,7 +74,7 @@ class Launcher:
         self.known: dict[tuple[Any, ...], _Made] = {}
         self.scratch = bool(kernel.metadata.global_scratch_size)
         self.by_plan: dict[Plan, Any] = {}
-        self.host, self.in_order, self.counters = host, in_order, counters
+        self.host, self.in_order, self.counters, self.workspaces = host, in_order, counters, workspaces
 
     def __call__(
         self, grid_0: int, grid_1: int, grid_2: int, stream: int, function: int, packed: Any, launch_metadata: Any,
@@ -213,12 +215,19 @@ class Launcher:
         handles, inner = (self.kernel.function, self.kernel.packed_metadata), self._with_scratch(self.inner)
         if self.spec.counter:
             inner = _with_counter(inner, self.counters or process_counters())
+        if self.spec.shared is not None:
+            own, size = self.spec.shared.programs(grid), self.spec.shared.workspace_bytes(grid)
+            inner = _with_workspace(inner, self.workspaces or process_workspaces(), size, prod(grid))
         return _Made(inner, own, handles, added, self.passed)
 
     def _why_not_counted(self) -> str:
-        """Why launches of this kernel cannot take tiles from a counter; empty if they can."""
-        if self.spec.counter and getattr(self.kernel.metadata, "launch_pdl", False):
+        """Why launches of this kernel cannot share memory that they reset; empty if they can, or need none."""
+        if not getattr(self.kernel.metadata, "launch_pdl", False):
+            return ""
+        if self.spec.counter:
             return "launch_pdl=True: the next launch may begin before this one has reset its counter of tiles"
+        if self.spec.shared is not None:
+            return "launch_pdl=True: the next launch may begin before this one has read its partial sums"
         return ""
 
     @cached_property
@@ -260,6 +269,15 @@ def _with_counter(inner: Callable[..., None], counters: TileCounters) -> Callabl
 
     def launch(grid_0: int, grid_1: int, grid_2: int, stream: int, *rest: Any) -> None:
         inner(grid_0, grid_1, grid_2, stream, *rest, counters.address(stream))
+
+    return launch
+
+
+def _with_workspace(inner: Callable[..., None], workspaces: Workspaces, size: int, tiles: int) -> Callable[..., None]:
+    """The same launcher, with the addresses of a workspace and of semaphores behind all arguments."""
+
+    def launch(grid_0: int, grid_1: int, grid_2: int, stream: int, *rest: Any) -> None:
+        inner(grid_0, grid_1, grid_2, stream, *rest, *workspaces.addresses(stream, size, tiles))
 
     return launch
 

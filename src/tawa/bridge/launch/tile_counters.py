@@ -89,30 +89,44 @@ _CAPTURE_ENDS_IMPLICITLY = 906
 _RELAXED, _NON_BLOCKING = 2, 1
 
 
-class _Cuda:
-    """The `Driver` of this machine."""
+class Cuda:
+    """The `Driver` of this machine, which knows captures as well (`tawa.bridge.launch.workspaces.CapturingDriver`)."""
 
     def __init__(self) -> None:
         self.library: Any = ctypes.CDLL("libcuda.so.1")
 
     def context(self) -> int:
+        """As `Driver.context`."""
         number = ctypes.c_ulonglong()
         self._call("cuCtxGetId", None, ctypes.byref(number))
         return number.value
 
     def stream_id(self, stream: int) -> int:
+        """As `Driver.stream_id`."""
         number = ctypes.c_ulonglong()
         self._call("cuStreamGetId", ctypes.c_void_p(stream), ctypes.byref(number))
         return number.value
 
     def is_capturing(self, stream: int) -> bool:
+        """As `Driver.is_capturing`."""
         status = ctypes.c_int()
         self._call(
             "cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status), allowed=_CAPTURE_ENDS_IMPLICITLY
         )
         return status.value != 0
 
+    def capture_id(self, stream: int) -> int:
+        """As `CapturingDriver.capture_id`."""
+        status, number = ctypes.c_int(), ctypes.c_ulonglong()
+        rest = (None, None, None)  # the graph and the dependencies
+        where = ctypes.byref(status), ctypes.byref(number)
+        self._call(
+            "cuStreamGetCaptureInfo_v2", ctypes.c_void_p(stream), *where, *rest, allowed=_CAPTURE_ENDS_IMPLICITLY
+        )
+        return number.value if status.value else 0
+
     def zeros(self, size: int) -> int:
+        """As `Driver.zeros`."""
         mode, address, stream = ctypes.c_int(_RELAXED), ctypes.c_ulonglong(), ctypes.c_void_p()
         self._call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
         try:
@@ -148,9 +162,15 @@ class _Cuda:
 
 
 @cache
+def cuda_driver() -> Cuda:
+    """The driver of this machine. Raises OSError without one."""
+    return Cuda()
+
+
+@cache
 def process_counters() -> TileCounters:
     """The counters of this process. Raises OSError without a CUDA driver."""
-    return TileCounters(_Cuda())
+    return TileCounters(cuda_driver())
 
 
-__all__ = ["PART_BYTES", "SPACING_BYTES", "Driver", "TileCounters", "process_counters"]
+__all__ = ["PART_BYTES", "SPACING_BYTES", "Cuda", "Driver", "TileCounters", "cuda_driver", "process_counters"]

@@ -11,6 +11,8 @@ special functions, or the port to L2. The maximum is smooth (a p-norm), because 
     a converter              turns operands in place of the consumers; an iteration takes at least as long as it does
     one consumer             the producer refills slots; with P > 0 or stages, dots overlap with other work
     several consumers        each has its share of the chain; the bound holds for all of them
+    programs share a tile    so many more programs, each with a part of the iterations; all store their sums, one loads
+                             them. No measurement has fitted this yet, so that only a clear gain counts
 
 Coefficients: `tawa.machine.coefficients`, fitted to measured kernels; docs/choosing.md shows how well.
 """
@@ -18,6 +20,7 @@ Coefficients: `tawa.machine.coefficients`, fitted to measured kernels; docs/choo
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from tawa.analysis.work.visits import Visits
 from tawa.analysis.work.workload import BlockWork, DotWork, Workload
@@ -38,6 +41,7 @@ from tawa.machine.hopper import (
 from tawa.plan.cost.launches import Launch
 from tawa.plan.cost.ways import Way, kept_loads
 
+_SUM_BYTES = 4
 _WORD_BYTES = 4
 """Bytes that one permutation puts together."""
 _NARROW = 8
@@ -49,6 +53,8 @@ _LEAST_AHEAD = 0.5
 def predict(workload: Workload, launch: Launch, way: Way, coefficients: Coefficients | None = None) -> float:
     """Microseconds of one launch. coefficients: those of the fit, if None."""
     c = coefficients or fitted().coefficients
+    if way.shares > 1:
+        return _predict_shared(workload, launch, way, c)
     latency, bound, fill = _program(workload, launch.visits, way, c)
     start = c.start_specialised if way.specialised else c.start_stock
     if way.persistent:
@@ -64,6 +70,28 @@ def predict(workload: Workload, launch: Launch, way: Way, coefficients: Coeffici
             waves += c.tail * (math.ceil(waves) - waves)
         cycles = together(waves * (latency + fill), on_one * bound, ctas * way.groups, c)
     return start + cycles / CLOCK_GHZ / 1e3
+
+
+def _predict_shared(workload: Workload, launch: Launch, way: Way, c: Coefficients) -> float:
+    """Microseconds of a launch whose programs share tiles.
+
+    The partial sums go through L2: each program stores its own, and the last one of a tile loads all of them, after a
+    latency each for the stores, the arrival, and the loads.
+    """
+    inside = {block for block, loop in workload.loops.items() if loop is not None}
+    visits = replace(
+        launch.visits,
+        blocks={it: count / way.shares if it in inside else count for it, count in launch.visits.blocks.items()},
+    )
+    programs = replace(
+        launch, programs=launch.programs * way.shares, visits=visits, in_order=None, in_turn=None, longest_first=None
+    )
+    sums = max((sum(dot.rows * dot.columns * dot.batch for dot in work.dots) for work in workload.blocks.values()),
+               default=0) * _SUM_BYTES  # fmt: skip
+    stored = sums * c.store / SHARED_BYTES_PER_CYCLE * programs.on_one
+    loaded = way.shares * sums / c.bytes_per_cycle * launch.on_one
+    added = (stored + loaded + 3 * c.latency) / CLOCK_GHZ / 1e3
+    return predict(workload, programs, replace(way, shares=1), c) + added
 
 
 def _tiles_of_busiest(launch: Launch, way: Way) -> float:

@@ -64,7 +64,8 @@ class Way:
     scheduler would carry wider ones. serialised: whether ptxas waits for each wgmma before it issues the next. spilled:
     bytes of spill stores and loads of one consumer group, counted statically. programs: of the grid that share a CTA.
     piece_bytes: of what a converter turns at a time; 0 if operands are turned in registers. dynamic: whether programs
-    take the next tile from a counter. longest_first: whether the longest tiles are the first.
+    take the next tile from a counter. longest_first: whether the longest tiles are the first. shares: programs that
+    share a tile's loop.
     """
 
     specialised: bool
@@ -85,6 +86,7 @@ class Way:
     piece_bytes: int = 0
     dynamic: bool = False
     longest_first: bool = False
+    shares: int = 1
 
     @property
     def by_tma(self) -> bool:
@@ -146,6 +148,7 @@ def plan_way(plan: Plan, spilled: int = 0) -> Way:
         piece_bytes=_piece_bytes(plan),
         dynamic=plan.tiles == "dynamic",
         longest_first=plan.tile_order == "longest_first",
+        shares=plan.split_k or 1,
     )
 
 

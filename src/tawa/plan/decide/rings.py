@@ -34,6 +34,8 @@ from tawa.plan.cost.budget import Budget, Channels, StockCopies
 from tawa.plan.cost.registers import producer_registers
 from tawa.plan.decide.loops import loops_with_dots
 from tawa.plan.decide.operands import check_sharing, moved_loads, names_in, operands_of, rings_of, stores_of
+from tawa.plan.decide.slices import WHY as WHY_SLICED
+from tawa.plan.decide.slices import sliced
 from tawa.plan.decide.turned import turned_loads
 from tawa.plan.entries import RingPlan
 from tawa.plan.legality import check_names, check_plan, check_rings, check_stores, operand_text
@@ -145,6 +147,8 @@ def decide_rings(
         check_names(asked, named, stored, (it.loop for it in loops if it.loop is not None))
     check_rings(pins, channels, module)
     waits = stores_must_not_wait(module)
+    if not waits and options.aref_depth is None and not any(it.depth for it in pins.rings):
+        pins = sliced(module, pins, channels, lambda plan: budget_of(module, facts, target, plan).deepest(channels))
     budget = budget_of(module, facts, target, pins)
     place = loads[0].load.op
     try:
@@ -161,6 +165,8 @@ def decide_rings(
     check_plan(plan, pins, channels, module, budget)
     plan = plan.over(operands_of(module, facts.loads, channels, pins))
     why = {**reasons(plan, channels, budget), **{f"rings.{it.name}.depth": WHY_TWO for it in numbers}}
+    if any((it.slices or 1) > 1 and asked.store(it.key).slices is None for it in plan.stores):
+        why["stores"] = f"{why['stores']}; {WHY_SLICED}"
     plan = replace(plan, rings=(*plan.rings, *numbers))
     notes = tuple(taken_apart(module, list(loads)))  # before the loads move
     if pinned and not options.pinned:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from tawa.symbolic.host.expr import Condition, HostValue, host_value_from_json
 
+_FLOAT_BYTES = 4
 ORDERED = "rows are loaded in another order"
 """The beginning of the reason of conditions that only such rows need."""
 
@@ -89,6 +91,23 @@ class Grouped:
 
 
 @dataclass(frozen=True, slots=True)
+class Shared:
+    """Programs that share the loop of a tile. shares: how many. elements: of the partial sums of one, in float32."""
+
+    shares: int
+    elements: int
+
+    def programs(self, grid: Sequence[int]) -> tuple[int, ...]:
+        """The grid of a launch for a grid of tiles; three sizes."""
+        x, *others = [*grid, 1, 1][:3]
+        return (x * self.shares, *others)
+
+    def workspace_bytes(self, grid: Sequence[int]) -> int:
+        """Bytes of the partial sums of all tiles of a grid."""
+        return prod(grid) * self.shares * self.elements * _FLOAT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchSpec:
     """What a launch of a specialised kernel needs.
 
@@ -96,6 +115,8 @@ class LaunchSpec:
     launched. grouped: programs that share a CTA; the kernel takes the size of the grid along their axis as the argument
     after the descriptors. axes: how many sizes of the grid of CTAs a persistent kernel takes as arguments after that;
     0: it is not persistent. counter: whether it takes the address of a counter of tiles, as its last argument.
+    shared: programs that share a tile; the kernel takes the addresses of a workspace and of semaphores as its last
+    arguments.
     """
 
     descriptors: tuple[DescriptorSpec, ...] = ()
@@ -103,6 +124,7 @@ class LaunchSpec:
     axes: int = 0
     grouped: Grouped | None = None
     counter: bool = False
+    shared: Shared | None = None
 
     @property
     def arguments(self) -> frozenset[int]:
@@ -129,6 +151,7 @@ class LaunchSpec:
             "axes": self.axes,
             "grouped": [self.grouped.axis, self.grouped.programs] if self.grouped else None,
             "counter": self.counter,
+            "shared": [self.shared.shares, self.shared.elements] if self.shared else None,
         }
 
     @staticmethod
@@ -140,7 +163,8 @@ class LaunchSpec:
             data["axes"],
             Grouped(*data["grouped"]) if data.get("grouped") else None,
             data.get("counter", False),
+            Shared(*data["shared"]) if data.get("shared") else None,
         )
 
 
-__all__ = ["ORDERED", "DescriptorSpec", "Grouped", "LaunchSpec"]
+__all__ = ["ORDERED", "DescriptorSpec", "Grouped", "LaunchSpec", "Shared"]

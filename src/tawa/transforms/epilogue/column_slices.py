@@ -14,22 +14,18 @@ Source: the linear layouts that Triton infers for `tt.reshape`, `tt.trans` and `
 
 from __future__ import annotations
 
+from tawa.analysis.layout.sliced_stores import distribution_of_slices
 from tawa.dialects.tt import ReshapeOp, SplitOp, TransOp
 from tawa.ir import Builder, TensorType, Value, parse_type
 from tawa.ir.attributes import array_attr
-from tawa.machine.distribution import Base, Distribution, distribution_at
-
-
-def slices_in_registers(tile: Value, count: int) -> bool:
-    """Whether registers alone number `count` (a power of two) slices of the columns of a tile."""
-    return _distribution(tile, count) is not None
+from tawa.machine.distribution import Base, Distribution
 
 
 def column_slices(tile: Value, count: int, builder: Builder) -> list[Value]:
     """The slices, from the first column on. Requires `slices_in_registers` if there are several."""
     if count == 1:
         return [tile]
-    type, layout = parse_type(tile.type), _distribution(tile, count)
+    type, layout = parse_type(tile.type), distribution_of_slices(tile, count)
     assert isinstance(type, TensorType) and layout is not None
     bits, width, rows = count.bit_length() - 1, type.shape[-1] // count, len(type.shape) - 1
 
@@ -61,22 +57,9 @@ def _type(shape: tuple[int, ...], element: str, layout: Distribution) -> str:
     return str(TensorType(shape, element, layout.to_encoding()))
 
 
-def _distribution(tile: Value, count: int) -> Distribution | None:
-    """The distribution of a tile if registers alone number its slices, else None."""
-    type = parse_type(tile.type)
-    if tile.defining_op is None or not isinstance(type, TensorType) or type.shape[-1] % count:
-        return None
-    found, width = distribution_at(tile.defining_op, tile.type), type.shape[-1] // count
-    if found is None or any(base[-1] >= width for base in (*found.lanes, *found.warps)):
-        return None
-    numbers = [base for base in found.registers if base[-1] >= width]
-    bits = [(*(0,) * (len(type.shape) - 1), width << bit) for bit in range(count.bit_length() - 1)]
-    return found if sorted(numbers) == bits else None
-
-
 def _high_bits(number: int, bits: int) -> tuple[int, ...]:
     """The bits of a number, the most significant first."""
     return tuple(number >> bit & 1 for bit in reversed(range(bits)))
 
 
-__all__ = ["column_slices", "slices_in_registers"]
+__all__ = ["column_slices"]

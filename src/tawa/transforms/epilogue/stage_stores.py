@@ -35,9 +35,9 @@ Source: PTX ISA, "cp.async.bulk.wait_group" (its `.read` ends the reads of the t
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
+from tawa.analysis.layout.sliced_stores import unconverted, why_no_slices
 from tawa.analysis.memory.provenance import own_maker
 from tawa.analysis.names import name_of
 from tawa.analysis.rings.channels import ancestor_in
@@ -48,11 +48,10 @@ from tawa.dialects.ttg import ConvertLayoutOp, LocalAllocOp, LocalDeallocOp, Loc
 from tawa.dialects.ttng import AsyncTMACopyLocalToGlobalOp, AsyncTMAStoreWaitOp, FenceAsyncSharedOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Builder, MemDescType, Module, TensorDescType, Value, parse_type, source_of
-from tawa.ir.attributes import bool_attr, int_attr, read_int
-from tawa.ir.encodings import aliases_at, fields_of
+from tawa.ir.attributes import bool_attr, int_attr
 from tawa.plan import Plan, StorePlan
 from tawa.remarks import Remark
-from tawa.transforms.epilogue.column_slices import column_slices, slices_in_registers
+from tawa.transforms.epilogue.column_slices import column_slices
 from tawa.transforms.result import PassResult
 
 CURE = "fewer slices for this store in the Plan"
@@ -69,7 +68,7 @@ class StageStores:
         consumers = [group for op in module.walk() if (group := GroupOp.of(op)) and group.role == "consumer"]
         staged = {group: self._staged(group) for group in consumers}
         for store in (it for stores in staged.values() for it in stores):
-            reason = _why_no_slices(store, self._entry(store).of_slices[0])
+            reason = why_no_slices(store, self._entry(store).of_slices[0])
             if reason:
                 return PassResult(False, (Remark("declined", reason, source_of(module, store.op), CURE),))
         for group, stores in staged.items():
@@ -95,23 +94,6 @@ class StageStores:
         return self.plan.store(name_of(store.op))
 
 
-def _why_no_slices(store: DescriptorStoreOp, slices: int) -> str:
-    """Why a store cannot leave in so many slices of its columns; empty if it can."""
-    if slices == 1:
-        return ""
-    block = parse_type(store.descriptor.type)
-    assert isinstance(block, TensorDescType)
-    fields, shape = fields_of(aliases_at(store.op), block.block.encoding), block.block.shape
-    row_bytes = block.bytes // math.prod(shape[:-1])
-    # A block with a swizzle is copied in boxes as wide as that, so the descriptor of the block serves its slices.
-    box = read_int(fields.get("swizzlingByteWidth", "0")) or row_bytes
-    if row_bytes // slices < box:
-        return f"{slices} slices of {shape[-1]} columns have rows of {row_bytes // slices} bytes, a box of TMA {box}"
-    if not slices_in_registers(_unconverted(store), slices):
-        return f"the layout of the stored tile spreads {slices} slices of its columns over threads"
-    return ""
-
-
 def _buffers(
     type: str, count: int, store: DescriptorStoreOp, group: GroupOp, buffers: dict[str, list[Value]]
 ) -> list[Value]:
@@ -126,7 +108,7 @@ def _buffers(
 
 def _stage(store: DescriptorStoreOp, group: GroupOp, buffers: dict[str, list[Value]], slices: int, count: int) -> None:
     """Writes each slice into the next of `count` buffers, as soon as TMA has read what was in it."""
-    block, source = parse_type(store.descriptor.type), _unconverted(store)
+    block, source = parse_type(store.descriptor.type), unconverted(store)
     change = ConvertLayoutOp.of(store.source.defining_op)
     assert isinstance(block, TensorDescType)
     *rows_of_tile, columns = block.block.shape
@@ -150,12 +132,6 @@ def _stage(store: DescriptorStoreOp, group: GroupOp, buffers: dict[str, list[Val
     store.op.erase()
     if change and not change.op.result.uses:
         change.op.erase()
-
-
-def _unconverted(store: DescriptorStoreOp) -> Value:
-    """The stored tile before its layout was changed for the store: any layout can be written to a buffer."""
-    change = ConvertLayoutOp.of(store.source.defining_op)
-    return change.source if change else store.source
 
 
 def _wait(builder: Builder, pendings: int = 0) -> None:

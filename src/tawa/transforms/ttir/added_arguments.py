@@ -28,9 +28,9 @@ def add_number(function: FuncOp, name: str) -> Value:
     return _add(function, name, ("i32",), ["{}"])
 
 
-def add_pointer(function: FuncOp, name: str, element: str) -> Value:
-    """Appends a pointer to elements of a type."""
-    return _add(function, name, (f"!tt.ptr<{element}>",), ["{}"])
+def add_pointer(function: FuncOp, name: str, element: str, aligned: bool = False) -> Value:
+    """Appends a pointer to elements of a type. aligned: to 16 bytes."""
+    return _add(function, name, (f"!tt.ptr<{element}>",), ["{tt.divisibility = 16 : i32}" if aligned else "{}"])
 
 
 def _add(function: FuncOp, name: str, types: Sequence[str], attributes: Sequence[str]) -> Value:

@@ -66,7 +66,7 @@ from tawa.ir.attributes import int_attr
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 from tawa.transforms.ttir.added_arguments import add_pointer
-from tawa.transforms.ttir.tile_ids import TILE_ID
+from tawa.transforms.ttir.orders.tile_ids import TILE_ID
 
 _CURE = "tiles='strided' in the Plan"
 _GPU_SCOPE = 1

@@ -9,7 +9,7 @@
 
 The launcher starts as many programs as there are SMs. The grid size is passed as added arguments (i32), one for each
 axis up to the last one that the kernel reads; the grid must be 1 along the other axes. The order of the tiles is that
-of the Plan (`tawa.transforms.ttir.tile_ids`). The producer then loads the first operands of the next tile while the
+of the Plan (`tawa.transforms.ttir.orders`). The producer then loads the first operands of the next tile while the
 consumer stores the current one, and the partitions start once. Scalars that are invariant over tiles, and descriptors
 made from them, stay before the loop.
 
@@ -18,27 +18,34 @@ for a later tile of the same persistent program would deadlock. Hence a kernel w
 prints or unknown effects stays as it is, and so does one whose inline assembly reads its position in the grid.
 
 Requires: TTIR without layouts, one structured function.
-Declines also if the order is "longest first" and programs do not get longer along one axis.
+Declines also if the order is "longest first" and programs do not get longer along one axis, or if it is one of blocks
+and the grid has one axis.
 Ensures: launched with any number of programs, the kernel has the effects of the whole grid.
 Source: S. Gupta, J. Stuart and J. Owens, "A Study of Persistent Threads Style GPU Programming" (InPar 2012).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import assert_never
 
 from tawa.analysis.work.longer_programs import LongerInfo, find_longer_programs
+from tawa.analysis.work.shared_tiles import SharedTiles, find_shared_tiles
 from tawa.dialects.arith import ConstantOp, MulIOp
 from tawa.dialects.effects import is_bound_to_its_program, is_pure
 from tawa.dialects.scf import ForOp, YieldOp
 from tawa.dialects.tt import GRID_SIZE, FuncOp, GetNumProgramsOp, GetProgramIdOp, MakeTensorDescOp
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, is_scalar, source_of
 from tawa.ir.attributes import read_int
+from tawa.machine.hopper import PROCESSORS
 from tawa.plan.plan import TileOrder
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 from tawa.transforms.ttir.added_arguments import add_number
-from tawa.transforms.ttir.tile_ids import ids_in_launch_order, ids_longest_first
+from tawa.transforms.ttir.orders.grid_orders import ids_grouped, ids_in_halves, ids_on_curve
+from tawa.transforms.ttir.orders.tile_ids import Ids, ids_in_launch_order, ids_longest_first
 
 _ID, _COUNT = GetProgramIdOp.NAME, GetNumProgramsOp.NAME
 _CONSTANT, _DESCRIPTOR = ConstantOp.NAME, MakeTensorDescOp.NAME
@@ -46,16 +53,18 @@ _CONSTANT, _DESCRIPTOR = ConstantOp.NAME, MakeTensorDescOp.NAME
 
 @dataclass(frozen=True, slots=True)
 class PersistentResult(PassResult):
-    """axes: how many grid sizes were added as arguments."""
+    """axes: how many grid sizes were added as arguments. group: G, if the order has one."""
 
     axes: int = 0
+    group: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MakePersistent:
-    """Options: the order of the tiles."""
+    """Options: the order of the tiles. group: G, for the orders of blocks; None: from what programs share."""
 
     order: TileOrder = "launch"
+    group: int | None = None
 
     def run(self, module: Module) -> PersistentResult:
         """Wraps the body in the loop, or returns a `declined` remark."""
@@ -63,13 +72,24 @@ class MakePersistent:
         if refusal is not None:
             return PersistentResult(False, (refusal,))
         function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
-        axes, longer = grid_axes(module), None
+        axes, longer, group = grid_axes(module), None, None
         if self.order == "longest_first":
             longer = find_longer_programs(function)
             if longer is None:
                 return PersistentResult(False, (Remark("declined", NOT_LONGER, None, "tile_order='launch'"),))
-        _wrap(function, axes, longer)
-        return PersistentResult(True, axes=axes)
+        if self.order in ("grouped", "hilbert") and axes < 2:
+            reason = ONE_AXIS.format(self.order)
+            return PersistentResult(False, (Remark("declined", reason, None, "tile_order='launch' or 'l2_halves'"),))
+        if self.order in ("grouped", "l2_halves") and axes > 1:
+            group = self.group or _best_group(module, self.order)
+        _wrap(function, axes, partial(_ids_of, self.order, group or 1, longer))
+        return PersistentResult(True, axes=axes, group=group)
+
+
+def _best_group(module: Module, order: TileOrder) -> int:
+    """G, by what programs that run at the same time load: all of them, or those of one half."""
+    shared = find_shared_tiles(module) or SharedTiles(0, 0, 0)
+    return shared.group(PROCESSORS if order == "grouped" else PROCESSORS // 2)
 
 
 def grid_axes(module: Module) -> int:
@@ -91,9 +111,32 @@ def why_not_persistent(module: Module) -> Remark | None:
 
 NOT_LONGER = "no axis of the grid is known along which programs get longer, so there is no longest tile to start first"
 
+ONE_AXIS = "tile_order={!r} takes blocks of a grid of two axes, and the kernel reads its program id along one only"
 
-def _wrap(function: FuncOp, axes: int, longer: LongerInfo | None) -> None:
-    """longer: for the order "longest first", which tiles take longer."""
+
+def _ids_of(
+    order: TileOrder, group: int, longer: LongerInfo | None, front: Builder, sizes: Sequence[Value], tiles: Value,
+    programs: Value,
+) -> Ids:  # fmt: skip
+    """The ids of the tiles in an order. front: builds before the loop. longer: which tiles take longer."""
+    match order:
+        case "launch":
+            return ids_in_launch_order(sizes)
+        case "longest_first":
+            assert longer is not None
+            return ids_longest_first(front, sizes, tiles, programs, longer)
+        case "grouped":
+            return ids_grouped(sizes, group)
+        case "hilbert":
+            return ids_on_curve(sizes)
+        case "l2_halves":
+            return ids_in_halves(sizes, group)
+        case _:
+            assert_never(order)
+
+
+def _wrap(function: FuncOp, axes: int, ids_for: Callable[[Builder, Sequence[Value], Value, Value], Ids]) -> None:
+    """ids_for: the order, from a builder before the loop, the sizes of the grid, all tiles, and the programs."""
     sizes = [add_number(function, f"{GRID_SIZE}{axis}") for axis in range(axes)]
     body, queries = function.body, [op for op in function.op.walk() if op.name in (_ID, _COUNT)]
     front, count = Builder(body, body.ops[0], function.op.loc), len(body.ops)
@@ -103,10 +146,7 @@ def _wrap(function: FuncOp, axes: int, longer: LongerInfo | None) -> None:
     first = front.create(_ID, (), ("i32",), properties={"axis": "0 : i32"}, hints=("first",))
     step = front.create(_COUNT, (), ("i32",), properties={"axis": "0 : i32"}, hints=("programs",))
     inside = Block(("i32",), ("tile",))
-    if longer is None:
-        ids_of = ids_in_launch_order(sizes)
-    else:
-        ids_of = ids_longest_first(front, sizes, tiles, step.result, longer)
+    ids_of = ids_for(front, sizes, tiles, step.result)
     own = len(body.ops) - count
     ids = ids_of(Builder.at_end(inside, function.op.loc), inside.args[0])
     for op in queries:

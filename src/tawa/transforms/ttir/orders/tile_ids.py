@@ -2,6 +2,7 @@
 
     launch           place 0, 1, 2, …                     x varies fastest, as the hardware starts programs
     longest first    the tiles that take longest first    where programs get longer along one axis (`longer`)
+    others           blocks of the grid                   `tawa.transforms.ttir.orders.grid_orders`
 
 Longest first, with n tiles along that axis and R tiles along all others (the heads of a causal attention):
 
@@ -53,12 +54,17 @@ def ids_longest_first(front: Builder, sizes: Sequence[Value], tiles: Value, prog
     found = _Sections.create(front, sizes, tiles, programs, longer)
 
     def ids(builder: Builder, place: Value) -> list[Value]:
-        tile = _together(builder, found.ids(builder, place), sizes)
-        assert tile.defining_op is not None
-        tile.defining_op.attributes[TILE_ID] = "unit"
-        return _along(builder, tile, sizes)
+        return whole_ids(builder, found.ids(builder, place), sizes)
 
     return ids
+
+
+def whole_ids(builder: Builder, ids: Sequence[Value], sizes: Sequence[Value]) -> list[Value]:
+    """The same ids, taken apart again from the tile's place in launch order, which is marked."""
+    tile = _together(builder, ids, sizes)
+    assert tile.defining_op is not None
+    tile.defining_op.attributes[TILE_ID] = "unit"
+    return _along(builder, tile, sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,4 +127,4 @@ def _along(builder: Builder, place: Value, sizes: Sequence[Value]) -> list[Value
     return [*ids, place] if sizes else []
 
 
-__all__ = ["TILE_ID", "Ids", "ids_in_launch_order", "ids_longest_first"]
+__all__ = ["TILE_ID", "Ids", "ids_in_launch_order", "ids_longest_first", "whole_ids"]
