@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from tawa.ops.attention_ops.op import attention
     from tawa.ops.attention_ops.varlen_op import attention_varlen
     from tawa.ops.calls.checks import ArgumentError
+    from tawa.ops.convolution.op import conv2d
 
-__all__ = ["ArgumentError", "attention", "attention_decode", "attention_varlen"]
+__all__ = ["ArgumentError", "attention", "attention_decode", "attention_varlen", "conv2d"]
 
 
 def __getattr__(name: str) -> Any:
@@ -33,4 +34,8 @@ def __getattr__(name: str) -> Any:
         from tawa.ops.attention_ops.decode_op import attention_decode
 
         return attention_decode
+    if name == "conv2d":
+        from tawa.ops.convolution.op import conv2d
+
+        return conv2d
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,250 @@
+"""Launching the convolution kernels on PyTorch tensors: the copies that a form needs, and the product.
+
+A form with a copy of the input works on some images at a time, as many as keep the copy in the L2 cache: it is written
+and read there, and its memory is used again for the next images.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from tawa.ops.calls.launches import Launches, once_for_all
+from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
+from tawa.ops.convolution.geometry import Form, Geometry, Layout, blocks, dense, multiple
+from tawa.ops.convolution.tiles import Tile
+from tawa.ops.kernels.convolution import product, windows
+
+SIZES = (
+    "N", "OH", "OW", "CO", "TAPS", "LENGTH", "KW", "dilation", "top", "left", "ROW_TILES", "COLUMN_TILES",
+    "CHANNEL_TILES", "H", "W", "COLUMNS", "PITCH", "stride",
+)  # fmt: skip
+convolve: Any = once_for_all(product.convolve, SIZES, only_if_faster=False)
+window_order: Any = once_for_all(windows.window_order, SIZES)
+VIEWS = {"windows": product.WINDOWS.value, "padded": product.PADDED.value, "parities": product.PARITIES.value}
+PITCH_UNIT = 4
+"""Elements in which the kernel takes a pitch."""
+L2_BYTES = 20 * 2**20
+"""The copy of the images that are convolved at a time."""
+MOST_ELEMENTS, IN_A_BLOCK = 64, 4096
+"""Of a column, and all of them, in a block of the transform."""
+
+
+class WindowOrder:
+    """Transforms of tensors (N, C, H, W) with the same shape and strides, into (N, rows, columns, elements).
+
+    together: rows under the filter that become one column. Rows of the result begin `pitch` elements apart.
+    """
+
+    def __init__(
+        self, x: torch.Tensor, rows: int, columns: int, elements: int, pitch: int, together: int, stride: int,
+        dilation: int, top: int, left: int,
+    ) -> None:  # fmt: skip
+        images, channels, height, width = x.shape
+        sn, sc, sh, sw = x.stride()
+        of_block = min(MOST_ELEMENTS, 1 << (elements - 1).bit_length())
+        most_columns = min(256, IN_A_BLOCK // of_block)
+        columns_of_block = max(16, min(most_columns, 1 << (columns - 1).bit_length()))
+        unit = TMA_BYTES // x.element_size()
+        rest = (
+            sn, sc, sh, sw, height, width, rows, columns, pitch // PITCH_UNIT, stride, dilation, top, left
+        )  # fmt: skip
+        constants = {
+            "KH": together,
+            "C": channels,
+            "LENGTH": elements,
+            "BW": columns_of_block,
+            "BL": of_block,
+            "TURN": sc != 1 or channels % unit != 0,
+            "num_warps": 4,
+        }
+        self.launch = Launches(lambda: window_order, rest, constants)
+        self.grid = images * rows, blocks(columns, columns_of_block), blocks(elements, of_block)
+        self.elements = images * rows * pitch
+
+    def __call__(self, x: torch.Tensor, target: torch.Tensor) -> None:
+        """Fills `target`, at least `elements` elements."""
+        self.launch(self.grid, (x, target), (x,))
+
+
+class Filter:
+    """Filters (CO, C, KH, KW) of one shape and layout as the product reads them, transformed if they have to be."""
+
+    def __init__(self, weight: torch.Tensor, of: Geometry, form: Form) -> None:
+        unit = of.unit
+        if form.source == "windows":
+            rows, elements = 1, form.elements
+            pitch = multiple(of.KW * elements, unit)
+        elif form.view == "windows":
+            rows, elements = of.KH, form.elements or of.C
+            pitch = multiple(of.KW * elements, unit)
+        else:
+            rows, elements = of.KH, multiple(of.C, unit)
+            pitch = of.KW * elements
+        of_tap = pitch if form.taps == rows else elements
+        self.order: WindowOrder | None = None
+        self.shape = [of.CO, form.taps, form.length]
+        self.strides = [rows * pitch, of_tap, 1]
+        image, channel, row, column = weight.stride()
+        gapless = (channel == 1 or of.C == 1) and (column == of.C or of.KW == 1) and (row == of.KW * of.C or of.KH == 1)
+        aligned = pitch == of.KW * of.C and (image % unit == 0 or of.CO == 1)
+        if rows == of.KH and elements == of.C and gapless and aligned:
+            self.strides[0] = image if of.CO > 1 else multiple(image, unit)
+        else:
+            self.order = WindowOrder(weight, rows, of.KW, elements, pitch, form.together, 1, 1, 0, 0)
+
+    def __call__(self, weight: torch.Tensor) -> torch.Tensor:
+        """The filters, at an address that is a multiple of 16 bytes."""
+        if self.order is None:
+            return weight if weight.data_ptr() % TMA_BYTES == 0 else weight.clone()
+        target = unwritten(weight, (self.order.elements,), weight.dtype)
+        self.order(weight, target)
+        return target
+
+
+def view_of(of: Geometry, form: Form, at: Layout, tile: Tile) -> tuple[list[int], list[int], list[int]]:
+    """Shape, strides and box of the pixels' descriptor. at: of the input; that of a copy follows from the form."""
+    sh, sw = of.stride
+    if form.source == "windows":
+        at = Layout(form.rows * form.pitch, form.pitch, form.elements)
+        image, row, column, tap = at.image, at.row, sw * at.column, of.unit
+    elif form.view == "windows":
+        if form.source == "copy":
+            at = Layout(form.rows * form.pitch, form.pitch, form.elements)
+        image, row, column, tap = at.image, sh * at.row, sw * at.column, of.dilation[0] * at.row
+    elif form.view == "padded":
+        return [of.N, of.H, of.W, of.C], [at.image, at.row, at.column, 1], [tile.BB, tile.BH, tile.BW, tile.BK]
+    else:
+        shape = [of.N, of.H // 2, 2, of.W // 2, 2 * of.C]
+        return shape, [at.image, 2 * at.row, at.row, 2 * at.column, 1], [tile.BB, tile.BH, 1, tile.BW, tile.BK]
+    shape = [of.N, of.OH, of.OW, form.taps, form.length]
+    return shape, [image, row, column, tap, 1], [tile.BB, tile.BH, tile.BW, 1, tile.BK]
+
+
+class Product:
+    """Products of pixels and filters of one shape and layout, into an output (N, OH, OW, CO)."""
+
+    def __init__(
+        self, pixels: torch.Tensor, filters: torch.Tensor, of_filter: Filter, output: torch.Tensor, of: Geometry,
+        form: Form, at: Layout, tile: Tile, relu: bool,
+    ) -> None:  # fmt: skip
+        self.pixels = Box.over(pixels, *view_of(of, form, at, tile))
+        self.filters = Box.over(filters, of_filter.shape, of_filter.strides, [tile.BC, 1, tile.BK])
+        self.output = None
+        if of.CO % of.unit == 0:
+            self.output = Box.of(output, tile.BB, tile.BH, tile.BW, tile.BC)
+        images, rows, columns, channels = tile.tiles(of)
+        self.grid = (images * rows * columns * channels,)
+        rest = (
+            of.N, of.OH, of.OW, of.CO, form.taps, form.length, of.KW, of.dilation[0], *of.padding, rows, columns,
+            channels,
+        )  # fmt: skip
+        constants = {
+            "BB": tile.BB,
+            "BH": tile.BH,
+            "BW": tile.BW,
+            "BC": tile.BC,
+            "BK": tile.BK,
+            "VIEW": VIEWS[form.view],
+            "RELU": relu,
+            "num_warps": tile.warps,
+            "num_stages": 3,
+        }
+        self.launch = Launches(lambda: convolve, rest, constants)
+
+    def __call__(
+        self, pixels: torch.Tensor, filters: torch.Tensor, output: torch.Tensor, bias: torch.Tensor | None
+    ) -> None:
+        """Launches the kernel; all addresses but that of `bias` are multiples of 16 bytes."""
+        written = (self.output.around(output), None) if self.output is not None else (None, output)
+        given = (bias,) if self.output is not None else (bias, output)
+        self.launch(self.grid, (self.pixels.around(pixels), self.filters.around(filters), *written, bias), given)
+
+
+def layout_of(x: torch.Tensor, of: Geometry) -> Layout | None:
+    """The layout of an input in memory; None if its channels are not contiguous."""
+    image, channel, row, column = x.stride()
+    wanted = dense(of)
+    column = column if of.W > 1 else wanted.column
+    row = row if of.H > 1 else max(wanted.row, of.W * column)
+    image = image if of.N > 1 else max(wanted.image, of.H * row)
+    return Layout(image, row, column) if (channel == 1 or of.C == 1) and min(column, row, image) > 0 else None
+
+
+def images_at_a_time(of: Geometry, form: Form) -> int:
+    """How many images are copied and convolved at a time: all, unless their copy is larger than the L2 cache holds."""
+    if form.source == "input":
+        return of.N
+    parts = max(1, min(of.N, round(form.extra_bytes(of) / L2_BYTES)))
+    return blocks(of.N, parts)
+
+
+class Convolution:
+    """Convolutions of tensors that differ in their addresses only, in one form.
+
+    form, tile: of the choice. Neither the output nor the input is empty. The input has the layout for which the form
+    was made; its address is a multiple of 16 bytes if the form reads it directly.
+    """
+
+    def __init__(self, x: torch.Tensor, weight: torch.Tensor, of: Geometry, form: Form, tile: Tile, relu: bool) -> None:
+        self.of, self.form, self.device = of, form, x.device.index
+        self.shape = of.N, of.OH, of.OW, of.CO
+        at = layout_of(x, of) or dense(of)
+        self.filter = Filter(weight, of, form)
+        self.each = images_at_a_time(of, form)
+        filters = x.new_empty((0,)) if self.filter.order else weight
+        self.parts: dict[int, tuple[WindowOrder | None, Product]] = {}
+        for images in {self.each, of.N % self.each or self.each}:
+            some = replace(of, N=images)
+            order, pixels = None, x
+            if form.source != "input":
+                order, pixels = self._order(x[:images], some), x.new_empty((0,))
+            output = x.new_empty((0,)).as_strided((images, *self.shape[1:]), dense_strides(self.shape))
+            made = Product(pixels, filters, self.filter, output, some, form, at, tile, relu)
+            self.parts[images] = order, made
+        self.copied = self.each * form.rows * form.pitch
+
+    def _order(self, x: torch.Tensor, of: Geometry) -> WindowOrder:
+        form = self.form
+        stride, dilation = (of.stride[0], of.dilation[0]) if form.source == "windows" else (1, 1)
+        return WindowOrder(
+            x, form.rows, form.columns, form.elements, form.pitch, form.together, stride, dilation, *of.padding
+        )  # fmt: skip
+
+    @property
+    def extra_bytes(self) -> int:
+        """Memory beside input, filter and output, while a call runs: the copy of the input."""
+        return self.copied * self.of.bytes
+
+    def __call__(self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """O (N, CO, OH, OW) with channels last in memory."""
+        output = unwritten(x, self.shape, x.dtype)
+        if self.device is None or self.device == torch.cuda.current_device():
+            self._run(x, weight, bias, output)
+        else:
+            with torch.cuda.device(self.device):
+                self._run(x, weight, bias, output)
+        return output.permute(0, 3, 1, 2)
+
+    def _run(self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, output: torch.Tensor) -> None:
+        filters = self.filter(weight)
+        if self.form.source == "input":
+            self.parts[self.of.N][1](x, filters, output, bias)
+            return
+        copy = unwritten(x, (self.copied,), x.dtype)
+        for first in range(0, self.of.N, self.each):
+            images = min(self.each, self.of.N - first)
+            order, made = self.parts[images]
+            assert order is not None
+            order(x[first : first + images], copy)
+            made(copy, filters, output[first : first + images], bias)
+
+
+def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a tensor without gaps."""
+    strides = [1]
+    for length in reversed(shape[1:]):
+        strides.insert(0, strides[0] * length)
+    return tuple(strides)
