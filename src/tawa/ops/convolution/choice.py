@@ -8,7 +8,7 @@ import torch
 
 from tawa.ops.calls.checks import ArgumentError
 from tawa.ops.calls.devices import is_hopper, multiprocessors
-from tawa.ops.convolution.geometry import Form, Geometry, dense, forms_of
+from tawa.ops.convolution.geometry import Geometry, forms_of
 from tawa.ops.convolution.launch import Convolution, layout_of
 from tawa.ops.convolution.tiles import Choice, choices
 
@@ -105,5 +105,3 @@ def call_of(x: torch.Tensor, weight: torch.Tensor, of: Geometry, relu: bool, for
         return Library(of, relu)
     return Convolution(x, weight, of, choice.form, choice.tile, relu)
 
-
-__all__ = ["Call", "Form", "call_of", "choose", "dense", "library", "tf32_is_allowed"]

@@ -15,11 +15,12 @@ from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
 from tawa.ops.convolution.geometry import Form, Geometry, Layout, blocks, dense, multiple
 from tawa.ops.convolution.tiles import Tile
+from tawa.ops.convolution.views import filter_lines, view_of
 from tawa.ops.kernels.convolution import product, windows
 
 SIZES = (
-    "N", "OH", "OW", "CO", "TAPS", "LENGTH", "KW", "dilation", "top", "left", "ROW_TILES", "COLUMN_TILES",
-    "CHANNEL_TILES", "H", "W", "COLUMNS", "PITCH", "stride",
+    "N", "OH", "OW", "CO", "TAPS", "LENGTH", "KW", "down", "across", "top", "left", "ROW_TILES", "COLUMN_TILES",
+    "CHANNEL_TILES", "H", "W", "COLUMNS", "PITCH", "stride", "dilation",
 )  # fmt: skip
 convolve: Any = once_for_all(product.convolve, SIZES, only_if_faster=False)
 window_order: Any = once_for_all(windows.window_order, SIZES)
@@ -73,27 +74,19 @@ class Filter:
     """Filters (CO, C, KH, KW) of one shape and layout as the product reads them, transformed if they have to be."""
 
     def __init__(self, weight: torch.Tensor, of: Geometry, form: Form) -> None:
-        unit = of.unit
-        if form.source == "windows":
-            rows, elements = 1, form.elements
-            pitch = multiple(of.KW * elements, unit)
-        elif form.view == "windows":
-            rows, elements = of.KH, form.elements or of.C
-            pitch = multiple(of.KW * elements, unit)
-        else:
-            rows, elements = of.KH, multiple(of.C, unit)
-            pitch = of.KW * elements
-        of_tap = pitch if form.taps == rows else elements
+        unit, lines = of.unit, filter_lines(of, form)
         self.order: WindowOrder | None = None
         self.shape = [of.CO, form.taps, form.length]
-        self.strides = [rows * pitch, of_tap, 1]
+        self.strides = [lines.rows * lines.pitch, lines.of_tap, 1]
         image, channel, row, column = weight.stride()
         gapless = (channel == 1 or of.C == 1) and (column == of.C or of.KW == 1) and (row == of.KW * of.C or of.KH == 1)
-        aligned = pitch == of.KW * of.C and (image % unit == 0 or of.CO == 1)
-        if rows == of.KH and elements == of.C and gapless and aligned:
+        aligned = lines.pitch == of.KW * of.C and (image % unit == 0 or of.CO == 1)
+        if lines.rows == of.KH and lines.elements == of.C and gapless and aligned:
             self.strides[0] = image if of.CO > 1 else multiple(image, unit)
         else:
-            self.order = WindowOrder(weight, rows, of.KW, elements, pitch, form.together, 1, 1, 0, 0)
+            self.order = WindowOrder(
+                weight, lines.rows, of.KW, lines.elements, lines.pitch, form.together, 1, 1, 0, 0
+            )  # fmt: skip
 
     def __call__(self, weight: torch.Tensor) -> torch.Tensor:
         """The filters, at an address that is a multiple of 16 bytes."""
@@ -104,41 +97,25 @@ class Filter:
         return target
 
 
-def view_of(of: Geometry, form: Form, at: Layout, tile: Tile) -> tuple[list[int], list[int], list[int]]:
-    """Shape, strides and box of the pixels' descriptor. at: of the input; that of a copy follows from the form."""
-    sh, sw = of.stride
-    if form.source == "windows":
-        at = Layout(form.rows * form.pitch, form.pitch, form.elements)
-        image, row, column, tap = at.image, at.row, sw * at.column, of.unit
-    elif form.view == "windows":
-        if form.source == "copy":
-            at = Layout(form.rows * form.pitch, form.pitch, form.elements)
-        image, row, column, tap = at.image, sh * at.row, sw * at.column, of.dilation[0] * at.row
-    elif form.view == "padded":
-        return [of.N, of.H, of.W, of.C], [at.image, at.row, at.column, 1], [tile.BB, tile.BH, tile.BW, tile.BK]
-    else:
-        shape = [of.N, of.H // 2, 2, of.W // 2, 2 * of.C]
-        return shape, [at.image, 2 * at.row, at.row, 2 * at.column, 1], [tile.BB, tile.BH, 1, tile.BW, tile.BK]
-    shape = [of.N, of.OH, of.OW, form.taps, form.length]
-    return shape, [image, row, column, tap, 1], [tile.BB, tile.BH, tile.BW, 1, tile.BK]
-
-
 class Product:
     """Products of pixels and filters of one shape and layout, into an output (N, OH, OW, CO)."""
 
     def __init__(
-        self, pixels: torch.Tensor, filters: torch.Tensor, of_filter: Filter, output: torch.Tensor, of: Geometry,
-        form: Form, at: Layout, tile: Tile, relu: bool,
+        self, pixels: torch.Tensor, filters: torch.Tensor, of_filter: Filter, of: Geometry, form: Form, at: Layout,
+        tile: Tile, relu: bool,
     ) -> None:  # fmt: skip
         self.pixels = Box.over(pixels, *view_of(of, form, at, tile))
         self.filters = Box.over(filters, of_filter.shape, of_filter.strides, [tile.BC, 1, tile.BK])
         self.output = None
         if of.CO % of.unit == 0:
-            self.output = Box.of(output, tile.BB, tile.BH, tile.BW, tile.BC)
+            shape = [of.N, of.OH, of.OW, of.CO]
+            strides = [of.OH * of.OW * of.CO, of.OW * of.CO, of.CO, 1]
+            block = [tile.BB, tile.BH, tile.BW, tile.BC]
+            self.output = Box.over(pixels.new_empty((0,)), shape, strides, block)
         images, rows, columns, channels = tile.tiles(of)
         self.grid = (images * rows * columns * channels,)
         rest = (
-            of.N, of.OH, of.OW, of.CO, form.taps, form.length, of.KW, of.dilation[0], *of.padding, rows, columns,
+            of.N, of.OH, of.OW, of.CO, form.taps, form.length, of.KW, *of.dilation, *of.padding, rows, columns,
             channels,
         )  # fmt: skip
         constants = {
@@ -150,7 +127,7 @@ class Product:
             "VIEW": VIEWS[form.view],
             "RELU": relu,
             "num_warps": tile.warps,
-            "num_stages": 3,
+            "num_stages": 4,
         }
         self.launch = Launches(lambda: convolve, rest, constants)
 
@@ -201,8 +178,7 @@ class Convolution:
             order, pixels = None, x
             if form.source != "input":
                 order, pixels = self._order(x[:images], some), x.new_empty((0,))
-            output = x.new_empty((0,)).as_strided((images, *self.shape[1:]), dense_strides(self.shape))
-            made = Product(pixels, filters, self.filter, output, some, form, at, tile, relu)
+            made = Product(pixels, filters, self.filter, some, form, at, tile, relu)
             self.parts[images] = order, made
         self.copied = self.each * form.rows * form.pitch
 
@@ -241,10 +217,3 @@ class Convolution:
             order(x[first : first + images], copy)
             made(copy, filters, output[first : first + images], bias)
 
-
-def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of a tensor without gaps."""
-    strides = [1]
-    for length in reversed(shape[1:]):
-        strides.insert(0, strides[0] * length)
-    return tuple(strides)

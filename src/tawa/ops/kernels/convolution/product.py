@@ -22,14 +22,14 @@ PARITIES = tl.constexpr(2)
 
 
 @triton.jit
-def pixels_of(a_desc, n, oh, ow, tap, k, KW, dilation, top, left, C, BM: tl.constexpr, BK: tl.constexpr,
+def pixels_of(a_desc, n, oh, ow, tap, k, KW, down, across, top, left, C, BM: tl.constexpr, BK: tl.constexpr,
               VIEW: tl.constexpr):  # fmt: skip
     """The elements k .. k + BK - 1 of a tap, for each pixel of the tile: (BM, BK)."""
     if VIEW == WINDOWS:
         a = a_desc.load([n, oh, ow, tap, k])
     else:
-        h = tap // KW * dilation - top
-        w = tap % KW * dilation - left
+        h = tap // KW * down - top
+        w = tap % KW * across - left
         if VIEW == PADDED:
             a = a_desc.load([n, oh + h, ow + w, k])
         else:
@@ -39,14 +39,15 @@ def pixels_of(a_desc, n, oh, ow, tap, k, KW, dilation, top, left, C, BM: tl.cons
 
 @triton.jit
 def convolve(
-    a_desc, b_desc, o_desc, o_ptr, bias_ptr, N, OH, OW, CO, TAPS, LENGTH, KW, dilation, top, left, ROW_TILES,
+    a_desc, b_desc, o_desc, o_ptr, bias_ptr, N, OH, OW, CO, TAPS, LENGTH, KW, down, across, top, left, ROW_TILES,
     COLUMN_TILES, CHANNEL_TILES, BB: tl.constexpr, BH: tl.constexpr, BW: tl.constexpr, BC: tl.constexpr,
     BK: tl.constexpr, VIEW: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
     """One tile of the output: all channel tiles of some pixels follow one another.
 
     b_desc: the filter (CO, TAPS, LENGTH) in boxes (BC, 1, BK). o_desc: the output (N, OH, OW, CO) in boxes
-    (BB, BH, BW, BC); None: it is written through o_ptr. bias_ptr: of CO, or None.
+    (BB, BH, BW, BC); None: it is written through o_ptr. bias_ptr: of CO, or None. down, across: the dilation of rows
+    and columns. top, left: the padding.
     """
     BM: tl.constexpr = BB * BH * BW
     tile = tl.program_id(0)
@@ -61,7 +62,7 @@ def convolve(
     for step in range(TAPS * blocks):
         tap = step // blocks
         k = step % blocks * BK
-        a = pixels_of(a_desc, n, oh, ow, tap, k, KW, dilation, top, left, LENGTH, BM, BK, VIEW)
+        a = pixels_of(a_desc, n, oh, ow, tap, k, KW, down, across, top, left, LENGTH, BM, BK, VIEW)
         b = b_desc.load([co, tap, k]).reshape(BC, BK)
         acc = tl.dot(a, b.T, acc)
     channels = co + tl.arange(0, BC)

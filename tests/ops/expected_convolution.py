@@ -1,0 +1,65 @@
+"""What `tawa.ops.conv2d` must return: float64, and tolerances with their source. Inputs are made on DEVICE.
+
+Outputs may be off by twice the error of the same convolution with float32 sums, rounded at the end; in tf32 the inputs
+of that convolution are rounded to 10 bits of mantissa first.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from tests.ops.expected import DEVICE, compare
+
+TRUNCATED = 2.0**-10
+"""What tf32 loses of a number, of its size: 13 bits are cut off."""
+
+
+def normal(*shape: int, dtype: Any = torch.float16, seed: int = 0) -> Any:
+    """Random numbers that depend on the seed and the shape only."""
+    generator = torch.Generator(device="cpu").manual_seed(seed + sum(shape))
+    return torch.randn(shape, generator=generator).to(DEVICE).to(dtype)
+
+
+def last(tensor: Any) -> Any:
+    """The same tensor with channels last in memory."""
+    return tensor.contiguous(memory_format=torch.channels_last)
+
+
+def amid_nan(tensor: Any) -> Any:
+    """A view with the same elements and channels last, among rows of NaN of a larger tensor."""
+    images, channels, height, width = tensor.shape
+    whole = torch.full((images, height + 2, width, channels), math.nan, device=tensor.device).to(tensor.dtype)
+    view = whole[:, 1:-1].permute(0, 3, 1, 2)
+    return view.copy_(tensor)
+
+
+def check_convolution(found: Any, x: Any, weight: Any, bias: Any, *, relu: bool = False, **options: Any) -> None:
+    """Raises AssertionError unless all elements are close to those of float64, and channels are last in memory."""
+    function = torch.nn.functional.conv2d
+
+    def reference(dtype: Any) -> Any:
+        if 0 in weight.shape:  # PyTorch refuses no filters
+            one = x.new_zeros((1, 1, *x.shape[2:])), weight.new_zeros((1, 1, *weight.shape[2:]))
+            sizes = function(*one, **options).shape
+            made = torch.zeros((len(x), len(weight), *sizes[2:]), dtype=dtype, device=x.device)
+            made = made if bias is None else made + bias.to(dtype)[:, None, None]
+            return made.relu() if relu else made
+        made = function(x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype), **options)
+        return made.relu() if relu else made
+
+    exact = reference(torch.float64)
+    assert found.shape == exact.shape and found.dtype == x.dtype
+    assert found.permute(0, 2, 3, 1).is_contiguous()
+    if not found.numel():
+        return
+    if x.dtype == torch.float32:
+        sizes = function(x.double().abs(), weight.double().abs(), **options).max().item()
+        allowed = 2 * TRUNCATED * sizes
+    else:
+        with torch.backends.cudnn.flags(enabled=False):
+            peer = reference(torch.float32).to(x.dtype)
+        allowed = 2 * (peer.double() - exact).abs().max().item()
+    compare("O", found, exact, allowed)
