@@ -141,5 +141,3 @@ def transform_case(of: Geometry, form: Form, dtype: str = "fp16") -> Specimen:
                   "TURN": of.C % of.unit != 0}  # fmt: skip
     return Specimen("window_order", windows.window_order, arguments, tensors, constexprs, {"PROGRAMS": 1}, "programs",
                     "", SPECIALISED)  # fmt: skip
-
-

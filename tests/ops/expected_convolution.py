@@ -63,3 +63,17 @@ def check_convolution(found: Any, x: Any, weight: Any, bias: Any, *, relu: bool 
             peer = reference(torch.float32).to(x.dtype)
         allowed = 2 * (peer.double() - exact).abs().max().item()
     compare("O", found, exact, allowed)
+
+
+def check_gradients(found: Any, gradient: Any, x: Any, weight: Any, bias: Any, **options: Any) -> None:
+    """Raises AssertionError unless the gradients of ``relu(conv2d(x, weight) + bias)`` are close to those of float64.
+
+    They may be off by four roundings of their largest element.
+    """
+    exact = [it.detach().double().requires_grad_() for it in (x, weight, bias)]
+    output = torch.nn.functional.conv2d(*exact, **options).relu()
+    output.backward(gradient.double())
+    rounding = 2.0**-8 if x.dtype == torch.bfloat16 else 2.0**-11
+    for name, made, wanted in zip(("dx", "dweight", "dbias"), found, exact, strict=True):
+        assert made.shape == wanted.shape and wanted.grad is not None
+        compare(name, made, wanted.grad, 4 * rounding * wanted.grad.abs().max().item())

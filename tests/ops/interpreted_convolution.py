@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 
 from tawa.ops.convolution import launch as launching
+from tawa.ops.convolution import op as operators
 from tawa.ops.convolution.checks import geometry_of
 from tawa.ops.convolution.choice import Empty, call_of
 from tawa.ops.convolution.geometry import forms_of
-from tests.ops.expected_convolution import amid_nan, check_convolution, last, normal
+from tests.ops.expected_convolution import amid_nan, check_convolution, check_gradients, last, normal
 
 # name: x (N, C, H, W), weight (CO, KH, KW), options
 CASES: dict[str, tuple[tuple[int, int, int, int], tuple[int, int, int], dict[str, Any]]] = {
@@ -79,6 +81,23 @@ def run(name: str, kind: str, dtype: Any) -> None:
         check_convolution(found, x, weight, bias, relu=relu, **options)
 
 
+GRADIENTS = ("deep", "padded", "uneven_padding", "dilated", "half", "row", "pointwise")
+
+
+def derive(name: str) -> None:
+    """The gradients of one case; raises AssertionError if one is wrong."""
+    shape, (filters, rows, columns), options = CASES[name]
+    x, weight = last(normal(*shape)), last(normal(filters, shape[1], rows, columns, seed=1))
+    bias = normal(filters, seed=2)
+    pairs = [options.get(name, (least, least)) for name, least in (("stride", 1), ("padding", 0), ("dilation", 1))]
+    output = operators._run(x, weight, bias, *pairs, True, None)
+    context = SimpleNamespace(save_for_backward=lambda *saved: setattr(context, "saved_tensors", saved))
+    context.needs_input_grad = (True, True, True, *[False] * 5)
+    operators._keep(context, (x, weight, bias, *pairs, True, None), output)
+    gradient = normal(*output.shape, seed=3)
+    check_gradients(operators._derive(context, gradient)[:3], gradient, x, weight, bias, **options)
+
+
 def main() -> None:
     """Runs every case in every layout, into outputs and copies full of NaN."""
     torch.set_num_threads(1)
@@ -88,6 +107,14 @@ def main() -> None:
 
     launching.unwritten = poisoned
     launching.L2_BYTES = 16 * 1024  # some images at a time
+    operators._conv2d = operators._run
+    for name in GRADIENTS:
+        try:
+            derive(name)
+            failure = ""
+        except Exception as error:  # reported by the test of the same name
+            failure = f"{type(error).__name__}: {error}"
+        print(json.dumps([name, "gradients", failure]), flush=True)
     for number, name in enumerate(CASES):
         problems = [(kind, torch.float16) for kind in KINDS]
         if name in IN_TF32:

@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tests.ops import interpreted_convolution  # noqa: E402
-from tests.ops.test_attention_interpreted import failures, pytestmark  # noqa: E402, F401
+from tests.ops import interpreted_convolution
+from tests.ops.test_attention_interpreted import failures, pytestmark  # noqa: F401
 
 
 @pytest.mark.parametrize("kind", interpreted_convolution.KINDS)
@@ -20,3 +20,8 @@ def test_an_interpreted_convolution_gives_the_right_numbers_in_every_form(name: 
 def test_an_interpreted_convolution_of_float32_gives_the_right_numbers(name: str) -> None:
     kind = interpreted_convolution.KINDS[list(interpreted_convolution.CASES).index(name) % 2]
     assert failures("interpreted_convolution")[name, f"{kind} float32"] == ""
+
+
+@pytest.mark.parametrize("name", interpreted_convolution.GRADIENTS)
+def test_interpreted_gradients_are_right(name: str) -> None:
+    assert failures("interpreted_convolution")[name, "gradients"] == ""

@@ -139,8 +139,8 @@ def test_tiles_are_views_of_slots_in_a_proved_ring(layer: str, tile: tuple[int, 
 )
 def test_window_order_is_written_completely(of: Geometry, name: str) -> None:
     """The kernel is not specialised: the simulator runs Triton's own TTGIR."""
-    from tests.support.fronts import front
     from tests.matrix.compiling import signature
+    from tests.support.fronts import front
 
     form = form_of(of, name)
     case = transform_case(of, form)

@@ -83,7 +83,7 @@ def choose(x: torch.Tensor, of: Geometry, form: str | None) -> Choice:
     if lacking or form == "library":
         return Choice(None, None, 0.0)
     at = layout_of(x, of)
-    found = choices(of, forms_of(of, at), multiprocessors(x.device))
+    found = choices(of, forms_of(of, at), multiprocessors(x.device), at is not None)
     if form is None:
         return found[0]
     for choice in found:
@@ -104,4 +104,3 @@ def call_of(x: torch.Tensor, weight: torch.Tensor, of: Geometry, relu: bool, for
             _log.info("conv2d: PyTorch's convolution for %s: %s", of, why)
         return Library(of, relu)
     return Convolution(x, weight, of, choice.form, choice.tile, relu)
-

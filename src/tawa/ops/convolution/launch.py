@@ -216,4 +216,3 @@ class Convolution:
             assert order is not None
             order(x[first : first + images], copy)
             made(copy, filters, output[first : first + images], bias)
-

@@ -117,12 +117,16 @@ def copy_us(of: Geometry, form: Form) -> float:
     return LAUNCH_US + (form.extra_bytes(of) + of.N * of.C * of.H * of.W * of.bytes) / COPY_BYTES_PER_US
 
 
-def library_us(of: Geometry, processors: int) -> float:
-    """The time of the library's convolution."""
+def library_us(of: Geometry, processors: int, channels_last: bool) -> float:
+    """The time of the library's convolution; it makes the copy that brings channels last, too."""
     channels = multiple(of.C, of.unit)
     same = replace(of, C=channels)
     product = best_tile(same, Form("input", "padded", of.KH * of.KW, channels), processors)[1]
-    filled = 0.0 if channels == of.C else of.N * of.H * of.W * (of.C + channels) * of.bytes / COPY_BYTES_PER_US
+    filled = (
+        0.0
+        if channels == of.C and channels_last
+        else of.N * of.H * of.W * (of.C + channels) * of.bytes / COPY_BYTES_PER_US
+    )
     return LIBRARY * (product + filled)
 
 
@@ -151,9 +155,9 @@ class Choice:
     us: float
 
 
-def choices(of: Geometry, forms: tuple[Form, ...], processors: int) -> tuple[Choice, ...]:
-    """The forms and the library, the fastest first."""
-    found = [Choice(None, None, library_us(of, processors))]
+def choices(of: Geometry, forms: tuple[Form, ...], processors: int, channels_last: bool = True) -> tuple[Choice, ...]:
+    """The forms and the library, the fastest first. channels_last: whether the input has them last in memory."""
+    found = [Choice(None, None, library_us(of, processors, channels_last))]
     for form in forms:
         tile, time = best_tile(of, form, processors)
         found.append(Choice(form, tile, time + copy_us(of, form)))
