@@ -60,8 +60,8 @@ def product_case(problem: Problem) -> Specimen:
     images, rows, columns, channels = tile.tiles(of)
     numbers = {
         "N": of.N, "OH": of.OH, "OW": of.OW, "CO": of.CO, "TAPS": form.taps, "LENGTH": form.length, "KW": of.KW,
-        "down": of.dilation[0], "across": of.dilation[1], "top": of.padding[0], "left": of.padding[1], "ROW_TILES": rows,
-        "COLUMN_TILES": columns, "CHANNEL_TILES": channels,
+        "down": of.dilation[0], "across": of.dilation[1], "top": of.padding[0], "left": of.padding[1],
+        "ROW_TILES": rows, "COLUMN_TILES": columns, "CHANNEL_TILES": channels,
     }  # fmt: skip
     arguments: dict[str, Argument] = {
         "a_desc": Descriptor("a", tuple(box), tuple(shape), tuple(strides)),

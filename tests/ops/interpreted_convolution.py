@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from tawa.ops.convolution import geometry
 from tawa.ops.convolution import launch as launching
 from tawa.ops.convolution import op as operators
 from tawa.ops.convolution.checks import geometry_of
@@ -106,7 +107,7 @@ def main() -> None:
         return torch.full(shape, math.nan, dtype=dtype, device=like.device)
 
     launching.unwritten = poisoned
-    launching.L2_BYTES = 16 * 1024  # some images at a time
+    geometry.L2_BYTES = 16 * 1024  # some images at a time
     operators._conv2d = operators._run
     for name in GRADIENTS:
         try:

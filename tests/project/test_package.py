@@ -31,6 +31,8 @@ KERNELS = {
     "tawa/ops/kernels/attention/turned.py": 2,
     "tawa/ops/kernels/attention/two_parts.py": 1,
     "tawa/ops/kernels/attention/varlen.py": 6,
+    "tawa/ops/kernels/convolution/product.py": 2,
+    "tawa/ops/kernels/convolution/windows.py": 1,
 }
 """Functions under `@triton.jit` by module."""
 EXAMPLES = ("gemm.py", "attention.py", "autotune.py")

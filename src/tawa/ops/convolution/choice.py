@@ -34,6 +34,7 @@ class Library:
         self.of, self.relu = of, relu
 
     def __call__(self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """O (N, CO, OH, OW) with channels last in memory."""
         of = self.of
         x = x.contiguous(memory_format=torch.channels_last)
         return library(x, weight, bias, of.stride, of.padding, of.dilation, 1, self.relu)
@@ -48,6 +49,7 @@ class Empty:
         self.of, self.relu = of, relu
 
     def __call__(self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """O (N, CO, OH, OW) with channels last in memory."""
         of = self.of
         found = torch.zeros((of.N, of.OH, of.OW, of.CO), dtype=x.dtype, device=x.device)
         if bias is not None:

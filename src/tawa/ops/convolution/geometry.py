@@ -11,6 +11,8 @@ from typing import Literal
 Source = Literal["input", "copy", "windows"]
 View = Literal["windows", "padded", "parities"]
 TMA_BYTES = 16
+L2_BYTES = 20 * 2**20
+"""The copy of the images that are convolved at a time: half of the L2 cache, which the output passes, too."""
 
 
 def blocks(length: int, size: int) -> int:
@@ -60,8 +62,9 @@ class Geometry:
         return 2 * self.N * self.OH * self.OW * self.CO * self.C * self.KH * self.KW
 
     def padded_length(self, length: int) -> int:
-        """The least number of elements of a column, at least `length`, with which windows begin at a multiple of 16
-        bytes: 33 -> 34 with stride 4 and two bytes, 21 -> 24 with stride 2, 9 -> 16 with stride 1.
+        """The least number of elements of a column, at least `length`, with which windows begin at 16 bytes.
+
+        With two bytes: 33 -> 34 with stride 4, 21 -> 24 with stride 2, 9 -> 16 with stride 1.
         """
         while length * self.stride[1] % self.unit:
             length += 1
@@ -94,7 +97,7 @@ class Form:
         return {"input": "direct", "copy": "copy", "windows": "im2win"}[self.source]
 
     def extra_bytes(self, of: Geometry) -> int:
-        """The memory of the copy of the input."""
+        """The memory of the copy of all images."""
         return of.N * self.rows * self.pitch * of.bytes
 
 
@@ -153,3 +156,11 @@ def forms_of(of: Geometry, at: Layout | None) -> tuple[Form, ...]:
     """The forms that can compute a convolution. at: of the input; None if its channels are not contiguous."""
     found = (directly(of, at) if at is not None else None, in_copy(of), in_windows(of))
     return tuple(form for form in found if form is not None)
+
+
+def images_at_a_time(of: Geometry, form: Form) -> int:
+    """How many images are copied and convolved at a time: all, unless their copy is larger than the L2 cache holds."""
+    if form.source == "input":
+        return of.N
+    parts = max(1, min(of.N, round(form.extra_bytes(of) / L2_BYTES)))
+    return blocks(of.N, parts)

@@ -13,7 +13,7 @@ import torch
 
 from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
-from tawa.ops.convolution.geometry import Form, Geometry, Layout, blocks, dense, multiple
+from tawa.ops.convolution.geometry import Form, Geometry, Layout, blocks, dense, images_at_a_time, multiple
 from tawa.ops.convolution.tiles import Tile
 from tawa.ops.convolution.views import filter_lines, view_of
 from tawa.ops.kernels.convolution import product, windows
@@ -27,8 +27,6 @@ window_order: Any = once_for_all(windows.window_order, SIZES)
 VIEWS = {"windows": product.WINDOWS.value, "padded": product.PADDED.value, "parities": product.PARITIES.value}
 PITCH_UNIT = 4
 """Elements in which the kernel takes a pitch."""
-L2_BYTES = 20 * 2**20
-"""The copy of the images that are convolved at a time."""
 MOST_ELEMENTS, IN_A_BLOCK = 64, 4096
 """Of a column, and all of them, in a block of the transform."""
 
@@ -148,14 +146,6 @@ def layout_of(x: torch.Tensor, of: Geometry) -> Layout | None:
     row = row if of.H > 1 else max(wanted.row, of.W * column)
     image = image if of.N > 1 else max(wanted.image, of.H * row)
     return Layout(image, row, column) if (channel == 1 or of.C == 1) and min(column, row, image) > 0 else None
-
-
-def images_at_a_time(of: Geometry, form: Form) -> int:
-    """How many images are copied and convolved at a time: all, unless their copy is larger than the L2 cache holds."""
-    if form.source == "input":
-        return of.N
-    parts = max(1, min(of.N, round(form.extra_bytes(of) / L2_BYTES)))
-    return blocks(of.N, parts)
 
 
 class Convolution:

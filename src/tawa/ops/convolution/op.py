@@ -187,9 +187,7 @@ def _derive(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]
 
 
 def by_convolution(weight: torch.Tensor, stride: Pair, padding: Pair, dilation: Pair) -> bool:
-    """Whether the gradient of x is a convolution with the turned filters: with stride 1 and no more padding than those
-    have edges.
-    """
+    """Whether the gradient of x is a convolution with the turned filters: with stride 1, and not more padding."""
     edges = ((size - 1) * step for size, step in zip(weight.shape[2:], dilation, strict=True))
     return stride == (1, 1) and all(edge >= given for edge, given in zip(edges, padding, strict=True))
 

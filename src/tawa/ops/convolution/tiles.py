@@ -2,7 +2,8 @@
 
 The model: an SM processes its tiles one after another; a step takes as long as its wgmmas or the reading of its boxes
 from L2, whichever is longer; all together take at least as long as the traffic with global memory. A form with a copy
-also has its launches and its traffic. The rates are those of an H100; only the order of the predictions matters.
+also has its launches and the time of the copy, which stays in the L2 cache. The rates are those of an H100; only the
+order of the predictions matters.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tawa.ops.convolution.geometry import Form, Geometry, blocks, multiple
+from tawa.ops.convolution.geometry import Form, Geometry, blocks, images_at_a_time, multiple
 
 CLOCKS_PER_US = 1700.0
 MADDS_PER_CLOCK = {2: 2048.0 * 0.85, 4: 1024.0 * 0.85}
@@ -18,7 +19,7 @@ MADDS_PER_CLOCK = {2: 2048.0 * 0.85, 4: 1024.0 * 0.85}
 L2_BYTES_PER_CLOCK, ROWS_PER_CLOCK = 42.0, 0.7
 """Bytes and rows of boxes that TMA reads for an SM, while all of them read."""
 MEMORY_BYTES_PER_US = 2.7e6
-COPY_BYTES_PER_US = 2.2e6
+COPY_BYTES_PER_US, L2_WRITTEN_BYTES_PER_US = 2.2e6, 3.5e6
 LAUNCH_US = 3.0
 FILL_CLOCKS, STORE_BYTES_PER_CLOCK = 900.0, 24.0
 """Of a tile: until its first boxes are there, and how fast its output leaves the SM, if nothing overlaps with it."""
@@ -105,16 +106,21 @@ def product_us(of: Geometry, form: Form, tile: Tile, processors: int) -> float:
     )
     around = FILL_CLOCKS + tile.pixels * tile.BC * of.bytes / STORE_BYTES_PER_CLOCK
     clocks = of_one * (steps * step + OVERLAP * around) + (1 - OVERLAP) * around
-    source = form.extra_bytes(of) or of.N * of.C * of.H * of.W * of.bytes
-    traffic = source + of.N * of.OH * of.OW * of.CO * of.bytes + of.CO * form.taps * form.length * of.bytes
+    source = of.N * of.C * of.H * of.W if form.source == "input" else 0  # a copy is in the L2 cache
+    traffic = (source + of.N * of.OH * of.OW * of.CO + of.CO * form.taps * form.length) * of.bytes
     return LAUNCH_US + max(clocks / CLOCKS_PER_US, traffic / MEMORY_BYTES_PER_US)
 
 
 def copy_us(of: Geometry, form: Form) -> float:
-    """The time of the transform before it."""
+    """The time of the transform before it, and of the launches for each part of the images."""
     if form.source == "input":
         return 0.0
-    return LAUNCH_US + (form.extra_bytes(of) + of.N * of.C * of.H * of.W * of.bytes) / COPY_BYTES_PER_US
+    launches = 2 * blocks(of.N, images_at_a_time(of, form)) - 1
+    return (
+        launches * LAUNCH_US
+        + of.N * of.C * of.H * of.W * of.bytes / COPY_BYTES_PER_US
+        + form.extra_bytes(of) / L2_WRITTEN_BYTES_PER_US
+    )
 
 
 def library_us(of: Geometry, processors: int, channels_last: bool) -> float:

@@ -15,10 +15,11 @@ def window_order(
     x_ptr, o_ptr, sn, sc, sh, sw, H, W, OH, COLUMNS, PITCH, stride, dilation, top, left, KH: tl.constexpr,
     C: tl.constexpr, LENGTH: tl.constexpr, BW: tl.constexpr, BL: tl.constexpr, TURN: tl.constexpr,
 ):  # fmt: skip
-    """Some elements of a block of columns of one output row. x (N, C, H, W) with strides sn, sc, sh, sw; O (N, OH, COLUMNS, LENGTH).
+    """Some elements of a block of columns of one output row.
 
-    PITCH: from one output row to the next, in units of 4 elements. TURN: columns are neighbours among the threads that read, as suits
-    few channels or channels first; else elements are.
+    x (N, C, H, W) with strides sn, sc, sh, sw; O (N, OH, COLUMNS, LENGTH). PITCH: from one output row to the next, in
+    units of 4 elements. TURN: columns are neighbours among the threads that read, as suits few channels or channels
+    first; else elements are.
     """
     row = tl.program_id(0)
     n = row // OH
