@@ -35,7 +35,7 @@ KERNELS = {
     "tawa/ops/kernels/convolution/windows.py": 1,
 }
 """Functions under `@triton.jit` by module."""
-EXAMPLES = ("gemm.py", "attention.py", "autotune.py")
+EXAMPLES = ("gemm.py", "attention.py", "autotune.py", "resnet_block.py")
 
 
 @pytest.fixture(scope="module")

@@ -60,6 +60,7 @@ def run(case: Specimen, arrays: Mapping[str, Any], order: str) -> None:
         problem(DEEP, "direct", (4, 4, 4), 32, 64, bias=True),
         problem(DEEP, "direct", (8, 4, 4), 64, 32),
         problem(DEEP, "im2win", (4, 2, 8), 64, 64, relu=True),
+        problem(DEEP, "direct", (2, 4, 8), 64, 128),
         problem(PADDED, "direct", (1, 8, 8), 32, 32, relu=True),
         problem(HALF, "direct", (4, 4, 4), 32, 32),
         problem(DILATED, "direct", (1, 8, 8), 16, 16),
