@@ -83,17 +83,39 @@ def all_calls(layer: Layer, x: Any, weight: Any) -> dict[str, Call]:
 
 
 def tile_calls(layer: Layer, x: Any, weight: Any) -> dict[str, Call]:
-    """The form that Tawa chooses with each of its tiles."""
+    """The form that Tawa chooses, with each of its tiles, also with longer rows.
+
+    The chosen tile also always and never persistent, and in stock Triton.
+    """
+    from dataclasses import replace
+
+    from tawa.ops.calls.launches import once_for_all
     from tawa.ops.convolution.choice import choose
     from tawa.ops.convolution.geometry import dense, forms_of
-    from tawa.ops.convolution.launch import Convolution
-    from tawa.ops.convolution.tiles import tiles_for
+    from tawa.ops.convolution.launch import SIZES, Convolution
+    from tawa.ops.convolution.tiles import best_box, best_tile, product_us, tiles_for
+    from tawa.ops.kernels.convolution import product
 
     of = geometry_of(layer, x.element_size())
     form = choose(x, of, None).form or forms_of(of, dense(of))[0]
     calls: dict[str, Call] = {}
-    for tile in tiles_for(of, form):
-        name = f"{form.name} {tile.BB}x{tile.BH}x{tile.BW} pixels, {tile.BC} channels, {tile.BK} elements"
-        made = Convolution(x, weight, of, form, tile, False)
+
+    def add(tile: Any, label: str = "", **given: Any) -> None:
+        name = f"{form.name} {tile.BB}x{tile.BH}x{tile.BW} pixels, {tile.BC} channels, {tile.BK} elements{label}"
+        made = Convolution(x, weight, of, form, tile, False, **given)
         calls[name] = lambda made=made: made(x, weight, None)
+
+    ways: dict[tuple[int, int], Any] = {}  # with the step that is predicted to be the fastest
+    for tile in sorted(tiles_for(of, form), key=lambda it: product_us(of, form, it, 132)):
+        ways.setdefault((tile.pixels, tile.BC), tile)
+    for tile in ways.values():
+        add(tile)
+        images, rows, columns = best_box(of, tile.pixels, 1.2)
+        if columns > tile.BW:
+            add(replace(tile, BB=images, BH=rows, BW=columns))
+    best = best_tile(of, form, 132)[0]
+    for persistent in (True, False):
+        kernel = once_for_all(product.convolve, SIZES, only_if_faster=False, persistent=persistent)
+        add(best, f", persistent={persistent}", kernel=lambda kernel=kernel: kernel)
+    add(best, ", stock Triton", kernel=lambda: product.convolve)
     return calls

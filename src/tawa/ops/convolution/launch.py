@@ -6,6 +6,7 @@ and read there, and its memory is used again for the next images.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -100,7 +101,7 @@ class Product:
 
     def __init__(
         self, pixels: torch.Tensor, filters: torch.Tensor, of_filter: Filter, of: Geometry, form: Form, at: Layout,
-        tile: Tile, relu: bool,
+        tile: Tile, relu: bool, kernel: Callable[[], Any],
     ) -> None:  # fmt: skip
         self.pixels = Box.over(pixels, *view_of(of, form, at, tile))
         self.filters = Box.over(filters, of_filter.shape, of_filter.strides, [tile.BC, 1, tile.BK])
@@ -127,7 +128,7 @@ class Product:
             "num_warps": tile.warps,
             "num_stages": 4,
         }
-        self.launch = Launches(lambda: convolve, rest, constants)
+        self.launch = Launches(kernel, rest, constants)
 
     def __call__(
         self, pixels: torch.Tensor, filters: torch.Tensor, output: torch.Tensor, bias: torch.Tensor | None
@@ -151,16 +152,19 @@ def layout_of(x: torch.Tensor, of: Geometry) -> Layout | None:
 class Convolution:
     """Convolutions of tensors that differ in their addresses only, in one form.
 
-    form, tile: of the choice. Neither the output nor the input is empty. The input has the layout for which the form
-    was made; its address is a multiple of 16 bytes if the form reads it directly.
+    form, tile: of the choice. kernel: gives the product kernel. Neither the output nor the input is empty. The input
+    has the layout for which the form was made; its address is a multiple of 16 bytes if the form reads it directly.
     """
 
-    def __init__(self, x: torch.Tensor, weight: torch.Tensor, of: Geometry, form: Form, tile: Tile, relu: bool) -> None:
+    def __init__(
+        self, x: torch.Tensor, weight: torch.Tensor, of: Geometry, form: Form, tile: Tile, relu: bool,
+        kernel: Callable[[], Any] = lambda: convolve,
+    ) -> None:  # fmt: skip
         self.of, self.form, self.device = of, form, x.device.index
         self.shape = of.N, of.OH, of.OW, of.CO
         at = layout_of(x, of) or dense(of)
         self.filter = Filter(weight, of, form)
-        self.each = images_at_a_time(of, form)
+        self.each = min(of.N, multiple(images_at_a_time(of, form), tile.BB))
         filters = x.new_empty((0,)) if self.filter.order else weight
         self.parts: dict[int, tuple[WindowOrder | None, Product]] = {}
         for images in {self.each, of.N % self.each or self.each}:
@@ -168,7 +172,7 @@ class Convolution:
             order, pixels = None, x
             if form.source != "input":
                 order, pixels = self._order(x[:images], some), x.new_empty((0,))
-            made = Product(pixels, filters, self.filter, some, form, at, tile, relu)
+            made = Product(pixels, filters, self.filter, some, form, at, tile, relu, kernel)
             self.parts[images] = order, made
         self.copied = self.each * form.rows * form.pitch
 

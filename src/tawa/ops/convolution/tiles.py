@@ -16,7 +16,7 @@ from tawa.ops.convolution.geometry import Form, Geometry, blocks, images_at_a_ti
 CLOCKS_PER_US = 1700.0
 MADDS_PER_CLOCK = {2: 2048.0 * 0.85, 4: 1024.0 * 0.85}
 """Multiplications and additions of an SM, by the bytes of an element."""
-L2_BYTES_PER_CLOCK, ROWS_PER_CLOCK = 42.0, 0.7
+L2_BYTES_PER_CLOCK, ROWS_PER_CLOCK = 50.0, 0.7
 """Bytes and rows of boxes that TMA reads for an SM, while all of them read."""
 MEMORY_BYTES_PER_US = 2.7e6
 COPY_BYTES_PER_US, L2_WRITTEN_BYTES_PER_US = 2.2e6, 3.5e6
@@ -78,11 +78,11 @@ def boxes(pixels: int) -> Iterator[tuple[int, int, int]]:
         columns //= 2
 
 
-def best_box(of: Geometry, pixels: int) -> tuple[int, int, int]:
-    """The shape of a tile of so many pixels that wastes least."""
+def best_box(of: Geometry, pixels: int, slack: float = SLACK) -> tuple[int, int, int]:
+    """The shape of a tile of so many pixels that wastes least, or little and has longer rows."""
     counts = {it: blocks(of.N, it[0]) * blocks(of.OH, it[1]) * blocks(of.OW, it[2]) for it in boxes(pixels)}
     fewest = min(counts.values())
-    return next(it for it, count in counts.items() if count <= SLACK * fewest)
+    return next(it for it, count in counts.items() if count <= slack * fewest)
 
 
 def steps_of(of: Geometry, form: Form) -> Iterator[int]:
