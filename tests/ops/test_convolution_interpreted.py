@@ -9,7 +9,6 @@ pytest.importorskip("torch")
 from tests.ops import interpreted_convolution
 from tests.ops.test_attention_interpreted import failures, pytestmark  # noqa: F401
 
-
 PROBLEMS = [(name, kind) for name in interpreted_convolution.CASES for kind in interpreted_convolution.kinds_of(name)]
 
 

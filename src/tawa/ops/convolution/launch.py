@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import torch
 
+from tawa.ops.calls.devices import multiprocessors
 from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
 from tawa.ops.convolution.geometry import Form, Geometry, Layout, blocks, dense, images_at_a_time, multiple
@@ -25,6 +27,13 @@ SIZES = (
 )  # fmt: skip
 convolve: Any = once_for_all(product.convolve, SIZES, only_if_faster=False)
 window_order: Any = once_for_all(windows.window_order, SIZES)
+SLICED: dict[int, Any] = {
+    slices: once_for_all(product.convolve, SIZES, plan={"form": "persistent", "stores": [{"slices": slices}]})
+    for slices in (2, 4, 8)
+}
+"""The kernel that loops over tiles and stores them in slices: a ring for large tiles keeps four slots beside them."""
+LARGE = 128 * 256
+"""Elements of such a tile."""
 VIEWS = {"windows": product.WINDOWS.value, "padded": product.PADDED.value, "parities": product.PARITIES.value}
 PITCH_UNIT = 4
 """Elements in which the kernel takes a pitch."""
@@ -79,10 +88,9 @@ class Filter:
         self.strides = [lines.rows * lines.pitch, lines.of_tap, 1]
         image, channel, row, column = weight.stride()
         gapless = (channel == 1 or of.C == 1) and (column == of.C or of.KW == 1) and (row == of.KW * of.C or of.KH == 1)
-        aligned = lines.pitch == of.KW * of.C and (image % unit == 0 or of.CO == 1)
-        if lines.rows == of.KH and lines.elements == of.C and gapless and aligned:
-            self.strides[0] = image if of.CO > 1 else multiple(image, unit)
-        else:
+        whole = of.C * of.KH * of.KW
+        aligned = lines.pitch == of.KW * of.C and whole % unit == 0 and (image == whole or of.CO == 1)
+        if not (lines.rows == of.KH and lines.elements == of.C and gapless and aligned):
             self.order = WindowOrder(
                 weight, lines.rows, of.KW, lines.elements, lines.pitch, form.together, 1, 1, 0, 0
             )  # fmt: skip
@@ -149,16 +157,26 @@ def layout_of(x: torch.Tensor, of: Geometry) -> Layout | None:
     return Layout(image, row, column) if (channel == 1 or of.C == 1) and min(column, row, image) > 0 else None
 
 
+def kernel_for(of: Geometry, tile: Tile, processors: int) -> Callable[[], Any]:
+    """Gives the product kernel for a tile: the sliced one for large tiles, if each SM has several of them."""
+    slices = 2 if of.bytes == 2 else 8 if tile.BC == 256 else 4
+    large = tile.pixels * tile.BC >= LARGE and of.CO % of.unit == 0
+    if large and prod(tile.tiles(of)) >= 2 * processors:
+        return lambda: SLICED[slices]
+    return lambda: convolve
+
+
 class Convolution:
     """Convolutions of tensors that differ in their addresses only, in one form.
 
-    form, tile: of the choice. kernel: gives the product kernel. Neither the output nor the input is empty. The input
-    has the layout for which the form was made; its address is a multiple of 16 bytes if the form reads it directly.
+    form, tile: of the choice. kernel: gives the product kernel; None: `kernel_for`. Neither the output nor the input is
+    empty. The input has the layout for which the form was made; its address is a multiple of 16 bytes if the form reads
+    it directly.
     """
 
     def __init__(
         self, x: torch.Tensor, weight: torch.Tensor, of: Geometry, form: Form, tile: Tile, relu: bool,
-        kernel: Callable[[], Any] = lambda: convolve,
+        kernel: Callable[[], Any] | None = None,
     ) -> None:  # fmt: skip
         self.of, self.form, self.device = of, form, x.device.index
         self.shape = of.N, of.OH, of.OW, of.CO
@@ -172,7 +190,17 @@ class Convolution:
             order, pixels = None, x
             if form.source != "input":
                 order, pixels = self._order(x[:images], some), x.new_empty((0,))
-            made = Product(pixels, filters, self.filter, some, form, at, tile, relu, kernel)
+            made = Product(
+                pixels,
+                filters,
+                self.filter,
+                some,
+                form,
+                at,
+                tile,
+                relu,
+                kernel or kernel_for(some, tile, multiprocessors(x.device)),
+            )
             self.parts[images] = order, made
         self.copied = self.each * form.rows * form.pitch
 
