@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.triton.read_module import read_levels
 from tawa.ops.convolution.geometry import Form, Geometry, dense, forms_of
 from tawa.ops.convolution.tiles import Tile
 from tawa.plan import PlanOptions
+from tawa.runtime.requests import make_request
+from tawa.runtime.settings import Settings
 from tawa.sim import Descriptor as HostDescriptor
 from tawa.sim import simulate
 from tests.cases.case import Descriptor, Number, Specimen
 from tests.cases.convolution import Problem, exact, filters_of, product_case, transform_case, windows_of
-from tests.matrix.compiling import compile_and_report, specialised_levels
+from tests.matrix.compiling import compile_and_report, signature, specialised_levels
+from tests.support.fronts import front
 
 OPTIONS = PlanOptions(only_if_faster=False)
 THREE = Geometry(2, 3, 15, 14, 24, 5, 5, (2, 2))
@@ -101,7 +107,6 @@ def test_a_wrong_filter_is_seen() -> None:
             globals()["filters_of"] = moved
 
 
-LARGE = Geometry(128, 64, 56, 56, 64, 3, 3)
 LAYERS = {
     "im2win": Geometry(128, 3, 227, 227, 96, 11, 11, (4, 4)),
     "copy": Geometry(128, 3, 227, 227, 64, 7, 7, (2, 2)),
@@ -111,14 +116,23 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32"])
-@pytest.mark.parametrize("tile", [(128, 256, 8), (256, 128, 8), (256, 64, 8), (128, 64, 4)], ids=str)
-@pytest.mark.parametrize("layer", LAYERS)
+LARGE_TILE = (128, 256, 8)
+COMPILED = (
+    *((layer, LARGE_TILE, "fp16") for layer in ("im2win", "copy", "parities")),
+    *((layer, (128, 64, 4), "fp16") for layer in ("im2win", "copy", "parities")),
+    *(
+        (layer, tile, dtype)
+        for layer in ("windows", "padded")
+        for tile in (LARGE_TILE, (256, 128, 8), (256, 64, 8), (128, 64, 4))
+        for dtype in ("fp16", "bf16", "fp32")
+    ),
+)
+
+
+@pytest.mark.parametrize(("layer", "tile", "dtype"), COMPILED, ids=str)
 def test_tiles_are_views_of_slots_in_a_proved_ring(layer: str, tile: tuple[int, int, int], dtype: str) -> None:
     """Both operands of every wgmma are in shared memory: nothing is copied through registers."""
     pixels, channels, warps = tile
-    if layer not in ("windows", "padded") and (dtype, pixels) != ("fp16", 128):
-        pytest.skip("compiled for some layers only")
     of = LAYERS[layer]
     name = layer if layer in ("im2win", "copy") else "direct"
     box = {128: (32, 2, 2), 256: (1, 16, 16)}[pixels]
@@ -134,15 +148,30 @@ def test_tiles_are_views_of_slots_in_a_proved_ring(layer: str, tile: tuple[int, 
     assert found.ptxas is not None and found.ptxas.spill_store_bytes == 0
 
 
+@pytest.mark.parametrize(("tile", "dtype", "slices"), [(LARGE_TILE, "fp16", 2), ((256, 128, 8), "fp16", 2),
+                                                     (LARGE_TILE, "fp32", 8)], ids=str)  # fmt: skip
+def test_a_large_tile_that_is_stored_in_slices_has_four_slots(
+    tile: tuple[int, int, int], dtype: str, slices: int
+) -> None:
+    """In the persistent form, whose launches pass the size of the grid."""
+    pixels, channels, warps = tile
+    of = replace(LAYERS["padded"], bytes=4 if dtype == "fp32" else 2)
+    box = {128: (32, 2, 2), 256: (1, 16, 16)}[pixels]
+    case = product_case(Problem(of, form_of(of, "direct"), Tile(*box, channels, 128 // of.bytes, warps), dtype))
+    asked = make_request({"plan": {"form": "persistent", "stores": [{"slices": slices}]}}, None, Settings())
+    with launched_by_us():
+        compiled = compile_kernel(case.kernel, signature(case), asked, num_warps=warps, num_stages=4)
+    about = compiled.metadata.tawa
+    assert about["verdict"]["verdict"] == "proved" and about["plan"]["form"] == "persistent"
+    assert [ring["depth"] for ring in about["plan"]["rings"]] == [4]
+
+
 @pytest.mark.parametrize(
     ("of", "name"),
     [(THREE, "im2win"), (THREE, "copy"), (ODD, "im2win"), (DEEP, "im2win"), (HALF, "copy"), (HALF, "im2win")],
 )
 def test_window_order_is_written_completely(of: Geometry, name: str) -> None:
     """The kernel is not specialised: the simulator runs Triton's own TTGIR."""
-    from tests.matrix.compiling import signature
-    from tests.support.fronts import front
-
     form = form_of(of, name)
     case = transform_case(of, form)
     made = front(case.kernel, signature(case), num_warps=4)
