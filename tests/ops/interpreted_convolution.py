@@ -24,9 +24,9 @@ from tests.ops.expected_convolution import amid_nan, check_convolution, check_gr
 # name: x (N, C, H, W), weight (CO, KH, KW), options
 CASES: dict[str, tuple[tuple[int, int, int, int], tuple[int, int, int], dict[str, Any]]] = {
     "three_channels": ((3, 3, 21, 23), (24, 5, 5), {"stride": (2, 2)}),
-    "stride_4": ((2, 3, 27, 27), (16, 11, 11), {"stride": (4, 4)}),
+    "stride_4": ((2, 3, 19, 23), (16, 11, 11), {"stride": (4, 4)}),
     "stride_1": ((2, 3, 12, 13), (8, 3, 3), {}),
-    "deep": ((3, 48, 7, 9), (40, 3, 3), {}),
+    "deep": ((2, 48, 5, 6), (40, 3, 3), {}),
     "padded": ((2, 32, 9, 7), (72, 3, 3), {"padding": (1, 1)}),
     "uneven_padding": ((2, 16, 9, 8), (8, 3, 5), {"padding": (0, 2)}),
     "half": ((2, 32, 12, 10), (16, 3, 3), {"padding": (1, 1), "stride": (2, 2)}),
@@ -42,15 +42,15 @@ CASES: dict[str, tuple[tuple[int, int, int, int], tuple[int, int, int], dict[str
     "whole": ((3, 8, 4, 4), (16, 4, 4), {}),
     "odd_channels": ((2, 7, 9, 9), (5, 3, 3), {"padding": (1, 1)}),
     "one_filter": ((2, 8, 6, 6), (1, 3, 3), {}),
-    "one_image": ((1, 16, 11, 11), (70, 3, 3), {}),
+    "one_image": ((1, 16, 8, 8), (70, 3, 3), {}),
     "one_pixel": ((5, 16, 1, 1), (8, 1, 1), {}),
     "no_image": ((0, 16, 5, 5), (8, 3, 3), {}),
     "no_channel": ((2, 0, 5, 5), (8, 3, 3), {}),
     "no_filter": ((2, 16, 5, 5), (0, 3, 3), {}),
 }
 NOT_DIRECT = ("three_channels", "stride_4", "stride_1", "half_of_odd", "odd_channels")
-IN_TF32 = ("stride_4", "deep", "padded", "half", "odd_channels")
-IN_ALL_LAYOUTS = ("three_channels", "padded", "half", "one_pixel")
+IN_TF32 = ("three_channels", "padded", "half")
+IN_ALL_LAYOUTS = ("padded", "one_pixel")
 KINDS = ("last", "first", "amid_nan")
 
 
@@ -88,7 +88,7 @@ def run(name: str, kind: str, dtype: Any) -> None:
         check_convolution(found, x, weight, bias, relu=relu, **options)
 
 
-GRADIENTS = ("deep", "padded", "uneven_padding", "dilated", "half", "row", "pointwise")
+GRADIENTS = ("padded", "uneven_padding", "dilated", "half")
 
 
 def derive(name: str) -> None:
