@@ -199,6 +199,28 @@ def attention() -> Ways:
     return made
 
 
+def convolution() -> Ways:
+    """The convolution operator: without a copy, with a copy of the input in window order, and with its gradient."""
+    import torch
+
+    from tawa.ops import conv2d
+
+    def last(*shape: int) -> Any:
+        return tensor(*shape).to(memory_format=torch.channels_last)
+
+    x, weight, bias = last(2, 64, 28, 28), last(64, 64, 3, 3), tensor(64)
+    few, filters = last(2, 3, 28, 28), last(64, 3, 7, 7)
+    leaf = weight.clone().requires_grad_()
+    made: Ways = {
+        "tawa.ops.conv2d": lambda: conv2d(x, weight, bias, padding=1, relu=True, form="direct"),
+        "tawa.ops.conv2d, im2win": lambda: conv2d(few, filters, stride=2, form="im2win"),
+        "tawa.ops.conv2d, with a graph for gradients": lambda: conv2d(x, leaf, bias, padding=1, form="direct"),
+    }
+    if device() == "cuda":
+        made["torch conv2d"] = lambda: torch.nn.functional.conv2d(x, weight, bias, padding=1)
+    return made
+
+
 CASES: dict[str, Callable[[], Ways]] = {
     "descriptor GEMM": descriptor_gemm,
     "pointer GEMM": pointer_gemm,
@@ -206,6 +228,7 @@ CASES: dict[str, Callable[[], Ways]] = {
     "softmax": softmax,
     "pointer GEMM, autotuned": tuned_gemm,
     "attention": attention,
+    "convolution": convolution,
 }
 
 

@@ -71,16 +71,19 @@ def _for_operators() -> None:
     import tawa.ops.attention_ops.varlen_checks as varlen_checks
     import tawa.ops.attention_ops.varlen_launch as varlen_launching
     import tawa.ops.calls.plain as plain
+    import tawa.ops.convolution.checks as convolution_checks
+    import tawa.ops.convolution.op as convolution
     from tawa.ops.attention_ops import tiles as attention_tiles
     from tawa.ops.calls.operators import library
 
     modules: tuple[Any, ...] = (launching, varlen_launching)
     for hidden in modules:
         hidden.tiles_for = lambda device: attention_tiles.HOPPER
-    modules = (checks, varlen_checks)
+    modules = (checks, varlen_checks, convolution_checks)
     for hidden in modules:
         hidden.check_devices = lambda named: None
     library.impl("attention", operators._run_forward, "CPU")
     library.impl("attention_backward", operators._run_backward, "CPU")
+    library.impl("conv2d", convolution._run, "CPU")
     library.impl("attention_varlen", varlen_launching.run_varlen, "CPU")
     plain.other_keys = ~plain._keys_of("CPU")

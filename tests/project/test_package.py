@@ -34,9 +34,11 @@ KERNELS = {
     "tawa/ops/kernels/products/epilogue.py": 3,
     "tawa/ops/kernels/products/matmul.py": 6,
     "tawa/ops/kernels/products/split.py": 3,
+    "tawa/ops/kernels/convolution/product.py": 2,
+    "tawa/ops/kernels/convolution/windows.py": 1,
 }
 """Functions under `@triton.jit` by module."""
-EXAMPLES = ("gemm.py", "attention.py", "autotune.py")
+EXAMPLES = ("gemm.py", "attention.py", "autotune.py", "resnet_block.py")
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from tawa.ops.attention_ops.op import attention
     from tawa.ops.attention_ops.varlen_op import attention_varlen
     from tawa.ops.calls.checks import ArgumentError
+    from tawa.ops.convolution.op import conv2d
     from tawa.ops.products.matmul_op import linear, matmul
 
-__all__ = ["ArgumentError", "attention", "attention_decode", "attention_varlen", "linear", "matmul"]
+__all__ = ["ArgumentError", "attention", "attention_decode", "attention_varlen", "conv2d", "linear", "matmul"]
 _HOMES = {
     "ArgumentError": "calls.checks",
     "attention": "attention_ops.op",
     "attention_decode": "attention_ops.decode_op",
     "attention_varlen": "attention_ops.varlen_op",
+    "conv2d": "convolution.op",
     "linear": "products.matmul_op",
     "matmul": "products.matmul_op",
 }
