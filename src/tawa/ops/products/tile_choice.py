@@ -81,3 +81,21 @@ SCALED_FAST = (
 )
 """Where sums stay in the tensor cores."""
 SCALED_ELSEWHERE = (Tile(64, 64, 128, 4, 2),)
+
+# --- products of batches ---
+
+IN_SLICES = {"stores": [{"slices": 4}]}
+"""C is stored in slices: staged as a whole, it would take a slot of A and B."""
+BATCHED = (
+    Tile(128, 256, 64, 8, 4, options=(plan(**FROM_COUNTER, **IN_SLICES),)),
+    Tile(128, 128, 64, 8, 4, 0.88, options=(plan(**FROM_COUNTER),)),
+    Tile(64, 128, 64, 4, 4, 0.75),
+    Tile(64, 64, 64, 4, 4, 0.55, 2),
+)
+BATCHED_ELSEWHERE = (Tile(64, 64, 64, 4, 2),)
+BATCHED_TF32 = (
+    Tile(128, 128, 32, 8, 4, options=(plan(**FROM_COUNTER, **IN_SLICES),)),
+    Tile(64, 64, 32, 4, 4, 0.55, 2),
+)
+"""float32, multiplied in tf32."""
+BATCHED_TF32_ELSEWHERE = (Tile(64, 64, 32, 4, 2),)
