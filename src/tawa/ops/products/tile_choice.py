@@ -99,3 +99,27 @@ BATCHED_TF32 = (
 )
 """float32, multiplied in tf32."""
 BATCHED_TF32_ELSEWHERE = (Tile(64, 64, 32, 4, 2),)
+
+# --- weights in few bits ---
+
+WEIGHTS = (
+    Tile(16, 64, 0, 4, 3, per_sm=3),
+    Tile(32, 64, 0, 4, 3, per_sm=3),
+    Tile(64, 64, 0, 4, 3, per_sm=2),
+    Tile(128, 128, 0, 8, 3, options=(("num_consumer_groups", 2),)),
+)
+"""By the tokens of a tile (BM), which is the first that holds all tokens, or the last. BN: rows of the weights."""
+WEIGHTS_ELSEWHERE = (Tile(16, 64, 0, 4, 2), Tile(64, 64, 0, 4, 2))
+MOST_SPLITS = 8
+
+
+def weights_tile(tiles: Sequence[Tile], tokens: int) -> Tile:
+    """The tile for so many tokens."""
+    return next((tile for tile in tiles if tile.BM >= tokens), tiles[-1])
+
+
+def splits_for(tile: Tile, tokens: int, rows: int, steps: int, multiprocessors: int) -> int:
+    """Over how many programs the blocks of K are split: a power of two, each with two blocks or more."""
+    tiles = -(-tokens // tile.BM) * -(-rows // tile.BN)
+    most = min(MOST_SPLITS, steps // 2, multiprocessors * tile.per_sm // tiles)
+    return 1 << (most.bit_length() - 1) if most > 0 else 1

@@ -17,10 +17,6 @@ import triton.language as tl
 
 from tawa.ops.kernels.products.split import arrive, sum_parts, write_part
 
-WORDS = tl.constexpr(32)
-"""Words of a row in a block."""
-PLANE = tl.constexpr(64)
-"""Elements of K of each shift."""
 INT4 = tl.constexpr(0)
 INT8 = tl.constexpr(1)
 E4M3 = tl.constexpr(2)
@@ -29,14 +25,14 @@ E5M2 = tl.constexpr(3)
 
 @triton.jit
 def halves_of(pairs, dtype: tl.constexpr):
-    """The two 16-bit numbers of each word (BN, WORDS), as (BN, WORDS, 2)."""
+    """The two 16-bit numbers of each word (BN, 32), as (BN, 32, 2)."""
     low, high = (pairs & 0xFFFF).to(tl.int16), (pairs >> 16).to(tl.int16)
     return tl.join(low.to(dtype, bitcast=True), high.to(dtype, bitcast=True))
 
 
 @triton.jit
 def float_codes(words, SHIFT: tl.constexpr, KIND: tl.constexpr, dtype: tl.constexpr):
-    """The weights of 8-bit floating point at two places of each word, (BN, WORDS, 2)."""
+    """The weights of 8-bit floating point at two places of each word, (BN, 32, 2)."""
     bytes = tl.join(((words >> SHIFT) & 255).to(tl.int8), ((words >> (SHIFT + 16)) & 255).to(tl.int8))
     if KIND == E4M3:
         return bytes.to(tl.float8e4nv, bitcast=True).to(dtype)
@@ -46,7 +42,7 @@ def float_codes(words, SHIFT: tl.constexpr, KIND: tl.constexpr, dtype: tl.conste
 
 @triton.jit
 def codes_of(words, place: tl.constexpr, KIND: tl.constexpr, dtype: tl.constexpr):
-    """The weights of a plane without scales, (BN, WORDS, 2): exact, with an offset that the caller knows.
+    """The weights of a plane without scales, (BN, 32, 2): exact, with an offset that the caller knows.
 
     Integers are put into the mantissa of a power of two: converting them would take longer than reading them.
     """
@@ -68,11 +64,11 @@ def codes_of(words, place: tl.constexpr, KIND: tl.constexpr, dtype: tl.constexpr
 
 @triton.jit
 def of_plane(values, k, rows, N, K, SPAN: tl.constexpr):
-    """The scales, or zeros, of the plane that begins at element k: (BN, 1, 1), or one for each word, (BN, WORDS, 1)."""
-    if SPAN % PLANE == 0:
+    """The scales, or zeros, of the plane that begins at element k: (BN, 1, 1), or one for each word, (BN, 32, 1)."""
+    if SPAN % 64 == 0:
         found = tl.load(values + k // SPAN * N + rows, mask=(rows < N) & (k < K), other=0.0)[:, None, None]
     else:
-        ks = k + 2 * tl.arange(0, WORDS)
+        ks = k + 2 * tl.arange(0, 32)
         at = values + ks[None, :] // SPAN * N + rows[:, None]
         found = tl.load(at, mask=(rows < N)[:, None] & (ks < K)[None, :], other=0.0)[:, :, None]
     return found
@@ -89,6 +85,8 @@ def weight_only(
     ZEROS: each group has its own zero; else all have ZERO. SPLIT: programs that share a tile. Y_TMA: Y is a descriptor.
     """
     dtype: tl.constexpr = x.dtype
+    WORDS: tl.constexpr = 32  # of a row in a block
+    PLANE: tl.constexpr = 64  # elements of K
     PLANES: tl.constexpr = 4 if KIND == INT4 else 2
     BK: tl.constexpr = PLANES * PLANE
     HALF: tl.constexpr = 1024.0 if KIND <= INT8 else 0.0
@@ -113,7 +111,10 @@ def weight_only(
                 scale = of_plane(scales, k, rows, N, K, SPAN).to(dtype)
                 if ZEROS:
                     zero = of_plane(zeros, k, rows, N, K, SPAN).to(dtype) + OFFSET
-            planes = planes + ((codes_of(words, place, KIND, dtype) - zero) * scale,)
+            codes = codes_of(words, place, KIND, dtype)
+            if KIND <= INT8:
+                codes -= zero
+            planes = planes + (codes * scale,)
         if PLANES == 4:
             joined = tl.join(tl.join(planes[0], planes[2]), tl.join(planes[1], planes[3]))
             weights = joined.permute(0, 3, 4, 1, 2).reshape(BN, BK)
