@@ -104,8 +104,9 @@ BATCHED_TF32_ELSEWHERE = (Tile(64, 64, 32, 4, 2),)
 
 WEIGHTS = (
     Tile(16, 64, 0, 4, 3, per_sm=3),
-    Tile(32, 64, 0, 4, 3, per_sm=3),
-    Tile(64, 64, 0, 4, 3, per_sm=2),
+    Tile(32, 128, 0, 8, 3, per_sm=2),
+    Tile(64, 128, 0, 8, 3),
+    Tile(128, 128, 0, 8, 3),
     Tile(128, 128, 0, 8, 3, options=(("num_consumer_groups", 2),)),
 )
 """By the tokens of a tile (BM), which is the first that holds all tokens, or the last. BN: rows of the weights."""
@@ -119,7 +120,12 @@ def weights_tile(tiles: Sequence[Tile], tokens: int) -> Tile:
 
 
 def splits_for(tile: Tile, tokens: int, rows: int, steps: int, multiprocessors: int) -> int:
-    """Over how many programs the blocks of K are split: a power of two, each with two blocks or more."""
+    """Over how many programs the blocks of K are split: a power of two, each with two blocks or more.
+
+    Programs whose rows are split over groups of consumers do not share a tile.
+    """
+    if "num_consumer_groups" in dict(tile.options):
+        return 1
     tiles = -(-tokens // tile.BM) * -(-rows // tile.BN)
     most = min(MOST_SPLITS, steps // 2, multiprocessors * tile.per_sm // tiles)
     return 1 << (most.bit_length() - 1) if most > 0 else 1

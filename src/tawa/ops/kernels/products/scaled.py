@@ -3,8 +3,6 @@
 Letters: A (M, K) and B (N, K), both with K innermost; C (M, N). Blocks of BM x BN x BK. A scale is one number for the
 whole operand, one for each row of it, or one for each 128 elements of K: of a row, or of 128 rows. The first two are
 multiplied after the loop. For the others, the dot of each 128 elements is scaled and added in float32.
-
-BM x 256 are two accumulators of 128 columns, of which each has its own dot: the registers of a dot are needed once.
 """
 
 from __future__ import annotations
@@ -123,32 +121,3 @@ def scaled_mm(
             acc = promoted(acc, tl.dot(x, y.T), of_a, of_b, A_SCALE, B_SCALE)
     acc = finished(acc, scale_a, scale_b, bias, m, n, M, N, a_stride, b_stride, BM, BN, A_SCALE, B_SCALE, BIAS)
     put(c, acc, m, n, M, N, BM, BN, C_TMA)
-
-
-@triton.jit
-def scaled_mm_two_parts(
-    a, b, c, scale_a, scale_b, bias, M, N, K, a_stride, a_step, b_stride, b_step,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, A_SCALE: tl.constexpr,
-    B_SCALE: tl.constexpr, BIAS: tl.constexpr, FAST: tl.constexpr, C_TMA: tl.constexpr,
-):  # fmt: skip
-    """As `scaled_mm`, for tiles of two blocks of BN columns, which share the block of A."""
-    tl.static_assert(not FAST and BK == SPAN)
-    row, column = tile_at(tl.program_id(0), M, N, BM, 2 * BN, GROUP)
-    m, n = row * BM, column * (2 * BN)
-    rows, columns = m + tl.arange(0, BM), n + tl.arange(0, BN)
-    left = tl.zeros((BM, BN), dtype=tl.float32)
-    right = tl.zeros((BM, BN), dtype=tl.float32)
-    for step in range(tl.cdiv(K, BK)):
-        x = a.load([m, step * BK])
-        y = b.load([n, step * BK])
-        z = b.load([n + BN, step * BK])
-        of_a = factors_at(scale_a, m, rows, M, a_stride, step * a_step, A_SCALE)
-        of_y = factors_at(scale_b, n, columns, N, b_stride, step * b_step, B_SCALE)
-        other = tl.minimum(n + BN, N - 1)
-        of_z = factors_at(scale_b, other, columns + BN, N, b_stride, step * b_step, B_SCALE)
-        left = promoted(left, tl.dot(x, y.T), of_a, of_y, A_SCALE, B_SCALE)
-        right = promoted(right, tl.dot(x, z.T), of_a, of_z, A_SCALE, B_SCALE)
-    left = finished(left, scale_a, scale_b, bias, m, n, M, N, a_stride, b_stride, BM, BN, A_SCALE, B_SCALE, BIAS)
-    put(c, left, m, n, M, N, BM, BN, C_TMA)
-    right = finished(right, scale_a, scale_b, bias, m, n + BN, M, N, a_stride, b_stride, BM, BN, A_SCALE, B_SCALE, BIAS)
-    put(c, right, m, n + BN, M, N, BM, BN, C_TMA)
