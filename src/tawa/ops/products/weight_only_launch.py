@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -124,7 +125,7 @@ def run_weight_only(
     bias: torch.Tensor | None, group_size: int, format: str,
 ) -> torch.Tensor:  # fmt: skip
     """Y (..., N) for valid arguments of any size; x (..., K)."""
-    rows, N = x.reshape(-1, x.shape[-1]), scales.shape[1]
+    rows, N = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]), scales.shape[1]
     if 0 in (*rows.shape, N):
         y = torch.zeros((rows.shape[0], N), dtype=x.dtype, device=x.device)
         y = y if bias is None else y + bias.to(x.dtype)
