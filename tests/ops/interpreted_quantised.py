@@ -116,9 +116,7 @@ def main() -> None:
         module.unwritten, module.multiprocessors = poisoned, lambda device: 13
     for table in ("hopper", "elsewhere"):
         if table == "hopper":
-            scaled_launch.tiles_of = lambda device, fast: (
-                tile_choice.SCALED_FAST if fast else tile_choice.SCALED_BLOCKS
-            )
+            scaled_launch.tiles_of = lambda device, fast: tile_choice.SCALED_FAST if fast else tile_choice.SCALED_BLOCKS
             batched_launch.tiles_of = lambda device, dtype: (
                 tile_choice.BATCHED_TF32 if dtype == torch.float32 else tile_choice.BATCHED
             )

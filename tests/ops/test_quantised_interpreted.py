@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tests.ops import interpreted_quantised  # noqa: E402
-from tests.ops.test_attention_interpreted import failures, pytestmark  # noqa: E402
+from tests.ops import interpreted_quantised
+from tests.ops.test_attention_interpreted import failures, pytestmark
 
 __all__ = ["pytestmark"]
 

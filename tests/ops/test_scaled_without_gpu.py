@@ -47,8 +47,14 @@ def test_every_kind_of_scale_goes_with_every_other(of_a: tuple[int, ...], of_b: 
         ({"a": meta(2, M, K, dtype=E4M3)}, "a has shape"),
         ({"a": meta(M, K, dtype=torch.float16)}, "a has type float16"),
         ({"b": meta(K + 1, N, dtype=E4M3)}, "do not share K"),
-        ({"scale_a": meta(M, 3)}, r"scale_a has shape \(200, 3\) for M=200, K=400; cure: .* \(200, 1\), \(200, 4\), \(2, 4\)"),
-        ({"scale_b": meta(3, 4)}, r"scale_b has shape \(3, 4\) for N=300, K=400; cure: .* \(1, 300\), \(4, 300\), \(4, 3\)"),
+        (
+            {"scale_a": meta(M, 3)},
+            r"\(200, 3\) for M=200, K=400; cure: .* \(200, 1\), \(200, 4\), \(2, 4\)",
+        ),
+        (
+            {"scale_b": meta(3, 4)},
+            r"\(3, 4\) for N=300, K=400; cure: .* \(1, 300\), \(4, 300\), \(4, 3\)",
+        ),
         ({"scale_a": meta(M, 4, dtype=torch.float64)}, "scale_a has type float64"),
         ({"bias": meta(M)}, "bias has shape"),
         ({"bias": meta(N, dtype=torch.float64)}, "type float64"),

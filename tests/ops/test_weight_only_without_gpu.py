@@ -24,6 +24,7 @@ from tawa.ops.products.weight_only_packing import (  # noqa: E402
 from tests.ops.expected_quantised import random_weights  # noqa: E402
 
 M, N, K, SIZE = 5, 64, 512, 128
+FP8_WORDS = torch.empty(packed_shape(N, K, "fp8_e4m3"), dtype=torch.int32, device="meta")
 
 
 # --- packings ---
@@ -51,7 +52,9 @@ def test_unpacked_weights_are_those_that_were_packed(format: str, dtype: Any) ->
 def test_bits_of_floating_point_are_kept(dtype: Any) -> None:
     weights = torch.randn(7, 300).to(dtype)
     format = "fp8_e4m3" if dtype == torch.float8_e4m3fn else "fp8_e5m2"
-    assert torch.equal(widened(pack_weights(weights, format), torch.ones(1, 7), None, 300, None, format), weights.double())
+    assert torch.equal(
+        widened(pack_weights(weights, format), torch.ones(1, 7), None, 300, None, format), weights.double()
+    )
 
 
 def test_awq_and_gptq_are_understood_as_their_packers_write_them() -> None:
@@ -137,7 +140,7 @@ def test_every_format_is_taken(format: str) -> None:
         ({"group_size": 33}, "group_size=33"),
         ({"group_size": -2}, "group_size=-2"),
         ({"zeros": meta(4, N // 8, dtype=torch.int32)}, "zeros have shape"),
-        ({"zeros": meta(4, N), "format": "fp8_e4m3", "qweight": meta(*packed_shape(N, K, "fp8_e4m3"), dtype=torch.int32)},
+        ({"zeros": meta(4, N), "format": "fp8_e4m3", "qweight": FP8_WORDS},
          "floating point has its own zero"),
         ({"bias": meta(N + 1)}, "bias has shape"),
         (given("gptq", group_size=8, scales=meta(64, N)), "a multiple of 16"),
@@ -157,7 +160,9 @@ def test_a_gradient_is_refused_before_anything_runs() -> None:
 
 
 def test_tensors_on_the_cpu_are_refused() -> None:
-    now = {name: torch.zeros(x.shape, dtype=x.dtype) if isinstance(x, torch.Tensor) else x for name, x in given().items()}
+    now = {
+        name: torch.zeros(x.shape, dtype=x.dtype) if isinstance(x, torch.Tensor) else x for name, x in given().items()
+    }
     with pytest.raises(DeviceError, match="move them to a Hopper GPU"):
         weight_only_mm(**now)
 
@@ -259,7 +264,15 @@ def test_empty_products_launch_nothing(kernel: Kernel, shape: tuple[int, int]) -
 
 def test_splits_leave_two_blocks_to_each_program() -> None:
     tile = tile_choice.WEIGHTS[0]
-    assert [tile_choice.splits_for(tile, 16, 64, steps, 132) for steps in (1, 2, 3, 4, 7, 8, 64)] == [1, 1, 1, 2, 2, 4, 8]
+    assert [tile_choice.splits_for(tile, 16, 64, steps, 132) for steps in (1, 2, 3, 4, 7, 8, 64)] == [
+        1,
+        1,
+        1,
+        2,
+        2,
+        4,
+        8,
+    ]
     assert tile_choice.splits_for(tile, 16, 64 * 132 * 3, 64, 132) == 1
 
 

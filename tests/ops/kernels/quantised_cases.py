@@ -82,7 +82,8 @@ def weights_case(
     tensors = {
         "w": Tensor((N, -(-K // block) * 32), "i32"), "x": Tensor((M, K), dtype), "y": Tensor((M, N), dtype, "nan"),
         "scales": Tensor((groups, N), dtype), "zeros": Tensor((groups, N), dtype),
-        "parts": Tensor((tiles * splits * tile.BN * tile.BM,), "fp32", "nan"), "semaphores": Tensor((tiles,), "i32", "zero"),
+        "parts": Tensor((tiles * splits * tile.BN * tile.BM,), "fp32", "nan"),
+        "semaphores": Tensor((tiles,), "i32", "zero"),
     }  # fmt: skip
     arguments: dict[str, Argument] = {
         "w": Descriptor("w", (tile.BN, 32)), "x": Descriptor("x", (tile.BM, block)),
@@ -100,7 +101,7 @@ def foreign_case(
 ) -> Specimen:
     """`weight_only_foreign` with zeros for each 128 elements of K."""
     plain = weights_case(tile, dtype=dtype, sizes=sizes, splits=splits)
-    M, N, K = sizes
+    _, N, K = sizes
     shape, box = ((K, N // 8), (64, tile.BN // 8)) if awq else ((K // 8, N), (8, tile.BN))
     tensors = {**plain.tensors, "w": Tensor(shape, "i32"), "zeros": Tensor((-(-K // SPAN), N // 8), "i32")}
     arguments = {**plain.arguments, "w": Descriptor("w", box), "x": Descriptor("x", (tile.BM, 64))}

@@ -1,6 +1,6 @@
 """The kernels of scaled, batched and weight-only products: what Tawa makes of each tile of the tables.
 
-Every one is specialised, proved, and spills nothing; no operand of a dot changes threads.
+Every one is specialised and proved, and widened weights become operands of a dot in the threads that read them.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ def problems() -> Iterator[tuple[str, Specimen, Tile]]:
             case = weights_case(tile, kind, dtype, zeros=kind < 2, splits=split)
             yield f"{format}-{dtype}-{number}-split{split}", case, tile
         yield f"int4-groups-of-32-{number}", weights_case(tile, 0, span=32), tile
-        yield f"gptq-{number}", foreign_case(tile, False), tile
-        yield f"awq-{number}", foreign_case(tile, True, "bf16"), tile
+        plain = replace(tile, options=())
+        yield f"gptq-{number}", foreign_case(plain, False), plain
+        yield f"awq-{number}", foreign_case(plain, True, "bf16"), plain
 
 
 PROBLEMS = list(problems())

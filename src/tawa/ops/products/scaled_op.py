@@ -32,20 +32,20 @@ def scaled_mm(
     *,
     use_fast_accum: bool = False,
 ) -> torch.Tensor:
-    """(A * scale_a) @ (B * scale_b) + bias of 8-bit operands, as `torch._scaled_mm` and `torch.nn.functional.scaled_mm`.
+    """(A * scale_a) @ (B * scale_b) + bias of 8-bit operands, as `torch.nn.functional.scaled_mm`.
 
     Args:
         a: (M, K) in float8_e4m3fn or float8_e5m2.
-        b: (K, N) in one of these types, not necessarily that of a. It is read in place if K is innermost in memory, as in
-            ``weights.t()`` of weights (N, K); else it is copied. The same holds for a, and for rows that do not begin at
-            multiples of 16 bytes.
+        b: (K, N) in one of these types, not necessarily that of a. It is read in place if K is innermost in memory,
+            as in ``weights.t()`` of weights (N, K), and rows begin at multiples of 16 bytes; else it is copied. The
+            same holds for a.
         scale_a: float32, with any strides: one number; (M, 1), one for each row; (M, ceil(K / 128)), for each 128
             elements of a row; or (ceil(M / 128), ceil(K / 128)), for each 128 x 128.
         scale_b: as for a, turned: one number; (1, N); (ceil(K / 128), N); or (ceil(K / 128), ceil(N / 128)).
         bias: (N,) in float16, bfloat16 or float32, added in float32.
         out_dtype: bfloat16 (also if None), float16 or float32.
-        use_fast_accum: let the tensor cores add up all of K, in fewer bits than float32. Without it, and with scales for
-            each 128 elements of K, only 128 products are added there, and their sums in float32.
+        use_fast_accum: let the tensor cores add up all of K, in fewer bits than float32. Without it, and with scales
+            for each 128 elements of K, only 128 products are added there, and their sums in float32.
 
     Returns:
         C (M, N), contiguous.
@@ -88,7 +88,9 @@ def check(
             raise ArgumentError(f"{name} has shape {shape_of(operand)}; cure: a matrix, of two dimensions")
         if operand.dtype not in FP8:
             types = " and ".join(name_of(dtype) for dtype in FP8)
-            raise ArgumentError(f"{name} has type {name_of(operand.dtype)}: there are kernels for {types}; cure: quantise it")
+            raise ArgumentError(
+                f"{name} has type {name_of(operand.dtype)}: there are kernels for {types}; cure: quantise it"
+            )
     if a.shape[1] != b.shape[0]:
         raise ArgumentError(
             f"a has shape {shape_of(a)}, b {shape_of(b)}: they do not share K; cure: b = weights.t() of weights (N, K)"

@@ -116,7 +116,7 @@ MOST_SPLITS = 8
 
 def weights_tile(tiles: Sequence[Tile], tokens: int) -> Tile:
     """The tile for so many tokens."""
-    return next((tile for tile in tiles if tile.BM >= tokens), tiles[-1])
+    return next((tile for tile in tiles if tokens <= tile.BM), tiles[-1])
 
 
 def splits_for(tile: Tile, tokens: int, rows: int, steps: int, multiprocessors: int) -> int:

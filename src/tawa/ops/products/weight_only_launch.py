@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -47,6 +48,8 @@ class WeightOnly:
         self.shape = M, N
         sms = multiprocessors(x.device)
         self.tile = tile = tile or weights_tile(WEIGHTS if is_hopper(x.device) else WEIGHTS_ELSEWHERE, M)
+        if format in FOREIGN:  # what unpacks AWQ's words mixes rows, which cannot be split over groups of consumers
+            tile = self.tile = replace(tile, options=())
         span = group_size if 0 < group_size < K else LARGEST_SPAN
         constants: dict[str, Any] = {
             "BN": tile.BN,

@@ -59,7 +59,7 @@ def weight_only_mm(
     given = [it for it in (x, qweight, scales, zeros, bias) if it is not None]
     plain = is_plain(*given)
     if torch.is_grad_enabled() and any(it.requires_grad for it in given) and (not plain or autograd_is_on()):
-        raise ArgumentError("weight_only_mm has no backward kernels; cure: torch.no_grad(), or inputs without gradients")
+        raise ArgumentError("weight_only_mm has no backward kernels; cure: torch.no_grad(), or x without gradient")
     size = 0 if group_size is None or group_size == -1 else group_size
     if not plain:
         check(x, qweight, scales, zeros, bias, size, format)
@@ -107,7 +107,9 @@ def check(
     _check_size(group_size, format)
     groups = blocks(K, group_size) if group_size else 1
     if scales.shape[0] != groups and K:
-        raise ArgumentError(f"scales have {scales.shape[0]} groups, K={K} with group_size={group_size or K} has {groups}")
+        raise ArgumentError(
+            f"scales have {scales.shape[0]} groups, K={K} with group_size={group_size or K} has {groups}"
+        )
     _check_weights(qweight, N, K, format)
     _check_zeros(zeros, scales, format)
     if bias is not None and (tuple(bias.shape) != (N,) or bias.dtype not in NUMBERS or bias.stride(0) not in (1, N)):

@@ -37,8 +37,8 @@ def pack_weights(weights: torch.Tensor, format: str) -> torch.Tensor:
     """Packs weights (N, K) for `weight_only_mm`.
 
     Args:
-        weights: "int4": numbers from 0 to 15 of any integer type; "int8": numbers from -128 to 127 of int8, or from 0 to
-            255 of uint8; "fp8_e4m3", "fp8_e5m2": float8_e4m3fn, float8_e5m2.
+        weights: "int4": numbers from 0 to 15 of any integer type; "int8": numbers from -128 to 127 of int8, or from 0
+            to 255 of uint8; "fp8_e4m3", "fp8_e5m2": float8_e4m3fn, float8_e5m2.
         format: one of these.
 
     Returns:

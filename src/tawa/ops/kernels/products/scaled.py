@@ -105,7 +105,7 @@ def scaled_mm(
     B. FAST: sums stay in the tensor cores, which round them to fewer bits; else each dot is added in float32.
     """
     tl.static_assert(FAST or BK == SPAN)
-    tl.static_assert(not FAST or A_SCALE < ROW_BLOCK and B_SCALE < ROW_BLOCK)
+    tl.static_assert(not FAST or (A_SCALE < ROW_BLOCK and B_SCALE < ROW_BLOCK))
     row, column = tile_at(tl.program_id(0), M, N, BM, BN, GROUP)
     m, n = row * BM, column * BN
     rows, columns = m + tl.arange(0, BM), n + tl.arange(0, BN)

@@ -107,14 +107,14 @@ def weight_only(
         for place in tl.static_range(PLANES):
             k = step * BK + place * PLANE
             # The first plane, and each that may begin a group.
-            if place == 0 or SPAN % BK != 0 and (BK % SPAN != 0 or place * PLANE % SPAN == 0):
+            if place == 0 or (SPAN % BK != 0 and (BK % SPAN != 0 or place * PLANE % SPAN == 0)):
                 scale = of_plane(scales, k, rows, N, K, SPAN).to(dtype)
                 if ZEROS:
                     zero = of_plane(zeros, k, rows, N, K, SPAN).to(dtype) + OFFSET
             codes = codes_of(words, place, KIND, dtype)
             if KIND <= INT8:
                 codes -= zero
-            planes = planes + (codes * scale,)
+            planes = planes + (codes * scale,)  # noqa: RUF005 (Triton has no starred tuples)
         if PLANES == 4:
             joined = tl.join(tl.join(planes[0], planes[2]), tl.join(planes[1], planes[3]))
             weights = joined.permute(0, 3, 4, 1, 2).reshape(BN, BK)
@@ -130,9 +130,7 @@ def weight_only(
 
 
 @triton.jit
-def put_turned(
-    y, acc, bias, m, n, M, N, BN: tl.constexpr, BM: tl.constexpr, BIAS: tl.constexpr, Y_TMA: tl.constexpr
-):
+def put_turned(y, acc, bias, m, n, M, N, BN: tl.constexpr, BM: tl.constexpr, BIAS: tl.constexpr, Y_TMA: tl.constexpr):
     """Adds the bias and stores a block (BN, BM) of Y^T into Y. Y_TMA: by a descriptor; else Y points to rows."""
     rows, columns = n + tl.arange(0, BN), m + tl.arange(0, BM)
     if BIAS:

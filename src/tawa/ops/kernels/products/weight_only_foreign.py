@@ -57,7 +57,7 @@ def weight_only_foreign(
 ):  # fmt: skip
     """One tile of Y, or of its partial sums. SPAN: elements of K that share a scale, a multiple of BK.
 
-    ZEROS: each group has its own zeros; else all have ZERO. SPLIT: programs that share a tile. Y_TMA: Y is a descriptor.
+    ZEROS: each group has its own; else all have ZERO. SPLIT: programs that share a tile. Y_TMA: Y is a descriptor.
     """
     dtype: tl.constexpr = x.dtype
     OFFSET: tl.constexpr = 1024.0 if dtype == tl.float16 else 128.0
