@@ -1,0 +1,1 @@
+"""Benches of the operators of matrix products."""
