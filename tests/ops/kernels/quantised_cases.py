@@ -121,7 +121,7 @@ def _specimen(
 
 def compiled_for(case: Specimen, tile: Tile) -> Any:
     """The kernel of a case with what the tile asks of Tawa, specialised wherever that is legal."""
-    options = dict(tile.options)
+    options = tile.launch(case.constexprs.get("C_TMA", True))
     asked = PlanOptions(
         only_if_faster=False, num_consumer_groups=options.get("num_consumer_groups"), ping_pong=options.get("ping_pong")
     )

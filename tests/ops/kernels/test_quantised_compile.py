@@ -17,11 +17,24 @@ from tests.cases.case import Specimen
 from tests.ops.kernels.quantised_cases import batched_case, compiled_for, foreign_case, scaled_case, weights_case
 from tests.support.sample import sample as thinned
 
+TABLES = {
+    "scaled": (tile_choice.SCALED_BLOCKS, tile_choice.SCALED_FAST),
+    "batched": (tile_choice.BATCHED, tile_choice.BATCHED_TF32),
+}
 KINDS = {"int4": 0, "int8": 1, "fp8_e4m3": 2, "fp8_e5m2": 3}
 
 
 def problems() -> Iterator[tuple[str, Specimen, Tile]]:
     """Each tile of the tables for Hopper, with variants in turn."""
+    for family, tables in TABLES.items():
+        for number, tile in enumerate(it for table in tables for it in table):
+            for tma in (True, False):
+                for out in ("bf16", "fp32") if family == "scaled" else ("fp32",) if tile.BK == 32 else ("fp16",):
+                    if family == "scaled":
+                        case = scaled_case(tile, (1, 1), fast=tile in tile_choice.SCALED_FAST, out=out, tma=tma)
+                    else:
+                        case = batched_case(tile, out, (True, tile.BK != 32), tma=tma)
+                    yield f"{family}-{number}-{out}-{'tma' if tma else 'pointers'}", case, tile
     kinds = itertools.cycle([(2, 3), (2, 2), (1, 1), (0, 0), (3, 3)])
     for number, tile in enumerate(tile_choice.SCALED_BLOCKS):
         yield f"scaled-{number}", scaled_case(tile, (2, 3)), tile

@@ -67,7 +67,7 @@ class BatchedMM:
             "A_ONE": self.one[0],
             "B_ONE": self.one[1],
             "C_TMA": self.c_box is not None,
-            **tile.launch,
+            **tile.launch(self.c_box is not None),
         }
         self.launches, self.device = Launches(lambda: batched_mm, (M, N, K), constants), a.device.index
 

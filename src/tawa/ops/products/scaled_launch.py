@@ -78,7 +78,7 @@ class ScaledMM:
             "BIAS": bias is not None,
             "FAST": fast,
             "C_TMA": self.by_tma,
-            **tile.launch,
+            **tile.launch(self.by_tma),
         }
         self.launches = Launches(lambda: scaled_mm, (M, N, K, *strides), constants)
         self.device = a.device.index

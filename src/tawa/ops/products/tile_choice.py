@@ -39,10 +39,13 @@ class Tile:
     per_sm: int = 1
     options: tuple[tuple[str, Any], ...] = ()
 
-    @property
-    def launch(self) -> dict[str, Any]:
-        """What a launch takes beside the kernel's arguments."""
-        return {"num_warps": self.num_warps, "num_stages": self.num_stages, **dict(self.options)}
+    def launch(self, by_tma: bool = True) -> dict[str, Any]:
+        """What a launch takes beside the kernel's arguments. by_tma: C is stored so; else no Plan is asked for stores."""
+        options = dict(self.options)
+        if not by_tma and "plan" in options:
+            fields = {name: it for name, it in json.loads(options["plan"]).items() if name != "stores"}
+            options["plan"] = json.dumps(fields)
+        return {"num_warps": self.num_warps, "num_stages": self.num_stages, **options}
 
 
 def plan(**fields: Any) -> tuple[str, str]:

@@ -58,7 +58,7 @@ class WeightOnly:
             "ZEROS": zeros is not None,
             "ZERO": ZERO.get(format, 8 if format in FOREIGN else 0),
             "BIAS": bias is not None,
-            **tile.launch,
+            **tile.launch(),
         }
         if format in BITS:
             block = block_of(format)
