@@ -48,22 +48,26 @@ class BatchedMM:
         self.shape = batches, M, N
         self.one = (batches > 1 and a.stride(0) == 0, batches > 1 and b.stride(0) == 0)
         wide = a.dtype == torch.float32
-        a, b = (x[:1] if one else x for x, one in zip((a, b), self.one, strict=True))
-        self.rows = (True, False) if wide else (has_rows(a), has_rows(b))
+        rows = (
+            (True, False)
+            if wide
+            else tuple(has_rows(x[:1] if one else x) for x, one in zip((a, b), self.one, strict=True))
+        )
         sms = multiprocessors(a.device)
         self.tile = tile = tile or fastest(tiles_of(a.device, a.dtype), M, N, K, batches, sms)
         self.grid = (batches * blocks(M, tile.BM) * blocks(N, tile.BN),)
         c = unwritten(a, self.shape, a.dtype)
         self.c_box = Box.of(c, 1, tile.BM, tile.BN) if N * c.element_size() % TMA_BYTES == 0 else None
-        self.a = Operand(a, 1, tile.BM, tile.BK) if self.rows[0] else Operand(a.mT, 1, tile.BK, tile.BM)
-        self.b = Operand(b, 1, tile.BK, tile.BN) if self.rows[1] else Operand(b.mT, 1, tile.BN, tile.BK)
+        of_a, of_b = (tile.BM, tile.BK), (tile.BK, tile.BN)
+        self.a = Operand(a, 1, *(of_a if rows[0] else of_a[::-1]), turned=not rows[0], one=self.one[0])
+        self.b = Operand(b, 1, *(of_b if rows[1] else of_b[::-1]), turned=not rows[1], one=self.one[1])
         constants = {
             "BM": tile.BM,
             "BN": tile.BN,
             "BK": tile.BK,
             "GROUP": 8,
-            "A_K": self.rows[0],
-            "B_K": not self.rows[1],
+            "A_K": rows[0],
+            "B_K": not rows[1],
             "A_ONE": self.one[0],
             "B_ONE": self.one[1],
             "C_TMA": self.c_box is not None,
@@ -74,14 +78,8 @@ class BatchedMM:
     def __call__(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         """C (B, M, N), contiguous."""
         c = unwritten(a, self.shape, a.dtype)
-        if self.one[0]:
-            a = a[:1]
-        if self.one[1]:
-            b = b[:1]
         made = c if self.c_box is None else self.c_box.around(c)
-        first = (
-            self.a.around(a if self.rows[0] else a.mT), self.b.around(b if self.rows[1] else b.mT), made,
-        )  # fmt: skip
+        first = self.a.around(a), self.b.around(b), made
         if self.device is None or self.device == torch.cuda.current_device():
             self.launches(self.grid, first)
         else:

@@ -66,7 +66,7 @@ class ScaledMM:
         c = unwritten(a, self.shape, out_dtype)
         self.by_tma = N * c.element_size() % TMA_BYTES == 0
         self.c_box = Box.of(c, tile.BM, tile.BN) if self.by_tma else None
-        self.a, self.b = Operand(a, tile.BM, tile.BK), Operand(b.t(), tile.BN, tile.BK)
+        self.a, self.b = Operand(a, tile.BM, tile.BK), Operand(b, tile.BN, tile.BK, turned=True)
         strides = (*_strides(scale_a), *_strides(scale_b.t() if scale_b.dim() == 2 else scale_b))
         constants = {
             "BM": tile.BM,
@@ -90,7 +90,7 @@ class ScaledMM:
         """C (M, N), contiguous."""
         c = unwritten(a, self.shape, self.out_dtype)
         made = c if self.c_box is None else self.c_box.around(c)
-        first = self.a.around(a), self.b.around(b.t()), made, scale_a, scale_b, bias
+        first = self.a.around(a), self.b.around(b), made, scale_a, scale_b, bias
         if self.device is None or self.device == torch.cuda.current_device():
             self.launches(self.grid, first, (scale_a, scale_b, bias))
         else:

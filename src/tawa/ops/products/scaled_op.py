@@ -55,7 +55,11 @@ def scaled_mm(
         DeviceError: the tensors are not on one CUDA device.
     """
     plain = is_plain(a, b, scale_a, scale_b) and (bias is None or is_plain(bias))
-    if torch.is_grad_enabled() and _has_gradient(a, b, scale_a, scale_b, bias) and (not plain or autograd_is_on()):
+    wanted = torch.is_grad_enabled() and (
+        scale_a.requires_grad or scale_b.requires_grad or a.requires_grad or b.requires_grad
+        or (bias is not None and bias.requires_grad)
+    )  # fmt: skip
+    if wanted and (not plain or autograd_is_on()):
         raise ArgumentError("scaled_mm has no backward kernels; cure: torch.no_grad(), or tensors without gradients")
     if not plain:
         check(a, b, scale_a, scale_b, bias, out_dtype)
@@ -120,10 +124,6 @@ def _check_scale(name: str, scale: torch.Tensor, rows: int, K: int, letters: tup
         raise ArgumentError(
             f"{name} has shape {shape} for {letters[0]}={rows}, {letters[1]}={K}; cure: one number, or shape {listed}"
         )
-
-
-def _has_gradient(*tensors: torch.Tensor | None) -> bool:
-    return any(x is not None and x.requires_grad for x in tensors)
 
 
 def _fake(

@@ -40,7 +40,7 @@ class Tile:
     options: tuple[tuple[str, Any], ...] = ()
 
     def launch(self, by_tma: bool = True) -> dict[str, Any]:
-        """What a launch takes beside the kernel's arguments. by_tma: C is stored so; else no Plan is asked for stores."""
+        """What a launch takes beside the arguments. by_tma: C is stored so; else the Plan says nothing of stores."""
         options = dict(self.options)
         if not by_tma and "plan" in options:
             fields = {name: it for name, it in json.loads(options["plan"]).items() if name != "stores"}
