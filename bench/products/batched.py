@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bench.products.measuring import ROWS, Bench, Calls, in_stock, main, named, share_of
+from bench.products.measuring import ROWS, Bench, Calls, in_stock, main, named, pinned, share_of
 from tawa.ops.products.tile_choice import BATCHED, BATCHED_TF32, FROM_COUNTER, GROUPS, IN_SLICES, Tile, plan
 
 LEAST = {"bf16": 1e-3, "fp16": 1e-3, "fp32": 2e-3}
@@ -59,7 +59,7 @@ STOCK_16 = (
 )  # fmt: skip
 STOCK_32 = (in_stock(_TF32, 8, 3), in_stock(_TF32, 4, 3), in_stock(Tile(128, 256, 32, 8, 3)),
             in_stock(Tile(64, 64, 32, 4, 4)))  # fmt: skip
-OTHERS_16 = (
+OTHERS_16 = pinned(
     _WIDE,
     replace(_WIDE, options=(plan(**FROM_COUNTER),)),
     replace(_WIDE, options=(plan(**GROUPS),)),
@@ -73,7 +73,7 @@ OTHERS_16 = (
     Tile(64, 128, 64, 4, 3),
     Tile(64, 64, 64, 4, 3),
 )
-OTHERS_32 = (
+OTHERS_32 = pinned(
     _TF32,
     replace(_TF32, options=(plan(**FROM_COUNTER),)),
     replace(_TF32, options=(plan(**GROUPS, **IN_SLICES),)),

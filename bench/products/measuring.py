@@ -19,6 +19,8 @@ STALL_S = 170.0
 ROWS = 64
 """Rows of a result that are checked."""
 STOCK = (("enable_warp_specialization", False),)
+PINNED = (("only_if_faster", False),)
+"""Specialised wherever that is legal: in automatic mode a candidate might be stock Triton's kernel."""
 Calls = dict[str, Callable[[], Any]]
 
 
@@ -50,6 +52,11 @@ def named(tile: Tile, way: str = "Tawa") -> str:
     options = " ".join(f"{name}={value}" for name, value in tile.options if (name, value) not in STOCK)
     block = f"{tile.BM}x{tile.BN}" + (f"x{tile.BK}" if tile.BK else "")
     return f"{way} {block}, {tile.num_warps} warps, {tile.num_stages} stages {options}".strip()
+
+
+def pinned(*tiles: Tile) -> tuple[Tile, ...]:
+    """The tiles; those without options of their own are specialised wherever that is legal."""
+    return tuple(it if it.options else replace(it, options=PINNED) for it in tiles)
 
 
 def in_stock(tile: Tile, warps: int | None = None, stages: int | None = None) -> Tile:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bench.products.measuring import ROWS, Bench, Calls, in_stock, main, named, share_of
+from bench.products.measuring import ROWS, Bench, Calls, in_stock, main, named, pinned, share_of
 from tawa.ops.products.tile_choice import FROM_COUNTER, GROUPS, SCALED_BLOCKS, SCALED_FAST, Tile, plan
 
 KINDS = {"blocks": (2, 3), "rows": (1, 1), "tensor": (0, 0)}
@@ -68,7 +68,7 @@ STOCK_FAST = (
     in_stock(_WIDE, 8, 3), in_stock(_WIDE, 8, 4), in_stock(_SQUARE, 8, 3), in_stock(_SQUARE, 4, 3),
     in_stock(Tile(64, 128, 128, 4, 4)), in_stock(Tile(64, 64, 128, 4, 4)),
 )  # fmt: skip
-BLOCKS = (
+BLOCKS = pinned(
     _SQUARE,
     replace(_SQUARE, num_stages=5),
     replace(_SQUARE, options=(("num_consumer_groups", 2),)),
@@ -86,7 +86,7 @@ BLOCKS = (
     Tile(64, 64, 128, 4, 6),
 )
 """Candidates beside those of the table, for the products that are added in float32."""
-FAST = (
+FAST = pinned(
     _WIDE,
     replace(_WIDE, options=(plan(**GROUPS),)),
     replace(_WIDE, options=(plan(**GROUPS, **_SLICES),)),

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bench.products.measuring import Bench, Calls, in_stock, main, named, share_of
+from bench.products.measuring import Bench, Calls, in_stock, main, named, pinned, share_of
 from tawa.ops.products.tile_choice import Tile
 
 GROUP = 128
@@ -56,7 +56,7 @@ TILES_OF_TESTS = (
 """BM, BN, BK, warps and stages."""
 
 
-def tiles_for(tokens: int) -> list[Tile]:
+def tiles_for(tokens: int) -> tuple[Tile, ...]:
     """The tiles that are tried for so many tokens."""
     most = max(16, min(128, 1 << (tokens - 1).bit_length())) if tokens > 1 else 16
     narrow = [Tile(most, 64, 0, 4, stages) for stages in (2, 3, 4)]
@@ -66,7 +66,7 @@ def tiles_for(tokens: int) -> list[Tile]:
         Tile(256, 128, 0, 8, 2, options=(("num_consumer_groups", 2),)),
         Tile(128, 64, 0, 4, 2),
     ]
-    return [*narrow, *wide] if tokens <= 128 else [*many, *wide[:2]]
+    return pinned(*narrow, *wide) if tokens <= 128 else pinned(*many, *wide[:2])
 
 
 def calls_of(problem: Problem, every: bool) -> tuple[Calls, Callable[[Any], float]]:
@@ -105,7 +105,7 @@ def calls_of(problem: Problem, every: bool) -> tuple[Calls, Callable[[Any], floa
         calls |= peers(problem, x, weights)
     if every:
         for tile in tiles_for(M):
-            for splits in SPLITS if not tile.options and M <= 256 else (1,):
+            for splits in SPLITS if M <= 256 and "num_consumer_groups" not in dict(tile.options) else (1,):
                 add(tile, splits, "Tawa")
     return calls, lambda y: share_of(y, exact, LEAST[problem.dtype])
 
