@@ -13,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tawa.ops import batched_mm, repack, scaled_mm, weight_only_mm  # noqa: E402
+from tawa.ops.calls import semaphores  # noqa: E402
 from tawa.ops.products import batched_launch, scaled_launch, weight_only_launch  # noqa: E402
 from tests.ops.expected import normal  # noqa: E402
 from tests.ops.expected_quantised import WEIGHTS, check, of_scaled, random_scale, random_weights  # noqa: E402
@@ -144,7 +145,7 @@ def test_any_number_of_splits_is_right_and_leaves_semaphores_at_zero(splits: int
     for _ in range(20):
         weights.check(launch(x, *call), x, None)
     torch.cuda.synchronize()
-    assert not any(it.any() for it in weight_only_launch._semaphores.values())
+    assert not any(it.any() for it in semaphores._known.values())
 
 
 def test_repacked_weights_give_the_same_product() -> None:

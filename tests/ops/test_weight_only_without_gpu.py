@@ -235,13 +235,12 @@ def test_arguments_like_those_before_are_not_checked_again(kernel: Kernel, monke
             weight_only_mm(**{**now, "group_size": 64})
 
 
-def test_few_tokens_share_semaphores_that_are_made_once(kernel: Kernel) -> None:
-    for _ in range(2):
-        weight_only_mm(**on_cpu())
-    (first, constants), (second, _) = kernel.seen
+def test_few_tokens_are_split_and_get_semaphores_at_zero(kernel: Kernel) -> None:
+    weight_only_mm(**on_cpu())
+    ((first, constants),) = kernel.seen
     assert constants["SPLIT"] == 8
     parts, semaphores = first[6:8]
-    assert semaphores is second[7] and not semaphores.any()
+    assert len(semaphores) >= 1 and not semaphores.any()
     assert len(parts) == 8 * constants["BN"] * constants["BM"] and parts.dtype == torch.float32
 
 

@@ -5,6 +5,7 @@ The first use of an operator imports torch; importing this package, or the kerne
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from tawa.ops.attention_ops.varlen_op import attention_varlen
     from tawa.ops.calls.checks import ArgumentError
     from tawa.ops.products.batched_op import batched_mm
+    from tawa.ops.products.matmul_op import linear, matmul
     from tawa.ops.products.scaled_op import scaled_mm
     from tawa.ops.products.weight_only_op import weight_only_mm
     from tawa.ops.products.weight_only_packing import pack_weights, repack
@@ -23,44 +25,29 @@ __all__ = [
     "attention_decode",
     "attention_varlen",
     "batched_mm",
+    "linear",
+    "matmul",
     "pack_weights",
     "repack",
     "scaled_mm",
     "weight_only_mm",
 ]
+_HOMES = {
+    "ArgumentError": "calls.checks",
+    "attention": "attention_ops.op",
+    "attention_decode": "attention_ops.decode_op",
+    "attention_varlen": "attention_ops.varlen_op",
+    "batched_mm": "products.batched_op",
+    "linear": "products.matmul_op",
+    "matmul": "products.matmul_op",
+    "pack_weights": "products.weight_only_packing",
+    "repack": "products.weight_only_packing",
+    "scaled_mm": "products.scaled_op",
+    "weight_only_mm": "products.weight_only_op",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ArgumentError":
-        from tawa.ops.calls.checks import ArgumentError
-
-        return ArgumentError
-    if name == "attention":
-        from tawa.ops.attention_ops.op import attention
-
-        return attention
-    if name == "attention_varlen":
-        from tawa.ops.attention_ops.varlen_op import attention_varlen
-
-        return attention_varlen
-    if name == "attention_decode":
-        from tawa.ops.attention_ops.decode_op import attention_decode
-
-        return attention_decode
-    if name == "batched_mm":
-        from tawa.ops.products.batched_op import batched_mm
-
-        return batched_mm
-    if name == "scaled_mm":
-        from tawa.ops.products.scaled_op import scaled_mm
-
-        return scaled_mm
-    if name == "weight_only_mm":
-        from tawa.ops.products.weight_only_op import weight_only_mm
-
-        return weight_only_mm
-    if name in ("pack_weights", "repack"):
-        from tawa.ops.products import weight_only_packing
-
-        return getattr(weight_only_packing, name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"tawa.ops.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,3 +23,13 @@ def is_hopper(device: torch.device) -> bool:
 def blocks(length: int, size: int) -> int:
     """How many blocks of `size` hold `length`."""
     return -(-length // size)
+
+
+def dram_bytes(device: torch.device) -> float:
+    """Bytes that DRAM delivers in a microsecond, as far as the driver tells; else those of an H100."""
+    if device.type == "cuda":
+        about = torch.cuda.get_device_properties(device)
+        clock, width = getattr(about, "memory_clock_rate", 0), getattr(about, "memory_bus_width", 0)  # kHz, bits
+        if clock and width:
+            return 2 * clock / 1000 * width / 8
+    return 3.35e6

@@ -11,6 +11,7 @@ import torch
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors
 from tawa.ops.calls.launches import Launches, once_for_all
+from tawa.ops.calls.semaphores import semaphores
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
 from tawa.ops.kernels.products import weight_only as own
 from tawa.ops.kernels.products import weight_only_foreign as foreign
@@ -95,32 +96,13 @@ class WeightOnly:
         bias: torch.Tensor | None,
     ) -> torch.Tensor:  # fmt: skip
         y = unwritten(x, self.shape, x.dtype)
-        parts = semaphores = None
+        parts = counted = None
         if self.parts is not None:
-            parts, semaphores = unwritten(x, self.parts, torch.float32), semaphores_for(x, self.tiles)
+            parts, counted = unwritten(x, self.parts, torch.float32), semaphores(x, self.tiles)
         made = y if self.y_box is None else self.y_box.around(y)
-        first = self.w.around(qweight), self.x.around(x), made, scales, zeros, bias, parts, semaphores
+        first = self.w.around(qweight), self.x.around(x), made, scales, zeros, bias, parts, counted
         self.launches(self.grid, first, (scales, zeros, bias))
         return y
-
-
-def semaphores_for(like: torch.Tensor, count: int) -> torch.Tensor:
-    """Semaphores at 0, which each launch leaves at 0; launches that share them run one after the other.
-
-    They are kept for each stream. A launch that is captured gets its own, which each replay sets to 0.
-    """
-    if like.is_cuda and torch.cuda.is_current_stream_capturing():
-        return torch.zeros(count, dtype=torch.int32, device=like.device)
-    known = like.device, torch.cuda.current_stream(like.device).cuda_stream if like.is_cuda else 0
-    found = _semaphores.get(known)
-    if found is None or len(found) < count:
-        size = max(count, LEAST_SEMAPHORES)
-        found = _semaphores[known] = torch.zeros(size, dtype=torch.int32, device=like.device)
-    return found
-
-
-LEAST_SEMAPHORES = 4096
-_semaphores: dict[Any, torch.Tensor] = {}
 
 
 def run_weight_only(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from tawa.ops.kernels.products.matmul import tile_at
+from tawa.ops.kernels.products.epilogue import tile_at
 
 TENSOR = tl.constexpr(0)
 ROW = tl.constexpr(1)

@@ -1,8 +1,8 @@
-"""Splitting the summed dimension of a product over several programs, with a fixed order of sums.
+"""Splitting the summed dimension of a product over several programs, with a fixed order of sums. Plain Triton.
 
-Each of the SPLIT programs of a tile writes its partial sums to memory, and counts itself in a semaphore. The last one to
-arrive, whichever that is, adds the parts in the order of the summed dimension: equal launches give equal bits. It also
-resets the semaphore, so that the next launch finds it at 0.
+Each of the SPLIT programs of a tile writes its partial sums to memory, and counts itself in a semaphore. The last one
+to arrive, whichever that is, adds the parts in the order of the summed dimension: equal launches give equal bits. It
+also resets the semaphore, so that the next launch finds it at 0.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import triton.language as tl
 
 
 @triton.jit
-def write_part(parts, acc, tile, piece, BM: tl.constexpr, BN: tl.constexpr, SPLIT: tl.constexpr):
-    """Writes the partial sums of one program: parts (tiles, SPLIT, BM, BN) in float32."""
+def write_part(parts, acc, tile, piece, SPLIT: tl.constexpr):
+    """Writes the partial sums of one program. parts: (tiles, SPLIT, BM, BN) in float32; acc: (BM, BN)."""
+    BM: tl.constexpr = acc.shape[0]
+    BN: tl.constexpr = acc.shape[1]
     m, n = tl.arange(0, BM), tl.arange(0, BN)
     at = parts + (tile * SPLIT + piece).to(tl.int64) * (BM * BN)
     tl.store(at + m[:, None] * BN + n[None, :], acc)
@@ -30,10 +32,10 @@ def arrive(semaphores, tile, SPLIT: tl.constexpr):
 
 
 @triton.jit
-def sum_parts(parts, tile, BM: tl.constexpr, BN: tl.constexpr, SPLIT: tl.constexpr):
-    """The sum of all parts of a tile, in order."""
-    m, n = tl.arange(0, BM), tl.arange(0, BN)
-    at = parts + tile.to(tl.int64) * (SPLIT * BM * BN) + m[:, None] * BN + n[None, :]
+def sum_parts(parts, tile, column, BM: tl.constexpr, BN: tl.constexpr, WIDTH: tl.constexpr, SPLIT: tl.constexpr):
+    """The sums (BM, WIDTH) of all parts of a tile, from one column of it on, in order. They come from the L2."""
+    m, n = tl.arange(0, BM), tl.arange(0, WIDTH)
+    at = parts + tile.to(tl.int64) * (SPLIT * BM * BN) + column + m[:, None] * BN + n[None, :]
     acc = tl.load(at, cache_modifier=".cg")
     for piece in tl.static_range(1, SPLIT):
         acc += tl.load(at + piece * (BM * BN), cache_modifier=".cg")

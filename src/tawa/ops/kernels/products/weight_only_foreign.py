@@ -85,8 +85,9 @@ def weight_only_foreign(
             weights = (codes - (OFFSET + ZERO)) * scale[:, None]
         acc = tl.dot(weights, x.load([m, k]).T, acc)
     if SPLIT > 1:
-        write_part(parts, acc, tile, piece, BN, BM, SPLIT)
+        write_part(parts, acc, tile, piece, SPLIT)
         if arrive(semaphores, tile, SPLIT):
-            put_turned(y, sum_parts(parts, tile, BN, BM, SPLIT), bias, m, n, M, N, BN, BM, BIAS, Y_TMA)
+            acc = sum_parts(parts, tile, 0, BN, BM, BM, SPLIT)
+            put_turned(y, acc, bias, m, n, M, N, BN, BM, BIAS, Y_TMA)
     else:
         put_turned(y, acc, bias, m, n, M, N, BN, BM, BIAS, Y_TMA)

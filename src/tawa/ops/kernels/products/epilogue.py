@@ -1,0 +1,41 @@
+"""What happens to a tile of sums before it is stored. Plain Triton."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def tile_at(tile, M, N, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):
+    """The row and the column of blocks of a tile. Tiles are counted by GROUP rows of blocks, column by column."""
+    rows, columns = tl.cdiv(M, BM), tl.cdiv(N, BN)
+    group = tile // (GROUP * columns)
+    first = group * GROUP
+    size = min(rows - first, GROUP)
+    within = tile % (GROUP * columns)
+    return first + within % size, within // size
+
+
+@triton.jit
+def activated(x, ACT: tl.constexpr):
+    """An activation of a float32 tile: "relu", "gelu" (by the error function), "gelu_tanh", "silu", or "none"."""
+    if ACT == "relu":
+        x = tl.maximum(x, 0.0)
+    elif ACT == "silu":
+        x = x / (1.0 + tl.exp(-x))
+    elif ACT == "gelu":
+        x = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
+    elif ACT == "gelu_tanh":
+        # 0.5 * (1 + tanh(u)) is the logistic function of 2 u.
+        x = x / (1.0 + tl.exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)))
+    return x
+
+
+@triton.jit
+def with_bias(acc, bias, n, N, ALONG: tl.constexpr):
+    """Adds a vector to the rows of a float32 tile (ALONG = 1), or to its columns (0), from index n on; N: its end."""
+    SIZE: tl.constexpr = acc.shape[ALONG]
+    at = n + tl.arange(0, SIZE)
+    added = tl.load(bias + at, mask=at < N, other=0.0).to(tl.float32)
+    return acc + (added[None, :] if ALONG == 1 else added[:, None])

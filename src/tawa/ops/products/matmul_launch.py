@@ -1,0 +1,174 @@
+"""Launching the kernels of matrix products on PyTorch tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tawa.ops.calls.checks import check_capability
+from tawa.ops.calls.devices import blocks, dram_bytes, is_hopper, multiprocessors
+from tawa.ops.calls.launches import Launches, once_for_all
+from tawa.ops.calls.semaphores import semaphores
+from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
+from tawa.ops.kernels.products import matmul as kernels
+from tawa.ops.products.matmul_checks import stored_along
+from tawa.ops.products.tiles import Device, Tile, choose, group_of, options_of
+
+matmul: Any = once_for_all(kernels.matmul, ("M", "N", "K"), only_if_faster=False)
+matmul_split: Any = once_for_all(kernels.matmul_split, ("whole", "M", "N", "K"), only_if_faster=False)
+DRAM_SHARE = 0.9
+"""Of the peak, for long reads."""
+ELSEWHERE = Tile(False, 128, 128, 0, 32, 8, 3)
+"""On other GPUs, where stock Triton compiles the kernels."""
+GATED_ELSEWHERE = Tile(False, 128, 64, 64, 32, 8, 3)
+PART_COLUMNS = 32
+"""Columns of a tile that are added up at a time."""
+
+
+def device_of(device: torch.device) -> Device:
+    """What the model of time knows about a GPU."""
+    return Device(multiprocessors(device), dram_bytes(device) * DRAM_SHARE)
+
+
+def tile_of(a: torch.Tensor, b: torch.Tensor, gated: bool) -> Tile:
+    """The tile of A (M, K) @ B (K, N)."""
+    (M, K), N = a.shape, b.shape[1]
+    if not is_hopper(a.device):
+        return GATED_ELSEWHERE if gated else ELSEWHERE
+    return choose(M, N // 2 if gated else N, K, a.element_size(), device_of(a.device), gated)
+
+
+class Product:
+    """The launch for matrices of one shape and layout, on one device and with the same options.
+
+    A (M, K), B (K, N), as `why_not` accepts them; with `gated`, C has N / 2 columns.
+    """
+
+    def __init__(
+        self, a: torch.Tensor, b: torch.Tensor, bias: bool, residual: torch.Tensor | None, activation: str, gated: bool,
+        tile: Tile | None = None,
+    ) -> None:  # fmt: skip
+        check_capability(a)
+        self.tile = tile = tile or tile_of(a, b, gated)
+        (M, K), N = a.shape, b.shape[1] // 2 if gated else b.shape[1]
+        self.shape, self.device = (M, N), a.device.index
+        self.swapped = tile.swapped
+        left, right = (b.mT, a.mT) if tile.swapped else (a, b)
+        left_k, right_k = stored_along(left) == 1, stored_along(right) == 0
+        self.left = _box(left, tile.BM, tile.BK, left_k)
+        self.right = _box(right.mT, tile.BN, tile.BK, right_k)
+        self.right_more = _box(right.mT, tile.more, tile.BK, right_k) if tile.more else None
+        rows, columns = (N, M) if tile.swapped else (M, N)
+        width = tile.BN if tile.split == 1 else min(tile.BN, PART_COLUMNS)
+        c = torch.empty_strided((M, N), (N, 1), dtype=a.dtype, device="meta")
+        self.c = _of_result(c, tile, width)
+        self.c_more = _of_result(c, tile, tile.more) if tile.more and not gated else None
+        self.residual = self.residual_more = None
+        if residual is not None:
+            self.residual = _of_result(residual, tile, width)
+            self.residual_more = _of_result(residual, tile, tile.more) if self.c_more else None
+        across = tile.BN if gated else tile.columns
+        count = blocks(rows, tile.BM) * blocks(columns, across)
+        whole = tile.whole(count, multiprocessors(a.device)) if tile.split > 1 else 0
+        self.shared, self.grid = count - whole, (whole + (count - whole) * tile.split,)
+        self.c_whole = _of_result(c, tile, tile.BN) if whole else None
+        self.residual_whole = _of_result(residual, tile, tile.BN) if whole and residual is not None else None
+        constants: dict[str, Any] = {
+            "BM": tile.BM,
+            "BN": tile.BN,
+            "BK": tile.BK,
+            "GROUP": group_of(tile, M, N, K),
+            "A_K": left_k,
+            "B_K": right_k,
+            "C_N": not tile.swapped,
+            "ACT": activation,
+            "num_warps": tile.num_warps,
+            "num_stages": tile.num_stages,
+        }
+        sizes = rows, columns, K
+        if tile.split > 1:
+            constants.update(SPLIT=tile.split, WIDTH=width)
+            self.launches = Launches(lambda: matmul_split, (whole, *sizes), constants)
+        else:
+            constants.update(BW=tile.more, GATED=gated)
+            if is_hopper(a.device) and not gated:
+                constants.update(options_of(tile, M, N, K, a.element_size(), device_of(a.device)))
+            self.launches = Launches(lambda: matmul, sizes, constants)
+
+    def __call__(
+        self, a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, residual: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """C (M, N). The tensors differ from those of `__init__` in their addresses only, multiples of 16."""
+        c = unwritten(a, self.shape, a.dtype)
+        if self.device is None or self.device == torch.cuda.current_device():
+            self._launch(a, b, bias, residual, c)
+        else:
+            with torch.cuda.device(self.device):
+                self._launch(a, b, bias, residual, c)
+        return c
+
+    def _launch(
+        self, a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None,
+        c: torch.Tensor,
+    ) -> None:  # fmt: skip
+        left, right = (b, a) if self.swapped else (a, b)
+        added = None if residual is None or self.residual is None else self.residual.around(residual)
+        first: tuple[Any, ...]
+        if self.tile.split > 1:
+            parts = unwritten(a, (self.shared * self.tile.split * self.tile.BM * self.tile.BN,), torch.float32)
+            c_whole = self.c_whole and self.c_whole.around(c)
+            added_whole = None
+            if residual is not None and self.residual_whole is not None:
+                added_whole = self.residual_whole.around(residual)
+            first = (
+                self.left.around(left), self.right.around(right), self.c.around(c), c_whole, bias, added, added_whole,
+                parts, semaphores(a, self.shared),
+            )  # fmt: skip
+        else:
+            more = self.right_more and self.right_more.around(right)
+            c_more = self.c_more and self.c_more.around(c)
+            added_more = None
+            if residual is not None and self.residual_more is not None:
+                added_more = self.residual_more.around(residual)
+            first = (
+                self.left.around(left), self.right.around(right), more, self.c.around(c), c_more, bias, added,
+                added_more,
+            )  # fmt: skip
+        self.launches(self.grid, first, (bias,))
+
+
+def _box(matrix: torch.Tensor, rows: int, depth: int, along: bool) -> Box:
+    """Boxes of a matrix (rows, K), stored along K or not."""
+    return Box.of(matrix, rows, depth) if along else Box.of(matrix.mT, depth, rows)
+
+
+def _of_result(matrix: torch.Tensor, tile: Tile, columns: int) -> Box:
+    """Boxes of a matrix with the shape of C, of some columns of a tile."""
+    return Box.of(matrix, columns, tile.BM) if tile.swapped else Box.of(matrix, tile.BM, columns)
+
+
+def fits(*tensors: torch.Tensor | None) -> bool:
+    """Whether addresses are multiples of 16."""
+    return not any(it.data_ptr() % TMA_BYTES for it in tensors if it is not None)
+
+
+def known_product(
+    a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None, activation: str,
+    gated: bool,
+) -> Product:  # fmt: skip
+    """The launch for such matrices, which `why_not` accepts."""
+    key = (
+        a.shape, a.stride(), b.shape, b.stride(), a.dtype, a.device, bias is None,
+        None if residual is None else residual.stride(), activation, gated,
+    )  # fmt: skip
+    found = _products.get(key)
+    if found is None:
+        if len(_products) >= MOST_PRODUCTS:
+            _products.clear()
+        found = _products[key] = Product(a, b, bias is not None, residual, activation, gated)
+    return found
+
+
+_products: dict[Any, Product] = {}
+MOST_PRODUCTS = 4096

@@ -1,0 +1,282 @@
+"""`tawa.ops.matmul` and `tawa.ops.linear` as PyTorch operators.
+
+A call from eager PyTorch on ordinary tensors that wants no gradient launches its kernel without PyTorch's dispatcher;
+what was checked and decided for tensors of one shape and layout is kept. All other calls go through the operators
+``tawa::mm`` and ``tawa::linear``, which torch.compile traces, and which have gradients.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tawa.ops.calls.fallback import left_to_pytorch
+from tawa.ops.calls.operators import defined, derived
+from tawa.ops.calls.plain import KnownCalls, autograd_is_on, is_plain
+from tawa.ops.products.matmul_checks import check_factors, check_linear, stored_along, why_not
+from tawa.ops.products.matmul_launch import Product, fits, known_product
+
+_MM = "mm(Tensor a, Tensor b) -> Tensor"
+_LINEAR = (
+    "linear(Tensor x, Tensor weight, Tensor? bias, Tensor? residual, str activation, bool gated) -> Tensor"
+)  # fmt: skip
+
+
+def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """``A @ B``, as `torch.matmul`.
+
+    Args:
+        a: (..., M, K) or (K,) in float16, bfloat16, or float32, which is multiplied as TF32.
+        b: (K, N) or (K,) of the same type. More dimensions of `b` are left to PyTorch.
+
+    Returns:
+        The product, contiguous, in the type of `a`. Sums are taken in float32, in one order for equal calls.
+
+    Raises:
+        ArgumentError: the shapes or the types do not fit.
+        DeviceError: the tensors are not on one CUDA device.
+    """
+    if a.ndim == 2 and b.ndim == 2 and not _wants_gradient(a, b) and is_plain(a, b):
+        key = a.shape, a.stride(), b.shape, b.stride(), a.dtype, b.dtype, a.device, b.device
+        known = _products.get(key)
+        if known is None:
+            check_factors(a, b)
+            known = _products.keep(key, _known(a, b, None, None, "none", False))
+        if known.product is not None and fits(a, b):
+            return known.product(a, b)
+        return _run_mm(a, b)
+    check_factors(a, b)
+    if b.ndim > 2:
+        left_to_pytorch("tawa.ops.matmul", "b has more than two dimensions")
+        return torch.matmul(a, b)
+    if a.ndim == 1 or b.ndim == 1:
+        rows = a.unsqueeze(0) if a.ndim == 1 else a
+        made = matmul(rows, b.unsqueeze(1) if b.ndim == 1 else b)
+        made = made.squeeze(-1) if b.ndim == 1 else made
+        return made.squeeze(-2 if b.ndim > 1 else -1) if a.ndim == 1 else made
+    if a.ndim > 2:
+        return _mm(a.reshape(-1, a.shape[-1]), b).view(*a.shape[:-1], b.shape[1])
+    return _mm(a, b)
+
+
+def linear(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    *,
+    activation: str = "none",
+    residual: torch.Tensor | None = None,
+    gated: bool = False,
+) -> torch.Tensor:
+    """``act(x @ weight.T + bias) + residual``, as `torch.nn.functional.linear` and what follows it, in one kernel.
+
+    Args:
+        x: (..., K) in float16, bfloat16, or float32, which is multiplied as TF32.
+        weight: (N, K) of the same type, as `torch.nn.Linear` has it.
+        bias: (N,).
+        activation: "relu", "gelu" (by the error function), "gelu_tanh", "silu", or "none".
+        residual: added behind the activation; has the shape of the result.
+        gated: the weight has the rows of a gate and as many others behind them: the result is
+            ``act(x @ gate.T) * (x @ other.T)`` with N / 2 columns, as in SwiGLU.
+
+    Returns:
+        (..., N), contiguous, in the type of `x`; (..., N / 2) if gated. Sums, bias, activation and residual are
+        computed in float32 and rounded once.
+
+    Raises:
+        ArgumentError: the shapes or the types do not fit.
+        DeviceError: the tensors are not on one CUDA device.
+    """
+    given = [it for it in (x, weight, bias, residual) if it is not None]
+    if not _wants_gradient(*given) and is_plain(*given):
+        key = (
+            x.shape, x.stride(), weight.shape, weight.stride(), x.dtype, weight.dtype, x.device, weight.device,
+            None if bias is None else (bias.shape, bias.stride(), bias.dtype, bias.device),
+            None if residual is None else (residual.shape, residual.stride(), residual.dtype, residual.device),
+            activation, gated,
+        )  # fmt: skip
+        known = _calls.get(key)
+        if known is None:
+            check_linear(x, weight, bias, residual, activation, gated)
+            rows = _rows(x)
+            added = None if residual is None else _rows(residual)
+            known = _calls.keep(key, _known(rows, weight.mT, bias, added, activation, gated, x.shape[:-1]))
+        if known.product is not None and fits(*given):
+            if known.outer is None:
+                return known.product(x, weight, bias, residual)
+            added = None if residual is None else _rows(residual)
+            return known.product(_rows(x), weight, bias, added).view(known.outer)
+        return _run_linear(x, weight, bias, residual, activation, gated)
+    check_linear(x, weight, bias, residual, activation, gated)
+    return _linear(x, weight, bias, residual, activation, gated)
+
+
+class _Known:
+    """What calls on tensors of one shape and layout do. product: None if a tensor has to be copied, or PyTorch calls.
+
+    outer: the shape of the result, if it is not a matrix.
+    """
+
+    __slots__ = ("outer", "product")
+
+    def __init__(self, product: Product | None, outer: tuple[int, ...] | None) -> None:
+        self.product, self.outer = product, outer
+
+
+_products: KnownCalls[_Known] = KnownCalls()
+_calls: KnownCalls[_Known] = KnownCalls()
+
+
+def _known(
+    a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None, activation: str,
+    gated: bool, outer: tuple[int, ...] | None = None,
+) -> _Known:  # fmt: skip
+    columns = b.shape[1] // 2 if gated else b.shape[1]
+    shape = None if outer is None or len(outer) == 1 else (*outer, columns)
+    if why_not(a, b, columns, residual) or (bias is not None and bias.stride(0) != 1):
+        return _Known(None, shape)
+    return _Known(known_product(a, b, bias, residual, activation, gated), shape)
+
+
+def _wants_gradient(*tensors: torch.Tensor) -> bool:
+    return torch.is_grad_enabled() and any(it.requires_grad for it in tensors) and autograd_is_on()
+
+
+def _rows(x: torch.Tensor) -> torch.Tensor:
+    """As a matrix."""
+    return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+
+
+# --- the operators ---
+
+
+def _run_mm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    a, b = _for_wgmma(a, 1), _for_wgmma(b, 0)
+    reason = why_not(a, b, b.shape[1])
+    if reason:
+        left_to_pytorch("tawa.ops.matmul", reason)
+        return torch.mm(a, b)
+    return known_product(a, b, None, None, "none", False)(a, b)
+
+
+def _run_linear(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None, activation: str,
+    gated: bool,
+) -> torch.Tensor:  # fmt: skip
+    columns = weight.shape[0] // 2 if gated else weight.shape[0]
+    rows, factor = _for_wgmma(_rows(x), 1), _for_wgmma(weight.mT, 0)
+    added = None if residual is None else _rows(residual)
+    if added is not None and (stored_along(added) != 1 or not fits(added)):
+        added = added.clone(memory_format=torch.contiguous_format)
+    reason = why_not(rows, factor, columns, added)
+    if reason:
+        left_to_pytorch("tawa.ops.linear", reason)
+        return _in_pytorch(x, weight, bias, residual, activation, gated)
+    bias = None if bias is None else bias.contiguous()
+    made = known_product(rows, factor, bias, added, activation, gated)(rows, factor, bias, added)
+    return made.view(*x.shape[:-1], columns)
+
+
+def _for_wgmma(matrix: torch.Tensor, summed: int) -> torch.Tensor:
+    """The matrix, or a copy of it that the kernels can read. summed: the axis of the summed dimension."""
+    along = stored_along(matrix) if matrix.numel() else summed
+    if along is None or (matrix.element_size() == 4 and along != summed):
+        return matrix.contiguous() if summed == 1 else matrix.mT.contiguous().mT
+    return matrix if fits(matrix) else matrix.clone()
+
+
+def _in_pytorch(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None, activation: str,
+    gated: bool,
+) -> torch.Tensor:  # fmt: skip
+    z = torch.nn.functional.linear(x, weight, bias)
+    if gated:
+        gate, other = z.chunk(2, dim=-1)
+        z = _activated(gate, activation) * other
+    else:
+        z = _activated(z, activation)
+    return z if residual is None else z + residual
+
+
+def _activated(z: torch.Tensor, activation: str) -> torch.Tensor:
+    if activation == "relu":
+        return torch.relu(z)
+    if activation == "silu":
+        return torch.nn.functional.silu(z)
+    if activation != "none":
+        return torch.nn.functional.gelu(z, approximate="tanh" if activation == "gelu_tanh" else "none")
+    return z
+
+
+def _fake_mm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a.new_empty((a.shape[0], b.shape[1]))
+
+
+def _fake_linear(
+    x: torch.Tensor, weight: torch.Tensor, bias: Any, residual: Any, activation: str, gated: bool
+) -> torch.Tensor:
+    return x.new_empty((*x.shape[:-1], weight.shape[0] // 2 if gated else weight.shape[0]))
+
+
+_mm: Any = defined(_MM, _run_mm, _fake_mm)
+_linear: Any = defined(_LINEAR, _run_linear, _fake_linear)
+
+
+# --- gradients ---
+
+
+def _keep_factors(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _derive_mm(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    a, b = ctx.saved_tensors
+    of_a, of_b = ctx.needs_input_grad
+    return _mm(gradient, b.mT) if of_a else None, _mm(a.mT, gradient) if of_b else None
+
+
+def _keep_linear(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    x, weight, bias, _, ctx.activation, ctx.gated = inputs
+    ctx.save_for_backward(x, weight, bias)
+
+
+def _derive_linear(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    x, weight, bias = ctx.saved_tensors
+    of_x, of_weight, of_bias, of_residual = ctx.needs_input_grad[:4]
+    summed = gradient
+    if ctx.gated or ctx.activation != "none":  # the sums before the activation are computed again
+        sums = _linear(x, weight, bias, None, "none", False)
+        if ctx.gated:
+            gate, other = sums.chunk(2, dim=-1)
+            of_gate = _derived(gradient * other, gate, ctx.activation)
+            summed = torch.cat((of_gate, gradient * _activated(gate, ctx.activation)), dim=-1)
+        else:
+            summed = _derived(gradient, sums, ctx.activation)
+    rows = summed.reshape(-1, weight.shape[0])
+    return (
+        _mm(rows, weight).view(x.shape) if of_x else None,
+        _mm(rows.mT, _rows(x)) if of_weight else None,
+        rows.sum(0) if of_bias else None,
+        gradient if of_residual else None,
+        None,
+        None,
+    )
+
+
+def _derived(gradient: torch.Tensor, sums: torch.Tensor, activation: str) -> torch.Tensor:
+    """The gradient of what goes into an activation."""
+    aten = torch.ops.aten
+    if activation == "relu":
+        return aten.threshold_backward(gradient, sums, 0)
+    if activation == "silu":
+        return aten.silu_backward(gradient, sums)
+    if activation != "none":
+        return aten.gelu_backward(gradient, sums, approximate="tanh" if activation == "gelu_tanh" else "none")
+    return gradient
+
+
+derived("mm", _derive_mm, _keep_factors)
+derived("linear", _derive_linear, _keep_linear)
+
+__all__ = ["linear", "matmul"]

@@ -1,0 +1,180 @@
+"""Which tile a matrix product gets: the one with the least predicted time.
+
+A tile is predicted from what each SM has to do for it: products, reads of shared memory by wgmma, writes by TMA, and
+bytes through the port to the L2; and from the bytes that DRAM has to deliver. The numbers of the model were fitted to
+products of 16 to 1024 rows, weights not in the L2.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tawa.ops.calls.devices import blocks
+
+RING_BYTES = 192 * 1024
+"""Shared memory for the slots of all operands."""
+SHARED_BYTES_PER_CYCLE, PORT_BYTES_PER_CYCLE, MACS_PER_CYCLE = 128, 64, 2048
+"""Of one SM; the last for operands of two bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What the model knows about a GPU. dram: bytes in a microsecond."""
+
+    processors: int
+    dram: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One way to compute a product.
+
+    swapped: the rows of tiles are columns of C; few rows of C then fill the columns of a wgmma, which may be 16,
+    instead of its 64 rows. more: the columns of the second accumulator; 0 for none. split: programs that share the sums
+    of a tile; with `last`, only of the tiles of the last wave.
+    """
+
+    swapped: bool
+    BM: int
+    BN: int
+    more: int
+    BK: int
+    num_warps: int
+    num_stages: int
+    split: int = 1
+    last: bool = False
+
+    def whole(self, count: int, processors: int) -> int:
+        """How many of `count` tiles one program each computes."""
+        return count if self.split == 1 else count // processors * processors if self.last else 0
+
+    @property
+    def columns(self) -> int:
+        """Of both accumulators."""
+        return self.BN + self.more
+
+
+ROWS = (64, 128, 256)
+COLUMNS = (
+    (16, 0), (32, 0), (32, 16), (64, 0), (64, 16), (64, 32), (128, 0), (128, 32), (128, 64), (256, 0),
+)  # fmt: skip
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
+LARGEST = 128 * 256
+"""Elements of the accumulators of one tile, 8 warps."""
+LARGEST_SPLIT = 128 * 64
+"""Elements of a tile whose sums are shared: reading and writing the parts of larger ones takes too long, but for the
+last wave."""
+LAST_SPLITS = (2, 3, 4)
+MOST_WAVES = 6
+"""With more waves, the last one matters less than a persistent form, which a tile with shares does not have."""
+LEAST_STEPS = 4
+"""Of each share."""
+LAUNCH, EPILOGUE, GHZ, OVERLAP, EFFICIENCY = 2.50, 1.11, 1.98, 2.50, 0.83
+"""Microseconds of a launch, and of the end of a tile of `LARGEST` elements; the clock; how well DRAM and SMs overlap (a
+p-norm); the share of the peak that wgmma reaches."""
+TWO_DOTS = 1.19
+"""How much longer reads of shared memory take with two accumulators."""
+IN_FLIGHT = 1200.0
+"""Nanoseconds from a load to its data on a busy chip: a short ring cannot hide them."""
+ARRIVAL, PART_RATE = 1.8, 2.55e6
+"""Microseconds of counting the programs of a tile; bytes of partial sums written and read in a microsecond."""
+
+
+def tiles(bits: int, gated: bool) -> Iterator[Tile]:
+    """All tiles, for operands of this width. gated: the second accumulator has the gate's columns."""
+    for BM in ROWS:
+        for BN, more in ((BN, BN) for BN, none in COLUMNS if not none) if gated else COLUMNS:
+            if BM * (BN + more) > LARGEST or (gated and BN > 128):
+                continue
+            warps = 8 if BM >= 128 else 4
+            for depth in (64, 128):
+                BK = depth * 16 // bits
+                slot = (BM + BN + more) * BK * bits // 8
+                stages = min(RING_BYTES // slot, 12)
+                if stages < 3:
+                    continue
+                for swapped in (False,) if gated or more else (BN < 64, BN >= 64):
+                    yield Tile(swapped, BM, BN, more, BK, warps, stages)
+                    if not more and BM * BN <= LARGEST_SPLIT:
+                        for split in SPLITS[1:]:
+                            yield Tile(swapped, BM, BN, more, BK, warps, stages, split)
+                    if not more and BM * BN > LARGEST_SPLIT and depth == 64:
+                        for split in LAST_SPLITS:
+                            yield Tile(swapped, BM, BN, more, BK, warps, stages, split, last=True)
+
+
+def predicted(tile: Tile, M: int, N: int, K: int, size: int, device: Device) -> float:
+    """Microseconds of a product (M, K) x (K, N) with operands of `size` bytes."""
+    rows, columns = (N, M) if tile.swapped else (M, N)
+    count = blocks(rows, tile.BM) * blocks(columns, tile.columns)
+    steps = blocks(K, tile.BK)
+    whole = tile.whole(count, device.processors)
+    shares = (count - whole) * tile.split
+    waves = blocks(whole, device.processors) + blocks(shares, device.processors) / tile.split
+    ends = blocks(whole, device.processors) + blocks(shares, device.processors)
+    parts = [tile.BN, tile.more] if tile.more else [tile.BN]
+    products = tile.BM * tile.columns * tile.BK * size / 2 / MACS_PER_CYCLE / EFFICIENCY
+    row_bytes = tile.BK * size
+    reads = sum(tile.BM // 64 * (64 + it) * row_bytes for it in parts)
+    slot = (tile.BM + tile.columns) * row_bytes
+    shared = (reads + slot) * (TWO_DOTS if tile.more else 1) / SHARED_BYTES_PER_CYCLE
+    cycles = max(products, shared, slot / PORT_BYTES_PER_CYCLE)
+    step = max(cycles / GHZ, IN_FLIGHT / tile.num_stages)
+    busy = waves * steps * step / 1000
+    memory = (M * K + N * K + M * N) * size / device.dram
+    fixed = LAUNCH + EPILOGUE * ends * (0.3 + 0.7 * tile.BM * tile.columns / LARGEST) ** 0.36
+    if tile.split > 1:
+        part = tile.BM * tile.BN * 4
+        fixed += ARRIVAL + 2 * part * shares / PART_RATE + part * tile.split / (PART_RATE / 60)
+    return fixed + (busy**OVERLAP + memory**OVERLAP) ** (1 / OVERLAP)
+
+
+def group_of(tile: Tile, M: int, N: int, K: int) -> int:
+    """How many rows of tiles are started together, so that they find the columns that they share in the L2.
+
+    1 if C has few columns of tiles: those of one row are started together then. Measured for C with 8192 rows and
+    columns.
+    """
+    columns = blocks(M if tile.swapped else N, tile.columns)
+    return 1 if columns <= 8 else 16 if K >= 2048 else 4 if K >= 512 else 8
+
+
+def options_of(tile: Tile, M: int, N: int, K: int, size: int, device: Device) -> tuple[tuple[str, str], ...]:
+    """Options of the launch beside the tile: the part of the Plan that short sums of a large C ask for.
+
+    The end of a tile takes as long as its sums then. Two groups of warps get out of step, so that one is at its end
+    while the other one multiplies; and small slices of C leave the memory for operands of the next tile.
+    """
+    count = blocks(M, tile.BM) * blocks(N, tile.columns)
+    large = (tile.BM, tile.BN, tile.more, tile.split) == (128, 256, 0, 1) and not tile.swapped
+    return (("plan", SHORT_SUMS),) if large and size == 2 and K <= 384 and count >= 4 * device.processors else ()
+
+
+SHORT_SUMS = '{"form": "persistent", "groups": 2, "split": "rows", "stores": [{"slices": 4}]}'
+
+
+@functools.lru_cache(maxsize=4096)
+def choose(M: int, N: int, K: int, size: int, device: Device, gated: bool = False, exact: bool = False) -> Tile:
+    """The tile of a product. exact: without sharing the sums of a tile. N counts columns of C."""
+    best: tuple[float, Tile] | None = None
+    for tile in tiles(size * 8, gated):
+        rows, columns = (N, M) if tile.swapped else (M, N)
+        if tile.split > 1 and (exact or blocks(K, tile.BK) < LEAST_STEPS * tile.split):
+            continue
+        if tile.BN > 16 and columns * 2 <= tile.BN:
+            continue
+        if rows * 2 <= tile.BM and (tile.BM > 64 or (columns > rows and not gated)):
+            continue
+        count = blocks(rows, tile.BM) * blocks(columns, tile.columns)
+        whole = tile.whole(count, device.processors)
+        if tile.last and not 0 < whole < min(count, MOST_WAVES * device.processors):
+            continue
+        if tile.split > 1 and (count - whole) * tile.split > 2 * device.processors:
+            continue
+        time = predicted(tile, M, 2 * N if gated else N, K, size, device)
+        if best is None or time < best[0]:
+            best = time, tile
+    assert best is not None
+    return best[1]
