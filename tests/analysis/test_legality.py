@@ -152,10 +152,8 @@ def test_no_load_runs_ahead_of_a_barrier_behind_an_atomic() -> None:
 
 
 def test_a_barrier_and_an_atomic_behind_the_loads_are_the_consumers() -> None:
-    arrival = atomic(sem=4)
-    made = specialise(
-        gemm(behind=f"{BARRIER}\n{arrival}", arguments=LOCK), LEGAL, Target(num_warps=4, num_stages=3), verification="full"
-    )
+    text = gemm(behind=f"{BARRIER}\n{atomic(sem=4)}", arguments=LOCK)
+    made = specialise(text, LEGAL, Target(num_warps=4, num_stages=3), verification="full")
     assert made.applied and made.verdict is not None
 
 

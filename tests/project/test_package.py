@@ -31,11 +31,15 @@ KERNELS = {
     "tawa/ops/kernels/attention/turned.py": 2,
     "tawa/ops/kernels/attention/two_parts.py": 1,
     "tawa/ops/kernels/attention/varlen.py": 6,
+    "tawa/ops/kernels/products/batched.py": 1,
     "tawa/ops/kernels/products/epilogue.py": 3,
     "tawa/ops/kernels/products/matmul.py": 6,
+    "tawa/ops/kernels/products/scaled.py": 6,
     "tawa/ops/kernels/products/split.py": 3,
     "tawa/ops/kernels/convolution/product.py": 2,
     "tawa/ops/kernels/convolution/windows.py": 1,
+    "tawa/ops/kernels/products/weight_only.py": 6,
+    "tawa/ops/kernels/products/weight_only_foreign.py": 3,
 }
 """Functions under `@triton.jit` by module."""
 EXAMPLES = ("gemm.py", "attention.py", "autotune.py", "resnet_block.py")

@@ -14,17 +14,39 @@ if TYPE_CHECKING:
     from tawa.ops.attention_ops.varlen_op import attention_varlen
     from tawa.ops.calls.checks import ArgumentError
     from tawa.ops.convolution.op import conv2d
+    from tawa.ops.products.batched_op import batched_mm
     from tawa.ops.products.matmul_op import linear, matmul
+    from tawa.ops.products.scaled_op import scaled_mm
+    from tawa.ops.products.weight_only_op import weight_only_mm
+    from tawa.ops.products.weight_only_packing import pack_weights, repack
 
-__all__ = ["ArgumentError", "attention", "attention_decode", "attention_varlen", "conv2d", "linear", "matmul"]
+__all__ = [
+    "ArgumentError",
+    "attention",
+    "attention_decode",
+    "attention_varlen",
+    "batched_mm",
+    "conv2d",
+    "linear",
+    "matmul",
+    "pack_weights",
+    "repack",
+    "scaled_mm",
+    "weight_only_mm",
+]
 _HOMES = {
     "ArgumentError": "calls.checks",
     "attention": "attention_ops.op",
     "attention_decode": "attention_ops.decode_op",
     "attention_varlen": "attention_ops.varlen_op",
+    "batched_mm": "products.batched_op",
     "conv2d": "convolution.op",
     "linear": "products.matmul_op",
     "matmul": "products.matmul_op",
+    "pack_weights": "products.weight_only_packing",
+    "repack": "products.weight_only_packing",
+    "scaled_mm": "products.scaled_op",
+    "weight_only_mm": "products.weight_only_op",
 }
 
 

@@ -1,0 +1,134 @@
+"""The tiles of products with scales, of batches and of weights in few bits, as data, and how one is chosen.
+
+Of the tiles of a table the one is taken whose waves of programs take the shortest time: each program takes as long as
+its multiply-adds at the tile's rate, and `START` more. Rates are relative; `bench.products` measures them with
+``--candidates``.
+
+A tile of BM x BN is split over groups of 4 warps with 64 rows each, the size of one wgmma. Large tiles read fewer bytes
+for each multiply-add; small ones keep more SMs busy. The accumulator of a group takes BN registers of a thread for each
+128 columns of float32, half of that for 64 rows: 64 x 256 is what fits, and 64 x 128 where the dot needs registers of
+its own, because it is scaled before it is added.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+START = 0.6
+"""What a program takes beside its multiply-adds, in units of 128 x 128 x 1024 multiply-adds at rate 1."""
+UNIT = 128 * 128 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A block of C, the elements of the summed dimension that are loaded at a time, and launch options.
+
+    rate: multiply-adds of a full SM, in those of the fastest tile. per_sm: programs that share an SM. options: Tawa's
+    launch options, by name.
+    """
+
+    BM: int
+    BN: int
+    BK: int
+    num_warps: int
+    num_stages: int
+    rate: float = 1.0
+    per_sm: int = 1
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def launch(self, by_tma: bool = True) -> dict[str, Any]:
+        """What a launch takes beside the arguments. by_tma: C is stored so; else the Plan says nothing of stores."""
+        options = dict(self.options)
+        if not by_tma and "plan" in options:
+            fields = {name: it for name, it in json.loads(options["plan"]).items() if name != "stores"}
+            options["plan"] = json.dumps(fields)
+        return {"num_warps": self.num_warps, "num_stages": self.num_stages, **options}
+
+
+def plan(**fields: Any) -> tuple[str, str]:
+    """The launch option of a Plan in part."""
+    return "plan", json.dumps(fields)
+
+
+def fastest(tiles: Sequence[Tile], M: int, N: int, K: int, batches: int, multiprocessors: int) -> Tile:
+    """The tile that is expected to be the fastest for batches of (M, K) x (K, N); the first of equals."""
+
+    def time_of(tile: Tile) -> float:
+        programs = batches * -(-M // tile.BM) * -(-N // tile.BN)
+        waves = -(-programs // (multiprocessors * tile.per_sm))
+        return waves * (tile.BM * tile.BN * K * tile.per_sm / tile.rate / UNIT + START)
+
+    return min(tiles, key=time_of)
+
+
+GROUPS = {"form": "persistent", "groups": 2}
+FROM_COUNTER = {**GROUPS, "tiles": "dynamic"}
+"""Persistent programs of two groups of consumers, which take the next tile from a counter."""
+
+# --- products in 8-bit floating point with scales ---
+
+SCALED_BLOCKS = (
+    Tile(128, 128, 128, 8, 4, options=(plan(**FROM_COUNTER),)),
+    Tile(64, 128, 128, 4, 4, 0.8),
+    Tile(64, 64, 128, 4, 4, 0.55, 2),
+)
+"""Where the dot of each 128 elements is added in float32: with scales by blocks, and without fast sums."""
+SCALED_FAST = (
+    Tile(128, 256, 128, 8, 4, options=(plan(**FROM_COUNTER, stores=[{"slices": 2}]),)),
+    Tile(128, 128, 128, 8, 4, 0.85, options=(plan(**FROM_COUNTER),)),
+    Tile(64, 128, 128, 4, 4, 0.7),
+    Tile(64, 64, 128, 4, 4, 0.5, 2),
+)
+"""Where sums stay in the tensor cores."""
+SCALED_ELSEWHERE = (Tile(64, 64, 128, 4, 2),)
+
+# --- products of batches ---
+
+IN_SLICES = {"stores": [{"slices": 4}]}
+"""C is stored in slices: staged as a whole, it would take a slot of A and B."""
+BATCHED = (
+    Tile(128, 256, 64, 8, 4, options=(plan(**FROM_COUNTER, **IN_SLICES),)),
+    Tile(128, 128, 64, 8, 4, 0.88, options=(plan(**FROM_COUNTER),)),
+    Tile(64, 128, 64, 4, 4, 0.75),
+    Tile(64, 64, 64, 4, 4, 0.55, 2),
+)
+BATCHED_ELSEWHERE = (Tile(64, 64, 64, 4, 2),)
+BATCHED_TF32 = (
+    Tile(128, 128, 32, 8, 4, options=(plan(**FROM_COUNTER, **IN_SLICES),)),
+    Tile(64, 64, 32, 4, 4, 0.55, 2),
+)
+"""float32, multiplied in tf32."""
+BATCHED_TF32_ELSEWHERE = (Tile(64, 64, 32, 4, 2),)
+
+# --- weights in few bits ---
+
+WEIGHTS = (
+    Tile(16, 64, 0, 4, 3, per_sm=3),
+    Tile(32, 128, 0, 8, 3, per_sm=2),
+    Tile(64, 128, 0, 8, 3),
+    Tile(128, 128, 0, 8, 3),
+    Tile(128, 128, 0, 8, 3, options=(("num_consumer_groups", 2),)),
+)
+"""By the tokens of a tile (BM), which is the first that holds all tokens, or the last. BN: rows of the weights."""
+WEIGHTS_ELSEWHERE = (Tile(16, 64, 0, 4, 2), Tile(64, 64, 0, 4, 2))
+MOST_SPLITS = 8
+
+
+def weights_tile(tiles: Sequence[Tile], tokens: int) -> Tile:
+    """The tile for so many tokens."""
+    return next((tile for tile in tiles if tokens <= tile.BM), tiles[-1])
+
+
+def splits_for(tile: Tile, tokens: int, rows: int, steps: int, multiprocessors: int) -> int:
+    """Over how many programs the blocks of K are split: a power of two, each with two blocks or more.
+
+    Programs whose rows are split over groups of consumers do not share a tile.
+    """
+    if "num_consumer_groups" in dict(tile.options):
+        return 1
+    tiles = -(-tokens // tile.BM) * -(-rows // tile.BN)
+    most = min(MOST_SPLITS, steps // 2, multiprocessors * tile.per_sm // tiles)
+    return 1 << (most.bit_length() - 1) if most > 0 else 1
