@@ -20,7 +20,8 @@ Kind = Literal[0, 1, 2, 3]
 TENSOR, ROW, ROW_BLOCK, BLOCK = 0, 1, 2, 3
 """One scale for the operand, for a row, for 128 elements of a row, for 128 x 128: as in the kernel."""
 
-scaled_mm: Any = once_for_all(scaled.scaled_mm, ("M", "N", "K", "a_stride", "a_step", "b_stride", "b_step"))
+_SIZES = "M", "N", "K", "a_stride", "a_step", "b_stride", "b_step"
+scaled_mm: Any = once_for_all(scaled.scaled_mm, _SIZES, only_if_faster=False)
 
 
 def kind_of(shape: tuple[int, ...], rows: int, K: int) -> Kind | None:

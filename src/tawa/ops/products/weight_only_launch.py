@@ -24,8 +24,8 @@ ZERO = {"int4": 8, "int8": 128}
 """The zero of weights without zeros of their own; 8 for GPTQ and AWQ."""
 LARGEST_SPAN = 2**30
 
-weight_only: Any = once_for_all(own.weight_only, ("M", "N", "K"))
-weight_only_foreign: Any = once_for_all(foreign.weight_only_foreign, ("M", "N", "K"))
+weight_only: Any = once_for_all(own.weight_only, ("M", "N", "K"), only_if_faster=False)
+weight_only_foreign: Any = once_for_all(foreign.weight_only_foreign, ("M", "N", "K"), only_if_faster=False)
 
 
 def foreign_block(span: int) -> int:
