@@ -32,11 +32,11 @@ def ours(layer: Layer, x: Any, weight: Any) -> dict[str, Call]:
     for form in geometry.forms_of(of, geometry.dense(of)):
         calls[f"Tawa, {form.name}"] = lambda name=form.name: conv2d(x, weight, form=name, **options)
         if geometry.images_at_a_time(of, form) < BATCH:
-            limit, geometry.L2_BYTES = geometry.L2_BYTES, 2**40
+            limit, geometry.PART_BYTES = geometry.PART_BYTES, 2**40
             try:
                 whole = call_of(x, weight, of, False, form.name)
             finally:
-                geometry.L2_BYTES = limit
+                geometry.PART_BYTES = limit
             calls[f"Tawa, {form.name}, one part"] = lambda whole=whole: whole(x, weight, None)
     return calls
 

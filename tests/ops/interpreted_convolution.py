@@ -113,7 +113,7 @@ def main() -> None:
         return torch.full(shape, math.nan, dtype=dtype, device=like.device)
 
     launching.unwritten = poisoned
-    geometry.L2_BYTES = 16 * 1024  # some images at a time
+    geometry.PART_BYTES = 16 * 1024  # some images at a time
     operators._conv2d = operators._run
     for name in GRADIENTS:
         try:

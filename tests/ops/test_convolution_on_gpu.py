@@ -85,7 +85,7 @@ LARGE: tuple[tuple[tuple[int, int, int, int], tuple[int, int, int], dict[str, An
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("number", range(len(LARGE)))
 def test_layers_are_right(number: int, dtype: Any, parts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(geometry, "L2_BYTES", 2**20 if parts else 2**40)
+    monkeypatch.setattr(geometry, "PART_BYTES", 2**20 if parts else 2**40)
     shape, (filters, rows, columns), options = LARGE[number]
     x = (amid_nan if number % 2 else last)(normal(*shape, dtype=dtype))
     weight = last(normal(filters, shape[1], rows, columns, dtype=dtype, seed=1))

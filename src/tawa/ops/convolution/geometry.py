@@ -11,8 +11,9 @@ from typing import Literal
 Source = Literal["input", "copy", "windows"]
 View = Literal["windows", "padded", "parities"]
 TMA_BYTES = 16
-L2_BYTES = 20 * 2**20
-"""The copy of the images that are convolved at a time: half of the L2 cache, which the output passes, too."""
+PART_BYTES = 512 * 2**20
+"""The most memory that a copy takes; more images are convolved in parts. Smaller parts, which would stay in the L2, take
+longer: each ends with a wave that leaves SMs idle."""
 
 
 def blocks(length: int, size: int) -> int:
@@ -162,5 +163,5 @@ def images_at_a_time(of: Geometry, form: Form) -> int:
     """How many images are copied and convolved at a time: all, unless their copy is larger than the L2 cache holds."""
     if form.source == "input":
         return of.N
-    parts = max(1, min(of.N, round(form.extra_bytes(of) / L2_BYTES)))
+    parts = max(1, min(of.N, round(form.extra_bytes(of) / PART_BYTES)))
     return blocks(of.N, parts)

@@ -77,12 +77,16 @@ p-norm); the share of the peak that wgmma reaches."""
 TWO_DOTS = 1.19
 """How much longer reads of shared memory take with two accumulators."""
 MEASURED = {
-    (64, 16, 0): 0.61, (64, 32, 0): 0.77, (64, 32, 16): 0.8, (64, 64, 0): 0.75, (64, 64, 16): 0.86, (64, 64, 32): 0.96,
-    (64, 128, 0): 0.97, (64, 128, 32): 0.83, (64, 128, 64): 0.8, (64, 256, 0): 1.14, (128, 64, 0): 0.9,
+    (64, 16, 0): 0.61, (64, 32, 0): 0.77, (64, 32, 16): 0.8, (64, 64, 0): 0.75, (64, 64, 16): 0.95, (64, 64, 32): 1.0,
+    (64, 128, 0): 0.97, (64, 128, 32): 0.9, (64, 128, 64): 0.88, (64, 256, 0): 1.14, (128, 64, 0): 0.9,
     (128, 64, 32): 0.91, (128, 128, 0): 1.02, (128, 128, 32): 1.03, (128, 128, 64): 0.97, (128, 256, 0): 1.03,
     (256, 64, 32): 0.9, (256, 128, 0): 1.06,
 }  # fmt: skip
 """By rows and columns of a tile: what the loop was measured to take, over what the units of an SM explain."""
+ALONE = 1.1
+"""How much longer several waves of tiles with one group of consumers take."""
+STEP = 10.0
+"""Nanoseconds of waits and releases in a step."""
 IN_FLIGHT = 1200.0
 """Nanoseconds from a load to its data on a busy chip: a short ring cannot hide them."""
 ARRIVAL, PART_RATE = 1.8, 2.55e6
@@ -102,7 +106,7 @@ def tiles(bits: int, gated: bool) -> Iterator[Tile]:
                 stages = min(RING_BYTES // slot, 12)
                 if stages < 3:
                     continue
-                for swapped in (False,) if gated or more else (BN < 64, BN >= 64):
+                for swapped in (False,) if gated or more else (BN <= 64, BN > 64):
                     yield Tile(swapped, BM, BN, more, BK, warps, stages)
                     if not more and BM * BN <= LARGEST_SPLIT:
                         for split in SPLITS[1:]:
@@ -129,8 +133,10 @@ def predicted(tile: Tile, M: int, N: int, K: int, size: int, device: Device) -> 
     shared = (reads + slot) * (TWO_DOTS if tile.more else 1) / SHARED_BYTES_PER_CYCLE
     cycles = max(products, shared, slot / PORT_BYTES_PER_CYCLE)
     cycles *= MEASURED.get((tile.BM, tile.BN, tile.more), 1.0)
-    step = max(cycles / GHZ, IN_FLIGHT / tile.num_stages)
+    step = max(cycles / GHZ, IN_FLIGHT / tile.num_stages) + STEP
     busy = waves * steps * step / 1000
+    if tile.BM == 64 and waves > 2:  # one group of warps cannot start a tile beside the end of another
+        busy *= ALONE
     memory = (M * K + N * K + M * N) * size / device.dram
     fixed = LAUNCH + EPILOGUE * ends * (0.3 + 0.7 * tile.BM * tile.columns / LARGEST) ** 0.36
     if tile.split > 1:
