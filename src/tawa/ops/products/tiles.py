@@ -69,6 +69,8 @@ last wave."""
 LAST_SPLITS = (2, 3, 4)
 MOST_WAVES = 6
 """With more waves, the last one matters less than a persistent form, which a tile with shares does not have."""
+LEAST_STAGES = {64: 3, 128: 5}
+"""By the elements of a step, in two bytes each: few long slots are slower than many short ones."""
 LEAST_STEPS = 4
 """Of each share."""
 LAUNCH, EPILOGUE, GHZ, OVERLAP, EFFICIENCY = 2.50, 1.11, 1.98, 2.50, 0.83
@@ -104,7 +106,7 @@ def tiles(bits: int, gated: bool) -> Iterator[Tile]:
                 BK = depth * 16 // bits
                 slot = (BM + BN + more) * BK * bits // 8
                 stages = min(RING_BYTES // slot, 12)
-                if stages < 3:
+                if stages < LEAST_STAGES[depth]:
                     continue
                 for swapped in (False,) if gated or more else (BN <= 64, BN > 64):
                     yield Tile(swapped, BM, BN, more, BK, warps, stages)
