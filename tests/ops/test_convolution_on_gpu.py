@@ -50,8 +50,8 @@ def check(x: Any, weight: Any, bias: Any, relu: bool, **options: Any) -> None:
             assert form in ("direct", "copy", "im2win")
             continue
         ran += 1
-        check_convolution(found, x, weight, bias, relu=relu, library=form == "library", **options)
-        assert form == "library" or torch.equal(conv2d(x, weight, bias, relu=relu, form=form, **options), found)
+        check_convolution(found, x, weight, bias, relu=relu, library=form in (None, "library"), **options)
+        assert form in (None, "library") or torch.equal(conv2d(x, weight, bias, relu=relu, form=form, **options), found)
     assert ran >= 2 or not x.numel()
 
 
