@@ -70,6 +70,9 @@ def test_its_barriers_are_those_of_the_consumer_and_its_arrival_releases_and_acq
     lines = [line.strip() for line in ptx.splitlines()]
     (arrival,) = [at for at, line in enumerate(lines) if "atom.global.gpu.acq_rel.add" in line]
     before = [line for line in lines[:arrival] if line.startswith(("bar.sync", "st.global", "barrier.sync"))]
+    # Triton 3.9 writes the barrier twice.
+    while before[-1].split() == ["bar.sync", "0,", "128;"] == before[-2].split():
+        before.pop()
     assert before[-1].split() == ["bar.sync", "0,", "128;"] and before[-2].startswith("st.global")
 
 
