@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tawa.ops.attention_ops.varlen_op import attention_varlen
     from tawa.ops.calls.checks import ArgumentError
     from tawa.ops.convolution.op import conv2d
+    from tawa.ops.grouped.moe_op import moe
+    from tawa.ops.grouped.op import grouped_mm
     from tawa.ops.products.batched_op import batched_mm
     from tawa.ops.products.matmul_op import linear, matmul
     from tawa.ops.products.scaled_op import scaled_mm
@@ -27,8 +29,10 @@ __all__ = [
     "attention_varlen",
     "batched_mm",
     "conv2d",
+    "grouped_mm",
     "linear",
     "matmul",
+    "moe",
     "pack_weights",
     "repack",
     "scaled_mm",
@@ -41,8 +45,10 @@ _HOMES = {
     "attention_varlen": "attention_ops.varlen_op",
     "batched_mm": "products.batched_op",
     "conv2d": "convolution.op",
+    "grouped_mm": "grouped.op",
     "linear": "products.matmul_op",
     "matmul": "products.matmul_op",
+    "moe": "grouped.moe_op",
     "pack_weights": "products.weight_only_packing",
     "repack": "products.weight_only_packing",
     "scaled_mm": "products.scaled_op",

@@ -1,0 +1,1 @@
+"""Products of groups of rows, and mixtures of experts."""

@@ -1,0 +1,201 @@
+"""Launching the kernels of grouped products on PyTorch tensors.
+
+A group begins at any row. TMA reads it there where rows are not innermost in memory: others are copied.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tawa.ops.calls.checks import check_capability
+from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors
+from tawa.ops.calls.launches import Launches, once_for_all
+from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
+from tawa.ops.grouped import tiles as tables
+from tawa.ops.kernels.grouped import products as kernels
+from tawa.ops.products.operands import Operand
+from tawa.ops.products.tile_choice import Tile
+
+list_tiles: Any = once_for_all(kernels.list_tiles, ("T", "G", "slots"))
+grouped_mm: Any = once_for_all(kernels.grouped_mm, ("N", "K", "G"), only_if_faster=False)
+grouped_outer: Any = once_for_all(kernels.grouped_outer, ("M", "N", "T", "G"), only_if_faster=False)
+SPAN = 64
+"""Tiles that a program lists."""
+GROUP = 8
+"""Rows of tiles that are worked off together, column by column."""
+
+
+def tiles_of(device: torch.device, of_hopper: tuple[Tile, ...]) -> tuple[Tile, ...]:
+    """The tiles to choose from."""
+    return of_hopper if is_hopper(device) else tables.ELSEWHERE
+
+
+def above(count: int) -> int:
+    """The least power of two above a number."""
+    return 1 << count.bit_length()
+
+
+def slots_for(rows: int, groups: int, BM: int) -> int:
+    """How many tiles any division of rows into groups, and rows that are left, can have."""
+    return rows // BM + min(groups + 1, rows)
+
+
+def is_along(matrices: torch.Tensor, axis: int) -> bool:
+    """Whether an axis is innermost, or a copy is needed anyway and should have it so."""
+    return matrices.stride(axis) == 1 or matrices.stride(-1 if axis == -2 else -2) != 1
+
+
+class GroupedMM:
+    """The launch for A (T, K) and B (G, K, N) that differ in their addresses only, and for a list of tiles.
+
+    gated: B has 2 N columns. tile: not the chosen one.
+    """
+
+    def __init__(self, a: torch.Tensor, b: torch.Tensor, gated: bool = False, tile: Tile | None = None) -> None:
+        check_capability(a)
+        (T, K), (G, _, N) = a.shape, b.shape
+        N //= 1 + gated
+        self.shape, self.device = (T, N), a.device.index
+        sms = multiprocessors(a.device)
+        known = tiles_of(a.device, tables.GATED if gated else tables.GROUPED)
+        self.tile = tile = tile or tables.grouped_tile(known, T, G, N * (1 + gated), K, sms)
+        self.slots = slots_for(T, G, tile.BM)
+        self.grid = (min(sms * tile.per_sm, self.slots * blocks(N, tile.BN)),)
+        b_rows = is_along(b, -1)
+        self.a = Operand(a, tile.BM, tile.BK)
+        self.b = Operand(b, 1, *((tile.BK, tile.BN) if b_rows else (tile.BN, tile.BK)), turned=not b_rows)
+        c = torch.empty(self.shape, dtype=a.dtype, device="meta")
+        self.c_box = Box.of(c, tile.BM, tile.BN) if N * c.element_size() % TMA_BYTES == 0 else None
+        constants = {
+            "BM": tile.BM,
+            "BN": tile.BN,
+            "BK": tile.BK,
+            "GROUP": GROUP,
+            "B_K": not b_rows,
+            "GATED": gated,
+            **tile.launch(self.c_box is not None),
+        }
+        self.launches = Launches(lambda: grouped_mm, (N, K, G), constants)
+
+    def __call__(self, a: torch.Tensor, b: torch.Tensor, tiles: torch.Tensor) -> torch.Tensor:
+        """C (T, N), contiguous. tiles: a list of tiles of `tile.BM` rows; `list_tiles` says what is in it."""
+        c = unwritten(a, self.shape, a.dtype)
+        box = None if self.c_box is None else self.c_box.around(c)
+        self.launches(self.grid, (self.a.around(a), self.b.around(b), c, box, tiles))
+        return c
+
+
+class Listing:
+    """The launch that lists the tiles of BM rows of `rows` rows in `groups` groups."""
+
+    def __init__(self, rows: int, groups: int, BM: int, slots: int) -> None:
+        self.slots, self.grid = slots, (blocks(slots, SPAN),)
+        constants = {"BM": BM, "SPAN": SPAN, "GROUPS": above(groups), "num_warps": 4}
+        self.launches = Launches(lambda: list_tiles, (rows, groups, slots), constants)
+
+    def __call__(self, ends: torch.Tensor) -> torch.Tensor:
+        """The list. ends (G,) in int32."""
+        tiles = list_for(ends, self.slots)
+        self.launches(self.grid, (ends, tiles), (ends,))
+        return tiles
+
+
+def list_for(like: torch.Tensor, slots: int) -> torch.Tensor:
+    """An unwritten list for so many tiles."""
+    return unwritten(like, (4 + 4 * slots,), torch.int32)
+
+
+class Rows:
+    """Rows in groups, each with a matrix: A (T, K) @ B (G, K, N)."""
+
+    def __init__(self, a: torch.Tensor, b: torch.Tensor, tile: Tile | None = None) -> None:
+        self.product = GroupedMM(a, b, tile=tile)
+        self.listing = Listing(a.shape[0], b.shape[0], self.product.tile.BM, self.product.slots)
+
+    def __call__(self, a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        """C (T, N), contiguous; 0 in rows behind the last group."""
+        return self.product(a, b, self.listing(ends))
+
+
+class Outer:
+    """Sums over the rows of each group: A (M, T) @ B (T, N) gives C (G, M, N)."""
+
+    def __init__(self, a: torch.Tensor, b: torch.Tensor, groups: int, tile: Tile | None = None) -> None:
+        check_capability(a)
+        (M, T), N = a.shape, b.shape[1]
+        self.shape = groups, M, N
+        sms = multiprocessors(a.device)
+        known = tiles_of(a.device, tables.OUTER)
+        tile = tile or min(known, key=lambda it: _outer_time(it, M, N, T, groups, sms))
+        self.tile, self.grid = tile, (groups * blocks(M, tile.BM) * blocks(N, tile.BN),)
+        self.a, self.b = Operand(a, tile.BK, tile.BM, turned=True), Operand(b, tile.BK, tile.BN)
+        c = torch.empty(self.shape, dtype=a.dtype, device="meta")
+        self.c_box = Box.of(c, 1, tile.BM, tile.BN) if N * c.element_size() % TMA_BYTES == 0 else None
+        constants = {
+            "BM": tile.BM,
+            "BN": tile.BN,
+            "BK": tile.BK,
+            "GROUP": GROUP,
+            "C_TMA": self.c_box is not None,
+            **tile.launch(self.c_box is not None),
+        }
+        self.launches = Launches(lambda: grouped_outer, (M, N, T, groups), constants)
+
+    def __call__(self, a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        """C (G, M, N), contiguous; 0 for a group without rows. ends (G,) in int32."""
+        c = unwritten(a, self.shape, a.dtype)
+        made = c if self.c_box is None else self.c_box.around(c)
+        self.launches(self.grid, (self.a.around(a), self.b.around(b), made, ends), (ends,))
+        return c
+
+
+def _outer_time(tile: Tile, M: int, N: int, T: int, groups: int, multiprocessors: int) -> float:
+    programs = groups * blocks(M, tile.BM) * blocks(N, tile.BN)
+    waves = blocks(programs, multiprocessors * tile.per_sm)
+    steps = T / groups + tile.BK / 2
+    return waves * (tile.BM * tile.BN * steps * tile.per_sm / tile.rate / tables.UNIT + tables.START)
+
+
+class Call:
+    """The launches for operands of one shape and layout, two of them matrices or one of them a matrix for each group."""
+
+    def __init__(self, a: torch.Tensor, b: torch.Tensor, groups: int) -> None:
+        self.device, self.turned, self.outer = a.device.index, a.dim() == 3, a.dim() == b.dim()
+        self.run: Rows | Outer
+        if self.outer:
+            self.run = Outer(a, b, groups)
+        else:
+            self.run = Rows(b.mT, a.mT) if self.turned else Rows(a, b)
+
+    def __call__(self, a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        """The product; of one turned, its transpose is contiguous."""
+        if self.device is None or self.device == torch.cuda.current_device():
+            return self._run(a, b, ends)
+        with torch.cuda.device(self.device):
+            return self._run(a, b, ends)
+
+    def _run(self, a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        return self.run(b.mT, a.mT, ends).mT if self.turned else self.run(a, b, ends)
+
+
+def shape_of_product(a: torch.Tensor, b: torch.Tensor, groups: int) -> tuple[int, ...]:
+    """The shape of a grouped product."""
+    if a.dim() == b.dim():
+        return groups, a.shape[0], b.shape[1]
+    return (a.shape[-2], b.shape[-1])
+
+
+def empty_product(a: torch.Tensor, b: torch.Tensor, groups: int) -> torch.Tensor:
+    """A product of nothing, or without elements: zeros in the layout of the others."""
+    if a.dim() == 3:
+        return a.new_zeros(shape_of_product(a, b, groups)[::-1]).mT
+    return a.new_zeros(shape_of_product(a, b, groups))
+
+
+def run_grouped(a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """The product of valid arguments of any size."""
+    if 0 in a.shape or 0 in b.shape or not ends.numel():
+        return empty_product(a, b, ends.numel())
+    return Call(a, b, ends.numel())(a, b, ends)

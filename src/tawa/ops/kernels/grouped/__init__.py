@@ -1,0 +1,1 @@
+"""Kernels of products of groups of rows, and of mixtures of experts."""
