@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ def ends_of(sizes: Sequence[int], device: str) -> Any:
 def of_groups(a: Any, b: Any, ends: Any) -> Any:
     """The grouped product in float64; 0 behind the last group."""
     bounds = [0, *ends.tolist()]
-    parts = [slice(*it) for it in zip(bounds, bounds[1:], strict=False)]
+    parts = [slice(*it) for it in itertools.pairwise(bounds)]
     a, b = a.double(), b.double()
     if a.dim() == b.dim():
         return torch.stack([a[:, part] @ b[part] for part in parts])

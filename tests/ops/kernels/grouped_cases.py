@@ -21,9 +21,7 @@ def listed(sizes: Sequence[int], rows: int, BM: int) -> Any:
     starts = np.cumsum([0, *sizes])
     ends = [*starts[1:], rows]
     tiles = [
-        (group, first, ends[group], 0)
-        for group, start in enumerate(starts)
-        for first in range(start, ends[group], BM)
+        (group, first, ends[group], 0) for group, start in enumerate(starts) for first in range(start, ends[group], BM)
     ]
     made = np.zeros((1 + SLOTS, 4), np.int32)
     made[0, 0] = len(tiles)

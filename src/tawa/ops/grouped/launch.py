@@ -159,7 +159,7 @@ def _outer_time(tile: Tile, M: int, N: int, T: int, groups: int, multiprocessors
 
 
 class Call:
-    """The launches for operands of one shape and layout, two of them matrices or one of them a matrix for each group."""
+    """The launches for operands of one shape and layout: two matrices, or one and a matrix for each group."""
 
     def __init__(self, a: torch.Tensor, b: torch.Tensor, groups: int) -> None:
         self.device, self.turned, self.outer = a.device.index, a.dim() == 3, a.dim() == b.dim()

@@ -114,7 +114,7 @@ def gather_rows(x, order, rows, total, H, CHOICES: tl.constexpr, ROWS: tl.conste
 
 @triton.jit
 def add_experts(y, rank, weights, out, H, CHOICES: tl.constexpr, SIZE: tl.constexpr):
-    """out (tokens, H): what the experts of a token gave, y (choices, H), by weight, added up in the order of choices."""
+    """out (tokens, H): what the experts of a token gave, y (choices, H), by weight, summed in the order of choices."""
     token = tl.program_id(0)
     column = tl.program_id(1) * SIZE + tl.arange(0, SIZE)
     total = tl.zeros((SIZE,), dtype=tl.float32)

@@ -1,0 +1,125 @@
+"""Grouped products and mixtures where there is no GPU: shapes, what is refused, tracing, derivatives, tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tawa.errors import DeviceError  # noqa: E402
+from tawa.ops import ArgumentError, grouped_mm, moe  # noqa: E402
+from tawa.ops.grouped import moe_op, op, tiles  # noqa: E402
+
+T, G, N, K = 40, 3, 56, 72
+SHAPES = {
+    "rows": ((T, K), (G, K, N), (T, N)),
+    "columns": ((G, N, K), (K, T), (N, T)),
+    "sums": ((N, T), (T, K), (G, N, K)),
+}
+E, C, H, WIDE = 5, 2, 64, 48
+
+
+def meta(*shape: int, dtype: Any = torch.float16, grad: bool = False) -> Any:
+    return torch.empty(shape, dtype=dtype, device="meta", requires_grad=grad)
+
+
+def ends(groups: int = G) -> Any:
+    return meta(groups, dtype=torch.int32)
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_and_gradients_have_the_right_shapes(kind: str, turned: bool) -> None:
+    of_a, of_b, of_c = SHAPES[kind]
+    a, b = meta(*of_a, grad=True), meta(*of_b[:-2], of_b[-1], of_b[-2], grad=True) if turned else meta(*of_b, grad=True)
+    c = grouped_mm(a, b.mT if turned else b, ends())
+    assert (c.shape, c.dtype) == (of_c, a.dtype)
+    da, db = torch.autograd.grad(c.sum(), (a, b))
+    assert (da.shape, db.shape) == (a.shape, b.shape)
+    assert db.stride() == b.stride()
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"a": meta(G, T, K)}, r"or batched_mm"),
+        ({"a": meta(K)}, r"of two dimensions"),
+        ({"a": meta(T, K + 1)}, "do not share K"),
+        ({"offs": ends(G + 1)}, r"4 groups, the matrices 3"),
+        ({"offs": meta(G, dtype=torch.int64)}, r"int64; cure: a contiguous vector in int32"),
+        ({"a": meta(T, K, dtype=torch.bfloat16)}, "different element types"),
+        ({"a": meta(T, K, dtype=torch.float32), "b": meta(G, K, N, dtype=torch.float32)}, "element type float32"),
+        ({"b": meta(1024, K, N), "offs": ends(1024)}, "1024 groups"),
+    ],
+)
+def test_a_wrong_argument_is_named(changed: dict[str, Any], text: str) -> None:
+    with pytest.raises(ArgumentError, match=text):
+        grouped_mm(**{"a": meta(T, K), "b": meta(G, K, N), "offs": ends(), **changed})
+
+
+def mixture(grad: bool = False, **changed: Any) -> dict[str, Any]:
+    return {
+        "x": meta(T, H, grad=grad), "gate_up": meta(E, 2 * WIDE, H, grad=grad), "down": meta(E, H, WIDE, grad=grad),
+        "weights": meta(T, C, dtype=torch.float32, grad=grad), "experts": meta(T, C, dtype=torch.int32), **changed,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_mixtures_have_the_shape_of_x(grad: bool) -> None:
+    given = mixture(grad)
+    out = moe(**given)
+    assert (out.shape, out.dtype) == ((T, H), torch.float16)
+    if grad:
+        wanted = [it for it in given.values() if it.requires_grad]
+        assert [it.shape for it in torch.autograd.grad(out.sum(), wanted)] == [it.shape for it in wanted]
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"x": meta(1, T, H)}, r"cure: \(T, H\), \(E, 2 I, H\) and \(E, H, I\)"),
+        ({"down": meta(E, H, WIDE + 1)}, "do not fit"),
+        ({"gate_up": meta(E, 2 * WIDE + 1, H)}, "do not fit"),
+        ({"experts": meta(T, C + 1, dtype=torch.int32)}, r"cure: \(T, C\) of both"),
+        ({"experts": meta(T, C, dtype=torch.float32)}, r"experts.int\(\)"),
+        ({"weights": meta(T, C, dtype=torch.float64)}, r"weights.float\(\)"),
+    ],
+)
+def test_a_wrong_argument_of_a_mixture_is_named(changed: dict[str, Any], text: str) -> None:
+    with pytest.raises(ArgumentError, match=text):
+        moe(**mixture(**changed))
+
+
+def test_tensors_on_the_cpu_are_refused() -> None:
+    with pytest.raises(DeviceError, match="move them to a Hopper GPU"):
+        grouped_mm(torch.zeros(T, K).half(), torch.zeros(G, K, N).half(), torch.zeros(G, dtype=torch.int32))
+    with pytest.raises(DeviceError, match="move them to a Hopper GPU"):
+        moe(**{name: torch.zeros(it.shape, dtype=it.dtype) for name, it in mixture().items()})
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("grad", [False, True])
+def test_calls_are_traced_without_a_break(grad: bool, dynamic: bool) -> None:
+    def layer(**inputs: Any) -> Any:
+        return moe(**inputs) * 2
+
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    assert compiled(**mixture(grad)).shape == (T, H)
+    product = torch.compile(grouped_mm, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    assert product(meta(T, K, grad=grad), meta(G, K, N, grad=grad), ends()).shape == (T, N)
+
+
+@pytest.mark.parametrize("test", ["test_schema", "test_faketensor"])
+def test_the_operators_pass_opcheck(test: str) -> None:
+    torch.library.opcheck(moe_op._moe, tuple(mixture().values()), test_utils=test)
+    torch.library.opcheck(moe_op._moe_sort, (mixture()["experts"], E), test_utils=test)
+    for of_a, of_b, _ in SHAPES.values():
+        torch.library.opcheck(op._grouped_mm, (meta(*of_a), meta(*of_b), ends()), test_utils=test)
+
+
+def test_few_rows_in_each_group_take_low_tiles_and_many_take_high_ones() -> None:
+    few = tiles.grouped_tile(tiles.GROUPED, 256, 64, 1536, 2048, 132)
+    many = tiles.grouped_tile(tiles.GROUPED, 16384, 64, 1536, 2048, 132)
+    assert (few.BM, many.BM) == (64, 128)
