@@ -33,12 +33,14 @@ def ends(groups: int = G) -> Any:
 @pytest.mark.parametrize("turned", [False, True])
 def test_products_and_gradients_have_the_right_shapes(kind: str, turned: bool) -> None:
     of_a, of_b, of_c = SHAPES[kind]
-    a, b = meta(*of_a, grad=True), meta(*of_b[:-2], of_b[-1], of_b[-2], grad=True) if turned else meta(*of_b, grad=True)
+    of_b = (*of_b[:-2], of_b[-1], of_b[-2]) if turned else of_b
+    a, b = meta(*of_a, grad=True), meta(*of_b, grad=True)
     c = grouped_mm(a, b.mT if turned else b, ends())
     assert (c.shape, c.dtype) == (of_c, a.dtype)
     da, db = torch.autograd.grad(c.sum(), (a, b))
     assert (da.shape, db.shape) == (a.shape, b.shape)
-    assert db.stride() == b.stride()
+    if kind == "rows":  # as the weights are, so that a sum of gradients needs no copy
+        assert db.stride() == b.stride()
 
 
 @pytest.mark.parametrize(
