@@ -81,6 +81,7 @@ def main() -> None:
         module.unwritten = poisoned
         module.tiles_of = lambda device, of_hopper: of_hopper if table == "hopper" else tiles.ELSEWHERE
     launch.multiprocessors = lambda device: 3  # fewer programs than tiles
+    moe_launch.AT_ONCE = 64  # counts of a few blocks at a time
     for table in ("hopper", "elsewhere"):
         for name in ALL:
             kind, _, case = name.partition("-")

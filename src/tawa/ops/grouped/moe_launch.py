@@ -19,10 +19,10 @@ sort_choices: Any = once_for_all(kernels.sort_choices, ("total", "E"))
 sort_block: Any = once_for_all(kernels.sort_block, ("total", "slots", "E"))
 gather_rows: Any = once_for_all(kernels.gather_rows, ("total",))
 add_experts: Any = once_for_all(kernels.add_experts, ())
-SIZE = 256
+SIZE = 128
 """Choices in a block."""
-AT_ONCE = 32
-"""Blocks whose counts are added up at a time."""
+AT_ONCE = 1 << 13
+"""Counts that are added up at a time."""
 ROWS, COLUMNS = 4, 1024
 """Of a program that moves rows."""
 
@@ -51,7 +51,7 @@ class Sort:
             constants = {**listing, **wide, "num_warps": 16}
             self.at_once = Launches(lambda: sort_block, (total, slots, E), constants)
             return
-        placing = {**listing, "EXPERTS": self.width, "AT_ONCE": AT_ONCE, "num_warps": 16}
+        placing = {**listing, "EXPERTS": self.width, "AT_ONCE": AT_ONCE // self.width, "num_warps": 16}
         self.count = Launches(lambda: count_choices, (total, E), wide)
         self.place = Launches(lambda: place_blocks, (self.blocks, slots, E), placing)
         self.sort = Launches(lambda: sort_choices, (total, E), wide)

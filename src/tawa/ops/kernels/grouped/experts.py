@@ -31,13 +31,12 @@ def counted(expert, EXPERTS: tl.constexpr):
 
 
 @triton.jit
-def write_places(experts, order, rank, before, block, total, E, EXPERTS: tl.constexpr, SIZE: tl.constexpr):
+def write_places(experts, order, rank, before, block, total, E, SIZE: tl.constexpr):
     """Puts a block of choices in their places. before: the place of the block's first choice of each expert."""
     choice, expert = experts_of(experts, block, total, E, SIZE)
     earlier, other = experts_of(experts, block, total, E, SIZE)
     same = (expert[:, None] == other[None, :]) & (earlier[None, :] < choice[:, None])
-    own = expert[:, None] == tl.arange(0, EXPERTS)[None, :]
-    place = tl.sum(tl.where(own, before[None, :], 0), 1) + tl.sum(same.to(tl.int32), 1)
+    place = tl.gather(before, tl.maximum(expert, 0), 0) + tl.sum(same.to(tl.int32), 1)
     tl.store(order + place, choice, mask=choice < total)
     tl.store(rank + choice, place, mask=choice < total)
 
@@ -87,7 +86,7 @@ def sort_choices(experts, places, order, rank, total, E, EXPERTS: tl.constexpr, 
     """order: the choice in each place; rank: the place of each choice. places: what `place_blocks` leaves."""
     block = tl.program_id(0)
     before = tl.load(places + block * EXPERTS + tl.arange(0, EXPERTS))
-    write_places(experts, order, rank, before, block, total, E, EXPERTS, SIZE)
+    write_places(experts, order, rank, before, block, total, E, SIZE)
 
 
 @triton.jit
@@ -98,7 +97,7 @@ def sort_block(
     """As the three others, for up to SIZE choices in one program."""
     _, expert = experts_of(experts, 0, total, E, SIZE)
     before = write_ends(counted(expert, EXPERTS), ends, tiles, slots, E, EXPERTS, BM, SPAN)
-    write_places(experts, order, rank, before, 0, total, E, EXPERTS, SIZE)
+    write_places(experts, order, rank, before, 0, total, E, SIZE)
 
 
 @triton.jit
