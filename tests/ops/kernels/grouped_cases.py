@@ -31,7 +31,7 @@ def listed(sizes: Sequence[int], rows: int, BM: int) -> Any:
 
 def grouped_case(
     tile: Tile, groups: int = 3, sizes: tuple[int, int, int] = (300, 160, 200), dtype: str = "bf16",
-    b_rows: bool = False, gated: bool = False, tma: bool = True, programs: int = 3,
+    b_rows: bool = False, gated: bool = False, padded: bool = False, tma: bool = True, programs: int = 3,
 ) -> Specimen:  # fmt: skip
     """`grouped_mm`; sizes: T, N and K. b_rows: B has N innermost."""
     T, N, K = sizes
@@ -45,7 +45,8 @@ def grouped_case(
         "c": Pointer("c"), "c_box": Descriptor("c", (tile.BM, tile.BN)) if tma else Absent(),
         "tiles": Pointer("tiles"), "N": Number(N), "K": Number(K), "G": Number(groups),
     }  # fmt: skip
-    constants = {"BM": tile.BM, "BN": tile.BN, "BK": tile.BK, "GROUP": 4, "B_K": not b_rows, "GATED": gated}
+    constants = {"BM": tile.BM, "BN": tile.BN, "BK": tile.BK, "GROUP": 4, "B_K": not b_rows, "GATED": gated,
+                 "PADDED": padded}  # fmt: skip
     return _specimen("grouped", products.grouped_mm, arguments, tensors, constants, tile, programs)
 
 

@@ -21,8 +21,6 @@ from tawa.ops.products.tile_choice import Tile
 list_tiles: Any = once_for_all(kernels.list_tiles, ("T", "G", "slots"))
 grouped_mm: Any = once_for_all(kernels.grouped_mm, ("N", "K", "G"), only_if_faster=False)
 grouped_outer: Any = once_for_all(kernels.grouped_outer, ("M", "N", "T", "G"), only_if_faster=False)
-SPAN = 64
-"""Tiles that a program lists."""
 GROUP = 8
 """Rows of tiles that are worked off together, column by column."""
 
@@ -50,10 +48,12 @@ def is_along(matrices: torch.Tensor, axis: int) -> bool:
 class GroupedMM:
     """The launch for A (T, K) and B (G, K, N) that differ in their addresses only, and for a list of tiles.
 
-    gated: B has 2 N columns. tile: not the chosen one.
+    gated: B has 2 N columns. tile: not the chosen one. padded: groups begin at multiples of its rows.
     """
 
-    def __init__(self, a: torch.Tensor, b: torch.Tensor, gated: bool = False, tile: Tile | None = None) -> None:
+    def __init__(
+        self, a: torch.Tensor, b: torch.Tensor, gated: bool = False, tile: Tile | None = None, padded: bool = False
+    ) -> None:
         check_capability(a)
         (T, K), (G, _, N) = a.shape, b.shape
         N //= 1 + gated
@@ -75,6 +75,7 @@ class GroupedMM:
             "GROUP": GROUP,
             "B_K": not b_rows,
             "GATED": gated,
+            "PADDED": padded,
             **tile.launch(self.c_box is not None),
         }
         self.launches = Launches(lambda: grouped_mm, (N, K, G), constants)
@@ -91,14 +92,14 @@ class Listing:
     """The launch that lists the tiles of BM rows of `rows` rows in `groups` groups."""
 
     def __init__(self, rows: int, groups: int, BM: int, slots: int) -> None:
-        self.slots, self.grid = slots, (blocks(slots, SPAN),)
-        constants = {"BM": BM, "SPAN": SPAN, "GROUPS": above(groups), "num_warps": 4}
+        self.slots = slots
+        constants = {"BM": BM, "GROUPS": above(groups), "num_warps": 4}
         self.launches = Launches(lambda: list_tiles, (rows, groups, slots), constants)
 
     def __call__(self, ends: torch.Tensor) -> torch.Tensor:
         """The list. ends (G,) in int32."""
         tiles = list_for(ends, self.slots)
-        self.launches(self.grid, (ends, tiles), (ends,))
+        self.launches((1,), (ends, tiles), (ends,))
         return tiles
 
 

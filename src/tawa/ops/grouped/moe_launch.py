@@ -6,47 +6,47 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tawa.ops.calls.devices import blocks
+from tawa.ops.calls.devices import blocks, multiprocessors
 from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.tensors import unwritten
 from tawa.ops.grouped import tiles as tables
-from tawa.ops.grouped.launch import SPAN, GroupedMM, above, list_for, slots_for, tiles_of
+from tawa.ops.grouped.launch import GroupedMM, above, list_for, slots_for, tiles_of
 from tawa.ops.kernels.grouped import experts as kernels
 
 count_choices: Any = once_for_all(kernels.count_choices, ("total", "E"))
 place_blocks: Any = once_for_all(kernels.place_blocks, ("blocks", "slots", "E"))
 sort_choices: Any = once_for_all(kernels.sort_choices, ("total", "E"))
 sort_block: Any = once_for_all(kernels.sort_block, ("total", "slots", "E"))
-gather_rows: Any = once_for_all(kernels.gather_rows, ("total",))
+scatter_rows: Any = once_for_all(kernels.scatter_rows, ())
 add_experts: Any = once_for_all(kernels.add_experts, ())
 SIZE = 128
 """Choices in a block."""
 AT_ONCE = 1 << 13
 """Counts that are added up at a time."""
-ROWS, COLUMNS = 4, 1024
+COLUMNS = 1024
 """Of a program that moves rows."""
 
 
 class Sorted(NamedTuple):
-    """Choices by experts: the choice in each place, the place of each choice, the ends of the experts' choices.
+    """Choices by experts: the choice in each place, the place of each choice, the ends of the experts' places.
 
-    tiles: the list of tiles of these rows.
+    tiles: the list of tiles of these places. Padded choices have no order.
     """
 
-    order: torch.Tensor
+    order: torch.Tensor | None
     rank: torch.Tensor
     ends: torch.Tensor
     tiles: torch.Tensor
 
 
 class Sort:
-    """The launches that sort so many choices of E experts, and list tiles of BM rows."""
+    """The launches that sort so many choices of E experts, and list tiles of BM rows. padded: as the kernels have it."""
 
-    def __init__(self, total: int, E: int, BM: int, slots: int) -> None:
-        self.total, self.E, self.slots, self.blocks = total, E, slots, blocks(total, SIZE)
+    def __init__(self, total: int, E: int, BM: int, slots: int, padded: bool) -> None:
+        self.total, self.E, self.slots, self.blocks, self.padded = total, E, slots, blocks(total, SIZE), padded
         self.width = above(E)
         wide = {"EXPERTS": self.width, "SIZE": SIZE, "num_warps": 8}
-        listing = {"BM": BM, "SPAN": SPAN}
+        listing = {"BM": BM, "PADDED": padded}
         if self.blocks == 1:
             constants = {**listing, **wide, "num_warps": 16}
             self.at_once = Launches(lambda: sort_block, (total, slots, E), constants)
@@ -54,7 +54,7 @@ class Sort:
         placing = {**listing, "EXPERTS": self.width, "AT_ONCE": AT_ONCE // self.width, "num_warps": 16}
         self.count = Launches(lambda: count_choices, (total, E), wide)
         self.place = Launches(lambda: place_blocks, (self.blocks, slots, E), placing)
-        self.sort = Launches(lambda: sort_choices, (total, E), wide)
+        self.sort = Launches(lambda: sort_choices, (total, E), {"SIZE": SIZE, "EXPERTS": self.width, "num_warps": 8})
 
     def __call__(self, experts: torch.Tensor) -> Sorted:
         """The choices (tokens, CHOICES), contiguous, in the order of their experts."""
@@ -62,7 +62,8 @@ class Sort:
         def made(count: int) -> torch.Tensor:
             return unwritten(experts, (count,), torch.int32)
 
-        found = Sorted(made(self.total), made(self.total), made(self.E), list_for(experts, self.slots))
+        order = None if self.padded else made(self.total)
+        found = Sorted(order, made(self.total), made(self.E), list_for(experts, self.slots))
         if self.blocks == 1:
             self.at_once((1,), (experts, found.order, found.rank, found.ends, found.tiles), (experts,))
             return found
@@ -81,20 +82,20 @@ class Mixture:
 
     def __init__(self, x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, experts: torch.Tensor) -> None:
         (T, H), (E, wide, _), choices = x.shape, gate_up.shape, experts.shape[1]
-        self.total, self.device = T * choices, x.device.index
-        self.rows = self.total, H
-        first = torch.empty(self.rows, dtype=x.dtype, device=x.device)
-        self.first = GroupedMM(first, gate_up.mT, gated=True)
-        between = torch.empty((self.total, wide // 2), dtype=x.dtype, device=x.device)
-        known = tiles_of(x.device, tables.GROUPED)  # of as many rows: one list serves both products
-        alike = next(it for it in known if it.BM == self.first.tile.BM)
-        self.second = GroupedMM(between, down.mT, tile=alike)
-        self.sort = Sort(self.total, E, self.first.tile.BM, self.first.slots)
+        total, self.device = T * choices, x.device.index
+        first, second = tables.pair(
+            tiles_of(x.device, tables.GATED), tiles_of(x.device, tables.GROUPED), tiles_of(x.device, tables.PADDED),
+            total, E, wide, H, multiprocessors(x.device),
+        )  # fmt: skip
+        padded, slots = second in tiles_of(x.device, tables.PADDED), slots_for(total, E, first.BM)
+        self.rows = (slots * first.BM if padded else total, H)
+        rows, between = (torch.empty((self.rows[0], size), dtype=x.dtype, device=x.device) for size in (H, wide // 2))
+        self.first = GroupedMM(rows, gate_up.mT, True, first, padded)
+        self.second = GroupedMM(between, down.mT, False, second, padded)
+        self.sort = Sort(total, E, first.BM, slots, padded)
         self.across = blocks(H, COLUMNS)
-        self.gather = Launches(
-            lambda: gather_rows, (self.total, H), {"CHOICES": choices, "ROWS": ROWS, "SIZE": COLUMNS, "num_warps": 4}
-        )
-        self.add = Launches(lambda: add_experts, (H,), {"CHOICES": choices, "SIZE": COLUMNS, "num_warps": 4})
+        moved = {"CHOICES": choices, "SIZE": COLUMNS, "num_warps": 4}
+        self.scatter, self.add = Launches(lambda: scatter_rows, (H,), moved), Launches(lambda: add_experts, (H,), moved)
 
     def __call__(
         self, x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor
@@ -111,12 +112,12 @@ class Mixture:
         x, weights, experts = x.contiguous(), weights.contiguous(), experts.contiguous()
         by_expert = self.sort(experts)
         rows = unwritten(x, self.rows, x.dtype)
-        grid = blocks(self.total, ROWS), self.across
-        self.gather(grid, (x, by_expert.order, rows), (x,))
+        grid = x.shape[0], self.across
+        self.scatter(grid, (x, by_expert.rank, rows), (x,))
         between = self.first(rows, gate_up.mT, by_expert.tiles)
         y = self.second(between, down.mT, by_expert.tiles)
         out = unwritten(x, tuple(x.shape), x.dtype)
-        self.add((x.shape[0], self.across), (y, by_expert.rank, weights, out), (weights,))
+        self.add(grid, (y, by_expert.rank, weights, out), (weights,))
         return out
 
 
@@ -136,5 +137,6 @@ def run_sort(experts: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Ten
         ends = torch.zeros(count, dtype=torch.int32, device=experts.device)
         same = torch.arange(total, dtype=torch.int32, device=experts.device)
         return same, same.clone(), ends
-    found = Sort(total, count, 64, slots_for(total, count, 64))(experts.contiguous())
+    found = Sort(total, count, 64, slots_for(total, count, 64), padded=False)(experts.contiguous())
+    assert found.order is not None
     return found.order, found.rank, found.ends

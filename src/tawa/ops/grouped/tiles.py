@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawa.ops.products.tile_choice import START, UNIT, Tile
+from tawa.ops.products.tile_choice import START, UNIT, Tile, plan
 
 TWO_GROUPS = (("num_consumer_groups", 2),)
 """The rows of a tile are split over two groups of consumers."""
 GROUPED = (
     Tile(128, 128, 64, 8, 4, options=TWO_GROUPS),
     Tile(64, 128, 64, 4, 4, 0.75),
+    Tile(64, 256, 64, 4, 4, 0.99),
 )
 """Rows in groups: stores of tiles that are not full need shared memory for a whole tile, so 128 x 256 has few slots."""
 GATED = (
-    Tile(128, 128, 64, 8, 3, options=TWO_GROUPS),
+    Tile(128, 128, 64, 8, 4, options=TWO_GROUPS),
     Tile(64, 128, 64, 4, 4, 0.75),
 )
 """With two accumulators."""
+PADDED = (Tile(128, 256, 64, 8, 4, options=(plan(groups=2, stores=[{"slices": 4}]),)),)
+"""Rows in groups that begin at multiples of a tile, behind a gated product of tiles as high: all tiles are full."""
 OUTER = (
     Tile(128, 128, 64, 8, 4, options=TWO_GROUPS),
     Tile(64, 128, 64, 4, 4, 0.75),
@@ -39,3 +42,15 @@ def grouped_tile(tiles: Sequence[Tile], rows: int, groups: int, N: int, K: int, 
         return waves * (tile.BM * tile.BN * K * tile.per_sm / tile.rate / UNIT + START)
 
     return min(tiles, key=time_of)
+
+
+def pair(
+    gated: Sequence[Tile], grouped: Sequence[Tile], padded: Sequence[Tile], rows: int, groups: int, N: int, K: int,
+    multiprocessors: int,
+) -> tuple[Tile, Tile]:  # fmt: skip
+    """The tiles of a gated product (K to N columns) and of the one behind it, of the same height.
+
+    The second is one of `padded` if that has the height: then both products take padded groups.
+    """
+    first = grouped_tile(gated, rows, groups, N, K, multiprocessors)
+    return first, next(it for it in (*padded, *grouped) if it.BM == first.BM)

@@ -37,19 +37,23 @@ def write_places(experts, order, rank, before, block, total, E, SIZE: tl.constex
     earlier, other = experts_of(experts, block, total, E, SIZE)
     same = (expert[:, None] == other[None, :]) & (earlier[None, :] < choice[:, None])
     place = tl.gather(before, tl.maximum(expert, 0), 0) + tl.sum(same.to(tl.int32), 1)
-    tl.store(order + place, choice, mask=choice < total)
+    if order is not None:
+        tl.store(order + place, choice, mask=choice < total)
     tl.store(rank + choice, place, mask=choice < total)
 
 
 @triton.jit
-def write_ends(totals, ends, tiles, slots, E, EXPERTS: tl.constexpr, BM: tl.constexpr, SPAN: tl.constexpr):
-    """Writes the ends of the experts' choices, and the list of tiles of BM rows; returns the first choice of each."""
+def write_ends(totals, ends, tiles, slots, E, EXPERTS: tl.constexpr, BM: tl.constexpr, PADDED: tl.constexpr):
+    """Writes the ends of the experts' choices, and the list of tiles of BM rows; returns the first place of each."""
     number = tl.arange(0, EXPERTS)
-    end = tl.cumsum(totals, 0)
+    if PADDED:
+        size = tl.cdiv(totals, BM) * BM
+    else:
+        size = totals
+    end = tl.cumsum(size, 0)
     tl.store(ends + number, end, mask=number < E)
-    for first in range(0, slots, SPAN):
-        write_tiles(end - totals, end, tiles, first, slots, BM, SPAN)
-    return end - totals
+    write_tiles(end - size, end, tiles, slots, BM)
+    return end - size
 
 
 @triton.jit
@@ -61,19 +65,20 @@ def count_choices(experts, counts, total, E, EXPERTS: tl.constexpr, SIZE: tl.con
 
 @triton.jit
 def place_blocks(
-    counts, ends, tiles, blocks, slots, E, EXPERTS: tl.constexpr, BM: tl.constexpr, SPAN: tl.constexpr,
+    counts, ends, tiles, blocks, slots, E, EXPERTS: tl.constexpr, BM: tl.constexpr, PADDED: tl.constexpr,
     AT_ONCE: tl.constexpr,
 ):  # fmt: skip
     """Replaces counts (blocks, EXPERTS) by the places of the blocks' first choices, AT_ONCE blocks at a time.
 
-    ends (E,): the places behind each expert. tiles: as `list_tiles` writes them, for `slots` tiles.
+    ends (E,): the places behind each expert. tiles: as `list_tiles` writes them, for `slots` tiles. PADDED: an expert's
+    places begin at a multiple of BM.
     """
     row, number = tl.arange(0, AT_ONCE), tl.arange(0, EXPERTS)
     totals = tl.zeros((EXPERTS,), dtype=tl.int32)
     for first in range(0, blocks, AT_ONCE):
         at = counts + (first + row)[:, None] * EXPERTS + number[None, :]
         totals += tl.sum(tl.load(at, mask=(first + row < blocks)[:, None], other=0), 0)
-    before = write_ends(totals, ends, tiles, slots, E, EXPERTS, BM, SPAN)
+    before = write_ends(totals, ends, tiles, slots, E, EXPERTS, BM, PADDED)
     for first in range(0, blocks, AT_ONCE):
         at = counts + (first + row)[:, None] * EXPERTS + number[None, :]
         found = tl.load(at, mask=(first + row < blocks)[:, None], other=0)
@@ -83,7 +88,7 @@ def place_blocks(
 
 @triton.jit
 def sort_choices(experts, places, order, rank, total, E, EXPERTS: tl.constexpr, SIZE: tl.constexpr):
-    """order: the choice in each place; rank: the place of each choice. places: what `place_blocks` leaves."""
+    """order: the choice in each place, or None; rank: the place of each choice. places: what `place_blocks` leaves."""
     block = tl.program_id(0)
     before = tl.load(places + block * EXPERTS + tl.arange(0, EXPERTS))
     write_places(experts, order, rank, before, block, total, E, SIZE)
@@ -91,29 +96,29 @@ def sort_choices(experts, places, order, rank, total, E, EXPERTS: tl.constexpr, 
 
 @triton.jit
 def sort_block(
-    experts, order, rank, ends, tiles, total, slots, E, EXPERTS: tl.constexpr, BM: tl.constexpr, SPAN: tl.constexpr,
+    experts, order, rank, ends, tiles, total, slots, E, EXPERTS: tl.constexpr, BM: tl.constexpr, PADDED: tl.constexpr,
     SIZE: tl.constexpr,
 ):  # fmt: skip
     """As the three others, for up to SIZE choices in one program."""
     _, expert = experts_of(experts, 0, total, E, SIZE)
-    before = write_ends(counted(expert, EXPERTS), ends, tiles, slots, E, EXPERTS, BM, SPAN)
+    before = write_ends(counted(expert, EXPERTS), ends, tiles, slots, E, EXPERTS, BM, PADDED)
     write_places(experts, order, rank, before, 0, total, E, SIZE)
 
 
 @triton.jit
-def gather_rows(x, order, rows, total, H, CHOICES: tl.constexpr, ROWS: tl.constexpr, SIZE: tl.constexpr):
-    """rows (choices, H): the rows of x (tokens, H) in the order of their experts; ROWS of them, SIZE columns."""
-    place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+def scatter_rows(x, rank, rows, H, CHOICES: tl.constexpr, SIZE: tl.constexpr):
+    """rows (places, H): the row of x (tokens, H) of each choice in its place; SIZE columns of one token."""
+    token = tl.program_id(0)
     column = tl.program_id(1) * SIZE + tl.arange(0, SIZE)
-    token = tl.load(order + place, mask=place < total, other=0) // CHOICES
-    known = (place < total)[:, None] & (column < H)[None, :]
-    found = tl.load(x + token.to(tl.int64)[:, None] * H + column[None, :], mask=known, other=0.0)
-    tl.store(rows + place.to(tl.int64)[:, None] * H + column[None, :], found, mask=known)
+    row = tl.load(x + token.to(tl.int64) * H + column, mask=column < H)
+    for which in tl.static_range(CHOICES):
+        place = tl.load(rank + token * CHOICES + which).to(tl.int64)
+        tl.store(rows + place * H + column, row, mask=column < H)
 
 
 @triton.jit
 def add_experts(y, rank, weights, out, H, CHOICES: tl.constexpr, SIZE: tl.constexpr):
-    """out (tokens, H): what the experts of a token gave, y (choices, H), by weight, summed in the order of choices."""
+    """out (tokens, H): what the experts of a token gave, y (places, H), by weight, summed in the order of choices."""
     token = tl.program_id(0)
     column = tl.program_id(1) * SIZE + tl.arange(0, SIZE)
     total = tl.zeros((SIZE,), dtype=tl.float32)

@@ -23,37 +23,31 @@ def group_bounds(ends, group, G, T):
 
 
 @triton.jit
-def write_tiles(start, end, tiles, first, slots, BM: tl.constexpr, SPAN: tl.constexpr):
-    """Writes SPAN tiles of a list for `slots` of them, from number `first` on.
+def write_tiles(start, end, tiles, slots, BM: tl.constexpr):
+    """Writes a list of up to `slots` tiles; start, end: the bounds of all groups, and of the rows that are left.
 
-    start, end: the bounds of all groups, and of the rows that are left. If they overlap, tiles are missing.
+    If groups overlap, the last tiles are missing.
     """
-    GROUPS: tl.constexpr = start.shape[0]
-    group = tl.arange(0, GROUPS)
     count = tl.cdiv(end - start, BM)
-    after = tl.cumsum(count, 0)
-    number = first + tl.arange(0, SPAN)
-    of = tl.sum((after[None, :] <= number[:, None]).to(tl.int32), 1)
-    own = group[None, :] == of[:, None]
-    row = tl.sum(tl.where(own, (start - (after - count) * BM)[None, :], 0), 1) + number * BM
-    behind = tl.sum(tl.where(own, end[None, :], 0), 1)
-    at, listed = tiles + 4 + 4 * number, (of < GROUPS) & (number < slots)
-    tl.store(at, of, mask=listed)
-    tl.store(at + 1, row, mask=listed)
-    tl.store(at + 2, behind, mask=listed)
-    if first == 0:
-        tl.store(tiles, tl.minimum(tl.sum(count, 0), slots))
+    before = tl.cumsum(count, 0) - count
+    for number in range(tl.max(count, 0)):
+        at = tiles + 4 + 4 * (before + number)
+        listed = (number < count) & (before + number < slots)
+        tl.store(at, tl.arange(0, start.shape[0]), mask=listed)
+        tl.store(at + 1, start + number * BM, mask=listed)
+        tl.store(at + 2, end, mask=listed)
+    tl.store(tiles, tl.minimum(tl.sum(count, 0), slots))
 
 
 @triton.jit
-def list_tiles(ends, tiles, T, G, slots, BM: tl.constexpr, SPAN: tl.constexpr, GROUPS: tl.constexpr):
+def list_tiles(ends, tiles, T, G, slots, BM: tl.constexpr, GROUPS: tl.constexpr):
     """Lists tiles of up to BM rows. tiles: their number, then from `tiles + 4` on four numbers for each tile.
 
-    These are its group, its first row, and the row behind the group; the last is unused. Each program writes SPAN
-    tiles. GROUPS: a power of two above G.
+    These are its group, its first row, and the row behind the group; the last is unused. GROUPS: a power of two above
+    G.
     """
     start, end = group_bounds(ends, tl.arange(0, GROUPS), G, T)
-    write_tiles(start, end, tiles, tl.program_id(0) * SPAN, slots, BM, SPAN)
+    write_tiles(start, end, tiles, slots, BM)
 
 
 @triton.jit
@@ -69,12 +63,13 @@ def right_tile_of(b, group, n, k, BN: tl.constexpr, BK: tl.constexpr, B_K: tl.co
 @triton.jit
 def grouped_mm(
     a, b, c, c_box, tiles, N, K, G, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
-    B_K: tl.constexpr, GATED: tl.constexpr,
+    B_K: tl.constexpr, GATED: tl.constexpr, PADDED: tl.constexpr,
 ):  # fmt: skip
     """C (T, N) = A (T, K) @ B (G, K, N), each row with the matrix of its group, for the tiles of a list.
 
     A is stored with K innermost, B with K or not (B_K). GATED: B has 2 N columns, and C = silu(A @ B1) * (A @ B2).
-    c: a pointer to C, contiguous. c_box: its descriptor, for tiles that are full; None without.
+    c: a pointer to C, contiguous. c_box: its descriptor, for tiles that are full; None without. PADDED: all tiles are
+    full, because groups begin at multiples of BM; what is between them is overwritten.
     """
     rows, columns = tl.load(tiles), tl.cdiv(N, BN)
     for tile in range(tl.program_id(0), rows * columns, tl.num_programs(0)):
@@ -97,7 +92,9 @@ def grouped_mm(
                 k = step * BK
                 acc = tl.dot(a.load([m, k]), right_tile_of(b, group, n, k, BN, BK, B_K), acc)
         made = acc.to(c.dtype.element_ty)
-        if c_box is not None and m + BM <= end:
+        if c_box is not None and PADDED:
+            c_box.store([m, n], made)
+        elif c_box is not None and m + BM <= end:
             c_box.store([m, n], made)
         else:
             here, across = m + tl.arange(0, BM), n + tl.arange(0, BN)
