@@ -35,6 +35,9 @@ MOE: dict[str, tuple[int, int, int, int, int]] = {
     "odd": (33, 3, 7, 75, 37),
     "several_blocks": (200, 3, 9, 64, 48),
     "elsewhere": (90, 4, 8, 64, 32),
+    "padded": (400, 2, 3, 72, 40),
+    "padded_elsewhere": (300, 4, 4, 40, 24),
+    "padded_odd": (300, 2, 2, 75, 37),
 }
 ALL = (*(f"{kind}-{name}" for name in GROUPS for kind in ("rows", "columns", "sums")),
        *(f"moe-{name}" for name in MOE))  # fmt: skip
@@ -60,7 +63,9 @@ def run_moe(name: str) -> None:
     tokens, choices, E, H, wide = MOE[name]
     x, gate_up, down = normal(tokens, H, seed=1), normal(E, 2 * wide, H, seed=2), normal(E, H, wide, seed=3)
     gate_up, down = gate_up * H**-0.5, down * wide**-0.5
-    weights, experts = random_choices(tokens, choices, E, "cpu", outside=name == "elsewhere")
+    weights, experts = random_choices(tokens, choices, E, "cpu", outside="elsewhere" in name)
+    if "padded" in name and moe_launch.tiles_of(x.device, tiles.GATED) is tiles.GATED:
+        assert moe_launch.Mixture(x, gate_up, down, experts).sort.padded
     check(moe_launch.run_moe(x, gate_up, down, weights, experts), of_moe(x, gate_up, down, weights, experts))
     order, rank, ends = moe_launch.run_sort(experts, E)
     flat = torch.where((experts >= 0) & (experts < E), experts, E).flatten()
@@ -80,7 +85,7 @@ def main() -> None:
     for module in (launch, moe_launch):
         module.unwritten = poisoned
         module.tiles_of = lambda device, of_hopper: of_hopper if table == "hopper" else tiles.ELSEWHERE
-    launch.multiprocessors = lambda device: 3  # fewer programs than tiles
+    launch.multiprocessors = moe_launch.multiprocessors = lambda device: 3  # fewer programs than tiles
     moe_launch.AT_ONCE = 64  # counts of a few blocks at a time
     for table in ("hopper", "elsewhere"):
         for name in ALL:

@@ -65,7 +65,7 @@ def test_products_and_gradients_are_right(dtype: Any, name: str, kind: str) -> N
             assert torch.equal(grouped_mm(a, b, ends), c), "another result the second time"
 
 
-def test_both_tiles_of_each_table_are_right() -> None:
+def test_every_tile_of_the_tables_is_right() -> None:
     sizes = (1, 0, 3, 130, 0, 17, 1, 300)
     T, ends = sum(sizes), ends_of(sizes, "cuda")
     a, b = normal(T, 512, seed=1), normal(len(sizes), 512, 384, seed=2)

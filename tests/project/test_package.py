@@ -38,11 +38,13 @@ KERNELS = {
     "tawa/ops/kernels/products/split.py": 3,
     "tawa/ops/kernels/convolution/product.py": 2,
     "tawa/ops/kernels/convolution/windows.py": 1,
+    "tawa/ops/kernels/grouped/experts.py": 10,
+    "tawa/ops/kernels/grouped/products.py": 6,
     "tawa/ops/kernels/products/weight_only.py": 6,
     "tawa/ops/kernels/products/weight_only_foreign.py": 3,
 }
 """Functions under `@triton.jit` by module."""
-EXAMPLES = ("gemm.py", "attention.py", "autotune.py", "resnet_block.py")
+EXAMPLES = ("gemm.py", "attention.py", "autotune.py", "resnet_block.py", "moe.py")
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,11 @@ import pytest
 from tawa.ops.grouped import tiles as tables
 from tawa.ops.products.tile_choice import Tile
 from tawa.runtime.simulation import make_arrays
+from tests.cases.case import Specimen
 from tests.ops.kernels.grouped_cases import grouped_case, listed, outer_case
 from tests.ops.kernels.quantised_cases import compiled_for, floats, run_simulated
 
+TABLES = {"grouped": tables.GROUPED, "gated": tables.GATED, "padded": tables.PADDED, "outer": tables.OUTER}
 SIZES = (70, 0, 133)
 """Of groups, of 300 rows."""
 
@@ -22,23 +24,43 @@ def near(found: Any, exact: Any) -> None:
 
 
 @pytest.mark.parametrize("tma", [True, False], ids=["tma", "pointers"])
-@pytest.mark.parametrize("family", ["grouped", "gated", "outer"])
-@pytest.mark.parametrize("number", [0, 1])
-def test_a_tile_of_the_tables_is_specialised_and_proved(number: int, family: str, tma: bool) -> None:
-    tile = {"grouped": tables.GROUPED, "gated": tables.GATED, "outer": tables.OUTER}[family][number]
+@pytest.mark.parametrize(
+    ("family", "number"), [(name, at) for name, table in TABLES.items() for at in range(len(table))]
+)
+def test_a_tile_of_the_tables_is_specialised_and_proved(family: str, number: int, tma: bool) -> None:
+    tile = TABLES[family][number]
     dtype = "fp16" if tma else "bf16"
     if family == "outer":
         case = outer_case(tile, dtype=dtype, tma=tma)
     else:
-        case = grouped_case(tile, dtype=dtype, b_rows=tma, gated=family == "gated", tma=tma)
+        padded = family == "padded" or (family == "gated" and tile.BM == tables.PADDED[0].BM)
+        case = grouped_case(tile, dtype=dtype, b_rows=tma, gated=family == "gated", padded=padded, tma=tma)
     record = compiled_for(case, tile).metadata.tawa
     assert record["applied"], record["reason"]
     assert record["verdict"]["verdict"] == "proved"
 
 
-def test_gaps_between_the_tables_are_closed() -> None:
-    """The list of tiles serves both products of a mixture: each height of a tile is in both tables."""
-    assert {it.BM for it in tables.GATED} == {it.BM for it in tables.GROUPED}
+def test_both_products_of_a_mixture_have_tiles_of_one_height() -> None:
+    """One list of tiles serves both."""
+    for rows in (8, 100, 1000, 10000, 100000):
+        first, second = tables.pair(tables.GATED, tables.GROUPED, rows, 64, 1536, 2048, 132)
+        assert first.BM == second.BM
+    assert {it.BM for it in tables.GATED} <= {it.BM for it in (*tables.PADDED, *tables.GROUPED)}
+
+
+def test_padded_tiles_keep_four_slots() -> None:
+    """Without stores through pointers no shared memory is set aside for them."""
+    for tile, gated in ((tables.PADDED[0], False), (tables.GATED[0], True)):
+        plan = compiled_for(grouped_case(tile, gated=gated, padded=True), tile).metadata.tawa["plan"]
+        assert {it["depth"] for it in plan["rings"]} == {4}
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_padded_groups_are_right(gated: bool) -> None:
+    tile = tables.GATED[0] if gated else tables.PADDED[0]
+    T, N, K, sizes = 300, 136, 144, (128, 0, 128)
+    case = grouped_case(tile, sizes=(T, N, K), gated=gated, padded=True)
+    check_rows(case, tile, sizes, (T, N), gated, False)
 
 
 @pytest.mark.parametrize("b_rows", [False, True])
@@ -47,15 +69,21 @@ def test_gaps_between_the_tables_are_closed() -> None:
 def test_rows_in_groups_are_right(tile: Tile, gated: bool, b_rows: bool) -> None:
     T, N, K = 300, 136, 144
     case = grouped_case(tile, sizes=(T, N, K), b_rows=b_rows, gated=gated)
-    arrays = make_arrays(case)
+    check_rows(case, tile, SIZES, (T, N), gated, b_rows)
+
+
+def check_rows(
+    case: Specimen, tile: Tile, sizes: tuple[int, ...], shape: tuple[int, int], gated: bool, b_rows: bool
+) -> None:
+    (T, N), arrays = shape, make_arrays(case)
     arrays["tiles"][:] = 0
-    made = listed(SIZES, T, tile.BM)
+    made = listed(sizes, T, tile.BM)
     arrays["tiles"][: len(made)] = made
     run_simulated(case, arrays)
     a, b = floats(arrays["a"], "bf16"), floats(arrays["b"], "bf16")
     b = b if b_rows else b.swapaxes(1, 2)
     exact, start = np.zeros((T, b.shape[2])), 0
-    for size, matrix in zip(SIZES, b, strict=True):
+    for size, matrix in zip(sizes, b, strict=True):
         exact[start : start + size] = a[start : start + size] @ matrix
         start += size
     if gated:

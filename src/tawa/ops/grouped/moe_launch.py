@@ -40,7 +40,7 @@ class Sorted(NamedTuple):
 
 
 class Sort:
-    """The launches that sort so many choices of E experts, and list tiles of BM rows. padded: as the kernels have it."""
+    """The launches that sort so many choices of E experts, and list tiles of BM rows; padded: to such tiles."""
 
     def __init__(self, total: int, E: int, BM: int, slots: int, padded: bool) -> None:
         self.total, self.E, self.slots, self.blocks, self.padded = total, E, slots, blocks(total, SIZE), padded
@@ -83,11 +83,9 @@ class Mixture:
     def __init__(self, x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, experts: torch.Tensor) -> None:
         (T, H), (E, wide, _), choices = x.shape, gate_up.shape, experts.shape[1]
         total, self.device = T * choices, x.device.index
-        first, second = tables.pair(
-            tiles_of(x.device, tables.GATED), tiles_of(x.device, tables.GROUPED), tiles_of(x.device, tables.PADDED),
-            total, E, wide, H, multiprocessors(x.device),
-        )  # fmt: skip
-        padded, slots = second in tiles_of(x.device, tables.PADDED), slots_for(total, E, first.BM)
+        gated, grouped = tiles_of(x.device, tables.GATED), tiles_of(x.device, tables.GROUPED)
+        first, second = tables.pair(gated, grouped, total, E, wide, H, multiprocessors(x.device))
+        padded, slots = second in tables.PADDED, slots_for(total, E, first.BM)
         self.rows = (slots * first.BM if padded else total, H)
         rows, between = (torch.empty((self.rows[0], size), dtype=x.dtype, device=x.device) for size in (H, wide // 2))
         self.first = GroupedMM(rows, gate_up.mT, True, first, padded)

@@ -45,12 +45,12 @@ def grouped_tile(tiles: Sequence[Tile], rows: int, groups: int, N: int, K: int, 
 
 
 def pair(
-    gated: Sequence[Tile], grouped: Sequence[Tile], padded: Sequence[Tile], rows: int, groups: int, N: int, K: int,
-    multiprocessors: int,
-) -> tuple[Tile, Tile]:  # fmt: skip
+    gated: Sequence[Tile], grouped: Sequence[Tile], rows: int, groups: int, N: int, K: int, multiprocessors: int
+) -> tuple[Tile, Tile]:
     """The tiles of a gated product (K to N columns) and of the one behind it, of the same height.
 
-    The second is one of `padded` if that has the height: then both products take padded groups.
+    The second is one of `PADDED` if that has the height: then both products take padded groups.
     """
     first = grouped_tile(gated, rows, groups, N, K, multiprocessors)
-    return first, next(it for it in (*padded, *grouped) if it.BM == first.BM)
+    known = (*PADDED, *grouped) if gated is GATED else grouped
+    return first, next(it for it in known if it.BM == first.BM)
