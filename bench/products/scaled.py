@@ -19,7 +19,7 @@ from tawa.ops.products.tile_choice import FROM_COUNTER, GROUPS, SCALED_BLOCKS, S
 
 KINDS = {"blocks": (2, 3), "rows": (1, 1), "tensor": (0, 0)}
 LEAST, LEAST_FAST = 2e-3, 1e-2
-"""Of the largest value: the tensor cores add up 8-bit products in fewer bits than float32; in fast sums, all of them."""
+"""Of the largest value: the tensor cores add up 8-bit products in fewer bits than float32; fast sums are all such."""
 
 
 @dataclass(frozen=True, slots=True)
