@@ -121,7 +121,8 @@ def test_the_operators_pass_opcheck(test: str) -> None:
         torch.library.opcheck(op._grouped_mm, (meta(*of_a), meta(*of_b), ends()), test_utils=test)
 
 
-def test_few_rows_in_each_group_take_low_tiles_and_many_take_high_ones() -> None:
+def test_few_rows_in_each_group_take_small_tiles_and_many_take_large_ones() -> None:
     few = tiles.grouped_tile(tiles.GROUPED, 256, 64, 1536, 2048, 132)
     many = tiles.grouped_tile(tiles.GROUPED, 16384, 64, 1536, 2048, 132)
-    assert (few.BM, many.BM) == (64, 128)
+    assert (few.BM, few.BN) == (64, 128)
+    assert many.BM * many.BN == 2 * few.BM * few.BN
