@@ -11,11 +11,9 @@ B, H, HK, S, D = 2, 16, 4, 4096, 128
 
 def main() -> None:
     """Compares outputs, gradients and times of a causal call with PyTorch's."""
-    from hopper import torch_on_hopper
+    from hopper import check_errors, median_us, torch_on_hopper
 
     torch = torch_on_hopper("Without them: make demo compiles, proves and simulates attention.")
-    import triton
-
     from tawa.ops import attention
 
     torch.manual_seed(0)
@@ -38,22 +36,12 @@ def main() -> None:
 
     exact = with_gradients(theirs, [x.detach().double().requires_grad_() for x in (q, k, v)])
     found, peer = (with_gradients(function, (q, k, v)) for function in (ours, theirs))
-    for name, one, two, three in zip(("o", "dq", "dk", "dv"), found, peer, exact, strict=True):
-        error, peer_error = ((x.double() - three).abs().max().item() for x in (one, two))
-        print(f"largest error of {name:>2} against float64: {error:.2e} (PyTorch {peer_error:.2e})")
-        assert error <= 4 * peer_error
+    check_errors(("o", "dq", "dk", "dv"), found, peer, exact)
 
     flops = 4 * B * H * S * S * D / 2  # half the pairs are masked
-    times_ms = {"Tawa": [], "PyTorch": []}
-    with torch.no_grad():
-        for _ in range(10):  # round-robin: the GPU slows down as it warms up
-            for name, function in (("Tawa", ours), ("PyTorch", theirs)):
-                time_ms = triton.testing.do_bench(
-                    lambda function=function: function(q, k, v), warmup=2, rep=10, return_mode="median"
-                )
-                times_ms[name].append(time_ms)
-    for name, times in times_ms.items():
-        print(f"{name:>8}: {flops / sorted(times)[5] * 1e-9:6.0f} TFLOP/s forward")
+    calls = {"Tawa": lambda: ours(q, k, v), "PyTorch": lambda: theirs(q, k, v)}
+    for name, time_us in median_us(calls).items():
+        print(f"{name:>8}: {flops / time_us * 1e-6:6.0f} TFLOP/s forward")
 
 
 if __name__ == "__main__":

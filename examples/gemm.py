@@ -47,7 +47,7 @@ def matmul(a, b, **options):
 
 def main() -> None:
     """Checks the product against float64 and times stock, specialised and cuBLAS."""
-    from hopper import torch_on_hopper
+    from hopper import median_us, torch_on_hopper
 
     torch = torch_on_hopper("Without them: the tawa explain command at the top of this file.")
     torch.manual_seed(0)
@@ -66,12 +66,8 @@ def main() -> None:
         "Tawa": lambda: matmul(a, b, enable_warp_specialization=True),
         "cuBLAS": lambda: a @ b,
     }
-    times_ms = {name: [] for name in products}
-    for _ in range(10):  # round-robin: the GPU slows down as it warms up
-        for name, product in products.items():
-            times_ms[name].append(triton.testing.do_bench(product, warmup=2, rep=10, return_mode="median"))
-    for name, times in times_ms.items():
-        print(f"{name:>14}: {2 * M * N * K / sorted(times)[5] * 1e-9:6.0f} TFLOP/s")
+    for name, time_us in median_us(products).items():
+        print(f"{name:>14}: {2 * M * N * K / time_us * 1e-6:6.0f} TFLOP/s")
     print(tawa.explain(gemm))
 
 

@@ -11,11 +11,9 @@ TOKENS, CHOICES, EXPERTS, HIDDEN, INNER = 2048, 4, 16, 1024, 512
 
 def main() -> None:
     """Compares outputs, gradients and times of a layer with PyTorch's."""
-    from hopper import torch_on_hopper
+    from hopper import check_errors, median_us, torch_on_hopper
 
     torch = torch_on_hopper("Without them: make demo compiles, proves and simulates kernels.")
-    import triton
-
     from tawa.ops import moe
 
     torch.manual_seed(0)
@@ -52,21 +50,11 @@ def main() -> None:
     gradient = torch.randn_like(x)
     exact = with_gradients(theirs, [it.detach().double().requires_grad_() for it in tensors], gradient)
     found, peer = (with_gradients(function, tensors, gradient) for function in (ours, theirs))
-    for name, one, two, three in zip(("o", "dx", "dgate_up", "ddown", "dweights"), found, peer, exact, strict=True):
-        error, peer_error = ((it.double() - three).abs().max().item() for it in (one, two))
-        print(f"largest error of {name:>8} against float64: {error:.2e} (PyTorch {peer_error:.2e})")
-        assert error <= 4 * peer_error
+    check_errors(("o", "dx", "dgate_up", "ddown", "dweights"), found, peer, exact)
 
-    times_ms = {"Tawa": [], "PyTorch": []}
-    with torch.no_grad():
-        for _ in range(10):  # round-robin: the GPU slows down as it warms up
-            for name, function in (("Tawa", ours), ("PyTorch", theirs)):
-                time_ms = triton.testing.do_bench(
-                    lambda function=function: function(*tensors), warmup=2, rep=10, return_mode="median"
-                )
-                times_ms[name].append(time_ms)
-    for name, times in times_ms.items():
-        print(f"{name:>8}: {sorted(times)[5] * 1e3:6.0f} us forward")
+    calls = {"Tawa": lambda: ours(*tensors), "PyTorch": lambda: theirs(*tensors)}
+    for name, time_us in median_us(calls).items():
+        print(f"{name:>8}: {time_us:6.0f} us forward")
 
 
 if __name__ == "__main__":

@@ -13,11 +13,9 @@ SHAPES = ((64, 256, 1, 1), (64, 64, 3, 3), (256, 64, 1, 1))
 
 def main() -> None:
     """Compares outputs, gradients and times of a block with PyTorch's."""
-    from hopper import torch_on_hopper
+    from hopper import check_errors, median_us, torch_on_hopper
 
     torch = torch_on_hopper("Without them: make demo compiles, proves and simulates kernels.")
-    import triton
-
     from tawa.ops import conv2d
 
     torch.manual_seed(0)
@@ -54,21 +52,11 @@ def main() -> None:
     exact = with_gradients(theirs, [it.detach().double().requires_grad_() for it in part], gradient[some])
     found, peer = (with_gradients(function, part, gradient[some]) for function in (ours, theirs))
     names = ("o", "dx", "dw1", "dw2", "dw3", "db1", "db2", "db3")
-    for name, one, two, three in zip(names, found, peer, exact, strict=True):
-        error, peer_error = ((it.double() - three).abs().max().item() for it in (one, two))
-        print(f"largest error of {name:>3} against float64: {error:.2e} (PyTorch {peer_error:.2e})")
-        assert error <= 4 * peer_error
+    check_errors(names, found, peer, exact)
 
-    times_ms = {"Tawa": [], "PyTorch": []}
-    with torch.no_grad():
-        for _ in range(10):  # round-robin: the GPU slows down as it warms up
-            for name, function in (("Tawa", ours), ("PyTorch", theirs)):
-                time_ms = triton.testing.do_bench(
-                    lambda function=function: function(*tensors), warmup=2, rep=10, return_mode="median"
-                )
-                times_ms[name].append(time_ms)
-    for name, times in times_ms.items():
-        print(f"{name:>8}: {sorted(times)[5] * 1e3:6.0f} us forward")
+    calls = {"Tawa": lambda: ours(*tensors), "PyTorch": lambda: theirs(*tensors)}
+    for name, time_us in median_us(calls).items():
+        print(f"{name:>8}: {time_us:6.0f} us forward")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bench.products.measuring import ROWS, Bench, Calls, in_stock, main, named, pinned, share_of
+from bench.products.measuring import ROWS, Bench, Calls, in_stock, main, named, on_first_call, pinned, share_of
 from tawa.ops.products.tile_choice import BATCHED, BATCHED_TF32, FROM_COUNTER, GROUPS, IN_SLICES, Tile, plan
 
 LEAST = {"bf16": 1e-3, "fp16": 1e-3, "fp32": 2e-3}
@@ -107,14 +107,7 @@ def calls_of(problem: Problem, every: bool) -> tuple[Calls, Callable[[Any], floa
     calls: Calls = {"Tawa": lambda: batched_mm(a, b), "cuBLAS": lambda: torch.bmm(a, b)}
 
     def add(tile: Tile, way: str) -> None:
-        made: list[BatchedMM] = []
-
-        def call() -> Any:
-            if not made:
-                made.append(BatchedMM(a, b, tile))
-            return made[0](a, b)
-
-        calls[named(tile, way)] = call
+        calls[named(tile, way)] = on_first_call(lambda: BatchedMM(a, b, tile), a, b)
 
     wide = problem.dtype == "fp32"
     for tile in STOCK_32 if wide else STOCK_16:

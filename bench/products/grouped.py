@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bench.products.measuring import Bench, Calls, in_stock, main, named, pinned, share_of
+from bench.products.measuring import Bench, Calls, in_stock, main, named, on_first_call, pinned, share_of
 from tawa.ops.grouped.tiles import GROUPED, OUTER, TWO_GROUPS
 from tawa.ops.products.tile_choice import FROM_COUNTER, GROUPS, Tile, plan
 
@@ -112,14 +112,9 @@ def calls_of(problem: Problem, every: bool) -> tuple[Calls, Callable[[Any], floa
     }
 
     def add(tile: Tile, way: str) -> None:
-        made: list[Any] = []
-
-        def call() -> Any:
-            if not made:
-                made.append(Outer(a, b, EXPERTS, tile) if sums else Rows(a, b, tile))
-            return made[0](a, b, ends)
-
-        calls[named(tile, way)] = call
+        calls[named(tile, way)] = on_first_call(
+            lambda: Outer(a, b, EXPERTS, tile) if sums else Rows(a, b, tile), a, b, ends
+        )
 
     for tile in STOCK:
         add(tile, "stock")

@@ -64,6 +64,18 @@ def in_stock(tile: Tile, warps: int | None = None, stages: int | None = None) ->
     return replace(tile, options=STOCK, num_warps=warps or tile.num_warps, num_stages=stages or tile.num_stages)
 
 
+def on_first_call(make: Callable[[], Callable[..., Any]], *arguments: Any) -> Callable[[], Any]:
+    """A candidate that is made when it is first called: one that cannot be made fails there, and leaves the others."""
+    made: list[Callable[..., Any]] = []
+
+    def call() -> Any:
+        if not made:
+            made.append(make())
+        return made[0](*arguments)
+
+    return call
+
+
 def share_of(found: Any, exact: Any, least: float) -> float:
     """The error of some rows, divided by twice that of rounding `exact`, or by `least` times the largest value."""
     if not bool(found.isfinite().all()):

@@ -1,8 +1,8 @@
 """Times mixtures of experts: ``python -m bench.products.moe [--only TEXT]``.
 
-Shapes of Qwen3-30B-A3B, Mixtral 8x7B, and DeepSeek-V3 over eight GPUs. Candidates: `tawa.ops.moe`, a fused kernel as
-serving engines have it, in stock Triton and several configurations (`bench.peers.fused_moe`; choices are sorted before
-its time begins), and a loop over experts in PyTorch where it is short.
+Shapes of Qwen3-30B-A3B, Mixtral 8x7B, and DeepSeek-V3 over eight GPUs. Candidates: `tawa.ops.moe`, and a fused kernel
+as serving engines have it, in stock Triton and several configurations (`bench.peers.fused_moe`; choices are sorted
+before its time begins).
 
 Results: ``bench/results/moe.json``.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.peers.fused_moe import CONFIGS, fused_moe
-from bench.products.measuring import Bench, Calls, main, share_of
+from bench.products.measuring import Bench, Calls, main, on_first_call, share_of
 
 LEAST = 1.5e-2
 """Of the largest value: each of three roundings to bfloat16 costs up to 4e-3."""
@@ -72,19 +72,8 @@ def calls_of(problem: Problem, every: bool) -> tuple[Calls, Callable[[Any], floa
         if problem.tokens * problem.choices / E > 4 * config[0] and config[0] < 64 and not every:
             continue  # far too small
         name = "stock fused kernel {}x{}x{}, {} warps, {} stages".format(*config)
-        calls[name] = _made_once(lambda config=config: fused_moe(x, gate_up, down, weights, experts, config))
+        calls[name] = on_first_call(lambda config=config: fused_moe(x, gate_up, down, weights, experts, config))
     return calls, lambda out: share_of(out[rows], exact, LEAST)
-
-
-def _made_once(make: Callable[[], Callable[[], Any]]) -> Callable[[], Any]:
-    made: list[Callable[[], Any]] = []
-
-    def call() -> Any:
-        if not made:
-            made.append(make())
-        return made[0]()
-
-    return call
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bench.products.measuring import ROWS, Bench, Calls, in_stock, main, named, pinned, share_of
+from bench.products.measuring import ROWS, Bench, Calls, in_stock, main, named, on_first_call, pinned, share_of
 from tawa.ops.products.tile_choice import FROM_COUNTER, GROUPS, SCALED_BLOCKS, SCALED_FAST, Tile, plan
 
 KINDS = {"blocks": (2, 3), "rows": (1, 1), "tensor": (0, 0)}
@@ -127,14 +127,9 @@ def calls_of(problem: Problem, every: bool) -> tuple[Calls, Callable[[Any], floa
     }
 
     def add(tile: Tile, way: str) -> None:
-        made: list[ScaledMM] = []
-
-        def call() -> Any:
-            if not made:
-                made.append(ScaledMM(*arguments, None, out, problem.fast, tile))
-            return made[0](*arguments, None)
-
-        calls[named(tile, way)] = call
+        calls[named(tile, way)] = on_first_call(
+            lambda: ScaledMM(*arguments, None, out, problem.fast, tile), *arguments, None
+        )
 
     for tile in STOCK_FAST if problem.fast else STOCK_BLOCKS:
         add(tile, "stock")

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bench.products.measuring import Bench, Calls, in_stock, main, named, pinned, share_of
+from bench.products.measuring import Bench, Calls, in_stock, main, named, on_first_call, pinned, share_of
 from tawa.ops.products.tile_choice import Tile
 
 GROUP = 128
@@ -89,14 +89,9 @@ def calls_of(problem: Problem, every: bool) -> tuple[Calls, Callable[[Any], floa
     }
 
     def add(tile: Tile, splits: int, way: str) -> None:
-        made: list[WeightOnly] = []
-
-        def call() -> Any:
-            if not made:
-                made.append(WeightOnly(x, *packed, None, GROUP, format, tile, splits))
-            return made[0](x, *packed, None)
-
-        calls[f"{named(tile, way)}, {splits} splits"] = call
+        calls[f"{named(tile, way)}, {splits} splits"] = on_first_call(
+            lambda: WeightOnly(x, *packed, None, GROUP, format, tile, splits), x, *packed, None
+        )
 
     chosen = WeightOnly(x, *packed, None, GROUP, format)
     add(in_stock(chosen.tile), chosen.splits, "stock")

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 
 from tawa.ops import grouped_mm, moe  # noqa: E402
 from tawa.ops.grouped import launch, moe_launch, moe_op, op  # noqa: E402
+from tests.ops.captured import check_traced_and_captured  # noqa: E402
 from tests.ops.expected import normal  # noqa: E402
 from tests.ops.expected_grouped import check, ends_of, of_groups, of_moe, random_choices  # noqa: E402
 
@@ -115,16 +116,7 @@ def calls() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["rows", "sums", "moe"])
 def test_it_is_traced_and_captured(name: str) -> None:
-    call, arguments = calls()[name]
-    wanted = call(*arguments)
-    assert torch.equal(torch.compile(call, fullgraph=True)(*arguments), wanted)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        found = call(*arguments)
-    for _ in range(3):
-        found.fill_(math.nan)
-        graph.replay()
-        assert torch.equal(found, wanted)
+    check_traced_and_captured(*calls()[name])
 
 
 @pytest.mark.parametrize("name", ["rows", "sums", "moe"])

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 from tawa.ops import batched_mm, repack, scaled_mm, weight_only_mm  # noqa: E402
 from tawa.ops.calls import semaphores  # noqa: E402
 from tawa.ops.products import batched_launch, scaled_launch, weight_only_launch  # noqa: E402
+from tests.ops.captured import check_traced_and_captured  # noqa: E402
 from tests.ops.expected import normal  # noqa: E402
 from tests.ops.expected_quantised import WEIGHTS, check, of_scaled, random_scale, random_weights  # noqa: E402
 
@@ -176,17 +177,7 @@ def calls() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["scaled", "batched", "weights"])
 def test_it_is_traced_and_captured(name: str) -> None:
-    call, arguments = calls()[name]
-    wanted = call(*arguments)
-    compiled = torch.compile(call, fullgraph=True)
-    assert torch.equal(compiled(*arguments), wanted)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        found = call(*arguments)
-    for _ in range(3):
-        found.fill_(math.nan)
-        graph.replay()
-        assert torch.equal(found, wanted)
+    check_traced_and_captured(*calls()[name])
 
 
 def test_split_products_on_two_streams_do_not_meet() -> None:

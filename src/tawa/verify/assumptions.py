@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tawa.dialects.tt import GRID_SIZE
+from tawa.dialects.added import GRID_SIZE
 from tawa.errors import AssumptionError
 
 POSITIVE_STEP = "a positive step"

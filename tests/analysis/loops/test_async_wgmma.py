@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tawa.analysis.loops.async_wgmma import dots_in, is_aside, obstacle, own_buffer_bytes, own_buffers
+from tawa.dialects.added import STAYS
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import STAYS
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import ACC, TILE_BYTES, dot, for_loop, iteration, kernel, op, parse, store, the

@@ -37,7 +37,7 @@ from tawa.bridge.launch.stock_facts import facts_of
 from tawa.bridge.launch.why_stock import note_surrounding
 from tawa.bridge.report import record
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
-from tawa.dialects.tt import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
+from tawa.dialects.added import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
 from tawa.plan import Plan, PlanOptions
 from tawa.symbolic.host.launch_spec import LaunchSpec
 

@@ -16,7 +16,7 @@ from tawa.ops.attention_ops.launch import tiles_for, under_tawa
 from tawa.ops.attention_ops.tensors import cache_step, ragged_box
 from tawa.ops.attention_ops.tiles import HOPPER, box_of
 from tawa.ops.calls.checks import ArgumentError, check_capability
-from tawa.ops.calls.devices import blocks, multiprocessors
+from tawa.ops.calls.devices import blocks, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
 from tawa.ops.kernels.attention import decode
@@ -122,11 +122,7 @@ class Decode:
             self.q_box.around(rows), self.k_box.around(k_cache), self.v_box.around(v_cache), part, part_lse, lengths,
             table, self.key_heads, each, more,
         )  # fmt: skip
-        if self.device is None or self.device == torch.cuda.current_device():
-            self._launch(first, (lengths, table), (part, o, lse))
-        else:
-            with torch.cuda.device(self.device):
-                self._launch(first, (lengths, table), (part, o, lse))
+        on_device(self.device, self._launch, first, (lengths, table), (part, o, lse))
         return o, lse
 
     def _launch(self, first: tuple[Any, ...], given: tuple[torch.Tensor | None, ...], merged: tuple[Any, ...]) -> None:

@@ -17,7 +17,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from tawa.ops.attention_ops.tensors import descriptor, is_like_a_copy, new_like, rows_box
 from tawa.ops.attention_ops.tiles import ELSEWHERE, HOPPER, Boxes, MaskKind, Tile, Tiles, box_of, forward_tile
 from tawa.ops.calls.checks import check_capability
-from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors
+from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.tensors import TMA_BYTES, Box, fits_tma, for_tma, unwritten, unwritten_copy
 from tawa.ops.kernels.attention import backward, forward, persistent, turned, two_parts
@@ -171,11 +171,7 @@ class Forward:
         """O and the logarithms of the sums. The tensors differ from those of `__init__` in their addresses only."""
         o = unwritten_copy(q) if self.as_a_copy else new_like(q, self.output, self.values)
         lse = unwritten(q, self.rows, torch.float32)
-        if self.device is None or self.device == torch.cuda.current_device():
-            self._launch(q, k, v, o, lse, alibi, factors)
-        else:
-            with torch.cuda.device(self.device):
-                self._launch(q, k, v, o, lse, alibi, factors)
+        on_device(self.device, self._launch, q, k, v, o, lse, alibi, factors)
         return o, lse
 
     def _launch(

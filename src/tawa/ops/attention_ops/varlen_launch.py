@@ -16,7 +16,7 @@ from tawa.ops.attention_ops.launch import tiles_for, under_tawa
 from tawa.ops.attention_ops.tensors import fits_ragged, for_ragged, ragged_box
 from tawa.ops.attention_ops.tiles import varlen_tile
 from tawa.ops.calls.checks import check_capability
-from tawa.ops.calls.devices import blocks, multiprocessors
+from tawa.ops.calls.devices import blocks, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches
 from tawa.ops.calls.tensors import Box, unwritten
 from tawa.ops.kernels.attention import varlen
@@ -91,11 +91,7 @@ class Varlen:
         made = [box and box.around(x) for box, x in zip(self.boxes, tensors, strict=True)]
         first = (*made, lse, items, self.heads, total)
         listed = cu_seqlens_q, cu_seqlens_k, items, self.sequences, most
-        if self.device is None or self.device == torch.cuda.current_device():
-            self._launch(grid, first, listed)
-        else:
-            with torch.cuda.device(self.device):
-                self._launch(grid, first, listed)
+        on_device(self.device, self._launch, grid, first, listed)
         return o, lse
 
     def _launch(self, grid: tuple[int, ...], first: tuple[Any, ...], listed: tuple[Any, ...]) -> None:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import torch
 
 HOPPER = (9, 0)
 """Its compute capability."""
+Result = TypeVar("Result")
+
+
+def on_device(index: int | None, launch: Callable[..., Result], *arguments: object) -> Result:
+    """Calls a function that launches kernels, with a CUDA device as the current one. None: there is no such device."""
+    if index is None or index == torch.cuda.current_device():
+        return launch(*arguments)
+    with torch.cuda.device(index):
+        return launch(*arguments)
 
 
 def multiprocessors(device: torch.device) -> int:

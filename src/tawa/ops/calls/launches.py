@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import tawa
-from tawa.ops.attention_ops.tensors import TMA_BYTES
+from tawa.ops.calls.tensors import TMA_BYTES
 
 
 def once_for_all(kernel: Any, sizes: Collection[str], **options: Any) -> Any:

@@ -56,6 +56,13 @@ class Box:
         return Box.over(tensor, shape, strides, list(block))
 
     @staticmethod
+    def of_result(shape: tuple[int, ...], dtype: torch.dtype, *block: int) -> Box | None:
+        """Boxes of a contiguous result; None if its rows do not begin at multiples of 16 bytes."""
+        if shape[-1] * dtype.itemsize % TMA_BYTES:
+            return None
+        return Box.of(torch.empty(shape, dtype=dtype, device="meta"), *block)
+
+    @staticmethod
     def over(tensor: torch.Tensor, shape: list[int], strides: list[int], block: list[int]) -> Box:
         """Boxes of the memory of a tensor, seen in another shape."""
         TensorDescriptor(tensor, shape, strides, block)  # which checks all of it

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from tawa.ops.calls.devices import multiprocessors
+from tawa.ops.calls.devices import multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
 from tawa.ops.convolution.geometry import Form, Geometry, Layout, blocks, dense, images_at_a_time, multiple
@@ -219,11 +219,7 @@ class Convolution:
     def __call__(self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         """O (N, CO, OH, OW) with channels last in memory."""
         output = unwritten(x, self.shape, x.dtype)
-        if self.device is None or self.device == torch.cuda.current_device():
-            self._run(x, weight, bias, output)
-        else:
-            with torch.cuda.device(self.device):
-                self._run(x, weight, bias, output)
+        on_device(self.device, self._run, x, weight, bias, output)
         return output.permute(0, 3, 1, 2)
 
     def _run(self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, output: torch.Tensor) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from tawa.ops.calls.checks import check_capability
-from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors
+from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
-from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
+from tawa.ops.calls.tensors import Box, unwritten
 from tawa.ops.grouped import tiles as tables
 from tawa.ops.kernels.grouped import products as kernels
-from tawa.ops.products.operands import Operand
+from tawa.ops.products.operands import Operand, has_rows
 from tawa.ops.products.tile_choice import Tile
 
 list_tiles: Any = once_for_all(kernels.list_tiles, ("T", "G", "slots"))
@@ -40,11 +40,6 @@ def slots_for(rows: int, groups: int, BM: int) -> int:
     return rows // BM + min(groups + 1, rows)
 
 
-def is_along(matrices: torch.Tensor, axis: int) -> bool:
-    """Whether an axis is innermost, or a copy is needed anyway and should have it so."""
-    return matrices.stride(axis) == 1 or matrices.stride(-1 if axis == -2 else -2) != 1
-
-
 class GroupedMM:
     """The launch for A (T, K) and B (G, K, N) that differ in their addresses only, and for a list of tiles.
 
@@ -57,17 +52,16 @@ class GroupedMM:
         check_capability(a)
         (T, K), (G, _, N) = a.shape, b.shape
         N //= 1 + gated
-        self.shape, self.device = (T, N), a.device.index
+        self.shape = T, N
         sms = multiprocessors(a.device)
         known = tiles_of(a.device, tables.GATED if gated else tables.GROUPED)
         self.tile = tile = tile or tables.grouped_tile(known, T, G, N * (1 + gated), K, sms)
         self.slots = slots_for(T, G, tile.BM)
         self.grid = (min(sms * tile.per_sm, self.slots * blocks(N, tile.BN)),)
-        b_rows = is_along(b, -1)
+        b_rows = not gated and has_rows(b)  # the second half of the columns begins anywhere
         self.a = Operand(a, tile.BM, tile.BK)
         self.b = Operand(b, 1, *((tile.BK, tile.BN) if b_rows else (tile.BN, tile.BK)), turned=not b_rows)
-        c = torch.empty(self.shape, dtype=a.dtype, device="meta")
-        self.c_box = Box.of(c, tile.BM, tile.BN) if N * c.element_size() % TMA_BYTES == 0 else None
+        self.c_box = Box.of_result(self.shape, a.dtype, tile.BM, tile.BN)
         constants = {
             "BM": tile.BM,
             "BN": tile.BN,
@@ -129,11 +123,10 @@ class Outer:
         self.shape = groups, M, N
         sms = multiprocessors(a.device)
         known = tiles_of(a.device, tables.OUTER)
-        tile = tile or min(known, key=lambda it: _outer_time(it, M, N, T, groups, sms))
+        tile = tile or tables.outer_tile(known, M, N, T, groups, sms)
         self.tile, self.grid = tile, (groups * blocks(M, tile.BM) * blocks(N, tile.BN),)
         self.a, self.b = Operand(a, tile.BK, tile.BM, turned=True), Operand(b, tile.BK, tile.BN)
-        c = torch.empty(self.shape, dtype=a.dtype, device="meta")
-        self.c_box = Box.of(c, 1, tile.BM, tile.BN) if N * c.element_size() % TMA_BYTES == 0 else None
+        self.c_box = Box.of_result(self.shape, a.dtype, 1, tile.BM, tile.BN)
         constants = {
             "BM": tile.BM,
             "BN": tile.BN,
@@ -152,13 +145,6 @@ class Outer:
         return c
 
 
-def _outer_time(tile: Tile, M: int, N: int, T: int, groups: int, multiprocessors: int) -> float:
-    programs = groups * blocks(M, tile.BM) * blocks(N, tile.BN)
-    waves = blocks(programs, multiprocessors * tile.per_sm)
-    steps = T / groups + tile.BK / 2
-    return waves * (tile.BM * tile.BN * steps * tile.per_sm / tile.rate / tables.UNIT + tables.START)
-
-
 class Call:
     """The launches for operands of one shape and layout: two matrices, or one and a matrix for each group."""
 
@@ -172,10 +158,7 @@ class Call:
 
     def __call__(self, a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
         """The product; of one turned, its transpose is contiguous."""
-        if self.device is None or self.device == torch.cuda.current_device():
-            return self._run(a, b, ends)
-        with torch.cuda.device(self.device):
-            return self._run(a, b, ends)
+        return on_device(self.device, self._run, a, b, ends)
 
     def _run(self, a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
         return self.run(b.mT, a.mT, ends).mT if self.turned else self.run(a, b, ends)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tawa.ops.calls.devices import blocks, multiprocessors
+from tawa.ops.calls.devices import blocks, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.tensors import unwritten
 from tawa.ops.grouped import tiles as tables
@@ -99,10 +99,7 @@ class Mixture:
         self, x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor
     ) -> torch.Tensor:
         """The sums (T, H), contiguous."""
-        if self.device is None or self.device == torch.cuda.current_device():
-            return self._run(x, gate_up, down, weights, experts)
-        with torch.cuda.device(self.device):
-            return self._run(x, gate_up, down, weights, experts)
+        return on_device(self.device, self._run, x, gate_up, down, weights, experts)
 
     def _run(
         self, x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor

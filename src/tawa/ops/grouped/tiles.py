@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawa.ops.products.tile_choice import START, UNIT, Tile, plan
+from tawa.ops.products.tile_choice import Tile, plan, time_of_waves
 
 TWO_GROUPS = (("num_consumer_groups", 2),)
 """The rows of a tile are split over two groups of consumers."""
@@ -44,8 +44,17 @@ def grouped_tile(tiles: Sequence[Tile], rows: int, groups: int, N: int, K: int, 
 
     def time_of(tile: Tile) -> float:
         listed = rows / tile.BM + min(groups, rows) / 2
-        waves = -(-listed * -(-N // tile.BN) // (multiprocessors * tile.per_sm))
-        return max(matrices / READ, waves * (tile.BM * tile.BN * K * tile.per_sm / tile.rate / UNIT + START))
+        return max(matrices / READ, time_of_waves(tile, listed * -(-N // tile.BN), K, multiprocessors))
+
+    return min(tiles, key=time_of)
+
+
+def outer_tile(tiles: Sequence[Tile], M: int, N: int, rows: int, groups: int, multiprocessors: int) -> Tile:
+    """The tile that is expected to be the fastest for sums (M, N) over so many rows in so many groups."""
+
+    def time_of(tile: Tile) -> float:
+        programs = groups * -(-M // tile.BM) * -(-N // tile.BN)
+        return time_of_waves(tile, programs, rows / groups + tile.BK / 2, multiprocessors)
 
     return min(tiles, key=time_of)
 

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from tawa.ops.calls.checks import check_capability
-from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors
+from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
-from tawa.ops.calls.tensors import TMA_BYTES, Box, fits_tma, unwritten
+from tawa.ops.calls.tensors import Box, unwritten
 from tawa.ops.kernels.products import batched
-from tawa.ops.products.operands import Operand
+from tawa.ops.products.operands import Operand, has_rows
 from tawa.ops.products.tile_choice import (
     BATCHED,
     BATCHED_ELSEWHERE,
@@ -29,11 +29,6 @@ def tiles_of(device: torch.device, dtype: torch.dtype) -> tuple[Tile, ...]:
     if dtype == torch.float32:
         return BATCHED_TF32 if is_hopper(device) else BATCHED_TF32_ELSEWHERE
     return BATCHED if is_hopper(device) else BATCHED_ELSEWHERE
-
-
-def has_rows(matrices: torch.Tensor) -> bool:
-    """Whether matrices are read as they are, and not transposed: their last axis is innermost, or a copy is needed."""
-    return fits_tma(matrices) or not fits_tma(matrices.mT)
 
 
 class BatchedMM:
@@ -56,8 +51,7 @@ class BatchedMM:
         sms = multiprocessors(a.device)
         self.tile = tile = tile or fastest(tiles_of(a.device, a.dtype), M, N, K, batches, sms)
         self.grid = (batches * blocks(M, tile.BM) * blocks(N, tile.BN),)
-        c = unwritten(a, self.shape, a.dtype)
-        self.c_box = Box.of(c, 1, tile.BM, tile.BN) if N * c.element_size() % TMA_BYTES == 0 else None
+        self.c_box = Box.of_result(self.shape, a.dtype, 1, tile.BM, tile.BN)
         of_a, of_b = (tile.BM, tile.BK), (tile.BK, tile.BN)
         self.a = Operand(a, 1, *(of_a if rows[0] else of_a[::-1]), turned=not rows[0], one=self.one[0])
         self.b = Operand(b, 1, *(of_b if rows[1] else of_b[::-1]), turned=not rows[1], one=self.one[1])
@@ -80,11 +74,7 @@ class BatchedMM:
         c = unwritten(a, self.shape, a.dtype)
         made = c if self.c_box is None else self.c_box.around(c)
         first = self.a.around(a), self.b.around(b), made
-        if self.device is None or self.device == torch.cuda.current_device():
-            self.launches(self.grid, first)
-        else:
-            with torch.cuda.device(self.device):
-                self.launches(self.grid, first)
+        on_device(self.device, self.launches, self.grid, first)
         return c
 
 

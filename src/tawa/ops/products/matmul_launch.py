@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from tawa.ops.calls.checks import check_capability
-from tawa.ops.calls.devices import blocks, dram_bytes, is_hopper, multiprocessors
+from tawa.ops.calls.devices import blocks, dram_bytes, is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.semaphores import semaphores
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
@@ -101,11 +101,7 @@ class Product:
     ) -> torch.Tensor:
         """C (M, N). The tensors differ from those of `__init__` in their addresses only, multiples of 16."""
         c = unwritten(a, self.shape, a.dtype)
-        if self.device is None or self.device == torch.cuda.current_device():
-            self._launch(a, b, bias, residual, c)
-        else:
-            with torch.cuda.device(self.device):
-                self._launch(a, b, bias, residual, c)
+        on_device(self.device, self._launch, a, b, bias, residual, c)
         return c
 
     def _launch(

@@ -8,6 +8,11 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from tawa.ops.calls.tensors import TMA_BYTES, Box, copy_for_tma, fits_tma
 
 
+def has_rows(matrices: torch.Tensor) -> bool:
+    """Whether matrices are read as they are, and not transposed: their last axis is innermost, or a copy is needed."""
+    return fits_tma(matrices) or not fits_tma(matrices.mT)
+
+
 class Operand:
     """Descriptors of tensors that differ in their addresses only.
 

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import torch
 
 from tawa.ops.calls.checks import check_capability
-from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors
+from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
-from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
+from tawa.ops.calls.tensors import Box, unwritten
 from tawa.ops.kernels.products import scaled
 from tawa.ops.products.operands import Operand
 from tawa.ops.products.tile_choice import SCALED_BLOCKS, SCALED_ELSEWHERE, SCALED_FAST, Tile, fastest
@@ -64,9 +64,7 @@ class ScaledMM:
         sms = multiprocessors(a.device)
         self.tile = tile = tile or fastest(tiles_of(a.device, fast), M, N, K, 1, sms)
         self.grid = (blocks(M, tile.BM) * blocks(N, tile.BN),)
-        c = unwritten(a, self.shape, out_dtype)
-        self.by_tma = N * c.element_size() % TMA_BYTES == 0
-        self.c_box = Box.of(c, tile.BM, tile.BN) if self.by_tma else None
+        self.c_box = Box.of_result(self.shape, out_dtype, tile.BM, tile.BN)
         self.a, self.b = Operand(a, tile.BM, tile.BK), Operand(b, tile.BN, tile.BK, turned=True)
         strides = (*_strides(scale_a), *_strides(scale_b.t() if scale_b.dim() == 2 else scale_b))
         constants = {
@@ -78,8 +76,8 @@ class ScaledMM:
             "B_SCALE": kinds[1],
             "BIAS": bias is not None,
             "FAST": fast,
-            "C_TMA": self.by_tma,
-            **tile.launch(self.by_tma),
+            "C_TMA": self.c_box is not None,
+            **tile.launch(self.c_box is not None),
         }
         self.launches = Launches(lambda: scaled_mm, (M, N, K, *strides), constants)
         self.device = a.device.index
@@ -92,11 +90,7 @@ class ScaledMM:
         c = unwritten(a, self.shape, self.out_dtype)
         made = c if self.c_box is None else self.c_box.around(c)
         first = self.a.around(a), self.b.around(b), made, scale_a, scale_b, bias
-        if self.device is None or self.device == torch.cuda.current_device():
-            self.launches(self.grid, first, (scale_a, scale_b, bias))
-        else:
-            with torch.cuda.device(self.device):
-                self.launches(self.grid, first, (scale_a, scale_b, bias))
+        on_device(self.device, self.launches, self.grid, first, (scale_a, scale_b, bias))
         return c
 
 

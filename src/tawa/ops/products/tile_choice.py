@@ -57,11 +57,15 @@ def fastest(tiles: Sequence[Tile], M: int, N: int, K: int, batches: int, multipr
     """The tile that is expected to be the fastest for batches of (M, K) x (K, N); the first of equals."""
 
     def time_of(tile: Tile) -> float:
-        programs = batches * -(-M // tile.BM) * -(-N // tile.BN)
-        waves = -(-programs // (multiprocessors * tile.per_sm))
-        return waves * (tile.BM * tile.BN * K * tile.per_sm / tile.rate / UNIT + START)
+        return time_of_waves(tile, batches * -(-M // tile.BM) * -(-N // tile.BN), K, multiprocessors)
 
     return min(tiles, key=time_of)
+
+
+def time_of_waves(tile: Tile, programs: float, K: float, multiprocessors: int) -> float:
+    """How long so many programs take that each sum K products for a tile, in units of `UNIT` at rate 1."""
+    waves = -(-programs // (multiprocessors * tile.per_sm))
+    return waves * (tile.BM * tile.BN * K * tile.per_sm / tile.rate / UNIT + START)
 
 
 GROUPS = {"form": "persistent", "groups": 2}

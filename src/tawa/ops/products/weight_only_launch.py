@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from tawa.ops.calls.checks import check_capability
-from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors
+from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.semaphores import semaphores
-from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
+from tawa.ops.calls.tensors import Box, unwritten
 from tawa.ops.kernels.products import weight_only as own
 from tawa.ops.kernels.products import weight_only_foreign as foreign
 from tawa.ops.products.operands import Operand
@@ -71,8 +71,7 @@ class WeightOnly:
             constants |= {"BK": block, "AWQ": awq, "ADD": int(format == "gptq")}
         self.kernel = "weight_only" if format in BITS else "weight_only_foreign"
         self.x = Operand(x, tile.BM, block)
-        y = unwritten(x, self.shape, x.dtype)
-        self.y_box = Box.of(y, tile.BM, tile.BN) if N * y.element_size() % TMA_BYTES == 0 else None
+        self.y_box = Box.of_result(self.shape, x.dtype, tile.BM, tile.BN)
         tiles = blocks(N, tile.BN) * blocks(M, tile.BM)
         self.splits = splits or splits_for(tile, M, N, blocks(K, block), sms)
         constants |= {"SPLIT": self.splits, "Y_TMA": self.y_box is not None}
@@ -86,10 +85,7 @@ class WeightOnly:
         bias: torch.Tensor | None,
     ) -> torch.Tensor:  # fmt: skip
         """Y (M, N), contiguous."""
-        if self.device is None or self.device == torch.cuda.current_device():
-            return self._launch(x, qweight, scales, zeros, bias)
-        with torch.cuda.device(self.device):
-            return self._launch(x, qweight, scales, zeros, bias)
+        return on_device(self.device, self._launch, x, qweight, scales, zeros, bias)
 
     def _launch(
         self, x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor, zeros: torch.Tensor | None,

@@ -13,7 +13,7 @@ from typing import Any
 
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.launch.added_arguments import compiled_by_plan, compiled_by_stock, launch_spec
-from tawa.dialects.tt import GRID_SIZE, PROGRAMS, TILE_COUNTER
+from tawa.dialects.added import GRID_SIZE, PROGRAMS, TILE_COUNTER
 from tawa.machine.hopper import PROCESSORS
 from tawa.plan import Plan
 from tawa.runtime.tuning.jobs import (

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawa.dialects.tt import ADDED_BASE, FuncOp
+from tawa.dialects.added import ADDED_BASE
+from tawa.dialects.tt import FuncOp
 from tawa.ir import Value
 from tawa.ir.text import split_top_level
 from tawa.symbolic.host.launch_spec import DescriptorSpec

@@ -33,10 +33,11 @@ from typing import assert_never
 
 from tawa.analysis.work.longer_programs import LongerInfo, find_longer_programs
 from tawa.analysis.work.shared_tiles import SharedTiles, find_shared_tiles
+from tawa.dialects.added import GRID_SIZE
 from tawa.dialects.arith import ConstantOp, MulIOp
 from tawa.dialects.effects import is_bound_to_its_program, is_pure
 from tawa.dialects.scf import ForOp, YieldOp
-from tawa.dialects.tt import GRID_SIZE, FuncOp, GetNumProgramsOp, GetProgramIdOp, MakeTensorDescOp
+from tawa.dialects.tt import FuncOp, GetNumProgramsOp, GetProgramIdOp, MakeTensorDescOp
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, is_scalar, source_of
 from tawa.ir.attributes import read_int
 from tawa.machine.hopper import PROCESSORS

@@ -38,6 +38,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tawa.analysis.loops.split_sums import SplitSums, find_split_sums
+from tawa.dialects.added import SEMAPHORES, WORKSPACE
 from tawa.dialects.arith import (
     AddFOp,
     AddIOp,
@@ -56,8 +57,6 @@ from tawa.dialects.builtin import GpuBarrierOp
 from tawa.dialects.scf import ForOp, IfOp, YieldOp
 from tawa.dialects.tt import (
     ACQ_REL,
-    SEMAPHORES,
-    WORKSPACE,
     AddPtrOp,
     AtomicRMWOp,
     BroadcastOp,

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tawa.analysis.tma.descriptor_places import Limit
+from tawa.dialects.added import STAYS
 from tawa.dialects.arith import AndIOp
 from tawa.dialects.scf import IfOp, YieldOp
-from tawa.dialects.tt import STAYS
 from tawa.ir import Block, Builder, Operation, Region, Value, clone_op
 from tawa.transforms.materialize import Materializer
 from tawa.transforms.ttir.kernel_descriptors import holds_at

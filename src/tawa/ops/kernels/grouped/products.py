@@ -92,7 +92,7 @@ def grouped_mm(
                 k = step * BK
                 acc = tl.dot(a.load([m, k]), right_tile_of(b, group, n, k, BN, BK, B_K), acc)
         made = acc.to(c.dtype.element_ty)
-        if (c_box is not None and PADDED) or (c_box is not None and m + BM <= end):
+        if c_box is not None and (PADDED or m + BM <= end):
             c_box.store([m, n], made)
         else:
             here, across = m + tl.arange(0, BM), n + tl.arange(0, BN)
