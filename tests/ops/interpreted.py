@@ -7,7 +7,6 @@ and the order of arguments are what this checks.
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -17,6 +16,7 @@ from tawa.ops.attention_ops import launch as launching
 from tawa.ops.attention_ops import tensors as attention_tensors
 from tawa.ops.attention_ops import tiles as attention_tiles
 from tests.ops.expected import amid_nan, check_gradients, check_outputs, normal, triple
+from tests.ops.reported import report
 
 SLOPES = (0.5, 0.25, 0.125, 0.0625)
 TABLES = {"hopper": attention_tiles.HOPPER, "elsewhere": attention_tiles.ELSEWHERE}
@@ -114,22 +114,12 @@ def main() -> None:
     launching.unwritten_copy = lambda tensor: torch.full_like(tensor, math.nan)
     launching.multiprocessors = lambda device: 3  # fewer programs than tiles
     for name in TURNED:
-        try:
-            turn(name)
-            failure = ""
-        except Exception as error:  # reported by the test of the same name
-            failure = f"{type(error).__name__}: {error}"
-        print(json.dumps(["turned", name, failure]), flush=True)
+        report("turned", name, turn, name)
     for table, tiles in TABLES.items():
         launching.tiles_for = lambda device, tiles=tiles: tiles
         launching.forwards.clear()
         for number, name in enumerate(CASES):
-            try:
-                run(name, KINDS[number % len(KINDS)])
-                failure = ""
-            except Exception as error:  # reported by the test of the same name
-                failure = f"{type(error).__name__}: {error}"
-            print(json.dumps([table, name, failure]), flush=True)
+            report(table, name, run, name, KINDS[number % len(KINDS)])
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ arithmetic for bfloat16, and computes tf32 as float32.
 
 from __future__ import annotations
 
-import json
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +19,7 @@ from tawa.ops.convolution.checks import geometry_of
 from tawa.ops.convolution.choice import Empty, call_of
 from tawa.ops.convolution.geometry import forms_of
 from tests.ops.expected_convolution import amid_nan, check_convolution, check_gradients, last, normal
+from tests.ops.reported import report
 
 # name: x (N, C, H, W), weight (CO, KH, KW), options
 CASES: dict[str, tuple[tuple[int, int, int, int], tuple[int, int, int], dict[str, Any]]] = {
@@ -116,23 +116,13 @@ def main() -> None:
     geometry.PART_BYTES = 16 * 1024  # some images at a time
     operators._conv2d = operators._run
     for name in GRADIENTS:
-        try:
-            derive(name)
-            failure = ""
-        except Exception as error:  # reported by the test of the same name
-            failure = f"{type(error).__name__}: {error}"
-        print(json.dumps([name, "gradients", failure]), flush=True)
+        report(name, "gradients", derive, name)
     for number, name in enumerate(CASES):
         problems = [(kind, torch.float16) for kind in kinds_of(name)]
         if name in IN_TF32:
             problems.append((KINDS[number % 2], torch.float32))
         for kind, dtype in problems:
-            try:
-                run(name, kind, dtype)
-                failure = ""
-            except Exception as error:  # reported by the test of the same name
-                failure = f"{type(error).__name__}: {error}"
-            print(json.dumps([name, f"{kind} {str(dtype).removeprefix('torch.')}", failure]), flush=True)
+            report(name, f"{kind} {str(dtype).removeprefix('torch.')}", run, name, kind, dtype)
 
 
 if __name__ == "__main__":

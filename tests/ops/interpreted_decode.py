@@ -5,7 +5,6 @@ As `interpreted.py`: descriptors, strides, masks and the order of arguments are 
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -15,6 +14,7 @@ from tawa.ops.attention_ops import decode_launch as launching
 from tests.ops.expected import normal
 from tests.ops.expected_decode import check_decoded, make_cache
 from tests.ops.interpreted import TABLES
+from tests.ops.reported import report
 
 # name: lengths, queries, (dim, heads, key heads), of the cache, options
 Case = tuple[tuple[int, ...], int, tuple[int, int, int], dict[str, Any], dict[str, Any]]
@@ -111,12 +111,7 @@ def main() -> None:
         launching.tiles_for = lambda device, tiles=tiles: tiles
         launching._decodes.clear()
         for name in (*CASES, *WITHOUT_ROOM):
-            try:
-                run(name)
-                failure = ""
-            except Exception as error:  # reported by the test of the same name
-                failure = f"{type(error).__name__}: {error}"
-            print(json.dumps([table, name, failure]), flush=True)
+            report(table, name, run, name)
 
 
 if __name__ == "__main__":

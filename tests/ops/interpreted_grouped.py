@@ -5,7 +5,6 @@ As `interpreted.py`; the interpreter has no bfloat16.
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from tawa.ops.grouped import launch, moe_launch, tiles
 from tests.ops.expected import normal
 from tests.ops.expected_grouped import check, ends_of, of_groups, of_moe, random_choices
+from tests.ops.reported import report
 
 # name: sizes of groups, rows behind the last, N, K
 GROUPS: dict[str, tuple[tuple[int, ...], int, int, int]] = {
@@ -90,12 +90,8 @@ def main() -> None:
     for table in ("hopper", "elsewhere"):
         for name in ALL:
             kind, _, case = name.partition("-")
-            try:
-                run_moe(case) if kind == "moe" else run_grouped(kind, case)
-                failure = ""
-            except Exception as error:  # reported by the test of the same name
-                failure = f"{type(error).__name__}: {error}"
-            print(json.dumps([table, name, failure]), flush=True)
+            run, arguments = (run_moe, (case,)) if kind == "moe" else (run_grouped, (kind, case))
+            report(table, name, run, *arguments)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ As `interpreted.py`: descriptors, strides, masks and the order of arguments are 
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ from tawa.ops.products import matmul_launch as launching
 from tawa.ops.products import matmul_op as operators
 from tawa.ops.products.tiles import Tile
 from tests.ops.expected_products import check_product
+from tests.ops.reported import report
 
 PLAIN = Tile(False, 64, 32, 0, 32, 4, 3)
 SWAPPED = Tile(True, 64, 16, 0, 32, 4, 3)
@@ -99,12 +99,7 @@ def main() -> None:
     launching.unwritten = poisoned
     launching.multiprocessors = lambda device: 4  # so that a few tiles make several waves
     for name in (*CASES, *LAYOUTS):
-        try:
-            run(name) if name in CASES else run_layout(name)
-            failure = ""
-        except Exception as error:  # reported by the test of the same name
-            failure = f"{type(error).__name__}: {error}"
-        print(json.dumps(["products", name, failure]), flush=True)
+        report("products", name, run if name in CASES else run_layout, name)
 
 
 if __name__ == "__main__":

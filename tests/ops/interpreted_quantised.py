@@ -6,7 +6,6 @@ interpreter has no fp8 and no bfloat16, so the scaled products are taken of floa
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -15,6 +14,7 @@ import torch
 from tawa.ops.products import batched_launch, scaled_launch, tile_choice, weight_only_launch
 from tests.ops.expected import normal
 from tests.ops.expected_quantised import WEIGHTS, check, of_scaled, random_scale, random_weights
+from tests.ops.reported import report
 
 # name: (M, N, K), kinds of scales of A and B, bias, fast sums
 SCALED: dict[str, tuple[tuple[int, int, int], tuple[int, int], bool, bool]] = {
@@ -114,6 +114,7 @@ def main() -> None:
 
     for module in (scaled_launch, batched_launch, weight_only_launch):
         module.unwritten, module.multiprocessors = poisoned, lambda device: 13
+    families = {"scaled": run_scaled, "batched": run_batched, "weights": run_weights}
     for table in ("hopper", "elsewhere"):
         if table == "hopper":
             scaled_launch.tiles_of = lambda device, fast: tile_choice.SCALED_FAST if fast else tile_choice.SCALED_BLOCKS
@@ -129,12 +130,7 @@ def main() -> None:
             weight_only_launch.is_hopper = lambda device: False
         for name in ALL:
             family, _, case = name.partition("-")
-            try:
-                {"scaled": run_scaled, "batched": run_batched, "weights": run_weights}[family](case)
-                failure = ""
-            except Exception as error:  # reported by the test of the same name
-                failure = f"{type(error).__name__}: {error}"
-            print(json.dumps([table, name, failure]), flush=True)
+            report(table, name, families[family], case)
 
 
 assert set(WEIGHTS) == {it[0] for it in WEIGHT_ONLY.values()}

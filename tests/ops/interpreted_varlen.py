@@ -5,7 +5,6 @@ As `interpreted.py`: descriptors, strides, masks and the order of arguments are 
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from tawa.ops.attention_ops import varlen_launch as launching
 from tests.ops.expected_varlen import check_neighbours, check_sequences, packed
 from tests.ops.interpreted import TABLES
+from tests.ops.reported import report
 
 # name: lengths of the queries, of the keys, (dim, heads, key heads), options
 Case = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int, int], dict[str, Any]]
@@ -82,12 +82,7 @@ def main() -> None:
     for table, tiles in TABLES.items():
         launching.tiles_for = lambda device, tiles=tiles: tiles
         for number, name in enumerate(CASES):
-            try:
-                run(name, KINDS[number % len(KINDS)])
-                failure = ""
-            except Exception as error:  # reported by the test of the same name
-                failure = f"{type(error).__name__}: {error}"
-            print(json.dumps([table, name, failure]), flush=True)
+            report(table, name, run, name, KINDS[number % len(KINDS)])
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ import numpy as np
 
 from tawa.ops.kernels.grouped import products
 from tawa.ops.products.tile_choice import Tile
-from tests.cases.attention.builders import SPECIALISED
 from tests.cases.case import Absent, Argument, Descriptor, Number, Pointer, Specimen, Tensor
+from tests.ops.kernels.quantised_cases import specimen_of
 
 SLOTS = 8
 """Tiles that a list holds in these cases."""
@@ -47,7 +47,7 @@ def grouped_case(
     }  # fmt: skip
     constants = {"BM": tile.BM, "BN": tile.BN, "BK": tile.BK, "GROUP": 4, "B_K": not b_rows, "GATED": gated,
                  "PADDED": padded}  # fmt: skip
-    return _specimen("grouped", products.grouped_mm, arguments, tensors, constants, tile, programs)
+    return specimen_of("grouped", products.grouped_mm, arguments, tensors, constants, tile, programs)
 
 
 def outer_case(
@@ -64,12 +64,4 @@ def outer_case(
     }  # fmt: skip
     constants = {"BM": tile.BM, "BN": tile.BN, "BK": tile.BK, "GROUP": 4, "C_TMA": tma}
     tiles = groups * -(-M // tile.BM) * -(-N // tile.BN)
-    return _specimen("outer", products.grouped_outer, arguments, tensors, constants, tile, tiles)
-
-
-def _specimen(
-    name: str, kernel: Any, arguments: Any, tensors: Any, constants: dict[str, Any], tile: Tile, programs: int
-) -> Specimen:
-    of = "-".join(str(it) for it in constants.values())
-    return Specimen(f"{name}-{of}", kernel, arguments, tensors, constants, {"PROGRAMS": programs}, "programs", "",
-                    SPECIALISED, num_warps=tile.num_warps, num_stages=tile.num_stages)  # fmt: skip
+    return specimen_of("outer", products.grouped_outer, arguments, tensors, constants, tile, tiles)

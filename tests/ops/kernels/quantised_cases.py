@@ -47,7 +47,7 @@ def scaled_case(
     constants = {"BM": tile.BM, "BN": tile.BN, "BK": tile.BK, "GROUP": 8, "A_SCALE": kinds[0], "B_SCALE": kinds[1],
                  "BIAS": bias, "FAST": fast, "C_TMA": tma}  # fmt: skip
     tiles = -(-M // tile.BM) * -(-N // tile.BN)
-    return _specimen("scaled", scaled.scaled_mm, arguments, tensors, constants, tile, tiles)
+    return specimen_of("scaled", scaled.scaled_mm, arguments, tensors, constants, tile, tiles)
 
 
 def batched_case(
@@ -68,7 +68,7 @@ def batched_case(
     constants = {"BM": tile.BM, "BN": tile.BN, "BK": tile.BK, "GROUP": 8, "A_K": rows[0], "B_K": not rows[1],
                  "A_ONE": False, "B_ONE": one, "C_TMA": tma}  # fmt: skip
     tiles = B * -(-M // tile.BM) * -(-N // tile.BN)
-    return _specimen("batched", batched.batched_mm, arguments, tensors, constants, tile, tiles)
+    return specimen_of("batched", batched.batched_mm, arguments, tensors, constants, tile, tiles)
 
 
 def weights_case(
@@ -93,7 +93,7 @@ def weights_case(
     }  # fmt: skip
     constants = {"BN": tile.BN, "BM": tile.BM, "SPAN": span, "KIND": kind, "ZEROS": zeros, "ZERO": 8, "BIAS": False,
                  "SPLIT": splits, "Y_TMA": tma}  # fmt: skip
-    return _specimen("weights", weight_only.weight_only, arguments, tensors, constants, tile, tiles * splits)
+    return specimen_of("weights", weight_only.weight_only, arguments, tensors, constants, tile, tiles * splits)
 
 
 def foreign_case(
@@ -108,12 +108,13 @@ def foreign_case(
     known = {name: it for name, it in plain.constexprs.items() if name != "KIND"}
     constants = {**known, "BK": 64, "AWQ": awq, "ADD": 0}
     kernel, programs = weight_only_foreign.weight_only_foreign, plain.sizes["PROGRAMS"]
-    return _specimen("foreign", kernel, arguments, tensors, constants, tile, programs)
+    return specimen_of("foreign", kernel, arguments, tensors, constants, tile, programs)
 
 
-def _specimen(
+def specimen_of(
     name: str, kernel: Any, arguments: Any, tensors: Any, constants: dict[str, Any], tile: Tile, programs: int
 ) -> Specimen:
+    """A case of a kernel with a tile, named after its constants."""
     of = "-".join(str(it) for it in constants.values())
     return Specimen(f"{name}-{of}", kernel, arguments, tensors, constants, {"PROGRAMS": programs}, "programs", "",
                     SPECIALISED, num_warps=tile.num_warps, num_stages=tile.num_stages)  # fmt: skip
