@@ -1,10 +1,10 @@
-"""Times mixtures of experts: ``python -m bench.products.moe [--only TEXT]``.
+"""Times mixtures of experts: ``python -m bench.products.moe [--only TEXT] [--candidates]``.
 
-Shapes of Qwen3-30B-A3B, Mixtral 8x7B, and DeepSeek-V3 over eight GPUs. Candidates: `tawa.ops.moe`, and a fused kernel
-as serving engines have it, in stock Triton and several configurations (`bench.peers.fused_moe`; choices are sorted
-before its time begins).
+Shapes of Qwen3-30B-A3B, Mixtral 8x7B, and DeepSeek-V3 over eight GPUs. Candidates: `tawa.ops.moe`; the same with
+choices that are sorted before its time begins; and a fused kernel as serving engines have it, in stock Triton and
+several configurations (`bench.peers.fused_moe`), whose choices are sorted before its time begins, too.
 
-Results: ``bench/results/moe.json``.
+Results: ``bench/results/moe.json``, or ``moe_candidates.json`` with ``--candidates``: also other tiles.
 """
 
 from __future__ import annotations
@@ -14,8 +14,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.peers.fused_moe import CONFIGS, fused_moe
-from bench.products.measuring import Bench, Calls, main, on_first_call, share_of
+from bench.products.measuring import Bench, Calls, main, named, on_first_call, share_of
+from tawa.ops.grouped.tiles import PADDED, TWO_GROUPS, Pair
+from tawa.ops.products.tile_choice import Tile
 
+SORTED = "Tawa, choices sorted before"
+_HIGH, _LOW = Tile(128, 128, 64, 8, 4, options=TWO_GROUPS), Tile(64, 128, 64, 4, 4)
+PAIRS = (
+    *(Pair(_HIGH, PADDED[0], True, moved) for moved in (False, True)),
+    Pair(_HIGH, _HIGH, False, False),
+    *(Pair(_LOW, _LOW, False, moved) for moved in (False, True)),
+    Pair(_LOW, Tile(64, 256, 64, 4, 4), False, False),
+)
+"""Tiles of both products."""
 LEAST = 1.5e-2
 """Of the largest value: each of three roundings to bfloat16 costs up to 4e-3."""
 
@@ -53,6 +64,7 @@ def calls_of(problem: Problem, every: bool) -> tuple[Calls, Callable[[Any], floa
     import torch
 
     from tawa.ops import moe
+    from tawa.ops.grouped.moe_launch import Mixture
     from tests.ops.expected_grouped import of_moe, random_choices
 
     numbers = torch.Generator(device="cuda").manual_seed(0)
@@ -67,7 +79,16 @@ def calls_of(problem: Problem, every: bool) -> tuple[Calls, Callable[[Any], floa
     weights, experts = random_choices(problem.tokens, problem.choices, E, "cuda")
     rows = slice(0, 16)
     exact = of_moe(x[rows], gate_up, down, weights[rows], experts[rows])
-    calls: Calls = {"Tawa": lambda: moe(x, gate_up, down, weights, experts)}
+    mixed = Mixture(x, gate_up, down, experts)
+    by_expert = mixed.sort(experts)
+    calls: Calls = {
+        "Tawa": lambda: moe(x, gate_up, down, weights, experts),
+        SORTED: lambda: mixed.of_sorted(x, gate_up, down, weights, by_expert),
+    }
+    for pair in PAIRS if every else ():
+        calls[f"{named(pair.first)}; {named(pair.second, '')}{', rows moved' if pair.moved else ''}"] = on_first_call(
+            lambda pair=pair: Mixture(x, gate_up, down, experts, pair), x, gate_up, down, weights, experts
+        )
     for config in CONFIGS:
         if problem.tokens * problem.choices / E > 4 * config[0] and config[0] < 64 and not every:
             continue  # far too small

@@ -64,9 +64,16 @@ def run_moe(name: str) -> None:
     x, gate_up, down = normal(tokens, H, seed=1), normal(E, 2 * wide, H, seed=2), normal(E, H, wide, seed=3)
     gate_up, down = gate_up * H**-0.5, down * wide**-0.5
     weights, experts = random_choices(tokens, choices, E, "cpu", outside="elsewhere" in name)
-    if "padded" in name and moe_launch.tiles_of(x.device, tiles.GATED) is tiles.GATED:
-        assert moe_launch.Mixture(x, gate_up, down, experts).sort.padded
-    check(moe_launch.run_moe(x, gate_up, down, weights, experts), of_moe(x, gate_up, down, weights, experts))
+    chosen = tiles.pair(
+        *(moe_launch.tiles_of(x.device, known) for known in (tiles.GATED, tiles.GROUPED)),
+        experts.numel(), E, 2 * wide, H, moe_launch.multiprocessors(x.device),
+    )  # fmt: skip
+    high = tiles.Pair(tiles.GATED[1], tiles.PADDED[0], True, False) if "padded" in name else chosen
+    arguments, exact = (x, gate_up, down, weights, experts), of_moe(x, gate_up, down, weights, experts)
+    for moved in (False, True):
+        mixture = moe_launch.Mixture(x, gate_up, down, experts, high._replace(moved=moved))
+        check(mixture(*arguments), exact)
+    check(moe_launch.run_moe(*arguments), exact)
     order, rank, ends = moe_launch.run_sort(experts, E)
     flat = torch.where((experts >= 0) & (experts < E), experts, E).flatten()
     assert torch.equal(order.long(), torch.sort(flat, stable=True).indices)
@@ -86,7 +93,7 @@ def main() -> None:
         module.unwritten = poisoned
         module.tiles_of = lambda device, of_hopper: of_hopper if table == "hopper" else tiles.ELSEWHERE
     launch.multiprocessors = moe_launch.multiprocessors = lambda device: 3  # fewer programs than tiles
-    moe_launch.AT_ONCE = 64  # counts of a few blocks at a time
+    moe_launch.AT_ONCE, moe_launch.TOGETHER = 2, 4  # several programs, which count a few blocks at a time
     for table in ("hopper", "elsewhere"):
         for name in ALL:
             kind, _, case = name.partition("-")

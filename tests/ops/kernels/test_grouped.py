@@ -44,8 +44,8 @@ def test_a_tile_of_the_tables_is_specialised_and_proved(family: str, number: int
 def test_both_products_of_a_mixture_have_tiles_of_one_height() -> None:
     """One list of tiles serves both."""
     for rows in (8, 100, 1000, 10000, 100000):
-        first, second = tables.pair(tables.GATED, tables.GROUPED, rows, 64, 1536, 2048, 132)
-        assert first.BM == second.BM
+        pair = tables.pair(tables.GATED, tables.GROUPED, rows, 64, 1536, 2048, 132)
+        assert pair.first.BM == pair.second.BM and pair.padded == (pair.second in tables.PADDED)
     assert {it.BM for it in tables.GATED} <= {it.BM for it in (*tables.PADDED, *tables.GROUPED)}
 
 
@@ -73,15 +73,43 @@ def test_rows_in_groups_are_right(tile: Tile, gated: bool, b_rows: bool) -> None
     check_rows(case, tile, SIZES, (T, N), gated, b_rows)
 
 
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("K", [144, 141])
+@pytest.mark.parametrize("tile", [*tables.GATED], ids=str)
+def test_rows_by_an_order_are_right(tile: Tile, K: int, padded: bool) -> None:
+    """The last rows of a padded group have no number: what stands there is not read."""
+    T, N, choices, sizes = 300, 136, 2, (tile.BM, 0, tile.BM - 50) if padded else SIZES
+    case = grouped_case(tile, sizes=(T, N, K), gated=True, padded=padded, choices=choices)
+    arrays = make_arrays(case)
+    order = np.random.default_rng(0).permutation(2 * T)[:T].astype(np.int32)
+    arrays["order"][:] = order
+    if padded:
+        arrays["order"][sum(sizes) :] = 2**30
+    check_rows(case, tile, sizes, (T, N), True, False, arrays, order // choices, padded)
+
+
+def test_rows_by_an_order_are_copied_sixteen_bytes_at_a_time() -> None:
+    for tile in tables.GATED:
+        record = compiled_for(grouped_case(tile, gated=True, choices=8), tile).metadata.tawa
+        assert record["applied"] and record["verdict"]["verdict"] == "proved"
+        assert "by cp.async" in record["reason"], record["reason"]
+
+
 def check_rows(
-    case: Specimen, tile: Tile, sizes: tuple[int, ...], shape: tuple[int, int], gated: bool, b_rows: bool
-) -> None:
-    (T, N), arrays = shape, make_arrays(case)
+    case: Specimen, tile: Tile, sizes: tuple[int, ...], shape: tuple[int, int], gated: bool, b_rows: bool,
+    arrays: dict[str, Any] | None = None, rows: Any = None, unfilled: bool = False,
+) -> None:  # fmt: skip
+    """rows: of A, for each row of C. unfilled: the last group has fewer rows than its tile."""
+    (T, N), arrays = shape, arrays or make_arrays(case)
     arrays["tiles"][:] = 0
     made = listed(sizes, T, tile.BM)
+    if unfilled:
+        made = listed((*sizes[:-1], tile.BM), T, tile.BM)
+        made[np.flatnonzero(made[4::4] == len(sizes) - 1) * 4 + 7] = sum(sizes)
     arrays["tiles"][: len(made)] = made
     run_simulated(case, arrays)
     a, b = floats(arrays["a"], "bf16"), floats(arrays["b"], "bf16")
+    a = a if rows is None else a[rows]
     b = b if b_rows else b.swapaxes(1, 2)
     exact, start = np.zeros((T, b.shape[2])), 0
     for size, matrix in zip(sizes, b, strict=True):

@@ -12,7 +12,7 @@ import torch
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
-from tawa.ops.calls.tensors import Box, unwritten
+from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
 from tawa.ops.grouped import tiles as tables
 from tawa.ops.kernels.grouped import products as kernels
 from tawa.ops.products.operands import Operand, has_rows
@@ -43,14 +43,17 @@ def slots_for(rows: int, groups: int, BM: int) -> int:
 class GroupedMM:
     """The launch for A (T, K) and B (G, K, N) that differ in their addresses only, and for a list of tiles.
 
-    gated: B has 2 N columns. tile: not the chosen one. padded: groups begin at multiples of its rows.
+    gated: B has 2 N columns. tile: not the chosen one. padded: groups begin at multiples of its rows. places: the rows
+    of C where an order says which row of A each takes; several of them, `choices`, take the same.
     """
 
     def __init__(
-        self, a: torch.Tensor, b: torch.Tensor, gated: bool = False, tile: Tile | None = None, padded: bool = False
-    ) -> None:
+        self, a: torch.Tensor, b: torch.Tensor, gated: bool = False, tile: Tile | None = None, padded: bool = False,
+        places: int | None = None, choices: int = 1,
+    ) -> None:  # fmt: skip
         check_capability(a)
         (T, K), (G, _, N) = a.shape, b.shape
+        self.ordered, T = places is not None, T if places is None else places
         N //= 1 + gated
         self.shape = T, N
         sms = multiprocessors(a.device)
@@ -59,7 +62,7 @@ class GroupedMM:
         self.slots = slots_for(T, G, tile.BM)
         self.grid = (min(sms * tile.per_sm, self.slots * blocks(N, tile.BN)),)
         b_rows = not gated and has_rows(b)  # the second half of the columns begins anywhere
-        self.a = Operand(a, tile.BM, tile.BK)
+        self.a = None if self.ordered else Operand(a, tile.BM, tile.BK)
         self.b = Operand(b, 1, *((tile.BK, tile.BN) if b_rows else (tile.BN, tile.BK)), turned=not b_rows)
         self.c_box = Box.of_result(self.shape, a.dtype, tile.BM, tile.BN)
         constants = {
@@ -70,15 +73,23 @@ class GroupedMM:
             "B_K": not b_rows,
             "GATED": gated,
             "PADDED": padded,
+            "CHOICES": choices,
+            "ALIGNED": K * a.element_size() % TMA_BYTES == 0,
             **tile.launch(self.c_box is not None),
         }
         self.launches = Launches(lambda: grouped_mm, (N, K, G), constants)
 
-    def __call__(self, a: torch.Tensor, b: torch.Tensor, tiles: torch.Tensor) -> torch.Tensor:
-        """C (T, N), contiguous. tiles: a list of tiles of `tile.BM` rows; `list_tiles` says what is in it."""
+    def __call__(
+        self, a: torch.Tensor, b: torch.Tensor, tiles: torch.Tensor, order: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """C (T, N), contiguous. tiles: a list of tiles of `tile.BM` rows; `list_tiles` says what is in it.
+
+        order: of rows of A, which are contiguous then, if the launch is for one.
+        """
         c = unwritten(a, self.shape, a.dtype)
         box = None if self.c_box is None else self.c_box.around(c)
-        self.launches(self.grid, (self.a.around(a), self.b.around(b), c, box, tiles))
+        left = a if self.a is None else self.a.around(a)
+        self.launches(self.grid, (left, self.b.around(b), c, box, tiles, order), (a,) if self.ordered else ())
         return c
 
 

@@ -14,15 +14,15 @@ from tawa.ops.grouped.launch import GroupedMM, above, list_for, slots_for, tiles
 from tawa.ops.kernels.grouped import experts as kernels
 
 count_choices: Any = once_for_all(kernels.count_choices, ("total", "E"))
-place_blocks: Any = once_for_all(kernels.place_blocks, ("blocks", "slots", "E"))
-sort_choices: Any = once_for_all(kernels.sort_choices, ("total", "E"))
+place_blocks: Any = once_for_all(kernels.place_blocks, ("blocks",))
+sort_choices: Any = once_for_all(kernels.sort_choices, ("total", "slots", "E"))
 sort_block: Any = once_for_all(kernels.sort_block, ("total", "slots", "E"))
 scatter_rows: Any = once_for_all(kernels.scatter_rows, ())
 add_experts: Any = once_for_all(kernels.add_experts, ())
 SIZE = 128
 """Choices in a block."""
-AT_ONCE = 1 << 13
-"""Counts that are added up at a time."""
+AT_ONCE, TOGETHER = 512, 16
+"""Blocks whose counts are added up at a time, and experts that a program does it for."""
 COLUMNS = 1024
 """Of a program that moves rows."""
 
@@ -30,10 +30,10 @@ COLUMNS = 1024
 class Sorted(NamedTuple):
     """Choices by experts: the choice in each place, the place of each choice, the ends of the experts' places.
 
-    tiles: the list of tiles of these places. Padded choices have no order.
+    tiles: the list of tiles of these places. Where experts are padded, places without a choice have any number.
     """
 
-    order: torch.Tensor | None
+    order: torch.Tensor
     rank: torch.Tensor
     ends: torch.Tensor
     tiles: torch.Tensor
@@ -43,7 +43,8 @@ class Sort:
     """The launches that sort so many choices of E experts, and list tiles of BM rows; padded: to such tiles."""
 
     def __init__(self, total: int, E: int, BM: int, slots: int, padded: bool) -> None:
-        self.total, self.E, self.slots, self.blocks, self.padded = total, E, slots, blocks(total, SIZE), padded
+        self.total, self.E, self.slots, self.blocks = total, E, slots, blocks(total, SIZE)
+        self.places = slots * BM if padded else total
         self.width = above(E)
         wide = {"EXPERTS": self.width, "SIZE": SIZE, "num_warps": 8}
         listing = {"BM": BM, "PADDED": padded}
@@ -51,10 +52,11 @@ class Sort:
             constants = {**listing, **wide, "num_warps": 16}
             self.at_once = Launches(lambda: sort_block, (total, slots, E), constants)
             return
-        placing = {**listing, "EXPERTS": self.width, "AT_ONCE": AT_ONCE // self.width, "num_warps": 16}
+        self.columns = min(TOGETHER, self.width)
+        placing = {"EXPERTS": self.width, "COLUMNS": self.columns, "AT_ONCE": AT_ONCE, "num_warps": 8}
         self.count = Launches(lambda: count_choices, (total, E), wide)
-        self.place = Launches(lambda: place_blocks, (self.blocks, slots, E), placing)
-        self.sort = Launches(lambda: sort_choices, (total, E), {"SIZE": SIZE, "EXPERTS": self.width, "num_warps": 8})
+        self.place = Launches(lambda: place_blocks, (self.blocks,), placing)
+        self.sort = Launches(lambda: sort_choices, (total, slots, E), {**listing, **wide})
 
     def __call__(self, experts: torch.Tensor) -> Sorted:
         """The choices (tokens, CHOICES), contiguous, in the order of their experts."""
@@ -62,38 +64,46 @@ class Sort:
         def made(count: int) -> torch.Tensor:
             return unwritten(experts, (count,), torch.int32)
 
-        order = None if self.padded else made(self.total)
-        found = Sorted(order, made(self.total), made(self.E), list_for(experts, self.slots))
+        found = Sorted(made(self.places), made(self.total), made(self.E), list_for(experts, self.slots))
         if self.blocks == 1:
             self.at_once((1,), (experts, found.order, found.rank, found.ends, found.tiles), (experts,))
             return found
-        counts = made(self.blocks * self.width)
+        counts, totals = made(self.blocks * self.width), made(self.width)
         self.count((self.blocks,), (experts, counts), (experts,))
-        self.place((1,), (counts, found.ends, found.tiles))
-        self.sort((self.blocks,), (experts, counts, found.order, found.rank), (experts,))
+        self.place((self.width // self.columns,), (counts, totals))
+        self.sort((1 + self.blocks,), (experts, counts, totals, *found), (experts,))
         return found
 
 
 class Mixture:
     """The launches for tensors that differ in their addresses only.
 
-    x (T, H), gate_up (E, 2 I, H), down (E, H, I), experts (T, CHOICES).
+    x (T, H), gate_up (E, 2 I, H), down (E, H, I), experts (T, CHOICES). pair: not the chosen
+    tiles.
     """
 
-    def __init__(self, x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, experts: torch.Tensor) -> None:
+    def __init__(
+        self, x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, experts: torch.Tensor,
+        pair: tables.Pair | None = None,
+    ) -> None:  # fmt: skip
         (T, H), (E, wide, _), choices = x.shape, gate_up.shape, experts.shape[1]
         total, self.device = T * choices, x.device.index
         gated, grouped = tiles_of(x.device, tables.GATED), tiles_of(x.device, tables.GROUPED)
-        first, second = tables.pair(gated, grouped, total, E, wide, H, multiprocessors(x.device))
-        padded, slots = second in tables.PADDED, slots_for(total, E, first.BM)
-        self.rows = (slots * first.BM if padded else total, H)
-        rows, between = (torch.empty((self.rows[0], size), dtype=x.dtype, device=x.device) for size in (H, wide // 2))
-        self.first = GroupedMM(rows, gate_up.mT, True, first, padded)
-        self.second = GroupedMM(between, down.mT, False, second, padded)
-        self.sort = Sort(total, E, first.BM, slots, padded)
+        pair = pair or tables.pair(gated, grouped, total, E, wide, H, multiprocessors(x.device))
+        BM, self.moved = pair.first.BM, pair.moved
+        self.sort = Sort(total, E, BM, slots_for(total, E, BM), pair.padded)
+        rows, between = (x.new_empty(self.sort.places, columns) for columns in (H, wide // 2))
+        if self.moved:
+            self.first = GroupedMM(rows, gate_up.mT, True, pair.first, pair.padded)
+        else:
+            self.first = GroupedMM(x, gate_up.mT, True, pair.first, pair.padded, self.sort.places, choices)
+        self.second = GroupedMM(between, down.mT, False, pair.second, pair.padded)
         self.across = blocks(H, COLUMNS)
-        moved = {"CHOICES": choices, "SIZE": COLUMNS, "num_warps": 4}
-        self.scatter, self.add = Launches(lambda: scatter_rows, (H,), moved), Launches(lambda: add_experts, (H,), moved)
+        moving = {"CHOICES": choices, "SIZE": COLUMNS, "num_warps": 4}
+        self.scatter, self.add = (
+            Launches(lambda: scatter_rows, (H,), moving),
+            Launches(lambda: add_experts, (H,), moving),
+        )
 
     def __call__(
         self, x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor
@@ -104,12 +114,20 @@ class Mixture:
     def _run(
         self, x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor
     ) -> torch.Tensor:
-        x, weights, experts = x.contiguous(), weights.contiguous(), experts.contiguous()
-        by_expert = self.sort(experts)
-        rows = unwritten(x, self.rows, x.dtype)
+        return self.of_sorted(x, gate_up, down, weights, self.sort(experts.contiguous()))
+
+    def of_sorted(
+        self, x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, weights: torch.Tensor, by_expert: Sorted
+    ) -> torch.Tensor:
+        """The same for choices that are sorted."""
+        x, weights = x.contiguous(), weights.contiguous()
         grid = x.shape[0], self.across
-        self.scatter(grid, (x, by_expert.rank, rows), (x,))
-        between = self.first(rows, gate_up.mT, by_expert.tiles)
+        if self.moved:
+            rows = unwritten(x, (self.sort.places, x.shape[1]), x.dtype)
+            self.scatter(grid, (x, by_expert.rank, rows), (x,))
+            between = self.first(rows, gate_up.mT, by_expert.tiles)
+        else:
+            between = self.first(x, gate_up.mT, by_expert.tiles, by_expert.order)
         y = self.second(between, down.mT, by_expert.tiles)
         out = unwritten(x, tuple(x.shape), x.dtype)
         self.add(grid, (y, by_expert.rank, weights, out), (weights,))
@@ -133,5 +151,4 @@ def run_sort(experts: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Ten
         same = torch.arange(total, dtype=torch.int32, device=experts.device)
         return same, same.clone(), ends
     found = Sort(total, count, 64, slots_for(total, count, 64), padded=False)(experts.contiguous())
-    assert found.order is not None
     return found.order, found.rank, found.ends

@@ -37,23 +37,28 @@ def write_places(experts, order, rank, before, block, total, E, SIZE: tl.constex
     earlier, other = experts_of(experts, block, total, E, SIZE)
     same = (expert[:, None] == other[None, :]) & (earlier[None, :] < choice[:, None])
     place = tl.gather(before, tl.maximum(expert, 0), 0) + tl.sum(same.to(tl.int32), 1)
-    if order is not None:
-        tl.store(order + place, choice, mask=choice < total)
+    tl.store(order + place, choice, mask=choice < total)
     tl.store(rank + choice, place, mask=choice < total)
 
 
 @triton.jit
-def write_ends(totals, ends, tiles, slots, E, EXPERTS: tl.constexpr, BM: tl.constexpr, PADDED: tl.constexpr):
-    """Writes the ends of the experts' choices, and the list of tiles of BM rows; returns the first place of each."""
-    number = tl.arange(0, EXPERTS)
+def bounds_of(totals, BM: tl.constexpr, PADDED: tl.constexpr):
+    """The first place of each expert, and the place behind its last."""
     if PADDED:
         size = tl.cdiv(totals, BM) * BM
     else:
         size = totals
     end = tl.cumsum(size, 0)
+    return end - size, end
+
+
+@triton.jit
+def write_ends(totals, ends, tiles, slots, E, BM: tl.constexpr, PADDED: tl.constexpr):
+    """Writes the ends of the experts' choices, and the list of tiles of BM rows, as `list_tiles` does."""
+    number = tl.arange(0, totals.shape[0])
+    start, end = bounds_of(totals, BM, PADDED)
     tl.store(ends + number, end, mask=number < E)
-    write_tiles(end - size, end, tiles, slots, BM)
-    return end - size
+    write_tiles(start, end, start + totals, tiles, slots, BM)
 
 
 @triton.jit
@@ -64,34 +69,39 @@ def count_choices(experts, counts, total, E, EXPERTS: tl.constexpr, SIZE: tl.con
 
 
 @triton.jit
-def place_blocks(
-    counts, ends, tiles, blocks, slots, E, EXPERTS: tl.constexpr, BM: tl.constexpr, PADDED: tl.constexpr,
-    AT_ONCE: tl.constexpr,
-):  # fmt: skip
-    """Replaces counts (blocks, EXPERTS) by the places of the blocks' first choices, AT_ONCE blocks at a time.
+def place_blocks(counts, totals, blocks, EXPERTS: tl.constexpr, COLUMNS: tl.constexpr, AT_ONCE: tl.constexpr):
+    """Replaces counts (blocks, EXPERTS), in COLUMNS columns, by their sums over earlier blocks, AT_ONCE at a time.
 
-    ends (E,): the places behind each expert. tiles: as `list_tiles` writes them, for `slots` tiles. PADDED: an expert's
-    places begin at a multiple of BM.
+    totals (EXPERTS,): the sums over all blocks.
     """
-    row, number = tl.arange(0, AT_ONCE), tl.arange(0, EXPERTS)
-    totals = tl.zeros((EXPERTS,), dtype=tl.int32)
-    for first in range(0, blocks, AT_ONCE):
-        at = counts + (first + row)[:, None] * EXPERTS + number[None, :]
-        totals += tl.sum(tl.load(at, mask=(first + row < blocks)[:, None], other=0), 0)
-    before = write_ends(totals, ends, tiles, slots, E, EXPERTS, BM, PADDED)
+    row, number = tl.arange(0, AT_ONCE), tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    before = tl.zeros((COLUMNS,), dtype=tl.int32)
     for first in range(0, blocks, AT_ONCE):
         at = counts + (first + row)[:, None] * EXPERTS + number[None, :]
         found = tl.load(at, mask=(first + row < blocks)[:, None], other=0)
         tl.store(at, before[None, :] + tl.cumsum(found, 0) - found, mask=(first + row < blocks)[:, None])
         before += tl.sum(found, 0)
+    tl.store(totals + number, before)
 
 
 @triton.jit
-def sort_choices(experts, places, order, rank, total, E, EXPERTS: tl.constexpr, SIZE: tl.constexpr):
-    """order: the choice in each place, or None; rank: the place of each choice. places: what `place_blocks` leaves."""
-    block = tl.program_id(0)
-    before = tl.load(places + block * EXPERTS + tl.arange(0, EXPERTS))
-    write_places(experts, order, rank, before, block, total, E, SIZE)
+def sort_choices(
+    experts, places, totals, order, rank, ends, tiles, total, slots, E, EXPERTS: tl.constexpr, BM: tl.constexpr,
+    PADDED: tl.constexpr, SIZE: tl.constexpr,
+):  # fmt: skip
+    """order: the choice in each place; rank: the place of each choice. places, totals: what `place_blocks` leaves.
+
+    Program 0 writes the ends of the experts and the list of tiles, the others a block of choices each. PADDED: an
+    expert's places begin at a multiple of BM.
+    """
+    number, block = tl.arange(0, EXPERTS), tl.program_id(0) - 1
+    totals_of = tl.load(totals + number)
+    if block < 0:
+        write_ends(totals_of, ends, tiles, slots, E, BM, PADDED)
+    else:
+        start, _ = bounds_of(totals_of, BM, PADDED)
+        before = start + tl.load(places + block * EXPERTS + number)
+        write_places(experts, order, rank, before, block, total, E, SIZE)
 
 
 @triton.jit
@@ -101,7 +111,9 @@ def sort_block(
 ):  # fmt: skip
     """As the three others, for up to SIZE choices in one program."""
     _, expert = experts_of(experts, 0, total, E, SIZE)
-    before = write_ends(counted(expert, EXPERTS), ends, tiles, slots, E, EXPERTS, BM, PADDED)
+    totals = counted(expert, EXPERTS)
+    before, _ = bounds_of(totals, BM, PADDED)
+    write_ends(totals, ends, tiles, slots, E, BM, PADDED)
     write_places(experts, order, rank, before, 0, total, E, SIZE)
 
 

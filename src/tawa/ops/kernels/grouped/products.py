@@ -23,10 +23,10 @@ def group_bounds(ends, group, G, T):
 
 
 @triton.jit
-def write_tiles(start, end, tiles, slots, BM: tl.constexpr):
+def write_tiles(start, end, last, tiles, slots, BM: tl.constexpr):
     """Writes a list of up to `slots` tiles; start, end: the bounds of all groups, and of the rows that are left.
 
-    If groups overlap, the last tiles are missing.
+    last: the end of what `order` says of a group. If groups overlap, the last tiles are missing.
     """
     count = tl.cdiv(end - start, BM)
     before = tl.cumsum(count, 0) - count
@@ -36,6 +36,7 @@ def write_tiles(start, end, tiles, slots, BM: tl.constexpr):
         tl.store(at, tl.arange(0, start.shape[0]), mask=listed)
         tl.store(at + 1, start + number * BM, mask=listed)
         tl.store(at + 2, end, mask=listed)
+        tl.store(at + 3, last, mask=listed)
     tl.store(tiles, tl.minimum(tl.sum(count, 0), slots))
 
 
@@ -43,11 +44,11 @@ def write_tiles(start, end, tiles, slots, BM: tl.constexpr):
 def list_tiles(ends, tiles, T, G, slots, BM: tl.constexpr, GROUPS: tl.constexpr):
     """Lists tiles of up to BM rows. tiles: their number, then from `tiles + 4` on four numbers for each tile.
 
-    These are its group, its first row, and the row behind the group; the last is unused. GROUPS: a power of two above
-    G.
+    These are its group, its first row, the row behind the group, and the row behind what `order` says of the group.
+    GROUPS: a power of two above G.
     """
     start, end = group_bounds(ends, tl.arange(0, GROUPS), G, T)
-    write_tiles(start, end, tiles, slots, BM)
+    write_tiles(start, end, end, tiles, slots, BM)
 
 
 @triton.jit
@@ -61,13 +62,49 @@ def right_tile_of(b, group, n, k, BN: tl.constexpr, BK: tl.constexpr, B_K: tl.co
 
 
 @triton.jit
+def in_vectors(K, a, ALIGNED: tl.constexpr):
+    """K; if ALIGNED, in a form that shows it to be a multiple of the elements in 16 bytes."""
+    if ALIGNED:
+        count: tl.constexpr = 128 // a.dtype.element_ty.primitive_bitwidth
+        K = K // count * count
+    return K
+
+
+@triton.jit
+def left_rows(a, order, about, m, K, BM: tl.constexpr, CHOICES: tl.constexpr):
+    """Which rows of A a tile of the list takes: the first; or, by the order, where each begins, and which there are."""
+    if order is None:
+        rows, known = m, m
+    else:
+        place = m + tl.arange(0, BM)
+        known = place < tl.load(about + 3)
+        choice = tl.load(order + place, mask=known, other=0)
+        rows = a + (choice // CHOICES).to(tl.int64) * K
+    return rows, known
+
+
+@triton.jit
+def left_tile_of(a, order, rows, known, k, K, BK: tl.constexpr):
+    """A block of A, (BM, BK). rows, known: as `left_rows` gives them."""
+    if order is None:
+        x = a.load([rows, k])
+    else:
+        at = k + tl.arange(0, BK)
+        x = tl.load(rows[:, None] + at[None, :], mask=known[:, None] & (at < K)[None, :], other=0.0)
+    return x
+
+
+@triton.jit
 def grouped_mm(
-    a, b, c, c_box, tiles, N, K, G, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
-    B_K: tl.constexpr, GATED: tl.constexpr, PADDED: tl.constexpr,
+    a, b, c, c_box, tiles, order, N, K, G, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    GROUP: tl.constexpr, B_K: tl.constexpr, GATED: tl.constexpr, PADDED: tl.constexpr, CHOICES: tl.constexpr,
+    ALIGNED: tl.constexpr,
 ):  # fmt: skip
     """C (T, N) = A (T, K) @ B (G, K, N), each row with the matrix of its group, for the tiles of a list.
 
-    A is stored with K innermost, B with K or not (B_K). GATED: B has 2 N columns, and C = silu(A @ B1) * (A @ B2).
+    A is stored with K innermost, B with K or not (B_K). order: None; or for each row of C a number, which divided by
+    CHOICES is the row of A, a pointer to contiguous rows then. ALIGNED: these begin at multiples of 16 bytes.
+    GATED: B has 2 N columns, and C = silu(A @ B1) * (A @ B2).
     c: a pointer to C, contiguous. c_box: its descriptor, for tiles that are full; None without. PADDED: all tiles are
     full, because groups begin at multiples of BM; what is between them is overwritten.
     """
@@ -78,19 +115,22 @@ def grouped_mm(
         group, m, end = tl.load(about), tl.load(about + 1), tl.load(about + 2)
         n = column * BN
         steps = tl.where(group < G, tl.cdiv(K, BK), 0)
+        length = K if order is None else in_vectors(K, a, ALIGNED)
+        left, known = left_rows(a, order, about, m, length, BM, CHOICES)
         acc = tl.zeros((BM, BN), dtype=tl.float32)
         if GATED:
             more = tl.zeros((BM, BN), dtype=tl.float32)
             for step in range(steps):
                 k = step * BK
-                x = a.load([m, k])
+                x = left_tile_of(a, order, left, known, k, length, BK)
                 acc = tl.dot(x, right_tile_of(b, group, n, k, BN, BK, B_K), acc)
                 more = tl.dot(x, right_tile_of(b, group, N + n, k, BN, BK, B_K), more)
             acc = activated(acc, "silu") * more
         else:
             for step in range(steps):
                 k = step * BK
-                acc = tl.dot(a.load([m, k]), right_tile_of(b, group, n, k, BN, BK, B_K), acc)
+                x = left_tile_of(a, order, left, known, k, length, BK)
+                acc = tl.dot(x, right_tile_of(b, group, n, k, BN, BK, B_K), acc)
         made = acc.to(c.dtype.element_ty)
         if c_box is not None and (PADDED or m + BM <= end):
             c_box.store([m, n], made)
