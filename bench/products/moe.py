@@ -15,16 +15,17 @@ from typing import Any
 
 from bench.peers.fused_moe import CONFIGS, fused_moe
 from bench.products.measuring import Bench, Calls, main, named, on_first_call, share_of
-from tawa.ops.grouped.tiles import PADDED, TWO_GROUPS, Pair
+from tawa.ops.grouped.tiles import GROUPED, TWO_GROUPS, Pair
 from tawa.ops.products.tile_choice import Tile
 
 SORTED = "Tawa, choices sorted before"
 _HIGH, _LOW = Tile(128, 128, 64, 8, 4, options=TWO_GROUPS), Tile(64, 128, 64, 4, 4)
 PAIRS = (
-    *(Pair(_HIGH, PADDED[0], True, moved) for moved in (False, True)),
-    Pair(_HIGH, _HIGH, False, False),
-    *(Pair(_LOW, _LOW, False, moved) for moved in (False, True)),
-    Pair(_LOW, Tile(64, 256, 64, 4, 4), False, False),
+    *(Pair(_HIGH, GROUPED[3], moved) for moved in (False, True)),
+    Pair(_LOW, Tile(64, 128, 128, 4, 3), False),
+    Pair(_HIGH, _HIGH, False),
+    *(Pair(_LOW, _LOW, moved) for moved in (False, True)),
+    Pair(_LOW, Tile(64, 256, 64, 4, 4), False),
 )
 """Tiles of both products."""
 LEAST = 1.5e-2
@@ -86,7 +87,7 @@ def calls_of(problem: Problem, every: bool) -> tuple[Calls, Callable[[Any], floa
         SORTED: lambda: mixed.of_sorted(x, gate_up, down, weights, by_expert),
     }
     for pair in PAIRS if every else ():
-        calls[f"{named(pair.first)}; {named(pair.second, '')}{', rows moved' if pair.moved else ''}"] = on_first_call(
+        calls[f"{named(pair.first)}; {named(pair.second, '')}{', rows moved' * pair.moved}"] = on_first_call(
             lambda pair=pair: Mixture(x, gate_up, down, experts, pair), x, gate_up, down, weights, experts
         )
     for config in CONFIGS:

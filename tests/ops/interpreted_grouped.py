@@ -35,9 +35,9 @@ MOE: dict[str, tuple[int, int, int, int, int]] = {
     "odd": (33, 3, 7, 75, 37),
     "several_blocks": (200, 3, 9, 64, 48),
     "elsewhere": (90, 4, 8, 64, 32),
-    "padded": (400, 2, 3, 72, 40),
-    "padded_elsewhere": (300, 4, 4, 40, 24),
-    "padded_odd": (300, 2, 2, 75, 37),
+    "many": (400, 2, 3, 72, 40),
+    "many_elsewhere": (300, 4, 4, 40, 24),
+    "many_odd": (300, 2, 2, 75, 37),
 }
 ALL = (*(f"{kind}-{name}" for name in GROUPS for kind in ("rows", "columns", "sums")),
        *(f"moe-{name}" for name in MOE))  # fmt: skip
@@ -66,12 +66,11 @@ def run_moe(name: str) -> None:
     weights, experts = random_choices(tokens, choices, E, "cpu", outside="elsewhere" in name)
     chosen = tiles.pair(
         *(moe_launch.tiles_of(x.device, known) for known in (tiles.GATED, tiles.GROUPED)),
-        experts.numel(), E, 2 * wide, H, moe_launch.multiprocessors(x.device),
+        tiles.Sizes(experts.numel(), E, 2 * wide, H), launch.gpu_of(x.device),
     )  # fmt: skip
-    high = tiles.Pair(tiles.GATED[1], tiles.PADDED[0], True, False) if "padded" in name else chosen
     arguments, exact = (x, gate_up, down, weights, experts), of_moe(x, gate_up, down, weights, experts)
     for moved in (False, True):
-        mixture = moe_launch.Mixture(x, gate_up, down, experts, high._replace(moved=moved))
+        mixture = moe_launch.Mixture(x, gate_up, down, experts, chosen._replace(moved=moved))
         check(mixture(*arguments), exact)
     check(moe_launch.run_moe(*arguments), exact)
     order, rank, ends = moe_launch.run_sort(experts, E)
@@ -92,7 +91,7 @@ def main() -> None:
     for module in (launch, moe_launch):
         module.unwritten = poisoned
         module.tiles_of = lambda device, of_hopper: of_hopper if table == "hopper" else tiles.ELSEWHERE
-    launch.multiprocessors = moe_launch.multiprocessors = lambda device: 3  # fewer programs than tiles
+    launch.multiprocessors = lambda device: 3  # fewer programs than tiles
     moe_launch.AT_ONCE, moe_launch.TOGETHER = 2, 4  # several programs, which count a few blocks at a time
     for table in ("hopper", "elsewhere"):
         for name in ALL:

@@ -21,9 +21,7 @@ def listed(sizes: Sequence[int], rows: int, BM: int) -> Any:
     starts = np.cumsum([0, *sizes])
     ends = [*starts[1:], rows]
     tiles = [
-        (group, first, ends[group], ends[group])
-        for group, start in enumerate(starts)
-        for first in range(start, ends[group], BM)
+        (group, first, ends[group], 0) for group, start in enumerate(starts) for first in range(start, ends[group], BM)
     ]
     made = np.zeros((1 + SLOTS, 4), np.int32)
     made[0, 0] = len(tiles)
@@ -33,7 +31,7 @@ def listed(sizes: Sequence[int], rows: int, BM: int) -> Any:
 
 def grouped_case(
     tile: Tile, groups: int = 3, sizes: tuple[int, int, int] = (300, 160, 200), dtype: str = "bf16",
-    b_rows: bool = False, gated: bool = False, padded: bool = False, tma: bool = True, programs: int = 3,
+    b_rows: bool = False, gated: bool = False, tma: bool = True, programs: int = 3,
     choices: int | None = None,
 ) -> Specimen:  # fmt: skip
     """`grouped_mm`; sizes: T, N and K. b_rows: B has N innermost. choices: an order says which row each takes."""
@@ -48,10 +46,11 @@ def grouped_case(
         "a": Pointer("a") if choices else Descriptor("a", (tile.BM, tile.BK)),
         "b": Descriptor("b", (1, tile.BK, tile.BN) if b_rows else (1, tile.BN, tile.BK)),
         "c": Pointer("c"), "c_box": Descriptor("c", (tile.BM, tile.BN)) if tma else Absent(),
-        "tiles": Pointer("tiles"), "order": Pointer("order") if choices else Absent(), "N": Number(N), "K": Number(K), "G": Number(groups),
+        "tiles": Pointer("tiles"), "order": Pointer("order") if choices else Absent(), "N": Number(N),
+        "K": Number(K), "G": Number(groups),
     }  # fmt: skip
     constants = {"BM": tile.BM, "BN": tile.BN, "BK": tile.BK, "GROUP": 4, "B_K": not b_rows, "GATED": gated,
-                 "PADDED": padded, "CHOICES": choices or 1, "ALIGNED": K % 8 == 0}  # fmt: skip
+                 "CHOICES": choices or 1, "ALIGNED": K % 8 == 0}  # fmt: skip
     return specimen_of("grouped", products.grouped_mm, arguments, tensors, constants, tile, programs)
 
 

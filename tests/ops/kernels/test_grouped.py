@@ -14,8 +14,7 @@ from tests.cases.case import Specimen
 from tests.ops.kernels.grouped_cases import grouped_case, listed, outer_case
 from tests.ops.kernels.quantised_cases import compiled_for, floats, run_simulated
 
-TABLES = {"grouped": tables.GROUPED, "gated": tables.GATED, "padded": tables.PADDED, "outer": tables.OUTER}
-HIGH = next(it for it in tables.GATED if it.BM == tables.PADDED[0].BM)
+TABLES = {"grouped": tables.GROUPED, "gated": tables.GATED, "outer": tables.OUTER}
 SIZES = (70, 0, 133)
 """Of groups, of 300 rows."""
 
@@ -34,8 +33,7 @@ def test_a_tile_of_the_tables_is_specialised_and_proved(family: str, number: int
     if family == "outer":
         case = outer_case(tile, dtype=dtype, tma=tma)
     else:
-        padded = family == "padded" or (family == "gated" and tile.BM == tables.PADDED[0].BM)
-        case = grouped_case(tile, dtype=dtype, b_rows=tma, gated=family == "gated", padded=padded, tma=tma)
+        case = grouped_case(tile, dtype=dtype, b_rows=tma, gated=family == "gated", tma=tma)
     record = compiled_for(case, tile).metadata.tawa
     assert record["applied"], record["reason"]
     assert record["verdict"]["verdict"] == "proved"
@@ -44,24 +42,17 @@ def test_a_tile_of_the_tables_is_specialised_and_proved(family: str, number: int
 def test_both_products_of_a_mixture_have_tiles_of_one_height() -> None:
     """One list of tiles serves both."""
     for rows in (8, 100, 1000, 10000, 100000):
-        pair = tables.pair(tables.GATED, tables.GROUPED, rows, 64, 1536, 2048, 132)
-        assert pair.first.BM == pair.second.BM and pair.padded == (pair.second in tables.PADDED)
-    assert {it.BM for it in tables.GATED} <= {it.BM for it in (*tables.PADDED, *tables.GROUPED)}
+        pair = tables.pair(tables.GATED, tables.GROUPED, tables.Sizes(rows, 64, 1536, 2048), tables.Gpu(132, 3.35e6))
+        assert pair.first.BM == pair.second.BM
+    assert {it.BM for it in tables.GATED} == {it.BM for it in tables.GROUPED}
 
 
-def test_padded_tiles_keep_four_slots() -> None:
-    """Without stores through pointers no shared memory is set aside for them."""
-    for tile, gated in ((tables.PADDED[0], False), (HIGH, True)):
-        plan = compiled_for(grouped_case(tile, gated=gated, padded=True), tile).metadata.tawa["plan"]
+def test_stores_of_tiles_that_are_not_full_take_no_slots() -> None:
+    """They go by TMA, in slices, as those of the others."""
+    for tile in (tables.GROUPED[-1], tables.GATED[-1]):
+        plan = compiled_for(grouped_case(tile, gated=tile in tables.GATED), tile).metadata.tawa["plan"]
         assert {it["depth"] for it in plan["rings"]} == {4}
-
-
-@pytest.mark.parametrize("gated", [False, True])
-def test_padded_groups_are_right(gated: bool) -> None:
-    tile = HIGH if gated else tables.PADDED[0]
-    T, N, K, sizes = 300, 136, 144, (128, 0, 128)
-    case = grouped_case(tile, sizes=(T, N, K), gated=gated, padded=True)
-    check_rows(case, tile, sizes, (T, N), gated, False)
+        assert {it["path"] for it in plan["stores"]} == {"host_descriptor", "kernel_descriptor"}
 
 
 @pytest.mark.parametrize("b_rows", [False, True])
@@ -73,19 +64,15 @@ def test_rows_in_groups_are_right(tile: Tile, gated: bool, b_rows: bool) -> None
     check_rows(case, tile, SIZES, (T, N), gated, b_rows)
 
 
-@pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("K", [144, 141])
 @pytest.mark.parametrize("tile", [*tables.GATED], ids=str)
-def test_rows_by_an_order_are_right(tile: Tile, K: int, padded: bool) -> None:
-    """The last rows of a padded group have no number: what stands there is not read."""
-    T, N, choices, sizes = 300, 136, 2, (tile.BM, 0, tile.BM - 50) if padded else SIZES
-    case = grouped_case(tile, sizes=(T, N, K), gated=True, padded=padded, choices=choices)
+def test_rows_by_an_order_are_right(tile: Tile, K: int) -> None:
+    T, N, choices = 300, 136, 2
+    case = grouped_case(tile, sizes=(T, N, K), gated=True, choices=choices)
     arrays = make_arrays(case)
     order = np.random.default_rng(0).permutation(2 * T)[:T].astype(np.int32)
     arrays["order"][:] = order
-    if padded:
-        arrays["order"][sum(sizes) :] = 2**30
-    check_rows(case, tile, sizes, (T, N), True, False, arrays, order // choices, padded)
+    check_rows(case, tile, SIZES, (T, N), True, False, arrays, order // choices)
 
 
 def test_rows_by_an_order_are_copied_sixteen_bytes_at_a_time() -> None:
@@ -97,15 +84,12 @@ def test_rows_by_an_order_are_copied_sixteen_bytes_at_a_time() -> None:
 
 def check_rows(
     case: Specimen, tile: Tile, sizes: tuple[int, ...], shape: tuple[int, int], gated: bool, b_rows: bool,
-    arrays: dict[str, Any] | None = None, rows: Any = None, unfilled: bool = False,
+    arrays: dict[str, Any] | None = None, rows: Any = None,
 ) -> None:  # fmt: skip
-    """rows: of A, for each row of C. unfilled: the last group has fewer rows than its tile."""
+    """rows: of A, for each row of C."""
     (T, N), arrays = shape, arrays or make_arrays(case)
     arrays["tiles"][:] = 0
     made = listed(sizes, T, tile.BM)
-    if unfilled:
-        made = listed((*sizes[:-1], tile.BM), T, tile.BM)
-        made[np.flatnonzero(made[4::4] == len(sizes) - 1) * 4 + 7] = sum(sizes)
     arrays["tiles"][: len(made)] = made
     run_simulated(case, arrays)
     a, b = floats(arrays["a"], "bf16"), floats(arrays["b"], "bf16")

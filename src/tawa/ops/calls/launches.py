@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextvars import copy_context
 from typing import Any
 
 import torch
+import triton
 
 import tawa
 from tawa.ops.calls.tensors import TMA_BYTES
+from tawa.runtime.pytorch.scratch import allocate
 
 
 def once_for_all(kernel: Any, sizes: Collection[str], **options: Any) -> Any:
@@ -25,17 +28,29 @@ class Launches:
     """Launches of one kernel that differ in their first arguments only: descriptors, tensors, and lengths.
 
     kernel: gives it, for each launch. rest, constants: the other arguments. Of the first arguments, the same ones are
-    None in all launches.
+    None in all launches. scratch: whether the kernel makes descriptors, in memory of the GPU, which PyTorch gives.
     """
 
-    def __init__(self, kernel: Callable[[], Any], rest: tuple[Any, ...], constants: dict[str, Any]) -> None:
-        self.kernel, self.rest, self.constants = kernel, rest, constants
+    def __init__(
+        self, kernel: Callable[[], Any], rest: tuple[Any, ...], constants: dict[str, Any], scratch: bool = False
+    ) -> None:
+        self.kernel, self.rest, self.constants, self.scratch = kernel, rest, constants, scratch
         self.prepared: tuple[Any, Any] | None = None
 
     def __call__(
         self, grid: tuple[int, ...], first: tuple[Any, ...], given: tuple[torch.Tensor | None, ...] = ()
     ) -> None:
         """Launches the kernel. given: the tensors of `first` that may be at any address; the others are new."""
+        if self.scratch:
+            copy_context().run(self._with_scratch, grid, first, given)
+        else:
+            self._launch(grid, first, given)
+
+    def _with_scratch(self, *launch: Any) -> None:
+        triton.set_allocator(allocate)  # in this context only
+        self._launch(*launch)
+
+    def _launch(self, grid: tuple[int, ...], first: tuple[Any, ...], given: tuple[torch.Tensor | None, ...]) -> None:
         kernel, like_before = self.kernel(), True
         for tensor in given:
             if tensor is not None and tensor.data_ptr() % TMA_BYTES:

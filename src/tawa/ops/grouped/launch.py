@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tawa.ops.calls.checks import check_capability
-from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors, on_device
+from tawa.ops.calls.devices import blocks, dram_bytes, is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
 from tawa.ops.grouped import tiles as tables
@@ -30,6 +30,11 @@ def tiles_of(device: torch.device, of_hopper: tuple[Tile, ...]) -> tuple[Tile, .
     return of_hopper if is_hopper(device) else tables.ELSEWHERE
 
 
+def gpu_of(device: torch.device) -> tables.Gpu:
+    """What the choice of tiles depends on."""
+    return tables.Gpu(multiprocessors(device), dram_bytes(device))
+
+
 def above(count: int) -> int:
     """The least power of two above a number."""
     return 1 << count.bit_length()
@@ -43,12 +48,12 @@ def slots_for(rows: int, groups: int, BM: int) -> int:
 class GroupedMM:
     """The launch for A (T, K) and B (G, K, N) that differ in their addresses only, and for a list of tiles.
 
-    gated: B has 2 N columns. tile: not the chosen one. padded: groups begin at multiples of its rows. places: the rows
-    of C where an order says which row of A each takes; several of them, `choices`, take the same.
+    gated: B has 2 N columns. tile: not the chosen one. places: the rows of C where an order says which row of A each
+    takes; several of them, `choices`, take the same.
     """
 
     def __init__(
-        self, a: torch.Tensor, b: torch.Tensor, gated: bool = False, tile: Tile | None = None, padded: bool = False,
+        self, a: torch.Tensor, b: torch.Tensor, gated: bool = False, tile: Tile | None = None,
         places: int | None = None, choices: int = 1,
     ) -> None:  # fmt: skip
         check_capability(a)
@@ -58,7 +63,7 @@ class GroupedMM:
         self.shape = T, N
         sms = multiprocessors(a.device)
         known = tiles_of(a.device, tables.GATED if gated else tables.GROUPED)
-        self.tile = tile = tile or tables.grouped_tile(known, T, G, N * (1 + gated), K, sms)
+        self.tile = tile = tile or tables.grouped_tile(known, tables.Sizes(T, G, N * (1 + gated), K), gpu_of(a.device))
         self.slots = slots_for(T, G, tile.BM)
         self.grid = (min(sms * tile.per_sm, self.slots * blocks(N, tile.BN)),)
         b_rows = not gated and has_rows(b)  # the second half of the columns begins anywhere
@@ -72,12 +77,11 @@ class GroupedMM:
             "GROUP": GROUP,
             "B_K": not b_rows,
             "GATED": gated,
-            "PADDED": padded,
             "CHOICES": choices,
             "ALIGNED": K * a.element_size() % TMA_BYTES == 0,
             **tile.launch(self.c_box is not None),
         }
-        self.launches = Launches(lambda: grouped_mm, (N, K, G), constants)
+        self.launches = Launches(lambda: grouped_mm, (N, K, G), constants, scratch=self.c_box is not None)
 
     def __call__(
         self, a: torch.Tensor, b: torch.Tensor, tiles: torch.Tensor, order: torch.Tensor | None = None

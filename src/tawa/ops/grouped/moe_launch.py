@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tawa.ops.calls.devices import blocks, multiprocessors, on_device
+from tawa.ops.calls.devices import blocks, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.tensors import unwritten
 from tawa.ops.grouped import tiles as tables
-from tawa.ops.grouped.launch import GroupedMM, above, list_for, slots_for, tiles_of
+from tawa.ops.grouped.launch import GroupedMM, above, gpu_of, list_for, slots_for, tiles_of
 from tawa.ops.kernels.grouped import experts as kernels
 
 count_choices: Any = once_for_all(kernels.count_choices, ("total", "E"))
@@ -30,7 +30,7 @@ COLUMNS = 1024
 class Sorted(NamedTuple):
     """Choices by experts: the choice in each place, the place of each choice, the ends of the experts' places.
 
-    tiles: the list of tiles of these places. Where experts are padded, places without a choice have any number.
+    tiles: the list of tiles of these places.
     """
 
     order: torch.Tensor
@@ -40,14 +40,13 @@ class Sorted(NamedTuple):
 
 
 class Sort:
-    """The launches that sort so many choices of E experts, and list tiles of BM rows; padded: to such tiles."""
+    """The launches that sort so many choices of E experts, and list tiles of BM rows."""
 
-    def __init__(self, total: int, E: int, BM: int, slots: int, padded: bool) -> None:
+    def __init__(self, total: int, E: int, BM: int, slots: int) -> None:
         self.total, self.E, self.slots, self.blocks = total, E, slots, blocks(total, SIZE)
-        self.places = slots * BM if padded else total
         self.width = above(E)
         wide = {"EXPERTS": self.width, "SIZE": SIZE, "num_warps": 8}
-        listing = {"BM": BM, "PADDED": padded}
+        listing = {"BM": BM}
         if self.blocks == 1:
             constants = {**listing, **wide, "num_warps": 16}
             self.at_once = Launches(lambda: sort_block, (total, slots, E), constants)
@@ -64,7 +63,7 @@ class Sort:
         def made(count: int) -> torch.Tensor:
             return unwritten(experts, (count,), torch.int32)
 
-        found = Sorted(made(self.places), made(self.total), made(self.E), list_for(experts, self.slots))
+        found = Sorted(made(self.total), made(self.total), made(self.E), list_for(experts, self.slots))
         if self.blocks == 1:
             self.at_once((1,), (experts, found.order, found.rank, found.ends, found.tiles), (experts,))
             return found
@@ -89,15 +88,15 @@ class Mixture:
         (T, H), (E, wide, _), choices = x.shape, gate_up.shape, experts.shape[1]
         total, self.device = T * choices, x.device.index
         gated, grouped = tiles_of(x.device, tables.GATED), tiles_of(x.device, tables.GROUPED)
-        pair = pair or tables.pair(gated, grouped, total, E, wide, H, multiprocessors(x.device))
+        pair = pair or tables.pair(gated, grouped, tables.Sizes(total, E, wide, H), gpu_of(x.device))
         BM, self.moved = pair.first.BM, pair.moved
-        self.sort = Sort(total, E, BM, slots_for(total, E, BM), pair.padded)
-        rows, between = (x.new_empty(self.sort.places, columns) for columns in (H, wide // 2))
+        self.sort = Sort(total, E, BM, slots_for(total, E, BM))
+        rows, between = (x.new_empty(total, columns) for columns in (H, wide // 2))
         if self.moved:
-            self.first = GroupedMM(rows, gate_up.mT, True, pair.first, pair.padded)
+            self.first = GroupedMM(rows, gate_up.mT, True, pair.first)
         else:
-            self.first = GroupedMM(x, gate_up.mT, True, pair.first, pair.padded, self.sort.places, choices)
-        self.second = GroupedMM(between, down.mT, False, pair.second, pair.padded)
+            self.first = GroupedMM(x, gate_up.mT, True, pair.first, total, choices)
+        self.second = GroupedMM(between, down.mT, False, pair.second)
         self.across = blocks(H, COLUMNS)
         moving = {"CHOICES": choices, "SIZE": COLUMNS, "num_warps": 4}
         self.scatter, self.add = (
@@ -123,7 +122,7 @@ class Mixture:
         x, weights = x.contiguous(), weights.contiguous()
         grid = x.shape[0], self.across
         if self.moved:
-            rows = unwritten(x, (self.sort.places, x.shape[1]), x.dtype)
+            rows = unwritten(x, (self.sort.total, x.shape[1]), x.dtype)
             self.scatter(grid, (x, by_expert.rank, rows), (x,))
             between = self.first(rows, gate_up.mT, by_expert.tiles)
         else:
@@ -150,5 +149,5 @@ def run_sort(experts: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Ten
         ends = torch.zeros(count, dtype=torch.int32, device=experts.device)
         same = torch.arange(total, dtype=torch.int32, device=experts.device)
         return same, same.clone(), ends
-    found = Sort(total, count, 64, slots_for(total, count, 64), padded=False)(experts.contiguous())
+    found = Sort(total, count, 64, slots_for(total, count, 64))(experts.contiguous())
     return found.order, found.rank, found.ends

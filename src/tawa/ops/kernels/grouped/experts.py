@@ -42,23 +42,11 @@ def write_places(experts, order, rank, before, block, total, E, SIZE: tl.constex
 
 
 @triton.jit
-def bounds_of(totals, BM: tl.constexpr, PADDED: tl.constexpr):
-    """The first place of each expert, and the place behind its last."""
-    if PADDED:
-        size = tl.cdiv(totals, BM) * BM
-    else:
-        size = totals
-    end = tl.cumsum(size, 0)
-    return end - size, end
-
-
-@triton.jit
-def write_ends(totals, ends, tiles, slots, E, BM: tl.constexpr, PADDED: tl.constexpr):
+def write_ends(totals, ends, tiles, slots, E, BM: tl.constexpr):
     """Writes the ends of the experts' choices, and the list of tiles of BM rows, as `list_tiles` does."""
-    number = tl.arange(0, totals.shape[0])
-    start, end = bounds_of(totals, BM, PADDED)
+    number, end = tl.arange(0, totals.shape[0]), tl.cumsum(totals, 0)
     tl.store(ends + number, end, mask=number < E)
-    write_tiles(start, end, start + totals, tiles, slots, BM)
+    write_tiles(end - totals, end, tiles, slots, BM)
 
 
 @triton.jit
@@ -87,34 +75,31 @@ def place_blocks(counts, totals, blocks, EXPERTS: tl.constexpr, COLUMNS: tl.cons
 @triton.jit
 def sort_choices(
     experts, places, totals, order, rank, ends, tiles, total, slots, E, EXPERTS: tl.constexpr, BM: tl.constexpr,
-    PADDED: tl.constexpr, SIZE: tl.constexpr,
+    SIZE: tl.constexpr,
 ):  # fmt: skip
     """order: the choice in each place; rank: the place of each choice. places, totals: what `place_blocks` leaves.
 
-    Program 0 writes the ends of the experts and the list of tiles, the others a block of choices each. PADDED: an
-    expert's places begin at a multiple of BM.
+    Program 0 writes the ends of the experts and the list of tiles, the others a block of choices each.
     """
     number, block = tl.arange(0, EXPERTS), tl.program_id(0) - 1
     totals_of = tl.load(totals + number)
     if block < 0:
-        write_ends(totals_of, ends, tiles, slots, E, BM, PADDED)
+        write_ends(totals_of, ends, tiles, slots, E, BM)
     else:
-        start, _ = bounds_of(totals_of, BM, PADDED)
-        before = start + tl.load(places + block * EXPERTS + number)
+        before = tl.cumsum(totals_of, 0) - totals_of + tl.load(places + block * EXPERTS + number)
         write_places(experts, order, rank, before, block, total, E, SIZE)
 
 
 @triton.jit
 def sort_block(
-    experts, order, rank, ends, tiles, total, slots, E, EXPERTS: tl.constexpr, BM: tl.constexpr, PADDED: tl.constexpr,
+    experts, order, rank, ends, tiles, total, slots, E, EXPERTS: tl.constexpr, BM: tl.constexpr,
     SIZE: tl.constexpr,
 ):  # fmt: skip
     """As the three others, for up to SIZE choices in one program."""
     _, expert = experts_of(experts, 0, total, E, SIZE)
     totals = counted(expert, EXPERTS)
-    before, _ = bounds_of(totals, BM, PADDED)
-    write_ends(totals, ends, tiles, slots, E, BM, PADDED)
-    write_places(experts, order, rank, before, 0, total, E, SIZE)
+    write_ends(totals, ends, tiles, slots, E, BM)
+    write_places(experts, order, rank, tl.cumsum(totals, 0) - totals, 0, total, E, SIZE)
 
 
 @triton.jit

@@ -23,10 +23,10 @@ def group_bounds(ends, group, G, T):
 
 
 @triton.jit
-def write_tiles(start, end, last, tiles, slots, BM: tl.constexpr):
+def write_tiles(start, end, tiles, slots, BM: tl.constexpr):
     """Writes a list of up to `slots` tiles; start, end: the bounds of all groups, and of the rows that are left.
 
-    last: the end of what `order` says of a group. If groups overlap, the last tiles are missing.
+    If groups overlap, the last tiles are missing.
     """
     count = tl.cdiv(end - start, BM)
     before = tl.cumsum(count, 0) - count
@@ -36,7 +36,6 @@ def write_tiles(start, end, last, tiles, slots, BM: tl.constexpr):
         tl.store(at, tl.arange(0, start.shape[0]), mask=listed)
         tl.store(at + 1, start + number * BM, mask=listed)
         tl.store(at + 2, end, mask=listed)
-        tl.store(at + 3, last, mask=listed)
     tl.store(tiles, tl.minimum(tl.sum(count, 0), slots))
 
 
@@ -44,11 +43,11 @@ def write_tiles(start, end, last, tiles, slots, BM: tl.constexpr):
 def list_tiles(ends, tiles, T, G, slots, BM: tl.constexpr, GROUPS: tl.constexpr):
     """Lists tiles of up to BM rows. tiles: their number, then from `tiles + 4` on four numbers for each tile.
 
-    These are its group, its first row, the row behind the group, and the row behind what `order` says of the group.
-    GROUPS: a power of two above G.
+    These are its group, its first row, and the row behind the group; the last is unused. GROUPS: a power of two above
+    G.
     """
     start, end = group_bounds(ends, tl.arange(0, GROUPS), G, T)
-    write_tiles(start, end, end, tiles, slots, BM)
+    write_tiles(start, end, tiles, slots, BM)
 
 
 @triton.jit
@@ -71,13 +70,13 @@ def in_vectors(K, a, ALIGNED: tl.constexpr):
 
 
 @triton.jit
-def left_rows(a, order, about, m, K, BM: tl.constexpr, CHOICES: tl.constexpr):
+def left_rows(a, order, m, end, K, BM: tl.constexpr, CHOICES: tl.constexpr):
     """Which rows of A a tile of the list takes: the first; or, by the order, where each begins, and which there are."""
     if order is None:
         rows, known = m, m
     else:
         place = m + tl.arange(0, BM)
-        known = place < tl.load(about + 3)
+        known = place < end
         choice = tl.load(order + place, mask=known, other=0)
         rows = a + (choice // CHOICES).to(tl.int64) * K
     return rows, known
@@ -97,16 +96,15 @@ def left_tile_of(a, order, rows, known, k, K, BK: tl.constexpr):
 @triton.jit
 def grouped_mm(
     a, b, c, c_box, tiles, order, N, K, G, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-    GROUP: tl.constexpr, B_K: tl.constexpr, GATED: tl.constexpr, PADDED: tl.constexpr, CHOICES: tl.constexpr,
-    ALIGNED: tl.constexpr,
+    GROUP: tl.constexpr, B_K: tl.constexpr, GATED: tl.constexpr, CHOICES: tl.constexpr, ALIGNED: tl.constexpr,
 ):  # fmt: skip
     """C (T, N) = A (T, K) @ B (G, K, N), each row with the matrix of its group, for the tiles of a list.
 
     A is stored with K innermost, B with K or not (B_K). order: None; or for each row of C a number, which divided by
     CHOICES is the row of A, a pointer to contiguous rows then. ALIGNED: these begin at multiples of 16 bytes.
     GATED: B has 2 N columns, and C = silu(A @ B1) * (A @ B2).
-    c: a pointer to C, contiguous. c_box: its descriptor, for tiles that are full; None without. PADDED: all tiles are
-    full, because groups begin at multiples of BM; what is between them is overwritten.
+    c: a pointer to C, contiguous. c_box: its descriptor, for tiles that are full; for others, one is made that ends
+    with the group. Without c_box, all are stored through pointers.
     """
     rows, columns = tl.load(tiles), tl.cdiv(N, BN)
     for tile in range(tl.program_id(0), rows * columns, tl.num_programs(0)):
@@ -116,7 +114,7 @@ def grouped_mm(
         n = column * BN
         steps = tl.where(group < G, tl.cdiv(K, BK), 0)
         length = K if order is None else in_vectors(K, a, ALIGNED)
-        left, known = left_rows(a, order, about, m, length, BM, CHOICES)
+        left, known = left_rows(a, order, m, end, length, BM, CHOICES)
         acc = tl.zeros((BM, BN), dtype=tl.float32)
         if GATED:
             more = tl.zeros((BM, BN), dtype=tl.float32)
@@ -132,8 +130,11 @@ def grouped_mm(
                 x = left_tile_of(a, order, left, known, k, length, BK)
                 acc = tl.dot(x, right_tile_of(b, group, n, k, BN, BK, B_K), acc)
         made = acc.to(c.dtype.element_ty)
-        if c_box is not None and (PADDED or m + BM <= end):
-            c_box.store([m, n], made)
+        if c_box is not None:
+            if m + BM <= end:
+                c_box.store([m, n], made)
+            else:
+                tl.make_tensor_descriptor(c, [end, N], [N, 1], [BM, BN]).store([m, n], made)
         else:
             here, across = m + tl.arange(0, BM), n + tl.arange(0, BN)
             at = c + here.to(tl.int64)[:, None] * N + across[None, :]
