@@ -14,6 +14,7 @@ from bench.attention import page_tables as attention_pages
 from bench.attention import report as attention_report
 from bench.attention.candidates import V_AS_ROWS
 from bench.harness import RESULTS, Row, read
+from bench.products import page_tables as products
 
 Rates = dict[tuple[object, ...], dict[str, float]]
 
@@ -419,5 +420,9 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "pointers": pointers_table,
     "persistent": persistent_table,
     "instructions": instructions_table,
+    "grouped": products.grouped,
+    "moe": products.moe,
+    "scaled": products.scaled,
+    "batched": products.batched,
 }
 """The lines of each table, by the name in the comment above it."""

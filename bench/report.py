@@ -7,6 +7,7 @@ are counted, and failures are listed. Rows with times but no rates (compile time
 from __future__ import annotations
 
 import argparse
+import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +16,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.harness import RESULTS, Row, read
+from bench.harness import RESULTS, ROOT, Row, read
 
+TAWA = "Tawa"
 DETAILS = ("K", "configuration", "registers", "spills", "D", "P", "step")
 COLOURS = {
     "Tawa": "#2b6cb0",
@@ -144,6 +146,81 @@ def draw(name: str, about: dict[str, Any], rows: Sequence[Row], folder: Path) ->
     return path
 
 
+def published(name: str) -> list[Row]:
+    """What others published for the cases of a result file, on a GPU of their own (`bench.peers`)."""
+    known = json.loads((ROOT / "bench" / "peers" / "published.json").read_text()).get(name)
+    if known is None:
+        return []
+    title = f"{known['candidate']} ({known['device']})"
+    return [Row(row["case"], title, tflops=row["tflops"]) for row in known["rows"]]
+
+
+def relative(rows: Sequence[Row], more: Sequence[Row]) -> dict[str, dict[str, float]]:
+    """Rates by case and candidate, as shares of Tawa's. Of stock Triton's configurations the fastest counts.
+
+    more: published rates; their cases name some of the sizes only.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row.candidate == TAWA and row.median_ms:
+            found[case_title(row)] = {TAWA: 1.0}
+    ours = {case_title(row): row for row in rows if row.candidate == TAWA and row.median_ms}
+    for row in rows:
+        title = case_title(row)
+        if title not in ours or not row.median_ms or row.candidate.startswith(TAWA):
+            continue
+        name = "best of stock Triton" if row.candidate.startswith("stock") else row.candidate
+        share = (ours[title].median_ms or 0.0) / row.median_ms
+        found[title][name] = max(share, found[title].get(name, 0.0))
+    for row in more:
+        for title, mine in ours.items():
+            if all(mine.case.get(key) == value for key, value in row.case.items()) and mine.tflops and row.tflops:
+                found[title][row.candidate] = row.tflops / mine.tflops
+    return found
+
+
+def case_title(row: Row) -> str:
+    """All of a row's case, in short."""
+    shown = [(key, value) for key, value in row.case.items() if key not in DETAILS[1:] and value is not False]
+    return " ".join(key if value is True else str(value) for key, value in shown)
+
+
+def draw_ratios(name: str, about: dict[str, Any], rows: Sequence[Row], folder: Path) -> Path | None:
+    """Draws a line per case: the rates of all candidates, as shares of Tawa's. Published rates are hollow."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    known = relative(rows, published(name))
+    if not known:
+        return None
+    names = list(dict.fromkeys(candidate for shares in known.values() for candidate in shares))
+    figure, axis = pyplot.subplots(figsize=(8.5, 1.6 + 0.27 * len(known)))
+    for number, candidate in enumerate(names):
+        points = [(shares[candidate], line) for line, shares in enumerate(known.values()) if candidate in shares]
+        first = candidate.split(",")[0]
+        colour = COLOURS.get(
+            "stock Triton" if "stock" in candidate else first, MORE_COLOURS[number % len(MORE_COLOURS)]
+        )
+        axis.scatter(
+            *zip(*points, strict=True), label=candidate, edgecolors=colour, zorder=3,
+            facecolors="none" if "published" in candidate else colour,
+        )  # fmt: skip
+    axis.axvline(1.0, color=COLOURS[TAWA], linewidth=0.8)
+    axis.set_yticks(range(len(known)), list(known), fontsize=8)
+    axis.invert_yaxis()
+    axis.set_xlabel("rate as a share of Tawa's; left of the line, Tawa is faster")
+    axis.grid(axis="x", alpha=0.3)
+    figure.suptitle(f"{name}: {about['device']}, {about['date'][:10]}", fontsize=10)
+    figure.legend(fontsize=8, ncols=2, loc="outside lower center")
+    figure.set_layout_engine("constrained")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.png"
+    figure.savefig(path, dpi=130)
+    return path
+
+
 def _band(row: Row) -> tuple[float, float]:
     assert row.tflops and row.median_ms
     work = row.tflops * row.median_ms
@@ -155,7 +232,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", help="a result file, or its name under bench/results")
     parser.add_argument("--baseline", default="cuBLAS")
-    parser.add_argument("--draw", type=Path, metavar="FOLDER", help="also draw a PNG there")
+    parser.add_argument("--draw", type=Path, metavar="FOLDER", help="also draw a PNG there: rates over K")
+    parser.add_argument("--ratios", action="store_true", help="draw rates as shares of Tawa's, a line for each case")
     arguments = parser.parse_args()
     path = Path(arguments.file)
     path = path if path.exists() else RESULTS / f"{path.stem}.json"
@@ -174,7 +252,8 @@ def main() -> int:
     if checks:
         print_checks(console, checks)
     if arguments.draw:
-        console.print(f"drawn: {draw(path.stem, about, rows, arguments.draw)}")
+        drawn = (draw_ratios if arguments.ratios else draw)(path.stem, about, rows, arguments.draw)
+        console.print(f"drawn: {drawn}")
     return 0
 
 

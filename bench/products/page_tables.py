@@ -1,0 +1,78 @@
+"""The tables of products on the pages, from their result files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bench.harness import RESULTS, Row, read
+
+TAWA, STOCK = "Tawa", "best of stock Triton"
+Case = dict[str, Any]
+
+
+def grouped() -> list[str]:
+    """Products of groups of rows."""
+
+    def sizes(case: Case) -> str:
+        form = "rows" if case["kind"] == "rows" else "sums over rows"
+        return f"{form}, {case['skew']} | {case['T']} | {case['N']} × {case['K']}"
+
+    return _table("form, groups | rows | N × K", "grouped", sizes, {"PyTorch": "PyTorch"})
+
+
+def moe() -> list[str]:
+    """Mixtures of experts."""
+    names = {"qwen3": "Qwen3 30B-A3B", "mixtral": "Mixtral 8x7B", "deepseek": "DeepSeek-V3, an eighth"}
+
+    def sizes(case: Case) -> str:
+        return f"{names[case['layer']]} | {case['tokens']}"
+
+    return _table("layer | tokens", "moe", sizes, {"Tawa, choices sorted before": "sorted before"})
+
+
+def scaled() -> list[str]:
+    """Products with scales."""
+
+    def sizes(case: Case) -> str:
+        return f"{case['kind']}{', fast sums' if case['fast'] else ''} | {case['M']} × {case['N']} × {case['K']}"
+
+    return _table("scales | M × N × K", "scaled", sizes, {"PyTorch": "PyTorch"})
+
+
+def batched() -> list[str]:
+    """Products of batches."""
+
+    def sizes(case: Case) -> str:
+        return f"{case['dtype']} {case['turned']} | {case['batches']} × {case['M']} × {case['N']} × {case['K']}"
+
+    return _table("type, layout | B × M × N × K", "batched", sizes, {"cuBLAS": "cuBLAS"})
+
+
+def _table(head: str, file: str, sizes: Callable[[Case], str], others: dict[str, str]) -> list[str]:
+    """A line for each case: times, rates, and how much faster Tawa is. others: candidates, and their columns."""
+    cases: list[tuple[Case, dict[str, Row]]] = []
+    for row in read(RESULTS / f"{file}.json")[1]:
+        if not cases or cases[-1][0] != row.case:
+            cases.append((dict(row.case), {}))
+        if row.median_ms is not None:
+            cases[-1][1][row.candidate] = row
+    columns = [head, "µs", "TFLOP/s", *(f"× {title}" for title in others.values()), f"× {STOCK}"]
+    lines = [f"| {' | '.join(columns)} |", "|" + "---|" * " | ".join(columns).count(" | ") + "---|"]
+    for case, rows in cases:
+        if TAWA not in rows:
+            continue
+        mine = rows[TAWA]
+        known = [rows.get(name) for name in others]
+        stock = _fastest([row for name, row in rows.items() if name.startswith("stock")])
+        ratios = " | ".join(_ratio(row, mine) for row in (*known, stock))
+        lines.append(f"| {sizes(case)} | {1000 * (mine.median_ms or 0):.0f} | {mine.tflops or 0:.0f} | {ratios} |")
+    return lines
+
+
+def _fastest(rows: Sequence[Row]) -> Row | None:
+    return min(rows, key=lambda row: row.median_ms or 0.0, default=None)
+
+
+def _ratio(other: Row | None, mine: Row) -> str:
+    return f"{(other.median_ms or 0) / (mine.median_ms or 1):.2f}" if other else ""
