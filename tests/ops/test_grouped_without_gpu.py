@@ -113,6 +113,9 @@ def test_calls_are_traced_without_a_break(grad: bool, dynamic: bool) -> None:
     assert product(meta(T, K, grad=grad), meta(G, K, N, grad=grad), ends()).shape == (T, N)
 
 
+H100 = tiles.Gpu(132, 3.35e6)
+
+
 @pytest.mark.parametrize("test", ["test_schema", "test_faketensor"])
 def test_the_operators_pass_opcheck(test: str) -> None:
     torch.library.opcheck(moe_op._moe, tuple(mixture().values()), test_utils=test)
@@ -122,7 +125,20 @@ def test_the_operators_pass_opcheck(test: str) -> None:
 
 
 def test_few_rows_in_each_group_take_small_tiles_and_many_take_large_ones() -> None:
-    few = tiles.grouped_tile(tiles.GROUPED, 256, 64, 1536, 2048, 132)
-    many = tiles.grouped_tile(tiles.GROUPED, 16384, 64, 1536, 2048, 132)
+    few, many = (tiles.grouped_tile(tiles.GROUPED, tiles.Sizes(rows, 64, 1536, 2048), H100) for rows in (256, 16384))
     assert (few.BM, few.BN) == (64, 128)
-    assert many.BM * many.BN == 2 * few.BM * few.BN
+    assert (many.BM, many.BN) == (128, 256)
+
+
+def test_rows_are_moved_only_where_the_product_gains_more() -> None:
+    """Moving costs as much for each row; what the product gains grows with its columns."""
+    narrow, wide = (
+        tiles.pair(tiles.GATED, tiles.GROUPED, tiles.Sizes(1 << 16, 8, N, 4096), H100) for N in (1024, 1 << 15)
+    )
+    assert (narrow.moved, wide.moved) == (False, True)
+
+
+def test_memory_that_is_faster_lets_larger_products_be_bound_by_the_tensor_cores() -> None:
+    tile, sizes = tiles.GROUPED[0], tiles.Sizes(256, 64, 4096, 7168)
+    slow, fast = (tiles.time_of(tile, sizes, tiles.Gpu(132, dram), sizes.N) for dram in (3.35e6, 4.8e6))
+    assert slow / fast == pytest.approx(4.8 / 3.35)

@@ -39,7 +39,7 @@ KERNELS = {
     "tawa/ops/kernels/convolution/product.py": 2,
     "tawa/ops/kernels/convolution/windows.py": 1,
     "tawa/ops/kernels/grouped/experts.py": 10,
-    "tawa/ops/kernels/grouped/products.py": 6,
+    "tawa/ops/kernels/grouped/products.py": 9,
     "tawa/ops/kernels/products/weight_only.py": 6,
     "tawa/ops/kernels/products/weight_only_foreign.py": 3,
 }
