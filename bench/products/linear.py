@@ -46,7 +46,7 @@ def problems(models: list[str], tokens: list[int]) -> Iterator[dict[str, Any]]:
 
 
 def near(problem: dict[str, Any], most: int) -> list[Any]:
-    """The tiles with the least predicted times, best first."""
+    """The tiles with the least predicted times, best first; the first one with shares once more, with atomics."""
     import torch
 
     from tawa.ops.products import matmul_launch as launching
@@ -56,7 +56,8 @@ def near(problem: dict[str, Any], most: int) -> list[Any]:
     device = launching.device_of(torch.device("cuda"))
     known = [it for it in tiles(16, False) if it.split == 1 or LEAST_STEPS * it.split * it.BK <= K]
     known = [it for it in known if max(16, 2 * (M if it.swapped else N)) >= it.BN and it.split <= 8]
-    return sorted(known, key=lambda it: predicted(it, M, N, K, 2, device))[:most]
+    best = sorted(known, key=lambda it: predicted(it, M, N, K, 2, device))[:most]
+    return best + [replace(it, ordered=False) for it in best if it.split > 1][:1]
 
 
 def candidates(problem: dict[str, Any], extra: int) -> dict[str, Callable[[Any, Any], Any]]:

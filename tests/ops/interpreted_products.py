@@ -38,6 +38,8 @@ CASES: dict[str, tuple[Tile, tuple[int, int, int], dict[str, Any]]] = {
     "gated_all": (HALVES, (70, 176, 152), {"gated": True, "activation": "gelu", "bias": True, "residual": True}),
     "split2": (replace(PLAIN, split=2), (70, 88, 152), {}),
     "split3_all": (replace(PLAIN, split=3), (70, 88, 344), {"bias": True, "residual": True, "activation": "silu"}),
+    "split_by_atomics": (replace(PLAIN, split=3, ordered=False), (70, 88, 344), {"bias": True, "residual": True}),
+    "last_wave_by_atomics": (replace(PLAIN, split=2, last=True, ordered=False), (150, 176, 344), {}),
     "split_columns": (replace(PLAIN, BN=64, split=2), (70, 88, 344), {"bias": True}),
     "split_swapped": (replace(SWAPPED, split=4), (9, 88, 600), {"bias": True, "residual": True}),
     "last_wave": (replace(PLAIN, split=2, last=True), (150, 176, 344), {"bias": True, "residual": True}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -106,6 +107,15 @@ def test_every_tile_gives_the_right_numbers(number: int, forced: Any) -> None:
         found = [linear(x, weight, bias, residual=residual, **options) for _ in range(3)]
         check_product(found[0], x, weight, bias, residual, **options)
         assert all(torch.equal(found[0], it) for it in found[1:]), tile
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_shares_may_be_added_by_atomics(last: bool, forced: Any) -> None:
+    tile = next(it for it in tiles(16, False) if it.split > 1 and it.last == last and not it.more)
+    forced(replace(tile, ordered=False))
+    x, weight, bias, residual = problem(1500, 1640, 2120)
+    for _ in range(3):
+        check_product(linear(x, weight, bias, residual=residual), x, weight, bias, residual)
 
 
 def test_shares_are_added_in_order_and_semaphores_are_left_at_zero() -> None:

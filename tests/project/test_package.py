@@ -35,7 +35,7 @@ KERNELS = {
     "tawa/ops/kernels/products/epilogue.py": 3,
     "tawa/ops/kernels/products/matmul.py": 6,
     "tawa/ops/kernels/products/scaled.py": 6,
-    "tawa/ops/kernels/products/split.py": 3,
+    "tawa/ops/kernels/products/split.py": 4,
     "tawa/ops/kernels/convolution/product.py": 2,
     "tawa/ops/kernels/convolution/windows.py": 1,
     "tawa/ops/kernels/grouped/experts.py": 10,

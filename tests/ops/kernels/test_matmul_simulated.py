@@ -38,6 +38,7 @@ class Form:
     act: str = "none"
     added: bool = False
     whole: int = 0
+    ordered: bool = True
 
 
 FORMS = {
@@ -48,6 +49,7 @@ FORMS = {
     "gated": Form(more=32, gated=True, act="silu"),
     "split": Form(split=2),
     "split4_added": Form(split=4, act="relu", added=True),
+    "split_by_atomics": Form(split=4, act="relu", added=True, ordered=False),
     "split_columns": Form(BN=64, split=3),
     "last_wave": Form(split=2, whole=4, added=True),
     "split_swapped": Form(BN=16, swapped=True, split=2, added=True),
@@ -73,7 +75,9 @@ def product_case(form: Form) -> Specimen:
         "c": Tensor((M, N), "fp16", "nan"),
         "bias": Tensor((rows if form.swapped else weights,), "fp16"),
         "residual": Tensor((M, N), "fp16"),
-        "parts": Tensor((blocks, form.split, form.BM, form.BN), "fp32", "nan"),
+        "parts": Tensor(
+            (blocks, form.split if form.ordered else 1, form.BM, form.BN), "fp32", "nan" if form.ordered else "zero"
+        ),
         "semaphores": Tensor((blocks,), "i32", "zero"),
     }
     arguments: dict[str, Argument] = {
@@ -96,7 +100,7 @@ def product_case(form: Form) -> Specimen:
             "c_whole": Descriptor("c", box(form.BN)) if form.whole else Absent(),
             "residual_whole": Descriptor("residual", box(form.BN)) if form.whole and form.added else Absent(),
         }
-        constants |= {"SPLIT": form.split, "WIDTH": width}
+        constants |= {"SPLIT": form.split, "WIDTH": width, "ORDERED": form.ordered}
         kernel = kernels.matmul_split
     else:
         two = form.more > 0 and not form.gated
@@ -140,8 +144,8 @@ def test_it_is_right_amid_nan(name: str, order: Any) -> None:
         shape = case.shape(tensor)
         if about.fill == "nan":
             arrays[tensor] = np.full(shape, np.nan, np.float32 if about.dtype == "fp32" else np.float16)
-        elif about.dtype == "i32":
-            arrays[tensor] = np.zeros(shape, np.int32)
+        elif about.fill == "zero":
+            arrays[tensor] = np.zeros(shape, np.float32 if about.dtype == "fp32" else np.int32)
         else:
             arrays[tensor] = numbers.standard_normal(shape).astype(np.float16)
     arguments: dict[str, Any] = {}

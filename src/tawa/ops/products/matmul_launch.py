@@ -88,13 +88,20 @@ class Product:
         }
         sizes = rows, columns, K
         if tile.split > 1:
-            constants.update(SPLIT=tile.split, WIDTH=width)
+            constants.update(SPLIT=tile.split, WIDTH=width, ORDERED=tile.ordered)
             self.launches = Launches(lambda: matmul_split, (whole, *sizes), constants)
         else:
             constants.update(BW=tile.more, GATED=gated)
             if is_hopper(a.device) and not gated:
                 constants.update(options_of(tile, M, N, K, a.element_size(), device_of(a.device)))
             self.launches = Launches(lambda: matmul, sizes, constants)
+
+    def _parts(self, like: torch.Tensor) -> torch.Tensor:
+        """Memory for the sums of the tiles that are shared."""
+        size = self.shared * self.tile.BM * self.tile.BN
+        if self.tile.ordered:
+            return unwritten(like, (size * self.tile.split,), torch.float32)
+        return like.new_zeros(size, dtype=torch.float32)
 
     def __call__(
         self, a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, residual: torch.Tensor | None = None
@@ -112,7 +119,7 @@ class Product:
         added = None if residual is None or self.residual is None else self.residual.around(residual)
         first: tuple[Any, ...]
         if self.tile.split > 1:
-            parts = unwritten(a, (self.shared * self.tile.split * self.tile.BM * self.tile.BN,), torch.float32)
+            parts = self._parts(a)
             c_whole = self.c_whole and self.c_whole.around(c)
             added_whole = None
             if residual is not None and self.residual_whole is not None:

@@ -33,7 +33,8 @@ class Tile:
 
     swapped: the rows of tiles are columns of C; few rows of C then fill the columns of a wgmma, which may be 16,
     instead of its 64 rows. more: the columns of the second accumulator; 0 for none. split: programs that share the sums
-    of a tile; with `last`, only of the tiles of the last wave.
+    of a tile; with `last`, only of the tiles of the last wave. ordered: they are added in a fixed order, else by
+    atomics; no table has such tiles, because equal calls shall give equal bits.
     """
 
     swapped: bool
@@ -45,6 +46,7 @@ class Tile:
     num_stages: int
     split: int = 1
     last: bool = False
+    ordered: bool = True
 
     def whole(self, count: int, processors: int) -> int:
         """How many of `count` tiles one program each computes."""

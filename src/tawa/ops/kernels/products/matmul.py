@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 
 from tawa.ops.kernels.products.epilogue import activated, tile_at, with_bias
-from tawa.ops.kernels.products.split import arrive, sum_parts, write_part
+from tawa.ops.kernels.products.split import add_part, arrive, sum_parts, write_part
 
 
 @triton.jit
@@ -104,11 +104,11 @@ def matmul(
 def matmul_split(
     a, b, c, c_whole, bias, residual, residual_whole, parts, semaphores, whole, M, N, K,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, A_K: tl.constexpr, B_K: tl.constexpr,
-    C_N: tl.constexpr, ACT: tl.constexpr, SPLIT: tl.constexpr, WIDTH: tl.constexpr,
+    C_N: tl.constexpr, ACT: tl.constexpr, SPLIT: tl.constexpr, WIDTH: tl.constexpr, ORDERED: tl.constexpr,
 ):  # fmt: skip
     """One of SPLIT shares of the sums of a tile of C; the first `whole` programs compute a tile each.
 
-    The boxes of c and residual have WIDTH columns of a tile, those of c_whole and residual_whole all of them; they are
+    ORDERED: sums are added in a fixed order, else by atomics. The boxes of c and residual have WIDTH columns of a tile, those of c_whole and residual_whole all of them; they are
     None if no tile is computed whole.
     """
     program = tl.program_id(0)
@@ -129,9 +129,13 @@ def matmul_split(
         acc = finished(acc, bias, residual_whole, m, n, M, N, C_N, ACT)
         store_tile(c_whole, acc, m, n, C_N)
     else:
-        write_part(parts, acc, tile - whole, piece, SPLIT)
+        PARTS: tl.constexpr = SPLIT if ORDERED else 1
+        if ORDERED:
+            write_part(parts, acc, tile - whole, piece, SPLIT)
+        else:
+            add_part(parts, acc, tile - whole)
         if arrive(semaphores, tile - whole, SPLIT):
             for part in range(0, BN, WIDTH):
-                summed = sum_parts(parts, tile - whole, part, BM, BN, WIDTH, SPLIT)
+                summed = sum_parts(parts, tile - whole, part, BM, BN, WIDTH, PARTS)
                 summed = finished(summed, bias, residual, m, n + part, M, N, C_N, ACT)
                 store_tile(c, summed, m, n + part, C_N)

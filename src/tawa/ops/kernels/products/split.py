@@ -1,8 +1,11 @@
-"""Splitting the summed dimension of a product over several programs, with a fixed order of sums. Plain Triton.
+"""Splitting the summed dimension of a product over several programs. Plain Triton.
 
 Each of the SPLIT programs of a tile writes its partial sums to memory, and counts itself in a semaphore. The last one
 to arrive, whichever that is, adds the parts in the order of the summed dimension: equal launches give equal bits. It
 also resets the semaphore, so that the next launch finds it at 0.
+
+The programs may instead add their sums to one part by atomics (`add_part`). That takes less memory, and the order of
+sums is that in which programs arrive: equal launches may differ in the last bits.
 """
 
 from __future__ import annotations
@@ -19,6 +22,16 @@ def write_part(parts, acc, tile, piece, SPLIT: tl.constexpr):
     m, n = tl.arange(0, BM), tl.arange(0, BN)
     at = parts + (tile * SPLIT + piece).to(tl.int64) * (BM * BN)
     tl.store(at + m[:, None] * BN + n[None, :], acc)
+
+
+@triton.jit
+def add_part(parts, acc, tile):
+    """Adds the partial sums of one program to those of the others. parts: (tiles, BM, BN) in float32, 0 at first."""
+    BM: tl.constexpr = acc.shape[0]
+    BN: tl.constexpr = acc.shape[1]
+    m, n = tl.arange(0, BM), tl.arange(0, BN)
+    at = parts + tile.to(tl.int64) * (BM * BN)
+    tl.atomic_add(at + m[:, None] * BN + n[None, :], acc, sem="relaxed")
 
 
 @triton.jit
