@@ -108,8 +108,8 @@ def matmul_split(
 ):  # fmt: skip
     """One of SPLIT shares of the sums of a tile of C; the first `whole` programs compute a tile each.
 
-    ORDERED: sums are added in a fixed order, else by atomics. The boxes of c and residual have WIDTH columns of a tile, those of c_whole and residual_whole all of them; they are
-    None if no tile is computed whole.
+    The boxes of c and residual have WIDTH columns of a tile, those of c_whole and residual_whole all of them; they are
+    None if no tile is computed whole. ORDERED: shares are added in a fixed order, else by atomics.
     """
     program = tl.program_id(0)
     rest = tl.cdiv(M, BM) * tl.cdiv(N, BN) - whole
