@@ -1,0 +1,14 @@
+"""Gluon's names, which move between releases of Triton: the one place that knows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from triton.experimental.gluon.language.nvidia.hopper import tma
+from triton.language import core
+
+aggregate: Any = core._aggregate  # pyright: ignore[reportPrivateUsage]
+"""Makes a class a value of Gluon; it has no public name yet."""
+tma_load: Any = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
+tma_store: Any = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
+store_wait: Any = tma.store_wait

@@ -1,0 +1,49 @@
+"""Stores of tiles by TMA, which run while the next tile is computed.
+
+An aggregate reads its annotations when it is made, so they may not be postponed here.
+"""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
+
+from tawa.rings.names import aggregate, store_wait, tma_store
+from tawa.rings.ring import slots_like
+
+
+@aggregate
+class StoreRing:
+    """D buffers between a partition's registers and memory. One partition writes; TMA reads.
+
+    The value is a place in the ring. tiles: shared memory (D, ...).
+    """
+
+    tiles: gl.shared_memory_descriptor
+    slot: gl.tensor
+    D: gl.constexpr
+
+    @gluon.constexpr_function
+    def __init__(self, tiles, slot, D):
+        self.tiles, self.slot = tiles, slot
+        self.D = gl.constexpr(D)
+
+    @gluon.jit
+    def like(descriptor, D: gl.constexpr):
+        """D buffers for tiles of a descriptor."""
+        return StoreRing(slots_like(descriptor, D), gl.to_tensor(0), D)
+
+    @gluon.jit
+    def put(self, descriptor, coordinates, values):
+        """Waits until a buffer's last store has read it, writes a tensor there, and starts its store."""
+        store_wait(self.D - 1)
+        buffer = self.tiles.index(self.slot)
+        buffer.store(values)
+        fence_async_shared()
+        tma_store(descriptor, coordinates, buffer)
+        slot = self.slot + 1
+        return StoreRing(self.tiles, gl.where(slot == self.D, 0, slot), self.D)
+
+    @gluon.jit
+    def drain(self):
+        """Waits for all stores: shared memory must not be given back before."""
+        store_wait(0)

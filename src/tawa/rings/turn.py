@@ -1,0 +1,47 @@
+"""Turns: groups of warps do something one after the other, as with ping-pong on the tensor cores.
+
+An aggregate reads its annotations when it is made, so they may not be postponed here.
+"""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier
+
+from tawa.rings.names import aggregate
+from tawa.rings.ring import barriers
+
+
+@aggregate
+class Turn:
+    """A token that goes around GROUPS partitions; group 0 has it first.
+
+    The value is the number of the round, modulo two. Every group must take as many turns as every other.
+    """
+
+    given: gl.shared_memory_descriptor
+    parity: gl.tensor
+    GROUPS: gl.constexpr
+
+    @gluon.constexpr_function
+    def __init__(self, given, parity, GROUPS):
+        self.given, self.parity = given, parity
+        self.GROUPS = gl.constexpr(GROUPS)
+
+    @gluon.jit
+    def among(GROUPS: gl.constexpr):
+        """A token for so many groups."""
+        return Turn(barriers(GROUPS, 1), gl.to_tensor(0), GROUPS)
+
+    @gluon.jit
+    def take(self, group: gl.constexpr):
+        """Waits until it is the turn of a group. The first turn of group 0 is free."""
+        if group == 0:
+            mbarrier.wait(self.given.index(group), self.parity ^ 1)
+        else:
+            mbarrier.wait(self.given.index(group), self.parity)
+
+    @gluon.jit
+    def pass_on(self, group: gl.constexpr):
+        """Gives the turn of a group to the next one; returns the next round."""
+        mbarrier.arrive(self.given.index((group + 1) % self.GROUPS), count=1)
+        return Turn(self.given, self.parity ^ 1, self.GROUPS)
