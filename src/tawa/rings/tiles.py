@@ -6,7 +6,7 @@ An aggregate reads its annotations when it is made, so they may not be postponed
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-from tawa.rings.names import aggregate
+from tawa.rings.names import aggregate, as_scalar
 from tawa.rings.ring import Ring
 
 
@@ -32,7 +32,7 @@ class TileRing:
     @gluon.jit
     def create(D: gl.constexpr, readers: gl.constexpr):
         """A ring of numbers in int32."""
-        numbers = gl.allocate_shared_memory(gl.int32, [D, 1], gl.SwizzledSharedLayout(1, 1, 1, [1, 0]))
+        numbers = gl.allocate_shared_memory(gl.int32, [D, 1], gl.SwizzledSharedLayout(1, 1, 1, [0]))
         return TileRing(Ring.over((numbers,), D, readers))
 
     @gluon.jit
@@ -44,7 +44,7 @@ class TileRing:
     def get(self):
         """The next number, and the next place. The slot is released at once."""
         number, ring = self.ring.get()
-        tile = gl.max(number.load(_of_warps(gl.num_warps())), 0)
+        tile = as_scalar(number.load(_of_warps(gl.num_warps())))
         ring.consumed()
         return tile, TileRing(ring)
 

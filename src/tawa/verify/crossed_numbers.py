@@ -20,6 +20,7 @@ from tawa.dialects.aref import FilledOp, GetOp, PutOp
 from tawa.dialects.control_flow import incoming
 from tawa.dialects.declare.declaration import effects_by_name
 from tawa.dialects.scalars import width_of
+from tawa.dialects.scf import CONTROL
 from tawa.dialects.tt import ATOMICS, SplatOp, UnsplatOp
 from tawa.dialects.ttg import LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp, MemDescIndexOp
 from tawa.ir import Operation, Value
@@ -106,22 +107,33 @@ def _number_of(writer: Operation) -> Value | None:
 
 
 def _root(view: Value) -> Value | None:
-    """The ring or the buffer of which a value views one slot; None for any other view."""
-    while True:
+    """The ring or the buffer of which a value views one slot; None for any other view.
+
+    A view may be captured by a partition, and carried by loops, which must carry views of one buffer.
+    """
+    found: set[Value] = set()
+    seen: set[Value] = set()
+    work = [view]
+    while work:
+        view = work.pop()
+        if view in seen:
+            continue
+        seen.add(view)
         op = view.defining_op
-        if op is None:
+        if op is None or op.name in CONTROL:
             sources = incoming(view)
-            if len(sources) != 1:
+            if not sources:
                 return None
-            view = sources[0].value  # a capture of a partition
+            work += [source.value for source in sources]
         elif get := GetOp.of(op):
-            return get.ring
+            found.add(get.ring)
         elif index := MemDescIndexOp.of(op):
-            view = index.source
+            work.append(index.source)
         elif LocalAllocOp.of(op):
-            return view
+            found.add(view)
         else:
             return None
+    return found.pop() if len(found) == 1 else None
 
 
 __all__ = ["ATOMIC", "FIRST_TIME", "NONE_CROSSED", "SEVERAL_ATOMICS", "CrossedNumbers", "crossed_numbers"]

@@ -143,7 +143,7 @@ def simulate_command(
         kernel = load_kernel(target)
         arguments = with_defaults(kernel, arguments)
         sig = whole_signature(kernel, sig, const, arguments)
-        job = read_job(target, sig, const, num_warps, num_stages, option, plan=plan)
+        job = read_job(target, sig, const, num_warps, num_stages, option, plan=plan, gluon=True)
         subject = _compiled(job, level or Level.barrier, sig)
     else:
         refuse_kernel_options(target, sig=sig, const=const, option=option, plan=plan, level=level)
@@ -194,6 +194,9 @@ def _compiled(job: Job, level: Level, sig: str) -> Subject:
     from tawa.bridge.triton.versions import refuse_untested
 
     refuse_untested(f"{job.kernel.__name__} is not run")
+    explicit = job.read_gluon()
+    if explicit is not None:
+        return Subject("the Gluon kernel", explicit)
     try:
         compiled = job.compile_unchecked()
     except CompileError as error:

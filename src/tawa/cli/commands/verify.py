@@ -95,7 +95,7 @@ def verify_command(
 ) -> None:
     """Prove the protocol of a program free of deadlock and race, or show the run that goes wrong. Needs no GPU.
 
-    A kernel is specialised wherever legal; tawa explain says what a launch gets.
+    A kernel is specialised wherever legal; tawa explain says what a launch gets. A Gluon kernel is taken as it is.
 
     Exit status: 0 proved, 1 refuted, 2 unknown or unsupported, 3 wrong usage.
     """
@@ -106,7 +106,7 @@ def verify_command(
         require_folder("--trace", trace)
     parse_assumptions(assume or [])  # errors in the command line are reported before the compile
     if names_kernel(target):
-        program = _compiled(target, read_job(target, sig, const, num_warps, num_stages, option, plan=plan))
+        program = _compiled(target, read_job(target, sig, const, num_warps, num_stages, option, plan=plan, gluon=True))
     else:
         refuse_kernel_options(target, sig=sig, const=const, option=option, plan=plan)
         program = _from_file(target)
@@ -159,9 +159,12 @@ def _from_file(target: str) -> Program:
 
 
 def _compiled(target: str, job: Job) -> Program:
-    """Both levels of a specialised kernel; stock Triton's program of a declined one."""
+    """Both levels of a specialised kernel; stock Triton's program of a declined one; a Gluon kernel as it is."""
     from tawa.bridge.triton.read_module import read_final, read_levels
 
+    explicit = job.read_gluon()
+    if explicit is not None:
+        return Program(target, None, explicit)
     compiled = job.compile_unchecked(launched=job.needs_launch)
     reason = why_not_specialised(compiled)
     if not reason:

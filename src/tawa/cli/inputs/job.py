@@ -15,6 +15,7 @@ from tawa.cli.inputs.kernel_file import load_kernel
 
 if TYPE_CHECKING:
     from tawa.bridge.triton.signature import Signature
+    from tawa.ir import Module
     from tawa.plan import Plan
     from tawa.runtime.explain.explanation import Explanation
 
@@ -90,6 +91,15 @@ class Job:
         from tawa.plan.decide.paths import needs_launch
 
         return self.plan is not None and needs_launch(self.plan)
+
+    def read_gluon(self) -> Module | None:
+        """The TTGIR of a Gluon kernel; None for any other."""
+        if not is_gluon(self.kernel):
+            return None
+        from tawa.bridge.driver.compile_gluon import compile_gluon
+        from tawa.bridge.triton.read_module import read_final
+
+        return read_final(compile_gluon(self.kernel, self.signature, num_warps=self.num_warps))
 
     def compile(self, launched: bool = False) -> Any:
         """Compiles as a launch would; returns Triton's `CompiledKernel`.
@@ -190,8 +200,9 @@ def read_job(
     options: list[str] | None,
     legal: bool = True,
     plan: str = "",
+    gluon: bool = False,
 ) -> Job:
-    """Reads the arguments; raises UsageError or PlanError if they are wrong."""
+    """Reads the arguments; raises UsageError or PlanError if they are wrong. gluon: Gluon kernels are taken, too."""
     from tawa.bridge.triton.signature import parse_constants, parse_signature
     from tawa.plan import PlanOptions
     from tawa.plan.agreement import check_agreement
@@ -206,15 +217,31 @@ def read_job(
     asked = PlanOptions.from_mapping(given)  # the options of the kernel's decorator are checked in the compile
     check_agreement(asked, pinned)
     kernel = load_kernel(target)
-    if getattr(kernel, "is_gluon", bool)():
-        raise UsageError(
-            f"{kernel.__name__} is a Gluon kernel: it assigns work to warps explicitly",
-            "tawa verify and tawa simulate take its TTGIR: write compiled.asm['ttgir'] of a launch to a file",
-        )
+    _check_gluon(kernel, gluon, {"option": options, "plan": plan})
     sig = _true_false_none(sig)
-    constants = _with_defaults(kernel, parse_constants(_true_false_none(const)), sig)
+    constants = parse_constants(_true_false_none(const))
+    if is_gluon(kernel) and "num_warps" in kernel.arg_names:  # Triton passes the option to a parameter of this name
+        constants = {"num_warps": num_warps, **constants}
+    constants = _with_defaults(kernel, constants, sig)
     signature = parse_signature(sig, constants, kernel.arg_names)
     return Job(kernel, signature, given, num_warps, num_stages, legal, pinned)
+
+
+def _check_gluon(kernel: Any, taken: bool, given: Mapping[str, object]) -> None:
+    """Raises UsageError if a Gluon kernel is not taken, or is given options that specialise a kernel."""
+    if not is_gluon(kernel):
+        return
+    explicit = f"{kernel.__name__} is a Gluon kernel: it assigns work to warps explicitly"
+    if not taken:
+        raise UsageError(explicit, "tawa verify and tawa simulate take it as it is")
+    for name, value in given.items():
+        if value:
+            raise UsageError(f"--{name}: {explicit}", f"leave --{name} out")
+
+
+def is_gluon(kernel: Any) -> bool:
+    """Whether a kernel is written in Gluon."""
+    return bool(getattr(kernel, "is_gluon", bool)())
 
 
 def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str) -> dict[str, Any]:

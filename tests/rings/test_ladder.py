@@ -1,0 +1,71 @@
+"""The steps of a GEMM in the examples: proved, right, and each faster than the one before in the simulator."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("triton.experimental.gluon")
+
+from tawa.ir import Module
+from tawa.sim import Descriptor, SimulationResult, simulate, summary
+from tawa.verify.barriers.check import check_barriers
+from tawa.verify.verdict import Proved
+from tests.matrix.gluon import gluon_module
+
+FOLDER = Path(__file__).parents[2] / "examples" / "rings"
+STEPS = sorted(path.stem for path in FOLDER.glob("gemm_*.py"))
+BM, BN, BK = 128, 128, 64
+
+
+@functools.cache
+def module_of(step: str, D: int = 3) -> Module:
+    if str(FOLDER) not in sys.path:
+        sys.path.insert(0, str(FOLDER))
+    kernel: Any = importlib.import_module(step).gemm
+    groups, pointers = step[5] in "56", step[5] == "1"
+    boxes = {} if pointers else {"a": [BM, BK], "b": [BK, BN], "c": [BM // 2 if groups else BM, BN]}
+    scalars = dict.fromkeys("abc", "*fp16") if pointers else {}
+    constants = {"BM": BM, "BN": BN, "BK": BK, "D": D, "num_warps": 4 if groups else 8}
+    return gluon_module(kernel, boxes, constants, dict.fromkeys(boxes, "fp16"), scalars)
+
+
+def run(step: str, sizes: tuple[int, int, int], order: Any, D: int = 3, timing: bool = False) -> SimulationResult:
+    """Simulates a product of these sizes and checks it."""
+    M, N, K = sizes
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape).astype(np.float16) for shape in ((M, K), (K, N)))
+    c = np.full((M, N), np.nan, np.float16)
+    tensors = {"a": a, "b": b, "c": c}
+    given: dict[str, Any] = {k: x if step[5] == "1" else Descriptor(x) for k, x in tensors.items()}
+    grid = (2, 1, 1) if step[5] == "6" else (M // BM, N // BN, 1)
+    result = simulate(module_of(step, D), given | {"M": M, "N": N, "K": K}, grid, order, 0, timing=timing)
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=4e-3, atol=4e-2)
+    return result
+
+
+def test_there_are_six_steps() -> None:
+    assert [step[5] for step in STEPS] == list("123456")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_is_proved(step: str) -> None:
+    assert isinstance(check_barriers(module_of(step)), Proved)
+
+
+@pytest.mark.parametrize("order", ["eager", "late", "random"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_is_right(step: str, order: Any) -> None:
+    run(step, (256, 384, 320), order)
+
+
+def test_each_step_keeps_the_tensor_cores_busier_than_the_one_before() -> None:
+    runs = [run(step, (256, 512, 1024), "eager", D=5, timing=True) for step in STEPS]
+    busy = [summary(it.timeline()).tensor_core_busy for it in runs]
+    assert busy == sorted(busy), dict(zip(STEPS, busy, strict=True))
