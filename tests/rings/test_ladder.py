@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,10 @@ import pytest
 
 pytest.importorskip("triton.experimental.gluon")
 
+from typer.testing import CliRunner
+
+from tawa.cli.inputs.kernel_file import load_kernel
+from tawa.cli.main import app
 from tawa.ir import Module
 from tawa.sim import Descriptor, SimulationResult, simulate, summary
 from tawa.verify.barriers.check import check_barriers
@@ -26,9 +28,7 @@ BM, BN, BK = 128, 128, 64
 
 @functools.cache
 def module_of(step: str, D: int = 3) -> Module:
-    if str(FOLDER) not in sys.path:
-        sys.path.insert(0, str(FOLDER))
-    kernel: Any = importlib.import_module(step).gemm
+    kernel = load_kernel(f"{FOLDER / step}.py:gemm")
     groups, pointers = step[5] in "56", step[5] == "1"
     boxes = {} if pointers else {"a": [BM, BK], "b": [BK, BN], "c": [BM // 2 if groups else BM, BN]}
     scalars = dict.fromkeys("abc", "*fp16") if pointers else {}
@@ -69,3 +69,38 @@ def test_each_step_keeps_the_tensor_cores_busier_than_the_one_before() -> None:
     runs = [run(step, (256, 512, 1024), "eager", D=5, timing=True) for step in STEPS]
     busy = [summary(it.timeline()).tensor_core_busy for it in runs]
     assert busy == sorted(busy), dict(zip(STEPS, busy, strict=True))
+
+
+SIZES = ["--const", f"BM={BM},BN={BN},BK={BK},D=3", "--num-warps", "8"]
+TYPES = f"a=tensordesc<fp16[{BM},{BK}]>,b=tensordesc<fp16[{BK},{BN}]>,c=tensordesc<fp16[{BM},{BN}]>,M=i32,N=i32,K=i32"
+
+
+def test_the_command_line_verifies_a_gluon_kernel() -> None:
+    found = CliRunner().invoke(app, ["verify", f"{FOLDER}/gemm_4_producer.py:gemm", *SIZES, "--sig", TYPES])
+    assert found.exit_code == 0, found.output
+    assert found.output.startswith("proved: barriers")
+
+
+def test_the_command_line_shows_where_a_gluon_kernel_breaks_the_protocol(tmp_path: Path) -> None:
+    text = (FOLDER / "gemm_4_producer.py").read_text()
+    broken = tmp_path / "broken.py"
+    broken.write_text(text.replace("ring.consumed(1, pred=k > 0)", "ring.consumed()"))
+    found = CliRunner().invoke(app, ["verify", f"{broken}:gemm", *SIZES, "--sig", TYPES])
+    assert found.exit_code == 1, found.output
+    line = 1 + text[: text.index("ring = ring.put")].count("\n")
+    assert f"--> {broken}:{line}" in found.output.replace("\n", "")
+
+
+def test_the_command_line_simulates_a_gluon_kernel() -> None:
+    arguments = ["a=randn:128x128:f16:box=128x64", "b=randn:128x128:f16:box=64x128", "c=nan:128x128:f16:box=128x128"]
+    given = [word for it in (*arguments, "M=128", "N=128", "K=128") for word in ("--arg", it)]
+    target = f"{FOLDER}/gemm_4_producer.py:gemm"
+    found = CliRunner().invoke(app, ["simulate", target, *SIZES, "--grid", "1", *given])
+    assert found.exit_code == 0, found.output
+    assert "no NaN" in found.output and "the Gluon kernel" in found.output
+
+
+def test_a_gluon_kernel_takes_no_options_that_specialise() -> None:
+    target = f"{FOLDER}/gemm_4_producer.py:gemm"
+    found = CliRunner().invoke(app, ["verify", target, *SIZES, "--sig", TYPES, "--option", "aref_depth=3"])
+    assert found.exit_code == 3 and "leave --option out" in found.output

@@ -21,16 +21,22 @@ def source_of(module: Module, op: Operation) -> SourceLocation | None:
 
     An operation without a location (a constant that Triton folded) gets the one of the enclosing operation.
     """
-    place = resolve(module, op.loc)
-    for outer in op.ancestors():
+    outers = list(op.ancestors())
+    kernels = [resolve(module, outer.loc) for outer in outers if outer.name == "tt.func"]
+    kernel = kernels[0] if kernels else None
+    for it in (op, *outers):
+        place = resolve(module, it.loc, kernel)
         if place is not None:
-            break
-        place = resolve(module, outer.loc)
-    return place
+            return place
+    return None
 
 
-def resolve(module: Module, loc: str) -> SourceLocation | None:
-    """Reads a location text, following aliases, names, call sites and fusions."""
+def resolve(module: Module, loc: str, kernel: SourceLocation | None = None) -> SourceLocation | None:
+    """Reads a location text, following aliases, names, call sites and fusions.
+
+    Of a call, the place of the caller counts; but not that of the `kernel` as a whole, where partitions in Gluon are
+    called.
+    """
     for _ in range(32):
         loc = loc.strip()
         if loc.startswith("#"):
@@ -38,11 +44,14 @@ def resolve(module: Module, loc: str) -> SourceLocation | None:
         if loc.startswith("loc(") and match_bracket(loc, 3) == len(loc):
             loc = loc[4:-1]
         elif loc.startswith("callsite("):
-            _, _, caller = loc[9:-1].rpartition(" at ")
-            loc = caller
+            callee, _, caller = loc[9:-1].rpartition(" at ")
+            place = resolve(module, caller, kernel)
+            if place is not None and place != kernel:
+                return place
+            loc = caller if kernel is None else callee
         elif loc.startswith("fused"):
             parts = split_top_level(loc[loc.index("[") + 1 : loc.rindex("]")])
-            places = [place for part in parts if (place := resolve(module, part))]
+            places = [place for part in parts if (place := resolve(module, part, kernel))]
             return places[0] if places else None
         elif found := _FILE.fullmatch(loc):
             file, line, column = found.groups()

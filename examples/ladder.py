@@ -1,8 +1,8 @@
 """Runs the six steps of a Hopper GEMM in Gluon, checks them, and prints their rates beside cuBLAS.
 
-    python examples/rings/ladder.py [SIZE]
+    python examples/ladder.py [SIZE]
 
-Without a Hopper GPU: `tawa verify` and `tawa simulate` take these files, too; docs/rings.md has the commands.
+The steps are the files of the folder `rings`. Without a Hopper GPU, `tawa verify` and `tawa simulate` take them, too.
 """
 
 from __future__ import annotations
@@ -10,11 +10,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
@@ -27,7 +23,7 @@ def launch(step: str, a: Any, b: Any, c: Any, programs: int) -> Callable[[], Any
     """A launch of one step. programs: of the persistent one."""
     import torch
 
-    kernel: Any = importlib.import_module(f"gemm_{step}").gemm
+    kernel: Any = importlib.import_module(f"rings.gemm_{step}").gemm
     (M, K), N = a.shape, b.shape[1]
     BM, BN, BK = (TILE[it] for it in ("BM", "BN", "BK"))
     groups = step.startswith(("5", "6"))
@@ -47,7 +43,7 @@ def main() -> None:
     """Checks and times all steps."""
     from hopper import median_us, torch_on_hopper
 
-    torch = torch_on_hopper("`tawa verify` and `tawa simulate` take the kernels of this folder.")
+    torch = torch_on_hopper("`tawa verify` and `tawa simulate` take the kernels of examples/rings.")
     size = int(sys.argv[1]) if len(sys.argv) > 1 else 8192
     torch.manual_seed(0)
     a, b = (torch.randn(size, size, device="cuda", dtype=torch.float16) for _ in "ab")
