@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tawa.runtime.history.recording import report
     from tawa.runtime.install import install, scope, uninstall
     from tawa.runtime.jit import jit
+    from tawa.runtime.protocol import assert_protocol, check_protocol
     from tawa.runtime.settings import Settings
     from tawa.runtime.simulation import simulate
     from tawa.runtime.tuning.store import use_table
@@ -47,6 +48,8 @@ _HOMES = {
     "Explanation": "tawa.runtime.explain.explanation",
     "Settings": "tawa.runtime.settings",
     "simulate": "tawa.runtime.simulation",
+    "check_protocol": "tawa.runtime.protocol",
+    "assert_protocol": "tawa.runtime.protocol",
     "use_table": "tawa.runtime.tuning.store",
     "Plan": "tawa.plan",
     "PlanOptions": "tawa.plan",
@@ -91,6 +94,8 @@ __all__ = [
     "TawaError",
     "UnsupportedKernel",
     "__version__",
+    "assert_protocol",
+    "check_protocol",
     "explain",
     "install",
     "jit",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from tawa.bridge.triton import read_module
+from tawa.runtime import protocol
 from tawa.verify import check
 from tawa.verify.verdict import Proved, Unknown
 from tests.cli.conftest import FILL, GEMM, KERNELS
@@ -129,7 +129,7 @@ def test_assumptions_and_trips_reach_the_check_and_are_reported(tawa: Tawa) -> N
 
 
 def test_what_is_refuted_in_a_kernel_is_status_1(tawa: Tawa, monkeypatch: pytest.MonkeyPatch) -> None:
-    read_levels = read_module.read_levels
+    read_levels = protocol.read_levels
 
     def without_releases(compiled):
         levels = read_levels(compiled)
@@ -137,7 +137,7 @@ def test_what_is_refuted_in_a_kernel_is_status_1(tawa: Tawa, monkeypatch: pytest
             op.erase()
         return levels
 
-    monkeypatch.setattr(read_module, "read_levels", without_releases)
+    monkeypatch.setattr(protocol, "read_levels", without_releases)
     result = tawa("verify", *GEMM)
     assert result.exit_code == 1
     assert result.stdout.startswith("refuted: ")

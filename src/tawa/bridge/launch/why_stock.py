@@ -7,6 +7,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tawa.bridge.driver.request import Request, surrounding_request
+from tawa.bridge.report.record import KEY
 from tawa.bridge.triton.device import CAPABILITY
 from tawa.bridge.triton.versions import untested_remark
 from tawa.remarks import Remark
@@ -65,3 +66,11 @@ def why_stock(compiled: Any, off: bool = False) -> Remark:
     if getattr(language, "name", "") == "GLUON":
         return Remark("declined", "a Gluon kernel assigns work to warps explicitly; Tawa leaves it unchanged")
     return OFF if off else NOT_ASKED
+
+
+def why_not_specialised(compiled: Any) -> str:
+    """Why stock Triton compiled a `CompiledKernel`; empty for a specialised one."""
+    record = getattr(compiled.metadata, KEY, None)
+    if record is None:
+        return why_stock(compiled).reason
+    return "" if record["applied"] else record["reason"]

@@ -19,6 +19,11 @@ def definition_of(function: Any) -> tuple[int, int]:
     return function.starting_line_number, 0
 
 
+def is_gluon(kernel: Any) -> bool:
+    """Whether a kernel is written in Gluon, which assigns work to warps explicitly."""
+    return bool(getattr(kernel, "is_gluon", bool)())
+
+
 def reachable(values: Iterable[Any]) -> Iterator[Any]:
     """The jitted functions among the values, and all that these may call, transitively; Triton's own are left out.
 

@@ -20,7 +20,6 @@ from tawa.cli.inputs.job import (
     WarpsOption,
     plan_of_compiled,
     read_job,
-    why_not_specialised,
 )
 from tawa.runtime.explain.table import plural
 
@@ -64,6 +63,8 @@ def compile_command(
     With a Plan the kernel is specialised by it, or the command fails. If the Plan needs a launch by Triton (descriptors
     from the launcher, a persistent form), the kernel is compiled for one.
     """
+    from tawa.bridge.launch.why_stock import why_not_specialised
+
     job = read_job(target, sig, const, num_warps, num_stages, option, plan=plan)
     if emit and not as_json:
         compiled = job.compile()
@@ -83,6 +84,8 @@ def compile_command(
 
 def level_text(compiled: Any, level: Level) -> str:
     """One level of a compiled kernel. A kernel left to stock Triton has no aref level: a comment says why."""
+    from tawa.bridge.launch.why_stock import why_not_specialised
+
     if level is Level.plan:
         return plan_of_compiled(compiled).to_json()
     if level in (Level.aref, Level.barrier) and level.value not in compiled.asm:

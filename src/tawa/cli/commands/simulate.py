@@ -29,7 +29,6 @@ from tawa.cli.inputs.job import (
     StagesOption,
     WarpsOption,
     read_job,
-    why_not_specialised,
 )
 from tawa.cli.inputs.kernel_file import load_kernel
 from tawa.cli.inputs.launch_arguments import (
@@ -190,13 +189,14 @@ def _from_file(target: str) -> Subject:
 
 def _compiled(job: Job, level: Level, sig: str) -> Subject:
     """A level of a kernel, to be compared with the kernel before any pipelining."""
+    from tawa.bridge.launch.why_stock import why_not_specialised
+    from tawa.bridge.triton.jitted import is_gluon
     from tawa.bridge.triton.read_module import read_final, read_levels, read_unspecialised
     from tawa.bridge.triton.versions import refuse_untested
 
     refuse_untested(f"{job.kernel.__name__} is not run")
-    explicit = job.read_gluon()
-    if explicit is not None:
-        return Subject("the Gluon kernel", explicit)
+    if is_gluon(job.kernel):
+        return Subject("the Gluon kernel", job.levels().barrier)
     try:
         compiled = job.compile_unchecked()
     except CompileError as error:

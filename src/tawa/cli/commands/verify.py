@@ -27,7 +27,6 @@ from tawa.cli.inputs.job import (
     StagesOption,
     WarpsOption,
     read_job,
-    why_not_specialised,
 )
 from tawa.errors import did_you_mean
 from tawa.remarks import SourceLocation
@@ -160,18 +159,10 @@ def _from_file(target: str) -> Program:
 
 def _compiled(target: str, job: Job) -> Program:
     """Both levels of a specialised kernel; stock Triton's program of a declined one; a Gluon kernel as it is."""
-    from tawa.bridge.triton.read_module import read_final, read_levels
-
-    explicit = job.read_gluon()
-    if explicit is not None:
-        return Program(target, None, explicit)
-    compiled = job.compile_unchecked(launched=job.needs_launch)
-    reason = why_not_specialised(compiled)
-    if not reason:
-        aref, barrier = read_levels(compiled)
-        return Program(target, aref, barrier, specialised=True, how=job.how)
-    note = f"not specialised: {reason}; stock Triton's program is checked"
-    return Program(target, None, read_final(compiled), note, specialised=False)
+    found = job.levels()
+    note = f"not specialised: {found.declined}; stock Triton's program is checked" if found.declined else ""
+    how = job.how if found.specialised else ""
+    return Program(target, found.aref, found.barrier, note, found.specialised, how)
 
 
 # --- results ----------------------------------------------------------------------------------------------------------

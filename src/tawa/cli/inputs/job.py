@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,9 +15,9 @@ from tawa.cli.inputs.kernel_file import load_kernel
 
 if TYPE_CHECKING:
     from tawa.bridge.triton.signature import Signature
-    from tawa.ir import Module
     from tawa.plan import Plan
     from tawa.runtime.explain.explanation import Explanation
+    from tawa.runtime.protocol import Levels
 
 KernelArgument = Annotated[str, typer.Argument(metavar="FILE.py:KERNEL", help="The file and the kernel in it.")]
 SigOption = Annotated[
@@ -92,15 +92,6 @@ class Job:
 
         return self.plan is not None and needs_launch(self.plan)
 
-    def read_gluon(self) -> Module | None:
-        """The TTGIR of a Gluon kernel; None for any other."""
-        if not is_gluon(self.kernel):
-            return None
-        from tawa.bridge.driver.compile_gluon import compile_gluon
-        from tawa.bridge.triton.read_module import read_final
-
-        return read_final(compile_gluon(self.kernel, self.signature, num_warps=self.num_warps))
-
     def compile(self, launched: bool = False) -> Any:
         """Compiles as a launch would; returns Triton's `CompiledKernel`.
 
@@ -120,29 +111,20 @@ class Job:
                 **self._wanted,
             )
 
-    def compile_unchecked(self, launched: bool = False) -> Any:
-        """As `compile`, without verification: for commands that check or run the levels afterwards.
+    def compile_unchecked(self) -> Any:
+        """As `compile`, without verification: for commands that check or run the levels afterwards."""
+        from tawa.runtime.protocol import compile_unchecked
 
-        launched: whether to compile for a launch by Triton, whatever the Plan needs.
+        return compile_unchecked(
+            self.kernel, self.signature, self._wanted, num_warps=self.num_warps, num_stages=self.num_stages
+        )
 
-        Raises CompileError on an untested Triton, whose levels may differ.
-        """
-        from tawa.bridge.driver.compile import compile_kernel
-        from tawa.bridge.driver.stock_overflow import overflow_refused
-        from tawa.bridge.launch.added_arguments import launched_by_us
-        from tawa.bridge.triton.versions import refuse_untested
-        from tawa.runtime.explain.explanation import request_of
+    def levels(self) -> Levels:
+        """The levels that `tawa verify` checks."""
+        from tawa.runtime.protocol import levels_of
 
-        refuse_untested(f"{self.kernel.__name__} is not specialised")
-        request = request_of(self.kernel, self._wanted)
-        with overflow_refused(), launched_by_us(launched, self.kernel):
-            return compile_kernel(
-                self.kernel,
-                self.signature,
-                replace(request, verification="off"),
-                num_warps=self.num_warps,
-                num_stages=self.num_stages,
-            )
+        sizes = {"num_warps": self.num_warps, "num_stages": self.num_stages}
+        return levels_of(self.kernel, self.signature, self._wanted, **sizes, launched=self.needs_launch)
 
     def compile_stock(self) -> Any:
         """Compiles as Triton alone would, without ``tl.range(warp_specialize=True)``."""
@@ -171,17 +153,6 @@ class Job:
         return compiled, explain_compiled(compiled, False, arguments, grid)
 
 
-def why_not_specialised(compiled: Any) -> str:
-    """Why stock Triton compiled a `CompiledKernel`; empty for a specialised one."""
-    from tawa.bridge.launch.why_stock import why_stock
-    from tawa.bridge.report.record import KEY
-
-    record = getattr(compiled.metadata, KEY, None)
-    if record is None:
-        return why_stock(compiled).reason
-    return "" if record["applied"] else record["reason"]
-
-
 def plan_of_compiled(compiled: Any) -> Plan:
     """The Plan of a `CompiledKernel`; for stock Triton's kernel the Plan that asks for it."""
     from tawa.bridge.report.record import KEY, plan_of
@@ -203,6 +174,7 @@ def read_job(
     gluon: bool = False,
 ) -> Job:
     """Reads the arguments; raises UsageError or PlanError if they are wrong. gluon: Gluon kernels are taken, too."""
+    from tawa.bridge.triton.jitted import is_gluon
     from tawa.bridge.triton.signature import parse_constants, parse_signature
     from tawa.plan import PlanOptions
     from tawa.plan.agreement import check_agreement
@@ -229,6 +201,8 @@ def read_job(
 
 def _check_gluon(kernel: Any, taken: bool, given: Mapping[str, object]) -> None:
     """Raises UsageError if a Gluon kernel is not taken, or is given options that specialise a kernel."""
+    from tawa.bridge.triton.jitted import is_gluon
+
     if not is_gluon(kernel):
         return
     explicit = f"{kernel.__name__} is a Gluon kernel: it assigns work to warps explicitly"
@@ -237,11 +211,6 @@ def _check_gluon(kernel: Any, taken: bool, given: Mapping[str, object]) -> None:
     for name, value in given.items():
         if value:
             raise UsageError(f"--{name}: {explicit}", f"leave --{name} out")
-
-
-def is_gluon(kernel: Any) -> bool:
-    """Whether a kernel is written in Gluon."""
-    return bool(getattr(kernel, "is_gluon", bool)())
 
 
 def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str) -> dict[str, Any]:

@@ -1,0 +1,130 @@
+"""The protocol of a kernel: its levels, and the verdict on them. Needs no GPU.
+
+def test_gemm(assert_protocol):                       # the fixture of Tawa's pytest plugin
+    assert_protocol(gemm, "a=tensordesc<fp16[128,64]>, …, K=i32:16", {"BM": 128, "BN": 128})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.compile_gluon import compile_gluon
+from tawa.bridge.driver.stock_overflow import overflow_refused
+from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.why_stock import why_not_specialised
+from tawa.bridge.triton.jitted import is_gluon
+from tawa.bridge.triton.read_module import read_final, read_levels
+from tawa.bridge.triton.signature import Signature, as_signature
+from tawa.bridge.triton.versions import refuse_untested
+from tawa.ir import Module
+from tawa.runtime.explain.explanation import request_of
+from tawa.verify.check import check_levels
+from tawa.verify.verdict import Proved, Refuted, Verdict
+from tawa.verify.witness import format_witness
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """What is checked of a kernel. declined: why Tawa does not specialise it; then `barrier` is stock Triton's program.
+
+    aref: of a specialised kernel only. specialised: None for a kernel in Gluon, which is explicit already.
+    """
+
+    aref: Module | None
+    barrier: Module
+    declined: str = ""
+    specialised: bool | None = None
+
+
+def compile_unchecked(
+    kernel: Any, signature: Signature, options: dict[str, Any], *, num_warps: int, num_stages: int,
+    launched: bool = False,
+) -> Any:  # fmt: skip
+    """Compiles without verification, for those who check or run the levels; returns Triton's `CompiledKernel`.
+
+    launched: compile for a launch by Triton, to which arguments may be added. Raises CompileError on an untested
+    Triton, whose levels may differ.
+    """
+    refuse_untested(f"{kernel.__name__} is not specialised")
+    request = replace(request_of(kernel, options), verification="off")
+    with overflow_refused(), launched_by_us(launched, kernel):
+        return compile_kernel(kernel, signature, request, num_warps=num_warps, num_stages=num_stages)
+
+
+def levels_of(
+    kernel: Any, signature: Signature, options: dict[str, Any], *, num_warps: int, num_stages: int,
+    launched: bool = False,
+) -> Levels:  # fmt: skip
+    """The levels of a specialised kernel; stock Triton's program of a declined one; a Gluon kernel as it is."""
+    if is_gluon(kernel):
+        return Levels(None, read_final(compile_gluon(kernel, signature, num_warps=num_warps)))
+    compiled = compile_unchecked(
+        kernel, signature, options, num_warps=num_warps, num_stages=num_stages, launched=launched
+    )
+    declined = why_not_specialised(compiled)
+    if declined:
+        return Levels(None, read_final(compiled), declined, specialised=False)
+    aref, barrier = read_levels(compiled)
+    return Levels(aref, barrier, specialised=True)
+
+
+def check_protocol(
+    kernel: Any,
+    signature: str | Signature,
+    constexprs: Mapping[str, Any] | None = None,
+    *,
+    num_warps: int = 4,
+    num_stages: int = 3,
+    assume: Sequence[str] = (),
+    trips: int | None = None,
+    **options: Any,
+) -> Verdict:
+    """Checks that no run of a kernel deadlocks or races, for all interleavings of its warps and copies.
+
+    Args:
+        kernel: a function under `triton.jit`, `tawa.jit` or `gluon.jit`. Triton's are specialised wherever that is
+            legal; stock Triton's program is checked of others.
+        signature: the types of its arguments, as for `tawa.explain`.
+        constexprs: the values of its constexpr parameters.
+        num_warps: as it would be launched with.
+        num_stages: the same.
+        assume: facts about scalar arguments, such as ``"K >= 128"``.
+        trips: the largest trip count tried for an innermost loop.
+        options: Tawa's launch options.
+
+    Returns:
+        A `Proved`, a `Refuted` with the run that goes wrong, or an `Unknown`.
+
+    Raises:
+        CompileError: Triton refuses the kernel.
+        PlanError: the signature, a constant or an option does not fit.
+    """
+    constants = {it.name: it.default for it in kernel.params if it.is_constexpr and it.has_default}
+    if is_gluon(kernel) and "num_warps" in kernel.arg_names:  # Triton passes the option to a parameter of this name
+        constants["num_warps"] = num_warps
+    constants |= constexprs or {}
+    types = as_signature(signature, constants, kernel.arg_names)
+    wanted = {"only_if_faster": False, **options}
+    found = levels_of(kernel, types, wanted, num_warps=num_warps, num_stages=num_stages)
+    return check_levels(found.aref, found.barrier, assume=assume, max_trips=trips)
+
+
+def assert_protocol(
+    kernel: Any, signature: str | Signature, constexprs: Mapping[str, Any] | None = None, **more: Any
+) -> Proved:
+    """As `check_protocol`; raises AssertionError, which shows the run or the reason, unless the protocol is proved."""
+    verdict = check_protocol(kernel, signature, constexprs, **more)
+    name = getattr(kernel, "__name__", str(kernel))
+    if isinstance(verdict, Proved):
+        return verdict
+    if isinstance(verdict, Refuted):
+        kind, text = verdict.witness.kind, format_witness(verdict.witness)
+        raise AssertionError(f"the protocol of {name} is wrong: {kind}: {text.removeprefix(f'{kind}: ')}")
+    place = f" ({verdict.location})" if verdict.location else ""
+    raise AssertionError(f"the protocol of {name} is not proved: {verdict.reason}{place}")
+
+
+__all__ = ["Levels", "assert_protocol", "check_protocol", "compile_unchecked", "levels_of"]
