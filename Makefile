@@ -15,7 +15,7 @@ SPREAD := -n $(WORKERS) --dist worksteal
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 # The tests that compile through Triton; everything else does not depend on its version.
-COMPILE_TESTS := $(wildcard tests/bridge tests/runtime tests/ops/kernels tests/matrix tests/cli tests/demo tests/roundtrip)
+COMPILE_TESTS := $(wildcard tests/bridge tests/runtime tests/ops/kernels tests/matrix tests/cli tests/demo tests/roundtrip tests/rings)
 
 .PHONY: demo setup test test-3.6 test-3.9 fuzz check format docs clean
 
