@@ -18,7 +18,7 @@ from rich.table import Table
 
 from bench.harness import RESULTS, ROOT, Row, read
 
-TAWA = "Tawa"
+TAWA, BEST_STOCK = "Tawa", "best of stock Triton"
 DETAILS = ("K", "configuration", "registers", "spills", "D", "P", "step")
 COLOURS = {
     "Tawa": "#2b6cb0",
@@ -146,6 +146,22 @@ def draw(name: str, about: dict[str, Any], rows: Sequence[Row], folder: Path) ->
     return path
 
 
+def by_case(rows: Sequence[Row]) -> list[dict[str, Row]]:
+    """The timed rows of each case by candidate, in the order of the file; cases that Tawa has no time for are left out.
+
+    Of stock Triton's configurations the fastest counts, as `BEST_STOCK`.
+    """
+    cases: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        if row.median_ms is None:
+            continue
+        found = cases.setdefault(str(sorted(row.case.items(), key=str)), {})
+        name = BEST_STOCK if row.candidate.startswith("stock") else row.candidate
+        if name not in found or row.median_ms < (found[name].median_ms or 0.0):
+            found[name] = row
+    return [found for found in cases.values() if TAWA in found]
+
+
 def published(name: str) -> list[Row]:
     """What others published for the cases of a result file, on a GPU of their own (`bench.peers`)."""
     known = json.loads((ROOT / "bench" / "peers" / "published.json").read_text()).get(name)
@@ -156,26 +172,21 @@ def published(name: str) -> list[Row]:
 
 
 def relative(rows: Sequence[Row], more: Sequence[Row]) -> dict[str, dict[str, float]]:
-    """Rates by case and candidate, as shares of Tawa's. Of stock Triton's configurations the fastest counts.
+    """Rates by case and candidate, as shares of Tawa's.
 
     more: published rates; their cases name some of the sizes only.
     """
     found: dict[str, dict[str, float]] = {}
-    for row in rows:
-        if row.candidate == TAWA and row.median_ms:
-            found[case_title(row)] = {TAWA: 1.0}
-    ours = {case_title(row): row for row in rows if row.candidate == TAWA and row.median_ms}
-    for row in rows:
-        title = case_title(row)
-        if title not in ours or not row.median_ms or row.candidate.startswith(TAWA):
-            continue
-        name = "best of stock Triton" if row.candidate.startswith("stock") else row.candidate
-        share = (ours[title].median_ms or 0.0) / row.median_ms
-        found[title][name] = max(share, found[title].get(name, 0.0))
-    for row in more:
-        for title, mine in ours.items():
+    for case in by_case(rows):
+        mine = case[TAWA]
+        shares = {TAWA: 1.0}
+        for name, row in case.items():
+            if not name.startswith(TAWA):
+                shares[name] = (mine.median_ms or 0.0) / (row.median_ms or 1.0)
+        for row in more:
             if all(mine.case.get(key) == value for key, value in row.case.items()) and mine.tflops and row.tflops:
-                found[title][row.candidate] = row.tflops / mine.tflops
+                shares[row.candidate] = row.tflops / mine.tflops
+        found[case_title(mine)] = shares
     return found
 
 

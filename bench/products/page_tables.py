@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bench.harness import RESULTS, Row, read
+from bench.report import BEST_STOCK, TAWA, by_case
 
-TAWA, STOCK = "Tawa", "best of stock Triton"
-Case = dict[str, Any]
+Case = Mapping[str, Any]
 
 
 def grouped() -> list[str]:
@@ -51,27 +51,15 @@ def batched() -> list[str]:
 
 def _table(head: str, file: str, sizes: Callable[[Case], str], others: dict[str, str]) -> list[str]:
     """A line for each case: times, rates, and how much faster Tawa is. others: candidates, and their columns."""
-    cases: list[tuple[Case, dict[str, Row]]] = []
-    for row in read(RESULTS / f"{file}.json")[1]:
-        if not cases or cases[-1][0] != row.case:
-            cases.append((dict(row.case), {}))
-        if row.median_ms is not None:
-            cases[-1][1][row.candidate] = row
-    columns = [head, "µs", "TFLOP/s", *(f"× {title}" for title in others.values()), f"× {STOCK}"]
-    lines = [f"| {' | '.join(columns)} |", "|" + "---|" * " | ".join(columns).count(" | ") + "---|"]
-    for case, rows in cases:
-        if TAWA not in rows:
-            continue
+    compared = {**others, BEST_STOCK: BEST_STOCK}
+    columns = [*head.split(" | "), "µs", "TFLOP/s", *(f"× {title}" for title in compared.values())]
+    lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
+    for rows in by_case(read(RESULTS / f"{file}.json")[1]):
         mine = rows[TAWA]
-        known = [rows.get(name) for name in others]
-        stock = _fastest([row for name, row in rows.items() if name.startswith("stock")])
-        ratios = " | ".join(_ratio(row, mine) for row in (*known, stock))
-        lines.append(f"| {sizes(case)} | {1000 * (mine.median_ms or 0):.0f} | {mine.tflops or 0:.0f} | {ratios} |")
+        ratios = " | ".join(_ratio(rows.get(name), mine) for name in compared)
+        first = f"{sizes(mine.case)} | {1000 * (mine.median_ms or 0):.0f} | {mine.tflops or 0:.0f}"
+        lines.append(f"| {first} | {ratios} |")
     return lines
-
-
-def _fastest(rows: Sequence[Row]) -> Row | None:
-    return min(rows, key=lambda row: row.median_ms or 0.0, default=None)
 
 
 def _ratio(other: Row | None, mine: Row) -> str:

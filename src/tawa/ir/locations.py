@@ -22,8 +22,7 @@ def source_of(module: Module, op: Operation) -> SourceLocation | None:
     An operation without a location (a constant that Triton folded) gets the one of the enclosing operation.
     """
     outers = list(op.ancestors())
-    kernels = [resolve(module, outer.loc) for outer in outers if outer.name == "tt.func"]
-    kernel = kernels[0] if kernels else None
+    kernel = next((resolve(module, outer.loc) for outer in outers if outer.name == "tt.func"), None)
     for it in (op, *outers):
         place = resolve(module, it.loc, kernel)
         if place is not None:

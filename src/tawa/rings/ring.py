@@ -1,7 +1,4 @@
-"""A ring of slots in shared memory, between a writer and its readers.
-
-An aggregate reads its annotations when it is made, so they may not be postponed here.
-"""
+"""A ring of slots in shared memory, between a writer and its readers."""
 
 from typing import Any
 

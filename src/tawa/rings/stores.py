@@ -1,7 +1,4 @@
-"""Stores of tiles by TMA, which run while the next tile is computed.
-
-An aggregate reads its annotations when it is made, so they may not be postponed here.
-"""
+"""Stores of tiles by TMA, which run while the next tile is computed."""
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl

@@ -1,7 +1,4 @@
-"""Numbers of tiles, which one partition takes from a counter and hands to the others.
-
-An aggregate reads its annotations when it is made, so they may not be postponed here.
-"""
+"""Numbers of tiles, which one partition takes from a counter and hands to the others."""
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl

@@ -1,7 +1,4 @@
-"""Turns: groups of warps do something one after the other, as with ping-pong on the tensor cores.
-
-An aggregate reads its annotations when it is made, so they may not be postponed here.
-"""
+"""Turns: groups of warps do something one after the other, as with ping-pong on the tensor cores."""
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl

@@ -15,7 +15,7 @@ from tawa.bridge.driver.compile_gluon import compile_gluon
 from tawa.bridge.driver.stock_overflow import overflow_refused
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.launch.why_stock import why_not_specialised
-from tawa.bridge.triton.jitted import is_gluon
+from tawa.bridge.triton.jitted import default_constants, is_gluon
 from tawa.bridge.triton.read_module import read_final, read_levels
 from tawa.bridge.triton.signature import Signature, as_signature
 from tawa.bridge.triton.versions import refuse_untested
@@ -102,10 +102,7 @@ def check_protocol(
         CompileError: Triton refuses the kernel.
         PlanError: the signature, a constant or an option does not fit.
     """
-    constants = {it.name: it.default for it in kernel.params if it.is_constexpr and it.has_default}
-    if is_gluon(kernel) and "num_warps" in kernel.arg_names:  # Triton passes the option to a parameter of this name
-        constants["num_warps"] = num_warps
-    constants |= constexprs or {}
+    constants = {**default_constants(kernel, num_warps), **(constexprs or {})}
     types = as_signature(signature, constants, kernel.arg_names)
     wanted = {"only_if_faster": False, **options}
     found = levels_of(kernel, types, wanted, num_warps=num_warps, num_stages=num_stages)

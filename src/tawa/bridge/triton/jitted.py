@@ -24,6 +24,14 @@ def is_gluon(kernel: Any) -> bool:
     return bool(getattr(kernel, "is_gluon", bool)())
 
 
+def default_constants(kernel: Any, num_warps: int) -> dict[str, Any]:
+    """The values of constexpr parameters that nobody gives. A Gluon kernel may have one for the number of warps."""
+    found = {it.name: it.default for it in kernel.params if it.is_constexpr and it.has_default}
+    if is_gluon(kernel) and "num_warps" in kernel.arg_names:  # Triton passes the option to a parameter of this name
+        found["num_warps"] = num_warps
+    return found
+
+
 def reachable(values: Iterable[Any]) -> Iterator[Any]:
     """The jitted functions among the values, and all that these may call, transitively; Triton's own are left out.
 

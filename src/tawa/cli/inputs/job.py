@@ -174,7 +174,6 @@ def read_job(
     gluon: bool = False,
 ) -> Job:
     """Reads the arguments; raises UsageError or PlanError if they are wrong. gluon: Gluon kernels are taken, too."""
-    from tawa.bridge.triton.jitted import is_gluon
     from tawa.bridge.triton.signature import parse_constants, parse_signature
     from tawa.plan import PlanOptions
     from tawa.plan.agreement import check_agreement
@@ -191,10 +190,7 @@ def read_job(
     kernel = load_kernel(target)
     _check_gluon(kernel, gluon, {"option": options, "plan": plan})
     sig = _true_false_none(sig)
-    constants = parse_constants(_true_false_none(const))
-    if is_gluon(kernel) and "num_warps" in kernel.arg_names:  # Triton passes the option to a parameter of this name
-        constants = {"num_warps": num_warps, **constants}
-    constants = _with_defaults(kernel, constants, sig)
+    constants = _with_defaults(kernel, parse_constants(_true_false_none(const)), sig, num_warps)
     signature = parse_signature(sig, constants, kernel.arg_names)
     return Job(kernel, signature, given, num_warps, num_stages, legal, pinned)
 
@@ -213,15 +209,17 @@ def _check_gluon(kernel: Any, taken: bool, given: Mapping[str, object]) -> None:
             raise UsageError(f"--{name}: {explicit}", f"leave --{name} out")
 
 
-def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str) -> dict[str, Any]:
-    """The constants, with defaults of `tl.constexpr` parameters; raises UsageError for those without a value."""
+def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str, num_warps: int) -> dict[str, Any]:
+    """The constants, with defaults of constexpr parameters; raises UsageError for those without a value."""
+    from tawa.bridge.triton.jitted import default_constants
+
     named = set(re.findall(r"(\w+)\s*=", sig)).union(constants)
-    left = [parameter for parameter in kernel.params if parameter.is_constexpr and parameter.name not in named]
-    missing = [parameter.name for parameter in left if not parameter.has_default]
+    defaults = {name: it for name, it in default_constants(kernel, num_warps).items() if name not in named}
+    missing = [it.name for it in kernel.params if it.is_constexpr and it.name not in named.union(defaults)]
     if missing:
         values = ",".join(f"{name}=…" for name in missing)
         raise UsageError(f"{kernel.__name__}: no value for tl.constexpr {', '.join(missing)}", f"--const {values}")
-    return {**{parameter.name: parameter.default for parameter in left}, **constants}
+    return {**defaults, **constants}
 
 
 def read_plan(text: str) -> Plan | None:

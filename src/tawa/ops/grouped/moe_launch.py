@@ -91,9 +91,9 @@ class Mixture:
         pair = pair or tables.pair(gated, grouped, tables.Sizes(total, E, wide, H), gpu_of(x.device))
         BM, self.moved = pair.first.BM, pair.moved
         self.sort = Sort(total, E, BM, slots_for(total, E, BM))
-        rows, between = (x.new_empty(total, columns) for columns in (H, wide // 2))
+        between = x.new_empty(total, wide // 2)
         if self.moved:
-            self.first = GroupedMM(rows, gate_up.mT, True, pair.first)
+            self.first = GroupedMM(x.new_empty(total, H), gate_up.mT, True, pair.first)
         else:
             self.first = GroupedMM(x, gate_up.mT, True, pair.first, total, choices)
         self.second = GroupedMM(between, down.mT, False, pair.second)
