@@ -161,3 +161,28 @@ def marked(counter, o, count, D: gl.constexpr, num_warps: gl.constexpr):
         [4, 1],
         [64, 24],
     )  # fmt: skip
+
+
+@gluon.jit
+def count_up(tiles, count):
+    for step in range(count + 1):
+        tiles = tiles.put(step)
+
+
+@gluon.jit
+def read_all(tiles, o, count):
+    step = gl.to_tensor(0)
+    while step < count:  # a `for` would not carry the ring's memory, which does not change
+        number, tiles = tiles.get()
+        gl.store(o + number, number)
+        step += 1
+    number, tiles = tiles.get()  # of the ring that the loop hands on
+    for step in range(number):
+        gl.store(o + number, step + 1)
+
+
+@gluon.jit
+def numbers(o, count, D: gl.constexpr, num_warps: gl.constexpr):
+    """o (count + 1,): each number in its place. The last one is read behind the loop, and bounds another."""
+    tiles = TileRing.create(D, readers=1)
+    gl.warp_specialize([(read_all, (tiles, o, count)), (count_up, (tiles, count))], [4], [64])

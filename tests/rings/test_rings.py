@@ -12,6 +12,7 @@ pytest.importorskip("triton.experimental.gluon")
 from tawa.ir import Module
 from tawa.sim import Descriptor, simulate
 from tawa.verify.barriers.check import check_barriers
+from tawa.verify.crossed_numbers import crossed_numbers
 from tawa.verify.verdict import Proved, Refuted
 from tests.matrix.gluon import gluon_module
 from tests.rings import kernels
@@ -101,6 +102,24 @@ def test_turns_alternate(order: Any) -> None:
             value = 2 * value + group
             wanted.append(value)
     np.testing.assert_array_equal(o, np.repeat(np.array(wanted)[:, None], 128, 1))
+
+
+def numbers() -> Module:
+    return gluon_module(kernels.numbers, {}, {"D": 2, "num_warps": 4}, {}, {"o": "*i32"})
+
+
+def test_a_number_that_is_read_behind_the_loop_that_carries_its_ring_is_known() -> None:
+    module = numbers()
+    crossed = crossed_numbers(module.walk())
+    assert len(crossed.sources) == 2 and len(set(crossed.sources.values())) == 1
+    assert isinstance(check_barriers(module), Proved)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_number_behind_a_loop_is_right(order: Any) -> None:
+    o = np.full(6, -1, np.int32)
+    simulate(numbers(), {"o": o, "count": 5}, (1, 1, 1), order, 0)
+    np.testing.assert_array_equal(o, range(6))
 
 
 @pytest.mark.parametrize("order", ORDERS)
