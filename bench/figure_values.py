@@ -156,6 +156,15 @@ def _small(size: int) -> str:
     return f"{found['Tawa, wherever legal'] / found['stock Triton']:.2f}"
 
 
+RINGS = ("1_registers", "2_tma", "3_ring", "4_producer", "5_two_groups", "6_persistent", "cuBLAS",
+         "attention_three_groups", "PyTorch")  # fmt: skip
+
+
+def _ring(name: str) -> str:
+    """The rate of a kernel of ``examples/rings``, or of its peer, in TFLOP/s."""
+    return f"{next(it[name] for it in rates('rings', ('kernel',)).values() if name in it):.0f}"
+
+
 def persistent_table() -> list[str]:
     """Triton's tutorial 03 over K: stock, one tile a program, persistent, cuBLAS."""
     names = ("stock Triton", "Tawa, one tile a program", "Tawa", "cuBLAS")
@@ -404,6 +413,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "compile.specialised": lambda: _median("compile_time", "all", "specialised compile"),
     "compile.stock": lambda: _median("compile_time", "all", "stock compile"),
     "verify.compile": lambda: _median("verify", "all", "compile"),
+    **{f"rings.{name}": functools.partial(_ring, name) for name in RINGS},
     "mutants": lambda: _mutants("made"),
     "mutants.refuted": lambda: _mutants("refuted"),
     "mutants.equivalent": lambda: _mutants("equivalent"),

@@ -7,8 +7,8 @@ The steps are the files of the folder `rings`. Without a Hopper GPU, `tawa verif
 
 from __future__ import annotations
 
-import importlib
 import sys
+from importlib import import_module
 from collections.abc import Callable
 from typing import Any
 
@@ -16,14 +16,14 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 STEPS = ("1_registers", "2_tma", "3_ring", "4_producer", "5_two_groups", "6_persistent")
-TILE = {"BM": 128, "BN": 256, "BK": 64, "D": 4}
+TILE = {"BM": 128, "BN": 256, "BK": 64, "D": 3}
 
 
 def launch(step: str, a: Any, b: Any, c: Any, programs: int) -> Callable[[], Any]:
     """A launch of one step. programs: of the persistent one."""
     import torch
 
-    kernel: Any = importlib.import_module(f"rings.gemm_{step}").gemm
+    kernel: Any = import_module(f"{'examples.' * (__name__ != '__main__')}rings.gemm_{step}").gemm
     (M, K), N = a.shape, b.shape[1]
     BM, BN, BK = (TILE[it] for it in ("BM", "BN", "BK"))
     groups = step.startswith(("5", "6"))
