@@ -2,7 +2,7 @@
 
 A persistent fp16 GEMM with four tiles of 128 x 256 and K = 512 for one program. No GPU: times come from the cost model
 (`tawa.sim.time.cost`). Writes ``docs/images/timeline.png``, and to ``build`` the same as SVG and two Chrome traces.
-``--ladder``: the six steps of ``examples/rings`` instead, tiles of 128 x 128 with K = 512, in ``docs/images/rings.png``.
+``--ladder``: the six steps of ``examples/rings`` instead (tiles of 128 x 128, K = 512), in ``docs/images/rings.png``.
 """
 
 from __future__ import annotations

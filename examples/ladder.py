@@ -8,8 +8,8 @@ The steps are the files of the folder `rings`. Without a Hopper GPU, `tawa verif
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from triton.experimental.gluon import language as gl
