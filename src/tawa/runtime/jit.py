@@ -13,7 +13,6 @@ Without options Tawa decides: the kernel is specialised if that is legal and exp
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -34,11 +33,17 @@ from tawa.bridge.triton.surroundings import surroundings_named
 from tawa.bridge.triton.versions import untested_reason
 from tawa.errors import KernelError
 from tawa.runtime.decorated import check_source, refuse_lambda, refuse_outer_jit
-from tawa.runtime.requests import OPTION_NAMES, layered, make_request, reject_near_misses, set_log_level, take_options
+from tawa.runtime.requests import (
+    OPTION_NAMES,
+    layered,
+    make_request,
+    refuse_options,
+    reject_near_misses,
+    set_log_level,
+    take_options,
+)
 from tawa.runtime.settings import Settings
 from tawa.runtime.untested import LeftToTriton, left_to_triton
-
-_log = logging.getLogger("tawa")
 
 _REQUEST_KEYWORD = "tawa_request"
 
@@ -190,13 +195,14 @@ def is_under_tawa(function: Any) -> bool:
 
 
 def jit(kernel: Any = None, **options: Any) -> Any:
-    """Puts a Triton kernel under Tawa.
+    """Puts a Triton kernel under Tawa. A Gluon kernel stays as it is, and its protocol is verified when it compiles.
 
     kernel: a function under `triton.jit` (also below `triton.autotune` or `triton.heuristics`), or a plain function.
     options: Tawa's options as defaults of every launch; for a plain function also those of `triton.jit`.
 
     Returns a function of the same kind that is launched in the same way; without `kernel`, a decorator.
-    Raises PlanError on a bad option, KernelError (a TypeError) if `kernel` is not a kernel.
+    Raises PlanError on a bad option, or any option for a Gluon kernel; KernelError (a TypeError) if `kernel` is not
+    a kernel.
     """
     if kernel is None:
         return lambda function: jit(function, **options)
@@ -210,6 +216,8 @@ def jit(kernel: Any = None, **options: Any) -> Any:
             raise KernelError(
                 f"{sorted(options)}: these are options of triton.jit, which was applied already; cure: pass them there"
             )
+        if kernel.is_gluon():
+            refuse_options(kernel, ours)
         return _from_triton(kernel, defaults)
     if isinstance(kernel, KernelInterface):  # what triton.jit makes under TRITON_INTERPRET=1
         return InterpretedTawaFunction(kernel, defaults)
@@ -224,16 +232,11 @@ _JIT_OPTIONS = (
 
 
 def _from_triton(kernel: JITFunction[Any], defaults: Request) -> Any:
-    """The same kernel under Tawa. A Gluon kernel is returned as it is: it assigns its warps explicitly."""
+    """The same kernel under Tawa."""
     if untested_reason():
         return left_to_triton(kernel, defaults)
-    if kernel.is_gluon():
-        _log.warning(
-            "%s: a Gluon kernel assigns work to warps explicitly; tawa.jit leaves it unchanged", kernel.__name__
-        )
-        return kernel
     refuse_lambda(kernel.fn)
-    function = TawaFunction(
+    function = _class_for(kernel)(
         kernel.fn,
         defaults,
         version=kernel.version,
@@ -249,6 +252,14 @@ def _from_triton(kernel: JITFunction[Any], defaults: Request) -> Any:
     if kernel._src != function._src:
         function._unsafe_update_src(kernel._src)
     return function
+
+
+def _class_for(kernel: JITFunction[Any]) -> type[TawaFunction]:
+    if not kernel.is_gluon():
+        return TawaFunction
+    from tawa.runtime.gluon import GluonFunction  # without Gluon kernels, Triton's Gluon is not imported
+
+    return GluonFunction
 
 
 def _under_tuner(outer: Autotuner | Heuristics, options: dict[str, Any]) -> Any:
