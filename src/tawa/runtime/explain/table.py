@@ -50,11 +50,9 @@ def program_tables(named: NamedProgram) -> Iterator[RenderableType]:
     from tawa.runtime.explain.explicit import barrier_text, place_text, waits_of
 
     parts = _headed("Partitions", "partition", "function", "warps", "registers per thread", "waits for")
-    divided = any(it.registers is not None for it in named.program.partitions)
+    rest = "what is left" if any(it.registers is not None for it in named.program.partitions) else "as compiled"
     for it in named.program.partitions:
-        registers = (
-            ("what is left" if divided else "as compiled") if it.registers is None else f"{it.registers} requested"
-        )
+        registers = rest if it.registers is None else f"{it.registers} requested"
         waits = "\n".join(waits_of(it)) or "nothing"
         parts.add_row(*map(Text, (it.name, named.functions[it.name] or "-", str(it.warps), registers, waits)))
     yield ""
