@@ -8,7 +8,7 @@ A buffer or barrier is followed through views, loops, branches and the captures 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +17,7 @@ from tawa.dialects.control_flow import incoming
 from tawa.dialects.declare.declaration import is_terminator, op_class, op_names
 from tawa.dialects.effects import effects_of
 from tawa.dialects.ttg import VIEWS, warps_of
-from tawa.ir import Module, Operation, Value
+from tawa.ir import Block, Module, Operation, Value
 from tawa.ir.attributes import read_array
 
 UseKind = Literal["init", "wait", "arrive", "expect", "copy", "write", "store", "read"]
@@ -69,14 +69,22 @@ def partitions_of(module: Module) -> tuple[Partition, ...]:
     return tuple(found)
 
 
-def partition_of(op: Operation) -> str:
-    """The partition that executes an operation."""
-    inner = op
-    for outer in op.ancestors():
-        if ttg.WarpSpecializePartitionsOp.matches(outer):
-            number = next(at for at, region in enumerate(outer.regions) if inner.parent in region.blocks)
-            return _name(number, _fork_number(outer.parent_op))
-        inner = outer
+def partition_blocks(module: Module) -> dict[Block, str]:
+    """The name of the partition of each block that one consists of; all other code is the default one's."""
+    forks = [fork for op in module.walk() if (fork := ttg.WarpSpecializeOp.of(op))]
+    found: dict[Block, str] = {}
+    for at, fork in enumerate(forks):
+        found |= {block: _name(number, at) for number, block in enumerate(fork.partitions)}
+    return found
+
+
+def partition_of(op: Operation, blocks: Mapping[Block, str]) -> str:
+    """The partition that executes an operation. blocks: from `partition_blocks`."""
+    inner: Operation | None = op
+    while inner is not None and inner.parent is not None:
+        if inner.parent in blocks:
+            return blocks[inner.parent]
+        inner = inner.parent_op
     return "default"
 
 
@@ -94,21 +102,15 @@ def _name(number: int, fork: int) -> str:
     return f"partition{number}" if fork == 0 else f"partition{number} of fork {fork}"
 
 
-def _fork_number(fork: Operation | None) -> int:
-    """How many forks of the function are before this one."""
-    root = next((it for it in fork.ancestors() if it.name == "tt.func"), None) if fork is not None else None
-    forks = [op for op in root.walk() if ttg.WarpSpecializeOp.matches(op)] if root is not None else []
-    return forks.index(fork) if fork in forks else 0
-
-
 def _uses(module: Module) -> Iterator[Use]:
+    blocks = partition_blocks(module)
     for order, op in enumerate(module.walk()):
         if op.regions or op.name in _NO_ACCESS or is_terminator(op.name):
             continue
         operands = [value for value in op.operands if value.type.startswith("!ttg.memdesc")]
         if not operands:
             continue
-        where = partition_of(op)
+        where = partition_of(op, blocks)
         written = _written(op)
         for value in operands:
             for allocation, slot in _roots(value):

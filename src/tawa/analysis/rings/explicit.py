@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from tawa.analysis.rings.barrier_uses import Partition, Use, partition_of, partitions_of, uses_of
+from tawa.analysis.rings.barrier_uses import Partition, Use, partition_blocks, partition_of, partitions_of, uses_of
 from tawa.dialects import ttg, ttng
 from tawa.ir import MemDescType, Module, Operation, Value, parse_type
 from tawa.ir.attributes import read_int
@@ -113,6 +113,13 @@ class _Reader:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.uses = uses_of(module)
+        self.blocks = partition_blocks(module)
+        self.of_allocation: dict[Operation, list[Use]] = {}
+        self.waited_by: dict[Operation, list[Operation]] = {}
+        for use in self.uses:
+            self.of_allocation.setdefault(use.allocation, []).append(use)
+            if use.kind == "wait":
+                self.waited_by.setdefault(use.op, []).append(use.allocation)
         self.barriers = list(dict.fromkeys(it.allocation for it in self.uses if it.kind == "init"))
         self.payloads: dict[Operation, list[Operation]] = {}
         for barrier in self.barriers:
@@ -140,7 +147,7 @@ class _Reader:
     # -- uses ----------------------------------------------------------------------------------------------------------
 
     def _of(self, allocation: Operation, *kinds: str) -> list[Use]:
-        return [it for it in self.uses if it.allocation is allocation and it.kind in kinds]
+        return [it for it in self.of_allocation.get(allocation, ()) if it.kind in kinds]
 
     def _who(self, allocation: Operation, *kinds: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(it.partition for it in self._of(allocation, *kinds)))
@@ -247,7 +254,7 @@ class _Reader:
 
     def _partition(self, partition: Partition, roles: dict[Operation, tuple[WaitKind, str]]) -> PartitionInfo:
         forks = [it for op in self.module.walk() if (it := ttg.WarpSpecializeOp.of(op))]
-        inside = [op for op in self.module.walk() if not op.regions and partition_of(op) == partition.name]
+        inside = [op for op in self.module.walk() if not op.regions and partition_of(op, self.blocks) == partition.name]
         waits = [wait for op in inside for wait in self._waits(op, roles)]
         if forks and partition.name == "default":  # what comes before and after the fork does not tell its function
             inside = [op for fork in forks for op in fork.default.ops if not op.regions] + [
@@ -263,12 +270,13 @@ class _Reader:
         )
 
     def _waits(self, op: Operation, roles: dict[Operation, tuple[WaitKind, str]]) -> list[WaitInfo]:
+        if op.name not in _PENDING and op not in self.waited_by:
+            return []
         place = source_of(self.module, op)
         if op.name in _PENDING:
             name = "num" if op.name == ttg.AsyncWaitOp.NAME else "pendings"
             return [WaitInfo(_PENDING[op.name], "", read_int(op.properties[name]), place)]
-        found = [it.allocation for it in self.uses if it.op is op and it.kind == "wait"]
-        return [WaitInfo(*roles[it], 0, place) for it in found if it in roles]
+        return [WaitInfo(*roles[it], 0, place) for it in self.waited_by.get(op, ()) if it in roles]
 
 
 def _type(allocation: Operation) -> MemDescType:
