@@ -15,9 +15,16 @@ import tawa
 from tawa.errors import PlanError, ProtocolError
 from tests.rings import kernels
 
-pytestmark = pytest.mark.usefixtures("own_cache", "driver")
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 RACE = "released before it is read"
+
+
+@pytest.fixture(autouse=True)
+def on_paper(request: pytest.FixtureRequest) -> None:
+    """Without a GPU, kernels are compiled for one and not launched."""
+    if request.node.get_closest_marker("gpu") is None:
+        request.getfixturevalue("driver")
 
 
 def compiled(kernel: Any, fault: str = "none", **more: Any) -> Any:
@@ -156,3 +163,29 @@ def test_a_level_from_a_file_is_not_known(monkeypatch: pytest.MonkeyPatch) -> No
     found = compiled(tawa.jit(kernels.squares), RACE).metadata.tawa["verdict"]
     assert found["verdict"] == "unknown" and "from a file" in found["reason"]
     assert json.dumps(found)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_it_is_launched_as_triton_launches_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+    a, b = (torch.randn(128, 256, device="cuda", dtype=torch.float16) for _ in "ab")
+    b = b[:64].T.contiguous()
+    c = torch.full((128, 64), float("nan"), device="cuda", dtype=torch.float16)
+    made = [
+        TensorDescriptor.from_tensor(x, box, gl.NVMMASharedLayout.get_default_for(box, gl.float16))
+        for x, box in ((a, [128, 64]), (b, [64, 64]), (c, [64, 64]))
+    ]
+    constants = {"BK": 64, "D": 3, "P": 1, "num_warps": 4}
+    kernel = tawa.jit(kernels.products)
+    for _ in range(3):
+        c.fill_(float("nan"))
+        kernel[(1,)](*made, 256, **constants, FAULT="none")
+        torch.testing.assert_close(c, a @ b, atol=0.05, rtol=0.01)
+    assert tawa.explain(kernel).verdict is not None
+    monkeypatch.setenv("TAWA_GLUON", "raise")
+    with pytest.raises(ProtocolError, match="the protocol is wrong"):
+        tawa.jit(kernels.products)[(1,)](*made, 256, **constants, FAULT="one group does not release")
+    torch.cuda.synchronize()  # nothing was launched, so nothing hangs
