@@ -17,7 +17,7 @@ from typing import Any
 from triton.experimental.gluon._runtime import GluonJITFunction
 
 from tawa.bridge.driver.request import Request
-from tawa.runtime.jit import TawaFunction
+from tawa.runtime.function import TawaFunction
 from tawa.runtime.requests import refuse_options
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from tawa.analysis.rings.explicit import explicit_program
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.compile import compile_kernel, jit_function
 from tawa.bridge.driver.request import Request, surrounding_request
+from tawa.bridge.gluon.check import LEFT
 from tawa.bridge.gluon.compile import compile_gluon
 from tawa.bridge.launch.added_arguments import compiled_by_stock, launched_by_us
 from tawa.bridge.launch.answer import Answer, Decision, answer_for
@@ -24,12 +26,10 @@ from tawa.plan import PartitionPlan, Plan, RingPlan
 from tawa.plan.decided import Decision as Decided
 from tawa.plan.decided import decision_of
 from tawa.plan.schedule import Schedule
+from tawa.runtime.explain.explicit import NamedProgram, checked, is_explicit
 from tawa.runtime.jit import is_under_tawa
 from tawa.runtime.requests import make_request, refuse_options, reject_unknown, take_options
 from tawa.runtime.settings import Settings
-
-if TYPE_CHECKING:
-    from tawa.runtime.explain.explicit import NamedProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,10 +268,8 @@ def explain_compiled(
     compiled: Any, sass: bool = False, arguments: Mapping[str, Any] | None = None, grid: Sequence[int] | None = None
 ) -> Explanation:
     """Explains Triton's `CompiledKernel`, also one from the cache on disk. arguments, grid: of one launch."""
-    from tawa.runtime.explain.explicit import explain_explicit, is_explicit
-
     if is_explicit(compiled):  # every launch gets the same
-        return explain_explicit(compiled, sass)
+        return _explain_explicit(compiled, sass)
     data: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or _stock_record(compiled)
     answer = answer_for(compiled, arguments, grid)
     left = data["applied"] and answer.decision == "declined"
@@ -307,6 +305,37 @@ def explain_compiled(
         back_end_runs=tuple(data.get("back_end_runs", ())),
     )
     return _left_to_stock(found, answer) if left else found
+
+
+def _explain_explicit(compiled: Any, sass: bool) -> Explanation:
+    """Explains a Gluon kernel, which is compiled as it is."""
+    data: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or _stock_record(compiled)
+    module, verification, verdict = checked(compiled)
+    found = verdict["verdict"] if verdict is not None else "unknown"
+    seen = report(compiled, sass)
+    return Explanation(
+        kernel=data["kernel"],
+        applied=False,
+        reason=LEFT,
+        location=verdict["location"] if verdict is not None and found != "proved" else None,
+        cure="tawa verify shows the run that goes wrong" if found == "refuted" else "",
+        mode=data["mode"],
+        plan=None,
+        shared_bytes=compiled.metadata.shared,
+        registers=seen.ptxas.registers,
+        spill_bytes=seen.ptxas.spill_bytes,
+        wgmma_waits=seen.ptx.wgmma_waits,
+        compile_ms=data["compile_ms"],
+        tawa_ms=data["tawa_ms"],
+        stage_ms=tuple(data["stage_ms"].items()),
+        remarks=(LEFT,),
+        versions=tuple(data["versions"].items()),
+        report=seen,
+        verification=verification,
+        verdict=verdict,
+        decision="explicit",
+        program=NamedProgram.of(explicit_program(module)),
+    )
 
 
 def _measured(compiled: Any) -> tuple[str, ...]:

@@ -16,55 +16,28 @@ from tawa.analysis.rings.explicit import (
     PartitionInfo,
     RingInfo,
     WaitInfo,
-    explicit_program,
 )
-from tawa.bridge.gluon.check import LEFT, check_module
+from tawa.bridge.gluon.check import check_module
 from tawa.bridge.report import record as records
-from tawa.bridge.report.report import report
 from tawa.bridge.triton.read_module import read_final
-from tawa.bridge.triton.versions import triton_version
+from tawa.ir import Module
 from tawa.remarks import SourceLocation
-from tawa.runtime.explain.explanation import Explanation
 from tawa.runtime.settings import Settings
+from tawa.verify.effort import Verification
 from tawa.verify.witness import verdict_to_dict
 
-_SHOW = "tawa verify shows the run that goes wrong"
 
+def checked(compiled: Any) -> tuple[Module, Verification, Mapping[str, Any] | None]:
+    """The program of a Gluon kernel's `CompiledKernel`, the effort of its check, and the verdict as JSON data.
 
-def explain_explicit(compiled: Any, sass: bool = False) -> Explanation:
-    """Explains the `CompiledKernel` of a Gluon kernel; checks it if it was compiled without Tawa."""
-    from tawa import __version__
-
+    The verdict is that of its record; a kernel that was compiled without Tawa is checked now.
+    """
     known: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or {}
-    settings, module = Settings.from_environment(), read_final(compiled)
-    verification, verdict = known.get("verification", settings.verify), known.get("verdict")
-    if not known and verification != "off":
-        verdict = verdict_to_dict(check_module(module, verification))
-    seen = report(compiled, sass)
-    versions = {"tawa": __version__, "triton": ".".join(map(str, triton_version()))}
-    return Explanation(
-        kernel=compiled.metadata.name,
-        applied=False,
-        reason=LEFT,
-        location=verdict["location"] if verdict and verdict["verdict"] != "proved" else None,
-        cure=_SHOW if verdict and verdict["verdict"] == "refuted" else "",
-        mode="stock" if not known else known["mode"],
-        plan=None,
-        shared_bytes=compiled.metadata.shared,
-        registers=seen.ptxas.registers,
-        spill_bytes=seen.ptxas.spill_bytes,
-        wgmma_waits=seen.ptx.wgmma_waits,
-        compile_ms=known.get("compile_ms"),
-        tawa_ms=known.get("tawa_ms"),
-        stage_ms=tuple(known.get("stage_ms", {}).items()),
-        remarks=(LEFT,),
-        versions=tuple(known.get("versions", versions).items()),
-        report=seen,
-        verification=verification,
-        verdict=verdict,
-        decision="explicit",
-        program=NamedProgram.of(explicit_program(module)),
-    )
+    module = read_final(compiled)
+    if known:
+        return module, known["verification"], known["verdict"]
+    effort = Settings.from_environment().verify
+    return module, effort, None if effort == "off" else verdict_to_dict(check_module(module, effort))
 
 
 def is_explicit(compiled: Any) -> bool:
@@ -205,9 +178,3 @@ def _functions(file: str) -> tuple[tuple[int, int, str], ...]:
         return ()
     found = [it for it in ast.walk(tree) if isinstance(it, ast.FunctionDef)]
     return tuple((it.lineno, it.end_lineno or it.lineno, it.name) for it in found)
-
-
-__all__ = [
-    "NamedProgram", "barrier_text", "explain_explicit", "is_explicit", "place_text", "wait_text",
-    "waits_of",
-]  # fmt: skip
