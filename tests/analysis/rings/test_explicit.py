@@ -14,7 +14,7 @@ from tawa.analysis.rings.explicit import ExplicitProgram, explicit_program
 from tawa.bridge.triton.read_module import read_ttgir
 from tawa.cli.inputs.kernel_file import load_kernel
 from tests.matrix.gluon import gluon_module
-from tests.rings import kernels
+from tests.rings import crossed, kernels
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "rings"
 DATA = Path(__file__).parents[2] / "verify" / "data"
@@ -107,3 +107,10 @@ def test_a_program_without_barriers_has_no_rings(tmp_path: Path) -> None:
                     '"tt.return"() : () -> ()\n}) : () -> ()\n}) {"ttg.num-warps" = 4 : i32} : () -> ()\n')  # fmt: skip
     found = explicit_program(read_ttgir(path))
     assert found.rings == found.signals == () and found.partitions[0].waits == ()
+
+
+def test_empty_barriers_are_found_by_use_not_by_the_order_of_allocation() -> None:
+    found = program(crossed.crossed, {"D": 2}, {"o": "*fp32"})
+    lines = Path(crossed.__file__).read_text().splitlines()
+    made = [lines[it.empty.location.line - 1].strip() for it in found.rings if it.empty and it.empty.location]
+    assert made == ["empty_a = barriers(D, 1)", "empty_b = barriers(D, 1)"]
