@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tawa.bridge.driver.compile_gluon import compile_gluon
+from tawa.bridge.gluon.compile import compile_gluon
 from tawa.bridge.triton.read_module import read_final
 from tawa.bridge.triton.signature import Signature
 from tawa.ir import Module

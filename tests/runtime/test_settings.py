@@ -27,6 +27,7 @@ def test_every_variable_is_read() -> None:
         {
             "TAWA_ENABLE": "OFF",
             "TAWA_VERIFY": "full",
+            "TAWA_GLUON": "raise",
             "TAWA_AREF_DEPTH": "3",
             "TAWA_MMA_DEPTH": "1",
             "TAWA_COMPILE_BUDGET_S": "2.5",
@@ -37,10 +38,11 @@ def test_every_variable_is_read() -> None:
             "TAWA_COLLECT": "/z",
         }
     )
-    assert settings == Settings("off", "full", 3, 1, 2.5, Path("/x"), "info", "/y/", 0.5, Path("/z"))
+    assert settings == Settings("off", "full", "raise", 3, 1, 2.5, Path("/x"), "info", "/y/", 0.5, Path("/z"))
     assert settings.as_variables() == {
         "TAWA_ENABLE": "off",
         "TAWA_VERIFY": "full",
+        "TAWA_GLUON": "raise",
         "TAWA_AREF_DEPTH": "3",
         "TAWA_MMA_DEPTH": "1",
         "TAWA_COMPILE_BUDGET_S": "2.5",
@@ -57,6 +59,7 @@ def test_every_variable_is_read() -> None:
     [
         ("TAWA_ENABLE", "maybe", "auto, off"),
         ("TAWA_VERIFY", "maybe", "off, fast, full"),
+        ("TAWA_GLUON", "refuse", "auto, warn, raise, proved"),
         ("TAWA_AREF_DEPTH", "0", "whole numbers, 1 or more"),
         ("TAWA_AREF_DEPTH", "two", "whole numbers, 1 or more"),
         ("TAWA_MMA_DEPTH", "-1", "whole numbers, 0 or more"),

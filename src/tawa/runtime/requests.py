@@ -57,6 +57,16 @@ def reject_near_misses(kwargs: Mapping[str, Any], known: Iterable[str]) -> None:
             raise PlanError(f"unknown option {name!r}: {hint}")
 
 
+def refuse_options(kernel: Any, given: Iterable[str]) -> None:
+    """Raises PlanError if a Gluon kernel is given options: there is nothing to decide."""
+    names = list(given)
+    if names:
+        raise PlanError(
+            f"{', '.join(names)}: {kernel.__name__} is a Gluon kernel, which assigns work to warps explicitly; "
+            f"cure: leave {'it' if len(names) == 1 else 'them'} out"
+        )
+
+
 def merge(options: PlanOptions, defaults: PlanOptions) -> PlanOptions:
     """The first with every None filled from the second; raises PlanError if they contradict each other."""
     values = {field.name: getattr(options, field.name) for field in fields(PlanOptions)}
@@ -101,7 +111,9 @@ def make_request(given: Mapping[str, Any], defaults: Request | None, settings: S
     if settings.enable == "off":
         return Request(PlanOptions(enable_warp_specialization=False), off=True)
     host = HOST if settings.collect is None else replace(HOST, choices=partial(_collector, settings.collect))
-    return replace(made, reproducer_dir=settings.reproducer_dir, verification=settings.verify, host=host)
+    return replace(
+        made, reproducer_dir=settings.reproducer_dir, verification=settings.verify, gluon=settings.gluon, host=host
+    )
 
 
 def _collector(folder: Path, kernel: Any) -> Any:
@@ -112,7 +124,7 @@ def _collector(folder: Path, kernel: Any) -> Any:
 
 
 def layered(first: Request, second: Request | None) -> Request:
-    """The first request with every gap filled from the second; reproducer folder and verification are the second's.
+    """The first request with every gap filled from the second; what the settings decide is the second's.
 
     Options of the second that contradict a Plan of the first are dropped. A demand to specialise and a demand for stock
     Triton exclude each other, whether an option or a Plan makes them; the first request that makes one wins.
@@ -126,7 +138,7 @@ def layered(first: Request, second: Request | None) -> Request:
         dropped: dict[str, Any] = dict.fromkeys(contradictions(options, first.plan))
         options = replace(options, **dropped)
     options = merge(first.options, options)
-    return Request(options, first.plan or plan, second.reproducer_dir, second.verification)
+    return Request(options, first.plan or plan, second.reproducer_dir, second.verification, gluon=second.gluon)
 
 
 def set_log_level(settings: Settings) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from tawa.bridge.driver.request import GluonPolicy
 from tawa.errors import PlanError
 from tawa.plan import PlanOptions
 from tawa.verify.effort import Verification
@@ -30,6 +31,9 @@ class Settings:
     verify: how each specialised kernel is checked: ``fast`` (milliseconds, the default), ``full`` (up to seconds) or
     ``off``.
     compile_budget_s: seconds for trying further Plans if nothing else sets them; empty: two Plans at most.
+    gluon: what follows from the verdict on a Gluon kernel. ``warn``: a warning if it is refuted; ``raise``: an error;
+    ``proved``: an error unless it is proved; of all Gluon kernels under Tawa. ``auto`` (the default): a warning for
+    those under `tawa.jit`; others are not checked.
     aref_depth, mma_depth: D and P if neither the launch nor the decorator sets them; empty: the planner decides.
     reproducer_dir: folder for reproducers of internal errors.
     log: ``info`` logs the decision for every kernel with its reason; ``warning`` (the default) only internal errors.
@@ -40,6 +44,7 @@ class Settings:
 
     enable: Enable = "auto"
     verify: Verification = "fast"
+    gluon: GluonPolicy = "auto"
     aref_depth: int | None = None
     mma_depth: int | None = None
     compile_budget_s: float | None = None
@@ -56,6 +61,7 @@ class Settings:
         readers: dict[str, Callable[[str, str], Any]] = {
             "TAWA_ENABLE": _one_of("auto", "off"),
             "TAWA_VERIFY": _one_of("off", "fast", "full"),
+            "TAWA_GLUON": _one_of("auto", "warn", "raise", "proved"),
             "TAWA_AREF_DEPTH": _count(least=1),
             "TAWA_MMA_DEPTH": _count(least=0),
             "TAWA_COMPILE_BUDGET_S": _seconds,

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import FILL, GEMM, KERNELS
+from tests.cli.conftest import FILL, GEMM, KERNELS, Tawa
+
+GLUON = Path(__file__).parents[2] / "rings" / "kernels.py"
+SQUARES = [f"{GLUON}:squares", "--sig", "x=*fp32, o=*fp32, count=i32", "--const", "D=2,FAULT='none'"]
 
 FIELDS = (
     "applied", "reason", "partitions", "rings", "mma_depth", "shared_bytes", "registers", "spill_bytes", "wgmma_waits",
@@ -86,3 +90,15 @@ def test_a_depth_that_does_not_fit_names_the_largest_that_does(tawa):
     assert result.exit_code == 1
     assert "232448" in result.stderr
     assert "cure: aref_depth=" in result.stderr
+
+
+def test_a_gluon_kernel_is_explained_as_it_is(tawa: Tawa) -> None:
+    result = tawa("explain", *SQUARES)
+    assert result.exit_code == 0, result.stderr
+    assert "its protocol is proved" in result.stdout and "write_squares" in result.stdout
+
+
+@pytest.mark.parametrize("options", [["--legal"], ["--option", "aref_depth=3"], ["--plan", "{}"], ["--grid", "8"]])
+def test_a_gluon_kernel_takes_no_options(tawa: Tawa, options: list[str]) -> None:
+    result = tawa("explain", *SQUARES, *options)
+    assert result.exit_code == 2 and f"{options[0]}: squares is a Gluon kernel" in result.stderr

@@ -192,7 +192,7 @@ def test_a_kernel_that_triton_refuses_is_status_2(tawa: Tawa) -> None:
 # --- wrong usage ------------------------------------------------------------------------------------------------------
 
 WRONG = {
-    "nothing": ([], "Missing argument", ""),
+    "nothing": ([], "no program is named", "--cached NAME"),
     "unknown option": ([str(GLUON), "--tripz", "3"], "No such option", ""),
     "no number": ([str(GLUON), "--trips", "many"], "Invalid value for '--trips'", ""),
     "no such file": (["tests/verify/data/gluon_gem.triton3_6.mlir"], "no file", "did you mean"),

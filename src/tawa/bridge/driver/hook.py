@@ -1,4 +1,4 @@
-"""The stage hook: decides, each time Triton lists its stages for a kernel, whether Tawa takes part."""
+"""The stage hook: decides, each time Triton lists its stages for a kernel, whether Tawa specialises or checks it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from tawa.bridge.driver.compilation import Compilation
 from tawa.bridge.driver.request import Request, active_request
+from tawa.bridge.gluon.check import put_check_into
 from tawa.bridge.triton import versions
 from tawa.bridge.triton.artifacts.cache_entries import overridden
 from tawa.bridge.triton.device import CAPABILITY
@@ -66,11 +67,15 @@ def _take_part(
     replaced: bool,
 ) -> None:
     """Adds our stages, or leaves the kernel to Triton. Raises if a pinned kernel cannot be attempted at all."""
-    if getattr(language, "name", "") != "TRITON" or "ttgir" not in stages or "llir" not in stages:
-        return  # Gluon kernels are explicit already
+    if getattr(language, "name", "") not in ("TRITON", "GLUON") or "ttgir" not in stages or "llir" not in stages:
+        return
     if versions.untested_reason():
         versions.warn_untested()
         versions.refuse_pinned(request.pinned, "every kernel")
+        return
+    if language.name == "GLUON":  # explicit already
+        if request.gluon != "auto":
+            put_check_into(stages, request, options, capability)
         return
     if capability != CAPABILITY:
         if request.pinned:

@@ -14,11 +14,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from tawa.bridge.launch.host import NO_HOST, Host
 from tawa.plan import Plan, PlanOptions
 from tawa.verify.effort import Verification
+
+GluonPolicy = Literal["auto", "warn", "raise", "proved"]
+"""What follows from the verdict on a Gluon kernel: a warning, or an error, if it is refuted; an error unless it is
+proved. auto: a warning for kernels under `tawa.jit`; others are not checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ class Request:
     options: launch options. plan: the pinned part of the Plan, or None. reproducer_dir: folder for reproducers of
     internal errors; None: none are written. verification: how the specialised kernel is checked before it is used.
     beside: asks for the stock kernel that accompanies a specialised one, without ``tl.range(warp_specialize=True)``.
+    gluon: what follows from the verdict on a Gluon kernel; "auto" where it is not checked.
     off: whether ``TAWA_ENABLE=off`` asks for stock Triton.
     host: what the launcher of the compiled kernel gets; not part of any cache key.
     """
@@ -37,6 +42,7 @@ class Request:
     reproducer_dir: Path | None = None
     verification: Verification = "fast"
     beside: bool = False
+    gluon: GluonPolicy = "auto"
     off: bool = field(default=False, compare=False)
     host: Host = field(default=NO_HOST, compare=False, repr=False)
     _suffix: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
@@ -61,7 +67,8 @@ class Request:
         """Text for Triton's cache keys, equal for equal requests to the same version of Tawa. Read at every launch."""
         if not self._suffix:
             plan = self.plan.to_json() if self.plan is not None else ""
-            text = f"{self.options.key()}|{plan}|{self.verification}|{self.beside}|{source_hash()}"
+            asked = f"{self.options.key()}|{plan}|{self.verification}|{self.beside}|{self.gluon != 'auto'}"
+            text = f"{asked}|{source_hash()}"
             self._suffix.append(f"-tawa:{hashlib.sha256(text.encode()).hexdigest()}")
         return self._suffix[0]
 

@@ -29,6 +29,7 @@ from typing import Any
 
 from tawa.bridge.driver.annotations import STOCK_WITHOUT
 from tawa.bridge.driver.request import Request, activate, surrounding_request
+from tawa.bridge.gluon.check import judge
 from tawa.bridge.launch.descriptors import encoded_signature, encoded_types, encoder, encoding, launched_with
 from tawa.bridge.launch.forecasts import forecasts_of
 from tawa.bridge.launch.host import NO_HOST
@@ -119,6 +120,7 @@ def kernel_class(base: type, attached: Attached) -> type:
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             note_surrounding(self)  # first: the recorder, whose wrapper is in `base`, reads it
             super().__init__(*args, **kwargs)
+            judge(self, surrounding_request())
             known = getattr(self.metadata, record.KEY, None) or {}
             if known.get("launch") or known.get("tuning"):
                 request = surrounding_request()

@@ -7,6 +7,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tawa.bridge.driver.request import Request, surrounding_request
+from tawa.bridge.gluon.check import LEFT
 from tawa.bridge.report.record import KEY
 from tawa.bridge.triton.device import CAPABILITY
 from tawa.bridge.triton.versions import untested_remark
@@ -64,7 +65,7 @@ def why_stock(compiled: Any, off: bool = False) -> Remark:
         reason = f"made for compute capability {arch}; Tawa makes kernels for {CAPABILITY} (H100, H200)"
         return Remark("declined", reason)
     if getattr(language, "name", "") == "GLUON":
-        return Remark("declined", "a Gluon kernel assigns work to warps explicitly; Tawa leaves it unchanged")
+        return Remark("declined", LEFT)
     return OFF if off else NOT_ASKED
 
 

@@ -22,6 +22,7 @@ from tawa.cli.inputs.job import (
     WarpsOption,
     read_job,
     read_options,
+    refuse_for_gluon,
 )
 from tawa.remarks import SourceLocation
 from tawa.runtime.explain.excerpt import excerpt
@@ -62,14 +63,18 @@ def explain_command(
 ) -> None:
     """Say what launches of a kernel get (specialised, declined, or what it depends on), why, and what it costs.
 
+    Of a Gluon kernel: its partitions, rings and waits, and whether its protocol is proved.
+
     Needs no GPU.
     """
+    from tawa.cli.inputs.kernel_file import load_kernel
     from tawa.cli.inputs.launch_arguments import read_grid
 
     sizes = read_grid(grid) if grid else None
+    refuse_for_gluon(load_kernel(target), legal=legal, grid=grid, option=option)
     sig, values = _with_values(target, sig, const, arg)
     options = _with_legal(option, legal)
-    job = read_job(target, sig, const, num_warps, num_stages, options, legal=False, plan=plan)
+    job = read_job(target, sig, const, num_warps, num_stages, options, legal=False, plan=plan, gluon=True)
     _, explanation = job.explain(launched=True, arguments=values, grid=sizes)
     if as_json:
         typer.echo(explanation.to_json())

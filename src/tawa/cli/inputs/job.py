@@ -188,25 +188,33 @@ def read_job(
     asked = PlanOptions.from_mapping(given)  # the options of the kernel's decorator are checked in the compile
     check_agreement(asked, pinned)
     kernel = load_kernel(target)
-    _check_gluon(kernel, gluon, {"option": options, "plan": plan})
+    _check_gluon(kernel, gluon)
+    refuse_for_gluon(kernel, option=options, plan=plan)
     sig = _true_false_none(sig)
     constants = _with_defaults(kernel, parse_constants(_true_false_none(const)), sig, num_warps)
     signature = parse_signature(sig, constants, kernel.arg_names)
     return Job(kernel, signature, given, num_warps, num_stages, legal, pinned)
 
 
-def _check_gluon(kernel: Any, taken: bool, given: Mapping[str, object]) -> None:
-    """Raises UsageError if a Gluon kernel is not taken, or is given options that specialise a kernel."""
+def _check_gluon(kernel: Any, taken: bool) -> None:
+    """Raises UsageError if a Gluon kernel is not taken."""
     from tawa.bridge.triton.jitted import is_gluon
 
-    if not is_gluon(kernel):
-        return
-    explicit = f"{kernel.__name__} is a Gluon kernel: it assigns work to warps explicitly"
-    if not taken:
-        raise UsageError(explicit, "tawa verify and tawa simulate take it as it is")
+    if is_gluon(kernel) and not taken:
+        raise UsageError(_explicit(kernel), "tawa verify, tawa explain and tawa simulate take it as it is")
+
+
+def refuse_for_gluon(kernel: Any, **given: object) -> None:
+    """Raises UsageError if a Gluon kernel is given options that specialise a kernel."""
+    from tawa.bridge.triton.jitted import is_gluon
+
     for name, value in given.items():
-        if value:
-            raise UsageError(f"--{name}: {explicit}", f"leave --{name} out")
+        if value and is_gluon(kernel):
+            raise UsageError(f"--{name}: {_explicit(kernel)}", f"leave --{name} out")
+
+
+def _explicit(kernel: Any) -> str:
+    return f"{kernel.__name__} is a Gluon kernel: it assigns work to warps explicitly"
 
 
 def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str, num_warps: int) -> dict[str, Any]:

@@ -5,25 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
+from tawa.analysis.rings.explicit import explicit_program
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.compile import compile_kernel, jit_function
 from tawa.bridge.driver.request import Request, surrounding_request
+from tawa.bridge.gluon.check import LEFT
+from tawa.bridge.gluon.compile import compile_gluon
 from tawa.bridge.launch.added_arguments import compiled_by_stock, launched_by_us
 from tawa.bridge.launch.answer import Answer, Decision, answer_for
 from tawa.bridge.launch.why_stock import why_stock
 from tawa.bridge.report import record as records
 from tawa.bridge.report.report import KernelReport, report
 from tawa.bridge.triton.device import backend_option_names
+from tawa.bridge.triton.jitted import default_constants, is_gluon
 from tawa.bridge.triton.signature import Signature, as_signature
 from tawa.pipeline import Outcome
 from tawa.plan import PartitionPlan, Plan, RingPlan
 from tawa.plan.decided import Decision as Decided
 from tawa.plan.decided import decision_of
 from tawa.plan.schedule import Schedule
+from tawa.runtime.explain.explicit import NamedProgram, checked, is_explicit
 from tawa.runtime.jit import is_under_tawa
-from tawa.runtime.requests import make_request, reject_unknown, take_options
+from tawa.runtime.requests import make_request, refuse_options, reject_unknown, take_options
 from tawa.runtime.settings import Settings
 
 
@@ -32,7 +37,8 @@ class Explanation:
     """One compiled kernel.
 
     applied: whether it was specialised; reason, location (``file:line``) and cure say why or why not.
-    decision: what its launches get: "specialised", "declined" (stock Triton's kernel), or "depends", on `condition`.
+    decision: what its launches get: "specialised", "declined" (stock Triton's kernel), or "depends", on `condition`;
+    "explicit" for a Gluon kernel, which is compiled as it is: `program` has what its IR consists of.
     resolved: the arguments of the one launch that was asked about, and the values in the condition; else None.
     wherever_legal: whether it was compiled without asking if it pays.
     plan: the whole Plan; decisions: who made each, and why; partitions, rings, schedules, mma_depth: parts of the Plan.
@@ -63,12 +69,13 @@ class Explanation:
     reproducer: str = ""
     verification: str = "off"
     verdict: Mapping[str, Any] | None = None
-    decision: Decision = "specialised"
+    decision: Decision | Literal["explicit"] = "specialised"
     condition: str = ""
     resolved: Mapping[str, Any] | None = None
     wherever_legal: bool = False
     decisions: tuple[Decided, ...] = ()
     back_end_runs: tuple[Mapping[str, Any], ...] = ()
+    program: NamedProgram | None = None
 
     @property
     def headline(self) -> str:
@@ -86,6 +93,9 @@ class Explanation:
                 return f"specialised{how}{where}{given}"
             case "declined":
                 return f"declined{given}"
+            case "explicit":
+                found = self.verdict["verdict"] if self.verdict is not None else "not checked"
+                return f"written in Gluon, compiled as it is; its protocol is {found}"
 
     @property
     def partitions(self) -> tuple[PartitionPlan, ...]:
@@ -156,6 +166,7 @@ class Explanation:
             "reproducer": self.reproducer,
             "report": self.report.to_json(),
             "versions": dict(self.versions),
+            **(self.program.to_dict() if self.program is not None else {}),
         }
 
     def to_json(self) -> str:
@@ -220,6 +231,12 @@ def compile_with_options(
 ) -> Any:
     """Compiles ahead of time what a launch with these options would get; arguments as for `explain`."""
     function = jit_function(kernel)
+    if is_gluon(function):
+        refuse_options(function, take_options(options))
+        reject_unknown(options, backend_option_names(), "a compile")
+        constants = {**default_constants(function, num_warps), **constexprs}
+        signature = as_signature(signature, constants, function.arg_names)
+        return compile_gluon(function, signature, num_warps=num_warps, **options)
     request = request_of(function, take_options(options))
     reject_unknown(options, backend_option_names(), "a compile")
     signature = as_signature(signature, constexprs, function.arg_names)
@@ -251,6 +268,8 @@ def explain_compiled(
     compiled: Any, sass: bool = False, arguments: Mapping[str, Any] | None = None, grid: Sequence[int] | None = None
 ) -> Explanation:
     """Explains Triton's `CompiledKernel`, also one from the cache on disk. arguments, grid: of one launch."""
+    if is_explicit(compiled):  # every launch gets the same
+        return _explain_explicit(compiled, sass)
     data: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or _stock_record(compiled)
     answer = answer_for(compiled, arguments, grid)
     left = data["applied"] and answer.decision == "declined"
@@ -286,6 +305,37 @@ def explain_compiled(
         back_end_runs=tuple(data.get("back_end_runs", ())),
     )
     return _left_to_stock(found, answer) if left else found
+
+
+def _explain_explicit(compiled: Any, sass: bool) -> Explanation:
+    """Explains a Gluon kernel, which is compiled as it is."""
+    data: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or _stock_record(compiled)
+    module, verification, verdict = checked(compiled)
+    found = verdict["verdict"] if verdict is not None else "unknown"
+    seen = report(compiled, sass)
+    return Explanation(
+        kernel=data["kernel"],
+        applied=False,
+        reason=LEFT,
+        location=verdict["location"] if verdict is not None and found != "proved" else None,
+        cure="tawa verify shows the run that goes wrong" if found == "refuted" else "",
+        mode=data["mode"],
+        plan=None,
+        shared_bytes=compiled.metadata.shared,
+        registers=seen.ptxas.registers,
+        spill_bytes=seen.ptxas.spill_bytes,
+        wgmma_waits=seen.ptx.wgmma_waits,
+        compile_ms=data["compile_ms"],
+        tawa_ms=data["tawa_ms"],
+        stage_ms=tuple(data["stage_ms"].items()),
+        remarks=(LEFT,),
+        versions=tuple(data["versions"].items()),
+        report=seen,
+        verification=verification,
+        verdict=verdict,
+        decision="explicit",
+        program=NamedProgram.of(explicit_program(module)),
+    )
 
 
 def _measured(compiled: Any) -> tuple[str, ...]:

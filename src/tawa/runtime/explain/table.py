@@ -18,6 +18,7 @@ from tawa.machine.hopper import SHARED_BYTES
 if TYPE_CHECKING:
     from tawa.plan.decided import Decision
     from tawa.runtime.explain.explanation import Explanation
+    from tawa.runtime.explain.explicit import NamedProgram
 
 
 def explanation_table(explanation: Explanation) -> RenderableType:
@@ -27,6 +28,8 @@ def explanation_table(explanation: Explanation) -> RenderableType:
     table.add_column(overflow="fold")
     for name, value in _rows(explanation):
         table.add_row(Text(name), Text(value))
+    if explanation.program is not None:
+        return Group(table, *program_tables(explanation.program))
     return Group(table, "", plan_table(explanation.decisions)) if explanation.decisions else table
 
 
@@ -39,6 +42,47 @@ def plan_table(decisions: Iterable[Decision]) -> Table:
     table.add_column("why", overflow="fold", ratio=8)
     for (_, value, by, reason), alike in groupby(decisions, _alike):
         table.add_row(*map(Text, ("\n".join(it.field for it in alike), value, by, reason)))
+    return table
+
+
+def program_tables(named: NamedProgram) -> Iterator[RenderableType]:
+    """The partitions, rings and signals of an explicit program."""
+    from tawa.runtime.explain.explicit import barrier_text, place_text, waits_of
+
+    parts = _headed("Partitions", "partition", "function", "warps", "registers per thread", "waits for")
+    rest = "what is left" if any(it.registers is not None for it in named.program.partitions) else "as compiled"
+    for it in named.program.partitions:
+        registers = rest if it.registers is None else f"{it.registers} requested"
+        waits = "\n".join(waits_of(it)) or "nothing"
+        parts.add_row(*map(Text, (it.name, named.functions[it.name] or "-", str(it.warps), registers, waits)))
+    yield ""
+    yield parts
+    rings = named.program.rings
+    if rings:
+        table = _headed("Rings", "ring", "slots", "of", "written by", "read by", "full after", "empty after", "made at")
+        for ring in rings:
+            how = "TMA of " if ring.by_copies else "threads of "
+            tiles = f"{', '.join(ring.payload)}: {ring.slot_bytes} bytes"
+            who = how + named.who(ring.writers), named.who(ring.readers)
+            ends = barrier_text(ring.full), barrier_text(ring.empty), place_text(ring.location)
+            table.add_row(*map(Text, (ring.name, str(ring.slots), tiles, *who, *ends)))
+        yield ""
+        yield table
+    if named.program.signals:
+        table = _headed("Signals", "signal", "barriers", "complete after", "arrived on by", "waited for by", "made at")
+        for signal in named.program.signals:
+            barrier = signal.barrier
+            who = named.who(barrier.arrivers), named.who(barrier.waiters)
+            row = signal.name, str(barrier.slots), barrier_text(barrier), *who, place_text(barrier.location)
+            table.add_row(*map(Text, row))
+        yield ""
+        yield table
+
+
+def _headed(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for number, name in enumerate(columns):
+        table.add_column(name, style="bold" if number == 0 else "", overflow="fold", no_wrap=number == 0)
     return table
 
 
@@ -74,11 +118,24 @@ def protocol_text(explanation: Explanation) -> str:
     assuming = f" (assuming {'; '.join(found['assumptions'])})" if found["assumptions"] else ""
     if found["verdict"] == "proved":
         return f"proved, {explanation.verification}: {found['bound']}{assuming}"
+    if found["verdict"] == "refuted":
+        what = f"{found['kind']}: {found['message'].removeprefix(found['kind'] + ': ')}"
+        return f"refuted, {explanation.verification}: {what}{assuming}"
     return f"not proved, {explanation.verification}: {found['reason']}{assuming}"
 
 
+def _shares(explanation: Explanation) -> str:
+    """What an explicit program has shared memory for."""
+    if explanation.program is None:
+        return ""
+    program = explanation.program.program
+    rings = sum(it.slots * it.slot_bytes for it in program.rings)
+    return f": {rings} for rings, {program.buffer_bytes} for other buffers"
+
+
 def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
-    yield "reason", explanation.reason or "-"
+    if explanation.program is None:
+        yield "reason", explanation.reason or "-"
     if explanation.resolved is not None and explanation.condition:
         found = explanation.resolved["found"]
         yield "specialised where", explanation.condition + (f" (here {found})" if found else "")
@@ -86,9 +143,9 @@ def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
         yield "at", explanation.location
     if explanation.cure:
         yield "cure", explanation.cure
-    if explanation.applied:
+    if explanation.applied or explanation.program is not None:
         yield "protocol", protocol_text(explanation)
-    yield "shared memory", f"{explanation.shared_bytes} bytes of {SHARED_BYTES}"
+    yield "shared memory", f"{explanation.shared_bytes} bytes of {SHARED_BYTES}{_shares(explanation)}"
     yield "registers", f"{explanation.registers}, spills {explanation.spill_bytes} bytes"
     yield "wgmma waits", " ".join(map(str, explanation.wgmma_waits)) or "none"
     for note in explanation.report.ptxas.notes:

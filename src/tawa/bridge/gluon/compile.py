@@ -14,11 +14,12 @@ from tawa.bridge.triton.versions import refuse_untested
 _BARE = re.compile(r"tensordesc<(?P<element>\w+)\[(?P<shape>[\d,\s]+)\]>")
 
 
-def compile_gluon(kernel: Any, signature: Signature, *, num_warps: int) -> Any:
+def compile_gluon(kernel: Any, signature: Signature, *, num_warps: int, **backend_options: Any) -> Any:
     """Compiles a `gluon.jit` function for Hopper; returns Triton's `CompiledKernel`.
 
     signature: as for `compile_kernel`. A descriptor without a layout gets the default one of its box. num_warps: of
-    the default partition. Raises CompileError if Triton refuses the kernel.
+    the default partition. backend_options: further options of Triton's backend. Raises CompileError if Triton refuses
+    the kernel.
     """
     import triton
     from triton.experimental.gluon._runtime import GluonASTSource
@@ -27,7 +28,8 @@ def compile_gluon(kernel: Any, signature: Signature, *, num_warps: int) -> Any:
     try:
         with surroundings_named(kernel):
             source = GluonASTSource(kernel, types, signature.constants, signature.attributes)
-            return repaired(lambda: triton.compile(source, target=hopper_target(), options={"num_warps": num_warps}))
+            options = {"num_warps": num_warps, **backend_options}
+            return repaired(lambda: triton.compile(source, target=hopper_target(), options=options))
     except Exception as error:
         refuse_untested(f"{kernel.__name__} is not compiled ({type(error).__name__}: {error})")
         raise

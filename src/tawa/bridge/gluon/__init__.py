@@ -1,0 +1,1 @@
+"""Gluon kernels: explicit already, so they are compiled as they are, and checked."""

@@ -1,0 +1,120 @@
+"""The check of a Gluon kernel in its compile: its final TTGIR is verified, and the record keeps the verdict.
+
+    stages     ttgir (Triton's own) → ttgir, then the check → llir → ptx → cubin
+    metadata   tawa: {…, "verdict": {"verdict": "proved", "bound": …}, …}
+
+The record is in Triton's cache. So a kernel is checked once, and `judge` finds the verdict of one from the cache, too.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from tawa.bridge.driver.request import Request
+from tawa.bridge.report import record
+from tawa.bridge.triton.artifacts.cache_entries import overridden
+from tawa.bridge.triton.device import CAPABILITY
+from tawa.bridge.triton.generic_print import print_generic
+from tawa.bridge.triton.stage_output import Stage
+from tawa.errors import ProtocolError
+from tawa.flow import Outcome
+from tawa.ir import Module, parse_module
+from tawa.remarks import Remark
+from tawa.verify.check import check_levels
+from tawa.verify.effort import Effort
+from tawa.verify.verdict import Unknown, Verdict
+from tawa.verify.witness import verdict_to_dict
+
+_log = logging.getLogger("tawa")
+
+LEFT = "a Gluon kernel assigns work to warps explicitly; Tawa leaves it unchanged"
+
+
+def put_check_into(stages: dict[str, Stage], request: Request, options: Any, capability: int | None) -> None:
+    """Changes Triton's stages of a Gluon kernel in place: the check runs after ``ttgir``."""
+    started = time.perf_counter()
+    own, last = stages["ttgir"], list(stages)[-1]
+    final = stages[last]
+
+    def checked(before: Any, metadata: dict[str, Any]) -> Any:
+        made = own(before, metadata)
+        began = time.perf_counter()
+        verdict = _verdict(made, options, capability, request)
+        taken = (time.perf_counter() - began) * 1000
+        metadata[record.KEY] = _record(made.get_entry_func_name(), request, verdict, taken)
+        return made
+
+    def timed(before: Any, metadata: dict[str, Any]) -> Any:
+        made = final(before, metadata)
+        metadata[record.KEY]["compile_ms"] = round((time.perf_counter() - started) * 1000, 3)
+        return made
+
+    stages["ttgir"], stages[last] = checked, timed
+
+
+def check_module(module: Module, effort: Effort) -> Verdict:
+    """The verdict on a program; an error of a check is no proof, and no reason to stop a compile."""
+    try:
+        return check_levels(None, module, effort=effort)
+    except Exception as error:
+        return Unknown(f"the check failed: {type(error).__name__}: {error}")
+
+
+def judge(compiled: Any, request: Request | None) -> None:
+    """Warns of a checked kernel that is refuted, or raises ProtocolError, as the request says.
+
+    compiled: a `CompiledKernel`, just compiled or from the cache.
+    """
+    known: Mapping[str, Any] = getattr(compiled.metadata, record.KEY, None) or {}
+    if request is None or request.gluon == "auto" or not known.get("gluon"):
+        return
+    found = known["verdict"]
+    refuted = found is not None and found["verdict"] == "refuted"
+    proved = found is not None and found["verdict"] == "proved"
+    if proved or (not refuted and request.gluon != "proved"):
+        return
+    text = _complaint(compiled, found)
+    if request.gluon == "warn":
+        _log.warning("%s", text)
+        return
+    raise ProtocolError(text)
+
+
+def _complaint(compiled: Any, found: Mapping[str, Any] | None) -> str:
+    """What is wrong with a kernel that is not proved, where, and how to see more."""
+    name = compiled.metadata.name
+    place = f"\n  at {found['location']}" if found and found["location"] else ""
+    if found is None:
+        return f"{name}: the protocol is not checked: TAWA_VERIFY=off{place}\n  cure: TAWA_VERIFY=fast, or full"
+    more = f"tawa verify --cached {compiled.metadata.hash[:12]}"
+    if found["verdict"] == "refuted":
+        what = f"{found['kind']}: {found['message'].removeprefix(found['kind'] + ': ')}"
+        return f"{name}: the protocol is wrong: {what}{place}\n  cure: {more} shows the run that goes wrong"
+    cure = f"{more} checks with more effort; or TAWA_GLUON=raise, which accepts what is not proved"
+    return f"{name}: the protocol is not proved: {found['reason']}{place}\n  cure: {cure}"
+
+
+def _verdict(made: Any, options: Any, capability: int | None, request: Request) -> Verdict | None:
+    if request.verification == "off":
+        return None
+    if capability != CAPABILITY:
+        return Unknown(f"made for compute capability {capability}; the checks know {CAPABILITY} (H100, H200)")
+    if overridden(options):
+        return Unknown("a level of the kernel comes from a file of the user's (ir_override, TRITON_KERNEL_OVERRIDE)")
+    try:
+        module = parse_module(print_generic(made))
+    except Exception as error:
+        return Unknown(f"its TTGIR cannot be read: {type(error).__name__}: {error}")
+    return check_module(module, request.verification)
+
+
+def _record(kernel: str, request: Request, verdict: Verdict | None, taken_ms: float) -> record.Record:
+    found = verdict_to_dict(verdict)["verdict"] if verdict is not None else "not checked"
+    head = Remark("declined", f"{LEFT}; its protocol is {found}")
+    outcome = Outcome(False, None, (head,), verdict=verdict)
+    _log.info("%s: %s", kernel, head.reason)
+    made = record.make_record(kernel, request, request.options, outcome, {"verify": taken_ms}, taken_ms)
+    return {**made, "mode": "automatic", "gluon": True}

@@ -1,0 +1,180 @@
+"""The explanation of a Gluon kernel: its partitions, rings and waits as its IR has them, and the verdict on it."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tawa.analysis.rings.explicit import (
+    BarrierInfo,
+    ExplicitProgram,
+    PartitionInfo,
+    RingInfo,
+    WaitInfo,
+)
+from tawa.bridge.gluon.check import check_module
+from tawa.bridge.report import record as records
+from tawa.bridge.triton.read_module import read_final
+from tawa.ir import Module
+from tawa.remarks import SourceLocation
+from tawa.runtime.settings import Settings
+from tawa.verify.effort import Verification
+from tawa.verify.witness import verdict_to_dict
+
+
+def checked(compiled: Any) -> tuple[Module, Verification, Mapping[str, Any] | None]:
+    """The program of a Gluon kernel's `CompiledKernel`, the effort of its check, and the verdict as JSON data.
+
+    The verdict is that of its record; a kernel that was compiled without Tawa is checked now.
+    """
+    known: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or {}
+    module = read_final(compiled)
+    if known:
+        return module, known["verification"], known["verdict"]
+    effort = Settings.from_environment().verify
+    return module, effort, None if effort == "off" else verdict_to_dict(check_module(module, effort))
+
+
+def is_explicit(compiled: Any) -> bool:
+    """Whether a `CompiledKernel` is of a Gluon kernel."""
+    known: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or {}
+    language = getattr(getattr(compiled, "src", None), "language", None)
+    return bool(known.get("gluon")) or getattr(language, "name", "") == "GLUON"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedProgram:
+    """A program, and the function of the source that each partition runs, by name of the partition."""
+
+    program: ExplicitProgram
+    functions: Mapping[str, str]
+
+    @staticmethod
+    def of(program: ExplicitProgram) -> NamedProgram:
+        """Finds the functions in the source files, as far as these are there."""
+        return NamedProgram(program, {it.name: _function_of(it.places) for it in program.partitions})
+
+    def who(self, names: tuple[str, ...]) -> str:
+        """Partitions by their functions; those that share one with others are told apart: ``multiply (default)``."""
+        shared = Counter(self.functions.values())
+        texts = [
+            name if not self.functions[name]
+            else self.functions[name] if shared[self.functions[name]] == 1
+            else f"{self.functions[name]} ({name})"
+            for name in names
+        ]  # fmt: skip
+        return ", ".join(texts) or "nobody"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data: what the explanation of a specialised kernel has of its Plan, and the waits."""
+        return {
+            "partitions": [self._partition(it) for it in self.program.partitions],
+            "rings": [_ring(it) for it in self.program.rings],
+            "signals": [{"name": it.name, **_barrier(it.barrier)} for it in self.program.signals],
+            "buffer_bytes": self.program.buffer_bytes,
+        }
+
+    def _partition(self, part: PartitionInfo) -> dict[str, Any]:
+        return {
+            "name": part.name,
+            "function": self.functions[part.name] or None,
+            "warps": part.warps,
+            "registers": part.registers,
+            "waits": [
+                {"for": it.kind, "target": it.target or None, "pending": it.pending, "location": _text(it.location)}
+                for it in part.waits
+            ],
+        }
+
+
+def wait_text(wait: WaitInfo) -> str:
+    """What a wait is for, in words."""
+    match wait.kind:
+        case "full" | "empty":
+            return f"a slot of {wait.target} to be {wait.kind}"
+        case "signal":
+            return wait.target
+        case "wgmma" | "stores" | "cp.async":
+            what = {"wgmma": "wgmmas", "stores": "TMA stores", "cp.async": "groups of cp.async"}[wait.kind]
+            return f"all {what}" if wait.pending == 0 else f"all {what} but {wait.pending}"
+
+
+def waits_of(part: PartitionInfo) -> Iterator[str]:
+    """The waits of a partition with their lines, each text once: ``a slot of ring0 to be full (gemm.py:20)``."""
+    yield from dict.fromkeys(f"{wait_text(it)}{_where(it.location)}" for it in part.waits)
+
+
+def barrier_text(barrier: BarrierInfo | None) -> str:
+    """What completes a phase: ``1 arrival, 32768 bytes``."""
+    if barrier is None:
+        return "none"
+    arrivals = f"{barrier.arrivals} arrival{'' if barrier.arrivals == 1 else 's'}"
+    return f"{arrivals}, {barrier.bytes} bytes" if barrier.bytes else arrivals
+
+
+def place_text(place: SourceLocation | None) -> str:
+    """``gemm.py:20``, or a dash."""
+    return f"{Path(place.file).name}:{place.line}" if place else "-"
+
+
+def _where(place: SourceLocation | None) -> str:
+    return f" ({place_text(place)})" if place else ""
+
+
+def _text(place: SourceLocation | None) -> str | None:
+    return str(place) if place else None
+
+
+def _ring(ring: RingInfo) -> dict[str, Any]:
+    return {
+        "name": ring.name,
+        "payload": list(ring.payload),
+        "depth": ring.slots,
+        "bytes": ring.slots * ring.slot_bytes,
+        "filled_by": "TMA" if ring.by_copies else "threads",
+        "writers": list(ring.writers),
+        "readers": list(ring.readers),
+        "full": _barrier(ring.full),
+        "empty": _barrier(ring.empty) if ring.empty is not None else None,
+        "location": _text(ring.location),
+    }
+
+
+def _barrier(barrier: BarrierInfo) -> dict[str, Any]:
+    return {
+        "slots": barrier.slots,
+        "arrivals": barrier.arrivals,
+        "bytes": barrier.bytes,
+        "arrivers": list(barrier.arrivers),
+        "waiters": list(barrier.waiters),
+        "location": _text(barrier.location),
+    }
+
+
+def _function_of(places: tuple[SourceLocation, ...]) -> str:
+    """The function that most of the operations of a partition come from; empty if no source is there."""
+    names = Counter(name for place in places if (name := _enclosing(place.file, place.line)))
+    return names.most_common(1)[0][0] if names else ""
+
+
+@lru_cache(maxsize=4096)
+def _enclosing(file: str, line: int) -> str:
+    """The innermost function around a line of a file."""
+    around = [it for it in _functions(file) if it[0] <= line <= it[1]]
+    return max(around)[2] if around else ""
+
+
+@lru_cache(maxsize=64)
+def _functions(file: str) -> tuple[tuple[int, int, str], ...]:
+    """The first line, the last line and the name of every function of a file."""
+    try:
+        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return ()
+    found = [it for it in ast.walk(tree) if isinstance(it, ast.FunctionDef)]
+    return tuple((it.lineno, it.end_lineno or it.lineno, it.name) for it in found)

@@ -1,0 +1,181 @@
+"""``tawa verify --cached``: kernels found in Triton's cache, whoever compiled them, and the verdicts on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.request import Request
+from tawa.bridge.gluon.compile import compile_gluon
+from tawa.bridge.triton.artifacts.stored_kernels import cache_folder
+from tawa.bridge.triton.signature import Signature, parse_signature
+from tawa.bridge.triton.versions import triton_version
+from tawa.plan import PlanOptions
+from tests.bridge.conftest import gemm_signature
+from tests.bridge.kernels import gemm_descriptors
+from tests.rings import kernels
+
+__all__ = ["gemm_signature"]
+
+Tawa = Callable[..., Result]
+VERSION = ".".join(map(str, triton_version()))
+RACE = "released before it is read"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    assert cache_folder() == tmp_path / "cache"
+    return tmp_path / "cache"
+
+
+def squares(fault: str = "none", depth: int = 2) -> Any:
+    constants = {"D": depth, "FAULT": fault, "num_warps": 4}
+    signature = parse_signature("x=*fp32, o=*fp32, count=i32", constants, kernels.squares.arg_names)
+    return compile_gluon(kernels.squares, signature, num_warps=4)
+
+
+def file_of(compiled: Any, suffix: str) -> Path:
+    return Path(compiled.metadata_group[f"{compiled.metadata.name}.{suffix}"])
+
+
+def edit_metadata(compiled: Any, **values: Any) -> None:
+    path = file_of(compiled, "json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def test_one_version_is_proved_and_described(tawa: Tawa) -> None:
+    compiled = squares()
+    result = tawa("verify", "--cached", "squares")
+    verdict, about = result.stdout.splitlines()[0], result.stdout.splitlines()[-1]
+    assert result.exit_code == 0 and verdict.startswith("proved: barriers: ")
+    assert about.startswith(f"squares {compiled.metadata.hash[:12]}, written in Gluon, compiled by Triton {VERSION}, ")
+
+
+def test_a_refuted_version_shows_the_run_that_goes_wrong(tawa: Tawa, tmp_path: Path) -> None:
+    squares(RACE)
+    trace = tmp_path / "run.json"
+    result = tawa("verify", "--cached", "squares", "--trace", str(trace))
+    assert result.exit_code == 1 and result.stdout.startswith("refuted: ")
+    assert "numbers after a colon are lines of" in result.stdout or "ring.py" in result.stdout
+    assert json.loads(trace.read_text())
+
+
+@pytest.mark.parametrize("which", ["hash", "folder"])
+def test_a_hash_may_be_cut_off(which: str, tawa: Tawa) -> None:
+    compiled = squares(RACE)
+    squares()
+    text = compiled.metadata.hash if which == "hash" else file_of(compiled, "json").parent.name
+    result = tawa("verify", "--cached", text[:10])
+    assert result.exit_code == 1 and result.stdout.startswith("refuted: ")
+
+
+def test_several_versions_are_a_table_newest_first_with_the_worst_status(tawa: Tawa) -> None:
+    import os
+
+    old, bad, foreign = squares(depth=3), squares(RACE), squares(depth=4)
+    edit_metadata(foreign, target={"backend": "cuda", "arch": 100, "warp_size": 32})
+    for age, compiled in enumerate((foreign, bad, old)):
+        os.utime(file_of(compiled, "json"), (1e9 - age, 1e9 - age))
+    result = tawa("verify", "--cached", "squares")
+    rows = [line.split()[:4] for line in result.stdout.splitlines()[2:] if line[:1].isalpha()]
+    hashes = [compiled.metadata.hash[:12] for compiled in (foreign, bad, old)]
+    assert rows[:3] == [
+        ["unknown", hashes[0], "Gluon", VERSION],
+        ["refuted", hashes[1], "Gluon", VERSION],
+        ["proved", hashes[2], "Gluon", VERSION],
+    ]
+    assert f"tawa verify --cached {hashes[1]} shows the run" in result.stdout and result.exit_code == 1
+
+
+def test_a_trace_of_several_versions_is_refused(tawa: Tawa) -> None:
+    squares()
+    squares(RACE)
+    result = tawa("verify", "--cached", "squares", "--trace", "run.json")
+    assert result.exit_code == 3 and "2 kernels match 'squares'" in result.stderr
+
+
+def test_kernels_of_triton_and_of_tawa_are_read(tawa: Tawa, gemm_signature: Signature) -> None:
+    compile_kernel(gemm_descriptors, gemm_signature, None)
+    wherever_legal = Request(PlanOptions(only_if_faster=False))
+    specialised = compile_kernel(gemm_descriptors, gemm_signature, wherever_legal)
+    assert specialised.metadata.tawa["applied"]
+    result = tawa("verify", "--cached", "gemm_descriptors", "--json")
+    found = json.loads(result.stdout)["kernels"]
+    assert {(it["made_by"], it["verdict"]) for it in found} == {("Tawa", "proved"), ("Triton", "proved")}
+    assert result.exit_code == 0 and {it["triton"] for it in found} == {VERSION}
+
+
+def test_another_gpu_is_unknown(tawa: Tawa) -> None:
+    edit_metadata(squares(), target={"backend": "cuda", "arch": 100, "warp_size": 32})
+    result = tawa("verify", "--cached", "squares")
+    assert result.exit_code == 2
+    assert result.stdout.startswith("unknown: made for cuda:100; the checks know cuda:90 (H100, H200)")
+
+
+def test_text_of_another_version_is_unknown_and_the_version_is_named(tawa: Tawa) -> None:
+    compiled = squares()
+    path = file_of(compiled, "ttgir")
+    path.write_text(path.read_text().replace("ttng.wait_barrier", "ttng.await_barrier"))
+    edit_metadata(compiled, triton_version="4.1.0")
+    result = tawa("verify", "--cached", "squares")
+    assert result.exit_code == 2
+    assert result.stdout.startswith(
+        f"unknown: compiled by Triton 4.1.0, and Triton {VERSION} cannot read squares.ttgir: "
+    )
+    assert "(line " in result.stdout.splitlines()[0] and "-->" not in result.stdout
+    assert "cure: run tawa verify with Triton 4.1.0" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "suffix, text, reason",
+    [
+        ("json", '{"target":', "its metadata, squares.json, cannot be read: JSONDecodeError"),
+        ("ttgir", None, "its TTGIR is not in the cache: TRITON_STORE_BINARY_ONLY=1"),
+        ("ttgir", "module {\n", f"Triton {VERSION} cannot read squares.ttgir"),
+        ("ttgir", "", "squares.ttgir holds no program"),
+    ],
+)
+def test_a_damaged_version_is_unknown(suffix: str, text: str | None, reason: str, tawa: Tawa) -> None:
+    path = file_of(squares(), suffix)
+    if text is None:
+        path.unlink()
+    else:
+        path.write_text(text)
+    result = tawa("verify", "--cached", "squares")
+    assert result.exit_code == 2 and result.stdout.startswith("unknown: ") and reason in result.stdout, result.stdout
+
+
+def test_a_program_that_was_changed_after_the_compile_is_unknown(tawa: Tawa, gemm_signature: Signature) -> None:
+    wherever_legal = Request(PlanOptions(only_if_faster=False))
+    path = file_of(compile_kernel(gemm_descriptors, gemm_signature, wherever_legal), "ttgir")
+    path.write_text(path.read_text() + "\n")
+    result = tawa("verify", "--cached", "gemm_descriptors")
+    assert result.exit_code == 2 and "is not what was written" in result.stdout
+
+
+def test_assumptions_are_taken(tawa: Tawa) -> None:
+    squares()
+    result = tawa("verify", "--cached", "squares", "--assume", "count >= 2")
+    assert result.exit_code == 0 and "assuming count >= 2" in result.stdout
+
+
+def test_wrong_usage(tawa: Tawa, own_cache: Path) -> None:
+    for arguments, said in {
+        ("--cached", "squares"): f"no kernels in Triton's cache, {own_cache}",
+        ("a.ttgir", "--cached", "squares"): "a.ttgir and --cached squares are two programs",
+        ("--cached", "squares", "--sig", "x=i32"): "--sig goes with FILE.py:KERNEL",
+        (): "no program is named",
+    }.items():
+        result = tawa("verify", *arguments)
+        assert result.exit_code == 3 and said in result.stderr, result.stderr
+    squares()
+    result = tawa("verify", "--cached", "square")
+    assert result.exit_code == 3 and "did you mean 'squares'?" in result.stderr

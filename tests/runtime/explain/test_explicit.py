@@ -1,0 +1,95 @@
+"""Explanations of Gluon kernels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tawa
+from tawa.errors import PlanError
+from tawa.runtime.explain.explanation import Explanation
+from tests.rings import kernels
+
+pytestmark = pytest.mark.usefixtures("own_cache")
+
+RACE = "released before it is read"
+
+
+def explained(fault: str = "none", kernel: Any = kernels.squares, **options: Any) -> Explanation:
+    return tawa.explain(kernel, "x=*fp32, o=*fp32, count=i32", {"D": 2, "FAULT": fault}, **options)
+
+
+@pytest.fixture(scope="module")
+def products() -> Explanation:
+    tile = "tensordesc<fp16[64,64]>"
+    constants = {"BK": 64, "D": 3, "P": 1, "FAULT": "none"}
+    return tawa.explain(kernels.products, f"a=tensordesc<fp16[128,64]>, b={tile}, c={tile}, K=i32", constants)
+
+
+def test_partitions_are_named_as_in_the_source(products: Explanation) -> None:
+    assert products.program is not None
+    assert products.program.functions == {"default": "multiply", "partition0": "multiply", "partition1": "load_tiles"}
+    assert products.program.who(("default", "partition1")) == "multiply (default), load_tiles"
+
+
+def test_the_table_says_it_in_words(products: Explanation) -> None:
+    text = " ".join(str(products).replace("│", " ").split())
+    assert "products: written in Gluon, compiled as it is; its protocol is proved" in text
+    assert "a slot of ring0 to be empty (kernels.py:" in text and "all wgmmas but 1 (kernels.py:" in text
+    assert "TMA of" in text and "2 arrivals" in text and "73728 for rings, 16384 for other buffers" in text
+
+
+def test_json_has_the_partitions_rings_and_waits(products: Explanation) -> None:
+    data = json.loads(products.to_json())
+    assert data["decision"] == "explicit" and data["verdict"]["verdict"] == "proved" and data["plan"] is None
+    ring, producer = data["rings"][0], data["partitions"][2]
+    assert (ring["depth"], ring["bytes"], ring["filled_by"]) == (3, 73728, "TMA")
+    assert ring["writers"] == ["partition1"] and ring["full"]["bytes"] == 24576
+    assert (producer["function"], producer["registers"]) == ("load_tiles", 24)
+    assert producer["waits"][0]["for"] == "empty" and producer["waits"][0]["target"] == "ring0"
+
+
+def test_a_refuted_protocol_is_explained_with_its_place() -> None:
+    found = explained(RACE)
+    assert found.verdict is not None and found.verdict["verdict"] == "refuted"
+    assert found.location is not None and found.location.startswith(str(Path(kernels.__file__)))
+    text = str(found)
+    assert "its protocol is refuted" in text and "tawa verify shows the run that goes wrong" in text
+
+
+def test_a_kernel_under_tawa_is_explained_from_its_record(driver: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.runtime.test_gluon import compiled
+
+    kernel = tawa.jit(kernels.squares)
+    compiled(kernel, RACE)
+    monkeypatch.setattr("tawa.runtime.explain.explicit.check_module", None)  # it was checked in the compile
+    found = tawa.explain(kernel)
+    assert found.verdict is not None and found.verdict["verdict"] == "refuted"
+    assert found.compile_ms is not None and found.program is not None and len(found.program.program.rings) == 1
+
+
+def test_without_checks_the_verdict_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAWA_VERIFY", "off")
+    found = explained()
+    assert found.verdict is None and "its protocol is not checked" in found.headline
+
+
+def test_without_the_source_a_partition_has_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tawa.runtime.explain.explicit._functions", lambda file: ())
+    from tawa.runtime.explain import explicit
+
+    explicit._enclosing.cache_clear()
+    try:
+        found = explained().program
+        assert found is not None and found.who(("default", "partition0")) == "default, partition0"
+    finally:
+        explicit._enclosing.cache_clear()
+
+
+def test_options_are_refused() -> None:
+    with pytest.raises(PlanError, match="squares is a Gluon kernel"):
+        explained(aref_depth=3)
+    assert explained(maxnreg=64).program is not None
