@@ -52,6 +52,10 @@ class ParseError(TawaError):
     """Text that is not MLIR generic form; the message shows the offending line."""
 
 
+class EmitError(TawaError):
+    """A specialised kernel that cannot be written in another language; the message says what, and where."""
+
+
 class KernelError(TawaError, TypeError):
     """The argument is not a kernel: a class, a lambda, a function without source, decorators in the wrong order."""
 

@@ -1,0 +1,1 @@
+"""Specialised kernels as source text that a person owns: Gluon, without Tawa."""

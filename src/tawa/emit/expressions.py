@@ -1,0 +1,135 @@
+"""Pure operations of TTGIR as expressions of Gluon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tawa.emit.errors import cannot_say
+from tawa.ir import Operation
+from tawa.ir.types import PointerType, ScalarType, TensorType, parse_type
+
+INFIX = {
+    "arith.addi": "+", "arith.subi": "-", "arith.muli": "*", "arith.divsi": "//", "arith.remsi": "%",
+    "arith.addf": "+", "arith.subf": "-", "arith.mulf": "*", "arith.divf": "/",
+    "arith.andi": "&", "arith.ori": "|", "arith.xori": "^", "arith.shli": "<<", "arith.shrsi": ">>",
+    "tt.addptr": "+",
+}  # fmt: skip
+UNSIGNED = {"arith.divui": "//", "arith.remui": "%", "arith.shrui": ">>"}
+CALLS = {
+    "arith.maxnumf": "gl.maximum", "arith.minnumf": "gl.minimum", "arith.maxsi": "gl.maximum",
+    "arith.minsi": "gl.minimum", "arith.select": "gl.where",
+    "math.exp2": "gl.exp2", "math.exp": "gl.exp", "math.log2": "gl.log2", "math.log": "gl.log", "math.sqrt": "gl.sqrt",
+    "math.rsqrt": "gl.rsqrt", "math.absf": "gl.abs", "math.absi": "gl.abs", "math.fma": "gl.fma", "math.erf": "gl.erf",
+    "math.floor": "gl.floor", "math.ceil": "gl.ceil", "math.sin": "gl.sin", "math.cos": "gl.cos",
+    "tt.precise_sqrt": "gl.sqrt_rn", "tt.precise_divf": "gl.div_rn", "tt.mulhiui": "gl.umulhi",
+}  # fmt: skip
+NAN = {"arith.maximumf": "gl.maximum", "arith.minimumf": "gl.minimum"}
+"""Those that hand on NaN."""
+CASTS = {
+    "arith.extui", "arith.extsi", "arith.trunci", "arith.extf", "arith.truncf", "arith.sitofp", "arith.fptosi",
+    "arith.bitcast", "tt.bitcast", "tt.fp_to_fp",
+}  # fmt: skip
+COMPARE = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
+"""By the number of the predicate of arith.cmpi; the last four are unsigned."""
+FLOAT_COMPARE = {1: "==", 2: ">", 3: ">=", 4: "<", 5: "<=", 13: "!="}
+"""By the number of the predicate of arith.cmpf."""
+TYPES = {
+    "f16": "gl.float16", "bf16": "gl.bfloat16", "f32": "gl.float32", "f64": "gl.float64", "i1": "gl.int1",
+    "i8": "gl.int8", "i16": "gl.int16", "i32": "gl.int32", "i64": "gl.int64", "f8E4M3FN": "gl.float8e4nv",
+    "f8E5M2": "gl.float8e5",
+}  # fmt: skip
+ELEMENTWISE = {*INFIX, *UNSIGNED, *CALLS, *NAN, "arith.cmpi", "arith.cmpf"}
+"""Operations whose Gluon form gives a scalar operand the shape of the other one."""
+
+
+def type_source(element: str) -> str:
+    """The element type in Gluon; raises EmitError for one that it does not have."""
+    if element not in TYPES:
+        raise cannot_say(f"the type {element}")
+    return TYPES[element]
+
+
+def element_of(text: str) -> str:
+    """The element type of a number or a tile, in MLIR's spelling."""
+    match parse_type(text):
+        case ScalarType(name=name):
+            return name
+        case TensorType(element=element):
+            return element
+        case PointerType():
+            return text
+        case other:
+            raise cannot_say(f"a value of type {other}")
+
+
+def elementwise(op: Operation, of: Callable[[int], str]) -> str | None:
+    """The expression of an elementwise operation or a cast; None for another operation.
+
+    of: the expression of an operand, in parentheses where it is not atomic.
+    """
+    name = op.name
+    if name in INFIX:
+        return f"{of(0)} {INFIX[name]} {of(1)}"
+    if name in UNSIGNED:
+        sides = [_unsigned(op, index, of) for index in (0, 1)]
+        return f"({sides[0]} {UNSIGNED[name]} {sides[1]}).to({type_source(element_of(op.result.type))}, bitcast=True)"
+    if name in CALLS:
+        return f"{CALLS[name]}({', '.join(_bare(of(index)) for index in range(len(op.operands)))})"
+    if name in NAN:
+        return f"{NAN[name]}({_bare(of(0))}, {_bare(of(1))}, propagate_nan=tl.PropagateNan.ALL)"
+    if name == "arith.cmpi":
+        number = int(op.properties["predicate"].split(":")[0])
+        sides = [_unsigned(op, index, of) if number >= 6 else of(index) for index in (0, 1)]
+        return f"{sides[0]} {COMPARE[number]} {sides[1]}"
+    if name == "arith.cmpf":
+        number = int(op.properties["predicate"].split(":")[0])
+        if number not in FLOAT_COMPARE:
+            raise cannot_say(f"the predicate {number} of arith.cmpf")
+        return f"{of(0)} {FLOAT_COMPARE[number]} {of(1)}"
+    if name in CASTS:
+        return _cast(op, of)
+    return None
+
+
+def _cast(op: Operation, of: Callable[[int], str]) -> str:
+    source, target = element_of(op.operands[0].type), element_of(op.result.type)
+    value = of(0)
+    if op.name == "arith.extui" and source != "i1":
+        value = f"{value}.to(gl.uint{source[1:]}, bitcast=True)"
+    if op.name == "arith.extsi" and source == "i1":
+        raise cannot_say("a truth value as -1")
+    more = ", bitcast=True" if op.name.endswith("bitcast") else ""
+    if "roundingMode" in (rounding := {**op.properties, **op.attributes}) or "rounding" in rounding:
+        mode = str(rounding.get("rounding", rounding.get("roundingMode", "")))
+        more = ', fp_downcast_rounding="rtz"' if mode.startswith("0") else ""
+    return f"{value}.to({type_source(target)}{more})"
+
+
+def _unsigned(op: Operation, index: int, of: Callable[[int], str]) -> str:
+    value = of(index)
+    if value.isdecimal():
+        return value
+    return f"{value}.to(gl.uint{element_of(op.operands[index].type)[1:]}, bitcast=True)"
+
+
+def _bare(text: str) -> str:
+    """Without parentheses around the whole."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for index, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 and index + 1 < len(text):
+            return text
+    return text[1:-1]
+
+
+def integers(text: str) -> Sequence[int]:
+    """The numbers of `array<i32: 1, 0>` or of `3 : i32`."""
+    inner = text.removeprefix("array<").removesuffix(">")
+    if inner.startswith("i"):
+        inner = inner.partition(":")[2]
+    return [int(part) for part in inner.partition(" : ")[0].split(",") if part.strip()]
+
+
+__all__ = ["CASTS", "ELEMENTWISE", "element_of", "elementwise", "integers", "type_source"]

@@ -1,0 +1,59 @@
+"""Encodings of TTGIR as constructors of Gluon layouts.
+
+    #ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 128, 16]}>
+    gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 128, 16])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tawa.emit.errors import cannot_say
+from tawa.ir.encodings import fields_of, kind_of
+
+FORMS = {
+    "#ttg.blocked": ("gl.BlockedLayout", ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")),
+    "#ttg.swizzled_shared": ("gl.SwizzledSharedLayout", ("vec", "perPhase", "maxPhase", "order")),
+    "#ttg.linear": ("gl.DistributedLinearLayout", ("register", "lane", "warp", "block")),
+}
+"""The constructors whose arguments are fields of the encoding, in this order."""
+
+
+def layout_source(aliases: Mapping[str, str], encoding: str, shape: Sequence[int]) -> str:
+    """The expression that makes this layout. shape: of the tile, which linear layouts need.
+
+    Raises EmitError for encodings and fields that Gluon has no word for.
+    """
+    kind, fields = kind_of(aliases, encoding), fields_of(aliases, encoding)
+    match kind:
+        case "#ttg.slice":
+            return f"gl.SliceLayout({fields['dim']}, {layout_source(aliases, fields['parent'], shape)})"
+        case "#ttg.dot_op":
+            width = f", k_width={fields['kWidth']}" if "kWidth" in fields else ""
+            parent = layout_source(aliases, fields["parent"], shape)
+            return f"gl.DotOperandLayout(operand_index={fields['opIdx']}, parent={parent}{width})"
+        case "#ttg.nvidia_mma":
+            known = ("versionMajor", "versionMinor", "warpsPerCTA", "instrShape")
+            _only(kind, fields, known)
+            version = f"[{fields['versionMajor']}, {fields['versionMinor']}]"
+            return f"gl.NVMMADistributedLayout({version}, {fields['warpsPerCTA']}, {fields['instrShape']})"
+        case "#ttg.nvmma_shared":
+            _only(kind, fields, ("swizzlingByteWidth", "transposed", "elementBitWidth", "rank", "fp4Padded"))
+            more = f", rank={fields.get('rank', '2')}" + (", transposed=True" if fields["transposed"] == "true" else "")
+            more += ", fp4_padded=True" if fields.get("fp4Padded") == "true" else ""
+            return f"gl.NVMMASharedLayout({fields['swizzlingByteWidth']}, {fields['elementBitWidth']}{more})"
+        case _:
+            if kind not in FORMS:
+                raise cannot_say(f"the layout {kind}")
+            name, known = FORMS[kind]
+            _only(kind, fields, known)
+            last = f", {list(shape)}" if kind == "#ttg.linear" else ""
+            return f"{name}({', '.join(fields[it] for it in known)}{last})"
+
+
+def _only(kind: str, fields: Mapping[str, str], known: Sequence[str]) -> None:
+    if extra := sorted(fields.keys() - set(known)):
+        raise cannot_say(f"the field {extra[0]} of the layout {kind}")
+
+
+__all__ = ["layout_source"]

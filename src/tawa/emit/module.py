@@ -1,0 +1,195 @@
+"""A specialised kernel as a file in Gluon: layouts, one function for each partition, the kernel.
+
+`gluon_source` takes the final TTGIR. The text needs Triton, and nothing of Tawa.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tawa.dialects.tt import FuncOp
+from tawa.dialects.ttg import WarpSpecializeOp
+from tawa.emit.body import INDENT, Body, File
+from tawa.emit.errors import cannot_say
+from tawa.emit.layouts import layout_source
+from tawa.emit.names import Names
+from tawa.ir import Block, Module, Operation, Value
+from tawa.ir.encodings import kind_of
+from tawa.ir.types import TensorDescType, parse_type
+
+HEAD = '''"""{title}
+
+{about}
+"""
+
+import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared, mbarrier, tma, warpgroup_mma, warpgroup_mma_wait,
+)
+'''
+LAYOUT_NAMES = {
+    "#ttg.nvidia_mma": "MMA", "#ttg.nvmma_shared": "TILES", "#ttg.swizzled_shared": "SHARED", "#ttg.blocked": "BLOCKED",
+    "#ttg.linear": "LINEAR", "#ttg.slice": "ROW", "#ttg.dot_op": "OPERAND",
+}  # fmt: skip
+WIDTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A file in Gluon. kernel: the name of its kernel; parameters: of the kernel, in order."""
+
+    text: str
+    kernel: str
+    parameters: tuple[str, ...]
+    num_warps: int
+
+
+def gluon_source(module: Module, partitions: Sequence[str] = (), title: str = "", about: str = "") -> Emitted:
+    """The file of a kernel in its final TTGIR.
+
+    partitions: names of the default partition and of the others, in their order. Raises EmitError for a program that
+    cannot be said in Gluon.
+    """
+    return _Writer(module, partitions).write(title, about)
+
+
+class _Writer:
+    def __init__(self, module: Module, partitions: Sequence[str]) -> None:
+        self.module = module
+        self.partitions = list(partitions)
+        self.layouts: dict[str, str] = {}  # name by source
+        functions = [view for op in module.body.ops if (view := FuncOp.of(op)) is not None]
+        if len(functions) != 1:
+            raise cannot_say("a function that is not inlined")
+        self.function = functions[0]
+        if not self.function.structured:
+            raise cannot_say("an early return of the kernel")
+        self.file = File(module, self.layout_name, _source_line)
+        self.taken = {self.function.name}
+
+    def layout_name(self, encoding: str, shape: Sequence[int]) -> str:
+        source = layout_source(self.module.aliases, encoding, shape)
+        if source not in self.layouts:
+            wish = LAYOUT_NAMES[kind_of(self.module.aliases, encoding)]
+            count = sum(name.rstrip("_0123456789") == wish for name in self.layouts.values())
+            self.layouts[source] = wish if not count else f"{wish}_{count + 1}"
+            self.taken.add(self.layouts[source])
+        return self.layouts[source]
+
+    def write(self, title: str, about: str) -> Emitted:
+        names = self.names()
+        parameters = self.parameters(names)
+        body = Body(self.file, names, self.specialise)
+        last = body.block(self.function.body)
+        if last.operands:
+            raise cannot_say("a kernel that returns a value")
+        kernel = ["@gluon.jit", f"def {self.function.name}({', '.join(parameters)}):", *body.lines]
+        layouts = [f"{name} = gl.constexpr({source})" for source, name in self.layouts.items()]
+        parts = [HEAD.format(title=title or f"{self.function.name} in Gluon.", about=about), "\n".join(layouts)]
+        parts += ["\n\n" + "\n".join(lines) for lines in (*self.file.functions, kernel)]
+        warps = int(self.module.op.attributes['"ttg.num-warps"' if '"ttg.num-warps"' in self.module.op.attributes
+                                                else "ttg.num-warps"].split(" ")[0])  # fmt: skip
+        return Emitted("\n".join(parts) + "\n", self.function.name, tuple(parameters), warps)
+
+    def names(self) -> Names:
+        return Names({*self.taken, *LAYOUT_NAMES.values()})
+
+    def parameters(self, names: Names) -> list[str]:
+        """Names the arguments of the kernel: a descriptor is one, though TTGIR has its shape and strides, too."""
+        found: list[str] = []
+        inside: list[str] = []
+        for argument in self.function.body.args:
+            if inside:
+                names.sources[argument] = inside.pop(0)
+                continue
+            found.append(name := names.name(argument))
+            type = parse_type(argument.type)
+            if isinstance(type, TensorDescType):
+                rank = len(type.block.shape)
+                inside = [f"{name}.shape[{i}]" for i in range(rank)] + [f"{name}.strides[{i}]" for i in range(rank)]
+        return found
+
+    # -- partitions ----------------------------------------------------------------------------------------------
+
+    def specialise(self, outer: Body, op: Operation) -> str:
+        """Writes the functions of the partitions; the statement that starts them."""
+        view = WarpSpecializeOp(op)
+        calls: list[str] = []
+        blocks: list[tuple[Block, list[tuple[Value, Value]]]] = [(view.default, _free(view.default))]
+        blocks += [(block, list(zip(block.args, view.captures, strict=True))) for block in view.partitions]
+        for number, (block, captures) in enumerate(blocks):
+            wish = self.partitions[number] if number < len(self.partitions) else f"partition_{number}"
+            name = Names(self.taken).fresh(wish)
+            self.taken.add(name)
+            calls.append(f"({name}, {self.partition(outer, name, block, captures)})")
+        results = [outer.names.name(it) for it in op.results]
+        warps = view.num_warps
+        registers = op.attributes.get("requestedRegisters") or op.properties.get("requestedRegisters", "")
+        asked = [int(it) for it in registers.removeprefix("array<i32:").removesuffix(">").split(",") if it.strip()]
+        lead = f"{', '.join(results)}{',' if len(results) == 1 else ''} = " if results else ""
+        inner = f",\n{INDENT * (outer.depth + 2)}".join(calls)
+        indent = INDENT * (outer.depth + 1)
+        end = INDENT * outer.depth
+        return (
+            f"{lead}gl.warp_specialize(\n{indent}[\n{indent}{INDENT}{inner},\n{indent}],\n"
+            f"{indent}{list(warps)},\n{indent}{asked},\n{end})"
+        )
+
+    def partition(self, outer: Body, name: str, block: Block, captures: Sequence[tuple[Value, Value]]) -> str:
+        """Writes one partition as a function; the tuple of its arguments."""
+        names = self.names()
+        parameters: list[str] = []
+        arguments: list[str] = []
+        for inside, outside in captures:
+            if not inside.uses:
+                continue
+            source = outer.of(outside)
+            if _literal(source):
+                names.sources[inside] = source
+                continue
+            descriptor = source.split(".", 1)[0]
+            if ".shape[" in source or ".strides[" in source:
+                raise cannot_say(f"the use of {source} in a partition")
+            parameters.append(names.name(inside, descriptor if descriptor.isidentifier() else ""))
+            arguments.append(source)
+        body = Body(self.file, names, self.specialise)
+        last = body.block(block)
+        if last.operands:
+            body.put(f"return {', '.join(body.of(it) for it in last.operands)}")
+        if not body.lines:
+            body.put("pass")
+        self.file.functions.append(["@gluon.jit", f"def {name}({', '.join(parameters)}):", *body.lines])
+        return f"({', '.join(arguments)}{',' if len(arguments) == 1 else ''})"
+
+
+def _free(block: Block) -> list[tuple[Value, Value]]:
+    """The values from outside that a block uses, in the order of their first use."""
+    inside: set[Value] = set(block.args)
+    found: dict[Value, None] = {}
+
+    def visit(some: Block) -> None:
+        inside.update(some.args)
+        for op in some.ops:
+            found.update(dict.fromkeys(it for it in op.operands if it not in inside))
+            inside.update(op.results)
+            for region in op.regions:
+                for nested in region.blocks:
+                    visit(nested)
+
+    visit(block)
+    return [(it, it) for it in found]
+
+
+def _literal(source: str) -> bool:
+    return source in ("True", "False") or source.lstrip("(-").rstrip(")").replace(".", "").replace("e-", "").isdigit()
+
+
+def _source_line(file: str, line: int) -> str:
+    return linecache.getline(file, line).strip()
+
+
+__all__ = ["Emitted", "gluon_source"]
