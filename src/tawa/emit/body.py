@@ -335,7 +335,7 @@ def _tma_load(body: Body, op: Operation) -> str:
     desc, *coordinates, bar, result, pred = op.operands
     where = ", ".join(body.of(it) for it in coordinates)
     return (
-        f"tma.async_copy_global_to_shared({body.of(desc)}, [{where}], {body.of(bar)}, "
+        f"tma_load({body.of(desc)}, [{where}], {body.of(bar)}, "
         f"{body.of(result)}{_pred(body, pred)})"
     )
 
@@ -343,7 +343,7 @@ def _tma_load(body: Body, op: Operation) -> str:
 def _tma_store(body: Body, op: Operation) -> str:
     desc, *coordinates, source = op.operands
     where = ", ".join(body.of(it) for it in coordinates)
-    return f"tma.async_copy_shared_to_global({body.of(desc)}, [{where}], {body.of(source)})"
+    return f"tma_store({body.of(desc)}, [{where}], {body.of(source)})"
 
 
 def _load_shared(body: Body, op: Operation) -> None:
@@ -542,7 +542,7 @@ _WRITERS: dict[str, Callable[[Body, Operation], None]] = {
     "scf.for": _for,
     "scf.if": _if,
     "ttg.warp_specialize": _warp_specialize,
-    "gpu.barrier": _statement(lambda body, op: "gl.thread_barrier()"),
+    "gpu.barrier": _statement(lambda body, op: "thread_barrier()"),
 }
 
 __all__ = ["Body", "File"]

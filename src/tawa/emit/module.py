@@ -13,9 +13,11 @@ from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.emit.body import INDENT, Body, File
 from tawa.emit.errors import cannot_say
+from tawa.emit.launch import Made, launch_source
 from tawa.emit.layouts import layout_source
 from tawa.emit.names import Names
 from tawa.ir import Block, Module, Operation, Value
+from tawa.ir.attributes import attribute_of, read_int
 from tawa.ir.encodings import kind_of
 from tawa.ir.types import TensorDescType, parse_type
 
@@ -30,12 +32,17 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared, mbarrier, tma, warpgroup_mma, warpgroup_mma_wait,
 )
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+# Names that differ between Triton 3.6 and 3.9.
+tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
+tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
+thread_barrier = getattr(gl, "barrier", None) or gl.thread_barrier
 '''
 LAYOUT_NAMES = {
     "#ttg.nvidia_mma": "MMA", "#ttg.nvmma_shared": "TILES", "#ttg.swizzled_shared": "SHARED", "#ttg.blocked": "BLOCKED",
     "#ttg.linear": "LINEAR", "#ttg.slice": "ROW", "#ttg.dot_op": "OPERAND",
 }  # fmt: skip
-WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +55,16 @@ class Emitted:
     num_warps: int
 
 
-def gluon_source(module: Module, partitions: Sequence[str] = (), title: str = "", about: str = "") -> Emitted:
+def gluon_source(
+    module: Module, partitions: Sequence[str] = (), title: str = "", about: str = "", made: Made | None = None
+) -> Emitted:
     """The file of a kernel in its final TTGIR.
 
-    partitions: names of the default partition and of the others, in their order. Raises EmitError for a program that
+    partitions: names of the default partition and of the others, in their order. made: what the kernel was compiled
+    for, which `launch` checks; without it the file has no `launch`. Raises EmitError for a program that
     cannot be said in Gluon.
     """
-    return _Writer(module, partitions).write(title, about)
+    return _Writer(module, partitions).write(title, about, made)
 
 
 class _Writer:
@@ -62,6 +72,7 @@ class _Writer:
         self.module = module
         self.partitions = list(partitions)
         self.layouts: dict[str, str] = {}  # name by source
+        self.boxes: dict[str, tuple[list[int], str]] = {}
         functions = [view for op in module.body.ops if (view := FuncOp.of(op)) is not None]
         if len(functions) != 1:
             raise cannot_say("a function that is not inlined")
@@ -80,7 +91,7 @@ class _Writer:
             self.taken.add(self.layouts[source])
         return self.layouts[source]
 
-    def write(self, title: str, about: str) -> Emitted:
+    def write(self, title: str, about: str, made: Made | None) -> Emitted:
         names = self.names()
         parameters = self.parameters(names)
         body = Body(self.file, names, self.specialise)
@@ -91,9 +102,11 @@ class _Writer:
         layouts = [f"{name} = gl.constexpr({source})" for source, name in self.layouts.items()]
         parts = [HEAD.format(title=title or f"{self.function.name} in Gluon.", about=about), "\n".join(layouts)]
         parts += ["\n\n" + "\n".join(lines) for lines in (*self.file.functions, kernel)]
-        warps = int(self.module.op.attributes['"ttg.num-warps"' if '"ttg.num-warps"' in self.module.op.attributes
-                                                else "ttg.num-warps"].split(" ")[0])  # fmt: skip
-        return Emitted("\n".join(parts) + "\n", self.function.name, tuple(parameters), warps)
+        warps = read_int(attribute_of(self.module.op.attributes, "ttg.num-warps") or "")
+        text = "\n".join(parts) + "\n"
+        if made is not None:
+            text += launch_source(made, self.function.name, parameters, warps, self.boxes)
+        return Emitted(text, self.function.name, tuple(parameters), warps)
 
     def names(self) -> Names:
         return Names({*self.taken, *LAYOUT_NAMES.values()})
@@ -110,6 +123,7 @@ class _Writer:
             type = parse_type(argument.type)
             if isinstance(type, TensorDescType):
                 rank = len(type.block.shape)
+                self.boxes[name] = (list(type.block.shape), self.layout_name(type.block.encoding, type.block.shape))
                 inside = [f"{name}.shape[{i}]" for i in range(rank)] + [f"{name}.strides[{i}]" for i in range(rank)]
         return found
 

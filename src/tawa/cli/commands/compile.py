@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Level(StrEnum):
-    """The levels of a kernel, in the order of the compile, and its Plan."""
+    """The levels of a kernel, in the order of the compile, its Plan, and its source in Gluon."""
 
     ttir = "ttir"
     ttgir = "ttgir"
@@ -38,11 +38,12 @@ class Level(StrEnum):
     ptx = "ptx"
     sass = "sass"
     plan = "plan"
+    gluon = "gluon"
 
 
 EmitOption = Annotated[
     Level | None,
-    typer.Option("--emit", help="Print this level of the kernel; or the Plan it was compiled by, as JSON for --plan."),
+    typer.Option("--emit", help="Print this level of the kernel; the Plan it was compiled by, as JSON for --plan; or a Gluon module."),
 ]
 
 
@@ -88,6 +89,10 @@ def level_text(compiled: Any, level: Level) -> str:
 
     if level is Level.plan:
         return plan_of_compiled(compiled).to_json()
+    if level is Level.gluon:
+        from tawa.bridge.gluon.emit import emit_gluon
+
+        return emit_gluon(compiled).text
     if level in (Level.aref, Level.barrier) and level.value not in compiled.asm:
         return f"// not specialised: {why_not_specialised(compiled)}"
     return compiled.asm[level.value]
