@@ -271,18 +271,31 @@ def ctas_of(module: Module) -> int:
     return read_int(said)
 
 
-def warps_of(op: Operation) -> int:
-    """The number of warps that execute an operation: those of its partition, or those of the kernel."""
+def partition_of(op: Operation) -> tuple[Operation, int] | None:
+    """The fork around an operation, and the number of its partition; None in the default partition and outside."""
     inner = op
     for outer in op.ancestors():
         holder = outer.parent_op
         if WarpSpecializePartitionsOp.matches(outer) and holder is not None:
-            place = next(at for at, region in enumerate(outer.regions) if _holds(region, inner))
-            return read_array(holder.properties["partitionNumWarps"])[place]
-        if ModuleOp.matches(outer):
-            return read_int(attribute_of(outer.attributes, "ttg.num-warps") or "")
+            return holder, next(at for at, region in enumerate(outer.regions) if _holds(region, inner))
         inner = outer
-    raise ValueError(f"{op.name} is not in a module")
+    return None
+
+
+def warps_of(op: Operation) -> int:
+    """The number of warps that execute an operation: those of its partition, or those of the kernel."""
+    if partition := partition_of(op):
+        fork, place = partition
+        return warps_of_partitions(fork)[place]
+    module = next((outer for outer in op.ancestors() if ModuleOp.matches(outer)), None)
+    if module is None:
+        raise ValueError(f"{op.name} is not in a module")
+    return read_int(attribute_of(module.attributes, "ttg.num-warps") or "")
+
+
+def warps_of_partitions(fork: Operation) -> tuple[int, ...]:
+    """The numbers of warps of the partitions besides the default one."""
+    return read_array(fork.properties["partitionNumWarps"])
 
 
 def _holds(region: Region, op: Operation) -> bool:

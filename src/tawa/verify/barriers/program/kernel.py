@@ -17,6 +17,7 @@ from tawa.dialects.arith import ConstantOp, SelectOp
 from tawa.dialects.builtin import AssumeOp, BranchOp, CondBranchOp, GpuBarrierOp, InlineAsmOp
 from tawa.dialects.control_flow import deciding, flow_of
 from tawa.dialects.declare.declaration import by_name, is_opaque, is_terminator, op_names
+from tawa.dialects.inline.effects import NamedBarrier, acts, effects_of
 from tawa.dialects.inline.markers import SameNumberOp
 from tawa.dialects.scalars import Scalar, scalar_of
 from tawa.dialects.scf import CONTROL, LOOPS, ConditionOp, ForOp, IfOp, WhileOp, YieldOp
@@ -59,6 +60,10 @@ class Memory(NamedTuple):
     def place(self) -> Memory:
         """The region, however it is viewed."""
         return Memory(self.alloc, self.path, self.box) if self.reshaped or self.view else self
+
+
+NAMED = -1
+"""The `alloc` of a named barrier, which is no allocation: the path of its `Memory` is its number."""
 
 
 class Fewer(NamedTuple):
@@ -123,7 +128,7 @@ class BarrierProgram:
             raise NotUnderstood(f"the module has {len(functions)} functions, not one", module.op)
         self.function = functions[0]
         self.entry = self.function.regions[0].blocks[0]
-        if (stop := not_modelled(module)) is not None:
+        if (stop := not_modelled(module, barriers=True)) is not None:
             raise NotUnderstood(stop.reason, stop.op)
         self.ops = list(self.function.walk())
         self._require_known_operations()
@@ -159,6 +164,8 @@ class BarrierProgram:
 
     def name_of(self, memory: Memory) -> str:
         """The name of an allocation: that of its value in the IR."""
+        if memory.alloc == NAMED:
+            return "named barrier"
         op = (*self.allocations, *self.described)[memory.alloc]
         return op.result.hint or f"alloc{memory.alloc}"
 
@@ -352,14 +359,26 @@ def _guards(ops: list[Operation]) -> dict[Operation, Block]:
         for op in fork.ancestors() if fork.name in _FORKS else ():
             blocks = [block for region in op.regions for block in region.blocks if block is not inside]
             others = [inner for block in blocks for it in block.ops for inner in it.walk()]
-            if op.name == IfOp.NAME and not op.results and inside and not any(it.name in PROTOCOL for it in others):
+            if op.name == IfOp.NAME and not op.results and inside and not any(_takes_part(it) for it in others):
                 found[op] = inside
             inside = op.parent
     return found
 
 
+def _takes_part(op: Operation) -> bool:
+    return op.name in PROTOCOL or acts(op)
+
+
 def _decisive(op: Operation) -> list[Value]:
-    """The scalar operands that determine a protocol event: the predicate, the parity of a wait, the slot of a view."""
+    """The scalar operands that determine a protocol event: the predicate, the parity of a wait, the slot of a view.
+
+    Of inline assembly, the number of a named barrier and of its threads.
+    """
+    if op.name in INLINE:
+        effects = effects_of(op)
+        assert isinstance(effects, tuple)
+        named = [(it.number, it.threads) for it in effects if isinstance(it, NamedBarrier)]
+        return [part for parts in named for part in parts if isinstance(part, Value)]
     found = [operand for operand in op.operands if operand.type == "i1"]
     if wait := ttng.WaitBarrierOp.of(op):
         found.append(wait.parity)
@@ -383,8 +402,8 @@ def chooses_tile(op: Operation) -> bool:
 def _kind(op: Operation, tiles: set[Value]) -> str:
     """protocol: an event, whose scalar operands are needed. value: kept for its result or its uses. ignore: neither."""
     kind = _kind_by_name(op.name)
-    if kind:
-        return kind
+    if kind or acts(op):
+        return kind or "protocol"
     for operand in op.operands:
         if operand in tiles or "!ttg.memdesc" in operand.type:
             return "value"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from tawa.dialects.arith import constant_int
 from tawa.dialects.control_flow import successor_operands
 from tawa.dialects.declare.declaration import by_name, is_opaque, op_names
+from tawa.dialects.inline.effects import acts
 from tawa.dialects.inline.markers import SameNumberOp
 from tawa.dialects.lifetimes import freed_behind
 from tawa.dialects.scalars import Scalar, evaluate, width_of
@@ -23,6 +24,7 @@ from tawa.dialects.ttg import VIEWS, LocalAllocOp, LocalLoadOp, LocalStoreOp, Wa
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation, Value
 from tawa.verify.assumptions import POSITIVE_STEP
+from tawa.verify.barriers.program.assembly import act
 from tawa.verify.barriers.program.kernel import (
     CLOSED,
     NUMBER_OPS,
@@ -125,6 +127,8 @@ class Unrolled(Recorder):
         return self.chosen[key]
 
     def _step_of(self, op: Operation) -> Handler:
+        if acts(op):
+            return act
         if op in self.program.given:
             return _given
         if op in self.program.crossed.atomics:
