@@ -298,5 +298,18 @@ def warps_of_partitions(fork: Operation) -> tuple[int, ...]:
     return read_array(fork.properties["partitionNumWarps"])
 
 
+def warps_of_cta(op: Operation) -> int:
+    """The number of warps of the CTA. Triton rounds those of partitions up to warp groups."""
+    outermost = next((outer for outer in op.ancestors() if ModuleOp.matches(outer)), op)
+    forks = [inner for inner in outermost.walk() if WarpSpecializeOp.matches(inner)]
+    if not forks:
+        return warps_of(op)
+    own = read_int(attribute_of(outermost.attributes, "ttg.num-warps") or "")
+    return -(-(own + max(sum(warps_of_partitions(fork)) for fork in forks)) // _GROUP) * _GROUP
+
+
+_GROUP = 4
+
+
 def _holds(region: Region, op: Operation) -> bool:
     return any(op.parent is block for block in region.blocks)

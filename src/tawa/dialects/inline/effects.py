@@ -89,6 +89,19 @@ def acts(op: Operation) -> bool:
     return not isinstance(found, Unlisted) and bool(found)
 
 
+def moved_operands(op: Operation) -> list[int | None]:
+    """For each result of inline assembly the operand that it is a copy of; None if the assembly computes it."""
+    operands, found = _Operands(op), statements(op.properties.get("asm_string", '""')) or ()
+    copies: list[int | None] = []
+    for place in range(len(op.results)):
+        writes = [it for it in found if it.operands[:1] == (f"${place}",)]
+        copy = writes[0] if len(writes) == 1 and writes[0].words[0] == "mov" and not writes[0].predicated else None
+        source = operands.place(copy.operands[1]) if copy is not None and len(copy.operands) == 2 else None
+        same = source is not None and op.operands[source].type == op.results[place].type
+        copies.append(source if same else None)
+    return copies
+
+
 def _not_once(op: Operation) -> str | None:
     """Why it is not certain that each thread executes the assembly once, at this place."""
     if op.properties.get("pure", "false") != "false":
@@ -114,10 +127,15 @@ class _Operands:
         if re.fullmatch(r"0[0-7]*|[1-9]\d*|0[xX][0-9A-Fa-f]+", text):
             octal = text.startswith("0") and text.isdecimal()
             return int(text, 8 if octal else 0)
-        if re.fullmatch(r"\$\d+", text):
-            place = int(text[1:]) - self.outputs
-            return self.inputs[place] if 0 <= place < len(self.inputs) else None
-        return None
+        place = self.place(text)
+        return None if place is None else self.inputs[place]
+
+    def place(self, text: str) -> int | None:
+        """The place among the inputs of an operand of the text; None for anything else."""
+        if not re.fullmatch(r"\$\d+", text):
+            return None
+        place = int(text[1:]) - self.outputs
+        return place if 0 <= place < len(self.inputs) else None
 
 
 def _effect(statement: Statement, operands: _Operands) -> Effect | Unlisted | None:
@@ -215,4 +233,4 @@ _TABLE: Mapping[str, _Rule] = {
     **dict.fromkeys(("shfl", "vote", "match", "redux"), _for_all_lanes),
 }
 
-__all__ = ["NAMED_BARRIERS", "Effect", "NamedBarrier", "ProxyFence", "Unlisted", "acts", "effects_of"]
+__all__ = ["NAMED_BARRIERS", "Effect", "NamedBarrier", "ProxyFence", "Unlisted", "acts", "effects_of", "moved_operands"]

@@ -13,7 +13,7 @@ Source: PTX ISA, "bar, barrier"; Triton's lowering of ``ttg.warp_specialize`` (i
 from __future__ import annotations
 
 from tawa.dialects.inline.effects import NAMED_BARRIERS, NamedBarrier, Unlisted, effects_of
-from tawa.dialects.ttg import WarpSpecializeOp, partition_of, warps_of, warps_of_partitions
+from tawa.dialects.ttg import WarpSpecializeOp, partition_of, warps_of, warps_of_cta, warps_of_partitions
 from tawa.ir import Operation, Value
 from tawa.verify.barriers.program.kernel import NAMED, BarrierProgram, Memory, NotUnderstood
 from tawa.verify.barriers.program.operations import number
@@ -40,8 +40,11 @@ def act(self: Recorder, op: Operation, env: Environment, trace: Trace) -> None:
 def _meet(self: Recorder, op: Operation, effect: NamedBarrier, env: Environment, trace: Trace) -> None:
     place = _number(op, effect.number, env, "the number of a named barrier")
     forks = forks_of(self.program)
-    own = _warps(op) * _WARP
-    threads = _all_threads(op, forks) if effect.threads is None else _number(op, effect.threads, env, "the threads")
+    try:
+        own, everything = warps_of(op) * _WARP, warps_of_cta(op) * _WARP
+    except ValueError:
+        raise NotUnderstood("a named barrier in a module without the number of its warps (ttg.num-warps)", op) from None
+    threads = everything if effect.threads is None else _number(op, effect.threads, env, "the threads")
     if not 0 <= place < NAMED_BARRIERS:
         raise NotUnderstood(f"named barrier {place}: there are 0 … {NAMED_BARRIERS - 1}", op)
     if threads <= 0 or threads % _WARP:
@@ -90,21 +93,7 @@ def _number(op: Operation, value: int | Value, env: Environment, what: str) -> i
     return value if isinstance(value, int) else number(op, value, env, what)
 
 
-def _warps(op: Operation) -> int:
-    try:
-        return warps_of(op)
-    except ValueError:
-        raise NotUnderstood("a named barrier in a module without the number of its warps (ttg.num-warps)", op) from None
-
-
 def _home(op: Operation) -> int:
     """The barrier that Triton uses for the warps which execute `op`."""
     partition = partition_of(op)
     return 0 if partition is None else _FIRST_PARTITION + partition[1]
-
-
-def _all_threads(op: Operation, forks: list[Operation]) -> int:
-    """The threads of the CTA. Triton rounds the warps of the partitions up to whole warp groups."""
-    outermost = forks[0] if forks else op
-    warps = _warps(outermost) + max((sum(warps_of_partitions(fork)) for fork in forks), default=0)
-    return (warps + 3) // 4 * 4 * _WARP if forks else warps * _WARP

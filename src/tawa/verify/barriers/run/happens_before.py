@@ -83,7 +83,6 @@ class BarrierRun:
         if main is not None:
             self._end_of_partition(main)
             self._end_of_kernel(main.mask)
-        self.named.end()
         return len(self.history.steps)
 
     def _run_segment(self, threads: list[Thread]) -> None:

@@ -5,9 +5,10 @@
     bar.arrive     arrives, and goes on
 
 What precedes an arrival precedes the completion, and so what follows the wait. One run represents all if each arrival
-happens after the completion of the rendezvous before its own: otherwise it may count for that one. Unlike an mbarrier,
-the past of an arrival does not include that of the other warps of its partition, so a completion counts as known only
-to those who waited for it, directly or through others.
+happens after the completion of the rendezvous before its own: otherwise it may count for that one. A partition that
+arrives twice counts twice, as on the hardware, which counts warps. Unlike with an mbarrier, the past of one warp's
+arrival does not include the arrivals of the other warps, so a completion is known only to those who waited for it,
+directly or through others.
 
 Source: PTX ISA, "bar, barrier"; "Memory Consistency Model: Synchronizes-with" (an arrival synchronizes with the waits
 that it completes).
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tawa.verify.barriers.program.kernel import Memory, NotUnderstood
+from tawa.verify.barriers.program.kernel import Memory
 from tawa.verify.barriers.run.events import Event
 from tawa.verify.barriers.run.history import History, HistoryStep, Thread
 
@@ -44,7 +45,6 @@ class NamedBarriers:
         self.history = history
         self.barriers: dict[Memory, _Named] = {}
         self.meeting: dict[tuple[str, Memory], int] = {}  # the rendezvous at which a partition arrived last
-        self.twice: NotUnderstood | None = None
 
     def arrive(self, thread: Thread, event: Event) -> None:
         """Adds the threads of a partition; completes the rendezvous if all are there."""
@@ -72,8 +72,6 @@ class NamedBarriers:
         if named.arrived > named.count:
             message = f"{named.arrived} threads arrive at {name}, which is for {named.count}"
             raise self.history.fault("arrive count", message, named.mask)
-        if who in named.parties:
-            self.twice = NotUnderstood(f"{who} arrives twice at one rendezvous of {name}", event.op)
         named.parties.append(who)
         self.meeting[who, key] = len(named.done)
         if named.arrived == named.count:
@@ -91,11 +89,6 @@ class NamedBarriers:
             return False
         thread.mask |= named.masks[place]
         return True
-
-    def end(self) -> None:
-        """After a run without a fault: raises NotUnderstood if the count of a rendezvous is not that of its members."""
-        if self.twice is not None:
-            raise self.twice
 
     def past(self, key: Memory) -> int:
         """The causal past of the threads that are there."""
