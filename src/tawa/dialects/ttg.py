@@ -5,7 +5,7 @@ from __future__ import annotations
 from tawa.dialects.builtin import ModuleOp
 from tawa.dialects.declare.declaration import ANY_EFFECT, Effect, OpView, op_names
 from tawa.dialects.declare.families import UnaryOp, YieldingOp
-from tawa.dialects.declare.fields import attribute, operand, operands, optional_operand, region, types_of
+from tawa.dialects.declare.fields import attribute, operand, operands, optional_operand, types_of
 from tawa.ir import Block, Module, Operation, Region, Value
 from tawa.ir.attributes import attribute_of, read_array, read_int
 
@@ -229,8 +229,22 @@ class WarpSpecializeOp(OpView):
     NAME = "ttg.warp_specialize"
     RECURSIVE = True
     __slots__ = ()
-    default = region(0)
     num_warps = attribute("partitionNumWarps", read_array)  # warps of each partition
+
+    @property
+    def regions(self) -> list[Region]:
+        """The regions that run concurrently, the default one first. One that returns early has several blocks."""
+        return [self.op.regions[0], *self.holder.op.regions]
+
+    @property
+    def default(self) -> Block:
+        """The first block of the default region."""
+        return self.op.regions[0].blocks[0]
+
+    @property
+    def yields(self) -> list[Operation]:
+        """The ends of the default region."""
+        return [block.terminator for block in self.op.regions[0].blocks if WarpYieldOp.matches(block.terminator)]
 
     @property
     def holder(self) -> WarpSpecializePartitionsOp:
@@ -249,8 +263,8 @@ class WarpSpecializeOp(OpView):
 
     @property
     def partitions(self) -> list[Block]:
-        """The blocks of the other partitions."""
-        return [region.block for region in self.holder.op.regions]
+        """The first blocks of the other partitions."""
+        return [region.blocks[0] for region in self.holder.op.regions]
 
     def check(self) -> str | None:
         """The arguments of each partition have the types of the captures."""

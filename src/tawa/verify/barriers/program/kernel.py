@@ -25,7 +25,7 @@ from tawa.dialects.tt import INLINE, CallOp, FuncOp, GetNumProgramsOp, GetProgra
 from tawa.dialects.ttg import VIEWS
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import EndOp, GroupOp
-from tawa.ir import Block, MemDescType, Module, Operation, Value, parse_type
+from tawa.ir import Block, MemDescType, Module, Operation, Region, Value, parse_type
 from tawa.ir.attributes import read_int
 from tawa.verify.barriers.program.outcomes import outcome_of, picks_flag
 from tawa.verify.crossed_numbers import crossed_numbers
@@ -196,9 +196,9 @@ class BarrierProgram:
         for op in self.ops:
             if op.name == IfOp.NAME and any(result in tiles for result in op.results):
                 self._keep(op, work)  # it selects one of two tiles
-        for block in self.function.regions[0].blocks:
-            if block.terminator.name == CondBranchOp.NAME:
-                work.append(CondBranchOp(block.terminator).condition)
+            if branch := CondBranchOp.of(op):
+                self._keep(op, work)
+                work.append(branch.condition)
         self._close(work)
         leaves = set(self._leaves())
         for op in self.ops:
@@ -337,9 +337,9 @@ class BarrierProgram:
         """Whether the number that `op` defines is chosen: from memory, given to the partitions, or a function's."""
         return op in self.given or op in self.functions or LoadOp.matches(op) or op in self.crossed.atomics
 
-    def sends(self, block: Block) -> bool:
+    def sends(self, region: Region) -> bool:
         """Whether a partition stores numbers that others load."""
-        return any(op.within(block) is not None for op in self.crossed.stores)
+        return any(op.within(block) is not None for op in self.crossed.stores for block in region.blocks)
 
     def scalar(self, op: Operation) -> Scalar | None:
         """The function that a scalar operation computes; None for any other operation."""
