@@ -50,3 +50,9 @@ def test_a_deadlock_says_who_is_missing() -> None:
     text = describe(check_barriers(handed_on(1, "the writer does not arrive")))
     assert "default waits at named barrier 7, which has 128 of 256 threads" in text
     assert "wait at named barrier[7]" in text
+
+
+def test_as_many_trips_are_tried_as_go_through_all_slots_twice() -> None:
+    verdict = check_barriers(handed_on(3))
+    assert isinstance(verdict, Proved), describe(verdict)
+    assert "n in 0, 1, …, 7" in verdict.bound

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from tawa.dialects import ttg, ttng
 from tawa.dialects.arith import ConstantOp, SelectOp
 from tawa.dialects.builtin import AssumeOp, BranchOp, CondBranchOp, GpuBarrierOp, InlineAsmOp
-from tawa.dialects.control_flow import deciding, flow_of
+from tawa.dialects.control_flow import deciding, flow_of, outgoing
 from tawa.dialects.declare.declaration import by_name, is_opaque, is_terminator, op_names
 from tawa.dialects.inline.effects import NamedBarrier, acts, effects_of
 from tawa.dialects.inline.markers import SameNumberOp
@@ -25,7 +25,7 @@ from tawa.dialects.tt import INLINE, CallOp, FuncOp, GetNumProgramsOp, GetProgra
 from tawa.dialects.ttg import VIEWS
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import EndOp, GroupOp
-from tawa.ir import Block, MemDescType, Module, Operation, Region, Value, parse_type
+from tawa.ir import Block, MemDescType, Module, Operation, Region, Use, Value, parse_type
 from tawa.ir.attributes import read_int
 from tawa.verify.barriers.program.outcomes import outcome_of, picks_flag
 from tawa.verify.crossed_numbers import crossed_numbers
@@ -317,10 +317,22 @@ class BarrierProgram:
         return found
 
     def _deepest_ring(self) -> int:
-        """The length of the longest array of mbarriers: D."""
-        types = [parse_type(op.result.type) for op in self.allocations]
-        rows = [it.shape for it in types if isinstance(it, MemDescType) and it.element == "i64" and len(it.shape) > 1]
-        return max((shape[0] for shape in rows), default=1)
+        """The length of the longest array of mbarriers: D. With named barriers, also of other arrays with slots."""
+        meets = any(acts(op) for op in self.kept)
+        found = [1]
+        for op in self.allocations:
+            type = parse_type(op.result.type)
+            if not isinstance(type, MemDescType) or len(type.shape) < 2:
+                continue
+            slots = meets and any(ttg.MemDescIndexOp.matches(use.op) for use in self._handed_on(op.result))
+            if type.element == "i64" or slots:
+                found.append(type.shape[0])
+        return max(found)
+
+    def _handed_on(self, value: Value) -> list[Use]:
+        """The uses of a value, also inside of partitions."""
+        inner = [target for use in value.uses for target in outgoing(use)]
+        return [*value.uses, *(use for target in inner for use in target.uses)]
 
     def _decides(self, op: Operation) -> bool:
         """Whether the outcomes of `op` are recorded (`program.outcomes`)."""
