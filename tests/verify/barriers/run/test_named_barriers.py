@@ -7,8 +7,13 @@ import pytest
 pytest.importorskip("triton.experimental.gluon")
 
 from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers.program.kernel import BarrierProgram
+from tawa.verify.barriers.run.happens_before import BarrierRun
+from tawa.verify.barriers.run.history import Fault
+from tawa.verify.barriers.run.trace import unroll
 from tawa.verify.verdict import FaultKind, Proved, Refuted, Verdict
 from tawa.verify.witness import describe
+from tests.verify.barriers.explore import goes_wrong
 from tests.verify.barriers.named import handed_on
 
 FAULTS: dict[str, tuple[FaultKind, ...]] = {
@@ -56,3 +61,21 @@ def test_as_many_trips_are_tried_as_go_through_all_slots_twice() -> None:
     verdict = check_barriers(handed_on(3))
     assert isinstance(verdict, Proved), describe(verdict)
     assert "n in 0, 1, …, 7" in verdict.bound
+
+
+@pytest.mark.parametrize("fault", ["none", *FAULTS])
+@pytest.mark.parametrize(("D", "n"), [(1, 1), (1, 3), (2, 3)])
+def test_one_run_says_what_the_exploration_of_all_interleavings_says(D: int, n: int, fault: str) -> None:
+    module = handed_on(D, fault)
+    program = BarrierProgram(module)
+    unrolled = unroll(program, dict.fromkeys(program.leaves, n), {})
+    reserved = any(event.kind == "reserved" for segment in unrolled.segments for it in segment for event in it.events)
+    if reserved:
+        return  # the rule is Triton's, not the hardware's
+    try:
+        BarrierRun(program, unrolled.segments).execute()
+        found = ""
+    except Fault as fault_found:
+        found = fault_found.message
+    wrong = goes_wrong(unrolled.segments)
+    assert bool(found) == bool(wrong), (found, wrong)
