@@ -47,6 +47,7 @@ HARMLESS = (
     "setmaxnreg.inc.sync.aligned.u32 240; setmaxnreg.dec.sync.aligned.u32 24;",
     "nanosleep.u32 20; mov.u32 $0, %clock;",
     "shfl.sync.idx.b32 $0, $1, 0, 0x1f, 0xffffffff; bar.warp.sync -1;",
+    "match.any.sync.b32 $0, $1, 0xffffffff; redux.sync.add.s32 $0, $1, 0xffffffff;",
 )
 
 
@@ -79,6 +80,7 @@ UNLISTED = {
     "setmaxnreg.dec.sync.aligned.u32 20;": "multiple of 8 between 24 and 256",
     "setmaxnreg.inc.sync.aligned.u32 264;": "multiple of 8 between 24 and 256",
     "setmaxnreg.inc.sync.aligned.u32 30;": "multiple of 8 between 24 and 256",
+    "bar.warp.sync;": "may not be executed by whole warps",
     "shfl.sync.idx.b32 $0, $1, 0, 0x1f, 0xffff;": "lanes other than all 32",
     "again: bra again;": "not a plain list of instructions",
 }
@@ -96,6 +98,21 @@ def test_an_effect_must_happen_once_and_here(text: str) -> None:
     assert "declared pure" in getattr(effects_of(assembly(text, pure="true")), "reason", "")
     tile = "tensor<128xi32, #blocked>"
     assert "applied to a tile" in getattr(effects_of(assembly(text, type=tile)), "reason", "")
+
+
+def test_assembly_inside_of_a_reduction_is_executed_for_each_element() -> None:
+    properties = '<{asm_string = "bar.sync 8, 256;", constraints = "=r,r", packed_element = 1 : i32, pure = false}>'
+    tile = "tensor<128xi32, #blocked>"
+    module = parse_module(
+        f'"builtin.module"() ({{\n"tt.func"() <{{sym_name = "kernel"}}> ({{\n^bb0(%n: {tile}):\n'
+        '%sum = "tt.reduce"(%n) <{axis = 0 : i32}> ({\n^bb1(%a: i32, %b: i32):\n'
+        f'%made = "tt.elementwise_inline_asm"(%a) {properties} : (i32) -> i32\n'
+        f'"tt.reduce.return"(%made) : (i32) -> ()\n}}) : ({tile}) -> i32\n'
+        '"tt.return"() : () -> ()\n}) : () -> ()\n}) : () -> ()\n'
+    )
+    (found,) = [effects_of(op) for op in module.walk() if op.name == "tt.elementwise_inline_asm"]
+    assert isinstance(found, Unlisted)
+    assert "part of an operation on tiles" in found.reason
 
 
 def test_a_result_may_be_a_copy_of_an_operand() -> None:

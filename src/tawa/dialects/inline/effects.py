@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from tawa.dialects.inline.assembly import is_register_instruction, only_registers, shown
 from tawa.dialects.inline.markers import GroupIndexOp, SameNumberOp
 from tawa.dialects.inline.ptx import Statement, statements
-from tawa.dialects.tt import INLINE, ElementwiseInlineAsmOp, ExternElementwiseOp
+from tawa.dialects.tt import INLINE, ElementwiseInlineAsmOp, ExternElementwiseOp, FuncOp
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_string
 
@@ -108,6 +108,8 @@ def _not_once(op: Operation) -> str | None:
         return "it is declared pure, so that the compiler may remove, merge or move it; use is_pure=False"
     if any(value.type.startswith("tensor<") for value in (*op.operands, *op.results)):
         return "it is applied to a tile, and executed for each element; apply it to a scalar"
+    if any(outer.name.startswith("tt.") and not FuncOp.matches(outer) for outer in op.ancestors()):
+        return "it is part of an operation on tiles, and executed for their elements"
     return None
 
 
@@ -151,7 +153,7 @@ def _nothing(statement: Statement, operands: _Operands) -> Effect | Unlisted | N
 
 def _for_all_lanes(statement: Statement, operands: _Operands) -> Effect | Unlisted | None:
     """An exchange between the lanes of a warp, all of which take part."""
-    if statement.words[1:2] != ("sync",) or statement.predicated:
+    if "sync" not in statement.words or statement.predicated or not statement.operands:
         return Unlisted(f"{statement} may not be executed by whole warps")
     if operands.number(statement.operands[-1]) != 0xFFFFFFFF and statement.operands[-1] != "-1":
         return Unlisted(f"{statement} names lanes other than all 32")

@@ -86,6 +86,8 @@ def most_partitions(forks: list[Operation]) -> int:
 def free_barriers(partitions: int) -> str:
     """Which named barriers a program may use: ``use one of 4 … 15``."""
     first = _FIRST_PARTITION + partitions if partitions else 1
+    if first >= NAMED_BARRIERS:
+        return "use fewer partitions; no named barrier is free"
     return f"use one of {first} … {NAMED_BARRIERS - 1}"
 
 
