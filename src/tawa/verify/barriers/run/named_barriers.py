@@ -88,6 +88,7 @@ class NamedBarriers:
         if place >= len(named.done):
             return False
         thread.mask |= named.masks[place]
+        self.history.add(thread, event)
         return True
 
     def past(self, key: Memory) -> int:
