@@ -147,7 +147,7 @@ def checked(z):
 @triton.jit
 def assembly(z):
     i = tl.arange(0, 64)
-    v = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [tl.load(z + i)], dtype=tl.int32, is_pure=True, pack=1)
+    v = tl.inline_asm_elementwise("not.b32 $0, $1;", "=r,r", [tl.load(z + i)], dtype=tl.int32, is_pure=True, pack=1)
     tl.store(z + i, v)
 
 

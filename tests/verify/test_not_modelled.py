@@ -24,10 +24,21 @@ def with_assembly(text: str, pure: str) -> Module:
     return kernel(*LANDED, line, DOT, DOT_WAIT)
 
 
+@pytest.mark.parametrize("text", ["bar.sync 8, 256;", "fence.proxy.async;"])
+def test_a_barrier_in_assembly_that_is_declared_pure_is_unknown(text: str) -> None:
+    reason = unknown(check_barriers(with_assembly(text, "true")))
+    assert text in reason and "declared pure" in reason and "Cure:" in reason
+
+
+def test_a_named_barrier_in_a_module_of_unknown_size_is_unknown() -> None:
+    assert "ttg.num-warps" in unknown(check_barriers(with_assembly("bar.sync 8, 256;", "false")))
+
+
 @pytest.mark.parametrize("pure", ["true", "false"])
-def test_a_barrier_in_assembly_is_unknown_even_if_declared_pure(pure: str) -> None:
-    reason = unknown(check_barriers(with_assembly("bar.sync 8, 256;", pure)))
-    assert "bar.sync 8, 256" in reason and "Cure:" in reason
+@pytest.mark.parametrize("instruction", ["ld.shared.b32 $0, [$1];", "mbarrier.arrive.shared.b64 _, [$1];"])
+def test_an_instruction_outside_the_table_is_unknown_and_named(instruction: str, pure: str) -> None:
+    reason = unknown(check_barriers(with_assembly(f"bar.sync 8, 256; {instruction}", pure)))
+    assert f"{instruction.split()[0]} is not known" in reason and "Cure:" in reason
 
 
 @pytest.mark.parametrize("pure", ["true", "false"])

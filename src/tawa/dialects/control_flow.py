@@ -47,7 +47,7 @@ def incoming(value: Value) -> list[Use]:
     if group := GroupOp.of(owner):
         return [group.body.terminator.use(index)]
     if fork := WarpSpecializeOp.of(owner):
-        return [fork.default.terminator.use(index)]
+        return [end.use(index) for end in fork.yields]
     return []
 
 
@@ -59,11 +59,12 @@ def _incoming_argument(block: Block, index: int) -> list[Use]:
         if block is repeat.before:
             return [repeat.op.use(index), repeat.after.terminator.use(index)]
         return [repeat.before.terminator.use(1 + index)]
-    if holder is not None and (fork := WarpSpecializeOp.of(holder.parent_op)):
-        return [fork.capturing.use(index)]
     region = block.parent
-    if region is None or block is region.blocks[0]:
+    if region is None:
         return []
+    if block is region.blocks[0]:
+        fork = WarpSpecializeOp.of(holder.parent_op) if holder is not None else None
+        return [fork.capturing.use(index)] if fork else []
     ends = [other.terminator for other in region.blocks if other.ops]
     return [operands[index] for end in ends for target, operands in successor_operands(end) if target is block]
 

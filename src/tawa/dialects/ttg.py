@@ -5,7 +5,7 @@ from __future__ import annotations
 from tawa.dialects.builtin import ModuleOp
 from tawa.dialects.declare.declaration import ANY_EFFECT, Effect, OpView, op_names
 from tawa.dialects.declare.families import UnaryOp, YieldingOp
-from tawa.dialects.declare.fields import attribute, operand, operands, optional_operand, region, types_of
+from tawa.dialects.declare.fields import attribute, operand, operands, optional_operand, types_of
 from tawa.ir import Block, Module, Operation, Region, Value
 from tawa.ir.attributes import attribute_of, read_array, read_int
 
@@ -229,8 +229,22 @@ class WarpSpecializeOp(OpView):
     NAME = "ttg.warp_specialize"
     RECURSIVE = True
     __slots__ = ()
-    default = region(0)
     num_warps = attribute("partitionNumWarps", read_array)  # warps of each partition
+
+    @property
+    def regions(self) -> list[Region]:
+        """The regions that run concurrently, the default one first. One that returns early has several blocks."""
+        return [self.op.regions[0], *self.holder.op.regions]
+
+    @property
+    def default(self) -> Block:
+        """The first block of the default region."""
+        return self.op.regions[0].blocks[0]
+
+    @property
+    def yields(self) -> list[Operation]:
+        """The ends of the default region."""
+        return [block.terminator for block in self.op.regions[0].blocks if WarpYieldOp.matches(block.terminator)]
 
     @property
     def holder(self) -> WarpSpecializePartitionsOp:
@@ -249,8 +263,8 @@ class WarpSpecializeOp(OpView):
 
     @property
     def partitions(self) -> list[Block]:
-        """The blocks of the other partitions."""
-        return [region.block for region in self.holder.op.regions]
+        """The first blocks of the other partitions."""
+        return [region.blocks[0] for region in self.holder.op.regions]
 
     def check(self) -> str | None:
         """The arguments of each partition have the types of the captures."""
@@ -271,18 +285,44 @@ def ctas_of(module: Module) -> int:
     return read_int(said)
 
 
-def warps_of(op: Operation) -> int:
-    """The number of warps that execute an operation: those of its partition, or those of the kernel."""
+def partition_of(op: Operation) -> tuple[Operation, int] | None:
+    """The fork around an operation, and the number of its partition; None in the default partition and outside."""
     inner = op
     for outer in op.ancestors():
         holder = outer.parent_op
         if WarpSpecializePartitionsOp.matches(outer) and holder is not None:
-            place = next(at for at, region in enumerate(outer.regions) if _holds(region, inner))
-            return read_array(holder.properties["partitionNumWarps"])[place]
-        if ModuleOp.matches(outer):
-            return read_int(attribute_of(outer.attributes, "ttg.num-warps") or "")
+            return holder, next(at for at, region in enumerate(outer.regions) if _holds(region, inner))
         inner = outer
-    raise ValueError(f"{op.name} is not in a module")
+    return None
+
+
+def warps_of(op: Operation) -> int:
+    """The number of warps that execute an operation: those of its partition, or those of the kernel."""
+    if partition := partition_of(op):
+        fork, place = partition
+        return warps_of_partitions(fork)[place]
+    module = next((outer for outer in op.ancestors() if ModuleOp.matches(outer)), None)
+    if module is None:
+        raise ValueError(f"{op.name} is not in a module")
+    return read_int(attribute_of(module.attributes, "ttg.num-warps") or "")
+
+
+def warps_of_partitions(fork: Operation) -> tuple[int, ...]:
+    """The numbers of warps of the partitions besides the default one."""
+    return read_array(fork.properties["partitionNumWarps"])
+
+
+def warps_of_cta(op: Operation) -> int:
+    """The number of warps of the CTA. Triton rounds those of partitions up to warp groups."""
+    outermost = next((outer for outer in op.ancestors() if ModuleOp.matches(outer)), op)
+    forks = [inner for inner in outermost.walk() if WarpSpecializeOp.matches(inner)]
+    if not forks:
+        return warps_of(op)
+    own = read_int(attribute_of(outermost.attributes, "ttg.num-warps") or "")
+    return -(-(own + max(sum(warps_of_partitions(fork)) for fork in forks)) // _GROUP) * _GROUP
+
+
+_GROUP = 4
 
 
 def _holds(region: Region, op: Operation) -> bool:

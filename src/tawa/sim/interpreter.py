@@ -19,12 +19,12 @@ from tawa.dialects.ttg import (
     WarpYieldOp,
 )
 from tawa.dialects.warp import EndOp, GroupOp
-from tawa.ir import Block, Operation, Region, Value
+from tawa.ir import Block, Operation, Region
 from tawa.sim.errors import EndlessLoop, SimulationError, UnsupportedOp
 from tawa.sim.machine.addresses import ADDRESSES
 from tawa.sim.machine.cta import STEP, Partition, Pause, Run
 from tawa.sim.machine.values import Accumulator, Handler
-from tawa.sim.ops import arefs, asynchronous
+from tawa.sim.ops import arefs, assembly, asynchronous
 from tawa.sim.ops.descriptors import DESCRIPTORS
 from tawa.sim.ops.elementwise import ELEMENTWISE
 from tawa.sim.ops.extern import EXTERN
@@ -34,7 +34,7 @@ from tawa.sim.time.cost import delivered_later
 
 _HANDLERS: dict[str, Handler] = {**ELEMENTWISE, **TILES, **MEMORY, **ADDRESSES, **DESCRIPTORS, **EXTERN}
 _STEPS = {**asynchronous.STEPS, **arefs.STEPS}
-_WAITS = {**asynchronous.WAITS, **arefs.WAITS}
+_WAITS = {**asynchronous.WAITS, **arefs.WAITS, **assembly.WAITS}
 _RETURNS = op_names(YieldOp, ConditionOp, ReturnOp, WarpYieldOp, WarpReturnOp, EndOp, FilledOp)
 # The operations in their regions are timed, not the operations themselves.
 _NESTING = op_names(ForOp, IfOp, WhileOp, CallOp, WarpSpecializeOp, GroupOp)
@@ -160,15 +160,14 @@ def _warp_specialize(partition: Partition, op: Operation, args: list[Any]) -> Ru
     view = WarpSpecializeOp(op)
     captures = [partition.env[value] for value in view.capturing.operands]
     members = [partition.cta.spawn("default", partition.env, partition.agent)]
-    members[0].code = run_block(members[0], view.default)
+    members[0].code = run_region(members[0], view.regions[0], [])
     members[0].wgmmas, members[0].stores = partition.wgmmas, partition.stores
     members[0].copies, members[0].unfenced = partition.copies, partition.unfenced
     members[0].fenced_copies = partition.fenced_copies
-    for number, block in enumerate(view.partitions):
-        env: dict[Value, Any] = dict(zip(block.args, captures, strict=True))
-        member = partition.cta.spawn(f"partition{number}", env)
+    for number, region in enumerate(view.regions[1:]):
+        member = partition.cta.spawn(f"partition{number}", {})
         member.fenced_copies = partition.fenced_copies
-        member.code = run_block(member, block)
+        member.code = run_region(member, region, captures)
         members.append(member)
     yield from partition.fork_and_join(op, members, "all partitions to end")
     partition.fenced_copies = members[0].fenced_copies

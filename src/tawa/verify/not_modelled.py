@@ -1,15 +1,15 @@
 """Programs that no check models: they are neither proved nor refuted.
 
-Inline assembly may contain the only barrier that orders two partitions, or an access that races. So may another CTA of
-the cluster.
+Inline assembly of unknown effect may contain the only barrier that orders two partitions, or an access that races. So
+may another CTA of the cluster.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tawa.dialects.inline.assembly import effect_unknown, shown
-from tawa.dialects.tt import ElementwiseInlineAsmOp
+from tawa.dialects.inline.assembly import shown
+from tawa.dialects.inline.effects import Unlisted, acts, effects_of
 from tawa.dialects.ttg import ctas_of
 from tawa.ir import Module, Operation
 
@@ -22,8 +22,11 @@ class NotModelled:
     op: Operation
 
 
-def not_modelled(module: Module) -> NotModelled | None:
-    """The first operation or property of a module that no check models; None if the checks model all of it."""
+def not_modelled(module: Module, *, barriers: bool) -> NotModelled | None:
+    """The first operation or property of a module that no check models; None if the checks model all of it.
+
+    barriers: whether this check models named barriers and fences in inline assembly.
+    """
     try:
         ctas = ctas_of(module)
     except ValueError as error:
@@ -33,11 +36,16 @@ def not_modelled(module: Module) -> NotModelled | None:
             f"clusters of more than one CTA: this program has {ctas}. Cure: compile it with num_ctas=1", module.op
         )
     for op in module.walk():
-        if effect_unknown(op):
-            what = "inline assembly" if ElementwiseInlineAsmOp.matches(op) else "the external function"
-            return NotModelled(
-                f"{what} that may do more than compute on registers ({shown(op)}). Cure: access barriers and memory "
-                "by operations of Triton or Gluon, or leave them out of the kernel that is to be proved",
-                op,
-            )
+        effects = effects_of(op)
+        if isinstance(effects, Unlisted):
+            return NotModelled(f"{effects.reason}. {_CURE}", op)
+        if not barriers and acts(op):
+            what = "inline assembly with a barrier or a fence, which the check of this level does not model"
+            return NotModelled(f"{what} ({shown(op)}). {_CURE}", op)
     return None
+
+
+_CURE = (
+    "Cure: access barriers and memory by operations of Triton or Gluon, or leave them out of the kernel that is to be "
+    "proved"
+)

@@ -26,6 +26,7 @@ FaultKind = Literal[
     "missing fence",
     "accumulator in flight",
     "barrier lifecycle",
+    "reserved barrier",
     "refinement",
 ]
 

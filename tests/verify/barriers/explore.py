@@ -31,6 +31,8 @@ class State:
     groups: tuple[tuple[tuple[Memory, ...], ...], ...] = ()
     stores: tuple[tuple[tuple[Memory, ...], ...], ...] = ()
     unfenced: tuple[tuple[Memory, int], ...] = ()
+    named: tuple[tuple[Memory, int, int, int], ...] = ()  # (key, threads wanted, threads there, rendezvous complete)
+    meeting: tuple[tuple[int, Memory, int], ...] = ()  # the rendezvous at which a partition arrived last
 
 
 class Wrong(Exception):
@@ -149,6 +151,14 @@ class _Explorer:
                 return replace(state, groups=_keep(state.groups, which, event.amount))
             case "fence":
                 return replace(state, unfenced=tuple(one for one in state.unfenced if one[1] != which))
+            case "arrive at":
+                return _arrive_at(state, which, event)
+            case "wait at":
+                (place,) = [round for who, key, round in state.meeting if (who, key) == (which, event.barrier)]
+                return state if _rounds(state, event.barrier)[3] > place else None
+            case "read":
+                self.reads(here, event, replace(state, unfenced=()))
+                return state
             case "use":
                 raise Wrong("accumulator in flight")
             case _:
@@ -190,6 +200,24 @@ class _Explorer:
                 raise Wrong("read but never written")
             if self.read.setdefault((*here, 0, memory), written) != written:
                 raise Wrong("what is read depends on the order")
+
+
+def _rounds(state: State, key: Memory | None) -> tuple[Memory, int, int, int]:
+    assert key is not None
+    return next((entry for entry in state.named if entry[0] == key), (key, 0, 0, 0))
+
+
+def _arrive_at(state: State, which: int, event: Event) -> State:
+    key, wanted, there, done = _rounds(state, event.barrier)
+    if there and wanted != event.of:
+        raise Wrong("different threads are wanted at a named barrier")
+    there += event.amount
+    if there > event.of:
+        raise Wrong("too many threads arrive at a named barrier")
+    after = (key, event.of, 0, done + 1) if there == event.of else (key, event.of, there, done)
+    others = [entry for entry in state.meeting if entry[:2] != (which, key)]
+    named = tuple(sorted((*(entry for entry in state.named if entry[0] != key), after)))
+    return replace(state, named=named, meeting=tuple(sorted((*others, (which, key, done)))))
 
 
 def _of(state: State, barrier: Memory) -> tuple[Memory, int, int, int, int]:

@@ -23,6 +23,7 @@ from tawa.ir import Block, Module, Operation, Value, source_of
 from tawa.remarks import SourceLocation
 from tawa.sim.errors import Deadlock, DescriptorInUse, SimulationError
 from tawa.sim.machine.addresses import AddressSpace
+from tawa.sim.machine.named_barriers import NamedBarrier
 from tawa.sim.machine.trace import Key, Recorder, Trace
 from tawa.sim.machine.values import Accumulator, SharedView, TensorDescriptor
 
@@ -180,6 +181,7 @@ class Cta:
     reads: list[tuple[SharedView, str]] = field(default_factory=list[tuple[SharedView, str]])
     loaded: dict[tuple[int, int, str], SharedView] = field(default_factory=dict[tuple[int, int, str], SharedView])
     landed_copies: int = 0
+    named: dict[int, NamedBarrier] = field(default_factory=dict[int, NamedBarrier])
 
     def spawn(self, name: str, env: dict[Value, Any], agent: int | None = None) -> Partition:
         """A new partition; the caller sets its code."""

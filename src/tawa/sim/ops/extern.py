@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from tawa.dialects.declare.declaration import by_name
-from tawa.dialects.inline.markers import SameNumberOp
-from tawa.dialects.tt import ElementwiseInlineAsmOp, ExternElementwiseOp
+from tawa.dialects.tt import ExternElementwiseOp
 from tawa.ir import Operation
 from tawa.ir.attributes import read_string
 from tawa.sim.errors import UnsupportedOp
@@ -104,17 +103,5 @@ def _extern_elementwise(_: Context, op: Operation, args: list[Any], /) -> list[A
         return [round_to(function(*(np.asarray(arg, np.float64) for arg in args)), element)]
 
 
-def _inline_assembly(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
-    if not SameNumberOp.matches(op):
-        text = read_string(op.properties["asm_string"])
-        raise UnsupportedOp(f"the inline assembly {text!r}")
-    return args
-
-
-EXTERN: dict[str, Handler] = by_name(
-    {
-        ExternElementwiseOp: _extern_elementwise,
-        ElementwiseInlineAsmOp: _inline_assembly,
-    }
-)
-"""Handlers, by operation name. Only the inline assembly that Tawa itself generates is implemented."""
+EXTERN: dict[str, Handler] = by_name({ExternElementwiseOp: _extern_elementwise})
+"""Handlers, by operation name."""

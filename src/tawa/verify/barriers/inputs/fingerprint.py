@@ -105,7 +105,9 @@ class Fingerprints:
         self._leaves = set(program.leaves)
         self._guards: list[Cell] = [ALWAYS]
         self.within: dict[Cell, Cell] = {}
-        self.straight = len(program.function.regions[0].blocks) == 1
+        forks = [fork for op in program.ops if (fork := WarpSpecializeOp.of(op))]
+        regions = [program.function.regions[0], *(region for fork in forks for region in fork.regions)]
+        self.straight = all(len(region.blocks) == 1 for region in regions)
         if self.straight:
             self._cells.update((value, self._constant(number)) for value, number in program.constants.items())
             for arg in program.entry.args:

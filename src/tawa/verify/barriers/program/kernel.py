@@ -15,8 +15,9 @@ from typing import NamedTuple
 from tawa.dialects import ttg, ttng
 from tawa.dialects.arith import ConstantOp, SelectOp
 from tawa.dialects.builtin import AssumeOp, BranchOp, CondBranchOp, GpuBarrierOp, InlineAsmOp
-from tawa.dialects.control_flow import deciding, flow_of
+from tawa.dialects.control_flow import deciding, flow_of, outgoing
 from tawa.dialects.declare.declaration import by_name, is_opaque, is_terminator, op_names
+from tawa.dialects.inline.effects import NamedBarrier, acts, effects_of
 from tawa.dialects.inline.markers import SameNumberOp
 from tawa.dialects.scalars import Scalar, scalar_of
 from tawa.dialects.scf import CONTROL, LOOPS, ConditionOp, ForOp, IfOp, WhileOp, YieldOp
@@ -24,7 +25,7 @@ from tawa.dialects.tt import INLINE, CallOp, FuncOp, GetNumProgramsOp, GetProgra
 from tawa.dialects.ttg import VIEWS
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import EndOp, GroupOp
-from tawa.ir import Block, MemDescType, Module, Operation, Value, parse_type
+from tawa.ir import Block, MemDescType, Module, Operation, Region, Use, Value, parse_type
 from tawa.ir.attributes import read_int
 from tawa.verify.barriers.program.outcomes import outcome_of, picks_flag
 from tawa.verify.crossed_numbers import crossed_numbers
@@ -59,6 +60,10 @@ class Memory(NamedTuple):
     def place(self) -> Memory:
         """The region, however it is viewed."""
         return Memory(self.alloc, self.path, self.box) if self.reshaped or self.view else self
+
+
+NAMED = -1
+"""The `alloc` of a named barrier, which is no allocation: the path of its `Memory` is its number."""
 
 
 class Fewer(NamedTuple):
@@ -123,7 +128,7 @@ class BarrierProgram:
             raise NotUnderstood(f"the module has {len(functions)} functions, not one", module.op)
         self.function = functions[0]
         self.entry = self.function.regions[0].blocks[0]
-        if (stop := not_modelled(module)) is not None:
+        if (stop := not_modelled(module, barriers=True)) is not None:
             raise NotUnderstood(stop.reason, stop.op)
         self.ops = list(self.function.walk())
         self._require_known_operations()
@@ -159,6 +164,8 @@ class BarrierProgram:
 
     def name_of(self, memory: Memory) -> str:
         """The name of an allocation: that of its value in the IR."""
+        if memory.alloc == NAMED:
+            return "named barrier"
         op = (*self.allocations, *self.described)[memory.alloc]
         return op.result.hint or f"alloc{memory.alloc}"
 
@@ -189,9 +196,9 @@ class BarrierProgram:
         for op in self.ops:
             if op.name == IfOp.NAME and any(result in tiles for result in op.results):
                 self._keep(op, work)  # it selects one of two tiles
-        for block in self.function.regions[0].blocks:
-            if block.terminator.name == CondBranchOp.NAME:
-                work.append(CondBranchOp(block.terminator).condition)
+            if branch := CondBranchOp.of(op):
+                self._keep(op, work)
+                work.append(branch.condition)
         self._close(work)
         leaves = set(self._leaves())
         for op in self.ops:
@@ -310,10 +317,22 @@ class BarrierProgram:
         return found
 
     def _deepest_ring(self) -> int:
-        """The length of the longest array of mbarriers: D."""
-        types = [parse_type(op.result.type) for op in self.allocations]
-        rows = [it.shape for it in types if isinstance(it, MemDescType) and it.element == "i64" and len(it.shape) > 1]
-        return max((shape[0] for shape in rows), default=1)
+        """The length of the longest array of mbarriers: D. With named barriers, also of other arrays with slots."""
+        meets = any(acts(op) for op in self.kept)
+        found = [1]
+        for op in self.allocations:
+            type = parse_type(op.result.type)
+            if not isinstance(type, MemDescType) or len(type.shape) < 2:
+                continue
+            slots = meets and any(ttg.MemDescIndexOp.matches(use.op) for use in self._handed_on(op.result))
+            if type.element == "i64" or slots:
+                found.append(type.shape[0])
+        return max(found)
+
+    def _handed_on(self, value: Value) -> list[Use]:
+        """The uses of a value, also inside of partitions."""
+        inner = [target for use in value.uses for target in outgoing(use)]
+        return [*value.uses, *(use for target in inner for use in target.uses)]
 
     def _decides(self, op: Operation) -> bool:
         """Whether the outcomes of `op` are recorded (`program.outcomes`)."""
@@ -330,9 +349,9 @@ class BarrierProgram:
         """Whether the number that `op` defines is chosen: from memory, given to the partitions, or a function's."""
         return op in self.given or op in self.functions or LoadOp.matches(op) or op in self.crossed.atomics
 
-    def sends(self, block: Block) -> bool:
+    def sends(self, region: Region) -> bool:
         """Whether a partition stores numbers that others load."""
-        return any(op.within(block) is not None for op in self.crossed.stores)
+        return any(op.within(block) is not None for op in self.crossed.stores for block in region.blocks)
 
     def scalar(self, op: Operation) -> Scalar | None:
         """The function that a scalar operation computes; None for any other operation."""
@@ -352,14 +371,26 @@ def _guards(ops: list[Operation]) -> dict[Operation, Block]:
         for op in fork.ancestors() if fork.name in _FORKS else ():
             blocks = [block for region in op.regions for block in region.blocks if block is not inside]
             others = [inner for block in blocks for it in block.ops for inner in it.walk()]
-            if op.name == IfOp.NAME and not op.results and inside and not any(it.name in PROTOCOL for it in others):
+            if op.name == IfOp.NAME and not op.results and inside and not any(_takes_part(it) for it in others):
                 found[op] = inside
             inside = op.parent
     return found
 
 
+def _takes_part(op: Operation) -> bool:
+    return op.name in PROTOCOL or acts(op)
+
+
 def _decisive(op: Operation) -> list[Value]:
-    """The scalar operands that determine a protocol event: the predicate, the parity of a wait, the slot of a view."""
+    """The scalar operands that determine a protocol event: the predicate, the parity of a wait, the slot of a view.
+
+    Of inline assembly, the number of a named barrier and of its threads.
+    """
+    if op.name in INLINE:
+        effects = effects_of(op)
+        assert isinstance(effects, tuple)
+        named = [(it.number, it.threads) for it in effects if isinstance(it, NamedBarrier)]
+        return [part for parts in named for part in parts if isinstance(part, Value)]
     found = [operand for operand in op.operands if operand.type == "i1"]
     if wait := ttng.WaitBarrierOp.of(op):
         found.append(wait.parity)
@@ -383,8 +414,8 @@ def chooses_tile(op: Operation) -> bool:
 def _kind(op: Operation, tiles: set[Value]) -> str:
     """protocol: an event, whose scalar operands are needed. value: kept for its result or its uses. ignore: neither."""
     kind = _kind_by_name(op.name)
-    if kind:
-        return kind
+    if kind or acts(op):
+        return kind or "protocol"
     for operand in op.operands:
         if operand in tiles or "!ttg.memdesc" in operand.type:
             return "value"

@@ -60,10 +60,11 @@ Environment = dict[Value, Known]
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """One protocol event. `amount`: arrivals, bytes, or groups that may stay in flight.
+    """One protocol event. `amount`: arrivals, bytes, or groups that may stay in flight; of a named barrier, threads.
 
     descriptor: the memory of a TMA copy's descriptor, if the kernel creates it in a loop. number: of a number that
     crosses between partitions, its place among those stored to this memory (`run.numbers`); -1 for none.
+    of: how many threads a named barrier waits for.
     """
 
     kind: str
@@ -74,6 +75,7 @@ class Event:
     parity: int = 0
     descriptor: Memory | None = None
     number: int = -1
+    of: int = 0
 
 
 @dataclass(slots=True)
@@ -128,7 +130,7 @@ def signature(segments: list[Segment]) -> Signature:
     """A key of the events: unrollings with the same events have equal keys."""
     return tuple(
         tuple(
-            (event.kind, event.op, event.memory, event.barrier, event.amount, event.parity, event.descriptor)
+            (event.kind, event.op, event.memory, event.barrier, event.amount, event.parity, event.descriptor, event.of)
             for event in trace.events
         )
         for segment in segments

@@ -12,7 +12,8 @@ an aliased parity, a phase overrun. If both hold, all maximal runs have the same
 Mazurkiewicz trace). So a deadlock here is a deadlock in every run, and two accesses that this order leaves unordered
 overlap in some run. This is full partial-order reduction: one run per vector of trip counts.
 
-This module executes events and barriers; `run.memory` checks accesses, `run.history` records the order of steps.
+The same holds for named barriers (`run.named_barriers`). This module executes events and mbarriers; `run.memory` checks
+accesses, `run.history` records the order of steps.
 
 Source: PTX ISA, "mbarrier" (phase, expect-tx, try_wait.parity); Lamport's happens-before.
 """
@@ -22,10 +23,12 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from tawa.verify.barriers.program.assembly import forks_of, free_barriers, most_partitions
 from tawa.verify.barriers.program.kernel import BarrierProgram, Memory
 from tawa.verify.barriers.run.events import Event, Segment
 from tawa.verify.barriers.run.history import Access, History, HistoryStep, Thread, event_name
 from tawa.verify.barriers.run.memory import SharedMemory
+from tawa.verify.barriers.run.named_barriers import NamedBarriers
 from tawa.verify.verdict import FaultKind
 
 
@@ -59,6 +62,7 @@ class BarrierRun:
         self.memory = SharedMemory(self.history)
         self.barriers: dict[Memory, _Barrier] = {}
         self.dead: set[Memory] = set()
+        self.named = NamedBarriers(self.history)
 
     def execute(self) -> int:
         """Runs to the end; returns the number of steps."""
@@ -165,6 +169,15 @@ class BarrierRun:
                 self._copies_arrive(thread, event)
             case "init" | "inval":
                 self._lifecycle(thread, event)
+            case "arrive at":
+                self.named.arrive(thread, event)
+            case "wait at":
+                return self.named.wait(thread, event)
+            case "reserved":
+                self.history.add(thread, event)
+                free = free_barriers(most_partitions(forks_of(self.program)))
+                message = f"{self.name(_barrier_memory(event))} starts and ends the partitions in Triton's code: {free}"
+                raise self.fault("reserved barrier", message, thread.mask)
             case _:
                 self.history.add(thread, event)
                 message = (
@@ -279,6 +292,11 @@ class BarrierRun:
         for thread in blocked:
             event = thread.trace.events[thread.next]
             key = _barrier_memory(event)
+            if event.kind == "wait at":
+                mask |= thread.mask | self.named.past(key)
+                reasons.append(f"{thread.trace.partition} waits at {self.named.lacks(key)}")
+                last.append(HistoryStep(thread.trace.partition, event.kind, event, key))
+                continue
             barrier = self.barriers[key]
             mask |= thread.mask | barrier.mask
             missing = [f"{barrier.pending} of {barrier.count} arrivals"] if barrier.pending else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from tawa.verify.barriers.program.kernel import BarrierProgram, Memory
+from tawa.verify.barriers.program.kernel import NAMED, BarrierProgram, Memory
 from tawa.verify.barriers.run.events import Event, Trace
 from tawa.verify.verdict import FaultKind
 
@@ -65,7 +65,9 @@ class History:
         return Fault(kind, message, (*steps, *last))
 
     def name(self, memory: Memory) -> str:
-        """The name of a piece of memory: ``ring0_full[1]``."""
+        """The name of a piece of memory: ``ring0_full[1]``; of a named barrier, its number."""
+        if memory.alloc == NAMED:
+            return f"{self.program.name_of(memory)} {memory.path[0]}"
         slots = "".join(f"[{slot}]" for slot in memory.path)
         return f"{self.program.name_of(memory)}{slots}"
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from tawa.dialects.arith import constant_int
 from tawa.dialects.control_flow import successor_operands
 from tawa.dialects.declare.declaration import by_name, is_opaque, op_names
+from tawa.dialects.inline.effects import acts
 from tawa.dialects.inline.markers import SameNumberOp
 from tawa.dialects.lifetimes import freed_behind
 from tawa.dialects.scalars import Scalar, evaluate, width_of
@@ -21,8 +22,9 @@ from tawa.dialects.scf import ForOp, IfOp, WhileOp, trips_of
 from tawa.dialects.tt import AddPtrOp, LoadOp
 from tawa.dialects.ttg import VIEWS, LocalAllocOp, LocalLoadOp, LocalStoreOp, WarpSpecializeOp
 from tawa.dialects.warp import GroupOp
-from tawa.ir import Block, Operation, Value
+from tawa.ir import Block, Operation, Region, Value
 from tawa.verify.assumptions import POSITIVE_STEP
+from tawa.verify.barriers.program.assembly import act
 from tawa.verify.barriers.program.kernel import (
     CLOSED,
     NUMBER_OPS,
@@ -74,24 +76,25 @@ class Unrolled(Recorder):
         self.atomics: dict[Operation, int] = {}  # how often each atomic was executed
         self.numbers = Numbers()
         self.main = Trace("default")
-        self._function(first_values(program, numbers))
+        self.region(program.function.regions[0], first_values(program, numbers), self.main)
         self.segments.append([self.main])
         if not same_everywhere(self.segments):
             raise NotUnderstood("partitions have different loops with large constant trip counts", program.function)
 
-    def _function(self, env: Environment) -> None:
-        block = self.program.entry
+    def region(self, region: Region, env: Environment, trace: Trace) -> list[Known]:
+        """Runs a region from its first block, along its branches; returns the operands of the last terminator."""
+        block = region.blocks[0]
         for _ in range(10_000):
-            self.run(block, env, self.main)
+            ended = self.run(block, env, trace)
             end = block.terminator
             edges = successor_operands(end)
             if not edges:
-                return
+                return ended
             first = len(edges) == 1 or number(end, end.operands[0], env, "the condition")
             following, uses = edges[0 if first else 1]
             env.update(zip(following.args, [env.get(use.value) for use in uses], strict=True))
             block = following
-        raise NotUnderstood("the branches do not terminate", self.program.function)
+        raise NotUnderstood("the branches do not terminate", region.blocks[0].terminator)
 
     def run(self, block: Block, env: Environment, trace: Trace) -> list[Known]:
         """Runs one block; returns the operands of its terminator."""
@@ -125,6 +128,8 @@ class Unrolled(Recorder):
         return self.chosen[key]
 
     def _step_of(self, op: Operation) -> Handler:
+        if acts(op):
+            return act
         if op in self.program.given:
             return _given
         if op in self.program.crossed.atomics:
@@ -415,15 +420,15 @@ def _fork(self: Unrolled, op: Operation, env: Environment, trace: Trace) -> None
     self.segments.append([Trace(trace.partition, trace.events)])
     trace.events = []
     default = Trace("default", issued=trace.issued, done=trace.done)
-    segment, results, parts = [default], list[Known](), [(fork.default, env, default)]
-    for place, block in enumerate(fork.partitions):
+    segment, results, parts = [default], list[Known](), [(fork.regions[0], env, default)]
+    for place, region in enumerate(fork.regions[1:]):
         mine = Trace(f"partition{place}")
         inside: Environment = dict(self.program.constants)
-        inside.update(zip(block.args, handed, strict=True))
+        inside.update(zip(region.blocks[0].args, handed, strict=True))
         segment.append(mine)
-        parts.append((block, inside, mine))
-    for block, environment, own in sorted(parts, key=lambda it: not self.program.sends(it[0])):
-        ended = self.run(block, environment, own)
+        parts.append((region, inside, mine))
+    for region, environment, own in sorted(parts, key=lambda it: not self.program.sends(it[0])):
+        ended = self.region(region, environment, own)
         results = ended if own is default else results
     self.segments.append(segment)
     trace.issued, trace.done = default.issued, default.done
