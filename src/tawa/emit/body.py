@@ -20,6 +20,9 @@ from tawa.ir.locations import source_of
 from tawa.ir.types import MemDescType, PointerType, ScalarType, TensorType, is_scalar, parse_type
 
 INDENT = "    "
+DEFAULT_IMPRECISE = 2**30
+"""Sums of an fp8 dot that Hopper may add up in limited precision: Triton's default is all."""
+TERMINATORS = ("scf.yield", "ttg.warp_yield", "ttg.warp_return", "tt.return")
 VIEWS = ("ttg.memdesc_index", "ttg.memdesc_trans", "ttg.memdesc_subslice", "ttg.memdesc_reshape")
 REDUCTIONS = {
     ("arith.maxnumf",): "gl.max", ("arith.addf",): "gl.sum", ("arith.minnumf",): "gl.min",
@@ -76,11 +79,13 @@ class Body:
 
     # -- blocks --------------------------------------------------------------------------------------------------
 
-    def block(self, block: Block) -> Operation:
-        """Writes all operations but the last, and returns that."""
-        for op in block.ops[:-1]:
-            self.operation(op)
-        return block.terminator
+    def block(self, block: Block) -> Sequence[Value]:
+        """Writes the operations of a block; the values that it hands on."""
+        last = block.ops[-1] if block.ops and block.ops[-1].name in TERMINATORS else None
+        for op in block.ops:
+            if op is not last:
+                self.operation(op)
+        return last.operands if last is not None else ()
 
     def operation(self, op: Operation) -> None:
         """Writes one operation, or remembers its expression."""
@@ -362,10 +367,9 @@ def _dot(body: Body, op: Operation) -> None:
     more = ""  # Triton 3.6 takes no precision here; the default is tf32
     if use:
         more += f", use_acc={body.of(use[0])}"
-    if (most := integers(op.properties.get("maxNumImpreciseAcc", "0 : i32"))[0]) != 0:
+    most = integers(op.properties.get("maxNumImpreciseAcc", "0 : i32"))[0]
+    if element_of_buffer(b.type).startswith("f8") and most != DEFAULT_IMPRECISE:
         more += f", max_num_imprecise_acc={most}"
-    if element_of_buffer(b.type).startswith("f8") and "max_num" not in more:
-        more += ", max_num_imprecise_acc=0"
     is_async = op.properties.get("isAsync", "false") == "true"
     more += ", is_async=True" if is_async else ""
     if is_async:
@@ -475,8 +479,8 @@ def _user_induction(body: Body, op: Operation) -> str:
     return words[1] if len(words) > 2 and words[0] == "for" and words[2] == "in" else "i"
 
 
-def _hand_on(body: Body, names: Sequence[str], last: Operation) -> None:
-    pairs = [(name, body.of(value)) for name, value in zip(names, last.operands, strict=True)]
+def _hand_on(body: Body, names: Sequence[str], values: Sequence[Value]) -> None:
+    pairs = [(name, body.of(value)) for name, value in zip(names, values, strict=True)]
     pairs = [(name, value) for name, value in pairs if name != value]
     targets = {name for name, _ in pairs}
     if any(value in targets for _, value in pairs):
@@ -493,7 +497,7 @@ def _if(body: Body, op: Operation) -> None:
     for number, region in enumerate(op.regions):
         if not region.blocks:
             continue
-        if number and not names and len(region.block.ops) == 1:
+        if number and not names and len(region.block.ops) <= 1:
             continue
         if number:
             body.put("else:")

@@ -81,22 +81,21 @@ class _Writer:
             raise cannot_say("an early return of the kernel")
         self.file = File(module, self.layout_name, _source_line)
         self.taken = {self.function.name}
+        self.constants = Names({argument.hint for argument in self.function.body.args})
 
     def layout_name(self, encoding: str, shape: Sequence[int]) -> str:
         source = layout_source(self.module.aliases, encoding, shape)
         if source not in self.layouts:
             wish = LAYOUT_NAMES[kind_of(self.module.aliases, encoding)]
-            count = sum(name.rstrip("_0123456789") == wish for name in self.layouts.values())
-            self.layouts[source] = wish if not count else f"{wish}_{count + 1}"
-            self.taken.add(self.layouts[source])
+            self.layouts[source] = name = self.constants.fresh(wish)
+            self.taken.add(name)
         return self.layouts[source]
 
     def write(self, title: str, about: str, made: Made | None) -> Emitted:
         names = self.names()
         parameters = self.parameters(names)
         body = Body(self.file, names, self.specialise)
-        last = body.block(self.function.body)
-        if last.operands:
+        if body.block(self.function.body):
             raise cannot_say("a kernel that returns a value")
         kernel = ["@gluon.jit", f"def {self.function.name}({', '.join(parameters)}):", *body.lines]
         layouts = [f"{name} = gl.constexpr({source})" for source, name in self.layouts.items()]
@@ -109,7 +108,8 @@ class _Writer:
         return Emitted(text, self.function.name, tuple(parameters), warps)
 
     def names(self) -> Names:
-        return Names({*self.taken, *LAYOUT_NAMES.values()})
+        arguments = {argument.hint for argument in self.function.body.args}
+        return Names({*self.taken, *(set(LAYOUT_NAMES.values()) - arguments)})
 
     def parameters(self, names: Names) -> list[str]:
         """Names the arguments of the kernel: a descriptor is one, though TTGIR has its shape and strides, too."""
@@ -171,9 +171,8 @@ class _Writer:
             parameters.append(names.name(inside, descriptor if descriptor.isidentifier() else ""))
             arguments.append(source)
         body = Body(self.file, names, self.specialise)
-        last = body.block(block)
-        if last.operands:
-            body.put(f"return {', '.join(body.of(it) for it in last.operands)}")
+        if values := body.block(block):
+            body.put(f"return {', '.join(body.of(it) for it in values)}")
         if not body.lines:
             body.put("pass")
         self.file.functions.append(["@gluon.jit", f"def {name}({', '.join(parameters)}):", *body.lines])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 from typing import Any
 
+from tawa.bridge.gluon.check import check_module
 from tawa.bridge.gluon.compile import compile_gluon
 from tawa.bridge.launch.added_arguments import launch_spec
 from tawa.bridge.launch.why_stock import why_not_specialised
@@ -16,7 +17,6 @@ from tawa.emit.launch import Made
 from tawa.emit.module import Emitted, gluon_source
 from tawa.errors import EmitError
 from tawa.symbolic.host.launch_spec import LaunchSpec
-from tawa.verify.barriers.check import check_barriers
 from tawa.verify.verdict import Refuted
 
 
@@ -48,7 +48,7 @@ def emit_gluon(compiled: Any) -> Emitted:
         about=about,
         made=Made(source.fn.arg_names, constants, divisible),
     )
-    verdict = check_barriers(read_final(compile_emitted(emitted, compiled)))
+    verdict = check_module(read_final(compile_emitted(emitted, compiled)), "fast")
     if isinstance(verdict, Refuted):
         raise EmitError(f"{name}: the Gluon module is refuted, which is a fault of Tawa:\n{verdict}")
     return emitted

@@ -47,9 +47,10 @@ from tawa.verify.effort import Effort
 from tawa.verify.given_numbers import FUNCTION, GIVEN
 from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
 
-_ALL = 1 << 30
+_ALL = 300
 _FREE: Mapping[Effort, int] = {"fast": 2, "full": 4}
-"""The number of unforeseen numbers tried with all values after the budget ended; the others get their smallest."""
+"""The number of unforeseen numbers tried with all values after the budget ended (`_ALL`: before); the others get their
+smallest."""
 _SHARES = 64
 """The part of the budget that one choice may use where its runs are enumerated by the results of atomics."""
 _PARTIAL = 50

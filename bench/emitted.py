@@ -1,0 +1,136 @@
+"""Compares emitted Gluon modules with the kernels they came from: ``python -m bench.emitted [--timed N] [FILTER …]``.
+
+Each case of the GEMM, attention and pointer matrices is compiled and written as a Gluon module
+(`tawa.bridge.gluon.emit`); both are launched with the same arguments on poisoned outputs, and their bits are compared.
+The cases of the attention bench and large GEMMs are also timed round-robin. Results: ``bench/results/emitted.json``;
+rows have the lines of the module, and in `error` why a case was refused or differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from bench.harness import Report, Row, Timing, describe, time_round_robin
+from bench.workers import Answer, Job, run_jobs, serve_jobs
+
+OURS, EMITTED = "Tawa", "emitted"
+LIMIT_S = 90.0
+
+
+def large_cases() -> Iterator[tuple[str, Any]]:
+    """Cases whose rate is measured."""
+    from tests.cases.attention.cases import bench_case
+    from tests.cases.gemm.cases import CASES
+
+    for dtype, d, causal in (("fp16", 128, False), ("fp16", 128, True), ("bf16", 64, False), ("fp8e4nv", 128, False)):
+        case = bench_case("two_loops", dtype, d, causal, 8192)
+        yield f"attention {dtype} d={d} {'causal' if causal else 'full'}", case
+    for name in ("tile_8warps_nn", "tile_8warps_nt", "persistent_8warps", "tile_fp8e4nv_nt"):
+        case = next(it for it in CASES if it.name == name)
+        yield f"gemm {name}", case.with_sizes(M=8192, N=8192, K=8192)
+
+
+def cases() -> dict[str, Any]:
+    """All cases by the name of their matrix and their own."""
+    from tests.cases.attention.cases import CASES as ATTENTION
+    from tests.cases.gemm.cases import CASES as GEMM
+    from tests.cases.pointers.cases import CASES as POINTERS
+
+    matrices = {"gemm": GEMM, "attention": ATTENTION, "pointers": POINTERS}
+    return {f"{matrix} {case.name}": case for matrix, some in matrices.items() for case in some}
+
+
+def handle(job: Job) -> Answer:
+    """One case: refused with a reason, or the same bits or not; and the times of both."""
+    import torch
+
+    import tawa
+    from tawa.bridge.gluon.emit import emit_gluon, load_emitted
+    from tawa.bridge.report.record import KEY, plan_of
+    from tawa.demo.exhibits import compile_case
+    from tawa.errors import CompileError, EmitError
+    from tests.cases import launch
+
+    launch.allow_device_descriptors()
+    case = (dict(large_cases()) if job["timed"] else cases())[job["name"]]
+    compiled = compile_case(case, only_if_faster=False)
+    try:
+        emitted = emit_gluon(compiled)
+    except (EmitError, CompileError) as error:
+        return {"status": "ok", "refused": describe(error)}
+    tensors = launch.make_tensors(case, seed=1)
+    arguments, grid = launch.bind(case, tensors), case.launch_grid()
+    ours = tawa.jit(case.kernel)
+    plan = plan_of(getattr(compiled.metadata, KEY))
+    module = load_emitted(emitted)
+    ways = {
+        OURS: lambda: ours[grid](**arguments, **case.options(), plan=plan),
+        EMITTED: lambda: module["launch"](grid, **arguments),
+    }
+    results: list[dict[str, Any]] = []
+    for way in ways.values():
+        launch.poison(case, tensors)
+        way()
+        torch.cuda.synchronize()
+        results.append({name: tensors[name].clone().cpu() for name in launch.outputs(case)})
+    differing = [
+        name for name, it in results[0].items() if not torch.equal(_bits(it), _bits(results[1][name]))
+    ]
+    answer = {"status": "ok", "lines": len(emitted.text.splitlines()), "differing": differing}
+    if job["timed"] and not differing:
+        timings, failed = time_round_robin(ways)
+        answer["ms"] = {way: [it.median_ms, it.p10_ms, it.p90_ms] for way, it in timings.items()}
+        answer["differing"] = [f"{way}: {text}" for way, text in failed.items()]
+    return answer
+
+
+def _bits(tensor: Any) -> Any:
+    import torch
+
+    return tensor.contiguous().view(torch.uint8)
+
+
+def rows_of(job: Job, answer: Answer) -> list[Row]:
+    """The rows of one case."""
+    about = {"case": job["name"], "timed": job["timed"], "lines": answer.get("lines")}
+    if answer["status"] != "ok":
+        return [Row(about, EMITTED, error=f"{answer['status']}: {answer.get('message', '')}"[:300])]
+    if "refused" in answer:
+        return [Row(about, EMITTED, error=answer["refused"][:300])]
+    if answer["differing"]:
+        return [Row(about, EMITTED, error=f"differs: {', '.join(answer['differing'])}"[:300])]
+    if "ms" not in answer:
+        return [Row({**about, "bits": "same"}, EMITTED)]
+    return [Row.timed({**about, "bits": "same"}, way, Timing(*ms), 0.0) for way, ms in answer["ms"].items()]
+
+
+def main() -> None:
+    """Runs all cases in parallel and then, alone, those that are timed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("filter", nargs="*", help="only cases whose name has one of these words")
+    parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        return serve_jobs(handle)
+    wanted = [{"name": name, "timed": timed} for timed, some in ((False, cases()), (True, dict(large_cases())))
+              for name in some if not arguments.filter or any(word in name for word in arguments.filter)]  # fmt: skip
+    report = Report("emitted")
+
+    def done(job: Job, answer: Answer) -> None:
+        rows = rows_of(job, answer)
+        report.add(*rows)
+        ms = answer.get("ms", {})
+        ratio = f"{ms[OURS][0] / ms[EMITTED][0]:.3f}" if ms else ""
+        print(f"{job['name']:<50} {rows[0].error or 'same bits'} {ratio}"[:150], flush=True)
+
+    for timed, processes in ((True, 1), (False, arguments.workers)):
+        run_jobs("bench.emitted", [it for it in wanted if it["timed"] is timed], done, processes, LIMIT_S)
+    report.note_clocks()
+    print(report.save())
+
+
+if __name__ == "__main__":
+    main()
