@@ -220,6 +220,7 @@ def decide_loops(flow: Flow) -> None:
     """Decides schedules."""
     schedules = choose_schedules(flow.module, _with_pinned_loops(flow))
     flow.plan = scheduled(flow.plan, schedules).over(flow.plan)
+    flow.plan = replace(flow.plan, loops=tuple(replace(it, wanted=None) for it in flow.plan.loops))
     staged = {schedule.location for schedule in schedules.values() if schedule.location}
     # Drop the remarks about P = 0 for loops that have a schedule instead.
     flow.remarks = [remark for remark in flow.remarks if str(remark.location) not in staged]

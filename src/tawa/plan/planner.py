@@ -32,7 +32,7 @@ from tawa.machine.hopper import (
 )
 from tawa.plan.cost.budget import DEEPEST, Budget, Channels, by_tma_only
 from tawa.plan.cost.registers import consumer_registers
-from tawa.plan.entries import UNCAPPED, LoopPlan, PartitionPlan, RingPlan, StorePlan
+from tawa.plan.entries import UNCAPPED, LoopPlan, PartitionPlan, PartitionRole, RingPlan, StorePlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 
@@ -174,14 +174,40 @@ def _partitions(
     given = max(beside, default=budget.producer_registers)  # they share a warp group
     registers = consumer_registers(budget.consumer_warps, cap, given)
     names = [f"consumer{number}" for number in range(budget.groups)] if budget.groups > 1 else ["consumer"]
-    if pinned:
-        usual = {"producer": given, "converter": given, "consumer": registers}
-        return tuple(replace(it, registers=usual[it.role]) if it.registers is None else it for it in pinned)
-    return (
+    own = (
         PartitionPlan("producer", "producer", warps, budget.producer_registers),
         *([PartitionPlan("converter", "converter", CONVERTER_WARPS, budget.producer_registers)] if converts else []),
         *(PartitionPlan(name, "consumer", budget.num_warps, registers) for name in names),
     )
+    if not pinned:
+        return own
+    return _completed(pinned, own, {"producer": given, "converter": given, "consumer": registers})
+
+
+def _completed(
+    pinned: tuple[PartitionPlan, ...], own: tuple[PartitionPlan, ...], registers: dict[PartitionRole, int]
+) -> tuple[PartitionPlan, ...]:
+    """The pinned partitions, completed; entries without name stand for all of their role, which may be all there are.
+
+    own: the partitions without pins. registers: of each role, where nothing is pinned.
+    """
+    named, rest = {it.name: it for it in pinned if it.name}, {it.role: it for it in pinned if not it.name}
+    whole = {it.role for it in named.values()} >= {it.role for it in own}
+    for part in named.values():
+        if not whole and part.name not in {it.name for it in own}:
+            known = ", ".join(it.name for it in own)
+            raise PlanError(f"the Plan names the partition {part.name!r}; the kernel has {known}; cure: one of these")
+    found: list[PartitionPlan] = []
+    for part in named.values() if whole else own:
+        usual = next((it for it in own if it.role == part.role), part)
+        entries = [it for it in (named.get(part.name), rest.get(part.role)) if it is not None]
+        warps = next((it.num_warps for it in entries if it.num_warps), usual.num_warps)
+        asked = next((it.registers for it in entries if it.registers is not None), registers[part.role])
+        found.append(replace(part, num_warps=warps, registers=asked))
+    for role in rest:
+        if role not in {it.role for it in own}:
+            raise PlanError(f"the Plan names a {role}, which the kernel does not have; cure: leave it out")
+    return tuple(found)
 
 
 def _choose_depths(

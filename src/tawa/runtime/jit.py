@@ -34,7 +34,15 @@ from tawa.bridge.triton.surroundings import surroundings_named
 from tawa.bridge.triton.versions import untested_reason
 from tawa.errors import KernelError
 from tawa.runtime.decorated import check_source, refuse_lambda, refuse_outer_jit
-from tawa.runtime.requests import OPTION_NAMES, layered, make_request, reject_near_misses, set_log_level, take_options
+from tawa.runtime.requests import (
+    OPTION_NAMES,
+    layered,
+    make_request,
+    reject_near_misses,
+    set_log_level,
+    take_options,
+    with_shipped,
+)
 from tawa.runtime.settings import Settings
 from tawa.runtime.untested import LeftToTriton, left_to_triton
 
@@ -210,7 +218,7 @@ def jit(kernel: Any = None, **options: Any) -> Any:
             raise KernelError(
                 f"{sorted(options)}: these are options of triton.jit, which was applied already; cure: pass them there"
             )
-        return _from_triton(kernel, defaults)
+        return _from_triton(kernel, with_shipped(defaults, kernel))
     if isinstance(kernel, KernelInterface):  # what triton.jit makes under TRITON_INTERPRET=1
         return InterpretedTawaFunction(kernel, defaults)
     check_source(kernel)

@@ -19,7 +19,7 @@ import locale
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from tawa.analysis.memory.provenance import may_run_twice
 from tawa.bridge.driver.annotations import annotation_remark, asked_by, beside_remark, without_annotations
 from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
 from tawa.bridge.driver.driver import specialise, with_remarks
+from tawa.bridge.driver.mapped import in_words, mapped, without_shipped
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.spills import facts_of_log
 from tawa.bridge.driver.stock_overflow import refuse_overflow
@@ -101,6 +102,15 @@ class Compilation:
         if taken is not None:
             self.request = asked_by(taken, asked)
         source = Source(mod.str(), mod.context, mod.get_entry_func_name(), metadata)
+        unmapped = self.request
+        words = in_words if unmapped.mapping is not None else nullcontext
+        try:
+            with words():
+                self.request = mapped(unmapped, source)
+        except PlanError as error:
+            if unmapped.mapping is not None:
+                raise
+            self.request = without_shipped(unmapped, source.kernel, error)
         wanted, unmeasured = self.request, None
         if self.request.options.mode == "measure":
             unmeasured = _why_not_measured(source)
@@ -108,7 +118,14 @@ class Compilation:
                 self.request = replace(self.request, options=replace(self.request.options, mode=None))
                 asked = replace(asked, options=replace(asked.options, mode=None))
         sheet = Worksheet()
-        outcome, folder = self._try(mod, source, sheet, failure)
+        try:
+            with words():
+                outcome, folder = self._try(mod, source, sheet, failure)
+        except (PlanError, ResourceError, UnsupportedKernel) as error:
+            if not unmapped.shipped or self.request.plan is None or unmapped.mapping or unmapped.plan:
+                raise
+            wanted = self.request = without_shipped(unmapped, source.kernel, error)
+            outcome, folder = self._try(mod, source, sheet, failure)
         done = outcome.outcome if isinstance(outcome, Specialised) else outcome
         if taken is not None:
             done = with_remarks(done, (annotation_remark(taken, asked, done.applied),))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tawa.bridge.launch.host import NO_HOST, Host
+from tawa.mapping import Mapping
 from tawa.plan import Plan, PlanOptions
 from tawa.verify.effort import Verification
 
@@ -25,8 +26,11 @@ from tawa.verify.effort import Verification
 class Request:
     """What one compile is asked for.
 
-    options: launch options. plan: the pinned part of the Plan, or None. reproducer_dir: folder for reproducers of
-    internal errors; None: none are written. verification: how the specialised kernel is checked before it is used.
+    options: launch options. plan: the pinned part of the Plan, or None. mapping: the same in names of the kernel, which
+    the compile resolves to a Plan; or None. shipped: mappings beside the kernel, of which the compile takes the first
+    that is for its types; if that cannot be carried out, the planner decides alone. reproducer_dir: folder for
+    reproducers of internal errors; None: none are written. verification: how the specialised kernel is checked before
+    it is used.
     beside: asks for the stock kernel that accompanies a specialised one, without ``tl.range(warp_specialize=True)``.
     off: whether ``TAWA_ENABLE=off`` asks for stock Triton.
     host: what the launcher of the compiled kernel gets; not part of any cache key.
@@ -37,6 +41,8 @@ class Request:
     reproducer_dir: Path | None = None
     verification: Verification = "fast"
     beside: bool = False
+    mapping: Mapping | None = None
+    shipped: tuple[Mapping, ...] = ()
     off: bool = field(default=False, compare=False)
     host: Host = field(default=NO_HOST, compare=False, repr=False)
     _suffix: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
@@ -44,11 +50,14 @@ class Request:
     @property
     def pinned(self) -> bool:
         """Whether a kernel that cannot be specialised is an error; otherwise stock Triton compiles it."""
-        return not self.stock and (self.options.pinned or self.plan is not None)
+        given = self.plan is not None or self.mapping is not None
+        return not self.stock and (self.options.pinned or given)
 
     @property
     def stock(self) -> bool:
         """Whether the user asked for stock Triton: ``enable_warp_specialization=False``, or a Plan of that form."""
+        if self.mapping is not None and self.mapping.kernel.specialised is False:
+            return True
         return self.options.enable_warp_specialization is False or (self.plan is not None and self.plan.form == "stock")
 
     @property
@@ -61,6 +70,7 @@ class Request:
         """Text for Triton's cache keys, equal for equal requests to the same version of Tawa. Read at every launch."""
         if not self._suffix:
             plan = self.plan.to_json() if self.plan is not None else ""
+            plan += "|".join(it.toml() for it in (self.mapping, *self.shipped) if it is not None)
             text = f"{self.options.key()}|{plan}|{self.verification}|{self.beside}|{source_hash()}"
             self._suffix.append(f"-tawa:{hashlib.sha256(text.encode()).hexdigest()}")
         return self._suffix[0]

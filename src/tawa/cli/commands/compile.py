@@ -13,6 +13,7 @@ from tawa.cli.inputs.job import (
     ConstOption,
     JsonFlag,
     KernelArgument,
+    MappingFileOption,
     PlanFileOption,
     PlanOptionsOption,
     SigOption,
@@ -55,6 +56,7 @@ def compile_command(
     num_stages: StagesOption = 3,
     option: PlanOptionsOption = None,
     plan: PlanFileOption = "",
+    mapping: MappingFileOption = "",
     emit: EmitOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -65,7 +67,7 @@ def compile_command(
     """
     from tawa.bridge.launch.why_stock import why_not_specialised
 
-    job = read_job(target, sig, const, num_warps, num_stages, option, plan=plan)
+    job = read_job(target, sig, const, num_warps, num_stages, option, plan=plan, mapping=mapping)
     if emit and not as_json:
         compiled = job.compile()
         typer.echo(level_text(compiled, emit).rstrip())

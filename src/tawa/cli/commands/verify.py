@@ -21,6 +21,7 @@ from tawa.cli.inputs.job import (
     ConstOption,
     Job,
     JsonFlag,
+    MappingFileOption,
     PlanFileOption,
     PlanOptionsOption,
     SigOption,
@@ -87,6 +88,7 @@ def verify_command(
     num_stages: StagesOption = 3,
     option: PlanOptionsOption = None,
     plan: PlanFileOption = "",
+    mapping: MappingFileOption = "",
     assume: AssumeOption = None,
     trips: TripsOption = None,
     trace: TraceOption = None,
@@ -105,9 +107,11 @@ def verify_command(
         require_folder("--trace", trace)
     parse_assumptions(assume or [])  # errors in the command line are reported before the compile
     if names_kernel(target):
-        program = _compiled(target, read_job(target, sig, const, num_warps, num_stages, option, plan=plan, gluon=True))
+        program = _compiled(
+            target, read_job(target, sig, const, num_warps, num_stages, option, plan=plan, gluon=True, mapping=mapping)
+        )
     else:
-        refuse_kernel_options(target, sig=sig, const=const, option=option, plan=plan)
+        refuse_kernel_options(target, sig=sig, const=const, option=option, plan=plan, mapping=mapping)
         program = _from_file(target)
     verdict = check_levels(program.aref, program.barrier, assume=assume or [], max_trips=trips)
     _save_trace(trace, verdict)

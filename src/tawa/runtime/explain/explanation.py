@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.compile import compile_kernel, jit_function
+from tawa.bridge.driver.mapped import program_of_text
 from tawa.bridge.driver.request import Request, surrounding_request
 from tawa.bridge.launch.added_arguments import compiled_by_stock, launched_by_us
 from tawa.bridge.launch.answer import Answer, Decision, answer_for
@@ -17,6 +18,8 @@ from tawa.bridge.report import record as records
 from tawa.bridge.report.report import KernelReport, report
 from tawa.bridge.triton.device import backend_option_names
 from tawa.bridge.triton.signature import Signature, as_signature
+from tawa.mapping.of_plan import mapping_text
+from tawa.mapping.tasks import Task, tasks_of
 from tawa.pipeline import Outcome
 from tawa.plan import PartitionPlan, Plan, RingPlan
 from tawa.plan.decided import Decision as Decided
@@ -40,7 +43,8 @@ class Explanation:
     counts them. wgmma_waits: wgmmas left in flight at each wait, in program order.
     verification: the effort of the checks; verdict: their result (``verdict``, ``bound``, ``reason``, …), None if
     nothing was checked. compile_ms, tawa_ms: the whole compile, and Tawa's share; stage_ms: by stage; None if Tawa took
-    no part. back_end_runs: one for each Plan that went through Triton's back end; `remarks` name those that did not.
+    no part. mapping: the whole Plan as a mapping, in TOML; tasks: what each part of it reads and writes. back_end_runs:
+    one for each Plan that went through Triton's back end; `remarks` name those that did not.
     """
 
     kernel: str
@@ -69,6 +73,13 @@ class Explanation:
     wherever_legal: bool = False
     decisions: tuple[Decided, ...] = ()
     back_end_runs: tuple[Mapping[str, Any], ...] = ()
+    mapping: str = ""
+    tasks: tuple[Task, ...] = ()
+
+    @property
+    def keeps_order(self) -> bool | None:
+        """Whether every sum keeps its order, so that results have the same bits; None if not applied."""
+        return self.plan.keeps_order if self.plan is not None else None
 
     @property
     def headline(self) -> str:
@@ -123,6 +134,9 @@ class Explanation:
             "mode": self.mode,
             "plan": self.plan.to_dict() if self.plan is not None else None,
             "decisions": [decision.to_dict() for decision in self.decisions],
+            "keeps_order": self.keeps_order,
+            "mapping": self.mapping or None,
+            "tasks": [asdict(task) for task in self.tasks],
             "partitions": [
                 {"name": part.name, "role": part.role, "warps": part.num_warps, "registers": part.registers}
                 for part in self.partitions
@@ -285,7 +299,17 @@ def explain_compiled(
         decisions=tuple(map(decision_of, data.get("decisions", ()))),
         back_end_runs=tuple(data.get("back_end_runs", ())),
     )
+    found = _with_mapping(found, compiled)
     return _left_to_stock(found, answer) if left else found
+
+
+def _with_mapping(found: Explanation, compiled: Any) -> Explanation:
+    """The explanation with the Plan in the kernel's own words."""
+    if found.plan is None or "ttir" not in compiled.asm:
+        return found
+    program = program_of_text(compiled.asm["ttir"])
+    text = mapping_text(found.plan, program, found.decisions)
+    return replace(found, mapping=text, tasks=tasks_of(found.plan, program))
 
 
 def _measured(compiled: Any) -> tuple[str, ...]:
@@ -307,6 +331,7 @@ def _left_to_stock(found: Explanation, answer: Answer) -> Explanation:
     return replace(
         found, applied=False, reason=reason, location=None, cure=answer.cure, plan=None, remarks=(reason,),
         verdict=None, compile_ms=None, tawa_ms=None, stage_ms=(), decisions=(), back_end_runs=(),
+        mapping="", tasks=(),
     )  # fmt: skip
 
 
