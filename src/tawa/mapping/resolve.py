@@ -71,7 +71,7 @@ class _Resolver:
             groups=groups.count,
             split=self._split(groups.split),
             split_k=kernel.programs_per_tile,
-            partitions=tuple(self._partition(*it) for it in self.mapping.partitions.items()),
+            partitions=self._partitions(),
             max_registers=kernel.max_registers,
             ctas_per_sm=kernel.ctas_per_sm,
             sums=_code(kernel.sums),
@@ -158,7 +158,7 @@ class _Resolver:
         depth = words.ring if isinstance(words.ring, int) and access else None
         return OperandPlan(
             *key, path, words.ring if isinstance(words.ring, str) else None, words.hoisted, words.prefetched,
-            _code(words.rows), _code(words.turned), words.reordered, depth, line=access.line if access else "",
+            _code(words.rows), _code(words.turned), words.reordered, access.line if access else "", depth,
         )  # fmt: skip
 
     def _path(self, access: Access | None, word: str | None) -> Path | None:
@@ -217,7 +217,7 @@ class _Resolver:
             raise PlanError(f"{title} stages = {words.stages}: its steps have {1 + max(it[0] for it in steps)} stages")
         wanted = Wanted(words.stages, carry, steps) if loop and (words.stages or carry or steps) else None
         stages = words.stages if steps is None else 1 + max(it[0] for it in steps)
-        return LoopPlan(number, words.in_flight, stages, None, words.kept, words.joined, wanted, line=line)
+        return LoopPlan(number, words.in_flight, stages, None, words.kept, words.joined, line, wanted)
 
     def _rings(self) -> Iterable[RingPlan]:
         rest = self.mapping.operands.get(ALL, OperandWords()).ring
@@ -225,6 +225,12 @@ class _Resolver:
             yield RingPlan(depth=rest)
         for name, words in self.mapping.rings.items():
             yield RingPlan("" if name == ALL else name, depth=words.slots)
+
+    def _partitions(self) -> tuple[PartitionPlan, ...]:
+        """The partitions. An entry for a role says that those that are named need not be all."""
+        found = tuple(self._partition(*it) for it in self.mapping.partitions.items())
+        alone = bool(found) and all(it.name for it in found)
+        return (*found, PartitionPlan("", "producer", 0)) if alone else found
 
     def _partition(self, name: str, words: PartitionWords) -> PartitionPlan:
         role = words.role or next((it for it in _ROLES if name == it), None)

@@ -79,8 +79,8 @@ class OperandPlan:
     rows: RowsOrder | None = None
     turned: Turning | None = None
     reordered: bool | None = None
-    depth: int | None = None
     line: str = field(default="", compare=False)
+    depth: int | None = None
 
     def __post_init__(self) -> None:
         check_numbers(self, "loop", "ordinal", "depth")
@@ -194,8 +194,8 @@ class LoopPlan:
     schedule: Schedule | None = None
     kept: tuple[int, ...] | None = None
     joined: bool | None = None
-    wanted: Wanted | None = None
     line: str = field(default="", compare=False)
+    wanted: Wanted | None = None
 
     def __post_init__(self) -> None:
         check_numbers(self, "loop", "mma_depth", "stages")

@@ -177,7 +177,7 @@ def _partitions(
     own = (
         PartitionPlan("producer", "producer", warps, budget.producer_registers),
         *([PartitionPlan("converter", "converter", CONVERTER_WARPS, budget.producer_registers)] if converts else []),
-        *(PartitionPlan(name, "consumer", budget.num_warps, registers) for name in names),
+        *(PartitionPlan(name, "consumer", budget.num_warps, None if pinned else registers) for name in names),
     )
     if not pinned:
         return own
@@ -187,27 +187,36 @@ def _partitions(
 def _completed(
     pinned: tuple[PartitionPlan, ...], own: tuple[PartitionPlan, ...], registers: dict[PartitionRole, int]
 ) -> tuple[PartitionPlan, ...]:
-    """The pinned partitions, completed; entries without name stand for all of their role, which may be all there are.
+    """The pinned partitions, completed. Without an entry for a role, they are all that there are.
 
     own: the partitions without pins. registers: of each role, where nothing is pinned.
     """
-    named, rest = {it.name: it for it in pinned if it.name}, {it.role: it for it in pinned if not it.name}
-    whole = {it.role for it in named.values()} >= {it.role for it in own}
-    for part in named.values():
-        if not whole and part.name not in {it.name for it in own}:
-            known = ", ".join(it.name for it in own)
-            raise PlanError(f"the Plan names the partition {part.name!r}; the kernel has {known}; cure: one of these")
+    named, rest = [it for it in pinned if it.name], {it.role: it for it in pinned if not it.name}
+    parts = named if not rest else _named_over(named, own)
     found: list[PartitionPlan] = []
-    for part in named.values() if whole else own:
-        usual = next((it for it in own if it.role == part.role), part)
-        entries = [it for it in (named.get(part.name), rest.get(part.role)) if it is not None]
-        warps = next((it.num_warps for it in entries if it.num_warps), usual.num_warps)
-        asked = next((it.registers for it in entries if it.registers is not None), registers[part.role])
-        found.append(replace(part, num_warps=warps, registers=asked))
+    for part in parts:
+        given = [part, *([rest[part.role]] if part.role in rest else [])]
+        usual = [it.num_warps for it in own if it.role == part.role] if rest else []
+        warps = next(filter(None, (*(it.num_warps for it in given), *usual)), 0)
+        asked = next((it.registers for it in given if it.registers is not None), None)
+        found.append(replace(part, num_warps=warps, registers=registers[part.role] if asked is None else asked))
     for role in rest:
         if role not in {it.role for it in own}:
             raise PlanError(f"the Plan names a {role}, which the kernel does not have; cure: leave it out")
     return tuple(found)
+
+
+def _named_over(named: list[PartitionPlan], own: tuple[PartitionPlan, ...]) -> list[PartitionPlan]:
+    """The partitions of a kernel, with those that are pinned by name; another name renames the only one of its role."""
+    found = {it.name: replace(it, num_warps=0, registers=None) for it in own}
+    for part in named:
+        of_role = [it.name for it in own if it.role == part.role]
+        at = part.name if part.name in of_role else of_role[0] if len(of_role) == 1 else None
+        if at is None:
+            known = ", ".join(it.name for it in own)
+            raise PlanError(f"the Plan names the partition {part.name!r}; the kernel has {known}; cure: one of these")
+        found[at] = part
+    return list(found.values())
 
 
 def _choose_depths(

@@ -27,7 +27,6 @@ from tawa.analysis.memory.provenance import may_run_twice
 from tawa.bridge.driver.annotations import annotation_remark, asked_by, beside_remark, without_annotations
 from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
 from tawa.bridge.driver.driver import specialise, with_remarks
-from tawa.bridge.driver.mapped import in_words, mapped, without_shipped
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.spills import facts_of_log
 from tawa.bridge.driver.stock_overflow import refuse_overflow
@@ -35,6 +34,7 @@ from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.driver.tuning.tuning_facts import tuning_facts
 from tawa.bridge.launch.added_arguments import launch_is_ours
 from tawa.bridge.launch.stock_facts import KEY as STOCK_FACTS
+from tawa.bridge.mapping.mapped import in_words, mapped, without_shipped
 from tawa.bridge.report import record, reproducer
 from tawa.bridge.triton.artifacts.cache_entries import CHECKSUMS, checksum, overridden
 from tawa.bridge.triton.artifacts.few_registers import FewRegisters, registers_that_were_too_few

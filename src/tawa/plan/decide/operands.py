@@ -93,7 +93,7 @@ def rings_of(loads: Sequence[DotLoadInfo], plan: Plan) -> dict[Operation, str]:
 
 def with_depths(module: Module, channels: Sequence[ChannelInfo], plan: Plan) -> Plan:
     """The Plan with D of each ring, where it has D of the operands of the ring. Raises PlanError if they differ."""
-    asked = {it.key: it.depth for it in plan.operands if it.depth is not None and it.argument is not None}
+    asked = {it.key: it.depth for it in plan.operands if it.depth is not None and it.argument}
     if not asked:
         return plan
     rings: dict[str, RingPlan] = {}
@@ -105,7 +105,7 @@ def with_depths(module: Module, channels: Sequence[ChannelInfo], plan: Plan) -> 
         if channel.converted or not depths:
             continue
         own = plan.ring(channel.name).depth
-        given = sorted({*depths.values(), *([] if own is None else [own])})
+        given = sorted({it for it in (*depths.values(), own) if it is not None})
         if len(given) > 1:
             who = "; ".join(f"{_text(module, op)}: D = {depth}" for op, depth in depths.items())
             whole = f"; {channel.name}: D = {own}" if own is not None else ""

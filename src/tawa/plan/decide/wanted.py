@@ -50,8 +50,9 @@ def wanted_schedule(
 
 
 def carries(carried: Iterable[Carried]) -> frozenset[tuple[str, str]]:
-    """The carried tiles by variable and element type."""
-    return frozenset((_variable(it.label), it.type.rpartition("x")[2]) for it in carried)
+    """The carried tiles that have a name in the source: variable and element type."""
+    named = (it for it in carried if " = " in it.label)
+    return frozenset((it.label.partition(" = ")[0], it.type.rpartition("x")[2]) for it in named)
 
 
 def given_slots(graph: DependenceInfo, limits: Limits) -> dict[str, int]:
@@ -115,10 +116,6 @@ def _any(wanted: Wanted, schedule: Schedule) -> list[tuple[str, str]]:
     """The wanted tiles; a type that is left open is that of the schedule."""
     have = dict(carries(schedule.carried))
     return [(name, type or have.get(name, "?")) for name, type in wanted.carry or ()]
-
-
-def _variable(label: str) -> str:
-    return label.partition(" = ")[0]
 
 
 def _carry_text(carried: Iterable[Carried]) -> str:

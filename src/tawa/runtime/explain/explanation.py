@@ -9,11 +9,11 @@ from typing import Any
 
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.compile import compile_kernel, jit_function
-from tawa.bridge.driver.mapped import program_of_text
 from tawa.bridge.driver.request import Request, surrounding_request
 from tawa.bridge.launch.added_arguments import compiled_by_stock, launched_by_us
 from tawa.bridge.launch.answer import Answer, Decision, answer_for
 from tawa.bridge.launch.why_stock import why_stock
+from tawa.bridge.mapping.mapped import program_of_text
 from tawa.bridge.report import record as records
 from tawa.bridge.report.report import KernelReport, report
 from tawa.bridge.triton.device import backend_option_names
