@@ -157,7 +157,7 @@ def _loops(plan: Plan, program: Program) -> Iterable[tuple[str, LoopWords]]:
             stages = it.schedule.stages
             pairs = sorted(carries(it.schedule.carried))
             plain = len(dict(pairs)) == len(pairs) and all(type in _TYPES for _, type in pairs)
-            carry = tuple((name, _TYPES[type]) for name, type in pairs) if plain and stages > 1 else None
+            carry = tuple((name, _TYPES[type]) for name, type in pairs) if plain and pairs else None
             names = step_names([op.label for op in it.schedule.ops])
             steps = tuple(f"{it.schedule.ops[at].stage}: {names[at]}" for at in it.schedule.sequence)
         told = it.kept is None or (loop is not None and _says_all(it, loop))

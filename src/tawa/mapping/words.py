@@ -171,8 +171,8 @@ def nearest(name: str, known: Sequence[str]) -> str:
     if not known:
         return "it has none"
     close = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
-    asked = f"did you mean {' or '.join(close)}? " if close else ""
-    return f"{asked}It has {', '.join(known)}"
+    has = f"t has {', '.join(known)}"
+    return f"did you mean {' or '.join(close)}? I{has}" if close else f"i{has}"
 
 
 __all__ = [

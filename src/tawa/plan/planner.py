@@ -277,12 +277,21 @@ def shared_memory_text(channels: Channels, depth: int, budget: Budget) -> str:
     rings = "; ".join(f"{channel.name}: {slots[channel]} x {sizes[channel]} B" for channel in channels)
     rest = budget.needed(channels, depth) - sum(slots[channel] * sizes[channel] for channel in channels)
     fits = budget.deepest(channels)
-    cure = f"aref_depth={fits}" if fits >= 1 else "use smaller blocks"
+    cure = f"aref_depth={fits}" if fits >= 1 else _largest_pinned(channels, budget) or "use smaller blocks"
     return (
         f"aref_depth={depth} needs {budget.needed(channels, depth)} B of shared memory, the limit is "
         f"{budget.shared_bytes} B (227 KiB): {rings}; {rest} B beside the rings (staged stores, layout scratch, "
         f"barriers); the largest D that fits is {fits}; cure: {cure}"
     )
+
+
+def _largest_pinned(channels: Channels, budget: Budget) -> str:
+    """The largest D of pinned rings with which the others fit with one slot; empty if there is none."""
+    for most in range(max(budget.fixed.values(), default=1) - 1, 0, -1):
+        fixed = {name: min(slots, most) for name, slots in budget.fixed.items()}
+        if replace(budget, fixed=fixed).deepest(channels) >= 1:
+            return "; ".join(f"D = {most} of {name}" for name in fixed if budget.fixed[name] > most)
+    return ""
 
 
 __all__ = ["IN_FLIGHT", "choose_plan", "most_fills", "reasons", "shared_memory_text"]

@@ -34,7 +34,8 @@ from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.driver.tuning.tuning_facts import tuning_facts
 from tawa.bridge.launch.added_arguments import launch_is_ours
 from tawa.bridge.launch.stock_facts import KEY as STOCK_FACTS
-from tawa.bridge.mapping.mapped import in_words, mapped, without_shipped
+from tawa.bridge.mapping.mapped import mapped, without_shipped
+from tawa.bridge.mapping.told import Told
 from tawa.bridge.report import record, reproducer
 from tawa.bridge.triton.artifacts.cache_entries import CHECKSUMS, checksum, overridden
 from tawa.bridge.triton.artifacts.few_registers import FewRegisters, registers_that_were_too_few
@@ -103,10 +104,10 @@ class Compilation:
             self.request = asked_by(taken, asked)
         source = Source(mod.str(), mod.context, mod.get_entry_func_name(), metadata)
         unmapped = self.request
-        words = in_words if unmapped.mapping is not None else nullcontext
+        told = Told() if unmapped.mapping is not None else None
         try:
-            with words():
-                self.request = mapped(unmapped, source)
+            with told or nullcontext():
+                self.request = mapped(unmapped, source, told)
         except PlanError as error:
             if unmapped.mapping is not None:
                 raise
@@ -119,7 +120,7 @@ class Compilation:
                 asked = replace(asked, options=replace(asked.options, mode=None))
         sheet = Worksheet()
         try:
-            with words():
+            with told or nullcontext():
                 outcome, folder = self._try(mod, source, sheet, failure)
         except (PlanError, ResourceError, UnsupportedKernel) as error:
             if not unmapped.shipped or self.request.plan is None or unmapped.mapping or unmapped.plan:

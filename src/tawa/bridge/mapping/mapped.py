@@ -6,16 +6,13 @@ Request(mapping=…)  → names and lines of the kernel's TTIR → Request(plan=
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 from tawa.bridge.driver.data import Source
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.added_arguments import launch_is_ours
+from tawa.bridge.mapping.told import Told
 from tawa.bridge.triton.structured import new_context, read_kernel
-from tawa.errors import PlanError
 from tawa.mapping.program import Program, program_of
 from tawa.mapping.resolve import resolve
 from tawa.mapping.shipped import is_for
@@ -24,14 +21,16 @@ from tawa.plan.agreement import check_agreement
 _log = logging.getLogger("tawa")
 
 
-def mapped(request: Request, source: Source) -> Request:
+def mapped(request: Request, source: Source, told: Told | None = None) -> Request:
     """The request with its mapping resolved; raises PlanError for a name that the kernel does not have.
 
-    Without a Plan or a mapping, the first mapping that was shipped with the kernel and is for these types is taken.
+    told: gets the names, for errors that come later. Without a Plan or a mapping, the first mapping that was shipped with the kernel and is for these types is taken.
     """
     if request.mapping is None and (request.plan is not None or not request.shipped):
         return request
     program = program_of(read_kernel(source.ttir, source.context))
+    if told is not None:
+        told.program = program
     if request.mapping is None:
         found = next((it for it in request.shipped if is_for(it, program)), None)
         if found is None:
@@ -55,46 +54,4 @@ def program_of_text(ttir: str) -> Program:
     return program_of(read_kernel(ttir, new_context()))
 
 
-@contextmanager
-def in_words() -> Iterator[None]:
-    """Errors about a Plan that was a mapping are told in the words of mappings."""
-    try:
-        yield
-    except PlanError as error:
-        if type(error) is not PlanError:  # of Triton's, too: a tuner skips what runs out of resources
-            raise
-        raise PlanError(mapping_words(str(error))) from error
-
-
-def mapping_words(text: str) -> str:
-    """A message about a Plan in the words of mappings."""
-    for code, word in _WORDS:
-        text = re.sub(code, word, text)
-    return text
-
-
-_WORDS = (
-    (r"\bin a Plan\b", "in a mapping"),
-    (r"\bthe Plan\b", "the mapping"),
-    (r"\bmma_depth=(\d+)", r"in_flight = \1"),
-    (r"\bP = (\d+)", r"in_flight = \1"),
-    (r"\bnum_warps=(\d+) in the mapping", r"warps = \1 in the mapping"),
-    (r"\bfalse\b|=False\b", lambda found: " = false" if found[0].startswith("=") else "false"),
-    (r"path='(host_descriptor|kernel_descriptor|raised)'", 'path = "tma"'),
-    (r"path='raised_in_kernel'", 'path = "tma in kernel"'),
-    (r"path='([\w.]+)'", r'path = "\1"'),
-    (r"form='stock'", "[kernel] specialised = false"),
-    (r"form='persistent'", "[kernel] persistent = true"),
-    (r"form='as_written'", "[kernel] persistent = false"),
-    (r"split='programs'", 'split = "programs"'),
-    (r"\bsplit_k=", "programs_per_tile = "),
-    (r"tile_order=", "order = "),
-    (r"\bgroups=(\d+)", r"[groups] count = \1"),
-    (r"early_puts=", "early_slots = "),
-    (r"ping_pong=", "take_turns = "),
-    (r"\b(buffers|slices|max_registers|ctas_per_sm|prefetched)=", r"\1 = "),
-    (r"start from the kernel's own Plan", "start from tawa explain --emit mapping"),
-    (r"\bD = (\d+)", r"ring = \1"),
-)
-
-__all__ = ["in_words", "mapped", "mapping_words", "program_of_text", "without_shipped"]
+__all__ = ["mapped", "program_of_text", "without_shipped"]

@@ -33,13 +33,12 @@ def wanted_schedule(
             f"stages = {wanted.stages} in {where}: its dependences allow {_listed(map(str, counts)) or 'none'}; "
             f"cure: stages = {near}"
         )
-    carrying = [it for it in staged if wanted.carry is None or carries(it.carried) == frozenset(_any(wanted, it))]
+    carrying = [it for it in staged if not _not_carried(wanted, it)]
     if not carrying:
-        tiles = _listed(f"{name} as {type or 'any type'}" for name, type in wanted.carry or ())
-        ways = dict.fromkeys(_carry_text(it.carried) for it in staged)
+        name, type = next(iter(_not_carried(wanted, staged[0])))
         raise PlanError(
-            f"{where} cannot carry {tiles or 'nothing'} from one iteration to the next; "
-            f"cure: carry = {' or '.join(ways)}"
+            f"{where} does not carry {name}{f' as {type}' if type else ''} from one iteration to the next with "
+            f"{staged[0].stages} stage{'s' * (staged[0].stages > 1)}; cure: of carry = {_carry_text(staged)}"
         )
     given = given_slots(graph, limits)
     deep = next((it for it in carrying if _fits(it, given)), None)
@@ -95,10 +94,8 @@ def _of_steps(
     stages = {names.index(name): stage for stage, name in steps}
     made = placed_schedule(graph, limits, [stages[at] for at in range(len(names))], sequence, loop, places)
     check_schedule(graph, made)
-    if wanted.carry is not None and carries(made.carried) != frozenset(_any(wanted, made)):
-        raise PlanError(
-            f"the steps of {where} carry other tiles than `carry` says; cure: carry = {_carry_text(made.carried)}"
-        )
+    if _not_carried(wanted, made):
+        raise PlanError(f"the steps of {where} do not carry what `carry` says; cure: carry = {_carry_text([made])}")
     refuse_shallow(made, given_slots(graph, limits), where)
     return made
 
@@ -112,15 +109,20 @@ def step_names(labels: Sequence[str]) -> list[str]:
     return found
 
 
-def _any(wanted: Wanted, schedule: Schedule) -> list[tuple[str, str]]:
-    """The wanted tiles; a type that is left open is that of the schedule."""
-    have = dict(carries(schedule.carried))
-    return [(name, type or have.get(name, "?")) for name, type in wanted.carry or ()]
+def _not_carried(wanted: Wanted, schedule: Schedule) -> list[tuple[str, str]]:
+    """The tiles that should be carried and are not; a type that is left open fits all."""
+    have = carries(schedule.carried)
+    names = {name for name, _ in have}
+    return [
+        (name, type) for name, type in wanted.carry or () if ((name, type) not in have if type else name not in names)
+    ]
 
 
-def _carry_text(carried: Iterable[Carried]) -> str:
-    pairs = ", ".join(f'{name} = "{type}"' for name, type in sorted(carries(carried)))
-    return f"{{ {pairs} }}" if pairs else "{}"
+def _carry_text(schedules: Iterable[Schedule]) -> str:
+    """What schedules carry."""
+    pairs = sorted({pair for it in schedules for pair in carries(it.carried)})
+    text = ", ".join(f'{name} = "{type}"' for name, type in pairs)
+    return f"{{ {text} }}" if text else "{}"
 
 
 def _fits(schedule: Schedule, given: dict[str, int]) -> bool:
