@@ -24,7 +24,8 @@ _log = logging.getLogger("tawa")
 def mapped(request: Request, source: Source, told: Told | None = None) -> Request:
     """The request with its mapping resolved; raises PlanError for a name that the kernel does not have.
 
-    told: gets the names, for errors that come later. Without a Plan or a mapping, the first mapping that was shipped with the kernel and is for these types is taken.
+    told: gets the names, for errors that come later.
+    Without a Plan or a mapping, the first mapping that was shipped with the kernel and is for these types is taken.
     """
     if request.mapping is None and (request.plan is not None or not request.shipped):
         return request

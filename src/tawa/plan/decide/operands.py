@@ -161,7 +161,7 @@ def _is_for_all(plan: Plan, load: Operation) -> bool:
 
 
 def _why_not(path: Path, own: Path) -> str:
-    if path == "cp.async":
+    if path == "cp.async" and own == "registers":
         return ", because fewer than 4 bytes are contiguous, or masked elements are not zero"
     if path in ("raised", "raised_in_kernel") and own in ("cp.async", "registers"):
         return ", because the tile is not a box that TMA can load"
