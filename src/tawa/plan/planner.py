@@ -211,7 +211,8 @@ def _named_over(named: list[PartitionPlan], own: tuple[PartitionPlan, ...]) -> l
     found = {it.name: replace(it, num_warps=0, registers=None) for it in own}
     for part in named:
         of_role = [it.name for it in own if it.role == part.role]
-        at = part.name if part.name in of_role else of_role[0] if len(of_role) == 1 else None
+        renames = len(of_role) == 1 and not part.name.startswith(part.role)
+        at = part.name if part.name in of_role else of_role[0] if renames else None
         if at is None:
             known = ", ".join(it.name for it in own)
             raise PlanError(f"the Plan names the partition {part.name!r}; the kernel has {known}; cure: one of these")

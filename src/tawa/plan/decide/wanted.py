@@ -44,7 +44,8 @@ def wanted_schedule(
     deep = next((it for it in carrying if _fits(it, given)), None)
     if deep is not None:
         return deep
-    refuse_shallow(carrying[0], given, where)
+    legal = [it.stages for it in found if _fits(it, given) and not _not_carried(wanted, it)]
+    refuse_shallow(carrying[0], given, where, legal)
     raise AssertionError("a schedule that fits was found above")
 
 
@@ -59,15 +60,16 @@ def given_slots(graph: DependenceInfo, limits: Limits) -> dict[str, int]:
     return LoopCosts(graph, limits).ring_slots()
 
 
-def refuse_shallow(schedule: Schedule, given: dict[str, int], where: str) -> None:
-    """Raises PlanError if a ring has too few slots for a schedule."""
+def refuse_shallow(schedule: Schedule, given: dict[str, int], where: str, legal: Sequence[int] = ()) -> None:
+    """Raises PlanError if a ring has too few slots for a schedule. legal: the stages of schedules that would do."""
+    near = min(legal, key=lambda it: abs(it - schedule.stages), default=None)
     for name, depth in schedule.ring_depths:
         slots = given.get(name, depth)
         if slots < depth:
             raise PlanError(
                 f"D = {slots} of {name} is too few for {schedule.stages} stages in {where}: the producer would wait "
                 f"for a slot that is released behind the next get; {depth} is the least; "
-                f"cure: D = {depth}, or stages = {max(1, schedule.stages - 1)}"
+                f"cure: D = {depth}" + (f", or stages = {near}" if near is not None else "")
             )
 
 
