@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tawa.analysis.names import Name
 from tawa.mapping.mapping import Mapping
 from tawa.mapping.program import Access, Loop, Program, short
 from tawa.mapping.resolve import ALL
@@ -21,7 +22,7 @@ from tawa.mapping.toml_text import key, written
 from tawa.mapping.words import ELEMENTS
 from tawa.plan.decide.wanted import carries, step_names
 from tawa.plan.decided import Decision, operand_field
-from tawa.plan.entries import LoopPlan, OperandPlan, Path
+from tawa.plan.entries import OperandPlan, Path
 from tawa.plan.plan import Plan
 
 _TMA: dict[Path, str] = {
@@ -109,7 +110,7 @@ def _kernel(plan: Plan, program: Program) -> KernelWords:
 
 
 def _operands(plan: Plan, program: Program) -> Iterable[tuple[str, OperandWords]]:
-    memory = {key: word for loop in plan.loops for key, word in _memory(loop, program)}
+    memory, _ = _memory(plan, program)
     for it in plan.operands:
         access = program.load(it.key)
         if it.argument is None or access is not None:
@@ -119,21 +120,26 @@ def _operands(plan: Plan, program: Program) -> Iterable[tuple[str, OperandWords]
             )  # fmt: skip
 
 
-def _memory(entry: LoopPlan, program: Program) -> Iterable[tuple[tuple[str | None, int | None, int], str]]:
-    """Where the left operands of a loop stay that are loaded outside of it; nothing if that does not say it all."""
-    loop = program.loop(entry.loop)
-    if loop is None or entry.kept is None or not _says_all(entry, loop):
-        return
-    for at, name in enumerate(loop.left):
-        if name is not None and name[1] != loop.number:
-            yield name, "registers" if at in entry.kept else "shared"
-
-
-def _says_all(entry: LoopPlan, loop: Loop) -> bool:
-    """Whether the loads of its left operands say which dots keep them in registers."""
-    outside = [at for at, name in enumerate(loop.left) if name is not None and name[1] != loop.number]
-    names = [loop.left[at] for at in outside]
-    return bool(outside) and set(entry.kept or ()) <= set(outside) and len(set(names)) == len(names)
+def _memory(plan: Plan, program: Program) -> tuple[dict[Name, str], set[int]]:
+    """Where left operands stay that are loaded outside of their loop, and the loops about which that says it all."""
+    said: dict[Name, set[str]] = {}
+    outside: dict[int, list[tuple[int, Name]]] = {}
+    for entry in plan.loops:
+        loop = program.loop(entry.loop)
+        if loop is None or entry.kept is None:
+            continue
+        named = [(at, name) for at, name in enumerate(loop.left) if name is not None and name[1] != loop.number]
+        outside[loop.number] = named
+        for at, name in named:
+            said.setdefault(name, set()).add("registers" if at in entry.kept else "shared")
+    told = {
+        number
+        for number, named in outside.items()
+        if named
+        and set(plan.loop(number).kept or ()) <= {at for at, _ in named}
+        and all(len(said[name]) == 1 for _, name in named)
+    }
+    return {name: next(iter(said[name])) for number in sorted(told) for _, name in outside[number]}, told
 
 
 def _path(path: Path | None) -> str | None:
@@ -148,6 +154,7 @@ def _stores(plan: Plan, program: Program) -> Iterable[tuple[str, StoreWords]]:
 
 
 def _loops(plan: Plan, program: Program) -> Iterable[tuple[str, LoopWords]]:
+    _, told = _memory(plan, program)
     for it in plan.loops:
         loop = program.loop(it.loop)
         if it.loop is not None and loop is None:
@@ -160,8 +167,7 @@ def _loops(plan: Plan, program: Program) -> Iterable[tuple[str, LoopWords]]:
             carry = tuple((name, _TYPES[type]) for name, type in pairs) if plain and pairs else None
             names = step_names([op.label for op in it.schedule.ops])
             steps = tuple(f"{it.schedule.ops[at].stage}: {names[at]}" for at in it.schedule.sequence)
-        told = it.kept is None or (loop is not None and _says_all(it, loop))
-        kept = None if told else it.kept
+        kept = None if it.loop in told else it.kept
         yield _text(loop), LoopWords(it.mma_depth, stages, carry, steps, kept, it.joined)
 
 
