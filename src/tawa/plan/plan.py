@@ -245,8 +245,6 @@ def _merged(mine: Sequence[_E], theirs: Sequence[_E]) -> tuple[_E, ...]:
     """The entries of both lists; two entries with one key are merged, and `mine` has priority."""
     known = {entry.key: entry for entry in mine}
     found = {entry.key: entry for entry in theirs}
-    if found.keys() <= known.keys():  # in the order of `mine`
-        return tuple(_filled(entry, found[entry.key]) if entry.key in found else entry for entry in mine)
     merged = [_filled(known[key], entry) if key in known else entry for key, entry in found.items()]
     return (*merged, *(entry for entry in mine if entry.key not in found))
 
