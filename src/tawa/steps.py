@@ -203,7 +203,9 @@ def decide_rings(flow: Flow) -> Remark | None:
 
 def decide_kept(flow: Flow) -> None:
     """Decides which left operands stay in registers."""
-    flow.plan = flow.plan.over(choose_kept(flow.module, flow.plan))
+    order = [it.key for it in flow.plan.loops]
+    found = flow.plan.over(choose_kept(flow.module, flow.plan))
+    flow.plan = replace(found, loops=tuple(sorted(found.loops, key=lambda it: order.index(it.key))))
 
 
 def decide_turns(flow: Flow) -> None:

@@ -46,9 +46,8 @@ def choose_kept(module: Module, plan: Plan) -> Plan:
                 indices = tuple(index for index, dot in enumerate(dots_of(loop)) if dot.op in keep)
                 if indices and number is not None:
                     found.setdefault(number, indices)
-    loops = [it for it in plan.loops if it.loop is not None]  # all of them: the Plan keeps their order
-    kept = {it.loop: found.get(it.loop or 0, ()) if it.kept is None else it.kept for it in loops}
-    return Plan(loops=tuple(LoopPlan(number, kept=dots) for number, dots in kept.items()))
+    loops = [it for it in plan.loops if it.loop is not None and it.kept is None]
+    return Plan(loops=tuple(LoopPlan(it.loop, kept=found.get(it.loop or 0, ())) for it in loops))
 
 
 # -- schedules ---------------------------------------------------------------------------------------------------------
