@@ -75,9 +75,7 @@ def handle(job: Job) -> Answer:
         way()
         torch.cuda.synchronize()
         results.append({name: tensors[name].clone().cpu() for name in launch.outputs(case)})
-    differing = [
-        name for name, it in results[0].items() if not torch.equal(_bits(it), _bits(results[1][name]))
-    ]
+    differing = [name for name, it in results[0].items() if not torch.equal(_bits(it), _bits(results[1][name]))]
     answer = {"status": "ok", "lines": len(emitted.text.splitlines()), "differing": differing}
     if job["timed"] and not differing:
         timings, failed = time_round_robin(ways)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         TawaError,
         UnsupportedKernel,
     )
+    from tawa.mapping import Mapping
     from tawa.plan import PartitionPlan, Plan, PlanOptions, RingPlan
     from tawa.remarks import Remark, SourceLocation
     from tawa.runtime.config import Config
@@ -51,6 +52,7 @@ _HOMES = {
     "check_protocol": "tawa.runtime.protocol",
     "assert_protocol": "tawa.runtime.protocol",
     "use_table": "tawa.runtime.tuning.store",
+    "Mapping": "tawa.mapping",
     "Plan": "tawa.plan",
     "PlanOptions": "tawa.plan",
     "PartitionPlan": "tawa.plan",
@@ -78,6 +80,7 @@ __all__ = [
     "Explanation",
     "InternalError",
     "KernelError",
+    "Mapping",
     "ParseError",
     "PartitionPlan",
     "Plan",

@@ -203,7 +203,9 @@ def decide_rings(flow: Flow) -> Remark | None:
 
 def decide_kept(flow: Flow) -> None:
     """Decides which left operands stay in registers."""
-    flow.plan = flow.plan.over(choose_kept(flow.module, flow.plan))
+    order = [it.key for it in flow.plan.loops]
+    found = flow.plan.over(choose_kept(flow.module, flow.plan))
+    flow.plan = replace(found, loops=tuple(sorted(found.loops, key=lambda it: order.index(it.key))))
 
 
 def decide_turns(flow: Flow) -> None:
@@ -220,6 +222,7 @@ def decide_loops(flow: Flow) -> None:
     """Decides schedules."""
     schedules = choose_schedules(flow.module, _with_pinned_loops(flow))
     flow.plan = scheduled(flow.plan, schedules).over(flow.plan)
+    flow.plan = replace(flow.plan, loops=tuple(replace(it, wanted=None) for it in flow.plan.loops))
     staged = {schedule.location for schedule in schedules.values() if schedule.location}
     # Drop the remarks about P = 0 for loops that have a schedule instead.
     flow.remarks = [remark for remark in flow.remarks if str(remark.location) not in staged]

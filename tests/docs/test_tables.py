@@ -78,7 +78,9 @@ def test_the_page_has_the_exit_statuses_of_all_others() -> None:
 def test_the_tables_of_the_python_page_name_what_there_is() -> None:
     page = (ROOT / "docs" / "runtime.md").read_text()
     parts = {head: text for head, _, text in (it.partition("\n") for it in re.split(r"^##+ ", page, flags=re.M)[1:])}
-    assert set(first_column(parts["Launch options"])) == {*PlanOptions.names(), "plan"} - {"num_buffers_warp_spec"}
+    assert set(first_column(parts["Launch options"])) == {*PlanOptions.names(), "plan", "mapping"} - {
+        "num_buffers_warp_spec"
+    }
     assert set(first_column(parts["Settings"])) == set(Settings.from_environment({}).as_variables())
     assert set(first_column(parts["Errors"])) <= set(tawa.__all__)
     assert f"a `version`, now {JSON_VERSION}" in parts["The Plan"]

@@ -149,7 +149,7 @@ def test_a_plan_is_read_from_what_holds_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[]", "null", "3", '{"mma_depth": 0}', '{"rings": {}}', '{"rings": [3]}',
-     '{"partitions": "x"}', '{"loops": [{"kept": [0.5]}]}', '{"operands": [{"argument": "a", "depth": 3}]}',
+     '{"partitions": "x"}', '{"loops": [{"kept": [0.5]}]}', '{"operands": [{"argument": "a", "deep": 3}]}',
      '{"unit_strides": "sk"}', '{"launches": []}', '{"turns": [[1]]}', '{"loops": [{"schedule": 3}]}'],
 )  # fmt: skip
 def test_another_text_is_no_plan(text: str) -> None:

@@ -339,10 +339,7 @@ def _expect(body: Body, op: Operation) -> str:
 def _tma_load(body: Body, op: Operation) -> str:
     desc, *coordinates, bar, result, pred = op.operands
     where = ", ".join(body.of(it) for it in coordinates)
-    return (
-        f"tma_load({body.of(desc)}, [{where}], {body.of(bar)}, "
-        f"{body.of(result)}{_pred(body, pred)})"
-    )
+    return f"tma_load({body.of(desc)}, [{where}], {body.of(bar)}, {body.of(result)}{_pred(body, pred)})"
 
 
 def _tma_store(body: Body, op: Operation) -> str:
@@ -458,7 +455,9 @@ def _own(body: Body, op: Operation, init: Value, handed_on: Value) -> str:
         return text
     if _number_type(init).startswith("i") and _number_type(init) != "i1":
         return f"{text} + 0"
-    raise cannot_say("two variables of a loop that begin with one value and are exchanged", source_of(body.file.module, op))
+    raise cannot_say(
+        "two variables of a loop that begin with one value and are exchanged", source_of(body.file.module, op)
+    )
 
 
 def _number_type(value: Value) -> str:

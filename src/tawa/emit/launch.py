@@ -14,7 +14,7 @@ CONSTANTS = {constants}
 DIVISIBLE = {divisible}
 """Numbers and addresses that are multiples of 16."""
 BOXES = {boxes}
-"""The block and the layout of each descriptor."""
+"""Of each descriptor: the block of the one that is given, the block of the one that is passed, and its layout."""
 
 
 def unfit(given):
@@ -26,7 +26,7 @@ def unfit(given):
         value = given[name]
         if (value.data_ptr() if hasattr(value, "data_ptr") else value) % 16:
             return f"{{name}} is not divisible by 16"
-    for name, (block, _) in BOXES.items():
+    for name, (block, *_) in BOXES.items():
         if list(given[name].block_shape) != block:
             return f"{{name}} has blocks of {{given[name].block_shape}}, and the kernel was made for {{block}}"
     return None
@@ -46,7 +46,7 @@ def launch(grid, *args, fallback=None, **kwargs):
     for name in {passed}:
         value = given[name]
         if name in BOXES:
-            block, layout = BOXES[name]
+            _, block, layout = BOXES[name]
             value = TensorDescriptor(value.base, list(value.shape), list(value.strides), block, layout.value)
         passed.append(value)
     return {kernel}[grid](*passed, num_warps={num_warps})
@@ -55,18 +55,24 @@ def launch(grid, *args, fallback=None, **kwargs):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a kernel was compiled for: its parameters, constants by name, and the numbers that 16 divides."""
+    """What a kernel was compiled for.
+
+    constants, blocks: values of constexprs and blocks of descriptors, by parameter. divisible: by 16.
+    """
 
     parameters: Sequence[str]
     constants: Mapping[str, Any]
     divisible: Sequence[str]
+    blocks: Mapping[str, Sequence[int]]
 
 
 def launch_source(
     made: Made, kernel: str, passed: Sequence[str], num_warps: int, boxes: Mapping[str, tuple[list[int], str]]
 ) -> str:
     """The function `launch`. passed: parameters of the emitted kernel. boxes: block and layout name, by descriptor."""
-    shown = "".join(f"    {name!r}: ({block}, {layout}),\n" for name, (block, layout) in boxes.items())
+    shown = "".join(
+        f"    {name!r}: ({list(made.blocks[name])}, {block}, {layout}),\n" for name, (block, layout) in boxes.items()
+    )
     return LAUNCH.format(
         parameters=pformat(tuple(made.parameters), width=110),
         constants=pformat(dict(made.constants), width=110, sort_dicts=False),

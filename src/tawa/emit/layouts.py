@@ -1,7 +1,7 @@
 """Encodings of TTGIR as constructors of Gluon layouts.
 
-    #ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 128, 16]}>
-    gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 128, 16])
+#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 128, 16]}>
+gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 128, 16])
 """
 
 from __future__ import annotations

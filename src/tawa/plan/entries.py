@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from tawa.dialects.aref import Fill
 from tawa.errors import PlanError
-from tawa.plan.schedule import Schedule
+from tawa.plan.schedule import Schedule, Wanted
 
 Path = Literal[
     "host_descriptor", "kernel_descriptor", "raised", "raised_in_kernel", "cp.async", "registers", "consumer",
@@ -28,7 +28,11 @@ UNCAPPED = 0
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """One partition (warp group). `registers`: per thread; 0 means an even split by Triton."""
+    """One partition (warp group). `registers`: per thread; 0 means an even split by Triton.
+
+    In a partial Plan, num_warps = 0 leaves the warps open, and an entry without name stands for all partitions of its
+    role.
+    """
 
     name: str
     role: PartitionRole
@@ -62,6 +66,7 @@ class OperandPlan:
         partition between two rings, the converter; None for other tiles.
     reordered: the converter writes the summed dimension in the order in which the accumulator that is the other operand
         has it; then no threads exchange values, but the sums may be rounded differently.
+    depth: only in a partial Plan: D of the ring that carries the tile, whatever its name is.
     """
 
     argument: str | None = None
@@ -75,9 +80,10 @@ class OperandPlan:
     turned: Turning | None = None
     reordered: bool | None = None
     line: str = field(default="", compare=False)
+    depth: int | None = None
 
     def __post_init__(self) -> None:
-        check_numbers(self, "loop", "ordinal")
+        check_numbers(self, "loop", "ordinal", "depth")
         check_flags(self, "hoisted", "prefetched", "reordered")
         check_words(self, path=Path, rows=RowsOrder, turned=Turning)
 
@@ -179,7 +185,7 @@ class LoopPlan:
     mma_depth: P, iterations whose wgmmas stay in flight. stages: the most stages that its schedule may have; 1 changes
     only the order, 0 leaves the loop unscheduled. schedule: the schedule, if the loop is pipelined by stages. kept:
     dots, by their number in the loop, whose loop-invariant left operand stays in registers. joined: the first iteration
-    overlaps with the last one of the loop before it.
+    overlaps with the last one of the loop before it. wanted: only in a partial Plan: what the schedule must have.
     """
 
     loop: int | None = None
@@ -189,6 +195,7 @@ class LoopPlan:
     kept: tuple[int, ...] | None = None
     joined: bool | None = None
     line: str = field(default="", compare=False)
+    wanted: Wanted | None = None
 
     def __post_init__(self) -> None:
         check_numbers(self, "loop", "mma_depth", "stages")

@@ -161,12 +161,18 @@ class Plan:
     @property
     def consumer_groups(self) -> int:
         """The number of consumer partitions."""
-        return sum(part.role == "consumer" for part in self.partitions)
+        return sum(part.role == "consumer" and bool(part.name) for part in self.partitions)
 
     @property
     def mma_depth(self) -> int:
         """The largest P of any loop."""
         return max((loop.mma_depth or 0 for loop in self.loops), default=0)
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether every sum keeps its order, so that results have the bits of the unspecialised kernel."""
+        late = self.sums == "after_loops" or (self.split_k or 1) > 1
+        return not late and not any(it.reordered or it.rows == "for_next_dot" for it in self.operands)
 
     @property
     def schedules(self) -> tuple[Schedule, ...]:

@@ -32,7 +32,7 @@ from tawa.machine.hopper import (
 )
 from tawa.plan.cost.budget import DEEPEST, Budget, Channels, by_tma_only
 from tawa.plan.cost.registers import consumer_registers
-from tawa.plan.entries import UNCAPPED, LoopPlan, PartitionPlan, RingPlan, StorePlan
+from tawa.plan.entries import UNCAPPED, LoopPlan, PartitionPlan, PartitionRole, RingPlan, StorePlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 
@@ -174,14 +174,50 @@ def _partitions(
     given = max(beside, default=budget.producer_registers)  # they share a warp group
     registers = consumer_registers(budget.consumer_warps, cap, given)
     names = [f"consumer{number}" for number in range(budget.groups)] if budget.groups > 1 else ["consumer"]
-    if pinned:
-        usual = {"producer": given, "converter": given, "consumer": registers}
-        return tuple(replace(it, registers=usual[it.role]) if it.registers is None else it for it in pinned)
-    return (
+    own = (
         PartitionPlan("producer", "producer", warps, budget.producer_registers),
         *([PartitionPlan("converter", "converter", CONVERTER_WARPS, budget.producer_registers)] if converts else []),
-        *(PartitionPlan(name, "consumer", budget.num_warps, registers) for name in names),
+        *(PartitionPlan(name, "consumer", budget.num_warps, None if pinned else registers) for name in names),
     )
+    if not pinned:
+        return own
+    return _completed(pinned, own, {"producer": given, "converter": given, "consumer": registers})
+
+
+def _completed(
+    pinned: tuple[PartitionPlan, ...], own: tuple[PartitionPlan, ...], registers: dict[PartitionRole, int]
+) -> tuple[PartitionPlan, ...]:
+    """The pinned partitions, completed. Without an entry for a role, they are all that there are.
+
+    own: the partitions without pins. registers: of each role, where nothing is pinned.
+    """
+    named, rest = [it for it in pinned if it.name], {it.role: it for it in pinned if not it.name}
+    parts = named if not rest else _named_over(named, own)
+    found: list[PartitionPlan] = []
+    for part in parts:
+        given = [part, *([rest[part.role]] if part.role in rest else [])]
+        usual = [it.num_warps for it in own if it.role == part.role] if rest else []
+        warps = next(filter(None, (*(it.num_warps for it in given), *usual)), 0)
+        asked = next((it.registers for it in given if it.registers is not None), None)
+        found.append(replace(part, num_warps=warps, registers=registers[part.role] if asked is None else asked))
+    for role in rest:
+        if role not in {it.role for it in own}:
+            raise PlanError(f"the Plan names a {role}, which the kernel does not have; cure: leave it out")
+    return tuple(found)
+
+
+def _named_over(named: list[PartitionPlan], own: tuple[PartitionPlan, ...]) -> list[PartitionPlan]:
+    """The partitions of a kernel, with those that are pinned by name; another name renames the only one of its role."""
+    found = {it.name: replace(it, num_warps=0, registers=None) for it in own}
+    for part in named:
+        of_role = [it.name for it in own if it.role == part.role]
+        renames = len(of_role) == 1 and not part.name.startswith(part.role)
+        at = part.name if part.name in of_role else of_role[0] if renames else None
+        if at is None:
+            known = ", ".join(it.name for it in own)
+            raise PlanError(f"the Plan names the partition {part.name!r}; the kernel has {known}; cure: one of these")
+        found[at] = part
+    return list(found.values())
 
 
 def _choose_depths(
@@ -242,12 +278,21 @@ def shared_memory_text(channels: Channels, depth: int, budget: Budget) -> str:
     rings = "; ".join(f"{channel.name}: {slots[channel]} x {sizes[channel]} B" for channel in channels)
     rest = budget.needed(channels, depth) - sum(slots[channel] * sizes[channel] for channel in channels)
     fits = budget.deepest(channels)
-    cure = f"aref_depth={fits}" if fits >= 1 else "use smaller blocks"
+    cure = f"aref_depth={fits}" if fits >= 1 else _largest_pinned(channels, budget) or "use smaller blocks"
     return (
         f"aref_depth={depth} needs {budget.needed(channels, depth)} B of shared memory, the limit is "
         f"{budget.shared_bytes} B (227 KiB): {rings}; {rest} B beside the rings (staged stores, layout scratch, "
         f"barriers); the largest D that fits is {fits}; cure: {cure}"
     )
+
+
+def _largest_pinned(channels: Channels, budget: Budget) -> str:
+    """The largest D of pinned rings with which the others fit with one slot; empty if there is none."""
+    for most in range(max(budget.fixed.values(), default=1) - 1, 0, -1):
+        fixed = {name: min(slots, most) for name, slots in budget.fixed.items()}
+        if replace(budget, fixed=fixed).deepest(channels) >= 1:
+            return "; ".join(f"D = {most} of {name}" for name in fixed if budget.fixed[name] > most)
+    return ""
 
 
 __all__ = ["IN_FLIGHT", "choose_plan", "most_fills", "reasons", "shared_memory_text"]

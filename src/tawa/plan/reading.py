@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from tawa.errors import PlanError, did_you_mean
 from tawa.plan.entries import UNCAPPED, LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, RingPlan, StorePlan
-from tawa.plan.schedule import Schedule
+from tawa.plan.schedule import Schedule, Wanted
 
 JSON_VERSION = 6
 """Version 1 had no schedules, version 2 only rings for TMA, version 3 no operands in registers, version 4 no operands,
@@ -159,11 +159,15 @@ def _store(data: object) -> StorePlan:
 
 
 def _loop(data: object) -> LoopPlan:
-    return _entry(LoopPlan, data, "loops", schedule=_schedule, kept=_numbers)
+    return _entry(LoopPlan, data, "loops", schedule=_schedule, kept=_numbers, wanted=_wanted)
 
 
 def _schedule(data: object) -> Schedule:
     return Schedule.from_dict(_names_and_values(data, "a schedule"))
+
+
+def _wanted(data: object) -> Wanted:
+    return Wanted.from_dict(_names_and_values(data, "wanted"))
 
 
 _ENTRIES: dict[str, Callable[[object], Any]] = {

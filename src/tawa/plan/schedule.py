@@ -143,3 +143,30 @@ class Schedule:
             return Schedule(**fields)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise PlanError(f"not a schedule: {error}; cure: start from the kernel's own schedule") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A part of a schedule that is fixed, in names of the source.
+
+    stages: exactly so many. carry: the variables whose tiles are carried from one iteration to the next, each with its
+    element type, empty for any. steps: the stage of every operation, and its name, in the order of an iteration; of
+    several operations of one name, the second is "name.1".
+    """
+
+    stages: int | None = None
+    carry: tuple[tuple[str, str], ...] | None = None
+    steps: tuple[tuple[int, str], ...] | None = None
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Wanted:
+        """Reads what `dataclasses.asdict` made; raises PlanError on anything else."""
+        try:
+            carry, steps = data.get("carry"), data.get("steps")
+            return Wanted(
+                data.get("stages"),
+                None if carry is None else tuple((str(name), str(type)) for name, type in carry),
+                None if steps is None else tuple((int(stage), str(name)) for stage, name in steps),
+            )
+        except (TypeError, ValueError) as error:
+            raise PlanError(f"not a Plan: {data!r} of a loop: {error}; cure: leave `wanted` out") from error

@@ -98,6 +98,19 @@ def candidate_schedules(
     return tuple(problem.describe(made, loop, places) for made in problem.candidates())
 
 
+def placed_schedule(
+    graph: DependenceInfo,
+    limits: Limits,
+    stages: Sequence[int],
+    sequence: Sequence[int],
+    loop: int = 0,
+    places: Sequence[str] = (),
+) -> Schedule:
+    """The schedule that has these stages, by node, and issues the nodes in this order; it is not checked."""
+    problem = _Problem(graph, limits)
+    return problem.describe(problem.placed(tuple(stages), sequence), loop, places)
+
+
 def check_schedule(graph: DependenceInfo, schedule: Schedule) -> None:
     """Raises PlanError, which names the dependence, if a pinned schedule violates a dependence of the loop."""
     name = f"the schedule of loop {schedule.loop}"
@@ -294,10 +307,22 @@ class _Problem(LoopCosts):
                     left[edge.target] -= 1
                     if not left[edge.target]:
                         ready.append(edge.target)
+        return self._made(stages, sequence, state)
+
+    def placed(self, stages: tuple[int, ...], sequence: Sequence[int]) -> _Made:
+        """One kernel iteration in a given order."""
+        costs, needs = self.costs_under(stages), [self._needs(number, stages) for number in range(self.count)]
+        state = _State(costs, [0] * self.count, [0] * self.count, needs)
+        for number in sequence:
+            self._place(number, state)
+        return self._made(stages, sequence, state)
+
+    def _made(self, stages: tuple[int, ...], sequence: Sequence[int], state: _State) -> _Made:
         length = max([state.now, *state.ends])  # no dot stays in flight
         alive, registers = self.alive(stages), self.peak_registers(stages, sequence)
-        work = busiest(costs)
-        return _Made(stages, tuple(sequence), tuple(state.begins), length, alive, registers, work)
+        return _Made(
+            stages, tuple(sequence), tuple(state.begins), length, alive, registers, busiest(state.costs)
+        )  # fmt: skip
 
     def _place(self, number: int, state: _State) -> None:
         """Issues node `number` next."""
@@ -394,4 +419,4 @@ def _subsets(items: Sequence[int]) -> list[tuple[int, ...]]:
     return [subset for size in range(len(items) + 1) for subset in combinations(items, size)]
 
 
-__all__ = ["Limits", "candidate_schedules", "check_schedule", "find_schedule"]
+__all__ = ["Limits", "candidate_schedules", "check_schedule", "find_schedule", "placed_schedule"]

@@ -17,7 +17,7 @@ from triton.runtime.autotuner import Autotuner
 
 from tawa.errors import PlanError
 from tawa.plan import Plan
-from tawa.runtime.requests import OPTION_NAMES, as_plan, reject_unknown
+from tawa.runtime.requests import OPTION_NAMES, as_mapping, as_plan, reject_unknown
 
 
 class Config(triton.Config):
@@ -54,7 +54,10 @@ def _check(ours: dict[str, Any]) -> None:
     plan = as_plan(ours.get("plan"))
     if isinstance(plan, Plan):
         ours["plan"] = plan.to_json()  # text, so that tuning results can be stored
-    PlanOptions.from_mapping({name: value for name, value in ours.items() if name != "plan"})
+    mapping = as_mapping(ours.get("mapping"), plan)
+    if mapping is not None:
+        ours["mapping"] = mapping.toml() or "\n"
+    PlanOptions.from_mapping({name: value for name, value in ours.items() if name not in ("plan", "mapping")})
 
 
 _checked: WeakSet[Any] = WeakSet()

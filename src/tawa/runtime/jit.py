@@ -24,7 +24,14 @@ from tawa.bridge.triton.versions import untested_reason
 from tawa.errors import KernelError
 from tawa.runtime.decorated import check_source, refuse_lambda
 from tawa.runtime.function import TawaFunction
-from tawa.runtime.requests import OPTION_NAMES, make_request, refuse_options, reject_near_misses, take_options
+from tawa.runtime.requests import (
+    OPTION_NAMES,
+    make_request,
+    refuse_options,
+    reject_near_misses,
+    take_options,
+    with_shipped,
+)
 from tawa.runtime.settings import Settings
 from tawa.runtime.untested import LeftToTriton, left_to_triton
 
@@ -82,7 +89,7 @@ def jit(kernel: Any = None, **options: Any) -> Any:
             )
         if kernel.is_gluon():
             refuse_options(kernel, ours)
-        return _from_triton(kernel, defaults)
+        return _from_triton(kernel, with_shipped(defaults, kernel))
     if isinstance(kernel, KernelInterface):  # what triton.jit makes under TRITON_INTERPRET=1
         return InterpretedTawaFunction(kernel, defaults)
     check_source(kernel)

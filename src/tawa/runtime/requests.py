@@ -6,7 +6,8 @@ For each option the first source that sets it wins: launch, decorator, scope or 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from collections.abc import Mapping as Table
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.host import Host
 from tawa.errors import PlanError, did_you_mean
+from tawa.mapping import Mapping
+from tawa.mapping.shipped import shipped_mappings
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.agreement import STOCK, check_agreement, contradictions
 from tawa.runtime.pytorch.clock import capturing
@@ -25,7 +28,7 @@ from tawa.runtime.tuning.choices import choices_of
 HOST = Host(allocate, choices_of, capturing)
 """PyTorch's services for launches."""
 
-OPTION_NAMES = frozenset((*PlanOptions.names(), "plan"))
+OPTION_NAMES = frozenset((*PlanOptions.names(), "plan", "mapping"))
 
 
 def take_options(kwargs: dict[str, Any], names: frozenset[str] = OPTION_NAMES) -> dict[str, Any]:
@@ -50,7 +53,7 @@ def reject_unknown(given: Iterable[str], known: Iterable[str], whose: str) -> No
             raise PlanError(f"unknown option {name!r} of {whose}: {hint}")
 
 
-def reject_near_misses(kwargs: Mapping[str, Any], known: Iterable[str]) -> None:
+def reject_near_misses(kwargs: Table[str, Any], known: Iterable[str]) -> None:
     """Raises PlanError if a keyword that neither the kernel nor Triton knows resembles an option of Tawa's."""
     for name in set(kwargs).difference(known):
         if hint := did_you_mean(name, OPTION_NAMES, cutoff=0.75):
@@ -94,19 +97,32 @@ def as_plan(plan: Any) -> Plan | None:
     return read
 
 
-def make_request(given: Mapping[str, Any], defaults: Request | None, settings: Settings) -> Request:
+def as_mapping(mapping: Any, plan: Any = None) -> Mapping | None:
+    """A mapping from anything that `Mapping.of` takes, or None; a file is read immediately. plan: given beside it.
+
+    Raises PlanError on anything else, and if there is a Plan as well.
+    """
+    if mapping is None:
+        return None
+    if plan is not None:
+        raise PlanError("mapping and plan say the same in two ways; cure: give one of them")
+    return Mapping.of(mapping)
+
+
+def make_request(given: Table[str, Any], defaults: Request | None, settings: Settings) -> Request:
     """Builds the request of a launch, a scope or an installation.
 
     given: options by name, including ``plan``. defaults: for options that `given` does not set, unless they contradict
     it.
     With ``TAWA_ENABLE=off`` the request is for stock Triton. Raises PlanError on a bad option.
     """
-    known = {name: value for name, value in given.items() if name != "plan"}
+    known = {name: value for name, value in given.items() if name not in ("plan", "mapping")}
     options, plan = PlanOptions.from_mapping(known), as_plan(given.get("plan"))
+    mapping = as_mapping(given.get("mapping"), plan)
     check_agreement(options, plan)
     rest = defaults or Request()
     rest = replace(rest, options=merge(rest.options, settings.options()))
-    made = layered(Request(options, plan, settings.reproducer_dir, settings.verify), rest)
+    made = layered(Request(options, plan, settings.reproducer_dir, settings.verify, mapping=mapping), rest)
     check_agreement(options, made.plan)
     if settings.enable == "off":
         return Request(PlanOptions(enable_warp_specialization=False), off=True)
@@ -114,6 +130,14 @@ def make_request(given: Mapping[str, Any], defaults: Request | None, settings: S
     return replace(
         made, reproducer_dir=settings.reproducer_dir, verification=settings.verify, gluon=settings.gluon, host=host
     )
+
+
+def with_shipped(request: Request, kernel: Any) -> Request:
+    """The request of a kernel's launches, with the mappings beside its module unless a Plan or a mapping is given."""
+    file = getattr(getattr(kernel.fn, "__code__", None), "co_filename", "")
+    if request.plan is not None or request.mapping is not None or request.stock or not file:
+        return request
+    return replace(request, shipped=shipped_mappings(Path(file).parent, kernel.__name__))
 
 
 def _collector(folder: Path, kernel: Any) -> Any:
@@ -132,13 +156,18 @@ def layered(first: Request, second: Request | None) -> Request:
     if second is None:
         return first
     plan, options, demanded = second.plan, second.options, first.options.enable_warp_specialization
-    if first.plan is not None or first.stock or (demanded and second.stock):
-        plan = None
+    given = first.plan is not None or first.mapping is not None
+    mapping, shipped = second.mapping, first.shipped or second.shipped
+    if given or first.stock or (demanded and second.stock):
+        plan = mapping = None
     if first.plan is not None:
         dropped: dict[str, Any] = dict.fromkeys(contradictions(options, first.plan))
         options = replace(options, **dropped)
     options = merge(first.options, options)
-    return Request(options, first.plan or plan, second.reproducer_dir, second.verification, gluon=second.gluon)
+    return Request(
+        options, first.plan or plan, second.reproducer_dir, second.verification, gluon=second.gluon,
+        mapping=first.mapping or mapping, shipped=shipped,
+    )  # fmt: skip
 
 
 def set_log_level(settings: Settings) -> None:

@@ -19,7 +19,7 @@ import locale
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -34,6 +34,8 @@ from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.driver.tuning.tuning_facts import tuning_facts
 from tawa.bridge.launch.added_arguments import launch_is_ours
 from tawa.bridge.launch.stock_facts import KEY as STOCK_FACTS
+from tawa.bridge.mapping.mapped import mapped, without_shipped
+from tawa.bridge.mapping.told import Told
 from tawa.bridge.report import record, reproducer
 from tawa.bridge.triton.artifacts.cache_entries import CHECKSUMS, checksum, overridden
 from tawa.bridge.triton.artifacts.few_registers import FewRegisters, registers_that_were_too_few
@@ -101,6 +103,15 @@ class Compilation:
         if taken is not None:
             self.request = asked_by(taken, asked)
         source = Source(mod.str(), mod.context, mod.get_entry_func_name(), metadata)
+        unmapped = self.request
+        told = Told() if unmapped.mapping is not None else None
+        try:
+            with told or nullcontext():
+                self.request = mapped(unmapped, source, told)
+        except PlanError as error:
+            if unmapped.mapping is not None:
+                raise
+            self.request = without_shipped(unmapped, source.kernel, error)
         wanted, unmeasured = self.request, None
         if self.request.options.mode == "measure":
             unmeasured = _why_not_measured(source)
@@ -108,7 +119,14 @@ class Compilation:
                 self.request = replace(self.request, options=replace(self.request.options, mode=None))
                 asked = replace(asked, options=replace(asked.options, mode=None))
         sheet = Worksheet()
-        outcome, folder = self._try(mod, source, sheet, failure)
+        try:
+            with told or nullcontext():
+                outcome, folder = self._try(mod, source, sheet, failure)
+        except (PlanError, ResourceError, UnsupportedKernel) as error:
+            if not unmapped.shipped or self.request.plan is None or unmapped.mapping or unmapped.plan:
+                raise
+            wanted = self.request = without_shipped(unmapped, source.kernel, error)
+            outcome, folder = self._try(mod, source, sheet, failure)
         done = outcome.outcome if isinstance(outcome, Specialised) else outcome
         if taken is not None:
             done = with_remarks(done, (annotation_remark(taken, asked, done.applied),))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from tawa.bridge.launch.host import NO_HOST, Host
+from tawa.mapping import Mapping
 from tawa.plan import Plan, PlanOptions
 from tawa.verify.effort import Verification
 
@@ -29,8 +30,11 @@ proved. auto: a warning for kernels under `tawa.jit`; others are not checked."""
 class Request:
     """What one compile is asked for.
 
-    options: launch options. plan: the pinned part of the Plan, or None. reproducer_dir: folder for reproducers of
-    internal errors; None: none are written. verification: how the specialised kernel is checked before it is used.
+    options: launch options. plan: the pinned part of the Plan, or None. mapping: the same in names of the kernel, which
+    the compile resolves to a Plan; or None. shipped: mappings beside the kernel, of which the compile takes the first
+    that is for its types; if that cannot be carried out, the planner decides alone. reproducer_dir: folder for
+    reproducers of internal errors; None: none are written. verification: how the specialised kernel is checked before
+    it is used.
     beside: asks for the stock kernel that accompanies a specialised one, without ``tl.range(warp_specialize=True)``.
     gluon: what follows from the verdict on a Gluon kernel; "auto" where it is not checked.
     off: whether ``TAWA_ENABLE=off`` asks for stock Triton.
@@ -43,6 +47,8 @@ class Request:
     verification: Verification = "fast"
     beside: bool = False
     gluon: GluonPolicy = "auto"
+    mapping: Mapping | None = None
+    shipped: tuple[Mapping, ...] = ()
     off: bool = field(default=False, compare=False)
     host: Host = field(default=NO_HOST, compare=False, repr=False)
     _suffix: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
@@ -50,11 +56,14 @@ class Request:
     @property
     def pinned(self) -> bool:
         """Whether a kernel that cannot be specialised is an error; otherwise stock Triton compiles it."""
-        return not self.stock and (self.options.pinned or self.plan is not None)
+        given = self.plan is not None or self.mapping is not None
+        return not self.stock and (self.options.pinned or given)
 
     @property
     def stock(self) -> bool:
         """Whether the user asked for stock Triton: ``enable_warp_specialization=False``, or a Plan of that form."""
+        if self.mapping is not None and self.mapping.kernel.specialised is False:
+            return True
         return self.options.enable_warp_specialization is False or (self.plan is not None and self.plan.form == "stock")
 
     @property
@@ -67,6 +76,7 @@ class Request:
         """Text for Triton's cache keys, equal for equal requests to the same version of Tawa. Read at every launch."""
         if not self._suffix:
             plan = self.plan.to_json() if self.plan is not None else ""
+            plan += "|".join(it.toml() for it in (self.mapping, *self.shipped) if it is not None)
             asked = f"{self.options.key()}|{plan}|{self.verification}|{self.beside}|{self.gluon != 'auto'}"
             text = f"{asked}|{source_hash()}"
             self._suffix.append(f"-tawa:{hashlib.sha256(text.encode()).hexdigest()}")

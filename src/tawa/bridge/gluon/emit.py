@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+from collections.abc import Mapping
 from typing import Any
 
 from tawa.bridge.gluon.check import check_module
@@ -39,14 +40,15 @@ def emit_gluon(compiled: Any) -> Emitted:
     constants = {source.fn.arg_names[path[0]]: value for path, value in source.constants.items() if len(path) == 1}
     divisible = [source.fn.arg_names[path[0]] for path, some in source.attrs.items() if ["tt.divisibility", 16] in some]
     about = (
-        f"Made by Tawa from {name}, with Triton {'.'.join(map(str, triton_version()))}. The file needs Triton and nothing of Tawa.\n"
+        f"Made by Tawa from {name}, with Triton {'.'.join(map(str, triton_version()))}. It needs Triton and nothing of "
+        "Tawa.\n"
         "Comments are the lines of the kernel that it came from; `launch` takes the arguments of that kernel."
     )
     emitted = gluon_source(
         read_final(compiled),
         partition_names(compiled),
         about=about,
-        made=Made(source.fn.arg_names, constants, divisible),
+        made=Made(source.fn.arg_names, constants, divisible, blocks_of(source.signature)),
     )
     verdict = check_module(read_final(compile_emitted(emitted, compiled)), "fast")
     if isinstance(verdict, Refuted):
@@ -60,14 +62,24 @@ def compile_emitted(emitted: Emitted, compiled: Any) -> Any:
     kernel, source = loaded[emitted.kernel], compiled.src
     names = list(emitted.parameters)
     types = {name: source.signature[name] for name in names}
-    for name, (_, layout) in loaded["BOXES"].items():
-        types[name] = f"{types[name].removesuffix('>')},{layout.value!r}>"
+    for name, (_, block, layout) in loaded["BOXES"].items():
+        element = types[name].partition("<")[2].partition("[")[0]
+        types[name] = f"tensordesc<{element}{block},{layout.value!r}>"
     attributes = {
         (names.index(source.fn.arg_names[path[0]]),): some
         for path, some in source.attrs.items()
         if source.fn.arg_names[path[0]] in names
     }
     return compile_gluon(kernel, Signature(types, {}, attributes), num_warps=emitted.num_warps)
+
+
+def blocks_of(signature: Mapping[str, Any]) -> dict[str, list[int]]:
+    """The blocks of descriptors, by parameter, in a signature of Triton."""
+    return {
+        name: [int(it) for it in kind.partition("[")[2].partition("]")[0].split(",")]
+        for name, kind in signature.items()
+        if isinstance(kind, str) and kind.startswith("tensordesc<")
+    }
 
 
 def load_emitted(emitted: Emitted) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def stock_remark(request: Request) -> Remark:
     """Why a request is for stock Triton."""
     if request.off:
         return OFF
-    return _ASKED if request.plan is None else _ASKED_BY_PLAN
+    return _ASKED if request.plan is None and request.mapping is None else _ASKED_BY_PLAN
 
 
 def note_stock(compiled: Any, request: Request | None) -> None:

@@ -13,6 +13,7 @@ from tawa.cli.inputs.job import (
     ConstOption,
     JsonFlag,
     KernelArgument,
+    MappingFileOption,
     PlanFileOption,
     PlanOptionsOption,
     SigOption,
@@ -43,7 +44,10 @@ class Level(StrEnum):
 
 EmitOption = Annotated[
     Level | None,
-    typer.Option("--emit", help="Print this level of the kernel; the Plan it was compiled by, as JSON for --plan; or a Gluon module."),
+    typer.Option(
+        "--emit",
+        help="Print this level of the kernel; the Plan it was compiled by, as JSON for --plan; or a Gluon module.",
+    ),
 ]
 
 
@@ -56,6 +60,7 @@ def compile_command(
     num_stages: StagesOption = 3,
     option: PlanOptionsOption = None,
     plan: PlanFileOption = "",
+    mapping: MappingFileOption = "",
     emit: EmitOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -66,7 +71,7 @@ def compile_command(
     """
     from tawa.bridge.launch.why_stock import why_not_specialised
 
-    job = read_job(target, sig, const, num_warps, num_stages, option, plan=plan)
+    job = read_job(target, sig, const, num_warps, num_stages, option, plan=plan, mapping=mapping)
     if emit and not as_json:
         compiled = job.compile()
         typer.echo(level_text(compiled, emit).rstrip())

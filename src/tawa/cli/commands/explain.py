@@ -6,6 +6,7 @@ tawa explain gemm.py:gemm … --arg K=64 --grid 8   gemm: declined for K = 64, p
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from tawa.cli.inputs.job import (
     ConstOption,
     JsonFlag,
     KernelArgument,
+    MappingFileOption,
     PlanFileOption,
     PlanOptionsOption,
     SigOption,
@@ -47,6 +49,18 @@ LegalFlag = Annotated[
 ]
 
 
+class Form(StrEnum):
+    """What explain can print instead of the table."""
+
+    mapping = "mapping"
+
+
+EmitOption = Annotated[
+    Form | None,
+    typer.Option("--emit", help="Print the Plan in the kernel's own words instead: TOML for --mapping."),
+]
+
+
 @reports_failures
 def explain_command(
     target: KernelArgument,
@@ -56,9 +70,11 @@ def explain_command(
     num_stages: StagesOption = 3,
     option: PlanOptionsOption = None,
     plan: PlanFileOption = "",
+    mapping: MappingFileOption = "",
     arg: ValuesOption = None,
     grid: LaunchGridOption = "",
     legal: LegalFlag = False,
+    emit: EmitOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Say what launches of a kernel get (specialised, declined, or what it depends on), why, and what it costs.
@@ -74,10 +90,17 @@ def explain_command(
     refuse_for_gluon(load_kernel(target), legal=legal, grid=grid, option=option)
     sig, values = _with_values(target, sig, const, arg)
     options = _with_legal(option, legal)
-    job = read_job(target, sig, const, num_warps, num_stages, options, legal=False, plan=plan, gluon=True)
+    job = read_job(
+        target, sig, const, num_warps, num_stages, options, legal=False, plan=plan, mapping=mapping, gluon=True
+    )
     _, explanation = job.explain(launched=True, arguments=values, grid=sizes)
     if as_json:
         typer.echo(explanation.to_json())
+        return
+    if emit is not None:
+        typer.echo((explanation.mapping or stock_mapping(explanation.kernel)).rstrip())
+        if not explanation.applied:
+            typer.echo(f"{explanation.kernel}: left to stock Triton: {explanation.reason}", err=True)
         return
     from rich.console import Console
 
@@ -86,6 +109,13 @@ def explain_command(
     if not explanation.applied and explanation.location:
         file, _, line = explanation.location.rpartition(":")
         console.print(excerpt(SourceLocation(file, int(line))), markup=False, style="dim", soft_wrap=True)
+
+
+def stock_mapping(kernel: str) -> str:
+    """The mapping of a kernel that is left to stock Triton."""
+    from tawa.mapping import KernelWords, Mapping
+
+    return Mapping(KernelWords(name=kernel, specialised=False)).toml()
 
 
 def _with_values(target: str, sig: str, const: str, arg: list[str] | None) -> tuple[str, dict[str, Any]]:

@@ -23,6 +23,7 @@ from tawa.cli.inputs.job import (
     ConstOption,
     Job,
     JsonFlag,
+    MappingFileOption,
     PlanFileOption,
     PlanOptionsOption,
     SigOption,
@@ -119,6 +120,7 @@ def simulate_command(
     num_stages: StagesOption = 3,
     option: PlanOptionsOption = None,
     plan: PlanFileOption = "",
+    mapping: MappingFileOption = "",
     level: LevelOption = None,
     order: OrderOption = Orders.all,
     seed: SeedOption = 0,
@@ -142,10 +144,10 @@ def simulate_command(
         kernel = load_kernel(target)
         arguments = with_defaults(kernel, arguments)
         sig = whole_signature(kernel, sig, const, arguments)
-        job = read_job(target, sig, const, num_warps, num_stages, option, plan=plan, gluon=True)
+        job = read_job(target, sig, const, num_warps, num_stages, option, plan=plan, gluon=True, mapping=mapping)
         subject = _compiled(job, level or Level.barrier, sig)
     else:
-        refuse_kernel_options(target, sig=sig, const=const, option=option, plan=plan, level=level)
+        refuse_kernel_options(target, sig=sig, const=const, option=option, plan=plan, mapping=mapping, level=level)
         subject = _from_file(target)
     parameters = parameters_of(subject.module)
     check_arguments(parameters, arguments)

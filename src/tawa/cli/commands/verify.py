@@ -23,6 +23,7 @@ from tawa.cli.inputs.job import (
     ConstOption,
     Job,
     JsonFlag,
+    MappingFileOption,
     PlanFileOption,
     PlanOptionsOption,
     SigOption,
@@ -94,6 +95,7 @@ def verify_command(
     num_stages: StagesOption = 3,
     option: PlanOptionsOption = None,
     plan: PlanFileOption = "",
+    mapping: MappingFileOption = "",
     assume: AssumeOption = None,
     trips: TripsOption = None,
     trace: TraceOption = None,
@@ -121,9 +123,11 @@ def verify_command(
     if not target:
         raise UsageError("no program is named", "give FILE.ttgir, FILE.py:KERNEL, or --cached NAME")
     if names_kernel(target):
-        program = _compiled(target, read_job(target, sig, const, num_warps, num_stages, option, plan=plan, gluon=True))
+        program = _compiled(
+            target, read_job(target, sig, const, num_warps, num_stages, option, plan=plan, gluon=True, mapping=mapping)
+        )
     else:
-        refuse_kernel_options(target, sig=sig, const=const, option=option, plan=plan)
+        refuse_kernel_options(target, sig=sig, const=const, option=option, plan=plan, mapping=mapping)
         program = _from_file(target)
     verdict = check_levels(program.aref, program.barrier, assume=assume or [], max_trips=trips)
     save_trace(trace, verdict)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping as Table
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from tawa.cli.inputs.kernel_file import load_kernel
 
 if TYPE_CHECKING:
     from tawa.bridge.triton.signature import Signature
+    from tawa.mapping import Mapping
     from tawa.plan import Plan
     from tawa.runtime.explain.explanation import Explanation
     from tawa.runtime.protocol import Levels
@@ -52,6 +54,15 @@ PlanFileOption = Annotated[
         "JSON text itself.",
     ),
 ]
+MappingFileOption = Annotated[
+    str,
+    typer.Option(
+        "--mapping",
+        metavar="FILE",
+        help="Pin a mapping: a Plan in the kernel's own words, as --emit mapping of tawa explain prints it. A file, - "
+        "for stdin, or the TOML text itself.",
+    ),
+]
 WHEREVER_LEGAL = "(specialised wherever legal; tawa explain says what a launch gets)"
 """Printed with an outcome that a launch may not get."""
 
@@ -63,7 +74,7 @@ class Job:
     """One compile: the kernel, the types and constants of its arguments, Tawa's options, and how it is launched.
 
     legal: specialise wherever that is legal, unless the options say otherwise; else as for a launch.
-    plan: the pinned part of the Plan.
+    plan: the pinned part of the Plan. mapping: the same in names of the kernel.
     """
 
     kernel: Any
@@ -73,23 +84,27 @@ class Job:
     num_stages: int
     legal: bool = True
     plan: Plan | None = None
+    mapping: Mapping | None = None
 
     @property
     def how(self) -> str:
         """`WHEREVER_LEGAL` if a launch may not get this outcome; else empty."""
-        chosen = self.plan is None and "only_if_faster" not in self.options
+        chosen = self.plan is None and self.mapping is None and "only_if_faster" not in self.options
         return WHEREVER_LEGAL if self.legal and chosen else ""
 
     @property
     def _wanted(self) -> dict[str, Any]:
         options = {"only_if_faster": False, **self.options} if self.legal else self.options
-        return options if self.plan is None else {**options, "plan": self.plan}
+        pinned = {"plan": self.plan, "mapping": self.mapping}
+        return {**options, **{name: it for name, it in pinned.items() if it is not None}}
 
     @property
     def needs_launch(self) -> bool:
         """Whether the Plan needs a kernel that Triton launches (descriptors from the launcher, a persistent form)."""
         from tawa.plan.decide.paths import needs_launch
 
+        if self.mapping is not None:
+            return self.mapping.needs_launch
         return self.plan is not None and needs_launch(self.plan)
 
     def compile(self, launched: bool = False) -> Any:
@@ -138,7 +153,7 @@ class Job:
     def explain(
         self,
         launched: bool = False,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: Table[str, Any] | None = None,
         grid: Sequence[int] | None = None,
     ) -> tuple[Any, Explanation]:
         """Compiles and explains; returns both the `CompiledKernel` and the explanation.
@@ -172,6 +187,7 @@ def read_job(
     legal: bool = True,
     plan: str = "",
     gluon: bool = False,
+    mapping: str = "",
 ) -> Job:
     """Reads the arguments; raises UsageError or PlanError if they are wrong. gluon: Gluon kernels are taken, too."""
     from tawa.bridge.triton.signature import parse_constants, parse_signature
@@ -184,16 +200,18 @@ def read_job(
         )
     if num_stages < 1:
         raise UsageError(f"--num-stages {num_stages}: at least 1 is needed", "--num-stages 3")
-    given, pinned = read_options(options or []), read_plan(plan)
+    given, pinned, mapped = read_options(options or []), read_plan(plan), read_mapping(mapping)
+    if pinned is not None and mapped is not None:
+        raise UsageError("--plan and --mapping say the same in two ways", "give one of them")
     asked = PlanOptions.from_mapping(given)  # the options of the kernel's decorator are checked in the compile
     check_agreement(asked, pinned)
     kernel = load_kernel(target)
     _check_gluon(kernel, gluon)
-    refuse_for_gluon(kernel, option=options, plan=plan)
+    refuse_for_gluon(kernel, option=options, plan=plan, mapping=mapping)
     sig = _true_false_none(sig)
     constants = _with_defaults(kernel, parse_constants(_true_false_none(const)), sig, num_warps)
     signature = parse_signature(sig, constants, kernel.arg_names)
-    return Job(kernel, signature, given, num_warps, num_stages, legal, pinned)
+    return Job(kernel, signature, given, num_warps, num_stages, legal, pinned, mapped)
 
 
 def _check_gluon(kernel: Any, taken: bool) -> None:
@@ -237,6 +255,15 @@ def read_plan(text: str) -> Plan | None:
     if not text:
         return None
     return Plan.from_json(sys.stdin.read()) if text == "-" else Plan.of(text)
+
+
+def read_mapping(text: str) -> Mapping | None:
+    """Reads a mapping from a file, from stdin (``-``), or from TOML text; None for an empty text. Raises PlanError."""
+    from tawa.mapping import Mapping
+
+    if not text:
+        return None
+    return Mapping.parse(sys.stdin.read()) if text == "-" else Mapping.of(text)
 
 
 def read_options(texts: list[str]) -> dict[str, Any]:

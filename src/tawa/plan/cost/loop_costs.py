@@ -194,8 +194,12 @@ class LoopCosts:
 
     def rings_suffice(self, stages: Sequence[int], sequence: Sequence[int]) -> bool:
         """Whether every ring of the loop has the depth that `ring_depths` requires."""
-        given = {_ring_name(ring): create.type.depth for ring, create in self._rings()}
+        given = self.ring_slots()
         return all(depth <= given.get(name, depth) for name, depth in self.ring_depths(stages, sequence))
+
+    def ring_slots(self) -> dict[str, int]:
+        """The slots of each ring of the loop, by name."""
+        return {_ring_name(ring): create.type.depth for ring, create in self._rings()}
 
     def _rings(self) -> list[tuple[Value, CreateOp]]:
         rings = [get.ring for op in self.graph.nodes for nested in op.walk() if (get := GetOp.of(nested))]

@@ -19,6 +19,7 @@ from tawa.dialects.warp import GroupOp, find_groups
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation, source_of
 from tawa.machine.hopper import BYTES_AHEAD, KEPT_REGISTERS, MAX_STAGES
+from tawa.plan.decide.wanted import wanted_schedule
 from tawa.plan.entries import LoopPlan, OperandPlan
 from tawa.plan.plan import Plan
 from tawa.plan.schedule import Schedule
@@ -85,12 +86,15 @@ def choose_schedules(module: Module, plan: Plan) -> dict[int, Schedule]:
             f"the Plan has schedules of loops {sorted(pinned)}, the kernel has "
             f"{len(loops)} to schedule: {[number for number, _ in loops]}; cure: {_OWN}"
         )
+    wanted = {it.loop: it.wanted for it in plan.loops if it.wanted is not None and it.loop is not None}
+    for number in wanted:
+        _check_stageable(module, plan, number, [it for it, _ in loops])
     found: dict[int, Schedule] = {}
     groups = sum(group.role == "consumer" for group in find_groups(module))
     for number, loop in loops:
         reason, asked = _obstacle(loop), pinned.get(number)
         if reason:
-            if asked is not None:
+            if asked is not None or number in wanted:
                 where = _line(module, loop.op)
                 raise PlanError(f"loop {number} ({where}) cannot be staged: {reason}; cure: leave its schedule out")
             continue
@@ -103,10 +107,29 @@ def choose_schedules(module: Module, plan: Plan) -> dict[int, Schedule]:
             found[number] = replace(asked, loop=number)
             continue
         places = [_line(module, op) for op in (loop.op, *graph.nodes)]
-        schedule = find_schedule(graph, _limits(loop, stages, groups), number, places)
+        limits, want = _limits(loop, stages, groups), wanted.get(number)
+        schedule = (
+            wanted_schedule(graph, limits, want, number, places)
+            if want is not None
+            else find_schedule(graph, limits, number, places)
+        )
         if schedule:
             found[number] = schedule
     return found
+
+
+def _check_stageable(module: Module, plan: Plan, number: int, staged: list[int]) -> None:
+    """Raises PlanError if a loop whose schedule is wanted has none."""
+    if number in staged:
+        return
+    entry = plan.loop(number)
+    where = f"loop {number} ({entry.line})" if entry.line else f"loop {number}"
+    if entry.mma_depth:
+        raise PlanError(
+            f"{where} has {entry.mma_depth} iterations of dots in flight (P), so it has no schedule; "
+            "cure: stages = 0, or P = 0"
+        )
+    raise PlanError(f"{where} has no schedule: other loops are inside, or its dots are in branches; cure: stages = 0")
 
 
 def scheduled(plan: Plan, schedules: dict[int, Schedule]) -> Plan:

@@ -14,7 +14,7 @@ from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation, TensorDescType, Value, parse_type, source_of
 from tawa.plan.decide.turned import turned_entry
-from tawa.plan.entries import OperandPlan, Path, StorePlan
+from tawa.plan.entries import OperandPlan, Path, RingPlan, StorePlan
 from tawa.plan.plan import Plan
 from tawa.symbolic.dim_relations import has_rows
 
@@ -91,6 +91,35 @@ def rings_of(loads: Sequence[DotLoadInfo], plan: Plan) -> dict[Operation, str]:
     return {op: ring for op, ring in named.items() if ring is not None}
 
 
+def with_depths(module: Module, channels: Sequence[ChannelInfo], plan: Plan) -> Plan:
+    """The Plan with D of each ring, where it has D of the operands of the ring. Raises PlanError if they differ."""
+    asked = {it.key: it.depth for it in plan.operands if it.depth is not None and it.argument}
+    if not asked:
+        return plan
+    rings: dict[str, RingPlan] = {}
+    carried: set[Name] = set()
+    for channel in channels:
+        loads = [info.load.op for site in channel.sites for info in site.loads]
+        carried |= {name_of(op) for op in loads}
+        depths = {op: asked[name_of(op)] for op in loads if name_of(op) in asked}
+        if channel.converted or not depths:
+            continue
+        own = plan.ring(channel.name).depth
+        given = sorted({it for it in (*depths.values(), own) if it is not None})
+        if len(given) > 1:
+            who = "; ".join(f"{_text(module, op)}: D = {depth}" for op, depth in depths.items())
+            whole = f"; {channel.name}: D = {own}" if own is not None else ""
+            raise PlanError(f"operands that share {channel.name} have different D: {who}{whole}; cure: D = {given[-1]}")
+        rings[channel.name] = RingPlan(channel.name, depth=given[0])
+    for key in asked:
+        if key not in carried:
+            place = next((_text(module, op) for op in module.walk() if name_of(op) == key), name_text(key))
+            who = "; ".join(_text(module, op) for op in module.walk() if name_of(op) in carried)
+            raise PlanError(f"the Plan has D = {asked[key]} for {place}, which no ring carries; cure: one of {who}")
+    entries = tuple(replace(it, depth=None) for it in plan.operands)
+    return Plan(rings=tuple(rings.values())).over(replace(plan, operands=entries))
+
+
 def check_sharing(module: Module, channels: Sequence[ChannelInfo]) -> None:
     """Raises PlanError if loads that the Plan puts into one ring cannot share it."""
     seen: dict[str, ChannelInfo] = {}
@@ -132,7 +161,7 @@ def _is_for_all(plan: Plan, load: Operation) -> bool:
 
 
 def _why_not(path: Path, own: Path) -> str:
-    if path == "cp.async":
+    if path == "cp.async" and own == "registers":
         return ", because fewer than 4 bytes are contiguous, or masked elements are not zero"
     if path in ("raised", "raised_in_kernel") and own in ("cp.async", "registers"):
         return ", because the tile is not a box that TMA can load"
@@ -158,4 +187,5 @@ def _is_added(descriptor: Value) -> bool:
 
 __all__ = [
     "check_sharing", "moved_loads", "names_in", "operands_of", "path_of", "rings_of", "store_path", "stores_of",
+    "with_depths",
 ]  # fmt: skip

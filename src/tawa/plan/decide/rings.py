@@ -33,7 +33,15 @@ from tawa.machine.hopper import SHARED_BYTES
 from tawa.plan.cost.budget import Budget, Channels, StockCopies
 from tawa.plan.cost.registers import producer_registers
 from tawa.plan.decide.loops import loops_with_dots
-from tawa.plan.decide.operands import check_sharing, moved_loads, names_in, operands_of, rings_of, stores_of
+from tawa.plan.decide.operands import (
+    check_sharing,
+    moved_loads,
+    names_in,
+    operands_of,
+    rings_of,
+    stores_of,
+    with_depths,
+)
 from tawa.plan.decide.slices import WHY as WHY_SLICED
 from tawa.plan.decide.slices import sliced
 from tawa.plan.decide.turned import turned_loads
@@ -137,7 +145,7 @@ def decide_rings(
     ResourceError instead of declining the kernel. prospect: of the kernel before layouts, if that is known.
     """
     pins, options = _with_usual_depth(pins, options)
-    asked = replace(asked, rings=_named(asked.rings))
+    pins, asked = (with_depths(module, facts.channels, it) for it in (pins, replace(asked, rings=_named(asked.rings))))
     numbers, pins = _number_rings(facts.sent, pins)
     asked = replace(asked, rings=tuple(it for it in asked.rings if it.name not in facts.sent.names))
     loads, channels = facts.moved, facts.channels

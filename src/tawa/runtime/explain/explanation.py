@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from tawa.analysis.rings.explicit import explicit_program
@@ -16,11 +16,14 @@ from tawa.bridge.gluon.compile import compile_gluon
 from tawa.bridge.launch.added_arguments import compiled_by_stock, launched_by_us
 from tawa.bridge.launch.answer import Answer, Decision, answer_for
 from tawa.bridge.launch.why_stock import why_stock
+from tawa.bridge.mapping.mapped import program_of_text
 from tawa.bridge.report import record as records
 from tawa.bridge.report.report import KernelReport, report
 from tawa.bridge.triton.device import backend_option_names
 from tawa.bridge.triton.jitted import default_constants, is_gluon
 from tawa.bridge.triton.signature import Signature, as_signature
+from tawa.mapping.of_plan import mapping_text
+from tawa.mapping.tasks import Task, tasks_of
 from tawa.pipeline import Outcome
 from tawa.plan import PartitionPlan, Plan, RingPlan
 from tawa.plan.decided import Decision as Decided
@@ -46,7 +49,8 @@ class Explanation:
     counts them. wgmma_waits: wgmmas left in flight at each wait, in program order.
     verification: the effort of the checks; verdict: their result (``verdict``, ``bound``, ``reason``, …), None if
     nothing was checked. compile_ms, tawa_ms: the whole compile, and Tawa's share; stage_ms: by stage; None if Tawa took
-    no part. back_end_runs: one for each Plan that went through Triton's back end; `remarks` name those that did not.
+    no part. mapping: the whole Plan as a mapping, in TOML; tasks: what each part of it reads and writes. back_end_runs:
+    one for each Plan that went through Triton's back end; `remarks` name those that did not.
     """
 
     kernel: str
@@ -76,6 +80,13 @@ class Explanation:
     decisions: tuple[Decided, ...] = ()
     back_end_runs: tuple[Mapping[str, Any], ...] = ()
     program: NamedProgram | None = None
+    mapping: str = ""
+    tasks: tuple[Task, ...] = ()
+
+    @property
+    def keeps_order(self) -> bool | None:
+        """Whether every sum keeps its order, so that results have the same bits; None if not applied."""
+        return self.plan.keeps_order if self.plan is not None else None
 
     @property
     def headline(self) -> str:
@@ -133,6 +144,9 @@ class Explanation:
             "mode": self.mode,
             "plan": self.plan.to_dict() if self.plan is not None else None,
             "decisions": [decision.to_dict() for decision in self.decisions],
+            "keeps_order": self.keeps_order,
+            "mapping": self.mapping or None,
+            "tasks": [asdict(task) for task in self.tasks],
             "partitions": [
                 {"name": part.name, "role": part.role, "warps": part.num_warps, "registers": part.registers}
                 for part in self.partitions
@@ -304,6 +318,7 @@ def explain_compiled(
         decisions=tuple(map(decision_of, data.get("decisions", ()))),
         back_end_runs=tuple(data.get("back_end_runs", ())),
     )
+    found = _with_mapping(found, compiled)
     return _left_to_stock(found, answer) if left else found
 
 
@@ -338,6 +353,15 @@ def _explain_explicit(compiled: Any, sass: bool) -> Explanation:
     )
 
 
+def _with_mapping(found: Explanation, compiled: Any) -> Explanation:
+    """The explanation with the Plan in the kernel's own words."""
+    if found.plan is None or "ttir" not in compiled.asm:
+        return found
+    program = program_of_text(compiled.asm["ttir"])
+    text = mapping_text(found.plan, program, found.decisions)
+    return replace(found, mapping=text, tasks=tasks_of(found.plan, program))
+
+
 def _measured(compiled: Any) -> tuple[str, ...]:
     """What a table of measurements says about launches of a kernel; nothing for a kernel without entries."""
     choices = getattr(compiled, "tawa_choices", None)
@@ -357,6 +381,7 @@ def _left_to_stock(found: Explanation, answer: Answer) -> Explanation:
     return replace(
         found, applied=False, reason=reason, location=None, cure=answer.cure, plan=None, remarks=(reason,),
         verdict=None, compile_ms=None, tawa_ms=None, stage_ms=(), decisions=(), back_end_runs=(),
+        mapping="", tasks=(),
     )  # fmt: skip
 
 

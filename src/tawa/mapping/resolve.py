@@ -1,0 +1,303 @@
+"""Resolves a mapping against a program: looks up each name, and returns the partial Plan that says the same.
+
+    [operands.k]             OperandPlan("k", 0, 0, path="host_descriptor", depth=2)
+    path = "tma"      →
+    ring = 2
+    [loops.n]         →      LoopPlan(0, wanted=Wanted(stages=2))
+    stages = 2
+
+A name that the program does not have is a PlanError, with the kernel's line and the nearest names. Dependences are
+checked where the Plan is carried out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from collections.abc import Mapping as Table
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+from tawa.errors import PlanError
+from tawa.mapping.mapping import Mapping
+from tawa.mapping.program import Access, Loop, Program, short
+from tawa.mapping.sections import LoopWords, OperandWords, PartitionWords, StoreWords
+from tawa.mapping.words import ELEMENTS, nearest
+from tawa.plan.entries import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, PartitionRole, Path, RingPlan, StorePlan
+from tawa.plan.plan import Plan
+from tawa.plan.schedule import Wanted
+
+ALL = "*"
+_W = TypeVar("_W", OperandWords, StoreWords, LoopWords)
+_A = TypeVar("_A", Access, Loop)
+_LINE = re.compile(r"line (\d+)")
+_STEP = re.compile(r"(\d+): (.+)")
+_GROUP = re.compile(r"consumer\d*")
+_ROLES: tuple[PartitionRole, ...] = ("producer", "converter", "consumer")
+
+
+def resolve(mapping: Mapping, program: Program, launched: bool = True) -> Plan:
+    """The partial Plan that a mapping stands for.
+
+    launched: whether Triton launches the kernel, so that the launcher can make descriptors.
+    Raises PlanError for a name that the program does not have.
+    """
+    return _Resolver(mapping, program, launched).plan()
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolver:
+    mapping: Mapping
+    program: Program
+    launched: bool
+
+    def plan(self) -> Plan:
+        """The whole Plan."""
+        kernel, groups = self.mapping.kernel, self.mapping.groups
+        self._check_kernel()
+        if kernel.specialised is False:
+            return Plan(form="stock")
+        choices: dict[str, Any] = {}
+        if kernel.persistent is not None:
+            choices["form"] = "persistent" if kernel.persistent else "as_written"
+        launches = LaunchPlan(choice=_code(kernel.launches)) if kernel.launches else None
+        operands = self._spread("operand", self.mapping.operands, self.program.loads)
+        loops = self._spread("loop", self.mapping.loops, self.program.loops)
+        return Plan(
+            **choices,
+            tile_order=_code(kernel.order),
+            tile_group=kernel.order_group,
+            tiles=_code(kernel.tiles),
+            groups=groups.count,
+            split=self._split(groups.split),
+            split_k=kernel.programs_per_tile,
+            partitions=self._partitions(),
+            max_registers=kernel.max_registers,
+            ctas_per_sm=kernel.ctas_per_sm,
+            sums=_code(kernel.sums),
+            operands=tuple(self._operand(*it) for it in operands),
+            stores=tuple(self._store(*it) for it in self._spread("store", self.mapping.stores, self.program.stores)),
+            loops=tuple(self._loops(loops, operands)),
+            rings=tuple(self._rings()),
+            unit_strides=kernel.unit_strides,
+            early_puts=kernel.early_slots,
+            ping_pong=groups.take_turns,
+            turns=self._turns(),
+            slot_views=_code(kernel.slot_views),
+            launches=launches,
+        )
+
+    def _check_kernel(self) -> None:
+        kernel, program = self.mapping.kernel, self.program
+        if kernel.name is not None and kernel.name != program.name:
+            raise PlanError(
+                f"the mapping is for the kernel {kernel.name}, not for {program.place}; cure: its own mapping"
+            )
+        if kernel.signature is not None:
+            for name, type in types_of(kernel.signature).items():
+                if program.types.get(name, type) != type:
+                    raise PlanError(
+                        f"the mapping is for {name} of type {type}, but {program.place} has {program.types[name]}; "
+                        f'cure: signature = "{program.signature}", or leave it out'
+                    )
+        if kernel.specialised is False and self.mapping != Mapping(replace(kernel), source=self.mapping.source):
+            raise PlanError(
+                "[kernel] specialised = false asks for stock Triton's kernel, which no other word applies to; "
+                "cure: leave the other sections out"
+            )
+        for name in kernel.unit_strides or ():
+            self._known("argument", name, tuple(program.types))
+
+    # -- names ---------------------------------------------------------------------------------------------------------
+
+    def _known(self, what: str, name: str, known: Iterable[str], more: str = "") -> None:
+        names = tuple(dict.fromkeys(known))
+        if name not in names:
+            raise PlanError(
+                f"the mapping names the {what} {name!r}, which {self.program.place} does not have{more}: "
+                f"{nearest(name, names)}"
+            )
+
+    def _spread(self, what: str, given: Table[str, _W], found: tuple[_A, ...]) -> list[tuple[_A | None, _W]]:
+        """The words of each access or loop; a name without number stands for all of that name. None: the rest."""
+        words: dict[int, _W] = {}
+        for name in sorted((it for it in given if it != ALL), key=lambda it: "." in it or bool(_LINE.fullmatch(it))):
+            places = [at for at, it in enumerate(found) if name in _names(it)]
+            if not places:
+                self._unknown(what, name, found)
+            for at in places:
+                words[at] = _over(given[name], words[at]) if at in words else given[name]
+        spread: list[tuple[_A | None, _W]] = [(found[at], it) for at, it in sorted(words.items())]
+        return [*([(None, given[ALL])] if ALL in given else []), *spread]
+
+    def _unknown(self, what: str, name: str, found: Iterable[Access | Loop]) -> None:
+        """Raises PlanError for a name that nothing has."""
+        stale = _LINE.fullmatch(name)
+        if what == "loop" and stale:
+            lines = [f"line {short(it.line).rpartition(':')[2]} ({it.text})" for it in found]
+            near = sorted((it for it in found if isinstance(it, Loop)), key=lambda it: _distance(it, int(stale[1])))
+            raise PlanError(
+                f"the mapping names the loop at {name}, but no loop with a dot begins there in {self.program.place}: "
+                f"it has {', '.join(lines) or 'none'}; cure: " + (f"[loops.{near[0].text}]" if near else "leave it out")
+            )
+        if what == "loop" and name in self.program.plain:
+            loops = ", ".join(it.text for it in found if isinstance(it, Loop))
+            raise PlanError(
+                f"the mapping names the loop {name!r} of {self.program.place}, which has no dot of its own; "
+                f"cure: one of {loops}"
+            )
+        shown = [f"{it.text}" for it in found]
+        places = "; ".join(f"{it.text} at {short(it.line)}" for it in found if it.line)
+        self._known(what, name, shown, f" ({places})" if places else "")
+
+    # -- entries -------------------------------------------------------------------------------------------------------
+
+    def _operand(self, access: Access | None, words: OperandWords) -> OperandPlan:
+        path = self._path(access, words.path)
+        key = access.key if access else (None, None, 0)
+        depth = words.ring if isinstance(words.ring, int) and access else None
+        return OperandPlan(
+            *key, path, words.ring if isinstance(words.ring, str) else None, words.hoisted, words.prefetched,
+            _code(words.rows), _code(words.turned), words.reordered, access.line if access else "", depth,
+        )  # fmt: skip
+
+    def _path(self, access: Access | None, word: str | None) -> Path | None:
+        if word in ("tma", "tma in kernel"):
+            if access is None:
+                raise PlanError(f'[operands."*"] path = "{word}": TMA is chosen for each operand by name')
+            if access.tma:
+                return "kernel_descriptor" if access.made else "host_descriptor"
+            return "raised" if self.launched and word == "tma" else "raised_in_kernel"
+        return _code(word)
+
+    def _store(self, access: Access | None, words: StoreWords) -> StorePlan:
+        path: Path | None = _code(words.path)
+        if words.path == "tma":
+            if access is None:
+                raise PlanError('[stores."*"] path = "tma": TMA is chosen for each store by name')
+            path = ("kernel_descriptor" if access.made else "host_descriptor") if access.tma else "raised"
+        key, line = (access.key, access.line) if access else ((None, None, 0), "")
+        if access is not None and words.path == "pointers" and access.tma:
+            raise PlanError(f'[stores.{access.text}] path = "pointers": it stores by TMA ({short(line)}); cure: "tma"')
+        return StorePlan(*key, path, words.staged, words.slices, words.buffers, line=line)
+
+    def _loops(
+        self, named: list[tuple[Loop | None, LoopWords]], operands: list[tuple[Access | None, OperandWords]]
+    ) -> Iterable[LoopPlan]:
+        memory = {access.key: words.memory for access, words in operands if access is not None and words.memory}
+        entries = {(loop.number if loop else None): self._loop(loop, words) for loop, words in named}
+        for access, words in operands:
+            used = access is None or any(access.key in loop.left for loop in self.program.loops)
+            if words.memory and not used:
+                assert access is not None
+                lefts = [
+                    it.text for it in self.program.loads if any(it.key in loop.left for loop in self.program.loops)
+                ]
+                raise PlanError(
+                    f'[operands.{access.text}] memory = "{words.memory}": it is not the left operand of a dot in a '
+                    f"loop ({short(access.line)}); cure: leave it out, or one of {', '.join(lefts) or 'none'}"
+                )
+        for loop in self.program.loops:
+            known = [at for at, key in enumerate(loop.left) if key in memory]
+            if known and entries.get(loop.number, LoopPlan()).kept is None:
+                kept = tuple(at for at in known if memory[loop.left[at]] == "registers")  # type: ignore[index]
+                entries[loop.number] = replace(
+                    entries.get(loop.number, LoopPlan(loop.number, line=loop.line)), kept=kept
+                )
+        return entries.values()
+
+    def _loop(self, loop: Loop | None, words: LoopWords) -> LoopPlan:
+        number, line = (loop.number, loop.line) if loop else (None, "")
+        title = f"[loops.{loop.text if loop else ALL}]"
+        steps = None if words.steps is None else tuple(_step(title, it) for it in words.steps)
+        carry = None if words.carry is None else tuple((name, ELEMENTS[type]) for name, type in words.carry)
+        if loop is None and (steps is not None or carry is not None):
+            raise PlanError(f"{title}: steps and carry belong to one loop; cure: name it")
+        if steps is not None and words.stages is not None and words.stages != 1 + max(it[0] for it in steps):
+            raise PlanError(f"{title} stages = {words.stages}: its steps have {1 + max(it[0] for it in steps)} stages")
+        wanted = Wanted(words.stages, carry, steps) if loop and (words.stages or carry or steps) else None
+        stages = words.stages if steps is None else 1 + max(it[0] for it in steps)
+        return LoopPlan(number, words.in_flight, stages, None, words.kept, words.joined, line, wanted)
+
+    def _rings(self) -> Iterable[RingPlan]:
+        rest = self.mapping.operands.get(ALL, OperandWords()).ring
+        if isinstance(rest, int):
+            yield RingPlan(depth=rest)
+        for name, words in self.mapping.rings.items():
+            yield RingPlan("" if name == ALL else name, depth=words.slots)
+
+    def _partitions(self) -> tuple[PartitionPlan, ...]:
+        """The partitions. An entry for a role says that those that are named need not be all."""
+        found = tuple(self._partition(*it) for it in self.mapping.partitions.items())
+        alone = bool(found) and all(it.name for it in found)
+        return (*found, PartitionPlan("", "producer", 0)) if alone else found
+
+    def _partition(self, name: str, words: PartitionWords) -> PartitionPlan:
+        role = words.role or next((it for it in _ROLES if name == it), None)
+        if role is None and _GROUP.fullmatch(name):
+            role = "consumer"
+        if role is None:
+            known = ("producer", "converter", "consumer", "consumer0", "consumer1")
+            raise PlanError(f"the mapping names the partition {name!r}: {nearest(name, known)}, or give it a role")
+        own = "" if name in _ROLES else name
+        return PartitionPlan(own, _code(role), words.warps or 0, words.registers)
+
+    def _split(self, text: str | None) -> Any:
+        if text is None:
+            return None
+        word, of, operand = text.partition(" of ")
+        known = [it for it in (self.program.lefts if word == "rows" else self.program.rights) if it]
+        if of and operand not in known:
+            side = "left" if word == "rows" else "right"
+            raise PlanError(
+                f'[groups] split = "{text}": {operand!r} is not the {side} operand of a dot in {self.program.place}: '
+                f"{nearest(operand, known)}"
+            )
+        return word
+
+    def _turns(self) -> tuple[tuple[int, int], ...] | None:
+        turns = self.mapping.groups.turns
+        for it in turns or ():
+            if len(it) != 2:
+                raise PlanError(f"[groups] turns: {list(it)} is not the first and the last dot of a turn; cure: [0, 0]")
+        return turns
+
+
+def types_of(signature: str) -> dict[str, str]:
+    """A signature by name, without what a launch finds out: ``K=i32:16`` counts as ``i32``."""
+    parts = re.split(r",(?![^\[]*\])", signature)
+    pairs = (part.partition("=") for part in parts if "=" in part)
+    return {name.strip(): type.strip().partition(":")[0].replace(" ", "") for name, _, type in pairs}
+
+
+def _names(it: Access | Loop) -> set[str]:
+    whole = it.text.rpartition(".")[0] if re.search(r"\.\d+$", it.text) else it.text
+    lines = {f"line {line}" for line in it.lines} if isinstance(it, Loop) else set[str]()
+    return {it.text, whole, *lines}
+
+
+def _distance(loop: Loop, line: int) -> int:
+    return min((abs(it - line) for it in loop.lines), default=0)
+
+
+def _over(first: _W, second: _W) -> _W:
+    """The words of the first section, with those that it leaves open from the second."""
+    own = {it.name: getattr(first, it.name) for it in fields(first)}
+    return replace(second, **{name: value for name, value in own.items() if value is not None})
+
+
+def _step(title: str, text: str) -> tuple[int, str]:
+    found = _STEP.fullmatch(text)
+    if found is None:
+        raise PlanError(
+            f'{title} steps: {text!r} is not "STAGE: OPERATION"; cure: start from tawa explain --emit mapping'
+        )
+    return int(found[1]), found[2]
+
+
+def _code(word: str | None) -> Any:
+    """A word as the Plan has it: "longest first" → "longest_first"."""
+    return None if word is None else word.replace(" ", "_")
+
+
+__all__ = ["ALL", "resolve", "types_of"]

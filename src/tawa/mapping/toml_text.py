@@ -1,0 +1,72 @@
+"""TOML: read by the standard library, written here, with comments above sections and words."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from tawa.errors import PlanError
+
+Comments = Mapping[str, Sequence[str]]
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def parsed(text: str, source: str = "") -> dict[str, Any]:
+    """The data of TOML text; raises PlanError with the line."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        where = f" ({source})" if source else ""
+        raise PlanError(
+            f"a mapping is not TOML{where}: {error}; cure: start from tawa explain --emit mapping"
+        ) from error
+
+
+def written(data: Mapping[str, Any], comments: Comments | None = None, head: Sequence[str] = ()) -> str:
+    """TOML text of sections with words, and of sections with entries with words.
+
+    comments: lines for above a section, by its title (``operands.k``). head: lines for the top.
+    """
+    notes, parts = comments or {}, ["\n".join(f"# {line}" for line in head)] if head else []
+    for name, value in data.items():
+        nested = bool(value) and all(isinstance(it, Mapping) for it in value.values()) and name not in ("kernel",)
+        sections = {f"{name}.{key(own)}": it for own, it in value.items()} if nested else {name: value}
+        for title, words in sections.items():
+            if not words and not nested:
+                continue
+            lines = [*(f"# {line}" for line in notes.get(title, ())), f"[{title}]"]
+            lines += [f"{word} = {_value(it)}" for word, it in words.items()]
+            parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n" if parts else ""
+
+
+def key(name: str) -> str:
+    """A key, in quotes where TOML needs them."""
+    return name if _BARE.fullmatch(name) else _text(name)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, Mapping):
+        pairs = cast(Mapping[str, object], value)
+        return "{ " + ", ".join(f"{key(name)} = {_value(it)}" for name, it in pairs.items()) + " }" if pairs else "{}"
+    if isinstance(value, list | tuple):
+        items = [_value(it) for it in cast(Sequence[object], value)]
+        line = f"[{', '.join(items)}]"
+        return line if len(line) < _WIDTH else "[\n" + "".join(f"    {it},\n" for it in items) + "]"
+    return _text(str(value))
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+_WIDTH = 90
+
+__all__ = ["Comments", "key", "parsed", "written"]

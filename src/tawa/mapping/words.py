@@ -1,0 +1,181 @@
+"""The words of a mapping: what a value may be, and the field of the Plan that it stands for.
+
+A word is a field of a section (`tawa.mapping.sections`) with a `Kind` in its metadata. A section checks its values
+when it is made: a bad one is a PlanError that names section, word and the nearest legal value.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol, cast
+
+from tawa.errors import PlanError, did_you_mean
+
+KIND, FIELD = "kind", "plan"
+
+
+class Kind(Protocol):
+    """What the value of a word may be."""
+
+    def read(self, value: object) -> Any:
+        """The value, of one type; raises ValueError with the nearest legal choice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """True or false."""
+
+    def read(self, value: object) -> bool:
+        """A bool."""
+        if isinstance(value, bool):
+            return value
+        raise ValueError("true or false is needed")
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number of at least `least`."""
+
+    least: int = 0
+
+    def read(self, value: object) -> int:
+        """An int."""
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"a whole number is needed; {self.least} is the least")
+        if value < self.least:
+            raise ValueError(f"{self.least} is the least")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Any text."""
+
+    def read(self, value: object) -> str:
+        """A str."""
+        if isinstance(value, str):
+            return value
+        raise ValueError("a text is needed")
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of a few words. Underscores count as spaces."""
+
+    words: tuple[str, ...]
+
+    def read(self, value: object) -> str:
+        """One of the words."""
+        known = {word.replace("_", " "): word for word in self.words}
+        if isinstance(value, str) and value.replace("_", " ") in known:
+            return known[value.replace("_", " ")]
+        listed = ", ".join(f'"{word}"' for word in self.words)
+        raise ValueError(
+            did_you_mean(str(value), self.words, show=lambda it: f'"{it}"') or f"one of {listed} is needed"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What groups divide: rows, columns or programs; the first two may name an operand: "rows of q"."""
+
+    words: tuple[str, ...] = ("rows", "columns", "programs")
+
+    def read(self, value: object) -> str:
+        """The text as it is."""
+        word, of, operand = value.partition(" of ") if isinstance(value, str) else ("", "", "")
+        if word not in self.words or (of and (word == "programs" or not operand)):
+            raise ValueError('"rows", "columns", "programs", or "rows of" an operand is needed')
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """The number of slots, or the name of a ring in [rings]."""
+
+    def read(self, value: object) -> int | str:
+        """An int of at least 1, or a str."""
+        if isinstance(value, str) and value:
+            return value
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError("a number of slots or the name of a ring is needed")
+        if value < 1:
+            raise ValueError("1 slot is the least")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list."""
+
+    kind: Kind
+
+    def read(self, value: object) -> tuple[Any, ...]:
+        """A tuple."""
+        if not isinstance(value, list | tuple):
+            raise ValueError("a list is needed")
+        return tuple(self.kind.read(it) for it in cast(Sequence[object], value))
+
+
+@dataclass(frozen=True, slots=True)
+class Types:
+    """Names with types: { p = "float32" }."""
+
+    def read(self, value: object) -> tuple[tuple[str, str], ...]:
+        """Pairs of name and Triton's name of the element type, or "any"."""
+        if isinstance(value, tuple):
+            value = dict(cast(Sequence[tuple[str, str]], value))
+        if not isinstance(value, Mapping):
+            raise ValueError('names with types are needed: { p = "float32" }')
+        pairs = cast(Mapping[str, object], value)
+        return tuple((name, str(OneOf(tuple(ELEMENTS)).read(type))) for name, type in pairs.items())
+
+
+ELEMENTS = {
+    "any": "", "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8e4nv": "f8E4M3FN",
+    "float8e5": "f8E5M2", "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "int1": "i1",
+}  # fmt: skip
+"""Element types by the names that kernels use."""
+
+
+def word(kind: Kind, plan: str = "") -> Any:
+    """A field of a section. plan: the field of the Plan that it stands for."""
+    return field(default=None, metadata={KIND: kind, FIELD: plan})
+
+
+def read_words(section: object, title: str) -> None:
+    """Checks the values of a section in place; raises PlanError."""
+    for it in fields(cast(Any, section)):
+        value = getattr(section, it.name)
+        if value is None or KIND not in it.metadata:
+            continue
+        try:
+            read = it.metadata[KIND].read(value)
+        except ValueError as error:
+            raise PlanError(f"{title} {it.name} = {shown(value)}: {error}") from None
+        object.__setattr__(section, it.name, read)
+
+
+def shown(value: object) -> str:
+    """A value as TOML has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """The known names nearest to one that does not exist, for a message."""
+    if not known:
+        return "it has none"
+    close = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
+    has = f"t has {', '.join(known)}"
+    return f"did you mean {' or '.join(close)}? I{has}" if close else f"i{has}"
+
+
+__all__ = [
+    "ELEMENTS", "FIELD", "KIND", "Flag", "ListOf", "OneOf", "Ring", "Split", "Text", "Types", "Whole", "nearest",
+    "read_words", "shown", "word",
+]  # fmt: skip
