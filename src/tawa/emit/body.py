@@ -12,17 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from tawa.dialects.ttng import TensormapCreateOp
 from tawa.emit.errors import cannot_say
 from tawa.emit.expressions import ELEMENTWISE, element_of, elementwise, integers, type_source
 from tawa.emit.names import Names
 from tawa.ir import Block, Module, Operation, Value
 from tawa.ir.locations import source_of
-from tawa.ir.types import MemDescType, PointerType, ScalarType, TensorType, is_scalar, parse_type
+from tawa.ir.types import MemDescType, PointerType, ScalarType, TensorDescType, TensorType, is_scalar, parse_type
 
 INDENT = "    "
 DEFAULT_IMPRECISE = 2**30
 """Sums of an fp8 dot that Hopper may add up in limited precision: Triton's default is all."""
-TERMINATORS = ("scf.yield", "ttg.warp_yield", "ttg.warp_return", "tt.return")
+TERMINATORS = ("scf.condition", "scf.yield", "ttg.warp_yield", "ttg.warp_return", "tt.return")
 VIEWS = ("ttg.memdesc_index", "ttg.memdesc_trans", "ttg.memdesc_subslice", "ttg.memdesc_reshape")
 REDUCTIONS = {
     ("arith.maxnumf",): "gl.max", ("arith.addf",): "gl.sum", ("arith.minnumf",): "gl.min",
@@ -32,13 +33,13 @@ REDUCTIONS = {
 
 @dataclass
 class File:
-    """What the functions of one file share: the module, its layouts and the functions themselves."""
+    """What the functions of one file share. scratch: whether the kernel makes descriptors, in scratch memory."""
 
     module: Module
     layout_of: Callable[[str, Sequence[int]], str]
     source_line: Callable[[str, int], str]
     functions: list[list[str]] = field(default_factory=list[list[str]])
-    names: set[str] = field(default_factory=set[str])
+    scratch: bool = False
 
 
 class Body:
@@ -142,6 +143,9 @@ class Body:
                 assert isinstance(type, TensorType)
                 order = list(integers(op.properties["order"]))
                 return self.placed(f"gl.permute({self.of(op.operands[0])}, {order})", type)
+            case "tt.join":
+                assert isinstance(type, TensorType)
+                return self.placed(f"gl.join({self.of(op.operands[0])}, {self.of(op.operands[1])})", type)
             case "ttg.convert_layout":
                 assert isinstance(type, TensorType)
                 return f"gl.convert_layout({self.of(op.operands[0])}, {self.layout(type)})"
@@ -417,6 +421,34 @@ def _store(body: Body, op: Operation) -> str:
     return f"gl.store({body.of(pointer)}, {body.of(value)}{more}{_pointer_options(op)})"
 
 
+def _made_descriptor(body: Body, op: Operation) -> None:
+    """A descriptor made in scratch memory: allocation, creation and fence are one call."""
+    type = parse_type(op.result.type)
+    created = [use.op for use in op.operands[0].uses if TensormapCreateOp.matches(use.op)]
+    if len(created) != 1 or not isinstance(type, TensorDescType):
+        raise cannot_say("a descriptor that is changed", source_of(body.file.module, op))
+    view, width = TensormapCreateOp(created[0]), ScalarType(type.block.element).bits // 8
+    shape = ", ".join(body.of(it) for it in reversed(view.shape))
+    strides = [_elements(body, it, width) for it in reversed(view.strides)]
+    padding = ', padding_option="nan"' if view.op.attributes.get("fill_mode", "0").startswith("1") else ""
+    block, layout = list(type.block.shape), body.file.layout_of(type.block.encoding, type.block.shape)
+    body.file.scratch = True
+    body.assign(
+        op,
+        f"tma.make_tensor_descriptor({body.of(view.base)}, [{shape}], [{', '.join([*strides, '1'])}], "
+        f"{block}, {layout}{padding})",
+    )
+
+
+def _elements(body: Body, stride: Value, width: int) -> str:
+    """A stride in elements, of `width` bytes, from one in bytes."""
+    made = stride.defining_op
+    if made is not None and made.name == "arith.muli" and body.of(made.operands[1]) == str(width):
+        return body.of(made.operands[0])
+    text = body.of(stride)
+    return str(int(text) // width) if text.isdigit() else f"({text}) // {width}"
+
+
 # --- control flow ---
 
 
@@ -468,6 +500,44 @@ def _number_type(value: Value) -> str:
 
 def _plain(text: str) -> bool:
     return text in ("True", "False") or text.lstrip("(-").rstrip(")").isdigit()
+
+
+def _while(body: Body, op: Operation) -> None:
+    """The part before the condition is written twice: before the loop, and at its end."""
+    before, after = (region.block for region in op.regions)
+    body.comment(op)
+    for argument, init in zip(before.args, op.operands, strict=True):
+        body.put(f"{body.names.name(argument, init.hint or argument.hint)} = {_changed(body, init)}")
+    carried = [body.of(it) for it in before.args]
+    go = body.names.fresh("go")
+    handed_on = [body.names.name(it) for it in after.args]
+    for result, name in zip(op.results, handed_on, strict=True):
+        body.names.sources[result] = name
+
+    def condition() -> None:
+        holds, *values = body.block(before)
+        _hand_on(body, [go, *handed_on], [holds, *values])
+
+    condition()
+    body.put(f"while {go}:")
+    body.depth += 1
+    _hand_on(body, carried, body.block(after))
+    condition()
+    body.depth -= 1
+    body.place = None
+
+
+def _changed(body: Body, init: Value) -> str:
+    """The initial value of a variable, as an object of its own (see `_own`)."""
+    text = body.of(init)
+    number = _number_type(init)
+    return f"{text} + 0" if number.startswith("i") and number != "i1" and not _plain(text) else text
+
+
+def _split(body: Body, op: Operation) -> None:
+    body.comment(op)
+    names = [body.names.name(it) for it in op.results]
+    body.put(f"{', '.join(names)} = gl.split({body.of(op.operands[0])})")
 
 
 def _user_induction(body: Body, op: Operation) -> str:
@@ -543,7 +613,13 @@ _WRITERS: dict[str, Callable[[Body, Operation], None]] = {
     "ttng.warp_group_dot": _dot,
     "ttng.warp_group_dot_wait": _dot_wait,
     "scf.for": _for,
+    "ttg.global_scratch_alloc": lambda body, op: None,
+    "ttng.tensormap_create": lambda body, op: None,
+    "ttng.tensormap_fenceproxy_acquire": lambda body, op: None,
+    "ttng.reinterpret_tensor_descriptor": _made_descriptor,
     "scf.if": _if,
+    "scf.while": _while,
+    "tt.split": _split,
     "ttg.warp_specialize": _warp_specialize,
     "gpu.barrier": _statement(lambda body, op: "thread_barrier()"),
 }

@@ -49,8 +49,11 @@ def launch(grid, *args, fallback=None, **kwargs):
             _, block, layout = BOXES[name]
             value = TensorDescriptor(value.base, list(value.shape), list(value.strides), block, layout.value)
         passed.append(value)
-    return {kernel}[grid](*passed, num_warps={num_warps})
+    {run}
 '''
+SCRATCH = """context = contextvars.copy_context()  # the allocator of descriptors that the kernel makes is for this launch
+    context.run(triton.set_allocator, lambda size, align, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
+    return context.run(lambda: {call})"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +70,26 @@ class Made:
 
 
 def launch_source(
-    made: Made, kernel: str, passed: Sequence[str], num_warps: int, boxes: Mapping[str, tuple[list[int], str]]
+    made: Made,
+    kernel: str,
+    passed: Sequence[str],
+    options: Mapping[str, int],
+    boxes: Mapping[str, tuple[list[int], str]],
+    scratch: bool = False,
 ) -> str:
-    """The function `launch`. passed: parameters of the emitted kernel. boxes: block and layout name, by descriptor."""
+    """The function `launch`. passed: parameters of the emitted kernel. options: of its launches. boxes: block and layout name, by
+    descriptor. scratch: whether the kernel makes descriptors."""
     shown = "".join(
         f"    {name!r}: ({list(made.blocks[name])}, {block}, {layout}),\n" for name, (block, layout) in boxes.items()
     )
+    call = f"{kernel}[grid](*passed, {', '.join(f'{name}={value}' for name, value in options.items())})"
     return LAUNCH.format(
         parameters=pformat(tuple(made.parameters), width=110),
         constants=pformat(dict(made.constants), width=110, sort_dicts=False),
         divisible=pformat(tuple(made.divisible), width=110),
         boxes=f"{{\n{shown}}}" if shown else "{}",
         passed=pformat(tuple(passed), width=100),
-        kernel=kernel,
-        num_warps=num_warps,
+        run=SCRATCH.format(call=call) if scratch else f"return {call}",
     )
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tawa.dialects.tt import FuncOp
@@ -26,7 +26,7 @@ HEAD = '''"""{title}
 {about}
 """
 
-import triton.language as tl
+{imports}import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -39,6 +39,8 @@ tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
 tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
 thread_barrier = getattr(gl, "barrier", None) or gl.thread_barrier
 '''
+OPTIONS = {"num_warps": "num-warps", "maxnreg": "maxnreg"}
+"""Options of a launch that stand in the program, by their names."""
 LAYOUT_NAMES = {
     "#ttg.nvidia_mma": "MMA", "#ttg.nvmma_shared": "TILES", "#ttg.swizzled_shared": "SHARED", "#ttg.blocked": "BLOCKED",
     "#ttg.linear": "LINEAR", "#ttg.slice": "ROW", "#ttg.dot_op": "OPERAND",
@@ -47,12 +49,12 @@ LAYOUT_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A file in Gluon. kernel: the name of its kernel; parameters: of the kernel, in order."""
+    """A file in Gluon. kernel: the name of its kernel; parameters: of the kernel, in order; options: of its launches."""
 
     text: str
     kernel: str
     parameters: tuple[str, ...]
-    num_warps: int
+    options: Mapping[str, int]
 
 
 def gluon_source(
@@ -99,13 +101,16 @@ class _Writer:
             raise cannot_say("a kernel that returns a value")
         kernel = ["@gluon.jit", f"def {self.function.name}({', '.join(parameters)}):", *body.lines]
         layouts = [f"{name} = gl.constexpr({source})" for source, name in self.layouts.items()]
-        parts = [HEAD.format(title=title or f"{self.function.name} in Gluon.", about=about), "\n".join(layouts)]
+        imports = "import contextvars\n\nimport torch\nimport triton\n" if self.file.scratch else ""
+        title = title or f"{self.function.name} in Gluon."
+        parts = [HEAD.format(title=title, about=about, imports=imports), "\n".join(layouts)]
         parts += ["\n\n" + "\n".join(lines) for lines in (*self.file.functions, kernel)]
-        warps = read_int(attribute_of(self.module.op.attributes, "ttg.num-warps") or "")
+        said = {name: attribute_of(self.module.op.attributes, f"ttg.{key}") for name, key in OPTIONS.items()}
+        options = {name: read_int(value) for name, value in said.items() if value is not None}
         text = "\n".join(parts) + "\n"
         if made is not None:
-            text += launch_source(made, self.function.name, parameters, warps, self.boxes)
-        return Emitted(text, self.function.name, tuple(parameters), warps)
+            text += launch_source(made, self.function.name, parameters, options, self.boxes, self.file.scratch)
+        return Emitted(text, self.function.name, tuple(parameters), options)
 
     def names(self) -> Names:
         arguments = {argument.hint for argument in self.function.body.args}

@@ -7,8 +7,11 @@ import re
 
 from tawa.ir import Value
 
-TAKEN = {"gl", "gluon", "tl", "tma", "mbarrier", "async_copy", "range", "float", "warpgroup_mma", "warpgroup_mma_wait",
-         "tma_load", "tma_store", "thread_barrier", "fence_async_shared", "launch", "unfit", "TensorDescriptor"}  # fmt: skip
+TAKEN = {
+    "gl", "gluon", "tl", "tma", "mbarrier", "range", "float", "list", "dict", "zip", "getattr", "hasattr", "ValueError",
+    "warpgroup_mma", "warpgroup_mma_wait", "tma_load", "tma_store", "thread_barrier", "fence_async_shared", "launch",
+    "unfit", "TensorDescriptor",
+}  # fmt: skip
 _NAME = re.compile(r"[^0-9A-Za-z_]")
 
 

@@ -70,7 +70,7 @@ def compile_emitted(emitted: Emitted, compiled: Any) -> Any:
         for path, some in source.attrs.items()
         if source.fn.arg_names[path[0]] in names
     }
-    return compile_gluon(kernel, Signature(types, {}, attributes), num_warps=emitted.num_warps)
+    return compile_gluon(kernel, Signature(types, {}, attributes), **emitted.options)
 
 
 def blocks_of(signature: Mapping[str, Any]) -> dict[str, list[int]]:
