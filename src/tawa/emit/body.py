@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from tawa.dialects.ttng import TensormapCreateOp
 from tawa.emit.errors import cannot_say
@@ -25,7 +26,7 @@ DEFAULT_IMPRECISE = 2**30
 """Sums of an fp8 dot that Hopper may add up in limited precision: Triton's default is all."""
 TERMINATORS = ("scf.condition", "scf.yield", "ttg.warp_yield", "ttg.warp_return", "tt.return")
 VIEWS = ("ttg.memdesc_index", "ttg.memdesc_trans", "ttg.memdesc_subslice", "ttg.memdesc_reshape")
-REDUCTIONS = {
+REDUCTIONS: dict[tuple[str, ...], str] = {
     ("arith.maxnumf",): "gl.max", ("arith.addf",): "gl.sum", ("arith.minnumf",): "gl.min",
     ("arith.addi",): "gl.sum", ("arith.maxsi",): "gl.max", ("arith.minsi",): "gl.min",
 }  # fmt: skip
@@ -427,7 +428,7 @@ def _made_descriptor(body: Body, op: Operation) -> None:
     created = [use.op for use in op.operands[0].uses if TensormapCreateOp.matches(use.op)]
     if len(created) != 1 or not isinstance(type, TensorDescType):
         raise cannot_say("a descriptor that is changed", source_of(body.file.module, op))
-    view, width = TensormapCreateOp(created[0]), ScalarType(type.block.element).bits // 8
+    view, width = TensormapCreateOp(created[0]), type.block.bytes // prod(type.block.shape)
     shape = ", ".join(body.of(it) for it in reversed(view.shape))
     strides = [_elements(body, it, width) for it in reversed(view.strides)]
     padding = ', padding_option="nan"' if view.op.attributes.get("fill_mode", "0").startswith("1") else ""

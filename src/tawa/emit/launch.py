@@ -51,7 +51,7 @@ def launch(grid, *args, fallback=None, **kwargs):
         passed.append(value)
     {run}
 '''
-SCRATCH = """context = contextvars.copy_context()  # the allocator of descriptors that the kernel makes is for this launch
+SCRATCH = """context = contextvars.copy_context()  # descriptors that the kernel makes get memory from PyTorch
     context.run(triton.set_allocator, lambda size, align, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
     return context.run(lambda: {call})"""
 
@@ -77,8 +77,11 @@ def launch_source(
     boxes: Mapping[str, tuple[list[int], str]],
     scratch: bool = False,
 ) -> str:
-    """The function `launch`. passed: parameters of the emitted kernel. options: of its launches. boxes: block and layout name, by
-    descriptor. scratch: whether the kernel makes descriptors."""
+    """The function `launch`.
+
+    passed: parameters of the emitted kernel. options: of its launches. boxes: block and layout name, by descriptor.
+    scratch: whether the kernel makes descriptors.
+    """
     shown = "".join(
         f"    {name!r}: ({list(made.blocks[name])}, {block}, {layout}),\n" for name, (block, layout) in boxes.items()
     )

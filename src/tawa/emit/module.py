@@ -49,7 +49,7 @@ LAYOUT_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A file in Gluon. kernel: the name of its kernel; parameters: of the kernel, in order; options: of its launches."""
+    """A file in Gluon. kernel: its name; parameters: of the kernel, in order; options: of its launches."""
 
     text: str
     kernel: str

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SHAPED = re.compile(r"((?:\d+x)*)(.+)", re.DOTALL)
 MLIR_FLOATS = {"fp16": "f16", "fp32": "f32", "fp64": "f64", "fp8e4nv": "f8E4M3FN", "fp8e5": "f8E5M2"}
 """Names of float types in MLIR, by their names in Triton."""
-_WIDTH = re.compile(r"(?:bf|tf|f|i)(\d+)")
+_WIDTH = re.compile(r"(?:bf|tf|f|[su]?i)(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
