@@ -72,7 +72,7 @@ def elementwise(op: Operation, of: Callable[[int], str]) -> str | None:
         return f"{of(0)} {INFIX[name]} {of(1)}"
     if name in UNSIGNED:
         sides = [_unsigned(op, index, of) for index in (0, 1)]
-        return f"({sides[0]} {UNSIGNED[name]} {sides[1]}).to({type_source(element_of(op.result.type))}, bitcast=True)"
+        return f"({sides[0]} {UNSIGNED[name]} {sides[1]}).to({type_source(element_of(op.result.type))})"
     if name in CALLS:
         return f"{CALLS[name]}({', '.join(_bare(of(index)) for index in range(len(op.operands)))})"
     if name in NAN:
@@ -95,7 +95,7 @@ def _cast(op: Operation, of: Callable[[int], str]) -> str:
     source, target = element_of(op.operands[0].type), element_of(op.result.type)
     value = of(0)
     if op.name == "arith.extui" and source != "i1":
-        value = f"{value}.to(gl.uint{source[1:]}, bitcast=True)"
+        value = f"{value}.to(gl.uint{source[1:]})"
     if op.name == "arith.extsi" and source == "i1":
         raise cannot_say("a truth value as -1")
     more = ", bitcast=True" if op.name.endswith("bitcast") else ""
@@ -109,7 +109,7 @@ def _unsigned(op: Operation, index: int, of: Callable[[int], str]) -> str:
     value = of(index)
     if value.isdecimal():
         return value
-    return f"{value}.to(gl.uint{element_of(op.operands[index].type)[1:]}, bitcast=True)"
+    return f"{value}.to(gl.uint{element_of(op.operands[index].type)[1:]})"
 
 
 def _bare(text: str) -> str:

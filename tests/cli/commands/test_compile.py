@@ -12,6 +12,7 @@ MARKS = {
     "llir": "define ",
     "ptx": "wgmma.wait_group.sync.aligned",
     "sass": "HGMMA",
+    "gluon": "gl.warp_specialize(",
 }
 
 
