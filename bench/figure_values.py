@@ -165,6 +165,20 @@ def _ring(name: str) -> str:
     return f"{next(it[name] for it in rates('rings', ('kernel',)).values() if name in it):.0f}"
 
 
+def _emitted(kind: str) -> str:
+    """Of ``bench.emitted``: cases, those with the same bits, and the largest difference of times in percent."""
+    checked = [it for it in rows("emitted") if not it.case["timed"]]
+    if kind == "cases":
+        return str(len(checked))
+    if kind == "same":
+        return str(sum(it.case.get("bits") == "same" for it in checked))
+    times: dict[str, dict[str, float]] = {}
+    for it in rows("emitted"):
+        if it.case["timed"] and it.median_ms:
+            times.setdefault(it.case["case"], {})[it.candidate] = it.median_ms
+    return f"{max(abs(it['emitted'] / it['Tawa'] - 1) for it in times.values()) * 100:.1f}"
+
+
 def persistent_table() -> list[str]:
     """Triton's tutorial 03 over K: stock, one tile a program, persistent, cuBLAS."""
     names = ("stock Triton", "Tawa, one tile a program", "Tawa", "cuBLAS")
@@ -414,6 +428,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "compile.stock": lambda: _median("compile_time", "all", "stock compile"),
     "verify.compile": lambda: _median("verify", "all", "compile"),
     **{f"rings.{name}": functools.partial(_ring, name) for name in RINGS},
+    **{f"emitted.{kind}": functools.partial(_emitted, kind) for kind in ("cases", "same", "slowest")},
     "mutants": lambda: _mutants("made"),
     "mutants.refuted": lambda: _mutants("refuted"),
     "mutants.equivalent": lambda: _mutants("equivalent"),

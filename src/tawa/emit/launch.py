@@ -51,7 +51,9 @@ def launch(grid, *args, fallback=None, **kwargs):
         passed.append(value)
     {run}
 '''
-SCRATCH = """context = contextvars.copy_context()  # descriptors that the kernel makes get memory from PyTorch
+SCRATCH = """import torch
+
+    context = contextvars.copy_context()  # descriptors that the kernel makes get memory from PyTorch
     context.run(triton.set_allocator, lambda size, align, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
     return context.run(lambda: {call})"""
 

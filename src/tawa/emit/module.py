@@ -101,7 +101,7 @@ class _Writer:
             raise cannot_say("a kernel that returns a value")
         kernel = ["@gluon.jit", f"def {self.function.name}({', '.join(parameters)}):", *body.lines]
         layouts = [f"{name} = gl.constexpr({source})" for source, name in self.layouts.items()]
-        imports = "import contextvars\n\nimport torch\nimport triton\n" if self.file.scratch else ""
+        imports = "import contextvars\n\nimport triton\n" if self.file.scratch else ""
         title = title or f"{self.function.name} in Gluon."
         parts = [HEAD.format(title=title, about=about, imports=imports), "\n".join(layouts)]
         parts += ["\n\n" + "\n".join(lines) for lines in (*self.file.functions, kernel)]
