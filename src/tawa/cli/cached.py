@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def verify_cached(wanted: str, assume: Sequence[str], trips: int | None, trace: Path | None, as_json: bool) -> int:
     """Checks the kernels of that name or hash and prints the verdicts; returns the exit status.
 
-    Raises UsageError if there is none, or if a trace is wanted of several.
+    Raises UsageError if no kernel matches, or if several match and a trace was asked for.
     """
     from tawa.runtime.stored import check_stored
 
@@ -129,7 +129,7 @@ def _print_table(checked: Sequence[tuple[StoredKernel, Verdict]]) -> None:
 
 
 def _why(verdict: Verdict) -> str:
-    """The bound of a proof, what goes wrong, or why nobody can tell; without the run."""
+    """The verdict in one line: the bound of the proof, the fault, or the reason why it is unknown."""
     from tawa.verify.verdict import Proved, Refuted
 
     match verdict:

@@ -32,7 +32,7 @@ def status_of(verdict: Verdict) -> int:
 
 
 def save_trace(path: Path | None, verdict: Verdict) -> None:
-    """Saves the run of a refuted program; says so if there is none. Raises UsageError if the file cannot be written."""
+    """Writes the failing run as a Chrome trace. Raises UsageError if the file cannot be written."""
     from tawa.verify.verdict import Refuted
     from tawa.verify.witness import chrome_trace
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import WarpSpecializeOp
-from tawa.emit.body import INDENT, Body, File
+from tawa.emit import control_flow, hopper, tiles
+from tawa.emit.body import INDENT, Body, File, Writer
 from tawa.emit.errors import cannot_say
 from tawa.emit.launch import Made, launch_source
 from tawa.emit.layouts import layout_source
@@ -82,6 +83,8 @@ class _Writer:
         if not self.function.structured:
             raise cannot_say("an early return of the kernel")
         self.file = File(module, self.layout_name, _source_line)
+        here: dict[str, Writer] = {"ttg.warp_specialize": self.specialise}
+        self.file.writers = {**tiles.WRITERS, **hopper.WRITERS, **control_flow.WRITERS, **here}
         self.taken = {self.function.name}
         self.constants = Names({argument.hint for argument in self.function.body.args})
 
@@ -96,7 +99,7 @@ class _Writer:
     def write(self, title: str, about: str, made: Made | None) -> Emitted:
         names = self.names()
         parameters = self.parameters(names)
-        body = Body(self.file, names, self.specialise)
+        body = Body(self.file, names)
         if body.block(self.function.body):
             raise cannot_say("a kernel that returns a value")
         kernel = ["@gluon.jit", f"def {self.function.name}({', '.join(parameters)}):", *body.lines]
@@ -134,8 +137,9 @@ class _Writer:
 
     # -- partitions ----------------------------------------------------------------------------------------------
 
-    def specialise(self, outer: Body, op: Operation) -> str:
-        """Writes the functions of the partitions; the statement that starts them."""
+    def specialise(self, outer: Body, op: Operation) -> None:
+        """Writes the functions of the partitions, and the statement that starts them."""
+        outer.comment(op)
         view = WarpSpecializeOp(op)
         calls: list[str] = []
         blocks: list[tuple[Block, list[tuple[Value, Value]]]] = [(view.default, _free(view.default))]
@@ -153,7 +157,7 @@ class _Writer:
         inner = f",\n{INDENT * (outer.depth + 2)}".join(calls)
         indent = INDENT * (outer.depth + 1)
         end = INDENT * outer.depth
-        return (
+        outer.put(
             f"{lead}gl.warp_specialize(\n{indent}[\n{indent}{INDENT}{inner},\n{indent}],\n"
             f"{indent}{list(warps)},\n{indent}{asked},\n{end})"
         )
@@ -175,7 +179,7 @@ class _Writer:
                 raise cannot_say(f"the use of {source} in a partition")
             parameters.append(names.name(inside, descriptor if descriptor.isidentifier() else ""))
             arguments.append(source)
-        body = Body(self.file, names, self.specialise)
+        body = Body(self.file, names)
         if values := body.block(block):
             body.put(f"return {', '.join(body.of(it) for it in values)}")
         if not body.lines:

@@ -237,7 +237,7 @@ def _innermost(op: Operation) -> Operation | None:
 
 
 def variable_of(module: Module, loop: Operation) -> str:
-    """The induction variable of a loop in the source; empty if there is none, or no source."""
+    """The name of a loop's induction variable in the source; empty for a while loop and where the source is missing."""
     place = innermost_place(module, loop.loc)
     if place is None:
         return ""

@@ -22,7 +22,7 @@ _log = logging.getLogger("tawa")
 
 
 def shipped_mappings(folder: Path, kernel: str) -> tuple[Mapping, ...]:
-    """The mappings in a folder for a kernel of that name. A damaged file is only logged: nobody asked for it."""
+    """The mappings in a folder for the kernel of this name. A file that cannot be read is logged and ignored."""
     found: list[Mapping] = []
     try:
         names = sorted(it.name for it in folder.iterdir() if it.name.endswith(SUFFIX))

@@ -44,7 +44,7 @@ class BarrierInfo:
 
 @dataclass(frozen=True, slots=True)
 class RingInfo:
-    """Buffers that some partitions fill and others read. payload: the tiles of a slot. empty: None if nobody waits."""
+    """Slots of buffers between writers and readers. payload: the tiles of a slot. empty: None if no writer waits."""
 
     name: str
     slots: int

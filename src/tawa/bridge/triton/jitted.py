@@ -25,7 +25,7 @@ def is_gluon(kernel: Any) -> bool:
 
 
 def default_constants(kernel: Any, num_warps: int) -> dict[str, Any]:
-    """The values of constexpr parameters that nobody gives. A Gluon kernel may have one for the number of warps."""
+    """Default values of the constexpr parameters, and the number of warps for a Gluon kernel that has it as one."""
     found = {it.name: it.default for it in kernel.params if it.is_constexpr and it.has_default}
     if is_gluon(kernel) and "num_warps" in kernel.arg_names:  # Triton passes the option to a parameter of this name
         found["num_warps"] = num_warps

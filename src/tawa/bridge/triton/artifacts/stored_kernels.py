@@ -90,7 +90,7 @@ def stored_kernels(folder: Path) -> Iterator[StoredKernel]:
 
 
 def find_stored(wanted: str, folder: Path) -> list[StoredKernel]:
-    """The kernels of that name, newest first; if there are none, those whose hash, or folder, begins with the text."""
+    """Kernels with this name, newest first; otherwise those whose hash or cache folder begins with it."""
     every = list(stored_kernels(folder))
     found = [it for it in every if wanted in (it.name, it.metadata.get("name"))]
     if not found and wanted:
