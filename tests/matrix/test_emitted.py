@@ -73,3 +73,10 @@ def test_a_kernel_that_is_left_to_stock_triton_is_refused() -> None:
     )
     with pytest.raises(EmitError, match="is not specialised"):
         emit_gluon(compiled)
+
+
+def test_an_operation_without_counterpart_is_refused_with_its_line() -> None:
+    """The kernel also repeats a scalar from outside in a partition, which has to be an argument there."""
+    compiled = compile_case(next(it for it in pointers.CASES if it.name == "experts_elsewhere"), only_if_faster=False)
+    with pytest.raises(EmitError, match=r"async_copy_global_to_local has no counterpart there\n  at .*exits\.py:\d+"):
+        emit_gluon(compiled)

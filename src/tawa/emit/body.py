@@ -185,6 +185,8 @@ class Body:
         )
         if op.name == "arith.select" or not full or not op.operands[index].type.startswith("tensor"):
             return None
+        if op.operands[index] in self.names:  # also of a function that gets the scalar as an argument
+            return self.of(op.operands[index], atomic=True)
         if made.name == "arith.constant":
             return literal_of(made)
         return self.of(made.operands[0], atomic=True)

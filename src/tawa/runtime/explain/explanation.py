@@ -298,16 +298,8 @@ def explain_compiled(
         cure=data["cure"],
         mode=data["mode"],
         plan=records.plan_of(data),
-        shared_bytes=compiled.metadata.shared,
-        registers=seen.ptxas.registers,
-        spill_bytes=seen.ptxas.spill_bytes,
-        wgmma_waits=seen.ptx.wgmma_waits,
-        compile_ms=data["compile_ms"],
-        tawa_ms=data["tawa_ms"],
-        stage_ms=tuple(data["stage_ms"].items()),
+        **_measures(compiled, data, seen),
         remarks=(*(_remark_text(remark) for remark in data["remarks"]), *_measured(compiled)),
-        versions=tuple(data["versions"].items()),
-        report=seen,
         reproducer=data["reproducer"],
         verification=data["verification"],
         verdict=data["verdict"],
@@ -320,6 +312,21 @@ def explain_compiled(
     )
     found = _with_mapping(found, compiled)
     return _left_to_stock(found, answer) if left else found
+
+
+def _measures(compiled: Any, data: Mapping[str, Any], seen: KernelReport) -> dict[str, Any]:
+    """The fields of an explanation that are read from the compiled kernel, in any language."""
+    return {
+        "shared_bytes": compiled.metadata.shared,
+        "registers": seen.ptxas.registers,
+        "spill_bytes": seen.ptxas.spill_bytes,
+        "wgmma_waits": seen.ptx.wgmma_waits,
+        "compile_ms": data["compile_ms"],
+        "tawa_ms": data["tawa_ms"],
+        "stage_ms": tuple(data["stage_ms"].items()),
+        "versions": tuple(data["versions"].items()),
+        "report": seen,
+    }
 
 
 def _explain_explicit(compiled: Any, sass: bool) -> Explanation:
@@ -336,16 +343,8 @@ def _explain_explicit(compiled: Any, sass: bool) -> Explanation:
         cure="tawa verify shows the run that goes wrong" if found == "refuted" else "",
         mode=data["mode"],
         plan=None,
-        shared_bytes=compiled.metadata.shared,
-        registers=seen.ptxas.registers,
-        spill_bytes=seen.ptxas.spill_bytes,
-        wgmma_waits=seen.ptx.wgmma_waits,
-        compile_ms=data["compile_ms"],
-        tawa_ms=data["tawa_ms"],
-        stage_ms=tuple(data["stage_ms"].items()),
+        **_measures(compiled, data, seen),
         remarks=(LEFT,),
-        versions=tuple(data["versions"].items()),
-        report=seen,
         verification=verification,
         verdict=verdict,
         decision="explicit",
