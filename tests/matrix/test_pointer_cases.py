@@ -17,7 +17,6 @@ from tawa.bridge.triton.versions import triton_version
 from tawa.ir import parse_module
 from tawa.plan import PlanOptions
 from tawa.runtime.config import Config
-from tawa.sim import UnsupportedOp
 from tawa.sim.errors import SharedMemoryRace
 from tawa.verify.barriers.check import check_barriers
 from tawa.verify.credits.check import check_credits
@@ -32,8 +31,6 @@ from tests.support.fronts import front
 from tests.support.sample import simulated_once
 
 ALL = [pytest.param(case, id=case.name) for case in CASES]
-NOT_SIMULATED = {"assembly"}
-"""A tag: the simulator does not implement inline assembly."""
 SMALL = {"M": 140, "N": 144, "K": 112}
 
 
@@ -97,10 +94,6 @@ def test_case_gets_the_verdict_that_is_wanted(case: Specimen) -> None:
 def test_kernel_is_right_in_the_simulator(case: Specimen) -> None:
     case = small(case)
     made = front(case.kernel, signature(case), **case.options())
-    if case.tags & NOT_SIMULATED:
-        with pytest.raises(UnsupportedOp, match="inline_asm"):  # an error rather than a guess
-            simulated(case, made.whole())
-        return
     assert errors(case, simulated(case, made.whole()), numpy_reference).share <= 1
 
 

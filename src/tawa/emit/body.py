@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tawa.dialects import arith, scf, tt, ttg
+from tawa.dialects.declare.declaration import op_names
 from tawa.emit.constants import literal_of
 from tawa.emit.errors import cannot_say
 from tawa.emit.expressions import ELEMENTWISE, elementwise, integers, type_source
@@ -21,8 +23,11 @@ from tawa.ir.locations import source_of
 from tawa.ir.types import MemDescType, TensorType, is_scalar, parse_type
 
 INDENT = "    "
-TERMINATORS = ("scf.condition", "scf.yield", "ttg.warp_yield", "ttg.warp_return", "tt.return")
-VIEWS = ("ttg.memdesc_index", "ttg.memdesc_trans", "ttg.memdesc_subslice", "ttg.memdesc_reshape")
+TERMINATORS = op_names(scf.ConditionOp, scf.YieldOp, ttg.WarpYieldOp, ttg.WarpReturnOp, tt.ReturnOp)
+VIEWS = op_names(ttg.MemDescIndexOp, ttg.MemDescTransOp, ttg.MemDescSubsliceOp, ttg.MemDescReshapeOp)
+CARRYING = op_names(scf.ForOp, scf.YieldOp, scf.WhileOp)
+REPEATING = op_names(tt.SplatOp, tt.BroadcastOp, arith.ConstantOp)
+"""Operations whose result repeats a smaller value."""
 
 
 @dataclass
@@ -102,7 +107,12 @@ class Body:
             return
         once = len(result.uses) == 1 and result.uses[0].op.parent is op.parent
         small = is_scalar(result.type) or op.name in VIEWS
-        if once and small and len(text) < 60 and result.uses[0].op.name not in ("scf.for", "scf.yield", "scf.while"):
+        if (
+            once
+            and small
+            and len(text) < 60
+            and result.uses[0].op.name not in (scf.ForOp.NAME, scf.YieldOp.NAME, scf.WhileOp.NAME)
+        ):
             self.names.sources[result] = text
             return
         self.assign(op, text)
@@ -110,7 +120,7 @@ class Body:
     def assign(self, op: Operation, text: str) -> None:
         """`name = text`."""
         self.comment(op)
-        wish = op.result.hint if not op.name.startswith("ttg.memdesc") else ""
+        wish = op.result.hint if op.name not in ttg.VIEWS else ""
         self.put(f"{self.names.name(op.result, wish)} = {text}")
 
     # -- expressions ---------------------------------------------------------------------------------------------
@@ -122,39 +132,39 @@ class Body:
             return text
         type = parse_type(op.results[0].type) if op.results else None
         match op.name:
-            case "tt.get_program_id" | "tt.get_num_programs":
+            case tt.GetProgramIdOp.NAME | tt.GetNumProgramsOp.NAME:
                 call = "program_id" if op.name.endswith("id") else "num_programs"
                 return f"gl.{call}({integers(op.properties['axis'])[0]})"
-            case "tt.make_range":
+            case tt.MakeRangeOp.NAME:
                 assert isinstance(type, TensorType)
                 start, end = (integers(op.properties[it])[0] for it in ("start", "end"))
                 return f"gl.arange({start}, {end}, {self.layout(type)})"
-            case "tt.expand_dims":
+            case tt.ExpandDimsOp.NAME:
                 axis = integers(op.properties["axis"])[0]
                 return f"gl.expand_dims({self.of(op.operands[0])}, {axis})"
-            case "tt.reshape":
+            case tt.ReshapeOp.NAME:
                 assert isinstance(type, TensorType)
                 return self.placed(f"gl.reshape({self.of(op.operands[0])}, {list(type.shape)})", type)
-            case "tt.trans":
+            case tt.TransOp.NAME:
                 assert isinstance(type, TensorType)
                 order = list(integers(op.properties["order"]))
                 return self.placed(f"gl.permute({self.of(op.operands[0])}, {order})", type)
-            case "tt.join":
+            case tt.JoinOp.NAME:
                 assert isinstance(type, TensorType)
                 return self.placed(f"gl.join({self.of(op.operands[0])}, {self.of(op.operands[1])})", type)
-            case "ttg.convert_layout":
+            case ttg.ConvertLayoutOp.NAME:
                 assert isinstance(type, TensorType)
                 return f"gl.convert_layout({self.of(op.operands[0])}, {self.layout(type)})"
-            case "ttg.memdesc_index":
+            case ttg.MemDescIndexOp.NAME:
                 return f"{of(0)}.index({self.of(op.operands[1])})"
-            case "ttg.memdesc_trans":
+            case ttg.MemDescTransOp.NAME:
                 return f"{of(0)}.permute({list(integers(op.properties['order']))})"
-            case "ttg.memdesc_subslice":
+            case ttg.MemDescSubsliceOp.NAME:
                 return self.sliced(op, of(0))
-            case "ttg.memdesc_reshape":
+            case ttg.MemDescReshapeOp.NAME:
                 assert isinstance(type, MemDescType)
                 return f"{of(0)}.reshape({list(type.shape)})"
-            case "ttg.memdesc_reinterpret":
+            case ttg.MemDescReinterpretOp.NAME:
                 assert isinstance(type, MemDescType)
                 shape = list(type.shape)
                 return f"{of(0)}._reinterpret({type_source(type.element)}, {shape}, {self.layout(type)})"
@@ -176,18 +186,15 @@ class Body:
     def spread(self, op: Operation, index: int) -> str | None:
         """The scalar, or the smaller tile, that operand `index` repeats, where another operand gives the shape."""
         made = op.operands[index].defining_op
-        if made is None or made.name not in ("tt.splat", "tt.broadcast", "arith.constant"):
+        if made is None or made.name not in REPEATING:
             return None
         others = [it for number, it in enumerate(op.operands) if number != index and it.type.startswith("tensor")]
-        full = any(
-            it.defining_op is None or it.defining_op.name not in ("tt.splat", "tt.broadcast", "arith.constant")
-            for it in others
-        )
-        if op.name == "arith.select" or not full or not op.operands[index].type.startswith("tensor"):
+        full = any(it.defining_op is None or it.defining_op.name not in REPEATING for it in others)
+        if arith.SelectOp.matches(op) or not full or not op.operands[index].type.startswith("tensor"):
             return None
         if op.operands[index] in self.names:  # also of a function that gets the scalar as an argument
             return self.of(op.operands[index], atomic=True)
-        if made.name == "arith.constant":
+        if arith.ConstantOp.matches(made):
             return literal_of(made)
         return self.of(made.operands[0], atomic=True)
 

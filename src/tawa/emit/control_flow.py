@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tawa.dialects import scf
+from tawa.dialects.declare.declaration import by_name
 from tawa.emit.body import Body, Writer
 from tawa.emit.errors import cannot_say
 from tawa.ir import Operation, Value
@@ -135,6 +137,6 @@ def _if(body: Body, op: Operation) -> None:
     body.place = None
 
 
-WRITERS: dict[str, Writer] = {"scf.for": _for, "scf.if": _if, "scf.while": _while}
+WRITERS: dict[str, Writer] = by_name({scf.ForOp: _for, scf.IfOp: _if, scf.WhileOp: _while})
 
 __all__ = ["WRITERS"]

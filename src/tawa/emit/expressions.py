@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tawa.dialects import arith, math, tt
+from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.emit.errors import cannot_say
 from tawa.ir import Operation
 from tawa.ir.types import PointerType, ScalarType, TensorType, parse_type
 
-INFIX = {
-    "arith.addi": "+", "arith.subi": "-", "arith.muli": "*", "arith.divsi": "//", "arith.remsi": "%",
-    "arith.addf": "+", "arith.subf": "-", "arith.mulf": "*", "arith.divf": "/",
-    "arith.andi": "&", "arith.ori": "|", "arith.xori": "^", "arith.shli": "<<", "arith.shrsi": ">>",
-    "tt.addptr": "+",
-}  # fmt: skip
-UNSIGNED = {"arith.divui": "//", "arith.remui": "%", "arith.shrui": ">>"}
-CALLS = {
-    "arith.maxnumf": "gl.maximum", "arith.minnumf": "gl.minimum", "arith.maxsi": "gl.maximum",
-    "arith.minsi": "gl.minimum", "arith.select": "gl.where",
-    "math.exp2": "gl.exp2", "math.exp": "gl.exp", "math.log2": "gl.log2", "math.log": "gl.log", "math.sqrt": "gl.sqrt",
-    "math.rsqrt": "gl.rsqrt", "math.absf": "gl.abs", "math.absi": "gl.abs", "math.fma": "gl.fma", "math.erf": "gl.erf",
-    "math.floor": "gl.floor", "math.ceil": "gl.ceil", "math.sin": "gl.sin", "math.cos": "gl.cos",
-    "tt.precise_sqrt": "gl.sqrt_rn", "tt.precise_divf": "gl.div_rn", "tt.mulhiui": "gl.umulhi",
-}  # fmt: skip
-NAN = {"arith.maximumf": "gl.maximum", "arith.minimumf": "gl.minimum"}
+INFIX = by_name({
+    arith.AddIOp: "+", arith.SubIOp: "-", arith.MulIOp: "*", arith.DivSIOp: "//", arith.RemSIOp: "%",
+    arith.AddFOp: "+", arith.SubFOp: "-", arith.MulFOp: "*", arith.DivFOp: "/",
+    arith.AndIOp: "&", arith.OrIOp: "|", arith.XOrIOp: "^", arith.ShLIOp: "<<", arith.ShRSIOp: ">>",
+    tt.AddPtrOp: "+",
+})  # fmt: skip
+UNSIGNED = by_name({arith.DivUIOp: "//", arith.RemUIOp: "%", arith.ShRUIOp: ">>"})
+CALLS = by_name({
+    arith.MaxNumFOp: "gl.maximum", arith.MinNumFOp: "gl.minimum", arith.MaxSIOp: "gl.maximum",
+    arith.MinSIOp: "gl.minimum", arith.SelectOp: "gl.where",
+    math.Exp2Op: "gl.exp2", math.ExpOp: "gl.exp", math.Log2Op: "gl.log2", math.LogOp: "gl.log", math.SqrtOp: "gl.sqrt",
+    math.RsqrtOp: "gl.rsqrt", math.AbsFOp: "gl.abs", math.AbsIOp: "gl.abs", math.FmaOp: "gl.fma", math.ErfOp: "gl.erf",
+    math.FloorOp: "gl.floor", math.CeilOp: "gl.ceil", math.SinOp: "gl.sin", math.CosOp: "gl.cos",
+    tt.PreciseSqrtOp: "gl.sqrt_rn", tt.PreciseDivFOp: "gl.div_rn", tt.MulhiUIOp: "gl.umulhi",
+})  # fmt: skip
+NAN = by_name({arith.MaximumFOp: "gl.maximum", arith.MinimumFOp: "gl.minimum"})
 """Those that hand on NaN."""
-CASTS = {
-    "arith.extui", "arith.extsi", "arith.trunci", "arith.extf", "arith.truncf", "arith.sitofp", "arith.fptosi",
-    "arith.bitcast", "tt.bitcast", "tt.fp_to_fp",
-}  # fmt: skip
+CASTS = op_names(
+    arith.ExtUIOp, arith.ExtSIOp, arith.TruncIOp, arith.ExtFOp, arith.TruncFOp, arith.SIToFPOp, arith.FPToSIOp,
+    arith.BitcastOp, tt.BitcastOp, tt.FpToFpOp,
+)  # fmt: skip
 COMPARE = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
 """By the number of the predicate of arith.cmpi; the last four are unsigned."""
 FLOAT_COMPARE = {1: "==", 2: ">", 3: ">=", 4: "<", 5: "<=", 13: "!="}
@@ -38,7 +40,7 @@ TYPES = {
     "i8": "gl.int8", "i16": "gl.int16", "i32": "gl.int32", "i64": "gl.int64", "f8E4M3FN": "gl.float8e4nv",
     "f8E5M2": "gl.float8e5",
 }  # fmt: skip
-ELEMENTWISE = {*INFIX, *UNSIGNED, *CALLS, *NAN, "arith.cmpi", "arith.cmpf"}
+ELEMENTWISE = {*INFIX, *UNSIGNED, *CALLS, *NAN, *op_names(arith.CmpIOp, arith.CmpFOp)}
 """Operations whose Gluon form gives a scalar operand the shape of the other one."""
 
 
@@ -77,11 +79,11 @@ def elementwise(op: Operation, of: Callable[[int], str]) -> str | None:
         return f"{CALLS[name]}({', '.join(_bare(of(index)) for index in range(len(op.operands)))})"
     if name in NAN:
         return f"{NAN[name]}({_bare(of(0))}, {_bare(of(1))}, propagate_nan=tl.PropagateNan.ALL)"
-    if name == "arith.cmpi":
+    if arith.CmpIOp.matches(op):
         number = int(op.properties["predicate"].split(":")[0])
         sides = [_unsigned(op, index, of) if number >= 6 else of(index) for index in (0, 1)]
         return f"{sides[0]} {COMPARE[number]} {sides[1]}"
-    if name == "arith.cmpf":
+    if arith.CmpFOp.matches(op):
         number = int(op.properties["predicate"].split(":")[0])
         if number not in FLOAT_COMPARE:
             raise cannot_say(f"the predicate {number} of arith.cmpf")
@@ -94,9 +96,9 @@ def elementwise(op: Operation, of: Callable[[int], str]) -> str | None:
 def _cast(op: Operation, of: Callable[[int], str]) -> str:
     source, target = element_of(op.operands[0].type), element_of(op.result.type)
     value = of(0)
-    if op.name == "arith.extui" and source != "i1":
+    if arith.ExtUIOp.matches(op) and source != "i1":
         value = f"{value}.to(gl.uint{source[1:]})"
-    if op.name == "arith.extsi" and source == "i1":
+    if arith.ExtSIOp.matches(op) and source == "i1":
         raise cannot_say("a truth value as -1")
     more = ", bitcast=True" if op.name.endswith("bitcast") else ""
     if "roundingMode" in (rounding := {**op.properties, **op.attributes}) or "rounding" in rounding:

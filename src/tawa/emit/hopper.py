@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
+from tawa.dialects import arith, builtin, ttg, ttng
+from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.ttng import TensormapCreateOp
 from tawa.emit.body import Body, Writer, statement
 from tawa.emit.errors import cannot_say
@@ -126,39 +128,41 @@ def _made_descriptor(body: Body, op: Operation) -> None:
 def _elements(body: Body, stride: Value, width: int) -> str:
     """A stride in elements, of `width` bytes, from one in bytes."""
     made = stride.defining_op
-    if made is not None and made.name == "arith.muli" and body.of(made.operands[1]) == str(width):
+    if made is not None and arith.MulIOp.matches(made) and body.of(made.operands[1]) == str(width):
         return body.of(made.operands[0])
     text = body.of(stride)
     return str(int(text) // width) if text.isdigit() else f"({text}) // {width}"
 
 
-WRITERS: dict[str, Writer] = {
-    "ttg.local_alloc": _alloc,
-    "ttg.local_dealloc": statement(lambda body, op: f"{body.of(op.operands[0])}._keep_alive()"),
-    "ttg.local_load": _load_shared,
-    "ttg.local_store": statement(
-        lambda body, op: f"{body.of(op.operands[1], atomic=True)}.store({body.of(op.operands[0])})"
-    ),
-    "ttng.init_barrier": statement(
-        lambda body, op: f"mbarrier.init({body.of(op.operands[0])}, count={integers(op.properties['count'])[0]})"
-    ),
-    "ttng.inval_barrier": statement(lambda body, op: f"mbarrier.invalidate({body.of(op.operands[0])})"),
-    "ttng.wait_barrier": statement(_wait),
-    "ttng.arrive_barrier": statement(_arrive),
-    "ttng.barrier_expect": statement(_expect),
-    "ttng.fence_async_shared": statement(lambda body, op: "fence_async_shared()"),
-    "ttng.async_tma_copy_global_to_local": statement(_tma_load),
-    "ttng.async_tma_copy_local_to_global": statement(_tma_store),
-    "ttng.async_tma_store_wait": statement(
-        lambda body, op: f"tma.store_wait({integers(op.properties['pendings'])[0]})"
-    ),
-    "ttng.warp_group_dot": _dot,
-    "ttng.warp_group_dot_wait": _dot_wait,
-    "ttg.global_scratch_alloc": lambda body, op: None,
-    "ttng.tensormap_create": lambda body, op: None,
-    "ttng.tensormap_fenceproxy_acquire": lambda body, op: None,
-    "ttng.reinterpret_tensor_descriptor": _made_descriptor,
-    "gpu.barrier": statement(lambda body, op: "thread_barrier()"),
-}
+WRITERS: dict[str, Writer] = by_name(
+    {
+        ttg.LocalAllocOp: _alloc,
+        ttg.LocalDeallocOp: statement(lambda body, op: f"{body.of(op.operands[0])}._keep_alive()"),
+        ttg.LocalLoadOp: _load_shared,
+        ttg.LocalStoreOp: statement(
+            lambda body, op: f"{body.of(op.operands[1], atomic=True)}.store({body.of(op.operands[0])})"
+        ),
+        ttng.InitBarrierOp: statement(
+            lambda body, op: f"mbarrier.init({body.of(op.operands[0])}, count={integers(op.properties['count'])[0]})"
+        ),
+        ttng.InvalBarrierOp: statement(lambda body, op: f"mbarrier.invalidate({body.of(op.operands[0])})"),
+        ttng.WaitBarrierOp: statement(_wait),
+        ttng.ArriveBarrierOp: statement(_arrive),
+        ttng.BarrierExpectOp: statement(_expect),
+        ttng.FenceAsyncSharedOp: statement(lambda body, op: "fence_async_shared()"),
+        ttng.AsyncTMACopyGlobalToLocalOp: statement(_tma_load),
+        ttng.AsyncTMACopyLocalToGlobalOp: statement(_tma_store),
+        ttng.AsyncTMAStoreWaitOp: statement(
+            lambda body, op: f"tma.store_wait({integers(op.properties['pendings'])[0]})"
+        ),
+        ttng.WarpGroupDotOp: _dot,
+        ttng.WarpGroupDotWaitOp: _dot_wait,
+        ttg.GlobalScratchAllocOp: lambda body, op: None,
+        ttng.TensormapCreateOp: lambda body, op: None,
+        ttng.TensormapFenceproxyAcquireOp: lambda body, op: None,
+        ttng.ReinterpretTensorDescOp: _made_descriptor,
+        builtin.GpuBarrierOp: statement(lambda body, op: "thread_barrier()"),
+    }
+)
 
 __all__ = ["WRITERS"]

@@ -9,8 +9,9 @@ import linecache
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tawa.dialects import ttg
+from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import FuncOp
-from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.emit import control_flow, hopper, tiles
 from tawa.emit.body import INDENT, Body, File, Writer
 from tawa.emit.errors import cannot_say
@@ -83,7 +84,7 @@ class _Writer:
         if not self.function.structured:
             raise cannot_say("an early return of the kernel")
         self.file = File(module, self.layout_name, _source_line)
-        here: dict[str, Writer] = {"ttg.warp_specialize": self.specialise}
+        here: dict[str, Writer] = by_name({ttg.WarpSpecializeOp: self.specialise})
         self.file.writers = {**tiles.WRITERS, **hopper.WRITERS, **control_flow.WRITERS, **here}
         self.taken = {self.function.name}
         self.constants = Names({argument.hint for argument in self.function.body.args})
@@ -140,7 +141,7 @@ class _Writer:
     def specialise(self, outer: Body, op: Operation) -> None:
         """Writes the functions of the partitions, and the statement that starts them."""
         outer.comment(op)
-        view = WarpSpecializeOp(op)
+        view = ttg.WarpSpecializeOp(op)
         calls: list[str] = []
         blocks: list[tuple[Block, list[tuple[Value, Value]]]] = [(view.default, _free(view.default))]
         blocks += [(block, list(zip(block.args, view.captures, strict=True))) for block in view.partitions]

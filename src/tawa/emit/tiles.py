@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tawa.dialects import arith, tt
+from tawa.dialects.declare.declaration import by_name
 from tawa.emit.body import Body, Writer, statement
 from tawa.emit.constants import literal_of
 from tawa.emit.errors import cannot_say
@@ -10,10 +12,10 @@ from tawa.ir import Operation
 from tawa.ir.locations import source_of
 from tawa.ir.types import PointerType, ScalarType, TensorType, parse_type
 
-REDUCTIONS: dict[tuple[str, ...], str] = {
-    ("arith.maxnumf",): "gl.max", ("arith.addf",): "gl.sum", ("arith.minnumf",): "gl.min",
-    ("arith.addi",): "gl.sum", ("arith.maxsi",): "gl.max", ("arith.minsi",): "gl.min",
-}  # fmt: skip
+REDUCTIONS: dict[str, str] = by_name({
+    arith.MaxNumFOp: "gl.max", arith.AddFOp: "gl.sum", arith.MinNumFOp: "gl.min",
+    arith.AddIOp: "gl.sum", arith.MaxSIOp: "gl.max", arith.MinSIOp: "gl.min",
+})  # fmt: skip
 
 
 def _constant(body: Body, op: Operation) -> None:
@@ -56,9 +58,9 @@ def _zeros(body: Body, type: TensorType) -> str:
 def _reduce(body: Body, op: Operation) -> None:
     inner = [it.name for it in op.regions[0].block.ops[:-1]]
     axis = integers(op.properties["axis"])[0]
-    if tuple(inner) not in REDUCTIONS:
+    if len(inner) != 1 or inner[0] not in REDUCTIONS:
         raise cannot_say(f"a reduction by {', '.join(inner)}", source_of(body.file.module, op))
-    body.assign(op, f"{REDUCTIONS[tuple(inner)]}({body.of(op.operands[0])}, {axis})")
+    body.assign(op, f"{REDUCTIONS[inner[0]]}({body.of(op.operands[0])}, {axis})")
 
 
 def _split(body: Body, op: Operation) -> None:
@@ -92,14 +94,16 @@ def _store(body: Body, op: Operation) -> str:
     return f"gl.store({body.of(pointer)}, {body.of(value)}{more}{_pointer_options(op)})"
 
 
-WRITERS: dict[str, Writer] = {
-    "arith.constant": _constant,
-    "tt.splat": _splat,
-    "tt.broadcast": _broadcast,
-    "tt.reduce": _reduce,
-    "tt.split": _split,
-    "tt.load": _load,
-    "tt.store": statement(_store),
-}
+WRITERS: dict[str, Writer] = by_name(
+    {
+        arith.ConstantOp: _constant,
+        tt.SplatOp: _splat,
+        tt.BroadcastOp: _broadcast,
+        tt.ReduceOp: _reduce,
+        tt.SplitOp: _split,
+        tt.LoadOp: _load,
+        tt.StoreOp: statement(_store),
+    }
+)
 
 __all__ = ["WRITERS"]
