@@ -1,59 +1,102 @@
 """One function of TTGIR as the body of a Gluon function, operation by operation.
 
-    %s = ttg.memdesc_index %full[%slot]                      mbarrier.wait(full.index(slot), parity)
+    %s = ttg.memdesc_index %full[%slot]                      k_tile, = k_ring.get(slot, parity)
     ttng.wait_barrier %s, %parity
 
-Scalars and views of buffers that are used once are written where they are used; every other value has the name of the
-user's variable. The lines of the user's kernel stand as comments above what became of them.
+A value that is used once is written where it is used, if that changes neither the order of effects nor the user's
+variables. Every other value has the name of the user's variable. The lines of the user's kernel stand as comments above
+what became of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tawa.dialects import arith, scf, tt, ttg
-from tawa.dialects.declare.declaration import op_names
+from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.emit.constants import literal_of
 from tawa.emit.errors import cannot_say
-from tawa.emit.expressions import ELEMENTWISE, elementwise, integers, type_source
-from tawa.emit.names import Names
+from tawa.emit.names import Holder, Names
+from tawa.emit.repeated import only_repeats
+from tawa.emit.rings import Advance, Member, Ring, opposite
+from tawa.emit.statements import Sources, Statement
+from tawa.emit.text import closed, mentions
 from tawa.ir import Block, Module, Operation, Value
-from tawa.ir.locations import source_of
+from tawa.ir.locations import frames_of, source_of
 from tawa.ir.types import MemDescType, TensorType, is_scalar, parse_type
 
 INDENT = "    "
+LONGEST = 72
+"""Characters of an expression that is written where it is used."""
+DEFAULTS = by_name({tt.GetProgramIdOp: "pid", tt.GetNumProgramsOp: "programs", tt.MakeRangeOp: "range"})
+"""Names for values that are no variable of the user."""
 TERMINATORS = op_names(scf.ConditionOp, scf.YieldOp, ttg.WarpYieldOp, ttg.WarpReturnOp, tt.ReturnOp)
-VIEWS = op_names(ttg.MemDescIndexOp, ttg.MemDescTransOp, ttg.MemDescSubsliceOp, ttg.MemDescReshapeOp)
-CARRYING = op_names(scf.ForOp, scf.YieldOp, scf.WhileOp)
-REPEATING = op_names(tt.SplatOp, tt.BroadcastOp, arith.ConstantOp)
-"""Operations whose result repeats a smaller value."""
+CARRYING = op_names(scf.ForOp, scf.WhileOp) | TERMINATORS
 
 
 @dataclass
 class File:
     """What the functions of one file share.
 
-    scratch: whether the kernel makes descriptors, in scratch memory. writers: of the operations that are statements.
+    library: the folder of Triton, whose lines are no lines of the user. scratch: whether the kernel makes descriptors,
+    in scratch memory. writers: of the operations that are statements. expressions: of the pure ones. rings: the parts
+    of the rings, by allocation. methods: of `Ring`, that are used.
     """
 
     module: Module
     layout_of: Callable[[str, Sequence[int]], str]
-    source_line: Callable[[str, int], str]
+    library: str = ""
+    sources: Sources = field(default_factory=Sources)
     functions: list[list[str]] = field(default_factory=list[list[str]])
     scratch: bool = False
     writers: Mapping[str, Writer] = field(default_factory=dict[str, "Writer"])
+    expressions: Mapping[str, Expression] = field(default_factory=dict[str, "Expression"])
+    methods: set[str] = field(default_factory=set[str])
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A variable to which a block assigns a value at its end, or where the value is made.
+
+    holder: who has the name until then. still: how many uses of it are outside of the block.
+    """
+
+    name: str
+    holder: Value | None = None
+    still: int = 0
 
 
 class Body:
-    """Writes the operations of a block, and of the blocks in it."""
+    """Writes the operations of a block, and of the blocks in it.
+
+    wishes: names by role. advances: steps of places, by each of their operations.
+    members: parts of rings, by value; slots: parts of one slot. allocations: those that a ring consists of. written:
+    operations that are part of the call of another one. later: what is written in place of an operation. twice: whether
+    the operations are written more than once.
+    """
 
     def __init__(self, file: File, names: Names) -> None:
         self.file = file
         self.names = names
         self.lines: list[str] = []
         self.depth = 1
-        self.place: tuple[str, int] | None = None
+        self.wishes: dict[Value, str] = {}
+        self.advances: dict[Operation, Advance] = {}
+        self.members: dict[Value, Member] = {}
+        self.slots: dict[Value, tuple[Member, str]] = {}
+        self.ring_names: dict[Ring, str] = {}
+        self.allocations: dict[Operation, Ring] = {}
+        self.left: dict[Value, int] = {}
+        self.held: dict[Value, list[Value]] = {}
+        self.current = Block()
+        self.targets: dict[Value, Target] = {}
+        self.written: set[Operation] = set()
+        self.deferred: list[Advance] = []
+        self.later: dict[Operation, Callable[[], None]] = {}
+        self.said: set[Statement] = set()
+        self.remarked: set[Statement] = set()
+        self.twice = False
 
     # -- text ----------------------------------------------------------------------------------------------------
 
@@ -64,183 +107,278 @@ class Body:
     def of(self, value: Value, atomic: bool = False) -> str:
         """The expression of a value; atomic: in parentheses if it is more than a name or a call."""
         text = self.names[value]
-        return f"({text})" if atomic and " " in text and not _closed(text) else text
+        return f"({text})" if atomic and not closed(text) else text
 
     def layout(self, type: TensorType | MemDescType) -> str:
         """The name of the layout of a tile."""
         return self.file.layout_of(type.encoding, type.shape)
 
+    def statement_of(self, op: Operation) -> Statement | None:
+        """The user's statement that an operation comes from: the innermost one outside of Triton that is no return."""
+        found: Statement | None = None
+        for place in frames_of(self.file.module, op):
+            if self.file.library and place.file.startswith(self.file.library):
+                continue
+            found = self.file.sources.statement(place.file, place.line) or found
+            if found is not None and not found.text.startswith("return"):
+                break
+        return found
+
     def comment(self, op: Operation) -> None:
-        """The line of the user's kernel, if this is the first operation of it here."""
-        found = source_of(self.file.module, op)
-        if found is None or (found.file, found.line) == self.place:
+        """The line of the user's kernel, if this is the first operation of it in this block."""
+        found = self.statement_of(op)
+        if found is None or found in self.said:
             return
-        self.place = (found.file, found.line)
-        if text := self.file.source_line(found.file, found.line):
-            self.put(f"# {text}")
+        self.said.add(found)
+        if found not in self.remarked:
+            self.remarked.add(found)
+            for line in found.comments:
+                self.put(line)
+        self.put(f"# {found.text}")
 
     # -- blocks --------------------------------------------------------------------------------------------------
 
-    def block(self, block: Block) -> Sequence[Value]:
-        """Writes the operations of a block; the values that it hands on."""
+    def block(self, block: Block, targets: Sequence[Target] = ()) -> Sequence[Value]:
+        """Writes the operations of a block and, if there are targets, hands on what it yields; else returns that."""
+        before = (self.current, self.targets, self.said, self.deferred)
         last = block.ops[-1] if block.ops and block.ops[-1].name in TERMINATORS else None
+        values: Sequence[Value] = last.operands if last is not None else ()
+        self.current, self.said, self.deferred = block, set(), []
+        self.targets = dict(reversed(list(zip(values, targets, strict=False))))
         for op in block.ops:
             if op is not last:
                 self.operation(op)
-        return last.operands if last is not None else ()
+        if targets:
+            self.hand_on(targets, values)
+        self.current, self.targets, self.said, self.deferred = before
+        return values
+
+    def hand_on(self, targets: Sequence[Target], values: Sequence[Value]) -> None:
+        """Assigns what a block yields, and writes the steps of places that nothing else needed."""
+        rest = list(zip(targets, values, strict=True))
+        moved = {value for it in self.deferred for value in (it.next_slot, it.next_parity)}
+        starts = [self.of(value) for it in self.deferred for value in (it.slot, it.parity)]
+        for pair in list(rest):
+            target, value = pair
+            others = starts + [self.of(it) for _, it in rest if it is not value and it not in moved]
+            if value in moved or self.of(value) == target.name or not self.free(target):
+                continue
+            if not any(mentions(text, target.name) for text in others):
+                self.put(f"{target.name} = {self.of(value)}")
+                self.uses(value)
+                rest.remove(pair)
+        for it in self.deferred:
+            self.move(it)
+        self.assign([(target.name, self.of(value)) for target, value in rest])
+        for _, value in rest:
+            self.uses(value)
+
+    def assign(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Assigns expressions to variables, all at once where one reads what another changes."""
+        pairs = [(name, text) for name, text in pairs if name != text]
+        if any(mentions(text, name) for at, (name, _) in enumerate(pairs) for _, text in pairs[at + 1 :]):
+            self.put(f"{', '.join(name for name, _ in pairs)} = {', '.join(text for _, text in pairs)}")
+            return
+        for name, text in pairs:
+            self.put(f"{name} = {text}")
 
     def operation(self, op: Operation) -> None:
         """Writes one operation, or remembers its expression."""
+        if (late := self.later.pop(op, None)) is not None:
+            late()
+            return
+        if op in self.written:
+            return
+        if (step := self.advances.get(op)) is not None:
+            self.step(step, op)
+            return
         written = self.file.writers.get(op.name)
         if written is not None:
             written(self, op)
             return
-        text = self.expression(op)
-        if text is None:
+        expression = self.file.expressions.get(op.name)
+        if expression is None:
             raise cannot_say(op.name, source_of(self.file.module, op))
-        self.keep(op, text)
+        self.keep(op, expression(self, op))
+
+    def step(self, step: Advance, op: Operation) -> None:
+        """Writes the step of a place with its last operation; at the end of the block if only its yield needs it."""
+        if op is not step.ops[-1]:
+            return
+        users = {use.op for value in (step.next_slot, step.next_parity) for use in value.uses}
+        if self.targets and users <= {self.current.ops[-1]}:
+            self.deferred.append(step)
+        else:
+            self.move(step)
+
+    def move(self, step: Advance) -> None:
+        """Writes the step of a place."""
+        self.file.methods.add("moved")
+        text = f"moved({self.of(step.slot)}, {self.of(step.parity)}, {step.slots})"
+        self.uses(step.slot)
+        self.uses(step.parity)
+        names = [self.take(it) for it in (step.next_slot, step.next_parity)]
+        self.put(f"{', '.join(names)} = {text}")
+
+    # -- values --------------------------------------------------------------------------------------------------
 
     def keep(self, op: Operation, text: str) -> None:
         """Gives the result of a pure operation a name, or leaves its expression to its only user."""
+        if not op.result.uses:
+            self.release(op)
+        elif only_repeats(op):
+            self.hold(op, literal_of(op) if arith.ConstantOp.matches(op) else self.of(op.operands[0]))
+        elif self.small(op) or self.inlined(op, text):
+            self.hold(op, text)
+        else:
+            self.results(op, text)
+
+    def small(self, op: Operation) -> bool:
+        """Whether an expression is short enough to stand in many places: a number, or a slot of a ring."""
+        if arith.ConstantOp.matches(op):
+            return is_scalar(op.result.type)
+        if opposite(op.result) is not None:
+            return True
+        return ttg.MemDescIndexOp.matches(op) and op.operands[0] in self.members
+
+    def inlined(self, op: Operation, text: str) -> bool:
+        """Whether an expression is written where its result is used."""
         result = op.result
-        if not result.uses:
-            return
-        once = len(result.uses) == 1 and result.uses[0].op.parent is op.parent
-        small = is_scalar(result.type) or op.name in VIEWS
-        if (
-            once
-            and small
-            and len(text) < 60
-            and result.uses[0].op.name not in (scf.ForOp.NAME, scf.YieldOp.NAME, scf.WhileOp.NAME)
-        ):
-            self.names.sources[result] = text
-            return
-        self.assign(op, text)
-
-    def assign(self, op: Operation, text: str) -> None:
-        """`name = text`."""
-        self.comment(op)
-        wish = op.result.hint if op.name not in ttg.VIEWS else ""
-        self.put(f"{self.names.name(op.result, wish)} = {text}")
-
-    # -- expressions ---------------------------------------------------------------------------------------------
-
-    def expression(self, op: Operation) -> str | None:
-        """The expression of a pure operation, or None."""
-        of = self.operand(op)
-        if (text := elementwise(op, of)) is not None:
-            return text
-        type = parse_type(op.results[0].type) if op.results else None
-        match op.name:
-            case tt.GetProgramIdOp.NAME | tt.GetNumProgramsOp.NAME:
-                call = "program_id" if op.name.endswith("id") else "num_programs"
-                return f"gl.{call}({integers(op.properties['axis'])[0]})"
-            case tt.MakeRangeOp.NAME:
-                assert isinstance(type, TensorType)
-                start, end = (integers(op.properties[it])[0] for it in ("start", "end"))
-                return f"gl.arange({start}, {end}, {self.layout(type)})"
-            case tt.ExpandDimsOp.NAME:
-                axis = integers(op.properties["axis"])[0]
-                return f"gl.expand_dims({self.of(op.operands[0])}, {axis})"
-            case tt.ReshapeOp.NAME:
-                assert isinstance(type, TensorType)
-                return self.placed(f"gl.reshape({self.of(op.operands[0])}, {list(type.shape)})", type)
-            case tt.TransOp.NAME:
-                assert isinstance(type, TensorType)
-                order = list(integers(op.properties["order"]))
-                return self.placed(f"gl.permute({self.of(op.operands[0])}, {order})", type)
-            case tt.JoinOp.NAME:
-                assert isinstance(type, TensorType)
-                return self.placed(f"gl.join({self.of(op.operands[0])}, {self.of(op.operands[1])})", type)
-            case ttg.ConvertLayoutOp.NAME:
-                assert isinstance(type, TensorType)
-                return f"gl.convert_layout({self.of(op.operands[0])}, {self.layout(type)})"
-            case ttg.MemDescIndexOp.NAME:
-                return f"{of(0)}.index({self.of(op.operands[1])})"
-            case ttg.MemDescTransOp.NAME:
-                return f"{of(0)}.permute({list(integers(op.properties['order']))})"
-            case ttg.MemDescSubsliceOp.NAME:
-                return self.sliced(op, of(0))
-            case ttg.MemDescReshapeOp.NAME:
-                assert isinstance(type, MemDescType)
-                return f"{of(0)}.reshape({list(type.shape)})"
-            case ttg.MemDescReinterpretOp.NAME:
-                assert isinstance(type, MemDescType)
-                shape = list(type.shape)
-                return f"{of(0)}._reinterpret({type_source(type.element)}, {shape}, {self.layout(type)})"
-            case _:
-                return None
-
-    def operand(self, op: Operation) -> Callable[[int], str]:
-        """The expression of operand i as a part of an elementwise operation: a scalar takes the other's shape."""
-        shaped = op.name in ELEMENTWISE
-
-        def of(index: int) -> str:
-            value = op.operands[index]
-            if shaped and (scalar := self.spread(op, index)) is not None:
-                return scalar
-            return self.of(value, atomic=True)
-
-        return of
-
-    def spread(self, op: Operation, index: int) -> str | None:
-        """The scalar, or the smaller tile, that operand `index` repeats, where another operand gives the shape."""
-        made = op.operands[index].defining_op
-        if made is None or made.name not in REPEATING:
-            return None
-        others = [it for number, it in enumerate(op.operands) if number != index and it.type.startswith("tensor")]
-        full = any(it.defining_op is None or it.defining_op.name not in REPEATING for it in others)
-        if arith.SelectOp.matches(op) or not full or not op.operands[index].type.startswith("tensor"):
-            return None
-        if op.operands[index] in self.names:  # also of a function that gets the scalar as an argument
-            return self.of(op.operands[index], atomic=True)
-        if arith.ConstantOp.matches(made):
-            return literal_of(made)
-        return self.of(made.operands[0], atomic=True)
-
-    def repeated(self, op: Operation, text: str) -> bool:
-        """Leaves a tile that repeats a value to its users, if all of them take the shape of another operand."""
-        if any(use.op.name not in ELEMENTWISE or self.spread(use.op, use.index) is None for use in op.result.uses):
+        if len(result.uses) != 1 or len(text) > LONGEST:
             return False
+        user = result.uses[0].op
+        if user.parent is not op.parent or user.name in CARRYING:
+            return False
+        if op.name in ttg.VIEWS:
+            return True
+        if result.type == "i1":
+            return True
+        mine, theirs = self.wish(result), self.wish(user.results[0]) if len(user.results) == 1 else ""
+        if result.hint and mine != theirs and user not in self.advances:
+            return False
+        return is_scalar(result.type) or not self.effects_between(op, user)
+
+    def effects_between(self, op: Operation, user: Operation) -> bool:
+        """Whether anything but pure operations stands between two operations of a block."""
+        ops = self.current.ops
+        return any(it.name not in self.file.expressions for it in ops[ops.index(op) + 1 : ops.index(user)])
+
+    def hold(self, op: Operation, text: str) -> None:
+        """Remembers an expression; the names in it stay taken until it is written."""
         self.names.sources[op.result] = text
-        return True
+        self.held[op.result] = list(op.operands)
 
-    def placed(self, text: str, type: TensorType) -> str:
-        """A tile in this layout, which costs no instruction."""
-        return f"gl.convert_layout({text}, {self.layout(type)}, assert_trivial=True)"
+    def release(self, op: Operation) -> None:
+        """Counts the uses of the operands of an operation that is written."""
+        for operand in op.operands:
+            self.uses(operand)
 
-    def sliced(self, op: Operation, buffer: str) -> str:
-        """A part of a buffer along one axis after the other."""
-        source, result = parse_type(op.operands[0].type), parse_type(op.result.type)
-        assert isinstance(source, MemDescType) and isinstance(result, MemDescType)
-        offsets = integers(op.properties["offsets"])
-        for axis, (size, part, offset) in enumerate(zip(source.shape, result.shape, offsets, strict=True)):
-            if part != size:
-                buffer += f".slice({offset}, {part}, {axis})"
-        return buffer
+    def uses(self, value: Value) -> None:
+        """Counts one use of a value; the last one of an expression is a use of what stands in it."""
+        if self.twice:
+            return
+        self.left[value] = self.count(value) - 1
+        if not self.left[value]:
+            for inner in self.held.get(value, ()):
+                self.uses(inner)
 
+    def results(self, op: Operation, text: str, wishes: Sequence[str] = ()) -> None:
+        """`name = text`; wishes: names for the results."""
+        self.comment(op)
+        self.release(op)
+        wanted = wishes or [""] * len(op.results)
+        names = [self.take(it, wish) for it, wish in zip(op.results, wanted, strict=True)]
+        self.put(f"{', '.join(names)} = {text}")
 
-def _closed(text: str) -> bool:
-    """Whether the text is a call or an index as a whole: `f(a, b)`, `x.index(a + b)`."""
-    depth = 0
-    for letter in text:
-        depth += (letter in "([") - (letter in ")]")
-        if letter == " " and depth == 0:
+    def take(self, value: Value, wish: str = "") -> str:
+        """Names a value: as the variable that it is handed on as, or like `wish`."""
+        target = self.targets.get(value)
+        if target is not None and self.free(target):
+            self.names.give(value, target.name, self.current)
+            return target.name
+        wanted = wish or self.wish(value)
+        name = self.names.again(wanted, lambda it: self.dead(it, value)) or self.names.fresh(wanted)
+        self.names.give(value, name, self.current)
+        return name
+
+    def free(self, target: Target) -> bool:
+        """Whether a variable may be assigned now: nothing here needs its old value."""
+        now = self.names.holders.get(target.name)
+        if now is not None and now.value is not target.holder and self.count(now.value) > 0:
             return False
-    return True
+        return target.holder is None or (not self.twice and self.count(target.holder) <= target.still)
+
+    def count(self, value: Value) -> int:
+        """How many uses of a value are still to be written."""
+        return self.left.get(value, len(value.uses))
+
+    def dead(self, holder: Holder, value: Value) -> bool:
+        """Whether a name may be taken for `value`: it was assigned in this block, and its old value is used up."""
+        if self.twice or self.count(holder.value) > 0 or holder.value.type != value.type:
+            return False
+        block: Block | None = holder.block
+        while block is not None and block is not self.current:
+            block = block.parent_op.parent if block.parent_op is not None else None
+        return block is not None
+
+    def wish(self, value: Value) -> str:
+        """The name that a value should have: by its role, of the user's variable, or of what its statement assigns."""
+        if value in self.wishes:
+            return self.wishes[value]
+        op = value.defining_op
+        if op is not None and arith.ConstantOp.matches(op) and not value.hint:
+            return {"0.0": "zeros", "0": "zeros", "1.0": "ones", "1": "ones"}.get(literal_of(op), "filled")
+        if value.hint and (op is None or op.name not in ttg.VIEWS):
+            return value.hint
+        found = self.statement_of(op) if op is not None else None
+        if op is None or found is None or any(self.statement_of(use.op) is found for use in value.uses):
+            return DEFAULTS.get(op.name, "x") if op is not None else "x"
+        return found.target or DEFAULTS.get(op.name, "x")
+
+    def wishing(self, wishes: Iterable[tuple[Value, str]]) -> None:
+        """Adds names for values that have none yet."""
+        for value, wish in wishes:
+            self.wishes.setdefault(value, wish)
+
+    # -- rings ---------------------------------------------------------------------------------------------------
+
+    def slot_of(self, value: Value) -> tuple[Member, str, Value | None] | None:
+        """The part of a ring, the slot as an expression, and the slot, of a view of one slot."""
+        if value in self.slots:
+            member, slot = self.slots[value]
+            return member, slot, None
+        op = value.defining_op
+        if op is None or not ttg.MemDescIndexOp.matches(op) or op.operands[0] not in self.members:
+            return None
+        return self.members[op.operands[0]], self.of(op.operands[1]), op.operands[1]
+
+    def ring(self, ring: Ring) -> str:
+        """The name of a ring here."""
+        return self.ring_names[ring]
 
 
 def statement(text: Callable[[Body, Operation], str]) -> Writer:
-    """A writer of one line."""
+    """A writer of one line without results."""
 
     def write(body: Body, op: Operation) -> None:
         body.comment(op)
         body.put(text(body, op))
+        body.release(op)
 
     return write
 
 
 Writer = Callable[[Body, Operation], None]
 """Writes one operation."""
+Expression = Callable[[Body, Operation], str]
+"""The expression of a pure operation."""
 
-__all__ = ["Body", "File", "Writer", "statement"]
+
+def type_of(value: Value) -> TensorType:
+    """The type of a tile."""
+    type = parse_type(value.type)
+    assert isinstance(type, TensorType)
+    return type
+
+
+__all__ = ["INDENT", "Body", "Expression", "File", "Target", "Writer", "statement", "type_of"]

@@ -1,6 +1,7 @@
 """Loops and branches.
 
-A variable that a loop carries is one name, assigned at the end of the body; results of a branch are assigned in both.
+A variable that a loop carries is one name, assigned where its next value is made, or at the end of the body; results of
+a branch are assigned in both.
 """
 
 from __future__ import annotations
@@ -9,35 +10,53 @@ from collections.abc import Sequence
 
 from tawa.dialects import scf
 from tawa.dialects.declare.declaration import by_name
-from tawa.emit.body import Body, Writer
+from tawa.emit.body import Body, Target, Writer
 from tawa.emit.errors import cannot_say
-from tawa.ir import Operation, Value
+from tawa.emit.rings import carried
+from tawa.ir import Block, Operation, Value
 from tawa.ir.locations import source_of
 from tawa.ir.types import ScalarType, parse_type
 
 
 def _for(body: Body, op: Operation) -> None:
-    lower, upper, step, *inits = op.operands
-    block = op.regions[0].block
-    induction, *carried = block.args
+    loop = scf.ForOp(op)
     body.comment(op)
+    bounds = ", ".join(body.of(it) for it in loop.bounds)
+    variables = list(carried(op))
+    texts = [_own(body, op, init, yielded) for _, init, yielded, _ in variables]
+    for _, init, _, _ in variables:
+        body.uses(init)
     names: list[str] = []
-    for argument, result, init in zip(carried, op.results, inits, strict=True):
-        wish = result.hint or init.hint or "x"
-        name = body.names.name(argument, wish)
-        names.append(name)
-        body.put(f"{name} = {_own(body, op, init, block.terminator.operands[argument.index - 1])}")
-    index = body.names.name(induction, _user_induction(body, op))
-    body.put(f"for {index} in range({body.of(lower)}, {body.of(upper)}, {body.of(step)}):")
+    for argument, _, _, result in variables:
+        target = body.targets.get(result)
+        names.append(target.name if target is not None and body.free(target) else _variable(body, argument))
+        body.names.give(argument, names[-1], loop.body)
+    body.assign(list(zip(names, texts, strict=True)))
+    index = body.names.fresh(_user_induction(body, op))
+    body.names.give(loop.induction, index)
+    body.put(f"for {index} in range({bounds}):")
+    for bound in loop.bounds:
+        body.uses(bound)
+    _indented(body, loop.body, [Target(name, it[0]) for name, it in zip(names, variables, strict=True)])
+    for (_, _, _, result), name in zip(variables, names, strict=True):
+        body.names.give(result, name, body.current)
+
+
+def _variable(body: Body, argument: Value) -> str:
+    """The name of a carried variable: the one of its initial value, if nothing else needs that."""
+    wish = body.wish(argument)
+    return body.names.again(wish, lambda it: body.dead(it, argument)) or body.names.fresh(wish)
+
+
+def _indented(body: Body, block: Block, targets: Sequence[Target]) -> bool:
+    """Writes a block; whether it has any line."""
     body.depth += 1
     before = len(body.lines)
-    _hand_on(body, names, body.block(block))
-    if len(body.lines) == before:
+    body.block(block, targets)
+    if not (some := len(body.lines) > before):
         body.put("pass")
     body.depth -= 1
-    body.place = None
-    for result, name in zip(op.results, names, strict=True):
-        body.names.sources[result] = name
+    return some
 
 
 def _own(body: Body, op: Operation, init: Value, handed_on: Value) -> str:
@@ -68,27 +87,30 @@ def _plain(text: str) -> bool:
 
 def _while(body: Body, op: Operation) -> None:
     """The part before the condition is written twice: before the loop, and at its end."""
-    before, after = (region.block for region in op.regions)
+    loop = scf.WhileOp(op)
+    before, after = loop.before, loop.after
     body.comment(op)
-    for argument, init in zip(before.args, op.operands, strict=True):
-        body.put(f"{body.names.name(argument, init.hint or argument.hint)} = {_changed(body, init)}")
-    carried = [body.of(it) for it in before.args]
+    outer, body.twice = body.twice, True
+    names = [body.take(it) for it in before.args]
+    texts = [_changed(body, init) for init in loop.inits]
+    body.assign(list(zip(names, texts, strict=True)))
     go = body.names.fresh("go")
-    handed_on = [body.names.name(it) for it in after.args]
-    for result, name in zip(op.results, handed_on, strict=True):
-        body.names.sources[result] = name
+    handed_on = [body.take(it) for it in after.args]
 
     def condition() -> None:
-        holds, *values = body.block(before)
-        _hand_on(body, [go, *handed_on], [holds, *values])
+        body.block(before, [Target(it) for it in (go, *handed_on)])
 
     condition()
     body.put(f"while {go}:")
     body.depth += 1
-    _hand_on(body, carried, body.block(after))
+    body.block(after, [Target(it) for it in names])
     condition()
     body.depth -= 1
-    body.place = None
+    body.twice = outer
+    for result, name in zip(op.results, handed_on, strict=True):
+        body.names.give(result, name)
+    for init in loop.inits:
+        body.uses(init)
 
 
 def _changed(body: Body, init: Value) -> str:
@@ -100,41 +122,62 @@ def _changed(body: Body, init: Value) -> str:
 
 def _user_induction(body: Body, op: Operation) -> str:
     """The name of the loop's variable in the user's line."""
-    found = source_of(body.file.module, op)
-    text = body.file.source_line(found.file, found.line) if found else ""
-    words = text.split()
-    return words[1] if len(words) > 2 and words[0] == "for" and words[2] == "in" else "i"
-
-
-def _hand_on(body: Body, names: Sequence[str], values: Sequence[Value]) -> None:
-    pairs = [(name, body.of(value)) for name, value in zip(names, values, strict=True)]
-    pairs = [(name, value) for name, value in pairs if name != value]
-    targets = {name for name, _ in pairs}
-    if any(value in targets for _, value in pairs):
-        body.put(f"{', '.join(name for name, _ in pairs)} = {', '.join(value for _, value in pairs)}")
-        return
-    for name, value in pairs:
-        body.put(f"{name} = {value}")
+    found = body.statement_of(op)
+    words = found.text.split() if found else []
+    name = words[1] if len(words) > 2 and words[0] == "for" and words[2] == "in" else "i"
+    return name if name.strip("_") else "i"
 
 
 def _if(body: Body, op: Operation) -> None:
     body.comment(op)
-    names = [body.names.name(it) for it in op.results]
-    body.put(f"if {body.of(op.operands[0])}:")
-    for number, region in enumerate(op.regions):
-        if not region.blocks:
+    branches = [region.block if region.blocks else None for region in op.regions]
+    condition = body.of(op.operands[0])
+    body.uses(op.operands[0])
+    body.put(f"if {condition}:")
+    names: list[str] = []
+    holders: list[Value | None] = []
+    for result in op.results:
+        target = body.targets.get(result)
+        holder = _kept(body, op, result)
+        if target is not None and body.free(target):
+            names.append(target.name)
+            holders.append(None)
+        elif holder is not None and body.of(holder) not in names:
+            names.append(body.of(holder))
+            holders.append(holder)
+        else:
+            names.append(body.names.fresh(body.wish(result)))
+            holders.append(None)
+    for number, block in enumerate(branches):
+        if block is None or (number and not names and len(block.ops) <= 1):
             continue
-        if number and not names and len(region.block.ops) <= 1:
-            continue
+        others = [it for it in branches[number + 1 :] if it is not None]
+        targets = [
+            Target(name, holder, sum(_uses_in(holder, it) for it in others) if holder is not None else 0)
+            for name, holder in zip(names, holders, strict=True)
+        ]
         if number:
             body.put("else:")
-        body.depth += 1
-        before = len(body.lines)
-        _hand_on(body, names, body.block(region.block))
-        if len(body.lines) == before:
-            body.put("pass")
-        body.depth -= 1
-    body.place = None
+        if not _indented(body, block, targets) and number:
+            del body.lines[-2:]
+    for result, name in zip(op.results, names, strict=True):
+        body.names.give(result, name, body.current)
+
+
+def _kept(body: Body, op: Operation, result: Value) -> Value | None:
+    """A value that a branch leaves as it is and that nothing after the branch needs: its name becomes the result's."""
+    for region in op.regions:
+        value = region.block.terminator.operands[result.index]
+        holder = body.names.holders.get(body.names.sources.get(value, ""))
+        if holder is None or holder.value is not value or holder.block is not body.current or body.twice:
+            continue
+        if body.count(value) == sum(_uses_in(value, it.block) for it in op.regions):
+            return value
+    return None
+
+
+def _uses_in(value: Value, block: Block) -> int:
+    return sum(use.op.within(block) is not None for use in value.uses)
 
 
 WRITERS: dict[str, Writer] = by_name({scf.ForOp: _for, scf.IfOp: _if, scf.WhileOp: _while})

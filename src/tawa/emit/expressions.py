@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from tawa.dialects import arith, math, tt
 from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.emit.errors import cannot_say
+from tawa.emit.text import bare, within
 from tawa.ir import Operation
 from tawa.ir.types import PointerType, ScalarType, TensorType, parse_type
 
@@ -40,7 +41,7 @@ TYPES = {
     "i8": "gl.int8", "i16": "gl.int16", "i32": "gl.int32", "i64": "gl.int64", "f8E4M3FN": "gl.float8e4nv",
     "f8E5M2": "gl.float8e5",
 }  # fmt: skip
-ELEMENTWISE = {*INFIX, *UNSIGNED, *CALLS, *NAN, *op_names(arith.CmpIOp, arith.CmpFOp)}
+ELEMENTWISE = frozenset({*INFIX, *UNSIGNED, *CALLS, *NAN, *op_names(arith.CmpIOp, arith.CmpFOp)})
 """Operations whose Gluon form gives a scalar operand the shape of the other one."""
 
 
@@ -64,38 +65,34 @@ def element_of(text: str) -> str:
             raise cannot_say(f"a value of type {other}")
 
 
-def elementwise(op: Operation, of: Callable[[int], str]) -> str | None:
-    """The expression of an elementwise operation or a cast; None for another operation.
-
-    of: the expression of an operand, in parentheses where it is not atomic.
-    """
+def elementwise(op: Operation, of: Callable[[int], str]) -> str:
+    """The expression of an elementwise operation or a cast. of: the expression of an operand."""
     name = op.name
     if name in INFIX:
-        return f"{of(0)} {INFIX[name]} {of(1)}"
+        sign = INFIX[name]
+        return f"{within(of(0), sign, True)} {sign} {within(of(1), sign, False)}"
     if name in UNSIGNED:
         sides = [_unsigned(op, index, of) for index in (0, 1)]
         return f"({sides[0]} {UNSIGNED[name]} {sides[1]}).to({type_source(element_of(op.result.type))})"
     if name in CALLS:
-        return f"{CALLS[name]}({', '.join(_bare(of(index)) for index in range(len(op.operands)))})"
+        return f"{CALLS[name]}({', '.join(of(index) for index in range(len(op.operands)))})"
     if name in NAN:
-        return f"{NAN[name]}({_bare(of(0))}, {_bare(of(1))}, propagate_nan=tl.PropagateNan.ALL)"
+        return f"{NAN[name]}({of(0)}, {of(1)}, propagate_nan=tl.PropagateNan.ALL)"
     if arith.CmpIOp.matches(op):
         number = int(op.properties["predicate"].split(":")[0])
-        sides = [_unsigned(op, index, of) if number >= 6 else of(index) for index in (0, 1)]
+        sides = [_unsigned(op, at, of) if number >= 6 else within(of(at), "==", not at) for at in (0, 1)]
         return f"{sides[0]} {COMPARE[number]} {sides[1]}"
     if arith.CmpFOp.matches(op):
         number = int(op.properties["predicate"].split(":")[0])
         if number not in FLOAT_COMPARE:
             raise cannot_say(f"the predicate {number} of arith.cmpf")
-        return f"{of(0)} {FLOAT_COMPARE[number]} {of(1)}"
-    if name in CASTS:
-        return _cast(op, of)
-    return None
+        return f"{within(of(0), '==', True)} {FLOAT_COMPARE[number]} {within(of(1), '==', False)}"
+    return _cast(op, of)
 
 
 def _cast(op: Operation, of: Callable[[int], str]) -> str:
     source, target = element_of(op.operands[0].type), element_of(op.result.type)
-    value = of(0)
+    value = within(of(0), ".", True)
     if arith.ExtUIOp.matches(op) and source != "i1":
         value = f"{value}.to(gl.uint{source[1:]})"
     if arith.ExtSIOp.matches(op) and source == "i1":
@@ -108,22 +105,11 @@ def _cast(op: Operation, of: Callable[[int], str]) -> str:
 
 
 def _unsigned(op: Operation, index: int, of: Callable[[int], str]) -> str:
-    value = of(index)
-    if value.isdecimal():
-        return value
-    return f"{value}.to(gl.uint{element_of(op.operands[index].type)[1:]})"
-
-
-def _bare(text: str) -> str:
-    """Without parentheses around the whole."""
-    if not (text.startswith("(") and text.endswith(")")):
-        return text
-    depth = 0
-    for index, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
-        if depth == 0 and index + 1 < len(text):
-            return text
-    return text[1:-1]
+    value, width = of(index), int(element_of(op.operands[index].type)[1:])
+    number = bare(value)
+    if number.removeprefix("-").isdecimal():
+        return str(int(number) % (1 << width))
+    return f"{within(value, '.', True)}.to(gl.uint{width})"
 
 
 def integers(text: str) -> Sequence[int]:

@@ -1,4 +1,4 @@
-"""Shared memory, mbarriers, TMA and wgmma."""
+"""Shared memory, TMA stores and wgmma."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from math import prod
 from tawa.dialects import arith, builtin, ttg, ttng
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.ttng import TensormapCreateOp
-from tawa.emit.body import Body, Writer, statement
+from tawa.emit.body import INDENT, Body, Writer, statement
 from tawa.emit.errors import cannot_say
 from tawa.emit.expressions import integers, type_source
+from tawa.emit.rings import Ring, memory_of, number_of
 from tawa.ir import Operation, Value
 from tawa.ir.locations import source_of
 from tawa.ir.types import MemDescType, TensorDescType, TensorType, parse_type
@@ -19,43 +20,40 @@ DEFAULT_IMPRECISE = 2**30
 
 
 def _alloc(body: Body, op: Operation) -> None:
+    if (ring := body.allocations.get(op)) is not None:
+        if op is ring.last:
+            _ring(body, ring)
+        return
     type = parse_type(op.result.type)
     assert isinstance(type, MemDescType)
     barrier = type.element == "i64" and type.shape[-1:] == (1,)
     layout = "mbarrier.MBarrierLayout()" if barrier else body.layout(type)
     value = f", {body.of(op.operands[0])}" if op.operands else ""
     shape = list(type.shape)
-    body.comment(op)
-    wish = op.result.hint or ("barriers" if barrier else "tiles")
-    name = body.names.name(op.result, wish)
-    body.put(f"{name} = gl.allocate_shared_memory({type_source(type.element)}, {shape}, {layout}{value})")
+    wish = body.wishes.get(op.result) or op.result.hint or ("barriers" if barrier else "tiles")
+    body.results(op, f"gl.allocate_shared_memory({type_source(type.element)}, {shape}, {layout}{value})", [wish])
 
 
-def _pred(body: Body, value: Value | None) -> str:
-    text = body.of(value) if value is not None else "True"
-    return "" if text == "True" else f", pred={text}"
-
-
-def _wait(body: Body, op: Operation) -> str:
-    bar, phase, *more = op.operands
-    return f"mbarrier.wait({body.of(bar)}, {body.of(phase)}{_pred(body, more[0] if more else None)})"
-
-
-def _arrive(body: Body, op: Operation) -> str:
-    count = integers(op.properties["count"])[0]
-    pred = _pred(body, op.operands[1] if len(op.operands) > 1 else None)
-    return f"mbarrier.arrive({body.of(op.operands[0])}, count={count}{pred})"
-
-
-def _expect(body: Body, op: Operation) -> str:
-    size = integers(op.properties["size"])[0]
-    return f"mbarrier.expect({body.of(op.operands[0])}, {size}{_pred(body, op.operands[1])})"
-
-
-def _tma_load(body: Body, op: Operation) -> str:
-    desc, *coordinates, bar, result, pred = op.operands
-    where = ", ".join(body.of(it) for it in coordinates)
-    return f"tma_load({body.of(desc)}, [{where}], {body.of(bar)}, {body.of(result)}{_pred(body, pred)})"
+def _ring(body: Body, ring: Ring) -> None:
+    """Makes a ring."""
+    body.file.methods.add("mbarriers")
+    tiles = [
+        f"gl.allocate_shared_memory({type_source(type.element)}, {list(type.shape)}, {body.layout(type)})"
+        for type in map(memory_of, (it.result for it in ring.payload))
+    ]
+    body.put(f"{body.ring(ring)} = Ring(")
+    body.depth += 1
+    if len(tiles) == 1:
+        body.put(f"({tiles[0]},),")
+    else:
+        body.put("(")
+        for tile in tiles:
+            body.put(f"{INDENT}{tile},")
+        body.put("),")
+    for count in (ring.full_count, ring.empty_count):
+        body.put(f"mbarriers({ring.slots}, {count}),")
+    body.depth -= 1
+    body.put(")")
 
 
 def _tma_store(body: Body, op: Operation) -> str:
@@ -67,7 +65,7 @@ def _tma_store(body: Body, op: Operation) -> str:
 def _load_shared(body: Body, op: Operation) -> None:
     type = parse_type(op.result.type)
     assert isinstance(type, TensorType)
-    body.assign(op, f"{body.of(op.operands[0], atomic=True)}.load({body.layout(type)})")
+    body.results(op, f"{body.of(op.operands[0], atomic=True)}.load({body.layout(type)})")
 
 
 def _dot(body: Body, op: Operation) -> None:
@@ -85,7 +83,7 @@ def _dot(body: Body, op: Operation) -> None:
         more += f", max_num_imprecise_acc={most}"
     is_async = op.properties.get("isAsync", "false") == "true"
     more += ", is_async=True" if is_async else ""
-    body.assign(op, f"warpgroup_mma({body.of(a)}, {body.of(b)}, {body.of(acc)}{more})")
+    body.results(op, f"warpgroup_mma({body.of(a)}, {body.of(b)}, {body.of(acc)}{more})")
 
 
 def _element_of_buffer(text: str) -> str:
@@ -96,14 +94,13 @@ def _element_of_buffer(text: str) -> str:
 
 
 def _dot_wait(body: Body, op: Operation) -> None:
-    body.comment(op)
     pendings = integers(op.properties["pendings"])[0]
     deps = [body.of(it) for it in op.operands]
-    names = [body.names.name(it) for it in op.results]
     tensors = [isinstance(parse_type(it.type), TensorType) for it in op.operands]
     if not all(tensors):
         raise cannot_say("a wait for a dot that holds a buffer", source_of(body.file.module, op))
-    body.put(f"{', '.join(names)} = warpgroup_mma_wait({pendings}, deps=({', '.join(deps)},))")
+    wishes = [body.wish(it) for it in op.operands]
+    body.results(op, f"warpgroup_mma_wait({pendings}, deps=({', '.join(deps)},))", wishes)
 
 
 def _made_descriptor(body: Body, op: Operation) -> None:
@@ -118,7 +115,7 @@ def _made_descriptor(body: Body, op: Operation) -> None:
     padding = ', padding_option="nan"' if view.op.attributes.get("fill_mode", "0").startswith("1") else ""
     block, layout = list(type.block.shape), body.file.layout_of(type.block.encoding, type.block.shape)
     body.file.scratch = True
-    body.assign(
+    body.results(
         op,
         f"tma.make_tensor_descriptor({body.of(view.base)}, [{shape}], [{', '.join([*strides, '1'])}], "
         f"{block}, {layout}{padding})",
@@ -128,41 +125,29 @@ def _made_descriptor(body: Body, op: Operation) -> None:
 def _elements(body: Body, stride: Value, width: int) -> str:
     """A stride in elements, of `width` bytes, from one in bytes."""
     made = stride.defining_op
-    if made is not None and arith.MulIOp.matches(made) and body.of(made.operands[1]) == str(width):
+    if made is not None and stride in body.held and arith.MulIOp.matches(made) and number_of(made.operands[1]) == width:
         return body.of(made.operands[0])
     text = body.of(stride)
     return str(int(text) // width) if text.isdigit() else f"({text}) // {width}"
 
 
-WRITERS: dict[str, Writer] = by_name(
-    {
-        ttg.LocalAllocOp: _alloc,
-        ttg.LocalDeallocOp: statement(lambda body, op: f"{body.of(op.operands[0])}._keep_alive()"),
-        ttg.LocalLoadOp: _load_shared,
-        ttg.LocalStoreOp: statement(
-            lambda body, op: f"{body.of(op.operands[1], atomic=True)}.store({body.of(op.operands[0])})"
-        ),
-        ttng.InitBarrierOp: statement(
-            lambda body, op: f"mbarrier.init({body.of(op.operands[0])}, count={integers(op.properties['count'])[0]})"
-        ),
-        ttng.InvalBarrierOp: statement(lambda body, op: f"mbarrier.invalidate({body.of(op.operands[0])})"),
-        ttng.WaitBarrierOp: statement(_wait),
-        ttng.ArriveBarrierOp: statement(_arrive),
-        ttng.BarrierExpectOp: statement(_expect),
-        ttng.FenceAsyncSharedOp: statement(lambda body, op: "fence_async_shared()"),
-        ttng.AsyncTMACopyGlobalToLocalOp: statement(_tma_load),
-        ttng.AsyncTMACopyLocalToGlobalOp: statement(_tma_store),
-        ttng.AsyncTMAStoreWaitOp: statement(
-            lambda body, op: f"tma.store_wait({integers(op.properties['pendings'])[0]})"
-        ),
-        ttng.WarpGroupDotOp: _dot,
-        ttng.WarpGroupDotWaitOp: _dot_wait,
-        ttg.GlobalScratchAllocOp: lambda body, op: None,
-        ttng.TensormapCreateOp: lambda body, op: None,
-        ttng.TensormapFenceproxyAcquireOp: lambda body, op: None,
-        ttng.ReinterpretTensorDescOp: _made_descriptor,
-        builtin.GpuBarrierOp: statement(lambda body, op: "thread_barrier()"),
-    }
-)
+WRITERS: dict[str, Writer] = by_name({
+    ttg.LocalAllocOp: _alloc,
+    ttg.LocalDeallocOp: statement(lambda body, op: f"{body.of(op.operands[0])}._keep_alive()"),
+    ttg.LocalLoadOp: _load_shared,
+    ttg.LocalStoreOp: statement(
+        lambda body, op: f"{body.of(op.operands[1], atomic=True)}.store({body.of(op.operands[0])})"
+    ),
+    ttng.FenceAsyncSharedOp: statement(lambda body, op: "fence_async_shared()"),
+    ttng.AsyncTMACopyLocalToGlobalOp: statement(_tma_store),
+    ttng.AsyncTMAStoreWaitOp: statement(lambda body, op: f"tma.store_wait({integers(op.properties['pendings'])[0]})"),
+    ttng.WarpGroupDotOp: _dot,
+    ttng.WarpGroupDotWaitOp: _dot_wait,
+    ttg.GlobalScratchAllocOp: lambda body, op: None,
+    ttng.TensormapCreateOp: lambda body, op: None,
+    ttng.TensormapFenceproxyAcquireOp: lambda body, op: None,
+    ttng.ReinterpretTensorDescOp: _made_descriptor,
+    builtin.GpuBarrierOp: statement(lambda body, op: "thread_barrier()"),
+})  # fmt: skip
 
 __all__ = ["WRITERS"]

@@ -1,43 +1,66 @@
-"""Python names for the values of one function, from the names of the user's variables."""
+"""Python names for the values of one function, from the names of the user's variables.
+
+A name is taken again, as a user would assign a variable again, where nothing needs its old value.
+"""
 
 from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
-from tawa.ir import Value
+from tawa.ir import Block, Value
 
 TAKEN = {
     "gl", "gluon", "tl", "tma", "mbarrier", "range", "float", "list", "dict", "zip", "getattr", "hasattr", "ValueError",
     "warpgroup_mma", "warpgroup_mma_wait", "tma_load", "tma_store", "thread_barrier", "fence_async_shared", "launch",
-    "unfit", "TensorDescriptor",
+    "unfit", "TensorDescriptor", "Ring", "mbarriers", "moved", "aggregate", "triton", "contextvars", "len", "sum",
 }  # fmt: skip
 _NAME = re.compile(r"[^0-9A-Za-z_]")
 
 
-class Names:
-    """Gives each value one expression: its name, a constant, or what was written in place of it."""
+@dataclass
+class Holder:
+    """Who has a name: a value, and the block in which it is assigned."""
 
-    def __init__(self, taken: set[str]) -> None:
-        self.used = {*TAKEN, *taken}
-        self.sources: dict[Value, str] = {}
+    value: Value
+    block: Block
+
+
+@dataclass
+class Names:
+    """Gives each value one expression: its name, a constant, or what is written in place of it.
+
+    used: names that are not free. holders: of names that may be taken again.
+    """
+
+    used: set[str]
+    sources: dict[Value, str] = field(default_factory=dict[Value, str])
+    holders: dict[str, Holder] = field(default_factory=dict[str, Holder])
 
     def fresh(self, wish: str) -> str:
         """A name like `wish` that nothing else has."""
-        base = _NAME.sub("_", wish).strip("_") or "x"
-        if base[0].isdigit() or keyword.iskeyword(base):
-            base = f"x_{base}"
-        name, number = base, 1
-        while name in self.used:
-            number += 1
-            name = f"{base}_{number}"
+        name = next(it for it in _like(wish) if it not in self.used and it not in TAKEN)
         self.used.add(name)
         return name
 
-    def name(self, value: Value, wish: str = "") -> str:
-        """Names a value, after the user's variable if it is known."""
-        self.sources[value] = found = self.fresh(wish or value.hint or "x")
-        return found
+    def again(self, wish: str, free: Callable[[Holder], bool]) -> str | None:
+        """A name like `wish` whose holder does not need it any more."""
+        for name in _like(wish):
+            if name not in self.used and name not in TAKEN:
+                return None
+            if name in self.holders and free(self.holders[name]):
+                return name
+        return None
+
+    def give(self, value: Value, name: str, block: Block | None = None) -> None:
+        """Makes this the name of a value; block: where it is assigned, if the name may be taken again."""
+        self.sources[value] = name
+        if block is None:
+            self.holders.pop(name, None)
+        else:
+            self.holders[name] = Holder(value, block)
 
     def __getitem__(self, value: Value) -> str:
         return self.sources[value]
@@ -46,4 +69,15 @@ class Names:
         return value in self.sources
 
 
-__all__ = ["Names"]
+def _like(wish: str) -> Iterator[str]:
+    base = _NAME.sub("_", wish).strip("_") or "x"
+    if base[0].isdigit() or keyword.iskeyword(base):
+        base = f"x_{base}"
+    yield base
+    number = 1
+    while True:
+        number += 1
+        yield f"{base}_{number}"
+
+
+__all__ = ["Holder", "Names"]

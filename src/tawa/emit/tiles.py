@@ -1,72 +1,16 @@
-"""Tiles in registers: constants, tiles that repeat a value, reductions, loads and stores by pointers."""
+"""Tiles in registers that are split, and loads and stores by pointers."""
 
 from __future__ import annotations
 
-from tawa.dialects import arith, tt
+from tawa.dialects import tt
 from tawa.dialects.declare.declaration import by_name
 from tawa.emit.body import Body, Writer, statement
-from tawa.emit.constants import literal_of
-from tawa.emit.errors import cannot_say
-from tawa.emit.expressions import integers, type_source
+from tawa.emit.expressions import integers
 from tawa.ir import Operation
-from tawa.ir.locations import source_of
-from tawa.ir.types import PointerType, ScalarType, TensorType, parse_type
-
-REDUCTIONS: dict[str, str] = by_name({
-    arith.MaxNumFOp: "gl.max", arith.AddFOp: "gl.sum", arith.MinNumFOp: "gl.min",
-    arith.AddIOp: "gl.sum", arith.MaxSIOp: "gl.max", arith.MinSIOp: "gl.min",
-})  # fmt: skip
-
-
-def _constant(body: Body, op: Operation) -> None:
-    text = literal_of(op)
-    type = parse_type(op.result.type)
-    if isinstance(type, ScalarType):
-        body.names.sources[op.result] = text if not text.startswith("-") else f"({text})"
-        return
-    assert isinstance(type, TensorType)
-    if not body.repeated(op, text):
-        shape, element, layout = list(type.shape), type_source(type.element), body.layout(type)
-        body.assign(op, f"gl.full({shape}, {text}, {element}, {layout})")
-
-
-def _splat(body: Body, op: Operation) -> None:
-    type = parse_type(op.result.type)
-    assert isinstance(type, TensorType)
-    value = body.of(op.operands[0], atomic=True)
-    if body.repeated(op, value):
-        return
-    if isinstance(parse_type(op.operands[0].type), PointerType):
-        body.assign(op, f"{value} + {_zeros(body, type)}")
-        return
-    element = type_source(type.element)
-    body.assign(op, f"gl.full({list(type.shape)}, {body.of(op.operands[0])}, {element}, {body.layout(type)})")
-
-
-def _broadcast(body: Body, op: Operation) -> None:
-    type = parse_type(op.result.type)
-    assert isinstance(type, TensorType)
-    if not body.repeated(op, body.of(op.operands[0], atomic=True)):
-        body.assign(op, f"gl.broadcast({body.of(op.operands[0])}, {_zeros(body, type)})[0]")
-
-
-def _zeros(body: Body, type: TensorType) -> str:
-    """A tile of this shape and layout, to add to or to broadcast with."""
-    return f"gl.full({list(type.shape)}, 0, gl.int32, {body.layout(type)})"
-
-
-def _reduce(body: Body, op: Operation) -> None:
-    inner = [it.name for it in op.regions[0].block.ops[:-1]]
-    axis = integers(op.properties["axis"])[0]
-    if len(inner) != 1 or inner[0] not in REDUCTIONS:
-        raise cannot_say(f"a reduction by {', '.join(inner)}", source_of(body.file.module, op))
-    body.assign(op, f"{REDUCTIONS[inner[0]]}({body.of(op.operands[0])}, {axis})")
 
 
 def _split(body: Body, op: Operation) -> None:
-    body.comment(op)
-    names = [body.names.name(it) for it in op.results]
-    body.put(f"{', '.join(names)} = gl.split({body.of(op.operands[0])})")
+    body.results(op, f"gl.split({body.of(op.operands[0])})")
 
 
 def _pointer_options(op: Operation) -> str:
@@ -85,7 +29,7 @@ def _load(body: Body, op: Operation) -> None:
     more += f", other={body.of(rest[segments[1]])}" if segments[2] else ""
     if op.properties.get("isVolatile", "false") == "true":
         more += ", volatile=True"
-    body.assign(op, f"gl.load({body.of(pointer)}{more}{_pointer_options(op)})")
+    body.results(op, f"gl.load({body.of(pointer)}{more}{_pointer_options(op)})")
 
 
 def _store(body: Body, op: Operation) -> str:
@@ -96,10 +40,6 @@ def _store(body: Body, op: Operation) -> str:
 
 WRITERS: dict[str, Writer] = by_name(
     {
-        arith.ConstantOp: _constant,
-        tt.SplatOp: _splat,
-        tt.BroadcastOp: _broadcast,
-        tt.ReduceOp: _reduce,
         tt.SplitOp: _split,
         tt.LoadOp: _load,
         tt.StoreOp: statement(_store),

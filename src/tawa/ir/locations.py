@@ -60,3 +60,31 @@ def resolve(module: Module, loc: str, kernel: SourceLocation | None = None) -> S
         elif not loc.startswith("#"):
             return None
     return None
+
+
+def frames_of(module: Module, op: Operation) -> list[SourceLocation]:
+    """The places that an operation comes from: of the innermost function that was inlined first, the kernel's last."""
+    return _frames(module, op.loc)
+
+
+def _frames(module: Module, loc: str, depth: int = 32) -> list[SourceLocation]:
+    loc = loc.strip()
+    if loc.startswith("#"):
+        loc = module.locs.get(loc, "unknown")
+    if loc.startswith("loc(") and match_bracket(loc, 3) == len(loc):
+        loc = loc[4:-1]
+    if depth == 0:
+        return []
+    if loc.startswith("#"):
+        return _frames(module, loc, depth - 1)
+    if loc.startswith("callsite("):
+        callee, _, caller = loc[9:-1].rpartition(" at ")
+        return _frames(module, callee, depth - 1) + _frames(module, caller, depth - 1)
+    if loc.startswith("fused"):
+        parts = split_top_level(loc[loc.index("[") + 1 : loc.rindex("]")])
+        return next((found for part in parts if (found := _frames(module, part, depth - 1))), list[SourceLocation]())
+    if found := _FILE.fullmatch(loc):
+        file, line, column = found.groups()
+        return [SourceLocation(file, int(line), int(column))]
+    named = _NAMED.fullmatch(loc)
+    return _frames(module, named.group(1), depth - 1) if named else []

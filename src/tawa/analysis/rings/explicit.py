@@ -102,6 +102,23 @@ def explicit_program(module: Module) -> ExplicitProgram:
     return _Reader(module).program()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RingAllocations:
+    """The allocations of a ring: of its tiles, and of its full and empty barriers; empty: None if no writer waits."""
+
+    payload: tuple[Operation, ...]
+    full: Operation
+    empty: Operation | None
+
+
+def ring_allocations(module: Module) -> tuple[RingAllocations, ...]:
+    """The allocations of each ring of `explicit_program`."""
+    reader = _Reader(module)
+    return tuple(
+        RingAllocations(tuple(payload), full, reader.empties.get(full)) for full, payload in reader.payloads.items()
+    )
+
+
 _PENDING: dict[str, WaitKind] = {
     ttng.WarpGroupDotWaitOp.NAME: "wgmma",
     ttng.AsyncTMAStoreWaitOp.NAME: "stores",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+import triton
 
 from tawa.bridge.gluon.check import check_module
 from tawa.bridge.gluon.compile import compile_gluon
@@ -48,6 +51,7 @@ def emit_gluon(compiled: Any) -> Emitted:
         read_final(compiled),
         partition_names(compiled),
         about=about,
+        library=str(Path(triton.__file__).parent),
         made=Made(source.fn.arg_names, constants, divisible, blocks_of(source.signature)),
     )
     verdict = check_module(read_final(compile_emitted(emitted, compiled)), "fast")
@@ -87,7 +91,7 @@ def load_emitted(emitted: Emitted) -> dict[str, Any]:
     file = f"<{emitted.kernel} in Gluon {abs(hash(emitted.text))}>"
     linecache.cache[file] = (len(emitted.text), None, emitted.text.splitlines(keepends=True), file)
     names: dict[str, Any] = {"__name__": "tawa_emitted", "__file__": file}
-    exec(compile(emitted.text, file, "exec"), names)
+    exec(compile(emitted.text, file, "exec", dont_inherit=True), names)
     return names
 
 

@@ -1,0 +1,259 @@
+"""The rings of a program and the places in them, for names and for the methods of `Ring` in the emitted file.
+
+    %full = ttg.local_alloc : 3x1xi64                 k_ring = Ring((k_tiles,), k_full, k_empty)
+    ttng.wait_barrier %full[%slot], %parity           k_tile, = k_ring.get(slot, parity)
+
+A place is a slot and the parity of its round. What moves it on is five operations, which become one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from tawa.analysis.rings.explicit import ring_allocations
+from tawa.dialects import arith, scf, ttg, ttng
+from tawa.dialects.control_flow import incoming
+from tawa.ir import Block, Module, Operation, Value
+from tawa.ir.attributes import read_int
+from tawa.ir.types import MemDescType, parse_type
+
+AFFIXES = ("_desc", "desc_", "_ptr", "ptr_", "_descriptor", "_tensor")
+"""Of names of arguments, which the names of their tiles do not have."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ring:
+    """D slots of tiles. stem: the names of the tiles. payload, full, empty: allocations. count: of the empty barriers.
+
+    inits: the operations that initialise the barriers.
+    """
+
+    stem: str
+    stems: tuple[str, ...]
+    slots: int
+    payload: tuple[Operation, ...]
+    full: Operation
+    empty: Operation
+    full_count: int
+    empty_count: int
+    inits: frozenset[Operation]
+
+    @property
+    def allocations(self) -> tuple[Operation, ...]:
+        """All allocations."""
+        return (*self.payload, self.full, self.empty)
+
+    @property
+    def last(self) -> Operation:
+        """The allocation that stands last."""
+        block = self.full.parent
+        assert block is not None
+        return max(self.allocations, key=block.index_of)
+
+    @property
+    def members(self) -> dict[Value, Member]:
+        """The parts, by the results of the allocations."""
+        tiles = {it.result: Member(self, "tiles", at) for at, it in enumerate(self.payload)}
+        return {**tiles, self.full.result: Member(self, "full"), self.empty.result: Member(self, "empty")}
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of the tiles of one slot."""
+        return sum(memory_of(it.result).bytes for it in self.payload) // self.slots
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A part of a ring: its full or empty barriers, or tiles number `index`."""
+
+    ring: Ring
+    role: str
+    index: int = 0
+
+    def of(self, ring: str) -> str:
+        """The expression; ring: the name of the ring."""
+        return f"{ring}.tiles[{self.index}]" if self.role == "tiles" else f"{ring}.{self.role}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Advance:
+    """The step to the next place: ``slot + 1 == D ? 0 : slot + 1``, and ``parity ^ (slot + 1 == D)``."""
+
+    slot: Value
+    parity: Value
+    slots: int
+    next_slot: Value
+    next_parity: Value
+    ops: tuple[Operation, ...]
+
+
+def rings_of(module: Module, block: Block) -> Iterator[Ring]:
+    """The rings whose allocations and first barriers stand in the block of the kernel."""
+    for found in ring_allocations(module):
+        full, empty = found.full, found.empty
+        if empty is None or any(it.parent is not block or it.operands for it in (full, empty, *found.payload)):
+            continue
+        slots = prod(memory_of(full.result).shape)
+        shapes = [memory_of(it.result).shape for it in found.payload]
+        whole = all(shape[0] == slots and len(shape) > 1 for shape in shapes)
+        inits = [_inits(it, slots, block) for it in (full, empty)]
+        if not whole or inits[0] is None or inits[1] is None:
+            continue
+        stems = tuple(stem_of(it) for it in found.payload)
+        stem = "_".join(dict.fromkeys(stems))
+        both = frozenset((*inits[0][0], *inits[1][0]))
+        ring = Ring(stem, stems, slots, found.payload, full, empty, inits[0][1], inits[1][1], both)
+        if all(_after(op, ring.last, both) for it in ring.allocations for op in _users(it.result)):
+            yield ring
+
+
+def _after(op: Operation, last: Operation, inits: frozenset[Operation]) -> bool:
+    """Whether an operation follows the last allocation of a ring, or only initialises a barrier."""
+    block = last.parent
+    assert block is not None
+    outer = op.within(block)
+    return op in inits or (outer is not None and block.index_of(outer) > block.index_of(last))
+
+
+def _inits(barriers: Operation, slots: int, block: Block) -> tuple[list[Operation], int] | None:
+    """The operations that initialise each slot once, and their count; None if it is done in another way."""
+    found: dict[int, Operation] = {}
+    for view in barriers.result.users:
+        if not ttg.MemDescIndexOp.matches(view):
+            continue
+        for op in view.result.users:
+            if ttng.InitBarrierOp.matches(op):
+                number = number_of(ttg.MemDescIndexOp(view).index)
+                if number is None or op.parent is not block or number in found:
+                    return None
+                found[number] = op
+    counts = {ttng.InitBarrierOp(op).count for op in found.values()}
+    return (list(found.values()), counts.pop()) if len(found) == slots and len(counts) == 1 else None
+
+
+def stem_of(tiles: Operation) -> str:
+    """The name of the user's variable or argument that is in these tiles; empty if unknown."""
+    for op in _users(tiles.result):
+        if ttng.AsyncTMACopyGlobalToLocalOp.matches(op):
+            return bare(root_of(ttng.AsyncTMACopyGlobalToLocalOp(op).descriptor).hint)
+    for op in _users(tiles.result):
+        if ttg.LocalStoreOp.matches(op) and ttg.LocalStoreOp(op).source.hint:
+            return ttg.LocalStoreOp(op).source.hint
+        if ttg.AsyncCopyGlobalToLocalOp.matches(op):
+            return bare(root_of(op.operands[0]).hint)
+    return tiles.result.hint
+
+
+def bare(name: str) -> str:
+    """The name without affixes such as `_desc`."""
+    for affix in AFFIXES:
+        name = name.removesuffix(affix) if affix.startswith("_") else name.removeprefix(affix)
+    return name
+
+
+def _users(value: Value) -> Iterator[Operation]:
+    """Users of a buffer through views and captures."""
+    seen: set[Value] = set()
+    work = [value]
+    while work:
+        it = work.pop(0)
+        if it in seen:
+            continue
+        seen.add(it)
+        for use in it.uses:
+            if use.op.name in ttg.VIEWS:
+                work.append(use.op.result)
+            elif ttg.WarpSpecializeOp.matches(use.op) or ttg.WarpSpecializePartitionsOp.matches(use.op):
+                holder = ttg.WarpSpecializeOp(use.op).holder.op if ttg.WarpSpecializeOp.matches(use.op) else use.op
+                work += [region.blocks[0].args[use.index] for region in holder.regions]
+            else:
+                yield use.op
+
+
+def root_of(value: Value) -> Value:
+    """The value outside of all partitions, loops and branches that this one comes from, if there is one."""
+    for _ in range(8):
+        sources = [use.value for use in incoming(value)] if value.defining_op is None else []
+        if len(sources) != 1:
+            return value
+        value = sources[0]
+    return value
+
+
+def number_of(value: Value) -> int | None:
+    """The number of an integer constant."""
+    op = value.defining_op
+    if op is None or not arith.ConstantOp.matches(op) or value.type not in ("i32", "i64"):
+        return None
+    return read_int(op.properties["value"])
+
+
+# -- places ------------------------------------------------------------------------------------------------------------
+
+
+def advances_of(block: Block) -> Iterator[Advance]:
+    """The steps to a next place that stand in this block."""
+    for op in block.ops:
+        if arith.XOrIOp.matches(op) and (found := _advance(op)) is not None:
+            yield found
+
+
+def _advance(xor: Operation) -> Advance | None:
+    parity, wrapped = xor.operands
+    if not _made_by(wrapped, arith.ExtUIOp):
+        parity, wrapped = wrapped, parity
+    extended = wrapped.defining_op
+    if extended is None or not arith.ExtUIOp.matches(extended):
+        return None
+    compared = extended.operands[0].defining_op
+    if compared is None or not arith.CmpIOp.matches(compared) or read_int(compared.properties["predicate"]) != 0:
+        return None
+    following, slots = compared.operands[0].defining_op, number_of(compared.operands[1])
+    if following is None or not arith.AddIOp.matches(following) or number_of(following.operands[1]) != 1 or not slots:
+        return None
+    selects = [it for it in compared.result.users if arith.SelectOp.matches(it)]
+    if len(selects) != 1 or number_of(following.operands[0]) is not None:
+        return None
+    select = selects[0]
+    around = select.operands[0] is compared.result and number_of(select.operands[1]) == 0
+    ops = (following, compared, select, extended, xor)
+    inside = {following.result: {compared, select}, compared.result: {select, extended}, extended.result: {xor}}
+    closed = all(set(value.users) <= users for value, users in inside.items())
+    together = all(it.parent is xor.parent for it in ops)
+    if not (around and select.operands[2] is following.result and closed and together) or number_of(parity) is not None:
+        return None
+    return Advance(following.operands[0], parity, slots, select.result, xor.result, ops)
+
+
+def _made_by(value: Value, kind: type[arith.ExtUIOp]) -> bool:
+    return value.defining_op is not None and kind.matches(value.defining_op)
+
+
+def opposite(value: Value) -> Value | None:
+    """The parity `p` of a value `p ^ 1`."""
+    op = value.defining_op
+    if op is None or not arith.XOrIOp.matches(op):
+        return None
+    first, second = op.operands
+    return first if number_of(second) == 1 else second if number_of(first) == 1 else None
+
+
+def carried(op: Operation) -> Iterator[tuple[Value, Value, Value, Value]]:
+    """The carried variables of a loop with bounds: argument, initial value, yielded value, result."""
+    loop = scf.ForOp(op)
+    yield from zip(loop.iter_args, loop.inits, loop.yielded, op.results, strict=True)
+
+
+def memory_of(value: Value) -> MemDescType:
+    """The type of a buffer."""
+    type = parse_type(value.type)
+    assert isinstance(type, MemDescType)
+    return type
+
+
+__all__ = [
+    "Advance", "Member", "Ring", "advances_of", "bare", "carried", "memory_of", "number_of", "opposite", "rings_of",
+    "root_of", "stem_of",
+]  # fmt: skip

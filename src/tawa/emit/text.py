@@ -1,0 +1,56 @@
+"""Expressions of Python as text: what has to stand in parentheses."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+_SUM = ast.Add | ast.Sub
+_PRODUCT = ast.Mult | ast.Div | ast.FloorDiv | ast.Mod
+
+
+def closed(text: str) -> bool:
+    """Whether the text is a name, a number, a call or an index as a whole: `f(a, b)`, `x.index(a + b)`."""
+    node = _parsed(text)
+    return not isinstance(node, ast.BinOp | ast.Compare | ast.UnaryOp | ast.IfExp | ast.BoolOp | ast.Tuple)
+
+
+def within(text: str, operator: str, left: bool) -> str:
+    """The text as an operand of an operator, in parentheses where Python or a reader needs them.
+
+    operator: `==` for all comparisons, `.` for a method.
+    """
+    if closed(text) and not (operator == "." and text.isdecimal()):
+        return text
+    node = _parsed(text)
+    arithmetic = isinstance(node, ast.BinOp) and isinstance(node.op, _SUM | _PRODUCT)
+    if operator == "==" and arithmetic:
+        return text
+    if operator not in "+-" or not isinstance(node, ast.BinOp):
+        return f"({text})"
+    same = isinstance(node.op, _PRODUCT) or (left and isinstance(node.op, _SUM))
+    return text if same else f"({text})"
+
+
+def bare(text: str) -> str:
+    """Without parentheses around the whole."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for index, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 and index + 1 < len(text):
+            return text
+    return text[1:-1]
+
+
+def mentions(text: str, name: str) -> bool:
+    """Whether a name stands in a text."""
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text) is not None
+
+
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+__all__ = ["bare", "closed", "mentions", "within"]
