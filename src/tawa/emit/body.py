@@ -21,12 +21,11 @@ from tawa.emit.names import Holder, Names
 from tawa.emit.repeated import only_repeats
 from tawa.emit.rings import Advance, Member, Ring, opposite
 from tawa.emit.statements import Sources, Statement
-from tawa.emit.text import closed, mentions
+from tawa.emit.text import INDENT, closed, mentions
 from tawa.ir import Block, Module, Operation, Value
 from tawa.ir.locations import frames_of, source_of
 from tawa.ir.types import MemDescType, TensorType, is_scalar, parse_type
 
-INDENT = "    "
 LONGEST = 72
 """Characters of an expression that is written where it is used."""
 DEFAULTS = by_name({tt.GetProgramIdOp: "pid", tt.GetNumProgramsOp: "programs", tt.MakeRangeOp: "range"})
@@ -71,9 +70,9 @@ class Body:
     """Writes the operations of a block, and of the blocks in it.
 
     wishes: names by role. advances: steps of places, by each of their operations.
-    members: parts of rings, by value; slots: parts of one slot. allocations: those that a ring consists of. written:
-    operations that are part of the call of another one. later: what is written in place of an operation. twice: whether
-    the operations are written more than once.
+    members: parts of rings, by value; slots: parts of one slot. allocations: those that a ring consists of. literals:
+    constants that are parameters. written: operations that are part of the call of another one. later: what is written
+    in place of an operation. twice: whether the operations are written more than once.
     """
 
     def __init__(self, file: File, names: Names) -> None:
@@ -87,6 +86,7 @@ class Body:
         self.slots: dict[Value, tuple[Member, str]] = {}
         self.ring_names: dict[Ring, str] = {}
         self.allocations: dict[Operation, Ring] = {}
+        self.literals: dict[Operation, str] = {}
         self.left: dict[Value, int] = {}
         self.held: dict[Value, list[Value]] = {}
         self.current = Block()
@@ -227,11 +227,15 @@ class Body:
         if not op.result.uses:
             self.release(op)
         elif only_repeats(op):
-            self.hold(op, literal_of(op) if arith.ConstantOp.matches(op) else self.of(op.operands[0]))
+            self.hold(op, self.literal(op) if arith.ConstantOp.matches(op) else self.of(op.operands[0]))
         elif self.small(op) or self.inlined(op, text):
             self.hold(op, text)
         else:
             self.results(op, text)
+
+    def literal(self, op: Operation) -> str:
+        """The number of a constant, or the parameter that it is."""
+        return self.literals.get(op) or literal_of(op)
 
     def small(self, op: Operation) -> bool:
         """Whether an expression is short enough to stand in many places: a number, or a slot of a ring."""
@@ -327,7 +331,7 @@ class Body:
             return self.wishes[value]
         op = value.defining_op
         if op is not None and arith.ConstantOp.matches(op) and not value.hint:
-            return {"0.0": "zeros", "0": "zeros", "1.0": "ones", "1": "ones"}.get(literal_of(op), "filled")
+            return {"0.0": "zeros", "0": "zeros", "1.0": "ones", "1": "ones"}.get(self.literal(op), "filled")
         if value.hint and (op is None or op.name not in ttg.VIEWS):
             return value.hint
         found = self.statement_of(op) if op is not None else None

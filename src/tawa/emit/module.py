@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tawa.dialects import ttg
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import FuncOp
 from tawa.emit import control_flow, hopper, tiles, transfers
-from tawa.emit.body import INDENT, Body, File, Writer
+from tawa.emit.body import File, Writer
 from tawa.emit.errors import cannot_say
 from tawa.emit.launch import Made, launch_source
 from tawa.emit.layouts import layout_source
 from tawa.emit.names import Names
+from tawa.emit.partitions import Partitions, head
 from tawa.emit.prepare import prepare
 from tawa.emit.ring_source import ring_source
-from tawa.emit.rings import Member, advances_of, memory_of, rings_of, stem_of
-from tawa.emit.roles import roles_of
+from tawa.emit.rings import rings_of
+from tawa.emit.text import INDENT, WIDTH
 from tawa.emit.views import EXPRESSIONS
-from tawa.ir import Block, Module, Operation, Value
+from tawa.ir import Module
 from tawa.ir.attributes import attribute_of, read_int
 from tawa.ir.encodings import kind_of
 from tawa.ir.rewriter import copy_module
@@ -49,8 +50,6 @@ tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
 thread_barrier = getattr(gl, "barrier", None) or gl.thread_barrier
 
 '''
-WIDTH = 110
-"""Characters of a line."""
 OPTIONS = {"num_warps": "num-warps", "maxnreg": "maxnreg"}
 """Options of a launch that stand in the program, by their names."""
 LAYOUT_NAMES = {
@@ -91,7 +90,6 @@ def gluon_source(
 class _Writer:
     def __init__(self, module: Module, partitions: Sequence[str], library: str) -> None:
         self.module = module
-        self.partitions = list(partitions)
         self.layouts: dict[str, str] = {}  # name by source
         self.boxes: dict[str, tuple[list[int], str]] = {}
         functions = [view for op in module.body.ops if (view := FuncOp.of(op)) is not None]
@@ -101,11 +99,12 @@ class _Writer:
         if not self.function.structured:
             raise cannot_say("an early return of the kernel")
         self.file = File(module, self.layout_name, library)
-        here: dict[str, Writer] = by_name({ttg.WarpSpecializeOp: self.specialise})
+        self.taken = {self.function.name}
+        self.parts = Partitions(self.file, partitions, self.taken, self.variables())
+        here: dict[str, Writer] = by_name({ttg.WarpSpecializeOp: self.parts.write})
         self.file.writers = {**tiles.WRITERS, **hopper.WRITERS, **transfers.WRITERS, **control_flow.WRITERS, **here}
         self.file.expressions = EXPRESSIONS
         self.rings = list(rings_of(module, self.function.body))
-        self.taken = {self.function.name}
         self.constants = Names({argument.hint for argument in self.function.body.args})
 
     def layout_name(self, encoding: str, shape: Sequence[int]) -> str:
@@ -117,19 +116,18 @@ class _Writer:
         return self.layouts[source]
 
     def write(self, title: str, about: str, made: Made | None) -> Emitted:
-        names = self.names()
+        names = Names({*self.taken, *self.variables()})
         parameters = self.parameters(names)
-        body = self.body(names, self.function.body)
+        body = self.parts.body(names, self.function.body)
         for ring in self.rings:
             body.ring_names[ring] = names.fresh(f"{ring.stem}_ring")
             body.allocations.update(dict.fromkeys(ring.allocations, ring))
             body.written |= ring.inits
-        self.add_members(body, {it: member for ring in self.rings for it, member in ring.members.items()})
-        body.wishing(roles_of(self.function.body, body.members, {}, body.advances.values()).items())
-        body.wishing(_buffers(self.function.body))
+        members = {it: member for ring in self.rings for it, member in ring.members.items()}
+        self.parts.prepare(body, self.function.body, members)
         if body.block(self.function.body):
             raise cannot_say("a kernel that returns a value")
-        kernel = ["@gluon.jit", _head(self.function.name, parameters), *body.lines]
+        kernel = ["@gluon.jit", head(self.function.name, parameters), *body.lines]
         layouts = [_constant(name, source) for source, name in self.layouts.items()]
         title = title or f"{self.function.name} in Gluon."
         parts = [_imports(title, about, self.file) + "\n".join(layouts), ring_source(self.file.methods)]
@@ -141,25 +139,9 @@ class _Writer:
             text += "\n" + launch_source(made, self.function.name, parameters, options, self.boxes, self.file.scratch)
         return Emitted(text, self.function.name, tuple(parameters), options)
 
-    def body(self, names: Names, block: Block) -> Body:
-        """A writer for a function with this block."""
-        body = Body(self.file, names)
-        body.current = block
-        ops = [it for op in block.ops for it in op.walk()]
-        blocks = [block, *(some for op in ops for region in op.regions for some in region.blocks)]
-        for step in (found for some in blocks for found in advances_of(some)):
-            body.advances.update(dict.fromkeys(step.ops, step))
-        return body
-
-    def add_members(self, body: Body, members: Mapping[Value, Member]) -> None:
-        """Names the parts of rings in a function."""
-        body.members.update(members)
-        for value, member in members.items():
-            body.names.sources[value] = member.of(body.ring(member.ring))
-
-    def names(self) -> Names:
-        arguments = {argument.hint for argument in self.function.body.args}
-        return Names({*self.taken, *(set(LAYOUT_NAMES.values()) - arguments)})
+    def variables(self) -> set[str]:
+        """Names of layouts, which no variable may have, except for parameters of the kernel."""
+        return set(LAYOUT_NAMES.values()) - {argument.hint for argument in self.function.body.args}
 
     def parameters(self, names: Names) -> list[str]:
         """Names the arguments of the kernel: a descriptor is one, though TTGIR has its shape and strides, too."""
@@ -177,144 +159,6 @@ class _Writer:
                 self.boxes[name] = (list(type.block.shape), self.layout_name(type.block.encoding, type.block.shape))
                 inside = [f"{name}.shape[{i}]" for i in range(rank)] + [f"{name}.strides[{i}]" for i in range(rank)]
         return found
-
-    # -- partitions ----------------------------------------------------------------------------------------------
-
-    def specialise(self, outer: Body, op: Operation) -> None:
-        """Writes the functions of the partitions, and the statement that starts them."""
-        view = ttg.WarpSpecializeOp(op)
-        calls: list[str] = []
-        used = [it for it in op.results if it.uses]
-        returned = [view.default.terminator.operands[it.index] for it in used]
-        blocks: list[tuple[Block, list[tuple[Value, Value]]]] = [(view.default, _free(view.default, returned))]
-        blocks += [(block, list(zip(block.args, view.captures, strict=True))) for block in view.partitions]
-        for number, (block, captures) in enumerate(blocks):
-            wish = self.partitions[number] if number < len(self.partitions) else f"partition_{number}"
-            name = Names(self.taken).fresh(wish)
-            self.taken.add(name)
-            arguments = self.partition(outer, name, block, captures, [] if number else used)
-            calls.append(_wrapped(f"({name}, (", arguments, ")),", outer.depth + 2))
-        wishes = [it.hint for it in returned]
-        results = [outer.take(it, wish) for it, wish in zip(used, wishes, strict=True)]
-        registers = op.attributes.get("requestedRegisters") or op.properties.get("requestedRegisters", "")
-        asked = [int(it) for it in registers.removeprefix("array<i32:").removesuffix(">").split(",") if it.strip()]
-        lead = f"({results[0]},) = " if len(results) == 1 else f"{', '.join(results)} = " if results else ""
-        indent = INDENT * (outer.depth + 1)
-        outer.put(
-            f"{lead}gl.warp_specialize(\n{indent}[\n{''.join(calls)}{indent}],\n"
-            f"{indent}{list(view.num_warps)},\n{indent}{asked},\n{INDENT * outer.depth})"
-        )
-
-    def partition(
-        self, outer: Body, name: str, block: Block, captures: Sequence[tuple[Value, Value]], results: Sequence[Value]
-    ) -> list[str]:
-        """Writes one partition as a function, which returns some of its results; the arguments of its call."""
-        names = self.names()
-        parameters: list[str] = []
-        arguments: list[str] = []
-        body = self.body(names, block)
-        rest: list[tuple[Value, Value]] = []
-        members: dict[Value, Member] = {}
-        for inside, outside in captures:
-            found = outer.members.get(outside)
-            slot = outer.slot_of(outside)
-            ring = found.ring if found is not None else slot[0].ring if slot is not None else None
-            if not inside.uses:
-                continue
-            if ring is None or (slot is not None and not slot[1].isdigit()):
-                rest.append((inside, outside))
-                continue
-            if ring not in body.ring_names:
-                parameters.append(names.fresh(outer.ring(ring)))
-                body.ring_names[ring] = parameters[-1]
-                arguments.append(outer.ring(ring))
-            if found is not None:
-                members[inside] = found
-            elif slot is not None:
-                body.slots[inside] = (slot[0], slot[1])
-                names.sources[inside] = f"{slot[0].of(body.ring(ring))}.index({slot[1]})"
-        self.add_members(body, members)
-        slots = {it: member for it, (member, _) in body.slots.items()}
-        body.wishing(roles_of(block, members, slots, body.advances.values()).items())
-        body.wishing(_buffers(block))
-        for inside, outside in rest:
-            source = outer.of(outside)
-            if _literal(source):
-                names.sources[inside] = source
-                continue
-            descriptor = source.split(".", 1)[0]
-            if ".shape[" in source or ".strides[" in source:
-                raise cannot_say(f"the use of {source} in a partition")
-            wish = body.wishes.get(inside) or (descriptor if descriptor.isidentifier() else inside.hint or "x")
-            parameters.append(names.fresh(wish))
-            names.give(inside, parameters[-1], None if _descriptor(inside) else block)
-            body.left[inside] = sum(use.op.within(block) is not None for use in inside.uses)
-            arguments.append(source)
-        values = body.block(block)
-        if returned := [body.of(values[it.index]) for it in results]:
-            body.put(f"return ({returned[0]},)" if len(returned) == 1 else f"return {', '.join(returned)}")
-        if not body.lines:
-            body.put("pass")
-        self.file.functions.append(["@gluon.jit", _head(name, parameters), *body.lines])
-        return arguments
-
-
-def _free(block: Block, returned: Sequence[Value]) -> list[tuple[Value, Value]]:
-    """The values from outside that a block uses or returns, in the order of their first use."""
-    inside: set[Value] = set(block.args)
-    found: dict[Value, None] = {}
-
-    def visit(some: Block) -> None:
-        inside.update(some.args)
-        for op in some.ops:
-            used = op.operands if op is not block.terminator else returned
-            found.update(dict.fromkeys(it for it in used if it not in inside))
-            inside.update(op.results)
-            for region in op.regions:
-                for nested in region.blocks:
-                    visit(nested)
-
-    visit(block)
-    return [(it, it) for it in found]
-
-
-def _literal(source: str) -> bool:
-    return source in ("True", "False") or source.lstrip("(-").rstrip(")").replace(".", "").replace("e-", "").isdigit()
-
-
-def _descriptor(value: Value) -> bool:
-    return isinstance(parse_type(value.type), TensorDescType)
-
-
-def _buffers(block: Block) -> Iterator[tuple[Value, str]]:
-    """Names of buffers and barriers that are in no ring."""
-    for op in (it for outer in block.ops for it in outer.walk()):
-        if ttg.LocalAllocOp.matches(op):
-            source = ttg.LocalAllocOp(op).source
-            yield op.result, _buffer_name(op, source)
-
-
-def _buffer_name(op: Operation, source: Value | None) -> str:
-    type = memory_of(op.result)
-    if type.element == "i64" and type.shape[-1:] == (1,):
-        return f"{op.result.hint}_full" if op.result.hint else "barrier"
-    stem = (source.hint if source is not None else "") or stem_of(op)
-    return f"{stem}_tile" if stem else "tile"
-
-
-def _head(name: str, parameters: Sequence[str]) -> str:
-    return _wrapped(f"def {name}(", parameters, "):", 0).rstrip("\n")
-
-
-def _wrapped(lead: str, parts: Sequence[str], end: str, depth: int) -> str:
-    """A call or the head of a function in lines that are not too long."""
-    trailing = "," if len(parts) == 1 and lead.endswith("((") else ""
-    lead, indent = INDENT * depth + lead, INDENT * (depth + 1)
-    one = f"{lead}{', '.join(parts)}{trailing}{end}\n"
-    if len(one) <= WIDTH:
-        return one
-    inner = textwrap.fill(", ".join(parts), WIDTH - 1, initial_indent=indent, subsequent_indent=indent)
-    return f"{lead}\n{inner},\n{INDENT * depth}{end}\n"
 
 
 def _constant(name: str, source: str) -> str:

@@ -22,8 +22,17 @@ def roles_of(
 
     members: parts of rings; slots: parts of one slot that it gets. steps: of its places.
     """
-    ops = [it for op in block.ops for it in op.walk()]
-    return _Roles(ops, members, slots, steps).names
+    return _Roles(list(operations_of(block)), members, slots, steps).names
+
+
+def operations_of(block: Block) -> Iterator[Operation]:
+    """The operations of a function, without those of the partitions that it starts."""
+    for op in block.ops:
+        yield op
+        if not ttg.WarpSpecializeOp.matches(op):
+            for region in op.regions:
+                for inner in region.blocks:
+                    yield from operations_of(inner)
 
 
 class _Roles:
@@ -138,4 +147,4 @@ def _constant(value: Value) -> bool:
     return value.defining_op is not None and arith.ConstantOp.matches(value.defining_op)
 
 
-__all__ = ["roles_of"]
+__all__ = ["operations_of", "roles_of"]

@@ -1,10 +1,15 @@
-"""Expressions of Python as text: what has to stand in parentheses."""
+"""Expressions of Python as text: what has to stand in parentheses, and how long a line is."""
 
 from __future__ import annotations
 
 import ast
 import re
+import textwrap
+from collections.abc import Sequence
 
+INDENT = "    "
+WIDTH = 110
+"""Characters of a line."""
 _SUM = ast.Add | ast.Sub
 _PRODUCT = ast.Mult | ast.Div | ast.FloorDiv | ast.Mod
 
@@ -49,8 +54,19 @@ def mentions(text: str, name: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text) is not None
 
 
+def wrapped(lead: str, parts: Sequence[str], end: str, depth: int) -> str:
+    """A call or the head of a function, in lines that are not too long."""
+    trailing = "," if len(parts) == 1 and lead.endswith("((") else ""
+    lead, indent = INDENT * depth + lead, INDENT * (depth + 1)
+    one = f"{lead}{', '.join(parts)}{trailing}{end}\n"
+    if len(one) <= WIDTH:
+        return one
+    inner = textwrap.fill(", ".join(parts), WIDTH - 1, initial_indent=indent, subsequent_indent=indent)
+    return f"{lead}\n{inner},\n{INDENT * depth}{end}\n"
+
+
 def _parsed(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
-__all__ = ["bare", "closed", "mentions", "within"]
+__all__ = ["INDENT", "WIDTH", "bare", "closed", "mentions", "within", "wrapped"]

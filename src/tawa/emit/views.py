@@ -5,7 +5,6 @@ from __future__ import annotations
 from tawa.dialects import arith, tt, ttg
 from tawa.dialects.declare.declaration import by_name
 from tawa.emit.body import Body, Expression, type_of
-from tawa.emit.constants import literal_of
 from tawa.emit.errors import cannot_say
 from tawa.emit.expressions import CASTS, ELEMENTWISE, elementwise, integers, type_source
 from tawa.ir import Operation
@@ -27,7 +26,7 @@ def _axis(call: str) -> Expression:
 
 
 def _constant(body: Body, op: Operation) -> str:
-    text = literal_of(op)
+    text = body.literal(op)
     type = parse_type(op.result.type)
     if isinstance(type, ScalarType):
         return text
