@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.emit.layouts import layout_source
+from tawa.emit.values.layouts import layout_source
 from tawa.errors import EmitError
 
 MMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 128, 16]}>"

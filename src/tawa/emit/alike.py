@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from tawa.dialects import arith, ttg
 from tawa.dialects.declare.declaration import op_names
-from tawa.emit.expressions import UNSIGNED
-from tawa.emit.views import EXPRESSIONS
+from tawa.emit.values.expressions import UNSIGNED
+from tawa.emit.values.views import EXPRESSIONS
 from tawa.ir import Block, Operation, Value
 from tawa.ir.attributes import read_int
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 
 from tawa.dialects import arith, scf, tt, ttg
 from tawa.dialects.declare.declaration import by_name, op_names
-from tawa.emit.constants import literal_of
 from tawa.emit.errors import cannot_say
-from tawa.emit.names import Holder, Names
-from tawa.emit.repeated import only_repeats
-from tawa.emit.rings import Advance, Member, Ring, opposite
-from tawa.emit.statements import Sources, Statement
-from tawa.emit.text import INDENT, closed, mentions
+from tawa.emit.python.names import Holder, Names
+from tawa.emit.python.statements import Sources, Statement
+from tawa.emit.python.text import INDENT, closed, mentions
+from tawa.emit.rings.recognised import Advance, Member, Ring, opposite
+from tawa.emit.values.constants import literal_of
+from tawa.emit.values.repeated import only_repeats
 from tawa.ir import Block, Module, Operation, Value
 from tawa.ir.locations import frames_of, source_of
 from tawa.ir.types import MemDescType, TensorType, is_scalar, parse_type

@@ -12,7 +12,7 @@ from tawa.dialects import scf
 from tawa.dialects.declare.declaration import by_name
 from tawa.emit.body import Body, Target, Writer
 from tawa.emit.errors import cannot_say
-from tawa.emit.rings import carried
+from tawa.emit.rings.recognised import carried
 from tawa.ir import Block, Operation, Value
 from tawa.ir.locations import source_of
 from tawa.ir.types import ScalarType, parse_type

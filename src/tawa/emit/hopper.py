@@ -9,8 +9,8 @@ from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.ttng import TensormapCreateOp
 from tawa.emit.body import INDENT, Body, Writer, statement
 from tawa.emit.errors import cannot_say
-from tawa.emit.expressions import integers, type_source
-from tawa.emit.rings import Ring, memory_of, number_of
+from tawa.emit.rings.recognised import Ring, memory_of, number_of
+from tawa.emit.values.expressions import integers, type_source
 from tawa.ir import Operation, Value
 from tawa.ir.locations import source_of
 from tawa.ir.types import MemDescType, TensorDescType, TensorType, parse_type

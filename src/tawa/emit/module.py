@@ -13,18 +13,19 @@ from dataclasses import dataclass
 from tawa.dialects import ttg
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import FuncOp
-from tawa.emit import control_flow, hopper, tiles, transfers
+from tawa.emit import control_flow, hopper, tiles
 from tawa.emit.body import File, Writer
 from tawa.emit.errors import cannot_say
 from tawa.emit.launch import Made, launch_source
-from tawa.emit.layouts import layout_source
-from tawa.emit.names import Names
 from tawa.emit.partitions import Partitions, head
 from tawa.emit.prepare import prepare
-from tawa.emit.ring_source import ring_source
-from tawa.emit.rings import rings_of
-from tawa.emit.text import INDENT, WIDTH
-from tawa.emit.views import EXPRESSIONS
+from tawa.emit.python.names import Names
+from tawa.emit.python.text import INDENT, WIDTH
+from tawa.emit.rings import transfers
+from tawa.emit.rings.recognised import rings_of
+from tawa.emit.rings.ring_class import ring_source
+from tawa.emit.values.layouts import layout_source
+from tawa.emit.values.views import EXPRESSIONS
 from tawa.ir import Module
 from tawa.ir.attributes import attribute_of, read_int
 from tawa.ir.encodings import kind_of

@@ -11,10 +11,10 @@ from tawa.dialects.arith import ConstantOp
 from tawa.emit.alike import Alike, compare, parameters_of
 from tawa.emit.body import INDENT, Body, File
 from tawa.emit.errors import cannot_say
-from tawa.emit.names import Names
-from tawa.emit.rings import Member, Ring, advances_of, memory_of, stem_of
-from tawa.emit.roles import operations_of, roles_of
-from tawa.emit.text import wrapped
+from tawa.emit.python.names import Names
+from tawa.emit.python.text import wrapped
+from tawa.emit.rings.recognised import Member, Ring, advances_of, memory_of, stem_of
+from tawa.emit.rings.roles import operations_of, roles_of
 from tawa.ir import Block, Operation, Value
 from tawa.ir.rewriter import clone_op
 from tawa.ir.types import TensorDescType, parse_type

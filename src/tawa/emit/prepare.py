@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tawa.dialects import arith, tt, ttg
 from tawa.dialects.declare.declaration import op_names
-from tawa.emit.expressions import CASTS, ELEMENTWISE
+from tawa.emit.values.expressions import CASTS, ELEMENTWISE
 from tawa.ir import Block, Module, Operation, Value
 from tawa.ir.rewriter import clone_op
 

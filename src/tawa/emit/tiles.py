@@ -5,7 +5,7 @@ from __future__ import annotations
 from tawa.dialects import tt
 from tawa.dialects.declare.declaration import by_name
 from tawa.emit.body import Body, Writer, statement
-from tawa.emit.expressions import integers
+from tawa.emit.values.expressions import integers
 from tawa.ir import Operation
 
 

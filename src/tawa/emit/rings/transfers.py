@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from tawa.dialects import ttg, ttng
 from tawa.dialects.declare.declaration import by_name
 from tawa.emit.body import Body, Writer, statement
-from tawa.emit.expressions import integers
-from tawa.emit.rings import Ring, number_of, opposite
+from tawa.emit.rings.recognised import Ring, number_of, opposite
+from tawa.emit.values.expressions import integers
 from tawa.ir import Operation, Value
 
 

@@ -6,7 +6,7 @@ from tawa.dialects import arith, tt, ttg
 from tawa.dialects.declare.declaration import by_name
 from tawa.emit.body import Body, Expression, type_of
 from tawa.emit.errors import cannot_say
-from tawa.emit.expressions import CASTS, ELEMENTWISE, elementwise, integers, type_source
+from tawa.emit.values.expressions import CASTS, ELEMENTWISE, elementwise, integers, type_source
 from tawa.ir import Operation
 from tawa.ir.locations import source_of
 from tawa.ir.types import MemDescType, PointerType, ScalarType, TensorType, parse_type

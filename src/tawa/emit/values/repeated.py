@@ -10,7 +10,7 @@ from itertools import zip_longest
 
 from tawa.dialects import arith, tt
 from tawa.dialects.declare.declaration import op_names
-from tawa.emit.expressions import ELEMENTWISE
+from tawa.emit.values.expressions import ELEMENTWISE
 from tawa.ir import Operation, Value
 from tawa.ir.types import TensorType, parse_type
 

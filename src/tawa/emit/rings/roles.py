@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from tawa.dialects import arith, scf, ttg, ttng
-from tawa.emit.rings import Advance, Member, Ring, bare, carried, opposite, root_of
+from tawa.emit.rings.recognised import Advance, Member, Ring, bare, carried, opposite, root_of
 from tawa.ir import Block, Operation, Value
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tawa.dialects import arith, math, tt
 from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.emit.errors import cannot_say
-from tawa.emit.text import bare, within
+from tawa.emit.python.text import bare, within
 from tawa.ir import Operation
 from tawa.ir.types import PointerType, ScalarType, TensorType, parse_type
 

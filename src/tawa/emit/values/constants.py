@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tawa.emit.errors import cannot_say
-from tawa.emit.expressions import element_of
+from tawa.emit.values.expressions import element_of
 from tawa.ir import Operation
 
 

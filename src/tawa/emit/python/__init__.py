@@ -1,0 +1,1 @@
+"""Python as text: names, the user's statements, what stands in parentheses."""

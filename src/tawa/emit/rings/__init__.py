@@ -1,0 +1,1 @@
+"""Rings in an emitted file: recognised, named, and written as calls of `Ring`."""

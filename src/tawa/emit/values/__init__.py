@@ -1,0 +1,1 @@
+"""Pure operations, constants and layouts as expressions of Gluon."""
