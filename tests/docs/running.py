@@ -107,13 +107,16 @@ class Workplace:
         return path
 
     def run(self, block: Block) -> Printed:
-        """Runs a block: a Python file, shell text, or an edit that `write` applied. A TOML file is only read."""
+        """Runs a block: a Python file, shell text, or an edit that `write` applied. A TOML file is only read.
+
+        The frame of an output is shell text, whatever it prints.
+        """
         if block.language == "diff":
             return Printed(0, "", "")
         if block.language == "toml":
             tomllib.loads(self.write(block).read_text())
             return Printed(0, "", "")
-        if block.language == "python":
+        if block.language == "python" and block.tag != "output":
             command = [sys.executable, str(self.write(block).relative_to(self.folder))]
         else:
             command = ["bash", "-e", "-c", block.code]
