@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping as Table
 from dataclasses import dataclass, field, fields
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, cast
 
 from tawa.errors import PlanError
@@ -33,7 +33,7 @@ from tawa.mapping.sections import (
     Section,
     StoreWords,
 )
-from tawa.mapping.words import nearest
+from tawa.mapping.words import nearest, read_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,8 @@ class Mapping:
     """A mapping: whole or partial. What it leaves open, the planner decides.
 
     kernel, groups: the kernel as a whole, its consumer groups. operands, stores, loops, rings, partitions: by name; the
-    name "*" stands for all that have no section of their own. source: the file that it was read from.
+    name "*" stands for all that have no section of their own. source: the file that it was read from. lines: those of
+    its sections and words, by their keys, where it was read from TOML.
     """
 
     kernel: KernelWords = field(default_factory=KernelWords)
@@ -52,6 +53,7 @@ class Mapping:
     rings: Table[str, RingWords] = field(default_factory=dict[str, RingWords])
     partitions: Table[str, PartitionWords] = field(default_factory=dict[str, PartitionWords])
     source: str = field(default="", compare=False)
+    lines: Table[tuple[str, ...], int] = field(default_factory=dict[tuple[str, ...], int], compare=False, repr=False)
 
     def __hash__(self) -> int:
         return hash(self.toml())
@@ -83,10 +85,14 @@ class Mapping:
         """The sections as plain data, without words that are left open."""
         return {name: _plain(getattr(self, name)) for name in _SECTIONS}
 
+    def place(self, *keys: str) -> str:
+        """Where a section or a word is written: ``fa.toml:12``, ``line 12 of the mapping``; empty for one in Python."""
+        return _place(self.source, self.lines, keys)
+
     @staticmethod
     def parse(text: str, source: str = "") -> Mapping:
         """Reads TOML; raises PlanError that names section, word and the nearest legal choice."""
-        return _read(toml_text.parsed(text, source), source)
+        return _read(toml_text.parsed(text, source), source, toml_text.lines_of(text))
 
     @staticmethod
     def read(path: str | os.PathLike[str]) -> Mapping:
@@ -112,7 +118,9 @@ class Mapping:
             return Mapping.parse(value)
         if isinstance(value, str | os.PathLike):
             return Mapping.read(cast(Any, value))
-        raise PlanError(f"mapping={value!r}: a Mapping, TOML, or a path is needed, not {type(value).__name__}")
+        raise PlanError(
+            f"mapping={value!r}: it is of type {type(value).__name__}; cure: a Mapping, TOML, a path or a dict"
+        )
 
 
 _SECTIONS: dict[str, type[Section]] = {
@@ -127,40 +135,62 @@ _SECTIONS: dict[str, type[Section]] = {
 _ALONE = ("kernel", "groups")
 
 
-def _read(data: Table[str, Any], source: str) -> Mapping:
-    found: dict[str, Any] = {}
-    where = f" ({source})" if source else ""
-    for name, value in data.items():
-        if name not in _SECTIONS:
-            raise PlanError(f"a mapping has no section [{name}]{where}: {nearest(name, tuple(_SECTIONS))}")
-        if name in _ALONE:
-            found[name] = _section(_SECTIONS[name], value, f"[{name}]", where)
-        else:
-            entries = _table(value, f"[{name}]", where)
-            found[name] = {
-                key: _section(_SECTIONS[name], it, f"[{name}.{toml_text.key(key)}]", where)
-                for key, it in entries.items()
-            }
-    return Mapping(**found, source=source)
+def _read(data: Table[str, Any], source: str, lines: Table[tuple[str, ...], int] | None = None) -> Mapping:
+    return _Reader(source, lines or {}).mapping(data)
 
 
-def _section(kind: type[Section], data: object, title: str, where: str) -> Section:
-    values = _table(data, title, where)
-    known = tuple(it.name for it in fields(kind))
-    for name in values:
-        if name not in known:
-            raise PlanError(f"{title} has no word {name!r}{where}: {nearest(name, known)}")
-    try:
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Makes sections of data as TOML has it. Its errors name the line of what is wrong."""
+
+    source: str
+    lines: Table[tuple[str, ...], int]
+
+    def mapping(self, data: Table[str, Any]) -> Mapping:
+        found: dict[str, Any] = {}
+        for name, value in data.items():
+            if name not in _SECTIONS:
+                raise PlanError(f"a mapping has no section [{name}]{self._at(name)}; {nearest(name, _SECTIONS)}")
+            if name in _ALONE:
+                found[name] = self._section(value, (name,))
+            else:
+                entries = self._table(value, (name,), f"names of {name}, each with its words")
+                found[name] = {key: self._section(it, (name, key)) for key, it in entries.items()}
+        return Mapping(**found, source=self.source, lines=self.lines)
+
+    def _section(self, data: object, keys: tuple[str, ...]) -> Section:
+        kind, title = _SECTIONS[keys[0]], title_of(*keys)
+        known = tuple(it.name for it in fields(kind))
+        values = self._table(data, keys, f"words with values, of {', '.join(known)}")
+        for name in values:
+            if name not in known:
+                raise PlanError(f"{title} has no word {name!r}{self._at(*keys, name)}; {nearest(name, known)}")
+        for it in fields(kind):
+            if it.name in values:
+                read_word(it, values[it.name], title, self._at(*keys, it.name))
         return kind(**values)
-    except PlanError as error:
-        _, _, rest = str(error).partition("] ")
-        raise PlanError(f"{title} {rest}{where}") from None
+
+    def _table(self, data: object, keys: tuple[str, ...], needed: str) -> dict[str, Any]:
+        if not isinstance(data, Table):
+            raise PlanError(f"{title_of(*keys)} is {data!r}{self._at(*keys)}; cure: {needed}")
+        return {str(name): value for name, value in cast(Table[object, Any], data).items()}
+
+    def _at(self, *keys: str) -> str:
+        place = _place(self.source, self.lines, keys) or self.source
+        return f" ({place})" if place else ""
 
 
-def _table(data: object, title: str, where: str) -> dict[str, Any]:
-    if not isinstance(data, Table):
-        raise PlanError(f"{title} is {data!r}{where}: words and values are needed")
-    return {str(name): value for name, value in cast(Table[object, Any], data).items()}
+def title_of(section: str, name: str = "") -> str:
+    """The head of a section: ``[operands."k.1"]``."""
+    return f"[{section}.{toml_text.key(name)}]" if name else f"[{section}]"
+
+
+def _place(source: str, lines: Table[tuple[str, ...], int], keys: tuple[str, ...]) -> str:
+    """The line of a word, of its section where the word has none."""
+    line = next((lines[keys[:count]] for count in range(len(keys), 0, -1) if keys[:count] in lines), None)
+    if line is None:
+        return ""
+    return f"{PurePath(source).name}:{line}" if source else f"line {line} of the mapping"
 
 
 def _plain(value: Any) -> dict[str, Any]:
@@ -174,4 +204,4 @@ def _plain(value: Any) -> dict[str, Any]:
     }
 
 
-__all__ = ["Mapping"]
+__all__ = ["Mapping", "title_of"]

@@ -55,7 +55,7 @@ def mapping_text(plan: Plan, program: Program, decisions: Iterable[Decision] = (
     """The TOML of a Plan, with what each task reads and writes, and why each part was decided."""
     mapping = mapping_of(plan, program)
     data = mapping.toml_data()
-    reasons = {it.field: it.reason for it in decisions if it.reason and it.by != "user"}
+    reasons = {it.field: it.reason for it in decisions if it.reason and it.by not in ("user", "mapping")}
     notes = dict(_notes(plan, program, reasons))
     head = [f"{program.name}({program.signature})", *([short(program.line)] if program.line else [])]
     head += ["every sum keeps its order: the same bits as without a mapping" if mapping.keeps_order
