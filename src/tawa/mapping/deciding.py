@@ -9,24 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 
-from tawa.mapping.mapping import Mapping, title_of
+from tawa.mapping.mapping import Given, Mapping, title_of
 from tawa.mapping.program import Program
-from tawa.mapping.resolve import ALL, names_of
-from tawa.mapping.sections import GroupWords, KernelWords, Section
+from tawa.mapping.resolve import names_of
+from tawa.mapping.sections import GroupWords, KernelWords
 from tawa.mapping.words import FIELD
 from tawa.plan.decided import operand_field, rows_field, store_field
 from tawa.plan.plan import Plan
 
-_Word = tuple[tuple[str, ...], str]
-"""The keys of a section, and a word in it."""
+_FIELDS: dict[str, str] = {
+    it.name: it.metadata.get(FIELD, "") for kind in (KernelWords, GroupWords) for it in fields(kind)
+}
+"""The fields of the Plan that words about the kernel and its groups stand for."""
 
 
 def deciding_words(mapping: Mapping, program: Program, plan: Plan) -> dict[str, str]:
     """The words that decided, and where they are written, by field of the Plan. plan: complete."""
-    found: dict[str, list[_Word]] = {}
-    for field, word in _Deciding(mapping, program, plan).all():
-        found.setdefault(field, []).append(word)
-    return {field: "; ".join(_texts(mapping, words)) for field, words in found.items()}
+    found: dict[str, list[Given]] = {}
+    for field, given in _Deciding(mapping, program, plan).all():
+        found.setdefault(field, []).append(given)
+    return {field: "; ".join(_texts(given, mapping.source)) for field, given in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,76 +37,47 @@ class _Deciding:
     program: Program
     plan: Plan
 
-    def all(self) -> Iterator[tuple[str, _Word]]:
+    def all(self) -> Iterator[tuple[str, Given]]:
         """Fields of the Plan, each with a word that decides it."""
-        for name in ("kernel", "groups"):
-            section: Section = getattr(self.mapping, name)
-            for word in _given(section):
-                yield _FIELDS[type(section), word], ((name,), word)
+        for section in ("kernel", "groups"):
+            yield from ((_FIELDS[it.word], it) for it in self.mapping.given(section))
         yield from self._operands()
-        for store in self.plan.stores:
-            access = next((it for it in self.program.stores if it.key == store.key), None)
-            for _, word in self._words("stores", names_of(access) if access else ()):
-                yield store_field(store.key), word
-        for entry in self.plan.loops:
-            loop = self.program.loop(entry.loop)
-            for name, word in self._words("loops", names_of(loop) if loop else ()):
-                own = f".{name}" if name in ("kept", "joined") else ""
-                yield f"loops.{entry.loop}{own}", word
+        for store in self.program.stores:
+            yield from ((store_field(store.key), it) for it in self.mapping.given("stores", names_of(store)))
+        for loop in self.program.loops:
+            for it in self.mapping.given("loops", names_of(loop)):
+                yield f"loops.{loop.number}" + (f".{it.word}" if it.word in ("kept", "joined") else ""), it
         for ring in self.plan.rings:
-            for _, word in self._words("rings", (ring.name,)):
-                yield f"rings.{ring.name}", word
+            yield from ((f"rings.{ring.name}", it) for it in self.mapping.given("rings", (ring.name,)))
         for part in self.plan.partitions:
-            for _, word in self._words("partitions", (part.name, part.role)):
-                yield f"partitions.{part.name}", word
+            own = self.mapping.given("partitions", (part.name, part.role))
+            yield from ((f"partitions.{part.name}", it) for it in own)
 
-    def _operands(self) -> Iterator[tuple[str, _Word]]:
-        entries = {it.key: it for it in self.plan.operands}
-        for access in self.program.loads:
-            entry = entries.get(access.key)
-            for name, word in self._words("operands", names_of(access)):
-                if name == "rows":
-                    yield rows_field(access.key), word
-                elif name == "memory":
-                    yield from ((f"loops.{it.number}.kept", word) for it in self.program.loops if access.key in it.left)
-                else:
-                    yield operand_field(access.key), word
-                if name == "ring" and entry is not None and isinstance(self._value(word), int):
-                    yield f"rings.{entry.ring}", word
-
-    def _words(self, section: str, names: Iterable[str]) -> Iterator[tuple[str, _Word]]:
-        """The words about what has these names, each from the narrowest section that has it."""
-        own: dict[str, Section] = getattr(self.mapping, section)
-        seen: set[str] = set()
-        for name in (*names, *([ALL] if names else [])):
-            for word in _given(own[name]) if name in own else ():
-                if word not in seen:
-                    seen.add(word)
-                    yield word, ((section, name), word)
-
-    def _value(self, word: _Word) -> object:
-        (section, name), own = word
-        return getattr(getattr(self.mapping, section)[name], own)
+    def _operands(self) -> Iterator[tuple[str, Given]]:
+        for load in self.program.loads:
+            for it in self.mapping.given("operands", names_of(load)):
+                match it.word:
+                    case "rows":
+                        yield rows_field(load.key), it
+                    case "memory":
+                        loops = [loop.number for loop in self.program.loops if load.key in loop.left]
+                        yield from ((f"loops.{number}.kept", it) for number in loops)
+                    case _:
+                        yield operand_field(load.key), it
+                if it.word == "ring" and isinstance(it.value, int):
+                    yield f"rings.{self.plan.operand(load.key).ring}", it
 
 
-def _texts(mapping: Mapping, words: Iterable[_Word]) -> Iterator[str]:
+def _texts(given: Iterable[Given], source: str) -> Iterator[str]:
     """Words by section, and the line of the first one of each."""
-    by_section: dict[tuple[str, ...], list[str]] = {}
-    for keys, word in words:
-        names = by_section.setdefault(keys, [])
-        if word not in names:
-            names.append(word)
-    for keys, names in by_section.items():
-        place = mapping.place(*keys, names[0]) or mapping.source
-        yield f"{title_of(*keys)} {', '.join(names)}" + (f" ({place})" if place else "")
+    by_section: dict[tuple[str, ...], list[Given]] = {}
+    for it in given:
+        own = by_section.setdefault(it.keys, [])
+        if it not in own:
+            own.append(it)
+    for keys, own in by_section.items():
+        place = own[0].place or source
+        yield f"{title_of(*keys)} {', '.join(it.word for it in own)}" + (f" ({place})" if place else "")
 
-
-def _given(section: Section) -> list[str]:
-    return [it.name for it in fields(section) if getattr(section, it.name) is not None and it.metadata.get(FIELD)]
-
-
-_FIELDS: dict[tuple[type[Section], str], str] = {
-    (kind, it.name): it.metadata.get(FIELD, "") for kind in (KernelWords, GroupWords) for it in fields(kind)
-}
 
 __all__ = ["deciding_words"]

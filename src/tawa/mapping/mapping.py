@@ -16,6 +16,7 @@ partitions by name. `tawa.mapping.resolve` looks the names up in a program and r
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as Table
 from dataclasses import dataclass, field, fields
 from pathlib import Path, PurePath
@@ -33,7 +34,21 @@ from tawa.mapping.sections import (
     Section,
     StoreWords,
 )
-from tawa.mapping.words import nearest, read_word
+from tawa.mapping.words import FIELD, nearest, read_word
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A word that a mapping has. keys: its section. place: where it is written, empty for one in Python."""
+
+    keys: tuple[str, ...]
+    word: str
+    value: object
+    place: str
+
+    def __str__(self) -> str:
+        text = f"{title_of(*self.keys)} {self.word} = {toml_text.value_text(self.value)}"
+        return f"{text} ({self.place})" if self.place else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +100,25 @@ class Mapping:
         """The sections as plain data, without words that are left open."""
         return {name: _plain(getattr(self, name)) for name in _SECTIONS}
 
+    def given(self, section: str, names: Iterable[str] = ()) -> Iterator[Given]:
+        """The words of a section; of one with names, those about what has these names, the narrowest first.
+
+        A word of the section "*" counts where no section of these names has it.
+        """
+        own = getattr(self, section)
+        sections = (
+            {(section,): own}
+            if section in _ALONE
+            else {(section, it): own[it] for it in dict.fromkeys((*names, ALL)) if it in own}
+        )
+        seen: set[str] = set()
+        for keys, words in sections.items():
+            for it in fields(words):
+                value = getattr(words, it.name)
+                if value is not None and it.name not in seen and it.metadata.get(FIELD):
+                    seen.add(it.name)
+                    yield Given(keys, it.name, value, self.place(*keys, it.name))
+
     def place(self, *keys: str) -> str:
         """Where a section or a word is written: ``fa.toml:12``, ``line 12 of the mapping``; empty for one in Python."""
         return _place(self.source, self.lines, keys)
@@ -133,6 +167,8 @@ _SECTIONS: dict[str, type[Section]] = {
     "partitions": PartitionWords,
 }
 _ALONE = ("kernel", "groups")
+ALL = "*"
+"""The name of a section for all that have none of their own."""
 
 
 def _read(data: Table[str, Any], source: str, lines: Table[tuple[str, ...], int] | None = None) -> Mapping:
@@ -204,4 +240,4 @@ def _plain(value: Any) -> dict[str, Any]:
     }
 
 
-__all__ = ["Mapping", "title_of"]
+__all__ = ["ALL", "Given", "Mapping", "title_of"]

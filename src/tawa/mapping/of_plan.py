@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tawa.analysis.names import Name
-from tawa.mapping.mapping import Mapping
+from tawa.mapping.mapping import ALL, Mapping
 from tawa.mapping.program import Access, Loop, Program, short
-from tawa.mapping.resolve import ALL
 from tawa.mapping.sections import (
     GroupWords,
     KernelWords,

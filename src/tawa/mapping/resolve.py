@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from tawa.errors import PlanError
-from tawa.mapping.mapping import Mapping, title_of
+from tawa.mapping.mapping import ALL, Mapping, title_of
 from tawa.mapping.program import Access, Loop, Program, short
 from tawa.mapping.sections import KernelWords, LoopWords, OperandWords, PartitionWords, StoreWords
 from tawa.mapping.toml_text import value_text
@@ -28,7 +28,6 @@ from tawa.plan.entries import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, 
 from tawa.plan.plan import Plan
 from tawa.plan.schedule import Wanted
 
-ALL = "*"
 _W = TypeVar("_W", OperandWords, StoreWords, LoopWords)
 _A = TypeVar("_A", Access, Loop)
 _LINE = re.compile(r"line (\d+)")
@@ -362,4 +361,4 @@ def _code(word: str | None) -> Any:
     return None if word is None else word.replace(" ", "_")
 
 
-__all__ = ["ALL", "names_of", "resolve", "types_of"]
+__all__ = ["names_of", "resolve", "types_of"]

@@ -113,6 +113,7 @@ class Compilation:
         try:
             with mapped.told:
                 outcome, folder = self._try(mod, source, sheet, failure)
+                mapped.check(outcome.outcome.plan if isinstance(outcome, Specialised) else None)
         except (PlanError, ResourceError, UnsupportedKernel) as error:
             if not mapped.is_shipped:
                 raise

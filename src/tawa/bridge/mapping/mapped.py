@@ -21,6 +21,7 @@ from tawa.mapping.deciding import deciding_words
 from tawa.mapping.program import Program, program_of
 from tawa.mapping.resolve import resolve
 from tawa.mapping.shipped import is_for
+from tawa.mapping.unmet import check_effect
 from tawa.plan import Plan
 from tawa.plan.agreement import check_agreement
 
@@ -55,6 +56,11 @@ class MappedRequest:
         _log.warning("%s: the mapping beside the kernel is left out (%s): %s", self.kernel, file, error)
         self.told.mapping, self.is_shipped = None, False
         return self.asked
+
+    def check(self, plan: Plan | None) -> None:
+        """Raises PlanError if a word of the mapping has no effect on the kernel. plan: of the specialised kernel."""
+        if self.told.mapping is not None and self.told.program is not None and plan is not None:
+            check_effect(self.told.mapping, self.told.program, plan)
 
     def words(self, plan: Plan | None) -> dict[str, str] | None:
         """The words of the mapping that decided, by field of the complete Plan; None without a mapping."""

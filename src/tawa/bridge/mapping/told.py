@@ -86,7 +86,7 @@ _WORDS = (
     (r"path='raised_in_kernel'", 'path = "tma in kernel"'),
     (r"path='([\w.]+)'( or '(\w+)')?", r'path = "\1"\2'),
     (r"(?<!partition )'consumer'(?! has)", '"consumer"'),
-    (r"\(raised\)|\(raised_in_kernel\)", ""),
+    (r" \(raised\)| \(raised_in_kernel\)", ""),
     (r"\bby (host_descriptor|kernel_descriptor|raised)\b", "by tma"),
     (r"form='stock'", "[kernel] specialised = false"),
     (r"form='persistent'", "[kernel] persistent = true"),
@@ -98,7 +98,8 @@ _WORDS = (
     (r"early_puts=", "early_slots = "),
     (r"ping_pong=", "take_turns = "),
     (r"(\d+) iterations of dots in flight \(P\)", r"\1 iterations in flight"),
-    (r"\b(buffers|slices|max_registers|ctas_per_sm|prefetched)=", r"\1 = "),
+    (r"\b(buffers|slices|max_registers|ctas_per_sm|prefetched|hoisted|staged|joined|reordered)=", r"\1 = "),
+    (r"\b(rows|turned|tiles|sums|slot_views)='(\w+)'", lambda found: f'{found[1]} = "{found[2].replace("_", " ")}"'),
     (r"start from the kernel's own Plan", "start from tawa explain --emit mapping"),
     *_TYPES,
 )
