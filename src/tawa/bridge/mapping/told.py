@@ -35,7 +35,8 @@ class Told(AbstractContextManager["Told"]):
 
     def _complete(self, text: str) -> str:
         """A message with the line of the kernel or of the mapping, and a cure."""
-        said, _, cure = text.partition("; cure: ")
+        text = _AT.sub(r" (\1)", text)  # a remark has its line and its cure below its text
+        said, _, cure = text.replace("\n  cure: ", "; cure: ").partition("; cure: ")
         if not _PLACE.search(said):
             said += f" ({self._place(said)})"
         return f"{said}; cure: {cure or _CURE}"
@@ -64,6 +65,7 @@ def _names(text: str) -> str:
 
 
 _PLACE = re.compile(r"\w\.\w+:\d+\b|line \d+ of the mapping")
+_AT = re.compile(r"\n  at (\S+)")
 _CURE = "leave a word out, or start from tawa explain --emit mapping"
 _RINGS = r"(the mapping has rings) (\{.*?\}), the kernel has (\{.*\})"
 _TYPES = tuple(
