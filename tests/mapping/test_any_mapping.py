@@ -87,6 +87,18 @@ def forms(draw: st.DrawFn, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @st.composite
+def eight_bits(draw: st.DrawFn, name: str) -> dict[str, OperandWords]:
+    """Words that only kernels in 8 bits have, about both loops: one alone is hardly ever legal."""
+    match name if draw(st.booleans()) else "":
+        case "keys_innermost":
+            return {"k_desc": OperandWords(rows="for next dot")}
+        case "values_as_rows":
+            return {"v_desc": OperandWords(turned="converter", reordered=draw(st.booleans()))}
+        case _:
+            return {}
+
+
+@st.composite
 def mappings(draw: st.DrawFn, name: str) -> Mapping:
     found, slots = program(name), st.integers(1, 4)
     flags, often = st.booleans(), 1 if name in EIGHT_BITS else 12
@@ -105,6 +117,7 @@ def mappings(draw: st.DrawFn, name: str) -> Mapping:
         LoopWords, in_flight=maybe(st.integers(0, 2)), stages=maybe(st.integers(0, 3), 1), joined=maybe(flags, 8),
         kept=maybe(st.just(()), 8),
     )  # fmt: skip
+    operands = {**draw(some({it.text: operand(it) for it in found.loads})), **draw(eight_bits(name))}
     parts = {"producer": st.sampled_from((24, 40, 56)), "consumer": st.sampled_from((160, 200, 240))}
     kernel, groups = draw(forms(name))
     return Mapping(
@@ -115,7 +128,7 @@ def mappings(draw: st.DrawFn, name: str) -> Mapping:
             sums=draw(maybe(st.sampled_from(("in order", "after loops")), 2)),
         ),
         GroupWords(**groups, take_turns=draw(maybe(flags, 8))),
-        draw(some({it.text: operand(it) for it in found.loads})),
+        operands,
         draw(some({it.text: st.builds(StoreWords, staged=maybe(flags)) for it in found.stores})),
         draw(some({it.text: loops for it in found.loops})),
         {},
@@ -161,6 +174,7 @@ def test_a_legal_mapping_gives_the_same_bits_and_another_is_refused_with_a_cure(
             assert "; cure: " in str(error)
             return
         event(f"carried out, {'in order' if whole.keeps_order else 'in another order'}")
+        event(f"split {whole.split}" if whole.split else f"programs for a tile: {whole.split_k}")
         assert isinstance(made.outcome.verdict, Proved), mapping.toml()
         tiles_on = 2 if whole.form == "persistent" else None
         module, case = parse_module(texts["barrier"]), kernels()[name]

@@ -38,9 +38,9 @@ def test_a_mapping_comes_from_text_data_or_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text, parts",
     [
-        ("[groups", ["not TOML", "at end of document"]),
-        ("[group]\ncount = 1", ["no section [group]", "cure: groups, of kernel"]),
-        ("[groups]\ncounts = 1", ["[groups] has no word 'counts'", "cure: count, of count"]),
+        ("[groups", ["not TOML (line 1): Expected ']'", "cure: start from tawa explain"]),
+        ("[group]\ncount = 1", ["no section [group]", "cure: groups (of kernel"]),
+        ("[groups]\ncounts = 1", ["[groups] has no word 'counts'", "cure: count (of count"]),
         ("[groups]\ncount = 0", ["[groups] count = 0 is not legal (line 2 of the mapping); cure: 1 or more"]),
         ("[groups]\ncount = true", ["[groups] count = true is not legal", "cure: a whole number"]),
         ('[groups]\nsplit = "row"', ['split = "row"', '"rows"']),

@@ -73,8 +73,11 @@ def test_a_loop_may_be_named_by_its_line(helped: Program) -> None:
 @pytest.mark.parametrize(
     "text, parts",
     [
-        ("[operands.kk]\nring = 2", ["operand 'kk'", "attend (kernels.py:", "cure: k, of q, k, v", "k at kernels.py:"]),
-        ('[operands."k.1"]\nring = 2', ["operand 'k.1'", "cure: k, of"]),
+        (
+            "[operands.kk]\nring = 2",
+            ["operand 'kk'", "attend (kernels.py:", "cure: k (of q, k, v)", "k at kernels"],
+        ),
+        ('[operands."k.1"]\nring = 2', ["operand 'k.1'", "cure: k (of"]),
         ("[stores.q]\nstaged = true", ["store 'q'", "cure: o"]),
         ("[loops.m]\nstages = 1", ["loop 'm'", "n at kernels.py:", "cure: n"]),
         (
@@ -87,7 +90,7 @@ def test_a_loop_may_be_named_by_its_line(helped: Program) -> None:
             '[operands.v]\nmemory = "registers"',
             ["not the left operand of a dot in a loop", "cure: memory of q, or leave it out"],
         ),
-        ("[partitions.produce]\nwarps = 1", ["partition 'produce'", "cure: producer, of"]),
+        ("[partitions.produce]\nwarps = 1", ["partition 'produce'", "cure: producer (of"]),
         ('[kernel]\nname = "other"', ["for the kernel other (line 2 of the mapping), not for attend"]),
         ('[kernel]\nsignature = "q=*fp16"', ["q of type *fp16", "has tensordesc<fp16[128,64]>", "cure:"]),
         ("[kernel]\nspecialised = false\n[groups]\ncount = 2", ["to which no other word applies", "cure:"]),

@@ -70,6 +70,15 @@ class Mapping:
     source: str = field(default="", compare=False)
     lines: Table[tuple[str, ...], int] = field(default_factory=dict[tuple[str, ...], int], compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        words = [it.word for it in self.given("kernel")]
+        others = [self.groups != GroupWords(), self.operands, self.stores, self.loops, self.rings, self.partitions]
+        if self.kernel.specialised is False and (words != ["specialised"] or any(others)):
+            said = next(it for it in self.given("kernel") if it.word == "specialised")
+            raise PlanError(
+                f"{said} asks for stock Triton's kernel, to which no other word applies; cure: leave the other words out"
+            )
+
     def __hash__(self) -> int:
         return hash(self.toml())
 

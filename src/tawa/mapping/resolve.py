@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from tawa.errors import PlanError
 from tawa.mapping.mapping import ALL, Mapping, title_of
 from tawa.mapping.program import Access, Loop, Program, short
-from tawa.mapping.sections import KernelWords, LoopWords, OperandWords, PartitionWords, StoreWords
+from tawa.mapping.sections import LoopWords, OperandWords, PartitionWords, StoreWords
 from tawa.mapping.toml_text import value_text
 from tawa.mapping.words import ELEMENTS, nearest
 from tawa.plan.entries import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, PartitionRole, Path, RingPlan, StorePlan
@@ -102,12 +102,6 @@ class _Resolver:
                         f"{program.place} has {program.types[name]}; "
                         f'cure: signature = "{program.signature}", or leave it out'
                     )
-        alone = Mapping(KernelWords(kernel.name, kernel.signature, False))
-        if kernel.specialised is False and self.mapping != alone:
-            raise PlanError(
-                f"{self._word(('kernel',), 'specialised', False)} asks for stock Triton's kernel, to which no other "
-                "word applies; cure: leave the other words out"
-            )
         for name in kernel.unit_strides or ():
             self._known("argument", name, tuple(program.types), ("kernel", "unit_strides"))
 

@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Any, cast
 
 from tawa.errors import PlanError
@@ -21,9 +22,12 @@ def parsed(text: str, source: str = "") -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        where = f" ({source})" if source else ""
+        found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)", str(error))
+        line = found[1] if found and found[1] else str(len(text.splitlines()))
+        where = f"{PurePath(source).name}:{line}" if source else f"line {line}"
+        what = str(error)[: found.start()] if found else str(error)
         raise PlanError(
-            f"a mapping is not TOML{where}: {error}; cure: start from tawa explain --emit mapping"
+            f"a mapping is not TOML ({where}): {what}; cure: start from tawa explain --emit mapping"
         ) from error
 
 

@@ -171,7 +171,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
     if not close or len(known) == 1:
         return f"cure: {'one of ' * (len(known) > 1)}{', '.join(known)}"
-    return f"cure: {' or '.join(close)}, of {', '.join(known)}"
+    return f"cure: {' or '.join(close)} (of {', '.join(known)})"
 
 
 __all__ = [

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 
-from tawa.errors import PlanError, ResourceError
+from tawa.errors import PlanError, ResourceError, UnsupportedKernel
 from tawa.mapping import Mapping
 from tawa.mapping.program import Program
 from tawa.mapping.words import ELEMENTS
@@ -29,6 +29,11 @@ class Told(AbstractContextManager["Told"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self.mapping is not None and isinstance(error, UnsupportedKernel):
+            reason, cure = (
+                mapping_words(it, self.program) for it in (error.remark.reason, error.remark.cure or _STOCK)
+            )
+            raise UnsupportedKernel(error.kernel, replace(error.remark, reason=reason, cure=cure)) from error
         if self.mapping is None or (kind is not PlanError and kind is not ResourceError):
             return  # subclasses are Triton's errors as well, which tuners look for
         raise kind(self._complete(mapping_words(str(error), self.program))) from error
@@ -66,6 +71,7 @@ def _names(text: str) -> str:
 
 _PLACE = re.compile(r"\w\.\w+:\d+\b|line \d+ of the mapping")
 _AT = re.compile(r"\n  at (\S+)")
+_STOCK = "[kernel] specialised = false, or no mapping"
 _CURE = "leave a word out, or start from tawa explain --emit mapping"
 _RINGS = r"(the mapping has rings) (\{.*?\}), the kernel has (\{.*\})"
 _TYPES = tuple(
@@ -99,6 +105,7 @@ _WORDS = (
     (r"\bgroups=(\d+)", r"[groups] count = \1"),
     (r"early_puts=", "early_slots = "),
     (r"ping_pong=", "take_turns = "),
+    (r"\bping_pong\b", "take_turns"),
     (r"(\d+) iterations of dots in flight \(P\)", r"\1 iterations in flight"),
     (r"\b(buffers|slices|max_registers|ctas_per_sm|prefetched|hoisted|staged|joined|reordered)=", r"\1 = "),
     (r"\b(rows|turned|tiles|sums|slot_views)='(\w+)'", lambda found: f'{found[1]} = "{found[2].replace("_", " ")}"'),
