@@ -120,6 +120,8 @@ def mappings(draw: st.DrawFn, name: str) -> Mapping:
     operands = {**draw(some({it.text: operand(it) for it in found.loads})), **draw(eight_bits(name))}
     parts = {"producer": st.sampled_from((24, 40, 56)), "consumer": st.sampled_from((160, 200, 240))}
     kernel, groups = draw(forms(name))
+    if draw(st.booleans()):
+        return Mapping(KernelWords(**kernel), GroupWords(**groups), draw(eight_bits(name)))
     return Mapping(
         KernelWords(
             **kernel,

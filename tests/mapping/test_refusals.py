@@ -36,6 +36,18 @@ def no_dot(x, y):
     tl.store(y + tl.arange(0, 64), tl.load(x + tl.arange(0, 64)))
 
 
+@triton.jit
+def gated(a, b, c, K):
+    g = tl.zeros((64, 64), tl.float32)
+    u = tl.zeros((64, 64), tl.float32)
+    for k in range(0, K, 64):
+        x = a.load([0, k])
+        g = tl.dot(x, b.load([k, 0]), g)
+        u = tl.dot(x, b.load([k, 64]), u)
+    c.store([0, 0], (g * u).to(tl.float16))
+
+
+GATED = (gated, kernels.GEMM, {}, 4)
 POINTERS = (pointers, TILES, {}, 4)
 NO_DOT = (no_dot, "x=*fp16, y=*fp16", {}, 4)
 
@@ -117,6 +129,8 @@ REFUSALS: tuple[tuple[Any, str, str, str], ...] = (
     (POINTERS, '[operands.a]\npath = "cp.async"\n[stores.c]\npath = "tma"', KERNEL, "store c"),
     (POINTERS, '[kernel]\nunit_strides = ["K"]', f"{KERNEL}|{FILE}", "K"),
     (PRODUCT, "[loops.k]\nstages = 5\nin_flight = 1", KERNEL, "loop k"),
+    (PRODUCT, '[loops.k]\ncarry = { acc = "float32" }', KERNEL, "loop k"),
+    (GATED, '[loops.k]\nin_flight = 0\ncarry = { u = "float32" }', KERNEL, "in flight together"),
     (NO_DOT, "[groups]\ncount = 1", KERNEL, "tl.dot"),
 )  # fmt: skip
 

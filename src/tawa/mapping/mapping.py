@@ -76,7 +76,7 @@ class Mapping:
         if self.kernel.specialised is False and (words != ["specialised"] or any(others)):
             said = next(it for it in self.given("kernel") if it.word == "specialised")
             raise PlanError(
-                f"{said} asks for stock Triton's kernel, to which no other word applies; cure: leave the other words out"
+                f"{said} asks for stock Triton's kernel, to which no other word applies; cure: leave the others out"
             )
 
     def __hash__(self) -> int:
