@@ -87,7 +87,9 @@ def test_an_operand_has_one_memory_only_where_all_loops_agree() -> None:
     assert [it.kept for it in mapping.loops.values()] == [(0,), ()]
     both = replace(apart, loops=(LoopPlan(first, kept=(0,)), LoopPlan(second, kept=(0,))))
     assert mapping_of(both, program).operands["q"].memory == "registers"
-    for plan in (apart, both):
+    alone = replace(both, operands=())
+    assert mapping_of(alone, program).operands["q"].memory == "registers"
+    for plan in (apart, both, alone):
         assert [it.kept for it in resolve(mapping_of(plan, program), program).loops] == [it.kept for it in plan.loops]
 
 

@@ -117,6 +117,11 @@ def _operands(plan: Plan, program: Program) -> Iterable[tuple[str, OperandWords]
                 _path(it.path), it.ring, memory.get(it.key), it.hoisted, it.prefetched, _words(it.rows), it.turned,
                 it.reordered,
             )  # fmt: skip
+    entries = {it.key for it in plan.operands}
+    for key, word in memory.items():  # also of operands that no ring carries, which have no entry
+        access = program.load(key)
+        if access is not None and key not in entries:
+            yield access.text, OperandWords(memory=word)
 
 
 def _memory(plan: Plan, program: Program) -> tuple[dict[Name, str], set[int]]:

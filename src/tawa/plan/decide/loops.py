@@ -131,7 +131,7 @@ def _check_stageable(module: Module, plan: Plan, number: int, staged: list[int])
             f"cure: {cure}, or P = 0"
         )
     raise PlanError(
-        f"{where} has no schedule: its dots are in flight together or in branches, or other loops are inside; cure: {cure}"
+        f"{where} has no schedule: its dots are in flight together or in branches, or loops are inside; cure: {cure}"
     )
 
 
