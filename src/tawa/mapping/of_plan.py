@@ -118,9 +118,9 @@ def _operands(plan: Plan, program: Program) -> Iterable[tuple[str, OperandWords]
                 it.reordered,
             )  # fmt: skip
     entries = {it.key for it in plan.operands}
-    for key, word in memory.items():  # also of operands that no ring carries, which have no entry
-        access = program.load(key)
-        if access is not None and key not in entries:
+    for name, word in memory.items():  # also of operands that no ring carries, which have no entry
+        access = program.load(name)
+        if access is not None and name not in entries:
             yield access.text, OperandWords(memory=word)
 
 
