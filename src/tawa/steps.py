@@ -239,7 +239,8 @@ def decide_joins(flow: Flow) -> None:
         joined = flow.plan.loop(number).joined is True
         why = "there is no loop before it" if before is None else why_not_joined(before, expander) if joined else ""
         if joined and why:
-            raise PlanError(f"the Plan joins loop {number} to the loop before it: {why}; cure: leave `joined` out")
+            where = f" ({line})" if (line := flow.plan.loop(number).line) else ""
+            raise PlanError(f"the Plan joins loop {number}{where} to the loop before it: {why}; cure: joined=false")
         found.setdefault(number, LoopPlan(number, joined=joined))
         before = None if joined else expander
     flow.plan = flow.plan.over(Plan(loops=tuple(found.values())))

@@ -38,21 +38,21 @@ def test_a_mapping_comes_from_text_data_or_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text, parts",
     [
-        ("[groups", ["not TOML", "at end of document"]),
-        ("[group]\ncount = 1", ["no section [group]", "did you mean groups"]),
-        ("[groups]\ncounts = 1", ["[groups] has no word 'counts'", "did you mean count"]),
-        ("[groups]\ncount = 0", ["[groups] count = 0: 1 is the least"]),
-        ("[groups]\ncount = true", ["[groups] count = true: a whole number is needed"]),
+        ("[groups", ["not TOML (line 1): Expected ']'", "cure: start from tawa explain"]),
+        ("[group]\ncount = 1", ["no section [group]", "cure: groups (of kernel"]),
+        ("[groups]\ncounts = 1", ["[groups] has no word 'counts'", "cure: count (of count"]),
+        ("[groups]\ncount = 0", ["[groups] count = 0 is not legal (line 2 of the mapping); cure: 1 or more"]),
+        ("[groups]\ncount = true", ["[groups] count = true is not legal", "cure: a whole number"]),
         ('[groups]\nsplit = "row"', ['split = "row"', '"rows"']),
-        ("groups = 3", ["[groups] is 3", "words and values"]),
-        ('[operands."k.1"]\nring = 0', ['[operands."k.1"] ring = 0: 1 slot is the least']),
-        ("[operands.k]\nring = 1.5", ["[operands.k] ring = 1.5", "number of slots or the name"]),
-        ('[operands.k]\npath = "tna"', ['path = "tna": did you mean "tma"?']),
-        ('[loops.n]\ncarry = { p = "float31" }', ["[loops.n] carry", 'did you mean "float32"?']),
-        ("[loops.n]\ncarry = 3", ["names with types are needed"]),
-        ("[loops.n]\nkept = 3", ["a list is needed"]),
-        ("[kernel]\npersistent = 1", ["persistent = 1: true or false is needed"]),
-        ("[kernel]\nname = 1", ["a text is needed"]),
+        ("groups = 3", ["[groups] is 3 (line 1 of the mapping)", "cure: words with values, of count, split"]),
+        ('[operands."k.1"]\nring = 0', ['[operands."k.1"] ring = 0 is not legal (line 2', "cure: 1 slot or more"]),
+        ("[operands.k]\nring = 1.5", ["[operands.k] ring = 1.5", "a number of slots, or the name"]),
+        ('[operands.k]\npath = "tna"', ['path = "tna" is not legal', 'cure: "tma"']),
+        ('[loops.n]\ncarry = { p = "float31" }', ["[loops.n] carry", 'cure: "float32"']),
+        ("[loops.n]\ncarry = 3", ["cure: names with types"]),
+        ("[loops.n]\nkept = 3", ["cure: a list"]),
+        ("[kernel]\npersistent = 1", ["persistent = 1 is not legal", "cure: true or false"]),
+        ("[kernel]\nname = 1", ["cure: a text, in quotes"]),
     ],
 )
 def test_a_bad_word_names_section_word_and_the_nearest_choice(text: str, parts: list[str]) -> None:
@@ -64,11 +64,11 @@ def test_a_bad_word_names_section_word_and_the_nearest_choice(text: str, parts: 
 def test_an_error_in_a_file_names_the_file(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_text("[groups]\ncount = 0\n")
-    with pytest.raises(PlanError, match=r"1 is the least .*a\.toml"):
+    with pytest.raises(PlanError, match=r"count = 0 is not legal \(a\.toml:2\); cure: 1 or more"):
         Mapping.read(file)
     with pytest.raises(PlanError, match="no such file"):
         Mapping.of(tmp_path / "none.toml")
-    with pytest.raises(PlanError, match="is needed, not int"):
+    with pytest.raises(PlanError, match="of type int; cure: a Mapping, TOML"):
         Mapping.of(3)
 
 

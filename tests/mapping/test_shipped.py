@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import triton
+from triton.compiler import ASTSource
 
 import tawa
+from tawa.bridge.driver.compile import hopper_target
+from tawa.bridge.triton.signature import as_signature
 from tests.mapping import kernels
 
 
@@ -26,6 +30,18 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield folder
     for name in [it for it in sys.modules if it.startswith("shipping")]:
         del sys.modules[name]
+
+
+def installed() -> Any:
+    """What the record of the plain kernel has, compiled by Triton while Tawa is installed."""
+    kernel = importlib.import_module("shipping.flash").attend
+    signature = as_signature(kernels.ATTEND, kernels.BLOCKS, kernel.arg_names)
+    source = ASTSource(kernel, signature.types, signature.constants, signature.attributes)
+    tawa.install(only_if_faster=False)
+    try:
+        return triton.compile(source, hopper_target(), {"num_warps": 8}).metadata.tawa
+    finally:
+        tawa.uninstall()
 
 
 def explained() -> Any:
@@ -62,3 +78,20 @@ def test_a_mapping_or_a_plan_that_is_asked_for_goes_first(package: Path) -> None
     kernel = tawa.jit(importlib.import_module("shipping.flash").attend)
     found = tawa.explain(kernel, kernels.ATTEND, kernels.BLOCKS, num_warps=8, mapping="[groups]\ncount = 2\n")
     assert found.plan.groups == 2 and found.mode == "pinned"
+
+
+def test_installed_tawa_finds_it_for_a_plain_kernel_and_compiles_anew_where_it_changes(package: Path) -> None:
+    file = package / "attend.mapping.toml"
+    for text, groups in (("[groups]\ncount = 1\n", 1), ("[groups]\ncount = 2\n[operands.k]\nring = 3\n", 2)):
+        file.write_text(text)
+        made = installed()
+        assert made["plan"]["groups"] == groups
+        (row,) = [it for it in made["decisions"] if it["field"] == "groups"]
+        assert (row["by"], row["reason"]) == ("mapping", "[groups] count (attend.mapping.toml:2)")
+    file.unlink()
+    assert {it["by"] for it in installed()["decisions"]} <= {"planner", "feedback"}
+
+
+def test_installed_tawa_leaves_one_out_that_does_not_fit(package: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (package / "attend.mapping.toml").write_text("[operands.k]\nring = 50\n")
+    assert installed()["applied"] and "attend.mapping.toml" in caplog.text and "cure: ring = " in caplog.text

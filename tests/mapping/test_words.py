@@ -60,5 +60,5 @@ def test_every_field_of_a_plan_has_a_word() -> None:
 
 
 def test_the_nearest_names_are_asked_for() -> None:
-    assert nearest("kk", ["q", "k"]) == "did you mean k? It has q, k"
-    assert nearest("zz", ["q"]) == "it has q" and nearest("q", []) == "it has none"
+    assert nearest("kk", ["q", "k"]) == "cure: k (of q, k)" and nearest("zz", ["q", "k"]) == "cure: one of q, k"
+    assert nearest("zz", ["q"]) == "cure: q" and nearest("q", []) == "cure: leave it out, it has none"

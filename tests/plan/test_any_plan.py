@@ -23,7 +23,7 @@ from tawa.ir import parse_module, print_module
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan, StorePlan
 from tawa.verify.verdict import Proved
 from tests.cases.attention import cases as attention
-from tests.cases.attention.builders import resized
+from tests.cases.attention.builders import forward_case, resized
 from tests.cases.case import Specimen
 from tests.cases.gemm import cases as gemm
 from tests.cases.pointers import cases as pointers
@@ -44,6 +44,9 @@ def _kernels() -> dict[str, Specimen]:
     for name in ("tile_64x64", "gate_up", "two_loops", "epilogue_all", "tutorial_fp16_nn"):
         known = set(found[name].sizes)
         found[name] = found[name].with_sizes(**{key: value for key, value in small.items() if key in known})
+    small_8_bits = {"dtype": "fp8e4nv", "dim": 64, "B": 1, "H": 1, "HK": 1, "SQ": 130, "SK": 262}
+    found["keys_innermost"] = forward_case("ordered", "two_loops", causal=True, tile=(128, 64, 8), **small_8_bits)
+    found["values_as_rows"] = forward_case("rows", "two_loops", causal=False, rows=True, **small_8_bits)
     return found
 
 
@@ -52,11 +55,14 @@ NAMES = (
     "grouped_lengths", "two_loops_causal_333x200", "persistent_200x333",
 )  # fmt: skip
 
+EIGHT_BITS = ("keys_innermost", "values_as_rows")
+"""Attention in 8 bits, for words that only such kernels have: the order of rows, who turns a tile."""
+
 
 @functools.cache
 def kernels() -> dict[str, Specimen]:
     found = _kernels()
-    assert tuple(found) == NAMES
+    assert tuple(found) == NAMES + EIGHT_BITS
     return found
 
 

@@ -16,9 +16,10 @@ partitions by name. `tawa.mapping.resolve` looks the names up in a program and r
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as Table
 from dataclasses import dataclass, field, fields
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, cast
 
 from tawa.errors import PlanError
@@ -33,7 +34,21 @@ from tawa.mapping.sections import (
     Section,
     StoreWords,
 )
-from tawa.mapping.words import nearest
+from tawa.mapping.words import FIELD, nearest, read_word
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A word that a mapping has. keys: its section. place: where it is written, empty for one in Python."""
+
+    keys: tuple[str, ...]
+    word: str
+    value: object
+    place: str
+
+    def __str__(self) -> str:
+        text = f"{title_of(*self.keys)} {self.word} = {toml_text.value_text(self.value)}"
+        return f"{text} ({self.place})" if self.place else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +56,8 @@ class Mapping:
     """A mapping: whole or partial. What it leaves open, the planner decides.
 
     kernel, groups: the kernel as a whole, its consumer groups. operands, stores, loops, rings, partitions: by name; the
-    name "*" stands for all that have no section of their own. source: the file that it was read from.
+    name "*" stands for all that have no section of their own. source: the file that it was read from. lines: those of
+    its sections and words, by their keys, where it was read from TOML.
     """
 
     kernel: KernelWords = field(default_factory=KernelWords)
@@ -52,6 +68,16 @@ class Mapping:
     rings: Table[str, RingWords] = field(default_factory=dict[str, RingWords])
     partitions: Table[str, PartitionWords] = field(default_factory=dict[str, PartitionWords])
     source: str = field(default="", compare=False)
+    lines: Table[tuple[str, ...], int] = field(default_factory=dict[tuple[str, ...], int], compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        words = [it.word for it in self.given("kernel")]
+        others = [self.groups != GroupWords(), self.operands, self.stores, self.loops, self.rings, self.partitions]
+        if self.kernel.specialised is False and (words != ["specialised"] or any(others)):
+            said = next(it for it in self.given("kernel") if it.word == "specialised")
+            raise PlanError(
+                f"{said} asks for stock Triton's kernel, to which no other word applies; cure: leave the others out"
+            )
 
     def __hash__(self) -> int:
         return hash(self.toml())
@@ -83,10 +109,33 @@ class Mapping:
         """The sections as plain data, without words that are left open."""
         return {name: _plain(getattr(self, name)) for name in _SECTIONS}
 
+    def given(self, section: str, names: Iterable[str] = ()) -> Iterator[Given]:
+        """The words of a section; of one with names, those about what has these names, the narrowest first.
+
+        A word of the section "*" counts where no section of these names has it.
+        """
+        own = getattr(self, section)
+        sections = (
+            {(section,): own}
+            if section in _ALONE
+            else {(section, it): own[it] for it in dict.fromkeys((*names, ALL)) if it in own}
+        )
+        seen: set[str] = set()
+        for keys, words in sections.items():
+            for it in fields(words):
+                value = getattr(words, it.name)
+                if value is not None and it.name not in seen and it.metadata.get(FIELD):
+                    seen.add(it.name)
+                    yield Given(keys, it.name, value, self.place(*keys, it.name))
+
+    def place(self, *keys: str) -> str:
+        """Where a section or a word is written: ``fa.toml:12``, ``line 12 of the mapping``; empty for one in Python."""
+        return _place(self.source, self.lines, keys)
+
     @staticmethod
     def parse(text: str, source: str = "") -> Mapping:
         """Reads TOML; raises PlanError that names section, word and the nearest legal choice."""
-        return _read(toml_text.parsed(text, source), source)
+        return _read(toml_text.parsed(text, source), source, toml_text.lines_of(text))
 
     @staticmethod
     def read(path: str | os.PathLike[str]) -> Mapping:
@@ -112,7 +161,9 @@ class Mapping:
             return Mapping.parse(value)
         if isinstance(value, str | os.PathLike):
             return Mapping.read(cast(Any, value))
-        raise PlanError(f"mapping={value!r}: a Mapping, TOML, or a path is needed, not {type(value).__name__}")
+        raise PlanError(
+            f"mapping={value!r}: it is of type {type(value).__name__}; cure: a Mapping, TOML, a path or a dict"
+        )
 
 
 _SECTIONS: dict[str, type[Section]] = {
@@ -125,42 +176,66 @@ _SECTIONS: dict[str, type[Section]] = {
     "partitions": PartitionWords,
 }
 _ALONE = ("kernel", "groups")
+ALL = "*"
+"""The name of a section for all that have none of their own."""
 
 
-def _read(data: Table[str, Any], source: str) -> Mapping:
-    found: dict[str, Any] = {}
-    where = f" ({source})" if source else ""
-    for name, value in data.items():
-        if name not in _SECTIONS:
-            raise PlanError(f"a mapping has no section [{name}]{where}: {nearest(name, tuple(_SECTIONS))}")
-        if name in _ALONE:
-            found[name] = _section(_SECTIONS[name], value, f"[{name}]", where)
-        else:
-            entries = _table(value, f"[{name}]", where)
-            found[name] = {
-                key: _section(_SECTIONS[name], it, f"[{name}.{toml_text.key(key)}]", where)
-                for key, it in entries.items()
-            }
-    return Mapping(**found, source=source)
+def _read(data: Table[str, Any], source: str, lines: Table[tuple[str, ...], int] | None = None) -> Mapping:
+    return _Reader(source, lines or {}).mapping(data)
 
 
-def _section(kind: type[Section], data: object, title: str, where: str) -> Section:
-    values = _table(data, title, where)
-    known = tuple(it.name for it in fields(kind))
-    for name in values:
-        if name not in known:
-            raise PlanError(f"{title} has no word {name!r}{where}: {nearest(name, known)}")
-    try:
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Makes sections of data as TOML has it. Its errors name the line of what is wrong."""
+
+    source: str
+    lines: Table[tuple[str, ...], int]
+
+    def mapping(self, data: Table[str, Any]) -> Mapping:
+        found: dict[str, Any] = {}
+        for name, value in data.items():
+            if name not in _SECTIONS:
+                raise PlanError(f"a mapping has no section [{name}]{self._at(name)}; {nearest(name, _SECTIONS)}")
+            if name in _ALONE:
+                found[name] = self._section(value, (name,))
+            else:
+                entries = self._table(value, (name,), f"names of {name}, each with its words")
+                found[name] = {key: self._section(it, (name, key)) for key, it in entries.items()}
+        return Mapping(**found, source=self.source, lines=self.lines)
+
+    def _section(self, data: object, keys: tuple[str, ...]) -> Section:
+        kind, title = _SECTIONS[keys[0]], title_of(*keys)
+        known = tuple(it.name for it in fields(kind))
+        values = self._table(data, keys, f"words with values, of {', '.join(known)}")
+        for name in values:
+            if name not in known:
+                raise PlanError(f"{title} has no word {name!r}{self._at(*keys, name)}; {nearest(name, known)}")
+        for it in fields(kind):
+            if it.name in values:
+                read_word(it, values[it.name], title, self._at(*keys, it.name))
         return kind(**values)
-    except PlanError as error:
-        _, _, rest = str(error).partition("] ")
-        raise PlanError(f"{title} {rest}{where}") from None
+
+    def _table(self, data: object, keys: tuple[str, ...], needed: str) -> dict[str, Any]:
+        if not isinstance(data, Table):
+            raise PlanError(f"{title_of(*keys)} is {data!r}{self._at(*keys)}; cure: {needed}")
+        return {str(name): value for name, value in cast(Table[object, Any], data).items()}
+
+    def _at(self, *keys: str) -> str:
+        place = _place(self.source, self.lines, keys) or self.source
+        return f" ({place})" if place else ""
 
 
-def _table(data: object, title: str, where: str) -> dict[str, Any]:
-    if not isinstance(data, Table):
-        raise PlanError(f"{title} is {data!r}{where}: words and values are needed")
-    return {str(name): value for name, value in cast(Table[object, Any], data).items()}
+def title_of(section: str, name: str = "") -> str:
+    """The head of a section: ``[operands."k.1"]``."""
+    return f"[{section}.{toml_text.key(name)}]" if name else f"[{section}]"
+
+
+def _place(source: str, lines: Table[tuple[str, ...], int], keys: tuple[str, ...]) -> str:
+    """The line of a word, of its section where the word has none."""
+    line = next((lines[keys[:count]] for count in range(len(keys), 0, -1) if keys[:count] in lines), None)
+    if line is None:
+        return ""
+    return f"{PurePath(source).name}:{line}" if source else f"line {line} of the mapping"
 
 
 def _plain(value: Any) -> dict[str, Any]:
@@ -174,4 +249,4 @@ def _plain(value: Any) -> dict[str, Any]:
     }
 
 
-__all__ = ["Mapping"]
+__all__ = ["ALL", "Given", "Mapping", "title_of"]

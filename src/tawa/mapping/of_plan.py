@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tawa.analysis.names import Name
-from tawa.mapping.mapping import Mapping
+from tawa.mapping.mapping import ALL, Mapping
 from tawa.mapping.program import Access, Loop, Program, short
-from tawa.mapping.resolve import ALL
 from tawa.mapping.sections import (
     GroupWords,
     KernelWords,
@@ -55,7 +54,7 @@ def mapping_text(plan: Plan, program: Program, decisions: Iterable[Decision] = (
     """The TOML of a Plan, with what each task reads and writes, and why each part was decided."""
     mapping = mapping_of(plan, program)
     data = mapping.toml_data()
-    reasons = {it.field: it.reason for it in decisions if it.reason and it.by != "user"}
+    reasons = {it.field: it.reason for it in decisions if it.reason and it.by not in ("user", "mapping")}
     notes = dict(_notes(plan, program, reasons))
     head = [f"{program.name}({program.signature})", *([short(program.line)] if program.line else [])]
     head += ["every sum keeps its order: the same bits as without a mapping" if mapping.keeps_order
@@ -118,6 +117,11 @@ def _operands(plan: Plan, program: Program) -> Iterable[tuple[str, OperandWords]
                 _path(it.path), it.ring, memory.get(it.key), it.hoisted, it.prefetched, _words(it.rows), it.turned,
                 it.reordered,
             )  # fmt: skip
+    entries = {it.key for it in plan.operands}
+    for name, word in memory.items():  # also of operands that no ring carries, which have no entry
+        access = program.load(name)
+        if access is not None and name not in entries:
+            yield access.text, OperandWords(memory=word)
 
 
 def _memory(plan: Plan, program: Program) -> tuple[dict[Name, str], set[int]]:

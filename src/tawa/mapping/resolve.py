@@ -19,15 +19,15 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from tawa.errors import PlanError
-from tawa.mapping.mapping import Mapping
+from tawa.mapping.mapping import ALL, Mapping, title_of
 from tawa.mapping.program import Access, Loop, Program, short
 from tawa.mapping.sections import LoopWords, OperandWords, PartitionWords, StoreWords
+from tawa.mapping.toml_text import value_text
 from tawa.mapping.words import ELEMENTS, nearest
 from tawa.plan.entries import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, PartitionRole, Path, RingPlan, StorePlan
 from tawa.plan.plan import Plan
 from tawa.plan.schedule import Wanted
 
-ALL = "*"
 _W = TypeVar("_W", OperandWords, StoreWords, LoopWords)
 _A = TypeVar("_A", Access, Loop)
 _LINE = re.compile(r"line (\d+)")
@@ -75,7 +75,7 @@ class _Resolver:
             max_registers=kernel.max_registers,
             ctas_per_sm=kernel.ctas_per_sm,
             sums=_code(kernel.sums),
-            operands=tuple(self._operand(*it) for it in operands),
+            operands=tuple(self._operand(*it) for it in operands if replace(it[1], memory=None) != OperandWords()),
             stores=tuple(self._store(*it) for it in self._spread("store", self.mapping.stores, self.program.stores)),
             loops=tuple(self._loops(loops, operands)),
             rings=tuple(self._rings()),
@@ -91,38 +91,40 @@ class _Resolver:
         kernel, program = self.mapping.kernel, self.program
         if kernel.name is not None and kernel.name != program.name:
             raise PlanError(
-                f"the mapping is for the kernel {kernel.name}, not for {program.place}; cure: its own mapping"
+                f"the mapping is for the kernel {kernel.name}{self._at('kernel', 'name')}, not for {program.place}; "
+                f'cure: name = "{program.name}", or the mapping of this kernel'
             )
         if kernel.signature is not None:
             for name, type in types_of(kernel.signature).items():
                 if program.types.get(name, type) != type:
                     raise PlanError(
-                        f"the mapping is for {name} of type {type}, but {program.place} has {program.types[name]}; "
+                        f"the mapping is for {name} of type {type}{self._at('kernel', 'signature')}, but "
+                        f"{program.place} has {program.types[name]}; "
                         f'cure: signature = "{program.signature}", or leave it out'
                     )
-        if kernel.specialised is False and self.mapping != Mapping(replace(kernel), source=self.mapping.source):
-            raise PlanError(
-                "[kernel] specialised = false asks for stock Triton's kernel, which no other word applies to; "
-                "cure: leave the other sections out"
-            )
         for name in kernel.unit_strides or ():
-            self._known("argument", name, tuple(program.types))
+            self._known("argument", name, tuple(program.types), ("kernel", "unit_strides"))
 
     # -- names ---------------------------------------------------------------------------------------------------------
 
-    def _known(self, what: str, name: str, known: Iterable[str], more: str = "") -> None:
+    def _at(self, *keys: str) -> str:
+        """Where a word is written, for a message."""
+        place = self.mapping.place(*keys)
+        return f" ({place})" if place else ""
+
+    def _known(self, what: str, name: str, known: Iterable[str], keys: tuple[str, ...], more: str = "") -> None:
         names = tuple(dict.fromkeys(known))
         if name not in names:
             raise PlanError(
-                f"the mapping names the {what} {name!r}, which {self.program.place} does not have{more}: "
-                f"{nearest(name, names)}"
+                f"the mapping names the {what} {name!r}{self._at(*keys)}, which {self.program.place} does not have"
+                f"{more}; {nearest(name, names)}"
             )
 
     def _spread(self, what: str, given: Table[str, _W], found: tuple[_A, ...]) -> list[tuple[_A | None, _W]]:
         """The words of each access or loop; a name without number stands for all of that name. None: the rest."""
         words: dict[int, _W] = {}
         for name in sorted((it for it in given if it != ALL), key=lambda it: "." in it or bool(_LINE.fullmatch(it))):
-            places = [at for at, it in enumerate(found) if name in _names(it)]
+            places = [at for at, it in enumerate(found) if name in names_of(it)]
             if not places:
                 self._unknown(what, name, found)
             for at in places:
@@ -132,23 +134,28 @@ class _Resolver:
 
     def _unknown(self, what: str, name: str, found: Iterable[Access | Loop]) -> None:
         """Raises PlanError for a name that nothing has."""
-        stale = _LINE.fullmatch(name)
+        stale, at = _LINE.fullmatch(name), self._at(f"{what}s", name)
         if what == "loop" and stale:
             lines = [f"line {short(it.line).rpartition(':')[2]} ({it.text})" for it in found]
             near = sorted((it for it in found if isinstance(it, Loop)), key=lambda it: _distance(it, int(stale[1])))
+            cure = (
+                " or ".join(dict.fromkeys(title_of("loops", it) for it in (near[0].text, _line_name(near[0]))))
+                if near
+                else "leave it out"
+            )
             raise PlanError(
-                f"the mapping names the loop at {name}, but no loop with a dot begins there in {self.program.place}: "
-                f"it has {', '.join(lines) or 'none'}; cure: " + (f"[loops.{near[0].text}]" if near else "leave it out")
+                f"the mapping names the loop at {name}{at}, but no loop with a dot begins there in "
+                f"{self.program.place}: it has {', '.join(lines) or 'none'}; cure: {cure}"
             )
         if what == "loop" and name in self.program.plain:
-            loops = ", ".join(it.text for it in found if isinstance(it, Loop))
+            loops = [f"{title_of('loops', it.text)} ({short(it.line)})" for it in found]
             raise PlanError(
-                f"the mapping names the loop {name!r} of {self.program.place}, which has no dot of its own; "
-                f"cure: one of {loops}"
+                f"the mapping names the loop {name!r}{at} of {self.program.place}, which has no dot of its own; "
+                f"cure: {'one of ' * (len(loops) > 1)}{', '.join(loops) or 'leave it out'}"
             )
         shown = [f"{it.text}" for it in found]
         places = "; ".join(f"{it.text} at {short(it.line)}" for it in found if it.line)
-        self._known(what, name, shown, f" ({places})" if places else "")
+        self._known(what, name, shown, (f"{what}s", name), f" ({places})" if places else "")
 
     # -- entries -------------------------------------------------------------------------------------------------------
 
@@ -164,7 +171,15 @@ class _Resolver:
     def _path(self, access: Access | None, word: str | None) -> Path | None:
         if word in ("tma", "tma in kernel"):
             if access is None:
-                raise PlanError(f'[operands."*"] path = "{word}": TMA is chosen for each operand by name')
+                raise PlanError(
+                    f"{self._word(('operands', ALL), 'path', word)}: TMA is chosen for each operand of "
+                    f"{self.program.place} by name; cure: {self._titles('operands', self.program.loads)}"
+                )
+            if access.tma and word == "tma in kernel" and not access.made:
+                raise PlanError(
+                    f"{self._word(self._keys('operands', access, 'path'), 'path', word)}: its descriptor is an "
+                    f'argument ({short(access.line)}); cure: path = "tma"'
+                )
             if access.tma:
                 return "kernel_descriptor" if access.made else "host_descriptor"
             return "raised" if self.launched and word == "tma" else "raised_in_kernel"
@@ -174,11 +189,17 @@ class _Resolver:
         path: Path | None = _code(words.path)
         if words.path == "tma":
             if access is None:
-                raise PlanError('[stores."*"] path = "tma": TMA is chosen for each store by name')
+                raise PlanError(
+                    f"{self._word(('stores', ALL), 'path', words.path)}: TMA is chosen for each store of "
+                    f"{self.program.place} by name; cure: {self._titles('stores', self.program.stores)}"
+                )
             path = ("kernel_descriptor" if access.made else "host_descriptor") if access.tma else "raised"
         key, line = (access.key, access.line) if access else ((None, None, 0), "")
         if access is not None and words.path == "pointers" and access.tma:
-            raise PlanError(f'[stores.{access.text}] path = "pointers": it stores by TMA ({short(line)}); cure: "tma"')
+            raise PlanError(
+                f"{self._word(self._keys('stores', access, 'path'), 'path', words.path)}: it stores by TMA "
+                f'({short(line)}); cure: path = "tma"'
+            )
         return StorePlan(*key, path, words.staged, words.slices, words.buffers, line=line)
 
     def _loops(
@@ -193,9 +214,10 @@ class _Resolver:
                 lefts = [
                     it.text for it in self.program.loads if any(it.key in loop.left for loop in self.program.loops)
                 ]
+                cure = f"memory of {' or '.join(lefts)}, or leave it out" if lefts else "leave it out"
                 raise PlanError(
-                    f'[operands.{access.text}] memory = "{words.memory}": it is not the left operand of a dot in a '
-                    f"loop ({short(access.line)}); cure: leave it out, or one of {', '.join(lefts) or 'none'}"
+                    f"{self._word(self._keys('operands', access, 'memory'), 'memory', words.memory)}: it is not the "
+                    f"left operand of a dot in a loop ({short(access.line)}); cure: {cure}"
                 )
         for loop in self.program.loops:
             known = [at for at, key in enumerate(loop.left) if key in memory]
@@ -208,15 +230,24 @@ class _Resolver:
 
     def _loop(self, loop: Loop | None, words: LoopWords) -> LoopPlan:
         number, line = (loop.number, loop.line) if loop else (None, "")
-        title = f"[loops.{loop.text if loop else ALL}]"
-        steps = None if words.steps is None else tuple(_step(title, it) for it in words.steps)
+        place = f" ({short(line)})" if line else f" of {self.program.place}"
+        said = self._word(self._keys("loops", loop, "steps"), "steps") + place
+        steps = None if words.steps is None else tuple(_step(said, it) for it in words.steps)
         carry = None if words.carry is None else tuple((name, ELEMENTS[type]) for name, type in words.carry)
         if loop is None and (steps is not None or carry is not None):
-            raise PlanError(f"{title}: steps and carry belong to one loop; cure: name it")
-        if steps is not None and words.stages is not None and words.stages != 1 + max(it[0] for it in steps):
-            raise PlanError(f"{title} stages = {words.stages}: its steps have {1 + max(it[0] for it in steps)} stages")
+            word = "carry" if steps is None else "steps"
+            raise PlanError(
+                f"{self._word(('loops', ALL), word)} belongs to one loop of {self.program.place}; "
+                f"cure: {self._titles('loops', self.program.loops)}"
+            )
+        staged = 1 + max((it[0] for it in steps or ()), default=0)
+        if steps is not None and words.stages is not None and words.stages != staged:
+            raise PlanError(
+                f"{self._word(self._keys('loops', loop, 'stages'), 'stages', words.stages)}: its steps have {staged}"
+                f"{place}; cure: stages = {staged}"
+            )
         wanted = Wanted(words.stages, carry, steps) if loop and (words.stages or carry or steps) else None
-        stages = words.stages if steps is None else 1 + max(it[0] for it in steps)
+        stages = words.stages if steps is None else staged
         return LoopPlan(number, words.in_flight, stages, None, words.kept, words.joined, line, wanted)
 
     def _rings(self) -> Iterable[RingPlan]:
@@ -238,7 +269,10 @@ class _Resolver:
             role = "consumer"
         if role is None:
             known = ("producer", "converter", "consumer", "consumer0", "consumer1")
-            raise PlanError(f"the mapping names the partition {name!r}: {nearest(name, known)}, or give it a role")
+            raise PlanError(
+                f"the mapping names the partition {name!r}{self._at('partitions', name)}, which {self.program.place} "
+                f"does not have; {nearest(name, known)}, or a role"
+            )
         own = "" if name in _ROLES else name
         return PartitionPlan(own, _code(role), words.warps or 0, words.registers)
 
@@ -249,9 +283,10 @@ class _Resolver:
         known = [it for it in (self.program.lefts if word == "rows" else self.program.rights) if it]
         if of and operand not in known:
             side = "left" if word == "rows" else "right"
+            near = nearest(operand, known).removeprefix("cure: ")
             raise PlanError(
-                f'[groups] split = "{text}": {operand!r} is not the {side} operand of a dot in {self.program.place}: '
-                f"{nearest(operand, known)}"
+                f"{self._word(('groups',), 'split', text)}: {operand!r} is not the {side} operand of a dot in "
+                f'{self.program.place}; cure: "{word}"' + (f', or "{word} of" {near}' if known else "")
             )
         return word
 
@@ -259,8 +294,25 @@ class _Resolver:
         turns = self.mapping.groups.turns
         for it in turns or ():
             if len(it) != 2:
-                raise PlanError(f"[groups] turns: {list(it)} is not the first and the last dot of a turn; cure: [0, 0]")
+                raise PlanError(
+                    f"{self._word(('groups',), 'turns')}: {list(it)} is not the first and the last dot of a turn in "
+                    f"{self.program.place}; cure: [0, 0]"
+                )
         return turns
+
+    def _keys(self, section: str, it: Access | Loop | None, word: str) -> tuple[str, str]:
+        """The section that has a word about an access or a loop."""
+        names, own = names_of(it) if it is not None else (ALL,), getattr(self.mapping, section)
+        return section, next((it for it in names if it in own and getattr(own[it], word) is not None), names[0])
+
+    def _word(self, keys: tuple[str, ...], word: str, value: object = None) -> str:
+        """A word as a mapping has it, and where that is: ``[loops.n] stages = 2 (fa.toml:12)``."""
+        text = "" if value is None else f" = {value_text(value)}"
+        return f"{title_of(*keys)} {word}{text}{self._at(*keys, word)}"
+
+    def _titles(self, section: str, found: Iterable[Access | Loop]) -> str:
+        """The sections of each one, for a message."""
+        return ", ".join(title_of(section, it.text) for it in found) or "leave it out"
 
 
 def types_of(signature: str) -> dict[str, str]:
@@ -270,10 +322,15 @@ def types_of(signature: str) -> dict[str, str]:
     return {name.strip(): type.strip().partition(":")[0].replace(" ", "") for name, _, type in pairs}
 
 
-def _names(it: Access | Loop) -> set[str]:
+def names_of(it: Access | Loop) -> tuple[str, ...]:
+    """The names by which a mapping may have an access or a loop, the narrowest first."""
     whole = it.text.rpartition(".")[0] if re.search(r"\.\d+$", it.text) else it.text
-    lines = {f"line {line}" for line in it.lines} if isinstance(it, Loop) else set[str]()
-    return {it.text, whole, *lines}
+    lines = [f"line {line}" for line in it.lines] if isinstance(it, Loop) else []
+    return tuple(dict.fromkeys([*lines, it.text, whole]))
+
+
+def _line_name(loop: Loop) -> str:
+    return f"line {loop.lines[-1]}" if loop.lines else loop.text
 
 
 def _distance(loop: Loop, line: int) -> int:
@@ -286,12 +343,10 @@ def _over(first: _W, second: _W) -> _W:
     return replace(second, **{name: value for name, value in own.items() if value is not None})
 
 
-def _step(title: str, text: str) -> tuple[int, str]:
+def _step(said: str, text: str) -> tuple[int, str]:
     found = _STEP.fullmatch(text)
     if found is None:
-        raise PlanError(
-            f'{title} steps: {text!r} is not "STAGE: OPERATION"; cure: start from tawa explain --emit mapping'
-        )
+        raise PlanError(f'{said}: {text!r} is not "STAGE: OPERATION"; cure: start from tawa explain --emit mapping')
     return int(found[1]), found[2]
 
 
@@ -300,4 +355,4 @@ def _code(word: str | None) -> Any:
     return None if word is None else word.replace(" ", "_")
 
 
-__all__ = ["ALL", "resolve", "types_of"]
+__all__ = ["names_of", "resolve", "types_of"]

@@ -6,12 +6,15 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Any, cast
 
 from tawa.errors import PlanError
 
 Comments = Mapping[str, Sequence[str]]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_HEAD = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?$")
+_WORD = re.compile(r"""\s*((?:[\w.-]|"[^"]*"|'[^']*')+)\s*=""")
 
 
 def parsed(text: str, source: str = "") -> dict[str, Any]:
@@ -19,10 +22,39 @@ def parsed(text: str, source: str = "") -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        where = f" ({source})" if source else ""
+        found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)", str(error))
+        line = found[1] if found and found[1] else str(len(text.splitlines()))
+        where = f"{PurePath(source).name}:{line}" if source else f"line {line}"
+        what = str(error)[: found.start()] if found else str(error)
         raise PlanError(
-            f"a mapping is not TOML{where}: {error}; cure: start from tawa explain --emit mapping"
+            f"a mapping is not TOML ({where}): {what}; cure: start from tawa explain --emit mapping"
         ) from error
+
+
+def lines_of(text: str) -> dict[tuple[str, ...], int]:
+    """The line of each section and word of TOML text, by its keys: ``("operands", "k", "ring")``."""
+    found: dict[tuple[str, ...], int] = {}
+    section: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if head := _HEAD.match(line):
+            section = _keys(head[1])
+            found.setdefault(section, number)
+        elif word := _WORD.match(line):
+            found.setdefault((*section, *_keys(word[1])), number)
+    return found
+
+
+def _keys(text: str) -> tuple[str, ...]:
+    """``operands."k.1"`` → ``operands``, ``k.1``; nothing for what is no key."""
+    try:
+        data: Any = tomllib.loads(f"{text} = 0")
+    except tomllib.TOMLDecodeError:
+        return ()
+    keys: list[str] = []
+    while isinstance(data, dict):
+        name, data = next(iter(cast(dict[str, Any], data).items()))
+        keys.append(name)
+    return tuple(keys)
 
 
 def written(data: Mapping[str, Any], comments: Comments | None = None, head: Sequence[str] = ()) -> str:
@@ -38,7 +70,7 @@ def written(data: Mapping[str, Any], comments: Comments | None = None, head: Seq
             if not words and not nested:
                 continue
             lines = [*(f"# {line}" for line in notes.get(title, ())), f"[{title}]"]
-            lines += [f"{word} = {_value(it)}" for word, it in words.items()]
+            lines += [f"{word} = {value_text(it)}" for word, it in words.items()]
             parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n" if parts else ""
 
@@ -48,16 +80,19 @@ def key(name: str) -> str:
     return name if _BARE.fullmatch(name) else _text(name)
 
 
-def _value(value: object) -> str:
+def value_text(value: object) -> str:
+    """A value as TOML has it."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int):
+    if isinstance(value, int | float):
         return str(value)
     if isinstance(value, Mapping):
         pairs = cast(Mapping[str, object], value)
-        return "{ " + ", ".join(f"{key(name)} = {_value(it)}" for name, it in pairs.items()) + " }" if pairs else "{}"
+        return (
+            "{ " + ", ".join(f"{key(name)} = {value_text(it)}" for name, it in pairs.items()) + " }" if pairs else "{}"
+        )
     if isinstance(value, list | tuple):
-        items = [_value(it) for it in cast(Sequence[object], value)]
+        items = [value_text(it) for it in cast(Sequence[object], value)]
         line = f"[{', '.join(items)}]"
         return line if len(line) < _WIDTH else "[\n" + "".join(f"    {it},\n" for it in items) + "]"
     return _text(str(value))
@@ -69,4 +104,4 @@ def _text(text: str) -> str:
 
 _WIDTH = 90
 
-__all__ = ["Comments", "key", "parsed", "written"]
+__all__ = ["Comments", "key", "lines_of", "parsed", "value_text", "written"]

@@ -7,11 +7,12 @@ when it is made: a bad one is a PlanError that names section, word and the neare
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, Protocol, cast
 
-from tawa.errors import PlanError, did_you_mean
+from tawa.errors import PlanError
+from tawa.mapping.toml_text import value_text
 
 KIND, FIELD = "kind", "plan"
 
@@ -32,7 +33,7 @@ class Flag:
         """A bool."""
         if isinstance(value, bool):
             return value
-        raise ValueError("true or false is needed")
+        raise ValueError("true or false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,9 @@ class Whole:
     def read(self, value: object) -> int:
         """An int."""
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"a whole number is needed; {self.least} is the least")
+            raise ValueError(f"a whole number, {self.least} or more")
         if value < self.least:
-            raise ValueError(f"{self.least} is the least")
+            raise ValueError(f"{self.least} or more")
         return value
 
 
@@ -58,7 +59,7 @@ class Text:
         """A str."""
         if isinstance(value, str):
             return value
-        raise ValueError("a text is needed")
+        raise ValueError("a text, in quotes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,8 @@ class OneOf:
         if isinstance(value, str) and value.replace("_", " ") in known:
             return known[value.replace("_", " ")]
         listed = ", ".join(f'"{word}"' for word in self.words)
-        raise ValueError(
-            did_you_mean(str(value), self.words, show=lambda it: f'"{it}"') or f"one of {listed} is needed"
-        )
+        close = difflib.get_close_matches(str(value), self.words, n=1, cutoff=0.6)
+        raise ValueError(f'"{close[0]}" (of {listed})' if close else f"one of {listed}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Split:
         """The text as it is."""
         word, of, operand = value.partition(" of ") if isinstance(value, str) else ("", "", "")
         if word not in self.words or (of and (word == "programs" or not operand)):
-            raise ValueError('"rows", "columns", "programs", or "rows of" an operand is needed')
+            raise ValueError('"rows", "columns", "programs", or "rows of" a left operand, "columns of" a right one')
         return str(value)
 
 
@@ -101,9 +101,9 @@ class Ring:
         if isinstance(value, str) and value:
             return value
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError("a number of slots or the name of a ring is needed")
+            raise ValueError("a number of slots, or the name of a ring")
         if value < 1:
-            raise ValueError("1 slot is the least")
+            raise ValueError("1 slot or more")
         return value
 
 
@@ -116,7 +116,7 @@ class ListOf:
     def read(self, value: object) -> tuple[Any, ...]:
         """A tuple."""
         if not isinstance(value, list | tuple):
-            raise ValueError("a list is needed")
+            raise ValueError("a list")
         return tuple(self.kind.read(it) for it in cast(Sequence[object], value))
 
 
@@ -129,7 +129,7 @@ class Types:
         if isinstance(value, tuple):
             value = dict(cast(Sequence[tuple[str, str]], value))
         if not isinstance(value, Mapping):
-            raise ValueError('names with types are needed: { p = "float32" }')
+            raise ValueError('names with types: { p = "float32" }')
         pairs = cast(Mapping[str, object], value)
         return tuple((name, str(OneOf(tuple(ELEMENTS)).read(type))) for name, type in pairs.items())
 
@@ -152,30 +152,29 @@ def read_words(section: object, title: str) -> None:
         value = getattr(section, it.name)
         if value is None or KIND not in it.metadata:
             continue
-        try:
-            read = it.metadata[KIND].read(value)
-        except ValueError as error:
-            raise PlanError(f"{title} {it.name} = {shown(value)}: {error}") from None
-        object.__setattr__(section, it.name, read)
+        object.__setattr__(section, it.name, read_word(it, value, title))
 
 
-def shown(value: object) -> str:
-    """A value as TOML has it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value)
+def read_word(it: Field[Any], value: object, title: str, place: str = "") -> Any:
+    """The value of a word; raises PlanError with the nearest legal one. place: where it is written."""
+    try:
+        return it.metadata[KIND].read(value)
+    except ValueError as error:
+        raise PlanError(f"{title} {it.name} = {value_text(value)} is not legal{place}; cure: {error}") from None
 
 
-def nearest(name: str, known: Sequence[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
     """The known names nearest to one that does not exist, for a message."""
+    known = list(names)
     if not known:
-        return "it has none"
+        return "cure: leave it out, it has none"
     close = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
-    has = f"t has {', '.join(known)}"
-    return f"did you mean {' or '.join(close)}? I{has}" if close else f"i{has}"
+    if not close or len(known) == 1:
+        return f"cure: {'one of ' * (len(known) > 1)}{', '.join(known)}"
+    return f"cure: {' or '.join(close)} (of {', '.join(known)})"
 
 
 __all__ = [
     "ELEMENTS", "FIELD", "KIND", "Flag", "ListOf", "OneOf", "Ring", "Split", "Text", "Types", "Whole", "nearest",
-    "read_words", "shown", "word",
+    "read_word", "read_words", "word",
 ]  # fmt: skip

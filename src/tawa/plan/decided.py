@@ -23,7 +23,7 @@ from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan, SplitAxis
 from tawa.plan.planner import IN_FLIGHT
 
-By = Literal["user", "planner", "feedback"]
+By = Literal["user", "mapping", "planner", "feedback"]
 
 PINNED = "plan="
 _PATHS: dict[Path, tuple[str, str]] = {
@@ -48,7 +48,7 @@ _NOT_IN_FLIGHT = "no wgmma of this loop can stay in flight across iterations"
 class Decision:
     """One decision of a Plan: its field, its value, who made it, and why.
 
-    by: "user", with a Plan or an option; "planner"; or "feedback", the result of compiling another Plan.
+    by: "user", with a Plan or an option; "mapping"; "planner"; or "feedback", the result of compiling another Plan.
     """
 
     field: str
@@ -67,12 +67,14 @@ def decisions(
     options: PlanOptions,
     why: Mapping[str, str] | None = None,
     feedback: Mapping[str, str] | None = None,
+    mapping: Mapping[str, str] | None = None,
 ) -> tuple[Decision, ...]:
     """Every decision of a complete Plan.
 
     pins, options: what the user asked for. why, feedback: the reasons of the planner and of feedback, by field.
+    mapping: where the pins come from one, its words that decide, by field.
     """
-    return tuple(_Decisions(plan, pins, options, why or {}, feedback or {}).all())
+    return tuple(_Decisions(plan, pins, options, why or {}, feedback or {}, mapping).all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class _Decisions:
     options: PlanOptions
     why: Mapping[str, str]
     feedback: Mapping[str, str]
+    mapping: Mapping[str, str] | None
 
     def all(self) -> Iterator[Decision]:
         """All decisions, in the order of the Plan's fields."""
@@ -109,7 +112,9 @@ class _Decisions:
         option: the launch option that can request this value. usual: the reason if the planner recorded none. keys:
         other fields under which the reason may be recorded.
         """
-        if pinned:
+        if self.mapping is not None and name in self.mapping:
+            return Decision(name, value, "mapping", self.mapping[name])
+        if pinned and self.mapping is None:
             return Decision(name, value, "user", PINNED)
         if self._asked(option):
             return Decision(name, value, "user", f"{option}={getattr(self.options, option)!r}")
@@ -117,7 +122,8 @@ class _Decisions:
             if key in self.feedback:
                 return Decision(name, value, "feedback", self.feedback[key])
         told = next((self.why[key] for key in (name, *keys) if key in self.why), usual)
-        return Decision(name, value, "planner", told)
+        by_partner = told == PINNED and self.mapping is not None
+        return Decision(name, value, "planner", "as the mapping has it for the same dot" if by_partner else told)
 
     def _asked(self, option: str) -> bool:
         return bool(option) and getattr(self.options, option) is not None
@@ -137,7 +143,7 @@ class _Decisions:
         if plan.tiles is not None:
             usual = "of n programs, each takes every n-th tile"
             yield self._made("tiles", plan.tiles, pins.tiles is not None, "", usual)
-        pinned = pins.groups is not None or bool(pins.partitions)
+        pinned = pins.groups is not None or any(it.role == "consumer" for it in pins.partitions)
         option = "num_consumer_groups"
         if not self._asked(option) and plan.groups != 1 and self.options.ping_pong:
             option = "ping_pong"
@@ -209,7 +215,7 @@ class _Decisions:
         slices, buffers = it.of_slices
         staged = "staged" + (f" in {slices} slices through {_count(buffers, 'buffer')}" if slices > 1 else "")
         value = _at(f"{path}, {staged if it.staged else 'waited for immediately'}", it.line)
-        name = f"stores.{_name(it.key)}"
+        name = store_field(it.key)
         pinned = {asked.path, asked.staged, asked.slices, asked.buffers} != {None}
         made = self._made(name, value, pinned, "", "", ("stores",))
         return Decision(name, value, made.by, made.reason or usual)
@@ -304,6 +310,11 @@ def operand_field(name: Name) -> str:
     return f"operands.{_name(name)}"
 
 
+def store_field(name: Name) -> str:
+    """The name of a store's field in reasons and decisions."""
+    return f"stores.{_name(name)}"
+
+
 def rows_field(name: Name) -> str:
     """The name of the field of the order of an operand's rows."""
     return f"{operand_field(name)}.rows"
@@ -343,4 +354,4 @@ def decision_of(data: Mapping[str, Any]) -> Decision:
     return Decision(data["field"], data["value"], data["by"], data["reason"])
 
 
-__all__ = ["PINNED", "By", "Decision", "decision_of", "decisions", "operand_field", "rows_field"]
+__all__ = ["PINNED", "By", "Decision", "decision_of", "decisions", "operand_field", "rows_field", "store_field"]

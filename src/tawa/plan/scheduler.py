@@ -45,7 +45,8 @@ from tawa.machine.hopper import (
     RESERVED_REGISTERS,
     WARP_GROUP,
 )
-from tawa.plan.cost.loop_costs import Limits, LoopCosts, busiest, label_of
+from tawa.plan.cost.labels import label_of
+from tawa.plan.cost.loop_costs import Limits, LoopCosts, busiest
 from tawa.plan.cost.time_model import together
 from tawa.plan.schedule import Schedule, ScheduledOp
 

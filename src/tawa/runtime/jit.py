@@ -30,7 +30,6 @@ from tawa.runtime.requests import (
     refuse_options,
     reject_near_misses,
     take_options,
-    with_shipped,
 )
 from tawa.runtime.settings import Settings
 from tawa.runtime.untested import LeftToTriton, left_to_triton
@@ -89,7 +88,7 @@ def jit(kernel: Any = None, **options: Any) -> Any:
             )
         if kernel.is_gluon():
             refuse_options(kernel, ours)
-        return _from_triton(kernel, with_shipped(defaults, kernel))
+        return _from_triton(kernel, defaults)
     if isinstance(kernel, KernelInterface):  # what triton.jit makes under TRITON_INTERPRET=1
         return InterpretedTawaFunction(kernel, defaults)
     check_source(kernel)

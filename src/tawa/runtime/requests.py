@@ -17,7 +17,6 @@ from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.host import Host
 from tawa.errors import PlanError, did_you_mean
 from tawa.mapping import Mapping
-from tawa.mapping.shipped import shipped_mappings
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.agreement import STOCK, check_agreement, contradictions
 from tawa.runtime.pytorch.clock import capturing
@@ -132,14 +131,6 @@ def make_request(given: Table[str, Any], defaults: Request | None, settings: Set
     )
 
 
-def with_shipped(request: Request, kernel: Any) -> Request:
-    """The request of a kernel's launches, with the mappings beside its module unless a Plan or a mapping is given."""
-    file = getattr(getattr(kernel.fn, "__code__", None), "co_filename", "")
-    if request.plan is not None or request.mapping is not None or request.stock or not file:
-        return request
-    return replace(request, shipped=shipped_mappings(Path(file).parent, kernel.__name__))
-
-
 def _collector(folder: Path, kernel: Any) -> Any:
     """Notes the launches of a kernel in `folder`."""
     from tawa.runtime.tuning.collect import Collector
@@ -157,7 +148,7 @@ def layered(first: Request, second: Request | None) -> Request:
         return first
     plan, options, demanded = second.plan, second.options, first.options.enable_warp_specialization
     given = first.plan is not None or first.mapping is not None
-    mapping, shipped = second.mapping, first.shipped or second.shipped
+    mapping = second.mapping
     if given or first.stock or (demanded and second.stock):
         plan = mapping = None
     if first.plan is not None:
@@ -166,7 +157,7 @@ def layered(first: Request, second: Request | None) -> Request:
     options = merge(first.options, options)
     return Request(
         options, first.plan or plan, second.reproducer_dir, second.verification, gluon=second.gluon,
-        mapping=first.mapping or mapping, shipped=shipped,
+        mapping=first.mapping or mapping,
     )  # fmt: skip
 
 

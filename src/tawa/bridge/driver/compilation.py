@@ -19,7 +19,7 @@ import locale
 import logging
 import time
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -34,8 +34,7 @@ from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.driver.tuning.tuning_facts import tuning_facts
 from tawa.bridge.launch.added_arguments import launch_is_ours
 from tawa.bridge.launch.stock_facts import KEY as STOCK_FACTS
-from tawa.bridge.mapping.mapped import mapped, without_shipped
-from tawa.bridge.mapping.told import Told
+from tawa.bridge.mapping.mapped import MappedRequest
 from tawa.bridge.report import record, reproducer
 from tawa.bridge.triton.artifacts.cache_entries import CHECKSUMS, checksum, overridden
 from tawa.bridge.triton.artifacts.few_registers import FewRegisters, registers_that_were_too_few
@@ -103,15 +102,7 @@ class Compilation:
         if taken is not None:
             self.request = asked_by(taken, asked)
         source = Source(mod.str(), mod.context, mod.get_entry_func_name(), metadata)
-        unmapped = self.request
-        told = Told() if unmapped.mapping is not None else None
-        try:
-            with told or nullcontext():
-                self.request = mapped(unmapped, source, told)
-        except PlanError as error:
-            if unmapped.mapping is not None:
-                raise
-            self.request = without_shipped(unmapped, source.kernel, error)
+        mapped, self.request = MappedRequest.of(self.request, source)
         wanted, unmeasured = self.request, None
         if self.request.options.mode == "measure":
             unmeasured = _why_not_measured(source)
@@ -120,12 +111,13 @@ class Compilation:
                 asked = replace(asked, options=replace(asked.options, mode=None))
         sheet = Worksheet()
         try:
-            with told or nullcontext():
+            with mapped.told:
                 outcome, folder = self._try(mod, source, sheet, failure)
+                mapped.check(outcome.outcome.plan if isinstance(outcome, Specialised) else None)
         except (PlanError, ResourceError, UnsupportedKernel) as error:
-            if not unmapped.shipped or self.request.plan is None or unmapped.mapping or unmapped.plan:
+            if not mapped.is_shipped:
                 raise
-            wanted = self.request = without_shipped(unmapped, source.kernel, error)
+            wanted = self.request = mapped.without(error)
             outcome, folder = self._try(mod, source, sheet, failure)
         done = outcome.outcome if isinstance(outcome, Specialised) else outcome
         if taken is not None:
@@ -137,7 +129,7 @@ class Compilation:
         feedback = self.result.why if self.result else None
         made = record.make_record(
             source.kernel, self.request, options, done, sheet.stage_ms, sheet.tawa_ms, folder, feedback,
-            [run.to_dict() for run in sheet.back_end_runs],
+            [run.to_dict() for run in sheet.back_end_runs], mapped.words(done.plan),
         )  # fmt: skip
         measure = self.request.options.mode == "measure"
         spec = self.result.launch if self.result else LaunchSpec()

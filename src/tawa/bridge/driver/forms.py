@@ -156,7 +156,8 @@ class Forms:
     @cached_property
     def orders(self) -> Orders:
         """The order of the rows of operands in the kernel as written, or with raised loads."""
-        if self.operations.get(DotOp.NAME, 0) < 2:
+        asked = any(it.rows == "for_next_dot" for it in self.pins.operands)
+        if self.operations.get(DotOp.NAME, 0) < 2 and not asked:
             return Orders()
         base = self._raised.module if self._raised is not None else self.kernel
         launch = self.paths.launch if self.paths is not None else LaunchSpec()

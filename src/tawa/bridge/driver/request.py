@@ -31,10 +31,8 @@ class Request:
     """What one compile is asked for.
 
     options: launch options. plan: the pinned part of the Plan, or None. mapping: the same in names of the kernel, which
-    the compile resolves to a Plan; or None. shipped: mappings beside the kernel, of which the compile takes the first
-    that is for its types; if that cannot be carried out, the planner decides alone. reproducer_dir: folder for
-    reproducers of internal errors; None: none are written. verification: how the specialised kernel is checked before
-    it is used.
+    the compile resolves to a Plan; or None. reproducer_dir: folder for reproducers of internal errors; None: none are
+    written. verification: how the specialised kernel is checked before it is used.
     beside: asks for the stock kernel that accompanies a specialised one, without ``tl.range(warp_specialize=True)``.
     gluon: what follows from the verdict on a Gluon kernel; "auto" where it is not checked.
     off: whether ``TAWA_ENABLE=off`` asks for stock Triton.
@@ -48,7 +46,6 @@ class Request:
     beside: bool = False
     gluon: GluonPolicy = "auto"
     mapping: Mapping | None = None
-    shipped: tuple[Mapping, ...] = ()
     off: bool = field(default=False, compare=False)
     host: Host = field(default=NO_HOST, compare=False, repr=False)
     _suffix: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
@@ -76,7 +73,7 @@ class Request:
         """Text for Triton's cache keys, equal for equal requests to the same version of Tawa. Read at every launch."""
         if not self._suffix:
             plan = self.plan.to_json() if self.plan is not None else ""
-            plan += "|".join(it.toml() for it in (self.mapping, *self.shipped) if it is not None)
+            plan += self.mapping.toml() if self.mapping is not None else ""
             asked = f"{self.options.key()}|{plan}|{self.verification}|{self.beside}|{self.gluon != 'auto'}"
             text = f"{asked}|{source_hash()}"
             self._suffix.append(f"-tawa:{hashlib.sha256(text.encode()).hexdigest()}")

@@ -6,48 +6,92 @@ Request(mapping=…)  → names and lines of the kernel's TTIR → Request(plan=
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from tawa.bridge.driver.data import Source
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.added_arguments import launch_is_ours
+from tawa.bridge.mapping.beside import shipped_with
 from tawa.bridge.mapping.told import Told
 from tawa.bridge.triton.structured import new_context, read_kernel
+from tawa.errors import PlanError
+from tawa.mapping import Mapping
+from tawa.mapping.deciding import deciding_words
 from tawa.mapping.program import Program, program_of
 from tawa.mapping.resolve import resolve
 from tawa.mapping.shipped import is_for
+from tawa.mapping.unmet import check_effect
+from tawa.plan import Plan
 from tawa.plan.agreement import check_agreement
 
 _log = logging.getLogger("tawa")
 
 
-def mapped(request: Request, source: Source, told: Told | None = None) -> Request:
-    """The request with its mapping resolved; raises PlanError for a name that the kernel does not have.
+@dataclass
+class MappedRequest:
+    """The request of one compile, with the mapping that is used for it: a given one, or one beside the kernel.
 
-    told: gets the names, for errors that come later.
-    Without a Plan or a mapping, the first mapping that was shipped with the kernel and is for these types is taken.
+    told: tells errors about the mapping's Plan in its words.
     """
-    if request.mapping is None and (request.plan is not None or not request.shipped):
-        return request
-    program = program_of(read_kernel(source.ttir, source.context))
-    if told is not None:
-        told.program = program
-    if request.mapping is None:
-        found = next((it for it in request.shipped if is_for(it, program)), None)
-        if found is None:
-            return replace(request, shipped=())
-        request = replace(request, mapping=found)
-    assert request.mapping is not None
-    plan = resolve(request.mapping, program, launch_is_ours())
-    check_agreement(request.options, plan)
-    return replace(request, plan=plan, mapping=None, shipped=())
+
+    asked: Request
+    kernel: str
+    told: Told
+    is_shipped: bool = False
+
+    @staticmethod
+    def of(request: Request, source: Source) -> tuple[MappedRequest, Request]:
+        """The mapping of a request, and the request with the Plan that it stands for.
+
+        Raises PlanError for a name that the kernel does not have. Without a Plan or a mapping, the first mapping beside
+        the kernel that is for these types is taken, if it fits.
+        """
+        made = MappedRequest(request, source.kernel, Told())
+        return made, made._resolved(source)
+
+    def without(self, error: Exception) -> Request:
+        """The request without the mapping beside the kernel, which cannot be carried out."""
+        file = self.told.mapping.source if self.told.mapping is not None else ""
+        _log.warning("%s: the mapping beside the kernel is left out (%s): %s", self.kernel, file, error)
+        self.told.mapping, self.is_shipped = None, False
+        return self.asked
+
+    def check(self, plan: Plan | None) -> None:
+        """Raises PlanError if a word of the mapping has no effect on the kernel. plan: of the specialised kernel."""
+        if self.told.mapping is not None and self.told.program is not None and plan is not None:
+            check_effect(self.told.mapping, self.told.program, plan)
+
+    def words(self, plan: Plan | None) -> dict[str, str] | None:
+        """The words of the mapping that decided, by field of the complete Plan; None without a mapping."""
+        mapping, program = self.told.mapping, self.told.program
+        if mapping is None or program is None or plan is None:
+            return None
+        return deciding_words(mapping, program, plan)
+
+    def _resolved(self, source: Source) -> Request:
+        given = self.asked.mapping
+        shipped = shipped_with(self.asked, source) if given is None else ()
+        if given is None and not shipped:
+            return self.asked
+        program = program_of(read_kernel(source.ttir, source.context))
+        mapping = given if given is not None else _first_for(program, shipped)
+        if mapping is None:
+            return self.asked
+        self.told.mapping, self.told.program, self.is_shipped = mapping, program, given is None
+        try:
+            with self.told:
+                plan = resolve(mapping, program, launch_is_ours())
+                check_agreement(self.asked.options, plan)
+        except PlanError as error:
+            if given is not None:
+                raise
+            return self.without(error)
+        return replace(self.asked, plan=plan, mapping=None)
 
 
-def without_shipped(request: Request, kernel: str, error: Exception) -> Request:
-    """The request without mappings that were shipped, one of which cannot be carried out."""
-    files = ", ".join(it.source for it in request.shipped)
-    _log.warning("%s: a mapping beside the kernel is left out (%s): %s", kernel, files, error)
-    return replace(request, shipped=())
+def _first_for(program: Program, shipped: Iterable[Mapping]) -> Mapping | None:
+    return next((it for it in shipped if is_for(it, program)), None)
 
 
 def program_of_text(ttir: str) -> Program:
@@ -55,4 +99,4 @@ def program_of_text(ttir: str) -> Program:
     return program_of(read_kernel(ttir, new_context()))
 
 
-__all__ = ["mapped", "program_of_text", "without_shipped"]
+__all__ = ["MappedRequest", "program_of_text"]

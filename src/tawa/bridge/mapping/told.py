@@ -7,25 +7,53 @@ from __future__ import annotations
 
 import re
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 
-from tawa.errors import PlanError
+from tawa.errors import PlanError, ResourceError, UnsupportedKernel
+from tawa.mapping import Mapping
 from tawa.mapping.program import Program
 from tawa.mapping.words import ELEMENTS
 
 
 @dataclass
 class Told(AbstractContextManager["Told"]):
-    """Errors that leave this context get the words of mappings. program: for the names of loops, once it is known."""
+    """Errors that leave this context get the words of a mapping, a line and a cure.
 
+    mapping: None until there is one; errors then stay as they are. program: the kernel that it is of.
+    """
+
+    mapping: Mapping | None = None
     program: Program | None = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is PlanError:  # not its subclasses: those are Triton's errors as well, which tuners look for
-            raise PlanError(mapping_words(str(error), self.program)) from error
+        if self.mapping is not None and isinstance(error, UnsupportedKernel):
+            reason, cure = (
+                mapping_words(it, self.program) for it in (error.remark.reason, error.remark.cure or _STOCK)
+            )
+            raise UnsupportedKernel(error.kernel, replace(error.remark, reason=reason, cure=cure)) from error
+        if self.mapping is None or (kind is not PlanError and kind is not ResourceError):
+            return  # subclasses are Triton's errors as well, which tuners look for
+        raise kind(self._complete(mapping_words(str(error), self.program))) from error
+
+    def _complete(self, text: str) -> str:
+        """A message with the line of the kernel or of the mapping, and a cure."""
+        text = _AT.sub(r" (\1)", text)  # a remark has its line and its cure below its text
+        said, _, cure = text.replace("\n  cure: ", "; cure: ").partition("; cure: ")
+        if not _PLACE.search(said):
+            said += f" ({self._place(said)})"
+        return f"{said}; cure: {cure or _CURE}"
+
+    def _place(self, said: str) -> str:
+        """Where the words that a message is about are written; the kernel, if the message has none of them."""
+        mapping = self.mapping
+        lines = mapping.lines if mapping is not None else {}
+        found = [keys for keys in lines if re.search(rf"(?<![\w.]){re.escape(keys[-1])}(?!\w)", said)]
+        if mapping is not None and found:
+            return mapping.place(*max(found, key=len))
+        return self.program.place if self.program is not None else "the mapping"
 
 
 def mapping_words(text: str, program: Program | None = None) -> str:
@@ -41,16 +69,21 @@ def _names(text: str) -> str:
     return ", ".join(re.findall(r"'(\w+)': \(", text))
 
 
+_PLACE = re.compile(r"\w\.\w+:\d+\b|line \d+ of the mapping")
+_AT = re.compile(r"\n  at (\S+)")
+_STOCK = "[kernel] specialised = false, or no mapping"
+_CURE = "leave a word out, or start from tawa explain --emit mapping"
 _RINGS = r"(the mapping has rings) (\{.*?\}), the kernel has (\{.*\})"
 _TYPES = tuple(
     (rf'( = "| as ){code}\b', rf"\g<1>{name}") for name, code in ELEMENTS.items() if code and code != name
 )  # fmt: skip
 _WORDS = (
     (r"\bin a Plan\b", "in a mapping"),
-    (r"\bthe Plan\b", "the mapping"),
+    (r"\bthe [Pp]lan\b", "the mapping"),
     (r"a ring of D = (\d+)", r"a ring of \1 slots"),
     (r"P iterations in flight need D >= P \+ 1", "a ring needs in_flight + 1 slots"),
-    (r"; aref_depth=\d+ needs|: aref_depth=\d+ needs", ": it needs"),
+    (r"[:;] aref_depth=\d+ needs", ": it needs"),
+    (r"\baref_depth=(\d+)", r"ring = \1"),
     (r"; the largest D that fits is 0", ""),
     (r"\bmma_depth=(\d+)", r"in_flight = \1"),
     (r"\bP = (\d+)", r"in_flight = \1"),
@@ -60,8 +93,8 @@ _WORDS = (
     (r"path='(host_descriptor|kernel_descriptor|raised)'", 'path = "tma"'),
     (r"path='raised_in_kernel'", 'path = "tma in kernel"'),
     (r"path='([\w.]+)'( or '(\w+)')?", r'path = "\1"\2'),
-    (r"'consumer'(?! has)", '"consumer"'),
-    (r"\(raised\)|\(raised_in_kernel\)", ""),
+    (r"(?<!partition )'consumer'(?! has)", '"consumer"'),
+    (r" \(raised\)| \(raised_in_kernel\)", ""),
     (r"\bby (host_descriptor|kernel_descriptor|raised)\b", "by tma"),
     (r"form='stock'", "[kernel] specialised = false"),
     (r"form='persistent'", "[kernel] persistent = true"),
@@ -72,8 +105,10 @@ _WORDS = (
     (r"\bgroups=(\d+)", r"[groups] count = \1"),
     (r"early_puts=", "early_slots = "),
     (r"ping_pong=", "take_turns = "),
+    (r"\bping_pong\b", "take_turns"),
     (r"(\d+) iterations of dots in flight \(P\)", r"\1 iterations in flight"),
-    (r"\b(buffers|slices|max_registers|ctas_per_sm|prefetched)=", r"\1 = "),
+    (r"\b(buffers|slices|max_registers|ctas_per_sm|prefetched|hoisted|staged|joined|reordered)=", r"\1 = "),
+    (r"\b(rows|turned|tiles|sums|slot_views)='(\w+)'", lambda found: f'{found[1]} = "{found[2].replace("_", " ")}"'),
     (r"start from the kernel's own Plan", "start from tawa explain --emit mapping"),
     *_TYPES,
 )

@@ -30,18 +30,19 @@ def make_record(
     reproducer: str = "",
     feedback: Mapping[str, str] | None = None,
     back_end_runs: Sequence[Record] = (),
+    mapping: Mapping[str, str] | None = None,
 ) -> Record:
     """Builds the record; the first remark is the headline (reason, location, cure).
 
     feedback: decisions that trials of other Plans led to, by field of the Plan. back_end_runs: one for each Plan that
-    went through the back end.
+    went through the back end. mapping: the words that decided, by field of the Plan, where a mapping pinned it.
     Remarks about changes ("done") are left out for a declined kernel, since none was made.
     """
     from tawa import __version__
 
     remarks = tuple(it for it in outcome.remarks if outcome.applied or it.kind != "done")
     plan, pins = outcome.plan, request.plan or Plan()
-    taken = decisions(plan, pins, request.options, outcome.why, feedback) if plan is not None else ()
+    taken = decisions(plan, pins, request.options, outcome.why, feedback, mapping) if plan is not None else ()
     head = remarks[0] if remarks else Remark("applied" if outcome.applied else "declined", "")
     return {
         "kernel": kernel,

@@ -23,6 +23,7 @@ from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Operation, TensorType, Value, parse_type
 from tawa.machine.hopper import LATENCY_CYCLES, MAX_STAGES
+from tawa.plan.cost.labels import label_of, tile_label
 from tawa.plan.schedule import Bound, Carried
 
 _SCALE = 1000
@@ -36,14 +37,6 @@ class Limits:
     registers: int = 255
     max_stages: int = MAX_STAGES
     groups: int = 1
-
-
-def label_of(graph: DependenceInfo, number: int) -> str:
-    """A node in words: `result = operation`."""
-    op = graph.nodes[number]
-    name = op.name.rpartition(".")[2]
-    hint = op.results[0].hint if op.results else ""
-    return f"{hint} = {name}" if hint else name
 
 
 class LoopCosts:
@@ -213,7 +206,7 @@ class LoopCosts:
             tile = parse_type(op.results[0].type) if op.results else None
             if reach > 0 and isinstance(tile, TensorType):
                 shape = "x".join(map(str, tile.shape))
-                found.append(Carried(label_of(self.graph, number), f"{shape}x{tile.element}", reach))
+                found.append(Carried(tile_label(self.graph, number), f"{shape}x{tile.element}", reach))
         return tuple(found)
 
     # -- resources of a schedule -----------------------------------------------------------------------------------

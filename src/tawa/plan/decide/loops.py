@@ -124,12 +124,15 @@ def _check_stageable(module: Module, plan: Plan, number: int, staged: list[int])
         return
     entry = plan.loop(number)
     where = f"loop {number} ({entry.line})" if entry.line else f"loop {number}"
+    cure = "stages = 0" if entry.wanted is None or entry.wanted.stages else "leave its carry and steps out"
     if entry.mma_depth:
         raise PlanError(
             f"{where} has {entry.mma_depth} iterations of dots in flight (P), so it has no schedule; "
-            "cure: stages = 0, or P = 0"
+            f"cure: {cure}, or P = 0"
         )
-    raise PlanError(f"{where} has no schedule: other loops are inside, or its dots are in branches; cure: stages = 0")
+    raise PlanError(
+        f"{where} has no schedule: its dots are in flight together or in branches, or loops are inside; cure: {cure}"
+    )
 
 
 def scheduled(plan: Plan, schedules: dict[int, Schedule]) -> Plan:

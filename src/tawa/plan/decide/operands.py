@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from tawa.analysis.loops.prefetchable_loads import AheadLoads
@@ -113,11 +113,24 @@ def with_depths(module: Module, channels: Sequence[ChannelInfo], plan: Plan) -> 
         rings[channel.name] = RingPlan(channel.name, depth=given[0])
     for key in asked:
         if key not in carried:
-            place = next((_text(module, op) for op in module.walk() if name_of(op) == key), name_text(key))
-            who = "; ".join(_text(module, op) for op in module.walk() if name_of(op) in carried)
-            raise PlanError(f"the Plan has D = {asked[key]} for {place}, which no ring carries; cure: one of {who}")
+            raise _not_carried(module, f"D = {asked[key]}", key, carried)
     entries = tuple(replace(it, depth=None) for it in plan.operands)
     return Plan(rings=tuple(rings.values())).over(replace(plan, operands=entries))
+
+
+def check_carried(module: Module, channels: Sequence[ChannelInfo], asked: Plan) -> None:
+    """Raises PlanError if the Plan names the ring of a load that no ring carries."""
+    carried = {name_of(info.load.op) for channel in channels for site in channel.sites for info in site.loads}
+    known = {name_of(op) for op in module.walk() if op.name in LOADS}
+    for it in asked.operands:
+        if it.ring is not None and it.key in known - carried:
+            raise _not_carried(module, f"a ring, {it.ring},", it.key, carried)
+
+
+def _not_carried(module: Module, what: str, key: Name, carried: Collection[Name]) -> PlanError:
+    place = next((_text(module, op) for op in module.walk() if name_of(op) == key), name_text(key))
+    who = "; ".join(_text(module, op) for op in module.walk() if name_of(op) in carried)
+    return PlanError(f"the Plan has {what} for {place}, which no ring carries; cure: leave it out, or one of {who}")
 
 
 def check_sharing(module: Module, channels: Sequence[ChannelInfo]) -> None:
@@ -186,6 +199,6 @@ def _is_added(descriptor: Value) -> bool:
 
 
 __all__ = [
-    "check_sharing", "moved_loads", "names_in", "operands_of", "path_of", "rings_of", "store_path", "stores_of",
-    "with_depths",
+    "check_carried", "check_sharing", "moved_loads", "names_in", "operands_of", "path_of", "rings_of", "store_path",
+    "stores_of", "with_depths",
 ]  # fmt: skip

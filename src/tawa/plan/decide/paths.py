@@ -138,7 +138,8 @@ def _check(
         own = _path(access) if access is not None else None
         if own == entry.path:
             continue
-        where = f" ({access.location})" if access is not None and access.location else ""
+        line = str(access.location or "") if access is not None else entry.line
+        where = f" ({line})" if line else ""
         cure = f"path={own or 'pointers'!r}"
         if entry.path == "raised" and not launching.ours:
             reason = "this compile is not for a launch by Triton, so no launcher creates the descriptor"

@@ -34,6 +34,7 @@ from tawa.plan.cost.budget import Budget, Channels, StockCopies
 from tawa.plan.cost.registers import producer_registers
 from tawa.plan.decide.loops import loops_with_dots
 from tawa.plan.decide.operands import (
+    check_carried,
     check_sharing,
     moved_loads,
     names_in,
@@ -149,6 +150,7 @@ def decide_rings(
     numbers, pins = _number_rings(facts.sent, pins)
     asked = replace(asked, rings=tuple(it for it in asked.rings if it.name not in facts.sent.names))
     loads, channels = facts.moved, facts.channels
+    check_carried(module, channels, asked)
     loops, stores = loops_with_dots(module), stores_of(module)
     if asked.operands or asked.stores or asked.loops:
         named, stored = names_in(module)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from tawa.analysis.loops.dependences import DependenceInfo
 from tawa.errors import PlanError
 from tawa.machine.hopper import MAX_STAGES
-from tawa.plan.cost.loop_costs import Limits, LoopCosts, label_of
+from tawa.plan.cost.labels import label_of
+from tawa.plan.cost.loop_costs import Limits, LoopCosts
 from tawa.plan.schedule import Carried, Schedule, Wanted
 from tawa.plan.scheduler import candidate_schedules, check_schedule, placed_schedule
 
@@ -35,10 +36,11 @@ def wanted_schedule(
         )
     carrying = [it for it in staged if not _not_carried(wanted, it)]
     if not carrying:
-        name, type = next(iter(_not_carried(wanted, staged[0])))
+        near = min(staged, key=lambda it: len(_not_carried(wanted, it)))
+        name, type = next(iter(_not_carried(wanted, near)))
         raise PlanError(
             f"{where} does not carry {name}{f' as {type}' if type else ''} from one iteration to the next with "
-            f"{staged[0].stages} stage{'s' * (staged[0].stages > 1)}; cure: of carry = {_carry_text(staged)}"
+            f"{near.stages} stage{'s' * (near.stages > 1)}; cure: {_nearest_carry(wanted, name, staged)}"
         )
     given = given_slots(graph, limits)
     deep = next((it for it in carrying if _fits(it, given)), None)
@@ -118,6 +120,14 @@ def _not_carried(wanted: Wanted, schedule: Schedule) -> list[tuple[str, str]]:
     return [
         (name, type) for name, type in wanted.carry or () if ((name, type) not in have if type else name not in names)
     ]
+
+
+def _nearest_carry(wanted: Wanted, name: str, schedules: Sequence[Schedule]) -> str:
+    """What can be carried in place of a tile that cannot: the same variable in another type, or all that there is."""
+    others = [it for it in wanted.carry or () if it[0] != name]
+    rest = [it for it in schedules if not _not_carried(replace(wanted, carry=tuple(others)), it)] or schedules
+    types = sorted({type for it in rest for own, type in carries(it.carried) if own == name})
+    return " or ".join(f'{name} = "{it}"' for it in types) if types else f"of carry = {_carry_text(rest)}"
 
 
 def _carry_text(schedules: Iterable[Schedule]) -> str:

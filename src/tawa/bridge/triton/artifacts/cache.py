@@ -2,8 +2,8 @@
 
 Triton keys a kernel by its source, options and environment, not by what a stage hook does. Each wrapper here appends to
 Triton's key: the active request's suffix; whether the kernel is for a launch that may add arguments
-(`added_arguments.py`); and on disk the file and line of the kernel (`places.py`). Without an active request the key is
-Triton's own, so a stock kernel compiled before Tawa was installed is still found.
+(`added_arguments.py`); and on disk the file and line of the kernel (`places.py`) and the mappings beside it. Without
+an active request the key is Triton's own, so a stock kernel compiled before Tawa was installed is still found.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from tawa.bridge.driver.request import activate, active_request, active_suffix, surrounding_request
 from tawa.bridge.launch.added_arguments import launch_is_ours
+from tawa.bridge.mapping.beside import shipped_key
 from tawa.bridge.triton.places import places_key
 
 _only_compiled: ContextVar[bool] = ContextVar("tawa_only_compiled", default=False)
@@ -35,7 +36,8 @@ def wrap_get_cache_key(original: Callable[..., str], before: Callable[[], None])
             return original(src, *args, **kwargs)
         before()
         launched = "-launched" if launch_is_ours() else ""
-        return original(src, *args, **kwargs) + request.cache_suffix() + launched + places_key(src)
+        own = request.cache_suffix() + launched + shipped_key(request, src) + places_key(src)
+        return original(src, *args, **kwargs) + own
 
     return get_cache_key
 

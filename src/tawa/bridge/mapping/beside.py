@@ -1,0 +1,51 @@
+"""Mappings in files beside the module of a kernel, for every compile: under `tawa.jit` and of installed Tawa.
+
+They are read when the kernel is compiled, and their text is part of its key on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import re
+from pathlib import Path
+from typing import Any
+
+from tawa.bridge.driver.data import Source
+from tawa.bridge.driver.request import Request
+from tawa.bridge.report import record
+from tawa.mapping import Mapping
+from tawa.mapping.shipped import shipped_mappings
+
+_DEFINITION = re.compile(r"\s*def (\w+)")
+
+
+def shipped_with(request: Request, source: Source) -> tuple[Mapping, ...]:
+    """The mappings beside the module of a kernel that is compiled; none if the request has a Plan or a mapping."""
+    place = record.kernel_location(source.ttir) if _may_be_mapped(request) else None
+    if place is None:
+        return ()
+    named = _DEFINITION.match(linecache.getline(place.file, place.line))  # its name in the IR may be another (`repr`)
+    return _mappings(place.file, named[1] if named else source.kernel)
+
+
+def shipped_key(request: Request, source: Any) -> str:
+    """Text for Triton's key on disk. source: what is compiled, Triton's `ASTSource` or `IRSource`."""
+    code = getattr(getattr(getattr(source, "fn", None), "fn", None), "__code__", None)
+    if code is None or not _may_be_mapped(request):
+        return ""
+    texts = [it.toml() for it in _mappings(code.co_filename, code.co_name)]
+    return f"-mapped:{hashlib.sha256(repr(texts).encode()).hexdigest()}" if texts else ""
+
+
+def _may_be_mapped(request: Request) -> bool:
+    given = request.plan is not None or request.mapping is not None
+    return not (given or request.stock or request.beside)
+
+
+def _mappings(file: str, kernel: str) -> tuple[Mapping, ...]:
+    """Those for a kernel; none for a kernel without a file."""
+    return () if file.startswith("<") else shipped_mappings(Path(file).parent, kernel)
+
+
+__all__ = ["shipped_key", "shipped_with"]
