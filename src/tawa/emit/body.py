@@ -21,6 +21,7 @@ from tawa.emit.python.statements import Sources, Statement
 from tawa.emit.python.text import INDENT, closed, mentions
 from tawa.emit.rings.recognised import Advance, Member, Ring, opposite
 from tawa.emit.values.constants import literal_of
+from tawa.emit.values.objects import assigned, object_of
 from tawa.emit.values.repeated import only_repeats
 from tawa.ir import Block, Module, Operation, Value
 from tawa.ir.locations import frames_of, source_of
@@ -109,6 +110,17 @@ class Body:
         text = self.names[value]
         return f"({text})" if atomic and not closed(text) else text
 
+    def assigned(self, value: Value) -> str:
+        """The expression of a value, as what is assigned to a variable."""
+        text = self.of(value)
+        if self.parameter(value):
+            return text if value.type == "i32" else object_of(text, value.type)
+        return assigned(text, value.type)
+
+    def parameter(self, value: Value) -> bool:
+        """Whether a value is a constant that is a parameter."""
+        return value.defining_op is not None and value.defining_op in self.literals
+
     def layout(self, type: TensorType | MemDescType) -> str:
         """The name of the layout of a tile."""
         return self.file.layout_of(type.encoding, type.shape)
@@ -164,12 +176,12 @@ class Body:
             if value in moved or self.of(value) == target.name or not self.free(target):
                 continue
             if not any(mentions(text, target.name) for text in others):
-                self.put(f"{target.name} = {self.of(value)}")
+                self.put(f"{target.name} = {self.assigned(value)}")
                 self.uses(value)
                 rest.remove(pair)
         for it in self.deferred:
             self.move(it)
-        self.assign([(target.name, self.of(value)) for target, value in rest])
+        self.assign([(target.name, self.assigned(value)) for target, value in rest])
         for _, value in rest:
             self.uses(value)
 

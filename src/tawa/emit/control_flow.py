@@ -10,42 +10,61 @@ from collections.abc import Sequence
 
 from tawa.dialects import scf
 from tawa.dialects.declare.declaration import by_name
-from tawa.emit.body import Body, Target, Writer
-from tawa.emit.errors import cannot_say
+from tawa.emit.body import INDENT, Body, Target, Writer
+from tawa.emit.python.text import within
 from tawa.emit.rings.recognised import carried
+from tawa.emit.values.bounds import only_bounds_loops
+from tawa.emit.values.objects import literal, may_look_unchanged, own_object
 from tawa.ir import Block, Operation, Value
-from tawa.ir.locations import source_of
-from tawa.ir.types import ScalarType, parse_type
 
 
 def _for(body: Body, op: Operation) -> None:
     loop = scf.ForOp(op)
     body.comment(op)
-    bounds = ", ".join(body.of(it) for it in loop.bounds)
+    bounds = _bounds(body, loop)
     variables = list(carried(op))
-    texts = [_own(body, op, init, yielded) for _, init, yielded, _ in variables]
+    texts = [_begin(body, init, yielded, argument) for argument, init, yielded, _ in variables]
     for _, init, _, _ in variables:
         body.uses(init)
     names: list[str] = []
     for argument, _, _, result in variables:
         target = body.targets.get(result)
-        names.append(target.name if target is not None and body.free(target) else _variable(body, argument))
+        names.append(target.name if target is not None and body.free(target) else _variable(body, argument, names))
         body.names.give(argument, names[-1], loop.body)
     body.assign(list(zip(names, texts, strict=True)))
     index = body.names.fresh(_user_induction(body, op))
     body.names.give(loop.induction, index)
-    body.put(f"for {index} in range({bounds}):")
+    counted = any(only_bounds_loops(it) for it in loop.bounds)
+    start, stop, step = bounds
+    if counted:
+        body.put(f"{index} = {start if literal(start) is not None else own_object(start, loop.lower)}")
+    body.put(f"while {index} < {stop}:" if counted else f"for {index} in range({', '.join(bounds)}):")
+    _indented(body, loop.body, [Target(name, it[0]) for name, it in zip(names, variables, strict=True)])
+    if counted:
+        body.put(f"{INDENT}{index} = {index} + {within(step, '+', False)}")
     for bound in loop.bounds:
         body.uses(bound)
-    _indented(body, loop.body, [Target(name, it[0]) for name, it in zip(names, variables, strict=True)])
     for (_, _, _, result), name in zip(variables, names, strict=True):
         body.names.give(result, name, body.current)
 
 
-def _variable(body: Body, argument: Value) -> str:
-    """The name of a carried variable: the one of its initial value, if nothing else needs that."""
-    wish = body.wish(argument)
-    return body.names.again(wish, lambda it: body.dead(it, argument)) or body.names.fresh(wish)
+def _bounds(body: Body, loop: scf.ForOp) -> list[str]:
+    """The bounds and the step; of literals only, the first one says the type."""
+    texts = [body.of(it) for it in loop.bounds]
+    if all(literal(it) is not None for it in texts):
+        texts[0] = body.assigned(loop.lower)
+    return texts
+
+
+def _variable(body: Body, argument: Value, others: Sequence[str]) -> str:
+    """The name of a carried variable: the one of its initial value, if nothing else needs that.
+
+    others: names of other variables of the loop, which it cannot have even where nothing in the body reads them.
+    """
+    wish, holders = body.wish(argument), body.names.holders
+    taken = [holders[name] for name in others if name in holders]
+    free = body.names.again(wish, lambda it: it not in taken and body.dead(it, argument))
+    return free or body.names.fresh(wish)
 
 
 def _indented(body: Body, block: Block, targets: Sequence[Target]) -> bool:
@@ -59,30 +78,11 @@ def _indented(body: Body, block: Block, targets: Sequence[Target]) -> bool:
     return some
 
 
-def _own(body: Body, op: Operation, init: Value, handed_on: Value) -> str:
-    """The initial value of a carried variable, as an object of its own.
-
-    Triton's front end does not see that `a = b` changes `a` in a loop if both were the same object before it.
-    """
-    text = body.of(init)
-    shared = sum(it is init for it in op.operands[3:]) > 1 and handed_on.owner is op.regions[0].block
-    if not shared or _plain(text):
-        return text
-    if _number_type(init).startswith("i") and _number_type(init) != "i1":
-        return f"{text} + 0"
-    raise cannot_say(
-        "two variables of a loop that begin with one value and are exchanged", source_of(body.file.module, op)
-    )
-
-
-def _number_type(value: Value) -> str:
-    """The type of a number; empty for everything else."""
-    type = parse_type(value.type)
-    return type.name if isinstance(type, ScalarType) else ""
-
-
-def _plain(text: str) -> bool:
-    return text in ("True", "False") or text.lstrip("(-").rstrip(")").isdigit()
+def _begin(body: Body, init: Value, yielded: Value, argument: Value) -> str:
+    """The initial value of a carried variable, as an object of its own where the front end needs that."""
+    if may_look_unchanged(init, yielded, argument):
+        return own_object(body.assigned(init), init)
+    return body.assigned(init)
 
 
 def _while(body: Body, op: Operation) -> None:
@@ -92,7 +92,7 @@ def _while(body: Body, op: Operation) -> None:
     body.comment(op)
     outer, body.twice = body.twice, True
     names = [body.take(it) for it in before.args]
-    texts = [_changed(body, init) for init in loop.inits]
+    texts = [_begin(body, *it) for it in zip(loop.inits, after.terminator.operands, before.args, strict=True)]
     body.assign(list(zip(names, texts, strict=True)))
     go = body.names.fresh("go")
     handed_on = [body.take(it) for it in after.args]
@@ -111,13 +111,6 @@ def _while(body: Body, op: Operation) -> None:
         body.names.give(result, name)
     for init in loop.inits:
         body.uses(init)
-
-
-def _changed(body: Body, init: Value) -> str:
-    """The initial value of a variable, as an object of its own (see `_own`)."""
-    text = body.of(init)
-    number = _number_type(init)
-    return f"{text} + 0" if number.startswith("i") and number != "i1" and not _plain(text) else text
 
 
 def _user_induction(body: Body, op: Operation) -> str:

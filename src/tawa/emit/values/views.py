@@ -7,6 +7,7 @@ from tawa.dialects.declare.declaration import by_name
 from tawa.emit.body import Body, Expression, type_of
 from tawa.emit.errors import cannot_say
 from tawa.emit.values.expressions import CASTS, ELEMENTWISE, elementwise, integers, type_source
+from tawa.emit.values.objects import literal, object_of
 from tawa.ir import Operation
 from tawa.ir.locations import source_of
 from tawa.ir.types import MemDescType, PointerType, ScalarType, TensorType, parse_type
@@ -18,7 +19,15 @@ REDUCTIONS: dict[str, str] = by_name({
 
 
 def _elementwise(body: Body, op: Operation) -> str:
-    return elementwise(op, lambda index: body.of(op.operands[index]))
+    """Of literals only, the first one is written as a number of Triton: others have no methods and no type."""
+    first = 1 if arith.SelectOp.matches(op) else 0
+    plain = all(body.parameter(it) or literal(body.of(it)) is not None for it in op.operands[first:])
+
+    def of(index: int) -> str:
+        operand = op.operands[index]
+        return object_of(body.of(operand), operand.type) if plain and index == first else body.of(operand)
+
+    return elementwise(op, of)
 
 
 def _axis(call: str) -> Expression:

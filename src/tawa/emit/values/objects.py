@@ -1,0 +1,102 @@
+"""Numbers and tiles as the objects that Triton's front end compares.
+
+It finds the variables that a loop carries by a first visit of the body, in which they still have the values from before
+the loop: one whose object is the same after it is taken for unchanged. So `a = b` changes nothing if both were one
+object before. Where that can be, a variable begins with an object of its own: `a = x + 0`, which the compiler folds.
+
+A literal that is assigned has the type that Triton gives it: `0` is int32, `0.5` is float32. A constant of another type
+is written with its type: `gl.full([], 0, gl.int64)`.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from tawa.dialects import scf
+from tawa.dialects.control_flow import incoming
+from tawa.emit.errors import cannot_say
+from tawa.emit.python.text import within
+from tawa.emit.values.expressions import element_of, type_source
+from tawa.ir import Value
+from tawa.ir.types import MemDescType, PointerType, ScalarType, parse_type
+
+SMALLEST = 2.0**-126
+"""The smallest positive normal number of float32; Triton reads a literal below it as float64."""
+
+
+def may_look_unchanged(init: Value, yielded: Value, argument: Value) -> bool:
+    """Whether the front end may take a variable for unchanged that a loop changes.
+
+    init, yielded: its first and next value. argument: the variable in the body.
+    """
+    return yielded not in (argument, init) and not _objects(init).isdisjoint(_objects(yielded, argument))
+
+
+def _objects(value: Value, without: Value | None = None) -> set[Value]:
+    """The values whose object this one may be in a visit of a body."""
+    found: set[Value] = set()
+    work = [value]
+    while work:
+        it = work.pop()
+        if it is without or it in found or (it.defining_op is not None and not it.defining_op.regions and _number(it)):
+            continue
+        found.add(it)
+        sources = [use.value for use in incoming(it)]
+        branch = it.defining_op is not None and scf.IfOp.matches(it.defining_op)
+        work += sources if branch else sources[:1]  # loops: what they begin with
+    return found
+
+
+def _number(value: Value) -> bool:
+    """Whether a value is a constant that is written as a literal, which is a new object each time."""
+    op = value.defining_op
+    return op is not None and "value" in op.properties and isinstance(parse_type(value.type), ScalarType)
+
+
+def own_object(text: str, value: Value) -> str:
+    """The same value as a new object; raises EmitError for what has no arithmetic."""
+    type = parse_type(value.type)
+    element = element_of(value.type) if not isinstance(type, MemDescType) else ""
+    if isinstance(type, PointerType) or (element.startswith("i") and element != "i1") or element.startswith("!tt.ptr"):
+        return f"{within(text, '+', True)} + 0"
+    if element == "i1":
+        return f"{within(text, '&', True)} & True"
+    if element.startswith(("f16", "f32", "f64", "bf")):
+        return f"{within(text, '-', True)} - 0.0"  # x + 0.0 would change -0.0
+    raise cannot_say(f"variables of type {value.type} that begin with one value and are exchanged")
+
+
+def literal(text: str) -> bool | int | float | None:
+    """The number that a text is; None if it is none."""
+    if text.startswith('float("'):
+        return float(text[len('float("') : -len('")')])
+    try:
+        number = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return None
+    return number if isinstance(number, bool | int | float) else None
+
+
+def assigned(text: str, type: str) -> str:
+    """A text that may be a literal, as what is assigned to a variable of this type."""
+    number = literal(text)
+    return text if number is None or type == _type_of(number) else object_of(text, type)
+
+
+def object_of(text: str, type: str) -> str:
+    """A literal as a number of Triton, which has methods."""
+    return f"gl.full([], {text}, {type_source(element_of(type))})"
+
+
+def _type_of(number: bool | float) -> str:
+    """The type that Triton gives to a literal."""
+    match number:
+        case bool():
+            return "i1"
+        case int():
+            return "i32" if -(2**31) <= number < 2**31 else "i64" if not 2**31 <= number < 2**32 else ""
+        case float():
+            return "f32" if not 0 < abs(number) < SMALLEST else "f64"
+
+
+__all__ = ["assigned", "literal", "may_look_unchanged", "object_of", "own_object"]
