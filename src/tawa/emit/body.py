@@ -17,6 +17,7 @@ from tawa.dialects.declare.declaration import op_names
 from tawa.emit.constants import literal_of
 from tawa.emit.errors import cannot_say
 from tawa.emit.expressions import ELEMENTWISE, elementwise, integers, type_source
+from tawa.emit.extras import Extras
 from tawa.emit.names import Names
 from tawa.ir import Block, Module, Operation, Value
 from tawa.ir.locations import source_of
@@ -42,6 +43,7 @@ class File:
     source_line: Callable[[str, int], str]
     functions: list[list[str]] = field(default_factory=list[list[str]])
     scratch: bool = False
+    extras: Extras = field(default_factory=Extras)
     writers: Mapping[str, Writer] = field(default_factory=dict[str, "Writer"])
 
 

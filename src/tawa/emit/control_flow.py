@@ -67,12 +67,24 @@ def _plain(text: str) -> bool:
 
 
 def _while(body: Body, op: Operation) -> None:
-    """The part before the condition is written twice: before the loop, and at its end."""
+    """If the part before the condition is more than the condition, it is written before the loop and at its end."""
     before, after = (region.block for region in op.regions)
     body.comment(op)
     for argument, init in zip(before.args, op.operands, strict=True):
         body.put(f"{body.names.name(argument, init.hint or argument.hint)} = {_changed(body, init)}")
     carried = [body.of(it) for it in before.args]
+    written = len(body.lines)
+    holds, *values = (body.of(it) for it in body.block(before))
+    if len(body.lines) == written and all(it.isidentifier() for it in values):
+        for argument, result, text in zip(after.args, op.results, values, strict=True):
+            body.names.sources[argument] = body.names.sources[result] = text
+        body.put(f"while {holds}:")
+        body.depth += 1
+        _hand_on(body, carried, body.block(after))
+        body.depth -= 1
+        body.place = None
+        return
+    del body.lines[written:]
     go = body.names.fresh("go")
     handed_on = [body.names.name(it) for it in after.args]
     for result, name in zip(op.results, handed_on, strict=True):

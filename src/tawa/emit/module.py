@@ -8,20 +8,22 @@ from __future__ import annotations
 import linecache
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tawa.dialects import ttg
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import FuncOp
-from tawa.emit import control_flow, hopper, tiles
+from tawa.emit import combine, control_flow, copies, effects, hopper, tiles
 from tawa.emit.body import INDENT, Body, File, Writer
 from tawa.emit.errors import cannot_say
-from tawa.emit.launch import Made, launch_source
+from tawa.emit.launch.made import Made
+from tawa.emit.launch.source import TAKEN, launch_source
 from tawa.emit.layouts import layout_source
 from tawa.emit.names import Names
+from tawa.emit.parameters import Parameter, find_parameters
 from tawa.ir import Block, Module, Operation, Value
 from tawa.ir.attributes import attribute_of, read_int
 from tawa.ir.encodings import kind_of
-from tawa.ir.types import TensorDescType, parse_type
 
 HEAD = '''"""{title}
 
@@ -29,9 +31,9 @@ HEAD = '''"""{title}
 """
 
 {imports}import triton.language as tl
-from triton.experimental import gluon
+{checking}from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import (
+{more}from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared, mbarrier, tma, warpgroup_mma, warpgroup_mma_wait,
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
@@ -40,7 +42,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
 tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
 thread_barrier = getattr(gl, "barrier", None) or gl.thread_barrier
-'''
+{names}'''
 OPTIONS = {"num_warps": "num-warps", "maxnreg": "maxnreg"}
 """Options of a launch that stand in the program, by their names."""
 LAYOUT_NAMES = {
@@ -51,12 +53,16 @@ LAYOUT_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A file in Gluon. kernel: its name; parameters: of the kernel, in order; options: of its launches."""
+    """A file in Gluon. kernel: its name; parameters: of the kernel, in order; options: of its launches.
+
+    needs: the oldest Triton that has all of what the file uses, and what an older one does not have.
+    """
 
     text: str
     kernel: str
-    parameters: tuple[str, ...]
-    options: Mapping[str, int]
+    parameters: tuple[Parameter, ...]
+    options: Mapping[str, Any]
+    needs: tuple[tuple[int, int], str] = ((3, 6), "")
 
 
 def gluon_source(
@@ -76,7 +82,6 @@ class _Writer:
         self.module = module
         self.partitions = list(partitions)
         self.layouts: dict[str, str] = {}  # name by source
-        self.boxes: dict[str, tuple[list[int], str]] = {}
         functions = [view for op in module.body.ops if (view := FuncOp.of(op)) is not None]
         if len(functions) != 1:
             raise cannot_say("a function that is not inlined")
@@ -85,8 +90,10 @@ class _Writer:
             raise cannot_say("an early return of the kernel")
         self.file = File(module, self.layout_name, _source_line)
         here: dict[str, Writer] = by_name({ttg.WarpSpecializeOp: self.specialise})
-        self.file.writers = {**tiles.WRITERS, **hopper.WRITERS, **control_flow.WRITERS, **here}
-        self.taken = {self.function.name}
+        rooms = (tiles, combine, effects, hopper, copies, control_flow)
+        self.file.writers = {name: it for room in rooms for name, it in room.WRITERS.items()} | here
+        self.kernel = Names({*TAKEN}).fresh(self.function.name)
+        self.file.extras.taken = self.taken = {self.kernel, *TAKEN}
         self.constants = Names({argument.hint for argument in self.function.body.args})
 
     def layout_name(self, encoding: str, shape: Sequence[int]) -> str:
@@ -99,42 +106,31 @@ class _Writer:
 
     def write(self, title: str, about: str, made: Made | None) -> Emitted:
         names = self.names()
-        parameters = self.parameters(names)
+        parameters = find_parameters(self.module, self.function, names, self.layout_name)
         body = Body(self.file, names)
         if body.block(self.function.body):
             raise cannot_say("a kernel that returns a value")
-        kernel = ["@gluon.jit", f"def {self.function.name}({', '.join(parameters)}):", *body.lines]
+        kernel = ["@gluon.jit", f"def {self.kernel}({', '.join(it.source for it in parameters)}):", *body.lines]
         layouts = [f"{name} = gl.constexpr({source})" for source, name in self.layouts.items()]
-        imports = "import contextvars\n\nimport triton\n" if self.file.scratch else ""
-        title = title or f"{self.function.name} in Gluon."
-        parts = [HEAD.format(title=title, about=about, imports=imports), "\n".join(layouts)]
-        parts += ["\n\n" + "\n".join(lines) for lines in (*self.file.functions, kernel)]
         said = {name: attribute_of(self.module.op.attributes, f"ttg.{key}") for name, key in OPTIONS.items()}
-        options = {name: read_int(value) for name, value in said.items() if value is not None}
-        text = "\n".join(parts) + "\n"
+        options: dict[str, Any] = {name: read_int(value) for name, value in said.items() if value is not None}
+        imports = launch = ""
         if made is not None:
-            text += launch_source(made, self.function.name, parameters, options, self.boxes, self.file.scratch)
-        return Emitted(text, self.function.name, tuple(parameters), options)
+            options |= made.options
+            imports, launch = launch_source(made, self.kernel, parameters, options, self.file.scratch)
+        checking = "from triton._utils import canonicalize_dtype\n" * ("canonicalize_dtype(" in launch)
+        title = title or f"{self.function.name} in Gluon."
+        more = self.file.extras
+        head = HEAD.format(
+            title=title, about=about, imports=imports, checking=checking, more=more.imports, names=more.names
+        )
+        parts = [head, "\n".join(layouts)]
+        parts += ["\n\n" + "\n".join(lines) for lines in (*self.file.functions, kernel)]
+        return Emitted("\n".join(parts) + "\n" + launch, self.kernel, parameters, options, self.file.extras.needs)
 
     def names(self) -> Names:
         arguments = {argument.hint for argument in self.function.body.args}
         return Names({*self.taken, *(set(LAYOUT_NAMES.values()) - arguments)})
-
-    def parameters(self, names: Names) -> list[str]:
-        """Names the arguments of the kernel: a descriptor is one, though TTGIR has its shape and strides, too."""
-        found: list[str] = []
-        inside: list[str] = []
-        for argument in self.function.body.args:
-            if inside:
-                names.sources[argument] = inside.pop(0)
-                continue
-            found.append(name := names.name(argument))
-            type = parse_type(argument.type)
-            if isinstance(type, TensorDescType):
-                rank = len(type.block.shape)
-                self.boxes[name] = (list(type.block.shape), self.layout_name(type.block.encoding, type.block.shape))
-                inside = [f"{name}.shape[{i}]" for i in range(rank)] + [f"{name}.strides[{i}]" for i in range(rank)]
-        return found
 
     # -- partitions ----------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Tiles in registers: constants, tiles that repeat a value, reductions, loads and stores by pointers."""
+"""Tiles in registers: constants, tiles that repeat a value, loads and stores by pointers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ from tawa.dialects import arith, tt
 from tawa.dialects.declare.declaration import by_name
 from tawa.emit.body import Body, Writer, statement
 from tawa.emit.constants import literal_of
-from tawa.emit.errors import cannot_say
 from tawa.emit.expressions import integers, type_source
+from tawa.emit.extras import MMA_V2
 from tawa.ir import Operation
-from tawa.ir.locations import source_of
 from tawa.ir.types import PointerType, ScalarType, TensorType, parse_type
 
-REDUCTIONS: dict[str, str] = by_name({
-    arith.MaxNumFOp: "gl.max", arith.AddFOp: "gl.sum", arith.MinNumFOp: "gl.min",
-    arith.AddIOp: "gl.sum", arith.MaxSIOp: "gl.max", arith.MinSIOp: "gl.min",
-})  # fmt: skip
+PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 
 
 def _constant(body: Body, op: Operation) -> None:
@@ -55,21 +51,22 @@ def _zeros(body: Body, type: TensorType) -> str:
     return f"gl.full({list(type.shape)}, 0, gl.int32, {body.layout(type)})"
 
 
-def _reduce(body: Body, op: Operation) -> None:
-    inner = [it.name for it in op.regions[0].block.ops[:-1]]
-    axis = integers(op.properties["axis"])[0]
-    if len(inner) != 1 or inner[0] not in REDUCTIONS:
-        raise cannot_say(f"a reduction by {', '.join(inner)}", source_of(body.file.module, op))
-    body.assign(op, f"{REDUCTIONS[inner[0]]}({body.of(op.operands[0])}, {axis})")
-
-
 def _split(body: Body, op: Operation) -> None:
     body.comment(op)
     names = [body.names.name(it) for it in op.results]
     body.put(f"{', '.join(names)} = gl.split({body.of(op.operands[0])})")
 
 
-def _pointer_options(op: Operation) -> str:
+def _dot(body: Body, op: Operation) -> None:
+    """A product in the registers of warps, of tiles that are too small for wgmma."""
+    precision = integers(op.properties.get("inputPrecision", "0 : i32"))[0]
+    more = f', input_precision="{PRECISIONS[precision]}"' if precision else ""
+    body.file.extras.use(MMA_V2)
+    body.assign(op, f"mma_v2({', '.join(body.of(it) for it in op.operands)}{more})")
+
+
+def pointer_options(op: Operation) -> str:
+    """The arguments for the caches of a load, a store or a copy."""
     cache = integers(op.properties.get("cache", "1 : i32"))[0]
     evict = integers(op.properties.get("evict", "1 : i32"))[0]
     modifiers = {1: "", 2: ".ca", 3: ".cg", 4: ".wb", 5: ".cs", 6: ".wt", 7: ".cv"}
@@ -85,13 +82,13 @@ def _load(body: Body, op: Operation) -> None:
     more += f", other={body.of(rest[segments[1]])}" if segments[2] else ""
     if op.properties.get("isVolatile", "false") == "true":
         more += ", volatile=True"
-    body.assign(op, f"gl.load({body.of(pointer)}{more}{_pointer_options(op)})")
+    body.assign(op, f"gl.load({body.of(pointer)}{more}{pointer_options(op)})")
 
 
 def _store(body: Body, op: Operation) -> str:
     pointer, value, *mask = op.operands
     more = f", mask={body.of(mask[0])}" if mask else ""
-    return f"gl.store({body.of(pointer)}, {body.of(value)}{more}{_pointer_options(op)})"
+    return f"gl.store({body.of(pointer)}, {body.of(value)}{more}{pointer_options(op)})"
 
 
 WRITERS: dict[str, Writer] = by_name(
@@ -99,11 +96,11 @@ WRITERS: dict[str, Writer] = by_name(
         arith.ConstantOp: _constant,
         tt.SplatOp: _splat,
         tt.BroadcastOp: _broadcast,
-        tt.ReduceOp: _reduce,
         tt.SplitOp: _split,
+        tt.DotOp: _dot,
         tt.LoadOp: _load,
         tt.StoreOp: statement(_store),
     }
 )
 
-__all__ = ["WRITERS"]
+__all__ = ["WRITERS", "pointer_options"]
