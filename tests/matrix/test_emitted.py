@@ -16,7 +16,7 @@ from tawa.bridge.launch.added_arguments import launch_spec, launched_by_us
 from tawa.bridge.triton.read_module import read_final
 from tawa.demo.exhibits import compile_case
 from tawa.dialects.parameters import parameter_name
-from tawa.dialects.tt import FuncOp, GetProgramIdOp, HistogramOp
+from tawa.dialects.tt import FuncOp, GetProgramIdOp, MapElementwiseOp
 from tawa.emit.module import Emitted, gluon_source
 from tawa.errors import EmitError
 from tawa.ir import Module, parse_module, print_module
@@ -120,6 +120,6 @@ def test_a_kernel_that_is_left_to_stock_triton_is_refused() -> None:
 
 def test_an_operation_without_counterpart_is_refused_with_its_line() -> None:
     _, compiled, _ = emitted("gemm")
-    text = print_module(read_final(compiled)).replace(GetProgramIdOp.NAME, HistogramOp.NAME)
-    with pytest.raises(EmitError, match=r"tt.histogram has no counterpart there\n  at .*gemm\.py:\d+"):
+    text = print_module(read_final(compiled)).replace(GetProgramIdOp.NAME, MapElementwiseOp.NAME)
+    with pytest.raises(EmitError, match=r"tt.map_elementwise has no counterpart there\n  at .*gemm\.py:\d+"):
         gluon_source(parse_module(text))

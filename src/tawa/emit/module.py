@@ -13,7 +13,7 @@ from typing import Any
 from tawa.dialects import ttg
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import FuncOp
-from tawa.emit import combine, control_flow, copies, effects, hopper, tiles
+from tawa.emit import control_flow, hopper, operations, tiles
 from tawa.emit.body import INDENT, Body, File, Writer
 from tawa.emit.errors import cannot_say
 from tawa.emit.launch.made import Made
@@ -90,8 +90,7 @@ class _Writer:
             raise cannot_say("an early return of the kernel")
         self.file = File(module, self.layout_name, _source_line)
         here: dict[str, Writer] = by_name({ttg.WarpSpecializeOp: self.specialise})
-        rooms = (tiles, combine, effects, hopper, copies, control_flow)
-        self.file.writers = {name: it for room in rooms for name, it in room.WRITERS.items()} | here
+        self.file.writers = {**tiles.WRITERS, **operations.WRITERS, **hopper.WRITERS, **control_flow.WRITERS, **here}
         self.kernel = Names({*TAKEN}).fresh(self.function.name)
         self.file.extras.taken = self.taken = {self.kernel, *TAKEN}
         self.constants = Names({argument.hint for argument in self.function.body.args})
@@ -178,7 +177,7 @@ class _Writer:
             arguments.append(source)
         body = Body(self.file, names)
         if values := body.block(block):
-            body.put(f"return {', '.join(body.of(it) for it in values)}")
+            body.put(f"return {', '.join(body.of(it) for it in values)}{',' * (len(values) == 1)}")
         if not body.lines:
             body.put("pass")
         self.file.functions.append(["@gluon.jit", f"def {name}({', '.join(parameters)}):", *body.lines])

@@ -84,7 +84,8 @@ def made_for(compiled: Any) -> Made:
         if whole:
             types[whole] = kind
     divisible = [_part(names, path) for path, some in source.attrs.items() if ["tt.divisibility", 16] in some]
-    options = {name: value for name in _NUMERICS if (value := getattr(compiled.metadata, name, True)) is not True}
+    options: dict[str, Any] = {"debug": True} if getattr(compiled.metadata, "debug", False) else {}
+    options |= {name: value for name in _NUMERICS if (value := getattr(compiled.metadata, name, True)) is not True}
     spec = launch_spec(compiled)
     return Made(names, constants, defaults, types, divisible, values, passed, spec, options)
 

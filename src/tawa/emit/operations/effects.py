@@ -96,15 +96,24 @@ def _assembly(body: Body, op: Operation) -> None:
 
 
 def _pointer(body: Body, op: Operation) -> None:
+    """A pointer from an integer, or from a pointer to other elements."""
+    pointee = _pointee(op)
+    if pointee is None:
+        _add(body, op)
+        return
+    more = ", bitcast=True" * tt.BitcastOp.matches(op)
+    _hinted(body, op, f"{body.of(op.operands[0], atomic=True)}.to({pointer_source(pointee)}{more})")
+
+
+def _pointee(op: Operation) -> str | None:
+    """What the result points to; None if it is no pointer."""
     type = parse_type(op.result.type)
-    pointee = type.element if isinstance(type, TensorType) else op.result.type
-    inner = parse_type(pointee)
-    assert isinstance(inner, PointerType)
-    text = f"{body.of(op.operands[0], atomic=True)}.to({pointer_source(inner.pointee)})"
-    _hinted(body, op, text)
+    inner = parse_type(type.element) if isinstance(type, TensorType) else type
+    return inner.pointee if isinstance(inner, PointerType) else None
 
 
 def _add(body: Body, op: Operation) -> None:
+    """An expression, which may be a pointer."""
     text = body.expression(op)
     assert text is not None
     _hinted(body, op, text)
@@ -139,6 +148,7 @@ WRITERS: dict[str, Writer] = by_name(
         tt.AssertOp: statement(_assert),
         tt.ElementwiseInlineAsmOp: _assembly,
         tt.IntToPtrOp: _pointer,
+        tt.BitcastOp: _pointer,
         tt.AddPtrOp: _add,
         tt.PtrToIntOp: _number,
         tt.UnsplatOp: _unsplat,
