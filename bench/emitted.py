@@ -1,15 +1,17 @@
 """Compares emitted Gluon modules with the kernels they came from: ``python -m bench.emitted [--timed N] [FILTER …]``.
 
-Each case of the GEMM, attention and pointer matrices is compiled and written as a Gluon module
-(`tawa.bridge.gluon.emit`); both are launched with the same arguments on poisoned outputs, and their bits are compared.
+Each case of the GEMM, attention and pointer matrices is launched by `tawa.jit`. The kernel that the launch got is
+written as a Gluon module (`tawa.bridge.gluon.emit`), which is launched with the same arguments on poisoned outputs;
+the bits are compared. Where Tawa's launcher takes the stock kernel, `launch` of the module has to take the fallback.
 The cases of the attention bench and large GEMMs are also timed round-robin. Results: ``bench/results/emitted.json``;
-rows have the lines of the module, and in `error` why a case was refused or differs.
+rows have the lines of the module, in `launch` whether it was the module or the fallback, and in `error` why a case was
+refused or differs.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from bench.harness import Report, Row, Timing, describe, time_round_robin
@@ -48,26 +50,24 @@ def handle(job: Job) -> Answer:
 
     import tawa
     from tawa.bridge.gluon.emit import emit_gluon, load_emitted
-    from tawa.bridge.report.record import KEY, plan_of
-    from tawa.demo.exhibits import compile_case
     from tawa.errors import CompileError, EmitError
     from tests.cases import launch
 
     launch.allow_device_descriptors()
     case = (dict(large_cases()) if job["timed"] else cases())[job["name"]]
-    compiled = compile_case(case, only_if_faster=False)
+    tensors = launch.make_tensors(case, seed=1)
+    arguments, grid, options = launch.bind(case, tensors), case.launch_grid(), case.options()
+    ours = tawa.jit(case.kernel)
+    compiled = ours[grid](**arguments, **options, only_if_faster=False)
+    got = launched_kernel(compiled)
     try:
-        emitted = emit_gluon(compiled)
+        emitted = emit_gluon(compiled if got is None else got)
     except (EmitError, CompileError) as error:
         return {"status": "ok", "refused": describe(error)}
-    tensors = launch.make_tensors(case, seed=1)
-    arguments, grid = launch.bind(case, tensors), case.launch_grid()
-    ours = tawa.jit(case.kernel)
-    plan = plan_of(getattr(compiled.metadata, KEY))
-    module = load_emitted(emitted)
+    module, fallback = load_emitted(emitted), Fallback(case.kernel)
     ways = {
-        OURS: lambda: ours[grid](**arguments, **case.options(), plan=plan),
-        EMITTED: lambda: module["launch"](grid, **arguments),
+        OURS: lambda: ours[grid](**arguments, **options, only_if_faster=False),
+        EMITTED: lambda: module["launch"](grid, **arguments, **options, fallback=fallback),
     }
     results: list[dict[str, Any]] = []
     for way in ways.values():
@@ -76,12 +76,38 @@ def handle(job: Job) -> Answer:
         torch.cuda.synchronize()
         results.append({name: tensors[name].clone().cpu() for name in launch.outputs(case)})
     differing = [name for name, it in results[0].items() if not torch.equal(_bits(it), _bits(results[1][name]))]
+    if fallback.launches != (got is None):
+        differing.append("the module takes the fallback" if fallback.launches else "Tawa launches the stock kernel")
     answer = {"status": "ok", "lines": len(emitted.text.splitlines()), "differing": differing}
+    answer["launch"] = "fallback" if fallback.launches else "module"
     if job["timed"] and not differing:
         timings, failed = time_round_robin(ways)
         answer["ms"] = {way: [it.median_ms, it.p10_ms, it.p90_ms] for way, it in timings.items()}
         answer["differing"] = [f"{way}: {text}" for way, text in failed.items()]
     return answer
+
+
+def launched_kernel(compiled: Any) -> Any:
+    """The kernel that the only launch of `compiled` got: itself, or another form of it. None for stock Triton's."""
+    from tawa.bridge.launch.launcher import Launcher
+
+    launcher = compiled.run
+    if not isinstance(launcher, Launcher):
+        return compiled
+    *_, made = launcher.known.values()
+    forms = [compiled, *launcher.by_plan.values()]
+    return next((it for it in forms if getattr(it, "function", None) == made.kernel[0]), None)
+
+
+class Fallback:
+    """The original kernel, which counts its launches."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel, self.launches = kernel, 0
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        self.launches += 1
+        return self.kernel[grid]
 
 
 def _bits(tensor: Any) -> Any:
@@ -92,7 +118,7 @@ def _bits(tensor: Any) -> Any:
 
 def rows_of(job: Job, answer: Answer) -> list[Row]:
     """The rows of one case."""
-    about = {"case": job["name"], "timed": job["timed"], "lines": answer.get("lines")}
+    about = {"case": job["name"], "timed": job["timed"], "lines": answer.get("lines"), "launch": answer.get("launch")}
     if answer["status"] != "ok":
         return [Row(about, EMITTED, error=f"{answer['status']}: {answer.get('message', '')}"[:300])]
     if "refused" in answer:

@@ -171,7 +171,7 @@ def _emitted(kind: str) -> str:
     if kind == "cases":
         return str(len(checked))
     if kind == "same":
-        return str(sum(it.case.get("bits") == "same" for it in checked))
+        return str(sum(it.case.get("bits") == "same" and it.case.get("launch") != "fallback" for it in checked))
     times: dict[str, dict[str, float]] = {}
     for it in rows("emitted"):
         if it.case["timed"] and it.median_ms:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tawa.plan import PartitionPlan, Plan, PlanOptions, RingPlan
     from tawa.remarks import Remark, SourceLocation
     from tawa.runtime.config import Config
+    from tawa.runtime.emitted import emit_gluon
     from tawa.runtime.explain.explanation import Explanation, explain
     from tawa.runtime.history.recording import report
     from tawa.runtime.install import install, scope, uninstall
@@ -45,6 +46,7 @@ _HOMES = {
     "uninstall": "tawa.runtime.install",
     "scope": "tawa.runtime.install",
     "explain": "tawa.runtime.explain.explanation",
+    "emit_gluon": "tawa.runtime.emitted",
     "report": "tawa.runtime.history.recording",
     "Explanation": "tawa.runtime.explain.explanation",
     "Settings": "tawa.runtime.settings",
@@ -99,6 +101,7 @@ __all__ = [
     "__version__",
     "assert_protocol",
     "check_protocol",
+    "emit_gluon",
     "explain",
     "install",
     "jit",

@@ -37,9 +37,10 @@ def ttgir_of(kernel: Any, types: Mapping[str, str], num_warps: int = 4) -> Modul
 
 def compiled_again(emitted: Emitted, types: Mapping[str, str] = SIGNATURE) -> Module:
     """The final TTGIR of an emitted file, whose parameters have their names, also where a variable became another."""
-    module = ttgir_of(load_emitted(emitted)[emitted.kernel], {name: types[name] for name in emitted.parameters})
+    names = [it.name for it in emitted.parameters]
+    module = ttgir_of(load_emitted(emitted)[emitted.kernel], {name: types[name] for name in names})
     function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
-    for argument, name in zip(function.body.args, emitted.parameters, strict=True):
+    for argument, name in zip(function.body.args, names, strict=True):
         argument.loc = f'loc("{name}"(unknown))'
     return module
 

@@ -10,14 +10,21 @@ import pytest
 
 pytest.importorskip("triton.experimental.gluon")
 
+from tawa.bridge.driver.compile import jit_function
 from tawa.bridge.gluon.emit import compile_emitted, emit_gluon, load_emitted
+from tawa.bridge.launch.added_arguments import launch_spec, launched_by_us
 from tawa.bridge.triton.read_module import read_final
 from tawa.demo.exhibits import compile_case
-from tawa.emit.module import Emitted
+from tawa.dialects.parameters import parameter_name
+from tawa.dialects.tt import FuncOp, GetProgramIdOp, MapElementwiseOp
+from tawa.emit.module import Emitted, gluon_source
 from tawa.errors import EmitError
+from tawa.ir import Module, parse_module, print_module
+from tawa.plan import LoopPlan, Plan
 from tawa.verify.barriers.check import check_barriers
 from tawa.verify.verdict import Proved
 from tests.cases.attention import cases as attention
+from tests.cases.attention.builders import forward_case
 from tests.cases.gemm import cases as gemm
 from tests.cases.pointers import cases as pointers
 from tests.cases.simulated import simulated
@@ -33,25 +40,61 @@ CASES = {
     "attention, two groups": (attention, "tutorial_fp16_d128_causal"),
     "pointers": (pointers, "tutorial_fp16_nn"),
     "descriptors of bytes": (pointers, "weights_i4_fp16_group64"),
+    "a scan, a reduction with a function of its own": (pointers, "flipped_rows"),
+    "assembly on tiles": (pointers, "assembly_in_loop_pure"),
+    "dots in registers": (pointers, "tutorial_16_rows_fp16"),
 }
+GROUPED = Plan(groups=2, split="programs", loops=(LoopPlan(kept=()),))
+LAUNCHED: dict[str, tuple[Any, dict[str, Any]]] = {
+    "descriptors from the launcher": (pointers.find("tutorial_fp16_nn"), {}),
+    "cp.async": (pointers.find("experts").with_sizes(N=256), {}),
+    "pointers from integers": (pointers.find("array_tiles"), {}),
+    "atomics": (pointers.find("atomics_behind_relaxed"), {}),
+    "descriptors behind an offset": (pointers.find("shifted_base_16"), {}),
+    "persistent programs": (gemm.find("tile_fp16_nn"), {"plan": Plan(form="persistent")}),
+    "a counter of tiles": (gemm.find("tile_fp16_nn"), {"plan": Plan(form="persistent", tiles="dynamic")}),
+    "programs that share a tile": (gemm.find("tile_fp16_nn"), {"plan": Plan(split_k=2), "precision": "relaxed"}),
+    "programs that share a CTA": (
+        forward_case("small", dtype="bf16", causal=True, tile=(64, 128, 4), dim=64, SQ=192, SK=256), {"plan": GROUPED}
+    ),
+}  # fmt: skip
+"""Forms whose launches get arguments from the launcher."""
+TILES_ON = {"persistent programs": 3, "a counter of tiles": 3}
 
 
 @functools.cache
 def emitted(name: str) -> tuple[Any, Any, Emitted]:
-    room, case = CASES[name]
-    found = next(it for it in room.CASES if it.name == case)
-    compiled = compile_case(found, only_if_faster=False)
+    found, options = LAUNCHED[name] if name in LAUNCHED else (_find(name), {})
+    with launched_by_us(name in LAUNCHED, jit_function(found.kernel)):
+        compiled = compile_case(found, **{"only_if_faster": False, **options})
     return found, compiled, emit_gluon(compiled)
 
 
-@pytest.mark.parametrize("name", CASES)
+def _find(name: str) -> Any:
+    room, case = CASES[name]
+    return next(it for it in room.CASES if it.name == case)
+
+
+@pytest.mark.parametrize("name", [*CASES, *LAUNCHED])
 def test_an_emitted_module_is_proved_and_gives_the_same_bits(name: str) -> None:
     case, compiled, module = emitted(name)
-    final = read_final(compile_emitted(module, compiled))
+    final = with_names_of_arguments(read_final(compile_emitted(module)), module)
     assert isinstance(check_barriers(final, effort="fast"), Proved)
-    wanted, found = simulated(case, read_final(compiled)), simulated(case, final)
+    more: dict[str, Any] = {"launch": launch_spec(compiled), "tiles_on": TILES_ON.get(name)}
+    wanted, found = simulated(case, read_final(compiled), **more), simulated(case, final, **more)
     for tensor, values in wanted.items():
         assert np.asarray(values).tobytes() == np.asarray(found[tensor]).tobytes(), tensor
+
+
+def with_names_of_arguments(module: Module, made: Emitted) -> Module:
+    """The module with the names that added arguments have in the kernel it came from."""
+    added = {it.name: it.added for it in made.parameters if it.added}
+    kernel = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+    for argument in kernel.body.args:
+        name, dot, field = parameter_name(module, argument).partition(".")
+        if name in added:
+            argument.loc = f'"{added[name]}{dot}{field}"(#loc)'
+    return module
 
 
 def test_an_emitted_module_says_nothing_of_tawa_but_its_origin() -> None:
@@ -76,7 +119,7 @@ def test_a_kernel_that_is_left_to_stock_triton_is_refused() -> None:
 
 
 def test_an_operation_without_counterpart_is_refused_with_its_line() -> None:
-    """The kernel also repeats a scalar from outside in a partition, which has to be an argument there."""
-    compiled = compile_case(next(it for it in pointers.CASES if it.name == "experts_elsewhere"), only_if_faster=False)
-    with pytest.raises(EmitError, match=r"async_copy_global_to_local has no counterpart there\n  at .*exits\.py:\d+"):
-        emit_gluon(compiled)
+    _, compiled, _ = emitted("gemm")
+    text = print_module(read_final(compiled)).replace(GetProgramIdOp.NAME, MapElementwiseOp.NAME)
+    with pytest.raises(EmitError, match=r"tt.map_elementwise has no counterpart there\n  at .*gemm\.py:\d+"):
+        gluon_source(parse_module(text))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from tawa.dialects import arith, ttg
 from tawa.dialects.declare.declaration import op_names
 from tawa.emit.values.expressions import UNSIGNED
-from tawa.emit.values.views import EXPRESSIONS
+from tawa.emit.values.pure import PURE
 from tawa.ir import Block, Operation, Value
 from tawa.ir.attributes import read_int
 
@@ -46,7 +46,7 @@ class _Comparison:
 
     def blocks(self, written: Block, other: Block) -> bool:
         """Whether two blocks have the same effects."""
-        one, two = ([it for it in block.ops if it.name not in EXPRESSIONS] for block in (written, other))
+        one, two = ([it for it in block.ops if it.name not in PURE] for block in (written, other))
         return len(one) == len(two) and all(self.operations(*it) for it in zip(one, two, strict=True))
 
     def operations(self, one: Operation, two: Operation) -> bool:
@@ -88,7 +88,7 @@ class _Comparison:
         if not _in(first, self.written) or one is None:
             return self.given(first, second)
         before = Alike(dict(self.found.values), dict(self.found.numbers))
-        same_kind = two is not None and one.name in EXPRESSIONS and _same_kind(one, two)
+        same_kind = two is not None and one.name in PURE and _same_kind(one, two)
         if two is not None and same_kind and _same_regions(one, two) and self.operands(one, two):
             self.found.values[first] = second
             return True
@@ -121,8 +121,11 @@ def _same_kind(one: Operation, two: Operation) -> bool:
 
 def _same_regions(one: Operation, two: Operation) -> bool:
     """Whether the combine functions of two reductions are the same."""
-    names = [[it.name for region in op.regions for block in region.blocks for it in block.ops] for op in (one, two)]
-    return names[0] == names[1]
+    said = [
+        [(it.name, it.properties) for region in op.regions for block in region.blocks for it in block.ops]
+        for op in (one, two)
+    ]
+    return said[0] == said[1]
 
 
 def _constant(value: Value) -> str:

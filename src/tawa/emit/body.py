@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 from tawa.dialects import arith, scf, tt, ttg
 from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.emit.errors import cannot_say
+from tawa.emit.extras import Extras
 from tawa.emit.python.names import Holder, Names
 from tawa.emit.python.statements import Sources, Statement
 from tawa.emit.python.text import INDENT, closed, mentions
 from tawa.emit.rings.recognised import Advance, Member, Ring, opposite
 from tawa.emit.values.constants import literal_of
 from tawa.emit.values.objects import assigned, object_of
+from tawa.emit.values.pure import PURE
 from tawa.emit.values.repeated import only_repeats
 from tawa.ir import Block, Module, Operation, Value
 from tawa.ir.locations import frames_of, source_of
@@ -50,6 +52,7 @@ class File:
     sources: Sources = field(default_factory=Sources)
     functions: list[list[str]] = field(default_factory=list[list[str]])
     scratch: bool = False
+    extras: Extras = field(default_factory=Extras)
     writers: Mapping[str, Writer] = field(default_factory=dict[str, "Writer"])
     expressions: Mapping[str, Expression] = field(default_factory=dict[str, "Expression"])
     methods: set[str] = field(default_factory=set[str])
@@ -277,7 +280,7 @@ class Body:
     def effects_between(self, op: Operation, user: Operation) -> bool:
         """Whether anything but pure operations stands between two operations of a block."""
         ops = self.current.ops
-        return any(it.name not in self.file.expressions for it in ops[ops.index(op) + 1 : ops.index(user)])
+        return any(it.name not in PURE for it in ops[ops.index(op) + 1 : ops.index(user)])
 
     def hold(self, op: Operation, text: str) -> None:
         """Remembers an expression; the names in it stay taken until it is written."""

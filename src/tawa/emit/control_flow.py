@@ -86,7 +86,7 @@ def _begin(body: Body, init: Value, yielded: Value, argument: Value) -> str:
 
 
 def _while(body: Body, op: Operation) -> None:
-    """The part before the condition is written twice: before the loop, and at its end."""
+    """If the part before the condition is more than the condition, it is written before the loop and at its end."""
     loop = scf.WhileOp(op)
     before, after = loop.before, loop.after
     body.comment(op)
@@ -94,6 +94,18 @@ def _while(body: Body, op: Operation) -> None:
     names = [body.take(it) for it in before.args]
     texts = [_begin(body, *it) for it in zip(loop.inits, after.terminator.operands, before.args, strict=True)]
     body.assign(list(zip(names, texts, strict=True)))
+    written = len(body.lines)
+    holds, *values = (body.of(it) for it in body.block(before))
+    if len(body.lines) == written and all(it.isidentifier() for it in values):
+        for argument, result, text in zip(after.args, op.results, values, strict=True):
+            body.names.sources[argument] = body.names.sources[result] = text
+        body.put(f"while {holds}:")
+        _indented(body, after, [Target(it) for it in names])
+        body.twice = outer
+        for init in loop.inits:
+            body.uses(init)
+        return
+    del body.lines[written:]
     go = body.names.fresh("go")
     handed_on = [body.take(it) for it in after.args]
 

@@ -148,6 +148,7 @@ WRITERS: dict[str, Writer] = by_name({
     ttng.TensormapFenceproxyAcquireOp: lambda body, op: None,
     ttng.ReinterpretTensorDescOp: _made_descriptor,
     builtin.GpuBarrierOp: statement(lambda body, op: "thread_barrier()"),
+    ttg.BarrierOp: statement(lambda body, op: "thread_barrier()"),
 })  # fmt: skip
 
 __all__ = ["WRITERS"]

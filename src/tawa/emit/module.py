@@ -9,14 +9,17 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tawa.dialects import ttg
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import FuncOp
-from tawa.emit import control_flow, hopper, tiles
+from tawa.emit import control_flow, hopper, operations, tiles
 from tawa.emit.body import File, Writer
 from tawa.emit.errors import cannot_say
-from tawa.emit.launch import Made, launch_source
+from tawa.emit.launch.made import Made
+from tawa.emit.launch.source import TAKEN, launch_source
+from tawa.emit.parameters import Parameter, find_parameters
 from tawa.emit.partitions import Partitions, head
 from tawa.emit.prepare import prepare
 from tawa.emit.python.names import Names
@@ -30,7 +33,6 @@ from tawa.ir import Module
 from tawa.ir.attributes import attribute_of, read_int
 from tawa.ir.encodings import kind_of
 from tawa.ir.rewriter import copy_module
-from tawa.ir.types import TensorDescType, parse_type
 
 HEAD = '''"""{title}
 
@@ -38,9 +40,9 @@ HEAD = '''"""{title}
 """
 
 {imports}import triton.language as tl
-from triton.experimental import gluon
+{checking}from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import (
+{more}from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared, mbarrier, tma, warpgroup_mma, warpgroup_mma_wait,
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
@@ -49,7 +51,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
 tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
 thread_barrier = getattr(gl, "barrier", None) or gl.thread_barrier
-
+{names}
 '''
 OPTIONS = {"num_warps": "num-warps", "maxnreg": "maxnreg"}
 """Options of a launch that stand in the program, by their names."""
@@ -61,12 +63,16 @@ LAYOUT_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A file in Gluon. kernel: its name; parameters: of the kernel, in order; options: of its launches."""
+    """A file in Gluon. kernel: its name; parameters: of the kernel, in order; options: of its launches.
+
+    needs: the oldest Triton that has all of what the file uses, and what an older one does not have.
+    """
 
     text: str
     kernel: str
-    parameters: tuple[str, ...]
-    options: Mapping[str, int]
+    parameters: tuple[Parameter, ...]
+    options: Mapping[str, Any]
+    needs: tuple[tuple[int, int], str] = ((3, 6), "")
 
 
 def gluon_source(
@@ -92,7 +98,6 @@ class _Writer:
     def __init__(self, module: Module, partitions: Sequence[str], library: str) -> None:
         self.module = module
         self.layouts: dict[str, str] = {}  # name by source
-        self.boxes: dict[str, tuple[list[int], str]] = {}
         functions = [view for op in module.body.ops if (view := FuncOp.of(op)) is not None]
         if len(functions) != 1:
             raise cannot_say("a function that is not inlined")
@@ -100,10 +105,12 @@ class _Writer:
         if not self.function.structured:
             raise cannot_say("an early return of the kernel")
         self.file = File(module, self.layout_name, library)
-        self.taken = {self.function.name}
+        self.kernel = Names({*TAKEN}).fresh(self.function.name)
+        self.file.extras.taken = self.taken = {self.kernel, *TAKEN}
         self.parts = Partitions(self.file, partitions, self.taken, self.variables())
         here: dict[str, Writer] = by_name({ttg.WarpSpecializeOp: self.parts.write})
-        self.file.writers = {**tiles.WRITERS, **hopper.WRITERS, **transfers.WRITERS, **control_flow.WRITERS, **here}
+        own = {**tiles.WRITERS, **operations.WRITERS, **hopper.WRITERS, **transfers.WRITERS}
+        self.file.writers = {**own, **control_flow.WRITERS, **here}
         self.file.expressions = EXPRESSIONS
         self.rings = list(rings_of(module, self.function.body))
         self.constants = Names({argument.hint for argument in self.function.body.args})
@@ -118,7 +125,7 @@ class _Writer:
 
     def write(self, title: str, about: str, made: Made | None) -> Emitted:
         names = Names({*self.taken, *self.variables()})
-        parameters = self.parameters(names)
+        parameters = find_parameters(self.module, self.function, names, self.layout_name)
         body = self.parts.body(names, self.function.body)
         for ring in self.rings:
             body.ring_names[ring] = names.fresh(f"{ring.stem}_ring")
@@ -128,38 +135,34 @@ class _Writer:
         self.parts.prepare(body, self.function.body, members)
         if body.block(self.function.body):
             raise cannot_say("a kernel that returns a value")
-        kernel = ["@gluon.jit", head(self.function.name, parameters), *body.lines]
-        layouts = [_constant(name, source) for source, name in self.layouts.items()]
-        title = title or f"{self.function.name} in Gluon."
-        parts = [_imports(title, about, self.file) + "\n".join(layouts), ring_source(self.file.methods)]
-        parts += ["\n\n" + "\n".join(lines) for lines in (*self.file.functions, kernel)]
+        kernel = ["@gluon.jit", head(self.kernel, [it.source for it in parameters]), *body.lines]
         said = {name: attribute_of(self.module.op.attributes, f"ttg.{key}") for name, key in OPTIONS.items()}
-        options = {name: read_int(value) for name, value in said.items() if value is not None}
-        text = "\n".join(part.rstrip("\n") for part in parts if part) + "\n"
+        options: dict[str, Any] = {name: read_int(value) for name, value in said.items() if value is not None}
+        imports = launch = ""
         if made is not None:
-            text += "\n" + launch_source(made, self.function.name, parameters, options, self.boxes, self.file.scratch)
-        return Emitted(text, self.function.name, tuple(parameters), options)
+            options |= made.options
+            imports, launch = launch_source(made, self.kernel, parameters, options, self.file.scratch)
+        layouts = "\n".join(_constant(name, source) for source, name in self.layouts.items())
+        top = self.head(title or f"{self.function.name} in Gluon.", about, imports, launch)
+        parts = [top + layouts, ring_source(self.file.methods)]
+        parts += ["\n\n" + "\n".join(lines) for lines in (*self.file.functions, kernel)]
+        text = "\n".join(part.rstrip("\n") for part in parts if part) + "\n"
+        text += "\n" + launch if launch else ""
+        return Emitted(text, self.kernel, parameters, options, self.file.extras.needs)
 
     def variables(self) -> set[str]:
         """Names of layouts, which no variable may have, except for parameters of the kernel."""
         return set(LAYOUT_NAMES.values()) - {argument.hint for argument in self.function.body.args}
 
-    def parameters(self, names: Names) -> list[str]:
-        """Names the arguments of the kernel: a descriptor is one, though TTGIR has its shape and strides, too."""
-        found: list[str] = []
-        inside: list[str] = []
-        for argument in self.function.body.args:
-            if inside:
-                names.sources[argument] = inside.pop(0)
-                continue
-            found.append(name := names.fresh(argument.hint or "x"))
-            type = parse_type(argument.type)
-            names.give(argument, name, None if isinstance(type, TensorDescType) else self.function.body)
-            if isinstance(type, TensorDescType):
-                rank = len(type.block.shape)
-                self.boxes[name] = (list(type.block.shape), self.layout_name(type.block.encoding, type.block.shape))
-                inside = [f"{name}.shape[{i}]" for i in range(rank)] + [f"{name}.strides[{i}]" for i in range(rank)]
-        return found
+    def head(self, title: str, about: str, imports: str, launch: str) -> str:
+        """The lines above the layouts."""
+        more = self.file.extras
+        core = "from triton.language.core import _aggregate as aggregate\n" if "mbarriers" in self.file.methods else ""
+        checking = "from triton._utils import canonicalize_dtype\n" * ("canonicalize_dtype(" in launch)
+        return HEAD.format(
+            title=title, about=about, imports=imports, checking=checking, more=more.imports, names=more.names,
+            aggregate=core,
+        )  # fmt: skip
 
 
 def _constant(name: str, source: str) -> str:
@@ -170,12 +173,6 @@ def _constant(name: str, source: str) -> str:
     whole = re.sub(r"\[[^][]*\]", lambda it: it[0].replace(" ", "\xa0"), source)  # lists of numbers stay in one line
     inner = textwrap.fill(whole, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT * 2, break_long_words=False)
     return f"{name} = gl.constexpr(\n{inner}\n)".replace("\xa0", " ")
-
-
-def _imports(title: str, about: str, file: File) -> str:
-    scratch = "import contextvars\n\nimport triton\n" if file.scratch else ""
-    core = "from triton.language.core import _aggregate as aggregate\n" if "mbarriers" in file.methods else ""
-    return HEAD.format(title=title, about=about, imports=scratch, aggregate=core)
 
 
 __all__ = ["Emitted", "gluon_source"]

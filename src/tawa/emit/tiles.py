@@ -1,19 +1,31 @@
-"""Tiles in registers that are split, and loads and stores by pointers."""
+"""Tiles in registers that are split or multiplied there, and loads and stores by pointers."""
 
 from __future__ import annotations
 
 from tawa.dialects import tt
 from tawa.dialects.declare.declaration import by_name
 from tawa.emit.body import Body, Writer, statement
+from tawa.emit.extras import MMA_V2
 from tawa.emit.values.expressions import integers
 from tawa.ir import Operation
+
+PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 
 
 def _split(body: Body, op: Operation) -> None:
     body.results(op, f"gl.split({body.of(op.operands[0])})")
 
 
-def _pointer_options(op: Operation) -> str:
+def _dot(body: Body, op: Operation) -> None:
+    """A product in the registers of warps, of tiles that are too small for wgmma."""
+    precision = integers(op.properties.get("inputPrecision", "0 : i32"))[0]
+    more = f', input_precision="{PRECISIONS[precision]}"' if precision else ""
+    body.file.extras.use(MMA_V2)
+    body.results(op, f"mma_v2({', '.join(body.of(it) for it in op.operands)}{more})")
+
+
+def pointer_options(op: Operation) -> str:
+    """The arguments for the caches of a load, a store or a copy."""
     cache = integers(op.properties.get("cache", "1 : i32"))[0]
     evict = integers(op.properties.get("evict", "1 : i32"))[0]
     modifiers = {1: "", 2: ".ca", 3: ".cg", 4: ".wb", 5: ".cs", 6: ".wt", 7: ".cv"}
@@ -29,21 +41,22 @@ def _load(body: Body, op: Operation) -> None:
     more += f", other={body.of(rest[segments[1]])}" if segments[2] else ""
     if op.properties.get("isVolatile", "false") == "true":
         more += ", volatile=True"
-    body.results(op, f"gl.load({body.of(pointer)}{more}{_pointer_options(op)})")
+    body.results(op, f"gl.load({body.of(pointer)}{more}{pointer_options(op)})")
 
 
 def _store(body: Body, op: Operation) -> str:
     pointer, value, *mask = op.operands
     more = f", mask={body.of(mask[0])}" if mask else ""
-    return f"gl.store({body.of(pointer)}, {body.of(value)}{more}{_pointer_options(op)})"
+    return f"gl.store({body.of(pointer)}, {body.of(value)}{more}{pointer_options(op)})"
 
 
 WRITERS: dict[str, Writer] = by_name(
     {
         tt.SplitOp: _split,
+        tt.DotOp: _dot,
         tt.LoadOp: _load,
         tt.StoreOp: statement(_store),
     }
 )
 
-__all__ = ["WRITERS"]
+__all__ = ["WRITERS", "pointer_options"]

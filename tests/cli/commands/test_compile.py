@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.cases.pointers import gemm
 from tests.cli.conftest import FILL, GEMM
 
 MARKS = {
@@ -22,6 +25,17 @@ def test_emit_prints_each_level_and_nothing_else(tawa, level, mark):
     assert result.exit_code == 0, result.stderr
     assert mark in result.stdout
     assert "imported" not in result.stdout
+
+
+def test_gluon_is_the_form_that_a_launch_gets(tawa):
+    """Its `launch` makes the descriptors of what the pointers point to."""
+    sizes = "M=i32:16, N=i32:16, K=i32:16, stride_am=i32:16, stride_ak=1, stride_bk=i32:16, stride_bn=1"
+    signature = f"a_ptr=*fp16:16, b_ptr=*fp16:16, c_ptr=*fp16:16, {sizes}, stride_cm=i32:16, stride_cn=1"
+    target = f"{Path(gemm.__file__)}:gemm_tutorial"
+    constants = "BM=128,BN=128,BK=64,GROUP_M=4,ACT=''"
+    result = tawa("compile", target, "--sig", signature, "--const", constants, "--emit", "gluon")
+    assert result.exit_code == 0, result.stderr
+    assert "a_desc = TensorDescriptor(a_ptr, [M, K], [stride_am, 1], [128, 64], TILES.value)" in result.stdout
 
 
 @pytest.mark.parametrize("level", ["aref", "barrier"])

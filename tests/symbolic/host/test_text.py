@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tawa.symbolic.host.conditions import Clause, simplified
 from tawa.symbolic.host.expr import Apply, HostValue, Number, add, multiply
 from tawa.symbolic.host.ranges import Range
-from tawa.symbolic.host.text import clauses_text
-from tests.symbolic.host.trees import K, M, P, S
+from tawa.symbolic.host.text import DIVIDE, clauses_text, python_text
+from tests.symbolic.host.trees import NAMES, K, M, P, S, trees
 
 
 def tiles(size: HostValue, block: int) -> HostValue:
@@ -50,3 +52,22 @@ LOOPS = add(multiply(tiles(multiply(WHOLE, Number(128)), 128), Number(862)), mul
 def test_a_condition_is_said_plainly(clauses: list[Clause], known: dict[int, Range], text: str) -> None:
     domain = {**DOMAIN, **known}
     assert clauses_text(simplified(clauses, domain), domain) == text
+
+
+@given(trees, st.lists(st.integers(-300, 300), min_size=4, max_size=4), st.booleans())
+def test_python_computes_the_value(value: HostValue, arguments: list[int], natural: bool) -> None:
+    """natural: no argument is negative, and that is known."""
+    arguments = [abs(it) for it in arguments] if natural else arguments
+    domain = {index: Range(0, 300) for index in range(4)} if natural else {}
+    try:
+        wanted = value.evaluate(arguments)
+    except ZeroDivisionError:
+        return
+    names: dict[str, object] = {**dict(zip(NAMES, arguments, strict=True)), DIVIDE: _divide}
+    assert eval(python_text(value, domain), names) == wanted
+    assert eval(f"2 * {python_text(value, domain, factor=True)}", names) == 2 * wanted
+
+
+def _divide(left: int, right: int) -> int:
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient

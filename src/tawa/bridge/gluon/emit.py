@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,15 @@ import triton
 from tawa.bridge.gluon.check import check_module
 from tawa.bridge.gluon.compile import compile_gluon
 from tawa.bridge.launch.added_arguments import launch_spec
+from tawa.bridge.launch.argument_paths import BASE, argument_paths
 from tawa.bridge.launch.why_stock import why_not_specialised
 from tawa.bridge.report.record import KEY, plan_of
 from tawa.bridge.triton.read_module import read_final
 from tawa.bridge.triton.signature import Signature
 from tawa.bridge.triton.versions import triton_version
-from tawa.emit.launch import Made
+from tawa.emit.launch.made import Made
 from tawa.emit.module import Emitted, gluon_source
 from tawa.errors import EmitError
-from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.verify.verdict import Refuted
 
 
@@ -28,20 +28,12 @@ def emit_gluon(compiled: Any) -> Emitted:
     """The Gluon module of a specialised kernel, from its final TTGIR.
 
     compiled: Triton's `CompiledKernel`. The module is compiled and its barriers are verified before it is returned.
-    Raises EmitError for a kernel that was left to stock Triton, that needs arguments from Tawa's launcher, or that uses
-    what Gluon has no word for; and if the module is refuted.
+    Raises EmitError for a kernel that was left to stock Triton or that uses what Gluon has no word for; and if the
+    module is refuted.
     """
     name = compiled.metadata.name
     if reason := why_not_specialised(compiled):
         raise EmitError(f"{name} is not specialised: {reason}")
-    if launch_spec(compiled) != LaunchSpec():
-        raise EmitError(
-            f"{name}: this form of the kernel takes arguments that Tawa's launcher makes. Cure: compile it without a "
-            "launch, as `tawa compile` does"
-        )
-    source = compiled.src
-    constants = {source.fn.arg_names[path[0]]: value for path, value in source.constants.items() if len(path) == 1}
-    divisible = [source.fn.arg_names[path[0]] for path, some in source.attrs.items() if ["tt.divisibility", 16] in some]
     about = (
         f"Made by Tawa from {name}, with Triton {'.'.join(map(str, triton_version()))}. It needs Triton and nothing of "
         "Tawa.\n"
@@ -52,38 +44,68 @@ def emit_gluon(compiled: Any) -> Emitted:
         partition_names(compiled),
         about=about,
         library=str(Path(triton.__file__).parent),
-        made=Made(source.fn.arg_names, constants, divisible, blocks_of(source.signature)),
+        made=made_for(compiled),
     )
-    verdict = check_module(read_final(compile_emitted(emitted, compiled)), "fast")
+    least, what = emitted.needs
+    if triton_version()[:2] < least:
+        raise EmitError(f"{name}: {what} are in Gluon from Triton {'.'.join(map(str, least))} on")
+    verdict = check_module(read_final(compile_emitted(emitted)), "fast")
     if isinstance(verdict, Refuted):
         raise EmitError(f"{name}: the Gluon module is refuted, which is a fault of Tawa:\n{verdict}")
     return emitted
 
 
-def compile_emitted(emitted: Emitted, compiled: Any) -> Any:
-    """Compiles the Gluon module for the types that a kernel was compiled for; returns Triton's `CompiledKernel`."""
+def compile_emitted(emitted: Emitted) -> Any:
+    """Compiles the Gluon module for the types that it was made for; returns Triton's `CompiledKernel`."""
     loaded = load_emitted(emitted)
-    kernel, source = loaded[emitted.kernel], compiled.src
-    names = list(emitted.parameters)
-    types = {name: source.signature[name] for name in names}
-    for name, (_, block, layout) in loaded["BOXES"].items():
-        element = types[name].partition("<")[2].partition("[")[0]
-        types[name] = f"tensordesc<{element}{block},{layout.value!r}>"
-    attributes = {
-        (names.index(source.fn.arg_names[path[0]]),): some
-        for path, some in source.attrs.items()
-        if source.fn.arg_names[path[0]] in names
-    }
-    return compile_gluon(kernel, Signature(types, {}, attributes), **emitted.options)
+    types: dict[str, str] = {}
+    attributes: dict[tuple[int, ...], list[list[Any]]] = {}
+    for number, it in enumerate(emitted.parameters):
+        types[it.name] = it.type if it.box is None else f"{it.type[:-1]},{loaded[it.box.layout].value!r}>"
+        if it.divisible:
+            attributes[(number,)] = [["tt.divisibility", 16]]
+    return compile_gluon(loaded[emitted.kernel], Signature(types, {}, attributes), **emitted.options)
 
 
-def blocks_of(signature: Mapping[str, Any]) -> dict[str, list[int]]:
-    """The blocks of descriptors, by parameter, in a signature of Triton."""
-    return {
-        name: [int(it) for it in kind.partition("[")[2].partition("]")[0].split(",")]
-        for name, kind in signature.items()
-        if isinstance(kind, str) and kind.startswith("tensordesc<")
+def made_for(compiled: Any) -> Made:
+    """What a kernel was compiled for."""
+    source = compiled.src
+    names = list(source.signature)
+    constants = {_part(names, path): value for path, value in source.constants.items()}
+    defaults = {
+        it.name: it.default
+        for it in source.fn.params
+        if it.is_constexpr and it.has_default and constants.get(it.name, it.default) != it.default
     }
+    types: dict[str, str] = {}
+    values: list[str] = []
+    passed: list[str] = []
+    for path in argument_paths(tuple(source.signature.values())):
+        part = _part(names, path)
+        kind: Any = source.signature[names[int(path[0])]]
+        for at in path[1:]:
+            kind = kind[int(at)] if isinstance(kind, tuple) else kind
+        fields = [it for it in path if isinstance(it, str)]
+        is_number = not fields and not kind.startswith("*")
+        values.append(part if is_number or fields[:1] not in ([], [BASE]) else f"{part}.data_ptr()")
+        whole = part.removesuffix(f".{BASE}") if fields[:1] in ([], [BASE]) else ""
+        passed.append(whole)
+        if whole:
+            types[whole] = kind
+    divisible = [_part(names, path) for path, some in source.attrs.items() if ["tt.divisibility", 16] in some]
+    options: dict[str, Any] = {"debug": True} if getattr(compiled.metadata, "debug", False) else {}
+    options |= {name: value for name in _NUMERICS if (value := getattr(compiled.metadata, name, True)) is not True}
+    spec = launch_spec(compiled)
+    return Made(names, constants, defaults, types, divisible, values, passed, spec, options)
+
+
+_NUMERICS = ("enable_fp_fusion", "enable_reflect_ftz")
+"""Options of Triton's, true unless a user turned them off, that change results."""
+
+
+def _part(names: Sequence[str], path: Sequence[int | str]) -> str:
+    """An argument, or a part of one, as an expression of the parameters' names."""
+    return names[int(path[0])] + "".join(f".{it}" if isinstance(it, str) else f"[{it}]" for it in path[1:])
 
 
 def load_emitted(emitted: Emitted) -> dict[str, Any]:

@@ -67,18 +67,19 @@ def compile_command(
     """Compile a kernel for Hopper, specialised wherever legal, and print a level of it. Needs no GPU.
 
     With a Plan the kernel is specialised by it, or the command fails. If the Plan needs a launch by Triton (descriptors
-    from the launcher, a persistent form), the kernel is compiled for one.
+    from the launcher, a persistent form), the kernel is compiled for one. So it is for --emit gluon, whose module makes
+    the arguments of such a launch itself.
     """
     from tawa.bridge.launch.why_stock import why_not_specialised
 
     job = read_job(target, sig, const, num_warps, num_stages, option, plan=plan, mapping=mapping)
     if emit and not as_json:
-        compiled = job.compile()
+        compiled = job.compile(launched=emit is Level.gluon)
         typer.echo(level_text(compiled, emit).rstrip())
         if emit is Level.plan and (reason := why_not_specialised(compiled)):
             typer.echo(f"{job.kernel.__name__}: left to stock Triton: {reason}", err=True)
         return
-    compiled, explanation = job.explain()
+    compiled, explanation = job.explain(launched=emit is Level.gluon)
     if not as_json:
         typer.echo(summary(explanation))
         return

@@ -15,6 +15,7 @@ from tawa.dialects.declare.declaration import by_name
 from tawa.emit.body import Body, Writer, statement
 from tawa.emit.rings.recognised import Ring, number_of, opposite
 from tawa.emit.values.expressions import integers
+from tawa.emit.values.pure import PURE
 from tawa.ir import Operation, Value
 
 
@@ -166,7 +167,7 @@ def _transfer(body: Body, op: Operation, slot: Slot, wait: ttng.WaitBarrierOp | 
 def _effects_from(body: Body, op: Operation) -> Iterator[Operation]:
     """The operations with effects from this one on, in its block."""
     for it in body.current.ops[body.current.ops.index(op) :]:
-        if it.name not in body.file.expressions:
+        if it.name not in PURE:
             yield it
 
 

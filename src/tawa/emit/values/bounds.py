@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from tawa.dialects import scf
 from tawa.dialects.control_flow import incoming
-from tawa.emit.values.views import EXPRESSIONS
+from tawa.emit.values.pure import PURE
 from tawa.ir import Block, Use, Value
 
 
@@ -29,7 +29,7 @@ def only_bounds_loops(bound: Value) -> bool:
         made = value.defining_op
         if _carried(value) and _looks_dead(value):
             return True
-        work += made.operands if made is not None and made.name in EXPRESSIONS else []
+        work += made.operands if made is not None and made.name in PURE else []
         work += [use.value for use in incoming(value)]
     return False
 
@@ -58,7 +58,7 @@ def _looks_dead(variable: Value) -> bool:
 def _following(use: Use) -> list[Value] | None:
     """The values that a use decides; None if it is needed for itself."""
     op = use.op
-    if op.name in EXPRESSIONS:
+    if op.name in PURE:
         return list(op.results)
     if scf.ForOp.matches(op) and use.index < 3:
         return []

@@ -5,17 +5,10 @@ from __future__ import annotations
 from tawa.dialects import arith, tt, ttg
 from tawa.dialects.declare.declaration import by_name
 from tawa.emit.body import Body, Expression, type_of
-from tawa.emit.errors import cannot_say
 from tawa.emit.values.expressions import CASTS, ELEMENTWISE, elementwise, integers, type_source
 from tawa.emit.values.objects import literal, object_of
 from tawa.ir import Operation
-from tawa.ir.locations import source_of
 from tawa.ir.types import MemDescType, PointerType, ScalarType, TensorType, parse_type
-
-REDUCTIONS: dict[str, str] = by_name({
-    arith.MaxNumFOp: "gl.max", arith.AddFOp: "gl.sum", arith.MinNumFOp: "gl.min",
-    arith.AddIOp: "gl.sum", arith.MaxSIOp: "gl.max", arith.MinSIOp: "gl.min",
-})  # fmt: skip
 
 
 def _elementwise(body: Body, op: Operation) -> str:
@@ -63,13 +56,6 @@ def _zeros(body: Body, type: TensorType) -> str:
 def _make_range(body: Body, op: Operation) -> str:
     start, end = (integers(op.properties[it])[0] for it in ("start", "end"))
     return f"gl.arange({start}, {end}, {body.layout(type_of(op.result))})"
-
-
-def _reduce(body: Body, op: Operation) -> str:
-    inner = [it.name for it in op.regions[0].block.ops[:-1]]
-    if len(inner) != 1 or inner[0] not in REDUCTIONS:
-        raise cannot_say(f"a reduction by {', '.join(inner)}", source_of(body.file.module, op))
-    return f"{REDUCTIONS[inner[0]]}({body.of(op.operands[0])}, {integers(op.properties['axis'])[0]})"
 
 
 def _placed(text: str, body: Body, op: Operation) -> str:
@@ -149,7 +135,6 @@ EXPRESSIONS: dict[str, Expression] = {
         tt.ReshapeOp: _reshape,
         tt.TransOp: _trans,
         tt.JoinOp: _join,
-        tt.ReduceOp: _reduce,
         ttg.ConvertLayoutOp: _convert_layout,
         ttg.MemDescIndexOp: _index,
         ttg.MemDescTransOp: _permuted,

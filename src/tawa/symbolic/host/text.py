@@ -3,11 +3,14 @@
 Apply("ceiling", (K, 64))                       ceil(K / 64)
 Clause(M, 1), Clause(N, 1)                      M, N > 0
 Clause(2 * stride, 16, None, 16)                2 * stride >= 16 and 2 * stride % 16 == 0
+
+`python_text` writes a value as an expression of Python that has the same value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tawa.symbolic.host.conditions import NEVER, Clause, narrowed
 from tawa.symbolic.host.expr import Apply, Argument, HostValue, Number
@@ -18,9 +21,29 @@ _SUM, _PRODUCT, _ATOM = range(3)
 """Precedence of the operators of a text, weakest first."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Spelling:
+    """How the operators are written that Python has no sign for. truncated, remainder: rounded towards zero."""
+
+    ceiling: str = "ceil({0} / {1})"
+    truncated: str = "trunc({0} / {1})"
+    remainder: str = "({0} % {1})"
+
+
+_SHORT = _Spelling()
+DIVIDE = "divide"
+"""The function in `python_text` that rounds a quotient towards zero."""
+_PYTHON = _Spelling("-(-{0} // {1})", DIVIDE + "({0}, {1})", "({0} - " + DIVIDE + "({0}, {1}) * {1})")
+
+
 def value_text(value: HostValue, domain: Domain) -> str:
     """The value as text: ``x // y`` where neither is negative, ``trunc(x / y)`` elsewhere."""
-    return _text(value, domain)[0]
+    return _text(value, domain, _SHORT)[0]
+
+
+def python_text(value: HostValue, domain: Domain, factor: bool = False) -> str:
+    """The value as an expression of Python, which may call `DIVIDE`. factor: in parentheses if it is a sum."""
+    return _held(value, domain, _PRODUCT if factor else _SUM, _PYTHON)
 
 
 def clauses_text(clauses: Sequence[Clause], domain: Domain) -> str:
@@ -54,41 +77,49 @@ def _bounds(clause: Clause) -> list[str]:
     return [*found, *["!= 0"] * clause.nonzero]
 
 
-def _text(value: HostValue, domain: Domain) -> tuple[str, int]:
+def _text(value: HostValue, domain: Domain, spelling: _Spelling) -> tuple[str, int]:
     match value:
         case Number(number):
             return str(number), _ATOM if number >= 0 else _SUM
         case Argument():
             return str(value), _ATOM
         case Apply("sum"):
-            return _sum(value, domain), _SUM
+            return _sum(value, domain, spelling), _SUM
         case Apply("product", operands):
             factors = (operands[-1], *operands[:-1]) if isinstance(operands[-1], Number) else operands
-            return " * ".join(_held(it, domain, _PRODUCT) for it in factors), _PRODUCT
+            return " * ".join(_held(it, domain, _PRODUCT, spelling) for it in factors), _PRODUCT
         case Apply("ceiling", (dividend, by)):
-            return f"ceil({_held(dividend, domain, _ATOM)} / {_held(by, domain, _ATOM)})", _ATOM
+            return spelling.ceiling.format(*_sides(dividend, by, domain, spelling)), _ATOM
         case Apply("divide", (dividend, by)):
-            inner = f"{_held(dividend, domain, _ATOM)} {{}} {_held(by, domain, _ATOM)}"
-            if range_of(dividend, domain).is_natural and range_of(by, domain).is_natural:
-                return f"({inner.format('//')})", _ATOM
-            return f"trunc({inner.format('/')})", _ATOM
+            natural = _are_natural(dividend, by, domain)
+            form = "({0} // {1})" if natural else spelling.truncated
+            return form.format(*_sides(dividend, by, domain, spelling)), _ATOM
         case Apply("remainder", (dividend, by)):
-            return f"({_held(dividend, domain, _ATOM)} % {_held(by, domain, _ATOM)})", _ATOM
+            form = _SHORT.remainder if _are_natural(dividend, by, domain) else spelling.remainder
+            return form.format(*_sides(dividend, by, domain, spelling)), _ATOM
         case Apply(operator, operands):
             name = {"smallest": "min", "largest": "max"}[operator]
-            return f"{name}({', '.join(_text(it, domain)[0] for it in operands)})", _ATOM
+            return f"{name}({', '.join(_text(it, domain, spelling)[0] for it in operands)})", _ATOM
 
 
-def _held(value: HostValue, domain: Domain, least: int) -> str:
-    text, strength = _text(value, domain)
+def _sides(dividend: HostValue, by: HostValue, domain: Domain, spelling: _Spelling) -> tuple[str, str]:
+    return _held(dividend, domain, _ATOM, spelling), _held(by, domain, _ATOM, spelling)
+
+
+def _are_natural(dividend: HostValue, by: HostValue, domain: Domain) -> bool:
+    return range_of(dividend, domain).is_natural and range_of(by, domain).is_natural
+
+
+def _held(value: HostValue, domain: Domain, least: int, spelling: _Spelling) -> str:
+    text, strength = _text(value, domain, spelling)
     return text if strength >= least else f"({text})"
 
 
-def _sum(value: Apply, domain: Domain) -> str:
+def _sum(value: Apply, domain: Domain, spelling: _Spelling) -> str:
     terms, number = terms_of(value)
     parts: list[tuple[bool, str]] = []
     for term, factor in terms.items():
-        text = _held(term, domain, _PRODUCT)
+        text = _held(term, domain, _PRODUCT, spelling)
         parts.append((factor < 0, text if abs(factor) == 1 else f"{abs(factor)} * {text}"))
     if number or not parts:
         parts.append((number < 0, str(abs(number))))
@@ -96,4 +127,4 @@ def _sum(value: Apply, domain: Domain) -> str:
     return first + "".join(f" {'-' if minus else '+'} {text}" for minus, text in parts[1:])
 
 
-__all__ = ["clauses_text", "value_text"]
+__all__ = ["DIVIDE", "clauses_text", "python_text", "value_text"]

@@ -1,0 +1,109 @@
+"""The parameters of an emitted kernel: arguments of the kernel's function in TTGIR that it uses.
+
+A descriptor is one parameter, though TTGIR has its sizes and strides, too. What Tawa's launcher adds is named after
+what it is: the descriptor of what `a_ptr` points to is `a_desc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from tawa.dialects.added import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
+from tawa.dialects.parameters import parameter_name
+from tawa.dialects.tt import FuncOp
+from tawa.emit.python.names import Names
+from tawa.emit.values.expressions import type_source
+from tawa.ir import Module, Value
+from tawa.ir.types import PointerType, ScalarType, TensorDescType, parse_type
+
+ADDED = {
+    PROGRAMS: "programs", TILE_COUNTER: "tile_counter", WORKSPACE: "workspace", SEMAPHORES: "semaphores",
+    **{f"{GRID_SIZE}{axis}": f"grid_{letter}" for axis, letter in enumerate("xyz")},
+}  # fmt: skip
+"""Names of arguments that Tawa added, by their names in TTGIR."""
+ELEMENTS = {
+    "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "f8E4M3FN": "fp8e4nv", "f8E5M2": "fp8e5", "i1": "u1",
+    **{f"s{it}": it for it in ("i8", "i16", "i32", "i64")}, **{f"ui{it}": f"u{it}" for it in (8, 16, 32, 64)},
+}  # fmt: skip
+"""Triton's names of types, by MLIR's; the others are the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """What a descriptor moves. layout: the name of the constant that has its layout in shared memory."""
+
+    block: tuple[int, ...]
+    element: str
+    layout: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter. index: of the argument of the kernel's function. type: in Triton's notation, without a layout.
+
+    divisible: by 16. added: the name of what Tawa added, in TTGIR; empty for an argument of the user's.
+    """
+
+    name: str
+    index: int
+    type: str
+    divisible: bool = False
+    box: Box | None = None
+    added: str = ""
+
+    @property
+    def source(self) -> str:
+        """Its declaration. An integer has a type: Triton makes a constant of a 1 without one."""
+        return f"{self.name}: {type_source(self.type)}" if self.type in ("i8", "i16", "i32", "i64") else self.name
+
+
+def find_parameters(
+    module: Module, function: FuncOp, names: Names, layout_of: Callable[[str, Sequence[int]], str]
+) -> tuple[Parameter, ...]:
+    """Names the arguments of the kernel's function, and what is inside of descriptors. layout_of: as `Body.layout`."""
+    found: list[Parameter] = []
+    arguments = list(function.body.args)
+    said = {argument: parameter_name(module, argument) for argument in arguments}
+    at = 0
+    while at < len(arguments):
+        argument, type = arguments[at], parse_type(arguments[at].type)
+        rank = len(type.block.shape) if isinstance(type, TensorDescType) else 0
+        parts = arguments[at : at + 1 + 2 * rank]
+        if any(it.uses for it in parts):
+            box = None
+            if isinstance(type, TensorDescType):
+                layout = layout_of(type.block.encoding, type.block.shape)
+                box = Box(tuple(type.block.shape), type.block.element, layout)
+            base = function.memory_of(argument)
+            wish = _descriptor_of(said[base], said.values()) if base else ADDED.get(said[argument], said[argument])
+            added = said[argument] if wish != said[argument] else ""
+            name = names.fresh(wish)
+            names.give(argument, name, function.body if box is None else None)
+            divisible = "tt.divisibility" in function.attributes_of(argument)
+            found.append(Parameter(name, at, _type_of(argument), divisible, box, added))
+            inside = [f"{name}.{field}[{dim}]" for field in ("shape", "strides") for dim in range(rank)]
+            names.sources.update(zip(parts[1:], inside, strict=True))
+        at += len(parts)
+    return tuple(found)
+
+
+def _descriptor_of(base: str, taken: Collection[str]) -> str:
+    """The name of a descriptor of what `base` points to, or of memory that the descriptor `base` describes."""
+    stem = base.removesuffix("_ptr").removesuffix("_desc") or base
+    return f"{stem}_desc" if f"{stem}_desc" not in taken else f"{stem}_tiles"
+
+
+def _type_of(argument: Value) -> str:
+    match parse_type(argument.type):
+        case TensorDescType(block=block):
+            return f"tensordesc<{ELEMENTS.get(block.element, block.element)}{list(block.shape)}>"
+        case PointerType(pointee=element):
+            return f"*{ELEMENTS.get(element, element)}"
+        case ScalarType(name=name):
+            return ELEMENTS.get(name, name)
+        case other:
+            raise AssertionError(f"a kernel's argument of type {other}")
+
+
+__all__ = ["ADDED", "ELEMENTS", "Box", "Parameter", "find_parameters"]

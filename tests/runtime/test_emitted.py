@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("triton.experimental.gluon")
+
+import tawa
+from tawa.errors import EmitError
+from tests.cases.pointers.gemm import gemm_tutorial
+
+SIGNATURE = (
+    "a_ptr=*fp16:16, b_ptr=*fp16:16, c_ptr=*fp16:16, M=i32:16, N=i32:16, K=i32:16, "
+    "stride_am=i32:16, stride_ak=1, stride_bk=i32:16, stride_bn=1, stride_cm=i32:16, stride_cn=1"
+)
+CONSTANTS = {"BM": 128, "BN": 128, "BK": 64, "GROUP_M": 4, "ACT": ""}
+
+
+def test_a_kernel_with_a_signature_is_compiled_as_for_a_launch() -> None:
+    text = tawa.emit_gluon(gemm_tutorial, SIGNATURE, CONSTANTS, only_if_faster=False)
+    assert "a_desc = TensorDescriptor(a_ptr, [M, K], [stride_am, 1]" in text
+
+
+def test_a_kernel_that_is_left_to_stock_triton_is_refused() -> None:
+    with pytest.raises(EmitError, match="is not specialised"):
+        tawa.emit_gluon(gemm_tutorial, SIGNATURE, CONSTANTS, enable_warp_specialization=False)
+
+
+def test_a_kernel_that_was_not_launched_is_refused() -> None:
+    with pytest.raises(ValueError, match="has not been compiled yet"):
+        tawa.emit_gluon(tawa.jit(gemm_tutorial))
