@@ -360,9 +360,12 @@ class BarrierRun:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _end_of_partition(self, thread: Thread) -> None:
-        if any(thread.stores):
-            message = f"{thread.trace.partition} ends while a TMA store may still read shared memory"
-            raise self.fault("leftover credit", message, thread.mask)
+        read = next((access for group in thread.stores for access in group), None)
+        if read is not None:
+            target = read.event.memory[0]
+            message = f"{thread.trace.partition} ends while a TMA store may still read {self.name(target)}"
+            last = HistoryStep(thread.trace.partition, "still reads", read.event, target)
+            raise self.fault("leftover credit", message, thread.mask, last)
 
     def _end_of_kernel(self, mask: int) -> None:
         for key, barrier in self.barriers.items():
@@ -373,7 +376,8 @@ class BarrierRun:
         if late is not None:
             memory, write = late
             message = f"the kernel ends while a TMA copy may still write {self.name(memory)}"
-            raise self.fault("leftover credit", message, mask | write.start)
+            last = HistoryStep("TMA", "still writes", write.event, memory)
+            raise self.fault("leftover credit", message, mask | write.start, last)
 
 
 def _barrier_memory(event: Event) -> Memory:
