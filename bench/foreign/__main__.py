@@ -10,7 +10,8 @@ protocol in the same order), and every broken program must be refuted. The kerne
 Needs PyTorch; its build without CUDA is enough. Results: ``bench/results/foreign.json``. Rows, by candidate: the
 verdicts on all versions of a kernel ("verdicts"), with what is wrong with a refuted one as its error; the counts of one
 fault in one kernel ("fault") and in all of them ("all kernels"); a program with a fault that is not refuted
-("not refuted"), with an error unless a reason of ``tests/verify/mutations_reasons.py`` says why it is still right.
+("not refuted"), with an error unless a reason of ``tests/verify/mutations_reasons.py`` says why it is still right, and
+no run of the simulator says otherwise (`bench.foreign.runs`).
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def fault_rows(place: dict[str, str], faults: dict[str, list[Broken]], candidate
         counts = Counter(it.verdict for it in found)
         reasons = Counter(it.why for it in found if it.verdict == "proved")
         case = {**place, "fault": name, "places": len(found), **{it: counts[it] for it in VERDICTS}}
-        yield Row({**case, "reasons": dict(reasons)}, candidate)
+        yield Row({**case, "simulated": sum(it.simulated for it in found), "reasons": dict(reasons)}, candidate)
 
 
 def odd_rows(place: dict[str, str], faults: dict[str, list[Broken]]) -> Iterator[Row]:
@@ -60,7 +61,8 @@ def odd_rows(place: dict[str, str], faults: dict[str, list[Broken]]) -> Iterator
         for it in found:
             if it.verdict != "refuted":
                 error = None if it.explained else f"{it.verdict}: {it.why}"
-                yield Row({**place, "fault": name, "change": it.mutant, "reason": it.why}, "not refuted", error=error)
+                case = {**place, "fault": name, "change": it.mutant, "reason": it.why, "simulated": it.simulated}
+                yield Row(case, "not refuted", error=error)
 
 
 def break_kernel(programs: Sequence[Program], found: Sequence[Judged], pool: Pool) -> dict[str, list[Broken]]:

@@ -1,36 +1,45 @@
-"""Calls of functions that launch Gluon kernels, for files that have no tests: by the name of the function."""
+"""Calls that launch the Gluon kernels of files without tests, by the name of the file: evaluated in its module."""
 
 from __future__ import annotations
 
 from typing import Any
 
-_ATTENTION = "half(1, 2, 1024, 128)"
-_QKVO = ", ".join(4 * [_ATTENTION])
+_ATTENTION = ", ".join(4 * ["half(1, 2, 1024, 128)"])
 
 CALLS: dict[str, tuple[str, ...]] = {
-    "run_fa": tuple(
-        f"run_fa({_QKVO}, single(2, 1024), {causal}, PP={ping_pong})"
+    "gluon_fa.py": tuple(
+        f"run_fa({_ATTENTION}, single(2, 1024), {causal}, PP={ping_pong})"
         for causal in (False, True)
         for ping_pong in (False, True)
     ),
-    "run_gemm": (
+    "gluon_gemm.py": (
         "run_gemm(half(1024, 512), half(512, 1024), half(1024, 1024))",
         "run_gemm(half(1024, 512), half(512, 1024), half(1024, 1024), D=3, P=0, EN=256)",
     ),
-    "run_nt": (
+    "gluon_nt.py": (
         "run_nt(half(1024, 512), half(1024, 512), half(1024, 1024), BK=64)",
         "run_nt(byte(1024, 512), byte(1024, 512), half(1024, 1024))",
     ),
-    "run": tuple(f"run({_QKVO}, {groups}, 128, 2, 160)" for groups in (2, 3)),
+    "attention_groups.py": tuple(f"run({_ATTENTION}, {groups}, 128, 2, 160)" for groups in (2, 3)),
+    "gluon_ring.py": (
+        "kernel[(1,)](tiles(half(64, 512), 64, 64), tiles(half(512, 128), 64, 128), single(192, 128), 512, 128, 64, 3)",
+    ),
 }
-"""`half`, `single` and `byte` make a tensor of float16, float32 or float8 of a shape."""
 
 
 def environment() -> dict[str, Any]:
-    """The names in the calls."""
+    """What the calls need: `half`, `single` and `byte` make a tensor of a shape, `tiles` a descriptor with a box."""
     import torch
+    from triton.experimental.gluon.language import NVMMASharedLayout, float16
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
     def maker(dtype: Any) -> Any:
         return lambda *shape: torch.empty(shape, dtype=dtype, device="meta")
 
-    return {"half": maker(torch.float16), "single": maker(torch.float32), "byte": maker(torch.float8_e4m3fn)}
+    def tiles(tensor: Any, *box: int) -> Any:
+        return TensorDescriptor.from_tensor(tensor, [*box], NVMMASharedLayout.get_default_for([*box], float16))
+
+    return {
+        "half": maker(torch.float16), "single": maker(torch.float32), "byte": maker(torch.float8_e4m3fn),
+        "tiles": tiles,
+    }  # fmt: skip

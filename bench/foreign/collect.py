@@ -49,13 +49,11 @@ def run_file(file: Path) -> Any:
     return next(found, None)
 
 
-def call_functions(module: Any) -> None:
-    """Calls the functions of a file without tests."""
-    for name, texts in CALLS.items():
-        function = getattr(module, name, None)
-        for text in texts if function is not None else ():
-            with tensors_without_data():
-                eval(text, {name: function, **environment()})
+def call_functions(module: Any, name: str) -> None:
+    """Makes the calls for a file without tests."""
+    for text in CALLS.get(name, ()):
+        with tensors_without_data():
+            eval(text, {**vars(module), **environment()})
 
 
 def distinct(launches: list[Launch], own: Path) -> dict[str, Launch]:
@@ -91,9 +89,10 @@ def main() -> None:
         install(launches)
         module = run_file(file)
         if module is not None:
-            call_functions(module)
+            call_functions(module, file.name)
         for number, (title, launch) in enumerate(distinct(launches, file).items()):
             answer: dict[str, Any] = {"kernel": launch.kernel.__name__, "version": title.partition(": ")[2]}
+            answer |= {"grid": launch.grid, "arguments": launch.arguments}
             try:
                 made = folder / f"{file.stem}.{number}.mlir"
                 made.write_text(compiled_text(launch))

@@ -7,8 +7,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from bench.harness import ROOT, Row
 from tawa.dialects.tt import INLINE
@@ -24,12 +25,17 @@ LIMIT_S = 1800
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One version of a kernel. file: relative to the path that was given. text: TTGIR in the generic form."""
+    """One version of a kernel. file: relative to the path that was given. text: TTGIR in the generic form.
+
+    grid, arguments: of a launch, as `bench.foreign.stand_in` describes them; empty if there was none.
+    """
 
     file: str
     kernel: str
     version: str
     text: str
+    grid: tuple[int, ...] = ()
+    arguments: dict[str, Any] = field(default_factory=dict[str, Any], hash=False)
 
     def shape(self) -> tuple[str, ...]:
         """The operations of the protocol, loops and branches in their order: what decides where a fault applies."""
@@ -60,7 +66,8 @@ def programs_of(name: str, file: Path) -> tuple[list[Program], list[Row]]:
             answer = json.loads(line)
             if "text" in answer:
                 text = (Path(folder) / answer["text"]).read_text()
-                programs.append(Program(name, answer["kernel"], answer["version"], text))
+                launch = tuple(answer["grid"]), answer["arguments"]
+                programs.append(Program(name, answer["kernel"], answer["version"], text, *launch))
             else:
                 failed.append(Row({"file": name, "kernel": answer["kernel"]}, "compile", error=answer["error"]))
     return programs, failed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +17,10 @@ PROCESSORS, CAPABILITY = 132, (9, 0)
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a launch asks Triton to compile: types by name, constants and attributes by position."""
+    """What a launch asks Triton to compile: types by name, constants and attributes by position.
+
+    grid, arguments: of the launch; a tensor is its shape and its element type. Empty for a compile without a launch.
+    """
 
     kernel: Any
     types: dict[str, str]
@@ -25,6 +28,8 @@ class Launch:
     attributes: dict[tuple[int, ...], list[list[Any]]]
     num_warps: int
     num_ctas: int
+    grid: tuple[int, ...] = ()
+    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def __str__(self) -> str:
         constants = ", ".join(f"{self.name_at(path)}={plain(it)}" for path, it in self.constants.items())
@@ -40,6 +45,17 @@ def plain(value: Any) -> str:
     """A constant as text that has no address of memory in it."""
     value = getattr(value, "value", value)
     return str(getattr(value, "__name__", None) or getattr(value, "_fn_name", None) or value)
+
+
+def described(value: Any) -> Any:
+    """An argument as JSON data: a tensor, or that behind a descriptor, as ``[shape, element type]``."""
+    descriptor = getattr(value, "block_shape", None) is not None
+    tensor = value.base if descriptor else value
+    if isinstance(tensor, int | float):
+        return tensor
+    if not hasattr(tensor, "shape"):
+        return None
+    return {"shape": list(tensor.shape), "type": str(tensor.dtype).removeprefix("torch."), "descriptor": descriptor}
 
 
 class Driver:
@@ -98,13 +114,25 @@ def install(launches: list[Launch]) -> None:
     for name in ("do_bench", "do_bench_cudagraph"):
         setattr(benchmarks, name, _once)
 
+    functions: Any = JITFunction
+    run, given = functions.run, dict[str, Any]()
+
+    def note(self: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> Any:
+        given.update(grid=grid, arguments={**dict(zip(self.arg_names, args, strict=False)), **options})
+        return run(self, *args, grid=grid, warmup=warmup, **options)
+
     def record(self: Any, key: Any, types: Any, device: Any, constants: Any, options: Any, attributes: Any, _: Any):
         if self.is_gluon():
+            arguments = {name: it for name, it in given["arguments"].items() if types.get(name) != "constexpr"}
+            grid = given["grid"](given["arguments"]) if callable(given["grid"]) else given["grid"]
+            about = tuple(grid), {name: described(it) for name, it in arguments.items() if name in types}
             launches.append(
-                Launch(self, dict(types), dict(constants), dict(attributes), options.num_warps, options.num_ctas)
+                Launch(
+                    self, dict(types), dict(constants), dict(attributes), options.num_warps, options.num_ctas, *about
+                )
             )
 
-    functions: Any = JITFunction
+    functions.run = note
     functions._do_compile = record
     compile_all: Any = triton.compile
 
