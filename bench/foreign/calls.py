@@ -37,7 +37,8 @@ def environment() -> dict[str, Any]:
         return lambda *shape: torch.empty(shape, dtype=dtype, device="meta")
 
     def tiles(tensor: Any, *box: int) -> Any:
-        return TensorDescriptor.from_tensor(tensor, [*box], NVMMASharedLayout.get_default_for([*box], float16))
+        layout: Any = NVMMASharedLayout.get_default_for([*box], float16)
+        return TensorDescriptor.from_tensor(tensor, [*box], layout)
 
     return {
         "half": maker(torch.float16), "single": maker(torch.float32), "byte": maker(torch.float8_e4m3fn),

@@ -22,7 +22,15 @@ from bench.foreign.stand_in import Launch, install, tensors_without_data
 
 
 class Run:
-    """A plugin of pytest: tests make tensors without data."""
+    """A plugin of pytest: tests make tensors without data. failed: why a file cannot be imported."""
+
+    def __init__(self) -> None:
+        self.failed = ""
+
+    def pytest_collectreport(self, report: Any) -> None:
+        """After a file is imported."""
+        if report.failed:
+            self.failed = report.longreprtext.strip().splitlines()[-1]
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item: Any) -> Iterator[None]:
@@ -32,7 +40,7 @@ class Run:
 
 
 def run_file(file: Path) -> Any:
-    """Imports a file and runs its tests under pytest; returns the module."""
+    """Imports a file and runs its tests under pytest; returns the module, or why there is none."""
     options = [
         "-q",
         "--tb=no",
@@ -44,7 +52,10 @@ def run_file(file: Path) -> Any:
         "--rootdir",
         str(file.parent),
     ]
-    pytest.main([str(file), *options], plugins=[Run()])
+    run = Run()
+    pytest.main([str(file), *options], plugins=[run])
+    if run.failed:
+        return f"the file cannot be imported: {run.failed}"
     found = (it for it in list(sys.modules.values()) if getattr(it, "__file__", None) == str(file))
     return next(found, None)
 
@@ -88,7 +99,9 @@ def main() -> None:
     with redirect_stdout(sys.stderr):
         install(launches)
         module = run_file(file)
-        if module is not None:
+        if isinstance(module, str):
+            print(json.dumps({"kernel": "", "error": module}), file=answers, flush=True)
+        elif module is not None:
             call_functions(module, file.name)
         for number, (title, launch) in enumerate(distinct(launches, file).items()):
             answer: dict[str, Any] = {"kernel": launch.kernel.__name__, "version": title.partition(": ")[2]}

@@ -124,7 +124,8 @@ def install(launches: list[Launch]) -> None:
     def record(self: Any, key: Any, types: Any, device: Any, constants: Any, options: Any, attributes: Any, _: Any):
         if self.is_gluon():
             arguments = {name: it for name, it in given["arguments"].items() if types.get(name) != "constexpr"}
-            grid = given["grid"](given["arguments"]) if callable(given["grid"]) else given["grid"]
+            grid: Any = given["grid"]
+            grid = grid(given["arguments"]) if callable(grid) else grid
             about = tuple(grid), {name: described(it) for name, it in arguments.items() if name in types}
             launches.append(
                 Launch(

@@ -22,13 +22,13 @@ from tests.verify.barriers.explore import goes_wrong
 @gluon.jit
 def arrives(done, n, SIZE: gl.constexpr):
     for _ in range(n):
-        mbarrier.arrive(done, count=SIZE)  # pyright: ignore[reportArgumentType]
+        mbarrier.arrive(done, count=SIZE)
 
 
 @gluon.jit
 def waits(done, n, SIZE: gl.constexpr, WAITS: gl.constexpr):
     for trip in range(n):
-        mbarrier.arrive(done, count=SIZE)  # pyright: ignore[reportArgumentType]
+        mbarrier.arrive(done, count=SIZE)
         if WAITS:
             mbarrier.wait(done, trip & 1)
 
@@ -38,7 +38,7 @@ def signalled(
     n, COUNT: gl.constexpr, SIZES: gl.constexpr, WAITS: gl.constexpr, ENDS: gl.constexpr, num_warps: gl.constexpr
 ):
     done = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
-    mbarrier.init(done, count=COUNT)  # pyright: ignore[reportArgumentType]
+    mbarrier.init(done, count=COUNT)
     FIRST: gl.constexpr = SIZES[0]
     SECOND: gl.constexpr = SIZES[1]
     gl.warp_specialize([(waits, (done, n, FIRST, WAITS)), (arrives, (done, n, SECOND))], [4], [64])

@@ -47,8 +47,8 @@ AssumeOption = Annotated[
     typer.Option(
         "--assume",
         metavar="FACT",
-        help="A fact about a scalar argument that the check may assume: 'L >= 128', 'K % 64 == 0', '0 < M <= 4096'. "
-        "Repeatable.",
+        help="A fact about a scalar argument, or a part of a descriptor, that the check may assume: 'L >= 128', "
+        "'K % 64 == 0', '0 < M <= 4096', 'a.shape[1] >= 64'. Repeatable.",
     ),
 ]
 TraceOption = Annotated[
