@@ -29,11 +29,11 @@ def test_barriers_of_one_name_are_named_by_their_role() -> None:
 
 
 def test_a_variable_of_the_user_keeps_its_name() -> None:
-    assert names(on(MAKE, "%full"), *MADE, *FILL) == ["full", "tile", "full0", "empty"]
+    assert names(on(MAKE, "%full"), *MADE, *FILL) == ["full", "tile", "full.0", "empty"]
 
 
 def test_allocations_of_one_name_without_a_role_are_numbered() -> None:
-    assert names(*MADE, ALLOC.replace("%tile", "%tile_1")) == ["tile0", "made0", "made1", "tile1"]
+    assert names(*MADE, ALLOC.replace("%tile", "%tile_1")) == ["tile.0", "made.0", "made.1", "tile.1"]
 
 
 def test_two_rings_of_one_name_have_numbers() -> None:
@@ -41,4 +41,4 @@ def test_two_rings_of_one_name_have_numbers() -> None:
     second = [line.replace("%made_0", "%made_2").replace("(%made)", "(%made_1)") for line in FILL[:2]]
     second = [line.replace("(%made,", "(%made_1,") for line in second]
     renamed = [line.replace("(%made)", "(%made_1)") for line in more]
-    assert names(*MADE, *renamed, *FILL, *second) == ["tile", "full0", "empty0", "full1", "empty1"]
+    assert names(*MADE, *renamed, *FILL, *second) == ["tile", "full.0", "empty.0", "full.1", "empty.1"]

@@ -5,7 +5,7 @@ all barriers of a kernel, barriers are named by their role, and the others by nu
 
     %made    copies arrive on it, or who waits for it reads next                      full
     %made    who waits for it fills a buffer next                                     empty
-    %tiles, %tiles                                                                    tiles0, tiles1
+    %tiles, %tiles                                                                    tiles.0, tiles.1
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def allocation_names(
     taken = {name for name in given if times[name] == 1}
     for name, own in zip(wished, given, strict=True):
         if often[name] > 1 and times[own] > 1:
-            name = next(it for it in (f"{name}{number}" for number in range(len(given))) if it not in taken)
+            name = next(it for it in (f"{name}.{number}" for number in range(len(given))) if it not in taken)
         taken.add(name)
         names.append(name)
     return names
