@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from bench.attention import page_tables as attention_pages
 from bench.attention import report as attention_report
 from bench.attention.candidates import V_AS_ROWS
+from bench.foreign import page_tables as foreign
 from bench.harness import RESULTS, Row, read
 from bench.products import page_tables as products
 
@@ -38,6 +39,9 @@ MUTANTS = {
     "stores and tokens": ("store wait", "no store yet", "never used", "token"),
     "random runs": ("other wait", "implied", "last loop"),
 }
+
+FOREIGN = ("kernels", "versions", "proved", "refuted", "unknown")
+FOREIGN_FAULTS = ("places", "proved", "refuted", "unknown", "simulated")
 
 
 class Missing(Exception):
@@ -357,6 +361,14 @@ def _mutants_by_reason(names: Sequence[str]) -> str:
     return str(sum(counts[name] for name in names))
 
 
+def _foreign(what: str, triton: bool = True) -> str:
+    return foreign.verdicts(rows("foreign"), what, triton)
+
+
+def _foreign_faults(what: str) -> str:
+    return foreign.faults(rows("foreign"), what)
+
+
 def instructions_table() -> list[str]:
     """Instructions of the attention loop for each element of the scores, by kernel."""
     rows = read(RESULTS / "attention_instructions.json")[1]
@@ -429,6 +441,9 @@ FIGURES: dict[str, Callable[[], str]] = {
     "verify.compile": lambda: _median("verify", "all", "compile"),
     **{f"rings.{name}": functools.partial(_ring, name) for name in RINGS},
     **{f"emitted.{kind}": functools.partial(_emitted, kind) for kind in ("cases", "same", "slowest")},
+    **{f"foreign.{it}": functools.partial(_foreign, it) for it in FOREIGN},
+    **{f"foreign.others.{it}": functools.partial(_foreign, it, False) for it in FOREIGN},
+    **{f"foreign.faults.{it}": functools.partial(_foreign_faults, it) for it in FOREIGN_FAULTS},
     "mutants": lambda: _mutants("made"),
     "mutants.refuted": lambda: _mutants("refuted"),
     "mutants.equivalent": lambda: _mutants("equivalent"),
@@ -449,5 +464,6 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "moe": products.moe,
     "scaled": products.scaled,
     "batched": products.batched,
+    "foreign": lambda: foreign.table(rows("foreign")),
 }
 """The lines of each table, by the name in the comment above it."""

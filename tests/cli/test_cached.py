@@ -95,6 +95,17 @@ def test_several_versions_are_a_table_newest_first_with_the_worst_status(tawa: T
     assert f"tawa verify --cached {hashes[1]} shows the run" in result.stdout and result.exit_code == 1
 
 
+@pytest.mark.parametrize("columns", [80, 140])
+def test_the_reasons_are_readable_in_a_narrow_terminal_too(columns: int, tawa: Tawa, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    squares()
+    hashed = squares(RACE).metadata.hash[:12]
+    lines = tawa("verify", "--cached", "squares").stdout.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert any(line.startswith(f"{hashed}: write before release: ") for line in lines) == (columns == 80)
+    assert lines[0].rstrip().endswith("compiled" if columns == 80 else "why")
+
+
 def test_a_trace_of_several_versions_is_refused(tawa: Tawa) -> None:
     squares()
     squares(RACE)

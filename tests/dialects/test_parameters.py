@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tawa.dialects.parameters import parameter_name
+from tawa.dialects.parameters import number_name, parameter_name
 from tawa.dialects.tt import FuncOp
 from tawa.ir import parse_module
 
@@ -25,3 +25,23 @@ def test_the_name_in_the_source_comes_first_then_the_name_in_the_ir_then_the_one
     args[3].hint = ""
     assert [parameter_name(module, arg, "unnamed") for arg in args] == ["a_ptr", "K", "M", "unnamed"]
     assert parameter_name(module, args[3]) == ""
+
+
+PARTS = """
+#loc1 = loc("kernel.py":1:0)
+"builtin.module"() ({
+  "tt.func"() <{sym_name = "kernel"}> ({
+  ^bb0(%a: !tt.tensordesc<tensor<64x32xf16>> loc("a"(#loc1)), %a_1: i32 loc("a"(#loc1)), %a_2: i32 loc("a"(#loc1)),
+       %a_3: i64 loc("a"(#loc1)), %a_4: i64 loc("a"(#loc1)), %K: i32 loc("K"(#loc1))):
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}) : () -> ()
+""".replace("\n       %a_3", " %a_3")
+
+
+def test_each_part_of_a_descriptor_has_a_name_of_its_own() -> None:
+    module = parse_module(PARTS)
+    args = next(view for op in module.body.ops if (view := FuncOp.of(op))).body.args
+    assert [number_name(module, arg, args) for arg in args] == [
+        *("a", "a.shape[0]", "a.shape[1]", "a.strides[0]", "a.strides[1]", "K")
+    ]

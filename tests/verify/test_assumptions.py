@@ -11,6 +11,7 @@ from tawa.verify.assumptions import Assumption, holding, parse_assumptions
 def test_a_fact_is_parsed() -> None:
     assert parse_assumptions(["L >= 128"]) == (Assumption("L", ">=", 128),)
     assert parse_assumptions(["K % 64 == 0"]) == (Assumption("K", "==", 0, 64),)
+    assert parse_assumptions(["a.shape[1] % 8 == 0"]) == (Assumption("a.shape[1]", "==", 0, 8),)
     assert parse_assumptions(["  n!=-3 "]) == (Assumption("n", "!=", -3),)
 
 

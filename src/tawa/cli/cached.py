@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from tawa.bridge.triton.artifacts.stored_kernels import StoredKernel
     from tawa.verify.verdict import Verdict
 
+_WIDE = 110
+"""The columns of a terminal from which on the reasons are a part of the table; else they are lines below it."""
+
 
 def verify_cached(wanted: str, assume: Sequence[str], trips: int | None, trace: Path | None, as_json: bool) -> int:
     """Checks the kernels of that name or hash and prints the verdicts; returns the exit status.
@@ -112,17 +115,21 @@ def _print_table(checked: Sequence[tuple[StoredKernel, Verdict]]) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for title in ("verdict", *(["kernel"] if named else []), "hash", "made by", "Triton", "warps", "smem", "compiled"):
         table.add_column(title, no_wrap=True)
-    table.add_column("why", overflow="fold")
+    console = Console(highlight=False)
+    beside = console.width >= _WIDE
+    if beside:
+        table.add_column("why", overflow="fold")
     for kernel, verdict in checked:
         warps, shared = (str(kernel.metadata.get(name, "?")) for name in ("num_warps", "shared"))
         table.add_row(
             Text(type(verdict).__name__.lower(), style=colours[status_of(verdict)]),
             *([kernel.name] if named else []),
             *(kernel.short_hash, kernel.maker, kernel.triton_version or "?", warps, shared, _when(kernel)),
-            Text(_why(verdict)),
+            *([Text(_why(verdict))] if beside else []),
         )
-    console = Console(highlight=False)
     console.print(table)
+    for kernel, verdict in () if beside else checked:
+        console.print(Text(f"{kernel.short_hash}: {_why(verdict)}"))
     bad = next((kernel for kernel, verdict in checked if status_of(verdict) == STATUS_REFUTED), None)
     if bad is not None:
         console.print(f"tawa verify --cached {bad.short_hash} shows the run that goes wrong", style="dim")

@@ -1,13 +1,15 @@
 """The names of a kernel's parameters.
 
-Triton names the parameter in the location of the block argument: ``#loc3 = loc("a_ptr"(#loc))``.
+Triton names the parameter in the location of the block argument: ``#loc3 = loc("a_ptr"(#loc))``. Behind the descriptor
+`a` of a host come its shape and strides, which Triton gives the same name: ``a.shape[0]``, ``a.strides[1]``.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from tawa.ir import Module, Value
+from tawa.ir import Module, TensorDescType, Value, parse_type
 
 _NAMED = re.compile(r'(?:loc\()?"((?:[^"\\]|\\.)*)"\(')
 _MOST_LOCATIONS = 8
@@ -27,4 +29,28 @@ def parameter_name(module: Module, argument: Value, unnamed: str = "") -> str:
     return argument.hint or unnamed
 
 
-__all__ = ["parameter_name"]
+def part_of_descriptor(argument: Value, arguments: Sequence[Value]) -> tuple[Value, str] | None:
+    """The descriptor of whose shape or strides an argument is a part, and which: ``.shape[0]``; None for any other.
+
+    arguments: all arguments of the kernel.
+    """
+    for descriptor in reversed(arguments[: argument.index]):
+        kind = parse_type(descriptor.type)
+        if isinstance(kind, TensorDescType):
+            rank, place = len(kind.block.shape), argument.index - descriptor.index - 1
+            behind = [it.type for it in arguments[descriptor.index + 1 : descriptor.index + 1 + 2 * rank]]
+            found = place < 2 * rank and behind == ["i32"] * rank + ["i64"] * rank
+            return (descriptor, f".{'shape' if place < rank else 'strides'}[{place % rank}]") if found else None
+    return None
+
+
+def number_name(module: Module, argument: Value, arguments: Sequence[Value], unnamed: str = "") -> str:
+    """As `parameter_name`, but each part of the shape and strides of a descriptor has a name of its own."""
+    part = part_of_descriptor(argument, arguments)
+    if part is None:
+        return parameter_name(module, argument, unnamed)
+    descriptor, which = part
+    return f"{parameter_name(module, descriptor, f'arg{descriptor.index}')}{which}"
+
+
+__all__ = ["number_name", "parameter_name", "part_of_descriptor"]

@@ -3,8 +3,9 @@
     parse_assumptions(["L >= 128 and K % 64 == 0", "0 < M <= 4096"])
       →  L >= 128   K % 64 == 0   M > 0   M <= 4096
 
-Each fact compares one argument, named as in the kernel, with a number. Facts that the program itself states
-(``tl.assume``, ``llvm.intr.assume``) are read by the checks from the IR.
+Each fact compares one argument, named as in the kernel, with a number; of a descriptor, a part of its shape or strides,
+as in ``a.shape[1] >= 64``. Facts that the program itself states (``tl.assume``, ``llvm.intr.assume``) are read by the
+checks from the IR.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _RELATIONS: Mapping[str, Callable[[int, int], bool]] = {
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _RELATION = re.compile(r"(<=|>=|==|!=|<|>)")
 _AND = re.compile(r"\s+and\s+|\s*,\s*|\s*&&\s*")
-_NAME = re.compile(r"([A-Za-z_]\w*)(?:\s*%\s*(\d+))?")
+_NAME = re.compile(r"([A-Za-z_]\w*(?:\.(?:shape|strides)\[\d+\])?)(?:\s*%\s*(\d+))?")
 _NUMBER = re.compile(r"[+-]?\d+")
 
 
@@ -101,5 +102,5 @@ def _unreadable(part: str, text: str) -> AssumptionError:
     where = "" if part.strip() == text.strip() else f" in {text!r}"
     return AssumptionError(
         f"{part.strip()!r}{where} is not an assumption: it must compare one argument with a number. "
-        "Cure: write L >= 128, K % 64 == 0, 0 < M <= 4096, or several joined by 'and'"
+        "Cure: write L >= 128, K % 64 == 0, 0 < M <= 4096, a.shape[1] >= 64, or several joined by 'and'"
     )

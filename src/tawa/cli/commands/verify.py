@@ -47,8 +47,8 @@ AssumeOption = Annotated[
     typer.Option(
         "--assume",
         metavar="FACT",
-        help="A fact about a scalar argument that the check may assume: 'L >= 128', 'K % 64 == 0', '0 < M <= 4096'. "
-        "Repeatable.",
+        help="A fact about a scalar argument, or a part of a descriptor, that the check may assume: 'L >= 128', "
+        "'K % 64 == 0', '0 < M <= 4096', 'a.shape[1] >= 64'. Repeatable.",
     ),
 ]
 TraceOption = Annotated[
@@ -104,8 +104,9 @@ def verify_command(
 ) -> None:
     """Prove the protocol of a program free of deadlock and race, or show the run that goes wrong. Needs no GPU.
 
-    A kernel is specialised wherever legal; tawa explain says what a launch gets. A Gluon kernel is taken as it is. Of
-    a kernel in Triton's cache, the program that ran is checked.
+    A kernel is specialised wherever legal; tawa explain says what a launch gets. A Gluon kernel is taken as it is.
+
+    With --cached, the program that ran is checked, from Triton's cache.
 
     Exit status: 0 proved, 1 refuted, 2 unknown or unsupported, 3 wrong usage.
     """

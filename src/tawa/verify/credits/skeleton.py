@@ -15,6 +15,7 @@ from typing import Any
 
 from tawa.dialects import arith, tt
 from tawa.dialects.declare.declaration import by_name
+from tawa.dialects.parameters import part_of_descriptor
 from tawa.dialects.scalars import width_of
 from tawa.ir import Module, Operation, Value
 from tawa.verify.crossed_numbers import NONE_CROSSED, CrossedNumbers
@@ -245,11 +246,16 @@ def merge_ranges(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int
 
 def integer_arguments(function: Operation) -> dict[Value, str]:
     """The integer arguments of a kernel with their names: the source names if these are unique."""
-    arguments = [arg for arg in function.regions[0].block.args if width_of(arg.type) is not None]
+    every = function.regions[0].blocks[0].args
+    arguments = [arg for arg in every if width_of(arg.type) is not None]
     plain = Counter(plain_name(arg.hint) for arg in arguments)
     names: dict[Value, str] = {}
     for arg in arguments:
         name = plain_name(arg.hint)
+        if (part := part_of_descriptor(arg, every)) is not None:
+            descriptor, which = part
+            names[arg] = f"{plain_name(descriptor.hint)}{which}"
+            continue
         names[arg] = name if name and plain[name] == 1 else arg.hint or f"argument {arg.index}"
     return names
 

@@ -33,7 +33,8 @@ def test_barrier_initialisations_are_shown_only_where_the_fault_may_lie_there() 
 
 def test_names_of_memory_and_events() -> None:
     program = BarrierProgram(barrier("tile"))
-    op = program.allocations[0]
-    assert History(program).name(Memory(0, (1,))) == f"{op.result.hint}[1]"
+    op = program.allocations[2]
+    assert History(program).name(Memory(2, (1,))) == f"{op.result.hint}[1]" == "ring0_full[1]"
+    assert [History(program).name(Memory(tile, (1,))) for tile in (0, 1)] == ["ring0.0[1]", "ring0.1[1]"]
     assert event_name(Event("dot", ops(program.module, DOT)[0])) == "a wgmma"
     assert event_name(Event("read", op)) == "ttg.local_alloc"

@@ -20,7 +20,7 @@ from tawa.dialects.arith import constant_int
 from tawa.dialects.control_flow import deciding
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.inline.markers import SameNumberOp
-from tawa.dialects.parameters import parameter_name
+from tawa.dialects.parameters import number_name
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import ForOp
 from tawa.errors import AssumptionError
@@ -52,8 +52,8 @@ class Choices:
 
 
 def argument_name(program: BarrierProgram, argument: Value) -> str:
-    """The source name of an argument if its location has one; else `arg` and its number."""
-    return parameter_name(program.module, argument, f"arg{argument.index}")
+    """The source name of an argument, or of a part of one; ``arg`` and its number if its location has none."""
+    return number_name(program.module, argument, program.entry.args, f"arg{argument.index}")
 
 
 def trips_to_try(program: BarrierProgram, effort: Effort, most: int | None) -> Sequence[int]:

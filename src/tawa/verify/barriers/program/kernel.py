@@ -27,6 +27,7 @@ from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import EndOp, GroupOp
 from tawa.ir import Block, MemDescType, Module, Operation, Region, Use, Value, parse_type
 from tawa.ir.attributes import read_int
+from tawa.verify.barriers.program.names import allocation_names
 from tawa.verify.barriers.program.outcomes import outcome_of, picks_flag
 from tawa.verify.crossed_numbers import crossed_numbers
 from tawa.verify.data_dependent_loops import loops_ended_by_memory
@@ -156,6 +157,7 @@ class BarrierProgram:
         self.shortened: dict[Operation, Fewer] = {}
         self.constants = self._constants()
         self.alloc_numbers = {op: number for number, op in enumerate((*self.allocations, *self.described))}
+        self._names: list[str] = []
         self.plans: dict[Block, list[tuple[Callable[..., None], Operation]]] = {}
         self._scalars: dict[Operation, Scalar | None] = {}
         self.decisions: list[Operation] = [op for op in self.ops if self._decides(op)]
@@ -163,11 +165,12 @@ class BarrierProgram:
         self._numbers: dict[tuple[str, ...], int] = {}
 
     def name_of(self, memory: Memory) -> str:
-        """The name of an allocation: that of its value in the IR."""
+        """The name of an allocation in messages."""
         if memory.alloc == NAMED:
             return "named barrier"
-        op = (*self.allocations, *self.described)[memory.alloc]
-        return op.result.hint or f"alloc{memory.alloc}"
+        if not self._names:
+            self._names = allocation_names((*self.allocations, *self.described), self.ops, self.carried)
+        return self._names[memory.alloc]
 
     def _require_known_operations(self) -> None:
         """Rejects unknown operations, even in code that no run reaches: they may take part in the protocol."""

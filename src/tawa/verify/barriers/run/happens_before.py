@@ -12,6 +12,9 @@ an aliased parity, a phase overrun. If both hold, all maximal runs have the same
 Mazurkiewicz trace). So a deadlock here is a deadlock in every run, and two accesses that this order leaves unordered
 overlap in some run. This is full partial-order reduction: one run per vector of trip counts.
 
+A barrier on which no partition waits orders nothing: the run is the same, whichever arrivals share a phase. They need
+no order if all are of one size that divides the count, so that none can exceed what is pending.
+
 The same holds for named barriers (`run.named_barriers`). This module executes events and mbarriers; `run.memory` checks
 accesses, `run.history` records the order of steps.
 
@@ -224,6 +227,8 @@ class BarrierRun:
         barrier, key = self._barrier(thread, event), _barrier_memory(event)
         barrier.touched |= self.history.bit
         if barrier.phases and not barrier.known(len(barrier.phases) - 1, mask):
+            if self._is_unobserved(key, barrier):
+                return
             kind: FaultKind = "transaction bytes" if event.kind == "copy in" else "arrive count"
             phase = len(barrier.phases) - 1
             message = (
@@ -235,6 +240,8 @@ class BarrierRun:
         barrier.tx += tx
         barrier.mask |= mask
         if barrier.pending < 0:
+            if self._is_unobserved(key, barrier):
+                return
             message = f"{self.name(key)}: {-barrier.pending} more arrivals than its arrival count of {barrier.count}"
             raise self.fault("arrive count", message, barrier.mask)
         if barrier.pending == 0 and barrier.tx < 0:
@@ -242,6 +249,14 @@ class BarrierRun:
             raise self.fault("transaction bytes", message, barrier.mask)
         if barrier.pending == 0 and barrier.tx == 0:
             self._complete(barrier, key)
+
+    def _is_unobserved(self, key: Memory, barrier: _Barrier) -> bool:
+        """Whether no partition waits on a barrier, no bytes arrive on it, and no arrival can exceed what is pending."""
+        traces = (trace for segment in self.segments for trace in segment)
+        events = [it for trace in traces for it in trace.events if it.barrier is not None and it.barrier.place == key]
+        sizes = {it.amount if it.kind == "arrive" else 1 for it in events if it.kind in ("arrive", "copies arrive")}
+        silent = not any(it.kind in ("wait", "expect", "copy in") for it in events)
+        return silent and len(sizes) == 1 and barrier.count % sizes.pop() == 0
 
     def _complete(self, barrier: _Barrier, key: Memory) -> None:
         phase = len(barrier.phases)
@@ -345,9 +360,12 @@ class BarrierRun:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _end_of_partition(self, thread: Thread) -> None:
-        if any(thread.stores):
-            message = f"{thread.trace.partition} ends while a TMA store may still read shared memory"
-            raise self.fault("leftover credit", message, thread.mask)
+        read = next((access for group in thread.stores for access in group), None)
+        if read is not None:
+            target = read.event.memory[0]
+            message = f"{thread.trace.partition} ends while a TMA store may still read {self.name(target)}"
+            last = HistoryStep(thread.trace.partition, "still reads", read.event, target)
+            raise self.fault("leftover credit", message, thread.mask, last)
 
     def _end_of_kernel(self, mask: int) -> None:
         for key, barrier in self.barriers.items():
@@ -358,7 +376,8 @@ class BarrierRun:
         if late is not None:
             memory, write = late
             message = f"the kernel ends while a TMA copy may still write {self.name(memory)}"
-            raise self.fault("leftover credit", message, mask | write.start)
+            last = HistoryStep("TMA", "still writes", write.event, memory)
+            raise self.fault("leftover credit", message, mask | write.start, last)
 
 
 def _barrier_memory(event: Event) -> Memory:

@@ -1,0 +1,45 @@
+"""The faults that ``python -m bench.foreign`` seeds into programs of others, on programs of this repository."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from bench.foreign.faults import FAULTS, Fault
+from bench.foreign.programs import Program, files_of
+from bench.foreign.verdicts import judge, verify
+
+GEMM = Path(__file__).parents[1] / "verify" / "data" / "gluon_gemm.triton3_6.mlir"
+ATTENTION = GEMM.with_name("gluon_attention_ping_pong.triton3_6.mlir")
+
+
+@cache
+def programs() -> tuple[Program, ...]:
+    pytest.importorskip("triton")
+    from bench.foreign.programs import own_programs
+
+    by_hand = (Program(path.name, "kernel", "", path.read_text()) for path in (GEMM, ATTENTION))
+    return (*by_hand, *own_programs())
+
+
+def test_programs_without_a_fault_are_proved() -> None:
+    assert [verify(it).verdict for it in programs()] == ["proved"] * len(programs())
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda it: it.name)
+def test_a_fault_is_refuted_where_it_applies_or_has_a_reason(fault: Fault) -> None:
+    found = [judge(mutant) for program in programs() for mutant in list(fault.mutants(program.text))[:6]]
+    assert any(it.verdict == "refuted" for it in found)
+    assert [it for it in found if not it.explained] == []
+
+
+def test_a_checkout_of_triton_gives_its_gluon_files(tmp_path: Path) -> None:
+    folder = tmp_path / "python" / "tutorials" / "gluon"
+    folder.mkdir(parents=True)
+    for name in ("01-intro.py", "conftest.py", "__init__.py"):
+        (folder / name).write_text("")
+    assert [name for name, _ in files_of(tmp_path)] == ["python/tutorials/gluon/01-intro.py"]
+    assert [name for name, _ in files_of(folder)] == ["01-intro.py"]
+    assert [name for name, _ in files_of(folder / "01-intro.py")] == ["01-intro.py"]

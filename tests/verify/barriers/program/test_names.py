@@ -1,0 +1,44 @@
+"""Names of allocations: the variable's, or the role of a barrier, or a number; no two are the same."""
+
+from __future__ import annotations
+
+from tawa.verify.barriers.program.kernel import BarrierProgram, Memory
+from tests.verify.barriers.test_foreign import ALLOC, COPY_IN, EXPECT, INIT, LOAD, MAKE, WAIT, kernel
+
+
+def names(*lines: str) -> list[str]:
+    program = BarrierProgram(kernel(*lines))
+    return [program.name_of(Memory(number)) for number in range(len(program.allocations))]
+
+
+def on(line: str, barrier: str) -> str:
+    """The operation, on another barrier."""
+    return line.replace("%bar", barrier)
+
+
+FILL = (on(WAIT, "%made_0"), on(EXPECT, "%made"), on(COPY_IN, "%made"), on(WAIT, "%made"), LOAD)
+MADE = (ALLOC, *(on(line, barrier) for barrier in ("%made", "%made_0") for line in (MAKE, INIT)))
+
+
+def test_an_allocation_has_the_name_of_its_variable() -> None:
+    assert names(ALLOC, MAKE, INIT, EXPECT, COPY_IN, WAIT, LOAD) == ["tile", "bar"]
+
+
+def test_barriers_of_one_name_are_named_by_their_role() -> None:
+    assert names(*MADE, *FILL) == ["tile", "full", "empty"]
+
+
+def test_a_variable_of_the_user_keeps_its_name() -> None:
+    assert names(on(MAKE, "%full"), *MADE, *FILL) == ["full", "tile", "full.0", "empty"]
+
+
+def test_allocations_of_one_name_without_a_role_are_numbered() -> None:
+    assert names(*MADE, ALLOC.replace("%tile", "%tile_1")) == ["tile.0", "made.0", "made.1", "tile.1"]
+
+
+def test_two_rings_of_one_name_have_numbers() -> None:
+    more = (line.replace("%made_0", "%made_2").replace("%made ", "%made_1 ") for line in MADE[1:])
+    second = [line.replace("%made_0", "%made_2").replace("(%made)", "(%made_1)") for line in FILL[:2]]
+    second = [line.replace("(%made,", "(%made_1,") for line in second]
+    renamed = [line.replace("(%made)", "(%made_1)") for line in more]
+    assert names(*MADE, *renamed, *FILL, *second) == ["tile", "full.0", "empty.0", "full.1", "empty.1"]
