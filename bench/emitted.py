@@ -144,8 +144,9 @@ def main() -> None:
     if arguments.worker:
         return serve_jobs(handle)
     until = time.time() + arguments.seconds if arguments.seconds else None
-    wanted = [{"name": name, "timed": timed, "until": until} for timed, some in ((False, cases()), (True, dict(large_cases())))
-              for name in some if not arguments.filter or any(word in name for word in arguments.filter)]  # fmt: skip
+    some = [(False, name) for name in cases()] + [(True, name) for name in dict(large_cases())]
+    chosen = [it for it in some if not arguments.filter or any(word in it[1] for word in arguments.filter)]
+    wanted = [{"name": name, "timed": timed, "until": until} for timed, name in chosen]
     report = Report("emitted")
 
     def done(job: Job, answer: Answer) -> None:

@@ -132,3 +132,32 @@ def test_a_variable_that_only_bounds_an_inner_loop_is_kept() -> None:
         + loop("i32", "%m, %n", "%next, %stop", inner, "%two, %next")
     )
     assert "while i_2 < " in same_bits(program(text))
+
+
+def test_a_variable_that_bounds_a_loop_through_another_loop_is_kept() -> None:
+    """Triton 3.6 does not follow it into the variable of the loop between."""
+    inner = (
+        '"scf.for"(%c0, %bound, %c1) ({\n^bb0(%k_1: i32):\n'
+        '%at = "tt.addptr"(%out, %i) : (!tt.ptr<i32>, i32) -> !tt.ptr<i32>\n'
+        f'%old = "tt.load"(%at) <{{{LOADED}}}> : (!tt.ptr<i32>) -> i32\n'
+        '%new = "arith.addi"(%old, %c3) : (i32, i32) -> i32\n'
+        f'"tt.store"(%at, %new) <{{{STORED}}}> : (!tt.ptr<i32>, i32) -> ()\n'
+        '"scf.yield"() : () -> ()\n}) : (i32, i32, i32) -> ()\n'
+    )
+    between = loop("i32", "%stop", "%bound", inner, "%j", "%c2").replace("%i: i32, %bound", "%j: i32, %bound")
+    text = CONSTANTS + '\n%two = "arith.andi"(%k, %c2) : (i32, i32) -> i32\n'
+    same_bits(program(text + loop("i32", "%m, %n", "%next, %stop", between, "%two, %next")))
+
+
+def test_a_while_with_a_pure_condition_has_it_in_its_head() -> None:
+    """What the condition hands on is one variable with what the body gives it."""
+    text = CONSTANTS + (
+        '\n%last = "scf.while"(%c0) ({\n^bb0(%tile: i32):\n'
+        '%go = "arith.cmpi"(%tile, %n) <{predicate = 2 : i64}> : (i32, i32) -> i1\n'
+        '"scf.condition"(%go, %tile) : (i1, i32) -> ()\n}, {\n^bb0(%here: i32):\n'
+        + store("%here", "%here")
+        + '%tile_1 = "arith.addi"(%here, %c1) : (i32, i32) -> i32\n"scf.yield"(%tile_1) : (i32) -> ()\n'
+        "}) : (i32) -> i32\n"
+    )
+    found = same_bits(program(text + store("%last", "%c3")))
+    assert "while tile < n:" in found and "tile = tile + 1" in found

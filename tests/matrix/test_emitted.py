@@ -97,6 +97,13 @@ def with_names_of_arguments(module: Module, made: Emitted) -> Module:
     return module
 
 
+def test_groups_of_consumers_are_one_function_with_an_offset() -> None:
+    _, _, module = emitted("attention, two groups")
+    calls = [line.strip() for line in module.text.splitlines() if line.strip().startswith("(consumer, (")]
+    assert [it.rpartition(", ")[2] for it in (call.removesuffix(")),") for call in calls)] == ["0", "64"]
+    assert module.text.count("def consumer(") == 1 and "offset: gl.constexpr" in module.text
+
+
 def test_an_emitted_module_says_nothing_of_tawa_but_its_origin() -> None:
     _, _, module = emitted("gemm")
     assert "import tawa" not in module.text and "from tawa" not in module.text

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tawa.dialects import arith, ttg
 from tawa.dialects.declare.declaration import op_names
+from tawa.emit.rings.recognised import advances_of, opposite
 from tawa.emit.values.expressions import UNSIGNED
 from tawa.emit.values.pure import PURE
 from tawa.ir import Block, Operation, Value
@@ -71,7 +72,7 @@ class _Comparison:
             number = _constant(first), _constant(second)
             if first not in self.found.values and number[0] and number[1] and first.type == second.type:
                 if number[0] != number[1]:
-                    if not _whole(first) or _unsigned(one):
+                    if not _whole(first) or _unsigned(one) or _recognised(one):
                         return False
                     self.found.numbers[one, index] = number[1]
             elif not self.same(first, second):
@@ -141,6 +142,12 @@ def _whole(value: Value) -> bool:
 
 def _unsigned(op: Operation) -> bool:
     return op.name in UNSIGNED or (arith.CmpIOp.matches(op) and read_int(op.properties["predicate"]) >= 6)
+
+
+def _recognised(op: Operation) -> bool:
+    """Whether constants of an operation decide what it becomes: the other parity, or the step to the next place."""
+    steps = advances_of(op.parent) if op.parent is not None else ()
+    return (len(op.results) == 1 and opposite(op.result) is not None) or any(op in step.ops for step in steps)
 
 
 def _zero(value: Value) -> str:

@@ -19,7 +19,7 @@ from tawa.emit.errors import cannot_say
 from tawa.emit.extras import Extras
 from tawa.emit.python.names import Holder, Names
 from tawa.emit.python.statements import Sources, Statement
-from tawa.emit.python.text import INDENT, closed, mentions
+from tawa.emit.python.text import INDENT, WIDTH, closed, cut, mentions, wrapped_call
 from tawa.emit.rings.recognised import Advance, Member, Ring, opposite
 from tawa.emit.values.constants import literal_of
 from tawa.emit.values.objects import assigned, object_of
@@ -105,8 +105,9 @@ class Body:
     # -- text ----------------------------------------------------------------------------------------------------
 
     def put(self, text: str) -> None:
-        """One line of code."""
-        self.lines.append(f"{INDENT * self.depth}{text}")
+        """One line of code, or a call in several lines if it is too long."""
+        line = f"{INDENT * self.depth}{text}"
+        self.lines += [line] if len(line) <= WIDTH or "\n" in text else wrapped_call(text, self.depth).split("\n")
 
     def of(self, value: Value, atomic: bool = False) -> str:
         """The expression of a value; atomic: in parentheses if it is more than a name or a call."""
@@ -148,16 +149,22 @@ class Body:
         if found not in self.remarked:
             self.remarked.add(found)
             for line in found.comments:
-                self.put(line)
-        self.put(f"# {found.text}")
+                self.put(cut(line, WIDTH - len(INDENT) * self.depth))
+        self.put(cut(f"# {found.text}", WIDTH - len(INDENT) * self.depth))
 
     # -- blocks --------------------------------------------------------------------------------------------------
 
-    def block(self, block: Block, targets: Sequence[Target] = ()) -> Sequence[Value]:
-        """Writes the operations of a block and, if there are targets, hands on what it yields; else returns that."""
+    def block(
+        self, block: Block, targets: Sequence[Target] = (), numbers: Sequence[int] | None = None
+    ) -> Sequence[Value]:
+        """Writes the operations of a block and, if there are targets, hands on what it yields; else returns that.
+
+        numbers: of the values that are handed on; None for all.
+        """
         before = (self.current, self.targets, self.said, self.deferred)
         last = block.ops[-1] if block.ops and block.ops[-1].name in TERMINATORS else None
         values: Sequence[Value] = last.operands if last is not None else ()
+        values = values if numbers is None else [values[it] for it in numbers]
         self.current, self.said, self.deferred = block, set(), []
         self.targets = dict(reversed(list(zip(values, targets, strict=False))))
         for op in block.ops:
@@ -266,7 +273,8 @@ class Body:
         if len(result.uses) != 1 or len(text) > LONGEST:
             return False
         user = result.uses[0].op
-        if user.parent is not op.parent or user.name in CARRYING:
+        condition = scf.ConditionOp.matches(user) and result.uses[0].index == 0
+        if user.parent is not op.parent or (user.name in CARRYING and not condition):
             return False
         if op.name in ttg.VIEWS:
             return True
@@ -345,7 +353,7 @@ class Body:
         if value in self.wishes:
             return self.wishes[value]
         op = value.defining_op
-        if op is not None and arith.ConstantOp.matches(op) and not value.hint:
+        if op is not None and arith.ConstantOp.matches(op) and (not value.hint or len(value.uses) > 1):
             return {"0.0": "zeros", "0": "zeros", "1.0": "ones", "1": "ones"}.get(self.literal(op), "filled")
         if value.hint and (op is None or op.name not in ttg.VIEWS):
             return value.hint

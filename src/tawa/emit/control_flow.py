@@ -6,7 +6,8 @@ a branch are assigned in both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 from tawa.dialects import scf
 from tawa.dialects.declare.declaration import by_name
@@ -86,43 +87,63 @@ def _begin(body: Body, init: Value, yielded: Value, argument: Value) -> str:
 
 
 def _while(body: Body, op: Operation) -> None:
-    """If the part before the condition is more than the condition, it is written before the loop and at its end."""
+    """A condition of pure operations is written in the head.
+
+    Another one is written twice: before the loop, and at its end. What it hands on unchanged is one variable.
+    """
     loop = scf.WhileOp(op)
     before, after = loop.before, loop.after
     body.comment(op)
-    outer, body.twice = body.twice, True
-    names = [body.take(it) for it in before.args]
-    texts = [_begin(body, *it) for it in zip(loop.inits, after.terminator.operands, before.args, strict=True)]
-    body.assign(list(zip(names, texts, strict=True)))
-    written = len(body.lines)
-    holds, *values = (body.of(it) for it in body.block(before))
-    if len(body.lines) == written and all(it.isidentifier() for it in values):
-        for argument, result, text in zip(after.args, op.results, values, strict=True):
-            body.names.sources[argument] = body.names.sources[result] = text
-        body.put(f"while {holds}:")
-        _indented(body, after, [Target(it) for it in names])
-        body.twice = outer
-        for init in loop.inits:
-            body.uses(init)
-        return
-    del body.lines[written:]
-    go = body.names.fresh("go")
-    handed_on = [body.take(it) for it in after.args]
-
-    def condition() -> None:
-        body.block(before, [Target(it) for it in (go, *handed_on)])
-
-    condition()
-    body.put(f"while {go}:")
-    body.depth += 1
-    body.block(after, [Target(it) for it in names])
-    condition()
-    body.depth -= 1
-    body.twice = outer
-    for result, name in zip(op.results, handed_on, strict=True):
-        body.names.give(result, name)
+    texts = _beginnings(body, loop)
     for init in loop.inits:
         body.uses(init)
+    names: list[str] = []
+    for argument in before.args:
+        names.append(_variable(body, argument, names))
+        body.names.give(argument, names[-1], body.current)
+    body.assign(list(zip(names, texts, strict=True)))
+    passed = before.terminator.operands[1:]
+    same = [it in before.args and passed.count(it) == 1 for it in passed]
+    handed_on: list[str] = []
+    for argument, value, whole in zip(after.args, passed, same, strict=True):
+        handed_on.append(body.of(value) if whole else body.names.fresh(body.wish(argument)))
+    others = [Target(name) for name, whole in zip(handed_on, same, strict=True) if not whole]
+    values = [0, *(index for index, whole in enumerate(same, 1) if not whole)]
+    with written_twice(body):
+        written = len(body.lines)
+        condition = body.of(body.block(before)[0])
+        if again := len(body.lines) > written or not all(same):
+            del body.lines[written:]
+            condition = body.names.fresh("go")
+            body.block(before, [Target(condition), *others], values)
+    for argument, name in zip(after.args, handed_on, strict=True):
+        body.names.give(argument, name, after)
+    body.put(f"while {condition}:")
+    holders = {name: argument for argument, name in zip(after.args, handed_on, strict=True)}
+    targets = [Target(name, holders.get(name)) for name in names]
+    some = _indented(body, after, targets)
+    if again:
+        if not some:
+            del body.lines[-1]
+        body.depth += 1
+        with written_twice(body):
+            body.block(before, [Target(condition), *others], values)
+        body.depth -= 1
+    for result, name in zip(op.results, handed_on, strict=True):
+        body.names.give(result, name)
+
+
+def _beginnings(body: Body, loop: scf.WhileOp) -> list[str]:
+    variables = zip(loop.inits, loop.after.terminator.operands, loop.before.args, strict=True)
+    return [_begin(body, *it) for it in variables]
+
+
+@contextmanager
+def written_twice(body: Body) -> Generator[None]:
+    """Writes operations of which each is written more than once: no use is counted, and no name is taken again."""
+    outer, body.twice = body.twice, True
+    yield
+    body.twice = outer
 
 
 def _user_induction(body: Body, op: Operation) -> str:

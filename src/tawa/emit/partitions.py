@@ -121,6 +121,8 @@ class Partitions:
         sources: list[Parameter] = []
         rest: list[Value] = []
         members: dict[Value, Member] = {}
+        used = {place[0].ring for it, outside in part.captures.items() if it.uses and (place := _place(outer, outside))}
+        stems = [it.stem for it in used]
         for inside, outside in part.captures.items():
             place = _place(outer, outside)
             if not inside.uses:
@@ -130,7 +132,11 @@ class Partitions:
                 continue
             member, slot = place
             if member.ring not in body.ring_names:
-                parameters.append(names.fresh(outer.ring(member.ring)))
+                parameters.append(
+                    names.fresh(
+                        f"{member.ring.stem}_ring" if stems.count(member.ring.stem) == 1 else outer.ring(member.ring)
+                    )
+                )
                 body.ring_names[member.ring] = parameters[-1]
                 sources.append(Parameter(inside, True))
             if slot:

@@ -12,8 +12,7 @@ import linecache
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-LONGEST = 110
-"""Characters of a comment."""
+from tawa.emit.python.text import WIDTH, cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +55,13 @@ def _statements(lines: list[str]) -> Iterator[tuple[int, Statement]]:
 def _text(lines: list[str]) -> str:
     """The lines as one; a comment behind a statement stays only if it has one line."""
     if len(lines) == 1:
-        return _cut(lines[0].strip())
+        return cut(lines[0].strip(), WIDTH)
     words = " ".join(line.partition("  #")[0].strip() for line in lines if not line.strip().startswith("#"))
     for bracket in "([{":
         words = words.replace(f"{bracket} ", bracket)
     for end in (",)", ", )", " )"):
         words = words.replace(end, ")")
-    return _cut(words.replace(" ]", "]"))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1].rstrip() + "…"
+    return cut(words.replace(" ]", "]"), WIDTH)
 
 
 def _comments(lines: list[str], line: int) -> tuple[str, ...]:
@@ -74,7 +69,7 @@ def _comments(lines: list[str], line: int) -> tuple[str, ...]:
     for text in reversed(lines[: line - 1]):
         if not text.strip().startswith("#"):
             break
-        found.insert(0, _cut(text.strip()))
+        found.insert(0, cut(text.strip(), WIDTH))
     return tuple(found)
 
 

@@ -7,6 +7,8 @@ import re
 import textwrap
 from collections.abc import Sequence
 
+from tawa.ir.text import split_top_level
+
 INDENT = "    "
 WIDTH = 110
 """Characters of a line."""
@@ -56,7 +58,7 @@ def mentions(text: str, name: str) -> bool:
 
 def wrapped(lead: str, parts: Sequence[str], end: str, depth: int) -> str:
     """A call or the head of a function, in lines that are not too long."""
-    trailing = "," if len(parts) == 1 and lead.endswith("((") else ""
+    trailing = "," if len(parts) == 1 and lead.endswith(("((", ", (")) else ""  # a tuple
     lead, indent = INDENT * depth + lead, INDENT * (depth + 1)
     one = f"{lead}{', '.join(parts)}{trailing}{end}\n"
     if len(one) <= WIDTH:
@@ -65,8 +67,25 @@ def wrapped(lead: str, parts: Sequence[str], end: str, depth: int) -> str:
     return f"{lead}\n{inner},\n{INDENT * depth}{end}\n"
 
 
+def wrapped_call(text: str, depth: int) -> str:
+    """A line that ends with a call, with the arguments in lines of their own; others as they are."""
+    if text.startswith("#") or not text.endswith(")"):
+        return INDENT * depth + text
+    place, deep = len(text), 0
+    while place and (deep or place == len(text)):
+        place -= 1
+        deep += (text[place] in ")]}") - (text[place] in "([{")
+    parts = split_top_level(text[place + 1 : -1])
+    return wrapped(text[: place + 1], parts, ")", depth).rstrip("\n") if len(parts) > 1 else INDENT * depth + text
+
+
+def cut(text: str, most: int) -> str:
+    """The first characters of a text, with an ellipsis if there are more."""
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
 def _parsed(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
-__all__ = ["INDENT", "WIDTH", "bare", "closed", "mentions", "within", "wrapped"]
+__all__ = ["INDENT", "WIDTH", "bare", "closed", "cut", "mentions", "within", "wrapped", "wrapped_call"]

@@ -59,6 +59,13 @@ class _Roles:
             if scf.ForOp.matches(op):
                 for argument, init, yielded, result in carried(op):
                     yield from ((yielded, argument), (init, argument), (argument, result))
+            if scf.WhileOp.matches(op):
+                loop = scf.WhileOp(op)
+                passed = loop.before.terminator.operands[1:]
+                yield from zip(loop.after.terminator.operands, loop.before.args, strict=True)
+                yield from zip(loop.inits, loop.before.args, strict=True)
+                yield from zip(passed, loop.after.args, strict=True)
+                yield from zip(passed, op.results, strict=True)
             if scf.IfOp.matches(op):
                 for branch in scf.IfOp(op).branches:
                     yield from zip(branch.terminator.operands, op.results, strict=True)
@@ -118,13 +125,23 @@ class _Roles:
                     self.names.setdefault(value, name)
 
     def _name_coordinates(self) -> None:
+        """Coordinates of a load in `acc = tl.dot(load(…))` have the name `acc`, too, which is no name for them."""
+        tiles = _names_of_tiles(self.ops[0]) if self.ops else set[str]()
         for op in self.ops:
             if ttng.AsyncTMACopyGlobalToLocalOp.matches(op):
                 copy = ttng.AsyncTMACopyGlobalToLocalOp(op)
                 stem = bare(root_of(copy.descriptor).hint)
                 for at, value in enumerate(copy.indices):
-                    if value.hint in ("", stem) and not _constant(value):
+                    if value.hint in {"", stem, *tiles} and not _constant(value):
                         self.names.setdefault(value, f"{stem}_{at}")
+
+
+def _names_of_tiles(op: Operation) -> set[str]:
+    """The names of all tiles in the program of an operation."""
+    outer = op
+    while outer.parent_op is not None:
+        outer = outer.parent_op
+    return {it.hint for inner in outer.walk() for it in inner.results if it.type.startswith("tensor<")}
 
 
 def _places(

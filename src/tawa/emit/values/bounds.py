@@ -12,7 +12,7 @@ written with `while`. Triton 3.9 does not have this fault.
 from __future__ import annotations
 
 from tawa.dialects import scf
-from tawa.dialects.control_flow import incoming
+from tawa.dialects.control_flow import incoming, outgoing
 from tawa.emit.values.pure import PURE
 from tawa.ir import Block, Use, Value
 
@@ -62,10 +62,7 @@ def _following(use: Use) -> list[Value] | None:
         return list(op.results)
     if scf.ForOp.matches(op) and use.index < 3:
         return []
-    loop = op.parent_op
-    if scf.YieldOp.matches(op) and loop is not None and scf.ForOp.matches(loop):
-        return [scf.ForOp(loop).iter_args[use.index], loop.results[use.index]]
-    return None
+    return outgoing(use) or None
 
 
 __all__ = ["only_bounds_loops"]
