@@ -26,8 +26,13 @@ def updated(text: str, runs: list[Ran]) -> str:
 def main(names: list[str]) -> int:
     """Updates the pages whose names are given, or all; 1 if a block fails."""
     failed = False
+    known = {page.name for page in PAGES}
+    names = [Path(name).name for name in names]
+    if unknown := [name for name in names if name not in known]:
+        print(f"no such page: {', '.join(unknown)}", file=sys.stderr)
+        return 1
     for page in PAGES:
-        if names and page.name not in names and str(page) not in names:
+        if names and page.name not in names:
             continue
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
             runs = list(run_page(page, Workplace(Path(folder), Path(cache))))

@@ -28,3 +28,9 @@ def test_a_kernel_that_is_left_to_stock_triton_is_refused() -> None:
 def test_a_kernel_that_was_not_launched_is_refused() -> None:
     with pytest.raises(ValueError, match="has not been compiled yet"):
         tawa.emit_gluon(tawa.jit(gemm_tutorial))
+
+
+def test_tiles_and_coordinates_have_the_names_of_pointers() -> None:
+    text = tawa.emit_gluon(gemm_tutorial, SIGNATURE, CONSTANTS, only_if_faster=False)
+    assert "a_tile, b_tile = a_b_ring.get(slot, parity)" in text
+    assert "tawa_" not in text

@@ -76,7 +76,7 @@ def find_parameters(
                 layout = layout_of(type.block.encoding, type.block.shape)
                 box = Box(tuple(type.block.shape), type.block.element, layout)
             base = function.memory_of(argument)
-            wish = _descriptor_of(said[base], said.values()) if base else ADDED.get(said[argument], said[argument])
+            wish = descriptor_name(said[base], said.values()) if base else ADDED.get(said[argument], said[argument])
             added = said[argument] if wish != said[argument] else ""
             name = names.fresh(wish)
             names.give(argument, name, function.body if box is None else None)
@@ -88,7 +88,7 @@ def find_parameters(
     return tuple(found)
 
 
-def _descriptor_of(base: str, taken: Collection[str]) -> str:
+def descriptor_name(base: str, taken: Collection[str]) -> str:
     """The name of a descriptor of what `base` points to, or of memory that the descriptor `base` describes."""
     stem = base.removesuffix("_ptr").removesuffix("_desc") or base
     return f"{stem}_desc" if f"{stem}_desc" not in taken else f"{stem}_tiles"
@@ -106,4 +106,4 @@ def _type_of(argument: Value) -> str:
             raise AssertionError(f"a kernel's argument of type {other}")
 
 
-__all__ = ["ADDED", "ELEMENTS", "Box", "Parameter", "find_parameters"]
+__all__ = ["ADDED", "ELEMENTS", "Box", "Parameter", "descriptor_name", "find_parameters"]

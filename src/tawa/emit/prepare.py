@@ -2,12 +2,19 @@
 
 The default partition sees all values of the kernel. Here it gets its own copies of the pure ones, as the other
 partitions have; and what it returns unchanged is read where it comes from.
+
+Names that mislead are replaced:
+
+    %tawa_desc    a descriptor of what `a_ptr` points to      a_desc
+    %acc = muli   moved to the loop that computes `acc`       none
 """
 
 from __future__ import annotations
 
-from tawa.dialects import arith, tt, ttg
+from tawa.dialects import arith, scf, tt, ttg
 from tawa.dialects.declare.declaration import op_names
+from tawa.dialects.parameters import parameter_name
+from tawa.emit.parameters import descriptor_name
 from tawa.emit.values.expressions import CASTS, ELEMENTWISE
 from tawa.ir import Block, Module, Operation, Value
 from tawa.ir.rewriter import clone_op
@@ -17,13 +24,35 @@ _AGAIN = ELEMENTWISE | CASTS | op_names(
     tt.GetProgramIdOp, tt.GetNumProgramsOp,
 )  # fmt: skip
 """Operations that cost little, or that the compiler merges again."""
+_JOINS = scf.LOOPS | op_names(scf.IfOp)
 
 
 def prepare(module: Module) -> None:
     """Changes the module in place."""
+    _name_descriptors(module)
+    _forget_names_of_loops(module)
     for fork in [it for op in module.walk() if (it := ttg.WarpSpecializeOp.of(op))]:
         _read_at_the_source(fork)
         _copy_into(fork.default)
+
+
+def _name_descriptors(module: Module) -> None:
+    """Names the descriptors that Tawa added after what they describe."""
+    for function in [it for op in module.walk() if (it := tt.FuncOp.of(op))]:
+        names = [parameter_name(module, argument) for argument in function.body.args]
+        for argument in function.body.args:
+            if base := function.memory_of(argument):
+                argument.hint = descriptor_name(names[base.index], names)
+
+
+def _forget_names_of_loops(module: Module) -> None:
+    """Removes the name that an operation has from a loop: what was moved to a loop has the loop's location."""
+    loops = [op for op in module.walk() if op.name in scf.LOOPS]
+    names = {op.loc: {result.hint for result in op.results} for op in loops}
+    for op in module.walk():
+        if op.loc in names and op.name not in _JOINS:
+            for result in op.results:
+                result.hint = "" if result.hint in names[op.loc] else result.hint
 
 
 def _read_at_the_source(fork: ttg.WarpSpecializeOp) -> None:

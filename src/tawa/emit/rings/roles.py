@@ -14,6 +14,9 @@ from tawa.dialects import arith, scf, ttg, ttng
 from tawa.emit.rings.recognised import Advance, Member, Ring, bare, carried, opposite, root_of
 from tawa.ir import Block, Operation, Value
 
+CARRYING = scf.LOOPS | scf.ENDS
+"""Operations whose operands become variables; the bounds of a loop are not told from them."""
+
 
 def roles_of(
     block: Block, members: Mapping[Value, Member], slots: Mapping[Value, Member], steps: Iterable[Advance]
@@ -100,16 +103,29 @@ class _Roles:
     # -- variables -----------------------------------------------------------------------------------------------
 
     def _name_variables(self) -> None:
-        """Names of the user for all that a variable becomes, and for the constants that it begins with."""
+        """Names of the user for all that a variable becomes, and for what it begins with.
+
+        A constant has the name of a variable if nothing else uses it, or if it is the result of a branch, whose
+        variable then begins with it. Others are named by their value: the zeros of `acc` may be an operand elsewhere.
+        """
         for _ in range(3):
             for source, target in self.flows:
                 if target not in self.names and (name := self._known(source)):
                     self.names[target] = name
         ends: dict[Value, set[str]] = {}
         for source, target in self.flows:
-            if target in self.names and source.defining_op is not None and not self._known(source):
+            made = source.defining_op
+            if target not in self.names or made is None:
+                continue
+            if self._begins(source, target) if _constant(source) else not self._known(source):
                 ends.setdefault(source, set()).add(self.names[target])
         self.names.update({value: found.pop() for value, found in ends.items() if len(found) == 1})
+
+    @staticmethod
+    def _begins(constant: Value, target: Value) -> bool:
+        """Whether a variable that becomes `target` begins with a constant and is all that it is for."""
+        branched = target.defining_op is not None and scf.IfOp.matches(target.defining_op)
+        return branched or all(it.op.name in CARRYING for it in constant.uses)
 
     def _known(self, value: Value) -> str:
         made = value.defining_op
@@ -125,11 +141,11 @@ class _Roles:
                     self.names.setdefault(value, name)
 
     def _name_coordinates(self) -> None:
-        """Coordinates of a load in `acc = tl.dot(load(…))` have the name `acc`, too, which is no name for them."""
+        """Names of coordinates: those of a load in `acc = tl.dot(load(…))` are named `acc`, too, which misleads."""
         tiles = _names_of_tiles(self.ops[0]) if self.ops else set[str]()
         for op in self.ops:
-            if ttng.AsyncTMACopyGlobalToLocalOp.matches(op):
-                copy = ttng.AsyncTMACopyGlobalToLocalOp(op)
+            copy = ttng.AsyncTMACopyGlobalToLocalOp.of(op) or ttng.AsyncTMACopyLocalToGlobalOp.of(op)
+            if copy is not None:
                 stem = bare(root_of(copy.descriptor).hint)
                 for at, value in enumerate(copy.indices):
                     if value.hint in {"", stem, *tiles} and not _constant(value):

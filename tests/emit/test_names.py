@@ -1,0 +1,67 @@
+"""Names in emitted files: those of the user's arguments and variables, where they say what a value is."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+pytest.importorskip("triton.experimental.gluon")
+
+from tawa.bridge.triton.read_module import read_final
+from tawa.demo.exhibits import compile_case
+from tawa.dialects import arith, scf
+from tawa.dialects.ttng import AsyncTMACopyLocalToGlobalOp
+from tawa.emit.module import gluon_source
+from tawa.ir import Module, Operation, copy_module
+from tests.cases.gemm import cases as gemm
+
+
+@functools.cache
+def compiled(name: str) -> Module:
+    case = next(it for it in gemm.CASES if it.name == name)
+    return read_final(compile_case(case, only_if_faster=False))
+
+
+def source(module: Module) -> str:
+    return gluon_source(module, ("consumer", "producer")).text
+
+
+def test_what_was_moved_to_a_loop_is_not_named_after_its_result() -> None:
+    module = copy_module(compiled("persistent"))
+    loop = next(op for op in module.walk() if scf.ForOp.matches(op) and any(it.hint == "acc" for it in op.results))
+    assert loop.parent is not None
+    moved = [op for op in loop.parent.ops if arith.MulIOp.matches(op)]
+    assert moved
+    for op in moved:
+        op.loc, op.result.hint = loop.loc, "acc"
+    lines = [line.strip() for line in source(module).splitlines()]
+    assert not [line for line in lines if line.startswith("acc") and " * " in line]
+
+
+def test_coordinates_of_a_store_have_the_name_of_the_argument() -> None:
+    module = copy_module(compiled("persistent"))
+    store = next(view for op in module.walk() if (view := AsyncTMACopyLocalToGlobalOp.of(op)))
+    row, block = store.indices[0], store.op.parent
+    assert block is not None
+    twice = Operation(arith.AddIOp.NAME, [row, row], [row.type], hints=["acc"], loc=store.op.loc)
+    block.insert(block.index_of(store.op), twice)
+    for index in (1, 2):
+        store.op.set_operand(index, twice.result)
+    assert "c_0 = " in source(module)
+
+
+def test_zeros_of_an_accumulator_that_are_an_operand_elsewhere_are_zeros() -> None:
+    module = copy_module(compiled("persistent"))
+    loop = next(op for op in module.walk() if scf.ForOp.matches(op) and any("xf32" in it.type for it in op.results))
+    at = next(number for number, it in enumerate(loop.results) if "xf32" in it.type)
+    result, init = loop.results[at], scf.ForOp(loop).inits[at]
+    user = result.uses[0].op
+    assert loop.parent is not None and user.parent is not None
+    assert "acc = gl.full(" in source(module)
+    index = user.parent.index_of(user)
+    more = Operation(arith.AddFOp.NAME, [result, init], [result.type], hints=["total"], loc=user.loc)
+    user.parent.insert(index, more)
+    user.set_operand(user.operands.index(result), more.result)
+    text = source(module)
+    assert "zeros = gl.full(" in text and "acc = zeros" in text
