@@ -36,9 +36,21 @@ def test_allocations_of_one_name_without_a_role_are_numbered() -> None:
     assert names(*MADE, ALLOC.replace("%tile", "%tile_1")) == ["tile.0", "made.0", "made.1", "tile.1"]
 
 
-def test_two_rings_of_one_name_have_numbers() -> None:
+def test_barriers_of_a_ring_without_a_known_tile_have_the_role_alone() -> None:
     more = (line.replace("%made_0", "%made_2").replace("%made ", "%made_1 ") for line in MADE[1:])
     second = [line.replace("%made_0", "%made_2").replace("(%made)", "(%made_1)") for line in FILL[:2]]
     second = [line.replace("(%made,", "(%made_1,") for line in second]
     renamed = [line.replace("(%made)", "(%made_1)") for line in more]
-    assert names(*MADE, *renamed, *FILL, *second) == ["tile", "full.0", "empty.0", "full.1", "empty.1"]
+    assert names(*MADE, *renamed, *FILL, *second) == ["tile", "tile.full", "tile.empty", "full", "empty"]
+
+
+def test_barriers_of_several_rings_have_the_names_of_their_tiles() -> None:
+    more = [ALLOC.replace("%tile", "%k"), *(on(line, "%made_1") for line in (MAKE, INIT))]
+    second = [on(EXPECT, "%made_1"), on(COPY_IN, "%made_1").replace("%tile", "%k"), on(WAIT, "%made_1")]
+    assert names(*MADE, *more, *FILL, *second) == ["tile", "tile.full", "empty", "k", "k.full"]
+
+
+def test_barriers_of_several_rings_of_one_tile_have_numbers() -> None:
+    more = [on(line, "%made_1") for line in (MAKE, INIT)]
+    second = [on(line, "%made_1") for line in (EXPECT, COPY_IN, WAIT)]
+    assert names(*MADE, *more, *FILL, *second) == ["tile", "tile.full.0", "empty", "tile.full.1"]

@@ -1,10 +1,12 @@
 """Names of allocations in messages: no two have the same.
 
 An allocation has the name of the variable that it was assigned to. Where one line makes several, as `tawa.rings` makes
-all barriers of a kernel, barriers are named by their role, and the others by number:
+all barriers of a kernel, barriers are named by their role, and the others by number. If several barriers have one
+role, each has the tile in front, too, that arrives on it, is read or is filled:
 
     %made    copies arrive on it, or who waits for it reads next                      full
     %made    who waits for it fills a buffer next                                     empty
+    %made, %made, with several rings                                                  k_ring.full, v_ring.full
     %tiles, %tiles                                                                    tiles.0, tiles.1
 """
 
@@ -12,6 +14,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
 
 from tawa.dialects import ttg, ttng
 from tawa.dialects.declare.declaration import op_names
@@ -24,41 +28,70 @@ _FILLS = _COPIES | op_names(ttng.BarrierExpectOp, ttg.LocalStoreOp, ttg.AsyncCop
 _READS = op_names(WarpGroupDotOp, ttg.LocalLoadOp, ttng.AsyncTMACopyLocalToGlobalOp, ttng.AsyncTMAReduceOp)
 
 
+@dataclass(frozen=True, slots=True)
+class _Role:
+    """``full`` or ``empty``, of the slots of a tile."""
+
+    name: str
+    tile: Operation | None
+
+
 def allocation_names(
     allocations: Sequence[Operation], ops: Sequence[Operation], carried: Mapping[Value, Sequence[Value]]
 ) -> list[str]:
     """The name of each allocation. ops: of the program. carried: the values that an argument or result may have."""
-    given = [op.result.hint or f"alloc{number}" for number, op in enumerate(allocations)]
-    times = Counter(given)
+    given = {op: op.result.hint or f"alloc{number}" for number, op in enumerate(allocations)}
+    times = Counter(given.values())
     if len(times) == len(given):
-        return given
-    roles = _roles(ops, carried)
-    wished = [roles.get(op, name) if times[name] > 1 else name for op, name in zip(allocations, given, strict=True)]
-    often, names = Counter(wished), list[str]()
-    taken = {name for name in given if times[name] == 1}
-    for name, own in zip(wished, given, strict=True):
-        if often[name] > 1 and times[own] > 1:
-            name = next(it for it in (f"{name}.{number}" for number in range(len(given))) if it not in taken)
+        return list(given.values())
+    roles = {op: role for op, role in _roles(ops, carried).items() if times[given[op]] > 1}
+    taken = {name for name in given.values() if times[name] == 1}
+    names: dict[Operation, str] = {}
+    _number({op: name for op, name in given.items() if op not in roles}, taken, names)
+    alike = Counter(role.name for role in roles.values())
+    tiles = {op: f"{names[role.tile]}." if role.tile and alike[role.name] > 1 else "" for op, role in roles.items()}
+    _number({op: f"{tiles[op]}{roles[op].name}" for op in allocations if op in roles}, taken, names)
+    return [names[op] for op in allocations]
+
+
+def _number(wished: Mapping[Operation, str], taken: set[str], names: dict[Operation, str]) -> None:
+    """Gives each operation the name that it wishes, with a number where others have it, too."""
+    times = Counter(wished.values())
+    for op, name in wished.items():
+        if times[name] > 1 or (name in taken and op.result.hint != name):
+            name = next(it for it in (f"{name}.{number}" for number in count()) if it not in taken)
         taken.add(name)
-        names.append(name)
-    return names
+        names[op] = name
 
 
-def _roles(ops: Sequence[Operation], carried: Mapping[Value, Sequence[Value]]) -> dict[Operation, str]:
-    """``full`` or ``empty`` for the barriers of which one can be told."""
-    roles: dict[Operation, str] = {}
+def _roles(ops: Sequence[Operation], carried: Mapping[Value, Sequence[Value]]) -> dict[Operation, _Role]:
+    """The roles of the barriers of which one can be told."""
+    roles: dict[Operation, _Role] = {}
     for op in ops:
-        if op.name in _COPIES or ttng.BarrierExpectOp.matches(op):
-            for value in op.operands:
-                if "xi64" in value.type:
-                    roles.update(dict.fromkeys(_allocations(value, carried), "full"))
+        if copy := ttng.AsyncTMACopyGlobalToLocalOp.of(op):
+            for allocation in _allocations(copy.barrier, carried):
+                roles.setdefault(allocation, _Role("full", _tile(op, carried)))
+    for op in ops:
+        if expect := ttng.BarrierExpectOp.of(op):
+            for allocation in _allocations(expect.barrier, carried):
+                roles.setdefault(allocation, _Role("full", None))
     for op in ops:
         if wait := ttng.WaitBarrierOp.of(op):
-            following = next((it.name for it in _after(op) if it.name in _FILLS or it.name in _READS), "")
-            role = "empty" if following in _FILLS else "full" if following else ""
-            for allocation in _allocations(wait.barrier, carried) if role else ():
-                roles.setdefault(allocation, role)
+            following = next((it for it in _after(op) if it.name in _FILLS or it.name in _READS), None)
+            if following is not None:
+                name, tile = "empty" if following.name in _FILLS else "full", _tile(following, carried)
+                if expect := ttng.BarrierExpectOp.of(following):
+                    tile = next((roles[it].tile for it in _allocations(expect.barrier, carried)), None)
+                for allocation in _allocations(wait.barrier, carried):
+                    roles.setdefault(allocation, _Role(name, tile))
     return roles
+
+
+def _tile(op: Operation, carried: Mapping[Value, Sequence[Value]]) -> Operation | None:
+    """The allocation of tiles that an operation accesses, if it accesses one."""
+    buffers = [it for it in op.operands if "!ttg.memdesc" in it.type and "xi64" not in it.type]
+    found = {it for buffer in buffers for it in _allocations(buffer, carried)}
+    return found.pop() if len(found) == 1 else None
 
 
 def _after(op: Operation) -> Iterator[Operation]:
