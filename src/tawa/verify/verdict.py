@@ -18,6 +18,7 @@ FaultKind = Literal[
     "order",
     "write before release",
     "read before write",
+    "out of bounds",
     "write-write race",
     "parity alias",
     "phase overrun",

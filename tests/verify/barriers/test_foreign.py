@@ -50,6 +50,19 @@ DOT = (
 DOT_WAIT = f'%done = "ttng.warp_group_dot_wait"(%sum) <{{pendings = 0 : i32}}> : ({RESULT}) -> {RESULT}'
 
 
+TWO = TILE.replace("<64", "<2x64")
+TWO_BARRIERS = BARRIER.replace("<1", "<2x1")
+
+
+def slots(name: str, slot: int, two: str, one: str) -> tuple[str, ...]:
+    """Two slots, and one of them by its number."""
+    return (
+        f'%two_{name} = "ttg.local_alloc"() : () -> {two}',
+        f'%at = "arith.constant"() <{{value = {slot} : i32}}> : () -> i32',
+        f'%{name} = "ttg.memdesc_index"(%two_{name}, %at) : ({two}, i32) -> {one}',
+    )
+
+
 def cp_wait(left: int) -> str:
     return f'%waited = "ttg.async_wait"(%group) <{{num = {left} : i32}}> : (!ttg.async.token) -> !ttg.async.token'
 
@@ -81,6 +94,11 @@ def kernel(*lines: str) -> Module:
 LANDED = (ALLOC, MAKE, INIT, EXPECT, COPY_IN, WAIT)
 RIGHT: dict[str, tuple[str, ...]] = {
     "cp.async, waited for and fenced": (ALLOC, CP_ASYNC, COMMIT, cp_wait(0), FENCE, DOT, DOT_WAIT),
+    "a view behind the last slot that nothing uses": (
+        *slots("unused", 2, TWO, TILE),
+        *(it.replace("%at", "%one") for it in slots("tile", 1, TWO, TILE)),
+        STORE,
+    ),
     "a barrier that is invalidated and made again": (*LANDED, INVAL, INIT, INVAL),
     "a store into one half while TMA reads the other": (
         *(ALLOC, slice_of("low", 0), slice_of("high", 32), store_into("low"), FENCE, copy_out_of("low")),
@@ -103,6 +121,11 @@ WRONG: dict[str, tuple[FaultKind, tuple[str, ...]]] = {
     ),
     "cp.async, not committed": ("read before write", (ALLOC, CP_ASYNC, cp_wait(0).replace("%group", "%copy"), LOAD)),
     "cp.async, without a fence": ("missing fence", (ALLOC, CP_ASYNC, COMMIT, cp_wait(0), DOT, DOT_WAIT)),
+    "a tile behind the last slot": ("out of bounds", (*slots("tile", 2, TWO, TILE), STORE)),
+    "a tile before the first slot": ("out of bounds", (*slots("tile", -1, TWO, TILE), STORE)),
+    "a read behind the last slot": ("out of bounds", (*slots("tile", 2, TWO, TILE), LOAD)),
+    "a barrier behind the last slot": ("out of bounds", (*slots("bar", 2, TWO_BARRIERS, BARRIER), INIT)),
+    "a wait behind the last slot": ("out of bounds", (*slots("bar", 2, TWO_BARRIERS, BARRIER), WAIT)),
     "a barrier that is made again while it lives": ("barrier lifecycle", (*LANDED, INIT)),
     "a barrier that is waited for after its end": ("barrier lifecycle", (*LANDED, INVAL, WAIT)),
     "a barrier that is invalidated before its bytes are there": (

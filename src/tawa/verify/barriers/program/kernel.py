@@ -172,6 +172,15 @@ class BarrierProgram:
             self._names = allocation_names((*self.allocations, *self.described), self.ops, self.carried)
         return self._names[memory.alloc]
 
+    def beyond(self, memory: Memory) -> tuple[int, int] | None:
+        """The slot of an allocation that does not exist, and how many there are; None if all exist."""
+        if not memory.path or not 0 <= memory.alloc < len(self.allocations):
+            return None
+        type = parse_type(self.allocations[memory.alloc].result.type)
+        assert isinstance(type, MemDescType)
+        slots = zip(memory.path, type.shape, strict=False)
+        return next(((slot, size) for slot, size in slots if not 0 <= slot < size), None)
+
     def _require_known_operations(self) -> None:
         """Rejects unknown operations, even in code that no run reaches: they may take part in the protocol."""
         for op in self.ops:

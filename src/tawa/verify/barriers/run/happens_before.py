@@ -198,6 +198,7 @@ class BarrierRun:
         mask = self.history.add(thread, event)
         known = self.barriers.get(key)
         if event.kind == "init":
+            self.history.require_inside(event, key, mask)
             if known is not None:
                 message = f"{self.name(key)} is initialised again without an invalidation"
                 raise self.fault("barrier lifecycle", message, mask)
@@ -219,6 +220,7 @@ class BarrierRun:
         if barrier is None or not thread.mask & barrier.init:
             why = "has been invalidated" if key in self.dead else "is not initialised"
             last = HistoryStep(thread.trace.partition, event.kind, event, key)
+            self.history.require_inside(event, key, thread.mask, last)
             raise self.fault("barrier lifecycle", f"{self.name(key)} {why}", thread.mask, last)
         return barrier
 

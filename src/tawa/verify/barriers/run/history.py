@@ -64,6 +64,15 @@ class History:
             steps = [step for step in steps if step.action != "init"] or steps
         return Fault(kind, message, (*steps, *last))
 
+    def require_inside(self, event: Event, memory: Memory, mask: int, *last: HistoryStep) -> None:
+        """Raises Fault for a slot that does not exist."""
+        if (found := self.program.beyond(memory)) is not None:
+            slots = "1 slot" if found[1] == 1 else f"{found[1]} slots"
+            message = (
+                f"{event_name(event)} accesses slot {found[0]} of {self.program.name_of(memory)}, which has {slots}"
+            )
+            raise self.fault("out of bounds", message, mask, *last)
+
     def name(self, memory: Memory) -> str:
         """The name of a piece of memory: ``ring0_full[1]``; of a named barrier, its number."""
         if memory.alloc == NAMED:
@@ -104,7 +113,10 @@ class Thread:
         return self.next == len(self.trace.events)
 
 
-_EVENT_NAMES = {"dot": "a wgmma", "copy in": "a TMA copy", "copy out": "a TMA store", "cp.async": "a cp.async"}
+_EVENT_NAMES = {
+    "dot": "a wgmma", "copy in": "a TMA copy", "copy out": "a TMA store", "cp.async": "a cp.async", "wait": "a wait",
+    "arrive": "an arrival", "expect": "an expect", "init": "an init",
+}  # fmt: skip
 
 
 def event_name(event: Event) -> str:

@@ -1,5 +1,6 @@
 """Memory in a run: every access must be ordered after all earlier accesses that it conflicts with.
 
+    both      of slots that exist
     write     after the last write of the same memory and all reads since then; a write through the async proxy needs a
               fence after each read through the generic proxy
     read      after the last write; a read through the async proxy needs a fence after a write through the generic proxy
@@ -57,9 +58,15 @@ class SharedMemory:
         regions = self.regions.setdefault(memory.alloc, {})
         return [(key, region) for key, region in regions.items() if _overlap(key, memory)]
 
+    def _place(self, thread: Thread, event: Event, memory: Memory) -> Memory:
+        place = memory.place
+        if place not in self.regions.setdefault(place.alloc, {}):
+            self.history.require_inside(event, place, thread.mask)
+        return place
+
     def write(self, thread: Thread, event: Event, memory: Memory, *, asynchronous: bool) -> Access:
         """A write that starts at the latest step; raises Fault if it may overlap another access."""
-        memory = memory.place
+        memory = self._place(thread, event, memory)
         for _, region in self._overlapping(memory):
             if region.write is not None:
                 self._ordered(thread, region.write, event, memory, "write-write race")
@@ -73,7 +80,7 @@ class SharedMemory:
 
     def read(self, thread: Thread, event: Event, memory: Memory, *, asynchronous: bool) -> Access:
         """A read that starts at the latest step; raises Fault if nothing was written or a write may be in flight."""
-        memory = memory.place
+        memory = self._place(thread, event, memory)
         access = Access(self.history.bit, 0, event, thread.trace.partition, asynchronous, thread.mask)
         written = False
         for _, region in self._overlapping(memory):
