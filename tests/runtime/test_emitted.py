@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import re
+import shlex
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("triton.experimental.gluon")
 
+from typer.testing import CliRunner
+
 import tawa
+from tawa.cli.main import app
 from tawa.errors import EmitError
 from tests.cases.pointers.gemm import gemm_tutorial
 
@@ -34,3 +41,13 @@ def test_tiles_and_coordinates_have_the_names_of_pointers() -> None:
     text = tawa.emit_gluon(gemm_tutorial, SIGNATURE, CONSTANTS, only_if_faster=False)
     assert "a_tile, b_tile = a_b_ring.get(slot, parity)" in text
     assert "tawa_" not in text
+
+
+def test_the_head_has_the_command_that_verifies_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = tawa.emit_gluon(gemm_tutorial, SIGNATURE, CONSTANTS, only_if_faster=False)
+    command = re.search(r"    tawa (verify [^']*'[^']*')", text)
+    assert command is not None
+    (tmp_path / "emitted.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    ran = CliRunner().invoke(app, shlex.split(command[1].replace("THIS_FILE", "emitted")))
+    assert ran.exit_code == 0 and ran.stdout.startswith("proved: barriers"), ran.output

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import linecache
+import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import triton
 
 from tawa.bridge.gluon.check import check_module
-from tawa.bridge.gluon.compile import compile_gluon
+from tawa.bridge.gluon.compile import compile_gluon, with_layout
 from tawa.bridge.launch.added_arguments import launch_spec
 from tawa.bridge.launch.argument_paths import BASE, argument_paths
 from tawa.bridge.launch.why_stock import why_not_specialised
@@ -49,15 +51,31 @@ def emit_gluon(compiled: Any) -> Emitted:
     least, what = emitted.needs
     if triton_version()[:2] < least:
         raise EmitError(f"{name}: {what} are in Gluon from Triton {'.'.join(map(str, least))} on")
-    verdict = check_module(read_final(compile_emitted(emitted)), "fast")
+    loaded = load_emitted(emitted)
+    verdict = check_module(read_final(_compiled(emitted, loaded)), "fast")
     if isinstance(verdict, Refuted):
         raise EmitError(f"{name}: the Gluon module is refuted, which is a fault of Tawa:\n{verdict}")
-    return emitted
+    return replace(emitted, text=emitted.text.replace(about, about + _how_to_verify(emitted, loaded), 1))
+
+
+def _how_to_verify(emitted: Emitted, loaded: dict[str, Any]) -> str:
+    """The command that verifies the file after an edit; empty if its descriptors need a layout of their own."""
+    types = {it.name: it.type.replace(" ", "") for it in emitted.parameters}
+    layouts = {it.name: f",{loaded[it.box.layout].value!r}>" for it in emitted.parameters if it.box is not None}
+    if any(with_layout(types[name]) != types[name][:-1] + layout for name, layout in layouts.items()):
+        return ""
+    given = (f"{it.name}={types[it.name]}{':16' * it.divisible}" for it in emitted.parameters)
+    lines = textwrap.fill(", ".join(given), 112, initial_indent=" " * 8, subsequent_indent=" " * 8)
+    command = f"tawa verify THIS_FILE.py:{emitted.kernel} --num-warps {emitted.options['num_warps']} --sig"
+    return f"\n\nAfter an edit, Tawa checks its barriers:\n\n    {command} '\n{lines}'"
 
 
 def compile_emitted(emitted: Emitted) -> Any:
     """Compiles the Gluon module for the types that it was made for; returns Triton's `CompiledKernel`."""
-    loaded = load_emitted(emitted)
+    return _compiled(emitted, load_emitted(emitted))
+
+
+def _compiled(emitted: Emitted, loaded: dict[str, Any]) -> Any:
     types: dict[str, str] = {}
     attributes: dict[tuple[int, ...], list[list[Any]]] = {}
     for number, it in enumerate(emitted.parameters):

@@ -61,7 +61,7 @@ def _located(what: str, outermost: Any, kernel: Any) -> CompileError:
     while len(places) > 1 and _is_tritons(places[-1][0]):
         places.pop()  # leaves the user's own line, which calls tl.zeros for instance
     place = places[-1][0]
-    calls = [_call(*it) for it in reversed(places[:-1])]
+    calls = [call for call, _ in itertools.groupby(_call(*it) for it in reversed(places[:-1]))]
     if place is None:  # a function without a file: Triton's own excerpt is all there is
         return CompileError(f"{what}: {inside}{_unwrapped(said)}\n{last}", None, calls)
     return CompileError(f"{what}: {inside}{_unwrapped(said)}", place, calls)
