@@ -27,7 +27,8 @@ class StoreRing:
     @gluon.jit
     def like(descriptor, D: gl.constexpr):
         """D buffers for tiles of a descriptor."""
-        return StoreRing(slots_like(descriptor, D), gl.to_tensor(0), D)
+        buffers = slots_like(descriptor, D)
+        return StoreRing(buffers, gl.to_tensor(0), D)
 
     @gluon.jit
     def put(self, descriptor, coordinates, values):

@@ -67,7 +67,7 @@ class MissingFence(SimulationError):
     the generic access executes the fence.
     """
 
-    cure = "insert ttng.fence_async_shared between the two accesses"
+    cure = "insert fence_async_shared (ttng.fence_async_shared in TTGIR) between the two accesses"
 
 
 class SharedMemoryRace(SimulationError):

@@ -270,6 +270,9 @@ class BarrierRun:
                 message = (
                     f"{self.name(key)} may complete phase {phase} before a wait for phase {phase - 1} returns: "
                     f"the wait then sees the parity of an older phase"
+                    if phase
+                    else f"{self.name(key)} may complete phase 0 before a wait with parity 1, which a new barrier "
+                    "passes, returns: it then waits for phase 1"
                 )
                 late = self.history.steps[wait.bit_length() - 1]
                 raise self.fault(kind, message, barrier.mask | bit, late)
