@@ -43,6 +43,11 @@ def test_tiles_and_coordinates_have_the_names_of_pointers() -> None:
     assert "tawa_" not in text
 
 
+def test_no_line_of_a_kernel_with_many_parameters_is_too_long() -> None:
+    text = tawa.emit_gluon(gemm_tutorial, SIGNATURE, CONSTANTS, only_if_faster=False)
+    assert max(map(len, text.splitlines())) <= 120
+
+
 def test_the_head_has_the_command_that_verifies_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = tawa.emit_gluon(gemm_tutorial, SIGNATURE, CONSTANTS, only_if_faster=False)
     command = re.search(r"    tawa (verify [^']*'[^']*')", text)

@@ -20,9 +20,9 @@ from tawa.emit.python.names import Names
 from tawa.symbolic.host.text import DIVIDE
 
 LAUNCH = '''
-PARAMETERS = {parameters}
+{parameters}
 """Of the kernel that this one came from."""
-CONSTANTS = {constants}
+{constants}
 """What it was made for."""
 {helpers}
 
@@ -94,8 +94,8 @@ def launch_source(
     helpers += MEMORY * any("Memory(" in line for line in run)
     helpers += DIVISION * any(f"{DIVIDE}(" in line for line in (*checks, *run))
     text = LAUNCH.format(
-        parameters=table("(", [f'"{name}"' for name in made.parameters], ")"),
-        constants=_dictionary(made.plain_constants),
+        parameters=table("PARAMETERS = (", [f'"{name}"' for name in made.parameters], ")"),
+        constants=_dictionary(made.plain_constants, "CONSTANTS = "),
         helpers=helpers,
         grid=grid,
         checked=_signature(made, checks),
@@ -107,8 +107,8 @@ def launch_source(
     return "import contextvars\n\nimport triton\n" * scratch, text
 
 
-def _dictionary(values: Mapping[str, Any]) -> str:
-    return table("{", [f'"{name}": {_literal(name, value)}' for name, value in values.items()], "}")
+def _dictionary(values: Mapping[str, Any], before: str = "") -> str:
+    return table(f"{before}{{", [f'"{name}": {_literal(name, value)}' for name, value in values.items()], "}")
 
 
 def _literal(name: str, value: Any) -> str:
