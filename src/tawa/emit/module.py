@@ -153,6 +153,8 @@ class _Writer:
                 names.sources[argument] = inside.pop(0)
                 continue
             found.append(name := names.fresh(argument.hint or "x"))
+            if argument.hint not in ("", name):
+                raise cannot_say(f"a parameter that is called {argument.hint}, which the file needs for itself")
             type = parse_type(argument.type)
             names.give(argument, name, None if isinstance(type, TensorDescType) else self.function.body)
             if isinstance(type, TensorDescType):
