@@ -8,7 +8,7 @@ A place is a slot and the parity of its round. What moves it on is five operatio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -89,8 +89,22 @@ class Advance:
     ops: tuple[Operation, ...]
 
 
-def rings_of(module: Module, block: Block) -> Iterator[Ring]:
-    """The rings whose allocations and first barriers stand in the block of the kernel."""
+def rings_of(module: Module, block: Block) -> Sequence[Ring]:
+    """The rings whose allocations and first barriers stand in the block of the kernel.
+
+    Of two that share tiles, it is the one with fewer.
+    """
+    found = list(_candidates(module, block))
+    taken: set[Operation] = set()
+    chosen: set[Ring] = set()
+    for ring in sorted(found, key=lambda it: len(it.payload)):
+        if taken.isdisjoint(ring.allocations):
+            chosen.add(ring)
+            taken.update(ring.allocations)
+    return [it for it in found if it in chosen]
+
+
+def _candidates(module: Module, block: Block) -> Iterator[Ring]:
     for found in ring_allocations(module):
         full, empty = found.full, found.empty
         if empty is None or any(it.parent is not block or it.operands for it in (full, empty, *found.payload)):
