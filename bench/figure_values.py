@@ -176,7 +176,7 @@ def _emitted(kind: str) -> str:
     """Of ``bench.emitted``: numbers of cases by what became of them; the largest difference of times in percent."""
     checked = [it for it in rows("emitted") if not it.case["timed"]]
     same = [it.case.get("launch") for it in checked if it.case.get("bits") == "same"]
-    errors = [it.error or "" for it in checked]
+    errors = [str(it.error or "") for it in checked]
     numbers = {
         "cases": len(checked),
         "same": len(same) - same.count("fallback"),

@@ -20,7 +20,7 @@ from tawa.emit.extras import Extras
 from tawa.emit.python.names import Holder, Names
 from tawa.emit.python.statements import Sources, Statement
 from tawa.emit.python.text import INDENT, WIDTH, closed, cut, mentions, wrapped_call
-from tawa.emit.rings.recognised import Advance, Member, Ring, opposite
+from tawa.emit.rings.recognised import Advance, Member, Ring, begins_another, opposite
 from tawa.emit.values.constants import literal_of
 from tawa.emit.values.objects import assigned, object_of
 from tawa.emit.values.pure import PURE
@@ -353,7 +353,7 @@ class Body:
         if value in self.wishes:
             return self.wishes[value]
         op = value.defining_op
-        if op is not None and arith.ConstantOp.matches(op) and (not value.hint or len(value.uses) > 1):
+        if op is not None and arith.ConstantOp.matches(op) and (not value.hint or begins_another(value, value.hint)):
             return {"0.0": "zeros", "0": "zeros", "1.0": "ones", "1": "ones"}.get(self.literal(op), "filled")
         if value.hint and (op is None or op.name not in ttg.VIEWS):
             return value.hint

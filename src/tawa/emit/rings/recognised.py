@@ -260,6 +260,11 @@ def carried(op: Operation) -> Iterator[tuple[Value, Value, Value, Value]]:
     yield from zip(loop.iter_args, loop.inits, loop.yielded, op.results, strict=True)
 
 
+def begins_another(value: Value, name: str) -> bool:
+    """Whether a dot adds to this constant whose result is another variable than `name`."""
+    return any(ttng.WarpGroupDotOp.matches(it) and it.result.hint != name for it in value.users)
+
+
 def memory_of(value: Value) -> MemDescType:
     """The type of a buffer."""
     type = parse_type(value.type)
@@ -268,6 +273,6 @@ def memory_of(value: Value) -> MemDescType:
 
 
 __all__ = [
-    "Advance", "Member", "Ring", "advances_of", "bare", "carried", "memory_of", "number_of", "opposite", "rings_of",
-    "root_of", "stem_of",
+    "Advance", "Member", "Ring", "advances_of", "bare", "begins_another", "carried", "memory_of", "number_of",
+    "opposite", "rings_of", "root_of", "stem_of",
 ]  # fmt: skip

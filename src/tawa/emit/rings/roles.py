@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from tawa.dialects import arith, scf, ttg, ttng
-from tawa.emit.rings.recognised import Advance, Member, Ring, bare, carried, opposite, root_of
+from tawa.emit.rings.recognised import Advance, Member, Ring, bare, begins_another, carried, opposite, root_of
 from tawa.ir import Block, Operation, Value
 
 
@@ -109,7 +109,9 @@ class _Roles:
         for source, target in self.flows:
             if target in self.names and source.defining_op is not None and not self._known(source):
                 ends.setdefault(source, set()).add(self.names[target])
-        self.names.update({value: found.pop() for value, found in ends.items() if len(found) == 1})
+        for value, found in ends.items():
+            if len(found) == 1 and not begins_another(value, name := found.pop()):
+                self.names[value] = name
 
     def _known(self, value: Value) -> str:
         made = value.defining_op
