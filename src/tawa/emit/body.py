@@ -98,8 +98,8 @@ class Body:
         self.written: set[Operation] = set()
         self.deferred: list[Advance] = []
         self.later: dict[Operation, Callable[[], None]] = {}
-        self.said: set[Statement] = set()
-        self.remarked: set[Statement] = set()
+        self.said: set[int] = set()
+        self.remarked: set[int] = set()
         self.twice = False
 
     # -- text ----------------------------------------------------------------------------------------------------
@@ -143,11 +143,11 @@ class Body:
     def comment(self, op: Operation) -> None:
         """The line of the user's kernel, if this is the first operation of it in this block."""
         found = self.statement_of(op)
-        if found is None or found in self.said:
+        if found is None or id(found) in self.said:  # two lines may have the same text
             return
-        self.said.add(found)
-        if found not in self.remarked:
-            self.remarked.add(found)
+        self.said.add(id(found))
+        if id(found) not in self.remarked:
+            self.remarked.add(id(found))
             for line in found.comments:
                 self.put(cut(line, WIDTH - len(INDENT) * self.depth))
         self.put(cut(f"# {found.text}", WIDTH - len(INDENT) * self.depth))
