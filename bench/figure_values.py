@@ -169,13 +169,23 @@ def _ring(name: str) -> str:
     return f"{next(it[name] for it in rates('rings', ('kernel',)).values() if name in it):.0f}"
 
 
+EMITTED = ("cases", "same", "fallback", "refused", "left_out", "slowest")
+
+
 def _emitted(kind: str) -> str:
-    """Of ``bench.emitted``: cases, those with the same bits, and the largest difference of times in percent."""
+    """Of ``bench.emitted``: numbers of cases by what became of them; the largest difference of times in percent."""
     checked = [it for it in rows("emitted") if not it.case["timed"]]
-    if kind == "cases":
-        return str(len(checked))
-    if kind == "same":
-        return str(sum(it.case.get("bits") == "same" and it.case.get("launch") != "fallback" for it in checked))
+    same = [it.case.get("launch") for it in checked if it.case.get("bits") == "same"]
+    errors = [str(it.error or "") for it in checked]
+    numbers = {
+        "cases": len(checked),
+        "same": len(same) - same.count("fallback"),
+        "fallback": same.count("fallback"),
+        "refused": sum("Error: " in it for it in errors),
+        "left_out": sum(it.startswith("left out") for it in errors),
+    }
+    if kind in numbers:
+        return str(numbers[kind])
     times: dict[str, dict[str, float]] = {}
     for it in rows("emitted"):
         if it.case["timed"] and it.median_ms:
@@ -440,7 +450,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "compile.stock": lambda: _median("compile_time", "all", "stock compile"),
     "verify.compile": lambda: _median("verify", "all", "compile"),
     **{f"rings.{name}": functools.partial(_ring, name) for name in RINGS},
-    **{f"emitted.{kind}": functools.partial(_emitted, kind) for kind in ("cases", "same", "slowest")},
+    **{f"emitted.{kind}": functools.partial(_emitted, kind) for kind in EMITTED},
     **{f"foreign.{it}": functools.partial(_foreign, it) for it in FOREIGN},
     **{f"foreign.others.{it}": functools.partial(_foreign, it, False) for it in FOREIGN},
     **{f"foreign.faults.{it}": functools.partial(_foreign_faults, it) for it in FOREIGN_FAULTS},

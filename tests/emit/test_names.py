@@ -49,19 +49,3 @@ def test_coordinates_of_a_store_have_the_name_of_the_argument() -> None:
     for index in (1, 2):
         store.op.set_operand(index, twice.result)
     assert "c_0 = " in source(module)
-
-
-def test_zeros_of_an_accumulator_that_are_an_operand_elsewhere_are_zeros() -> None:
-    module = copy_module(compiled("persistent"))
-    loop = next(op for op in module.walk() if scf.ForOp.matches(op) and any("xf32" in it.type for it in op.results))
-    at = next(number for number, it in enumerate(loop.results) if "xf32" in it.type)
-    result, init = loop.results[at], scf.ForOp(loop).inits[at]
-    user = result.uses[0].op
-    assert loop.parent is not None and user.parent is not None
-    assert "acc = gl.full(" in source(module)
-    index = user.parent.index_of(user)
-    more = Operation(arith.AddFOp.NAME, [result, init], [result.type], hints=["total"], loc=user.loc)
-    user.parent.insert(index, more)
-    user.set_operand(user.operands.index(result), more.result)
-    text = source(module)
-    assert "zeros = gl.full(" in text and "acc = zeros" in text

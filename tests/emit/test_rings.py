@@ -31,10 +31,10 @@ def all_of(module: Module, kind: type[OpView]) -> list[Operation]:
     return [op for op in module.walk() if kind.matches(op)]
 
 
-def written(module: Module) -> str:
+def written(module: Module, start: str = "def consumer(") -> str:
     """The functions of the partitions and the kernel."""
     text = gluon_source(module, ("consumer", "producer")).text
-    return text[text.index("def consumer(") :]
+    return text[text.index(start) :]
 
 
 def test_a_ring_is_written_with_its_methods() -> None:

@@ -20,7 +20,7 @@ from tawa.emit.extras import Extras
 from tawa.emit.python.names import Holder, Names
 from tawa.emit.python.statements import Sources, Statement
 from tawa.emit.python.text import INDENT, WIDTH, closed, cut, mentions, wrapped_call
-from tawa.emit.rings.recognised import Advance, Member, Ring, opposite
+from tawa.emit.rings.recognised import Advance, Member, Ring, begins_another, opposite
 from tawa.emit.values.constants import literal_of
 from tawa.emit.values.objects import assigned, object_of
 from tawa.emit.values.pure import PURE
@@ -98,8 +98,8 @@ class Body:
         self.written: set[Operation] = set()
         self.deferred: list[Advance] = []
         self.later: dict[Operation, Callable[[], None]] = {}
-        self.said: set[Statement] = set()
-        self.remarked: set[Statement] = set()
+        self.said: set[int] = set()
+        self.remarked: set[int] = set()
         self.twice = False
 
     # -- text ----------------------------------------------------------------------------------------------------
@@ -143,11 +143,11 @@ class Body:
     def comment(self, op: Operation) -> None:
         """The line of the user's kernel, if this is the first operation of it in this block."""
         found = self.statement_of(op)
-        if found is None or found in self.said:
+        if found is None or id(found) in self.said:  # two lines may have the same text
             return
-        self.said.add(found)
-        if found not in self.remarked:
-            self.remarked.add(found)
+        self.said.add(id(found))
+        if id(found) not in self.remarked:
+            self.remarked.add(id(found))
             for line in found.comments:
                 self.put(cut(line, WIDTH - len(INDENT) * self.depth))
         self.put(cut(f"# {found.text}", WIDTH - len(INDENT) * self.depth))
@@ -353,7 +353,7 @@ class Body:
         if value in self.wishes:
             return self.wishes[value]
         op = value.defining_op
-        if op is not None and arith.ConstantOp.matches(op) and (not value.hint or len(value.uses) > 1):
+        if op is not None and arith.ConstantOp.matches(op) and (not value.hint or begins_another(value, value.hint)):
             return {"0.0": "zeros", "0": "zeros", "1.0": "ones", "1": "ones"}.get(self.literal(op), "filled")
         if value.hint and (op is None or op.name not in ttg.VIEWS):
             return value.hint

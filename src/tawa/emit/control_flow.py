@@ -6,6 +6,7 @@ a branch are assigned in both.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
@@ -196,6 +197,8 @@ def _kept(body: Body, op: Operation, result: Value) -> Value | None:
         value = region.block.terminator.operands[result.index]
         holder = body.names.holders.get(body.names.sources.get(value, ""))
         if holder is None or holder.value is not value or holder.block is not body.current or body.twice:
+            continue
+        if re.sub(r"_\d+$", "", body.of(value)) != re.sub(r"_\d+$", "", body.wish(result)):
             continue
         if body.count(value) == sum(_uses_in(value, it.block) for it in op.regions):
             return value

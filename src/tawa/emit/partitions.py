@@ -172,8 +172,9 @@ class Partitions:
         if not body.lines:
             body.put("pass")
         wish = re.sub(r"\d+$", "", part.name) if others else part.name
-        function = Names(self.taken).fresh(wish)
+        function = Names({*self.taken, *outer.names.used}).fresh(wish)
         self.taken.add(function)
+        outer.names.used.add(function)
         for it, called in zip((part, *(other for other, _ in others)), arguments, strict=True):
             it.function, it.arguments = function, called
         self.file.functions.append(["@gluon.jit", head(function, parameters), *body.lines])

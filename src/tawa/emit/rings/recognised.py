@@ -8,7 +8,7 @@ A place is a slot and the parity of its round. What moves it on is five operatio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -89,8 +89,22 @@ class Advance:
     ops: tuple[Operation, ...]
 
 
-def rings_of(module: Module, block: Block) -> Iterator[Ring]:
-    """The rings whose allocations and first barriers stand in the block of the kernel."""
+def rings_of(module: Module, block: Block) -> Sequence[Ring]:
+    """The rings whose allocations and first barriers stand in the block of the kernel.
+
+    Of two that share tiles, it is the one with fewer.
+    """
+    found = list(_candidates(module, block))
+    taken: set[Operation] = set()
+    chosen: set[Ring] = set()
+    for ring in sorted(found, key=lambda it: len(it.payload)):
+        if taken.isdisjoint(ring.allocations):
+            chosen.add(ring)
+            taken.update(ring.allocations)
+    return [it for it in found if it in chosen]
+
+
+def _candidates(module: Module, block: Block) -> Iterator[Ring]:
     for found in ring_allocations(module):
         full, empty = found.full, found.empty
         if empty is None or any(it.parent is not block or it.operands for it in (full, empty, *found.payload)):
@@ -246,6 +260,11 @@ def carried(op: Operation) -> Iterator[tuple[Value, Value, Value, Value]]:
     yield from zip(loop.iter_args, loop.inits, loop.yielded, op.results, strict=True)
 
 
+def begins_another(value: Value, name: str) -> bool:
+    """Whether a dot adds to this constant whose result is another variable than `name`."""
+    return any(ttng.WarpGroupDotOp.matches(it) and it.result.hint != name for it in value.users)
+
+
 def memory_of(value: Value) -> MemDescType:
     """The type of a buffer."""
     type = parse_type(value.type)
@@ -254,6 +273,6 @@ def memory_of(value: Value) -> MemDescType:
 
 
 __all__ = [
-    "Advance", "Member", "Ring", "advances_of", "bare", "carried", "memory_of", "number_of", "opposite", "rings_of",
-    "root_of", "stem_of",
+    "Advance", "Member", "Ring", "advances_of", "bare", "begins_another", "carried", "memory_of", "number_of",
+    "opposite", "rings_of", "root_of", "stem_of",
 ]  # fmt: skip

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from tawa.dialects import arith, scf, ttg, ttng
-from tawa.emit.rings.recognised import Advance, Member, Ring, bare, carried, opposite, root_of
+from tawa.dialects.declare.declaration import op_names
+from tawa.emit.rings.recognised import Advance, Member, Ring, bare, begins_another, carried, opposite, root_of
+from tawa.emit.values.expressions import CASTS
 from tawa.ir import Block, Operation, Value
 
-CARRYING = scf.LOOPS | scf.ENDS
-"""Operations whose operands become variables; the bounds of a loop are not told from them."""
+CONVERTING = CASTS | op_names(ttg.ConvertLayoutOp)
 
 
 def roles_of(
@@ -50,8 +51,10 @@ class _Roles:
         self.loops = [op for op in ops if scf.ForOp.matches(op)]
         self.flows = list(self._flows())
         self.names: dict[Value, str] = {}
+        self.converted: list[Value] = []
         self._name_places(members, slots, steps)
         self._name_lags()
+        self._name_operands()
         self._name_variables()
         self._name_bounds()
         self._name_coordinates()
@@ -100,32 +103,51 @@ class _Roles:
                 elif argument.type == "i1" and _constant(yielded):
                     self.names[argument] = self.names[result] = "started"
 
+    def _name_operands(self) -> None:
+        """Tiles that are only converted for a dot have the name of what they are, and not of the sum."""
+        for op in self.ops:
+            if ttng.WarpGroupDotOp.matches(op):
+                others, chain, seen = {"", op.result.hint}, list(op.operands[:2]), set[Value]()
+                while chain:
+                    value = chain.pop()
+                    made = value.defining_op
+                    if value.hint not in others or value in seen:
+                        continue
+                    seen.add(value)
+                    if made is None:
+                        chain += [source for source, target in self.flows if target is value]
+                    elif made.name in CONVERTING:
+                        chain.append(made.operands[0])
+                        self.converted.append(value)
+                        if name := self._converted(made.operands[0], others):
+                            self.names[value] = name
+
+    def _converted(self, value: Value, others: set[str]) -> str:
+        """The name of a value, or of what it was converted from."""
+        made = value.defining_op
+        while value.hint in others and made is not None and made.name in CONVERTING:
+            value, made = made.operands[0], made.operands[0].defining_op
+        return value.hint if value.hint not in others else ""
+
     # -- variables -----------------------------------------------------------------------------------------------
 
     def _name_variables(self) -> None:
-        """Names of the user for all that a variable becomes, and for what it begins with.
-
-        A constant has the name of a variable if nothing else uses it, or if it is the result of a branch, whose
-        variable then begins with it. Others are named by their value: the zeros of `acc` may be an operand elsewhere.
-        """
+        """Names of the user for all that a variable becomes, and for the constants that it begins with."""
         for _ in range(3):
             for source, target in self.flows:
                 if target not in self.names and (name := self._known(source)):
                     self.names[target] = name
         ends: dict[Value, set[str]] = {}
         for source, target in self.flows:
-            made = source.defining_op
-            if target not in self.names or made is None:
-                continue
-            if self._begins(source, target) if _constant(source) else not self._known(source):
+            if target in self.names and source.defining_op is not None and not self._known(source):
                 ends.setdefault(source, set()).add(self.names[target])
-        self.names.update({value: found.pop() for value, found in ends.items() if len(found) == 1})
+        for value, found in ends.items():
+            if len(found) == 1 and not begins_another(value, name := found.pop()):
+                self.names[value] = name
 
-    @staticmethod
-    def _begins(constant: Value, target: Value) -> bool:
-        """Whether a variable that becomes `target` begins with a constant and is all that it is for."""
-        branched = target.defining_op is not None and scf.IfOp.matches(target.defining_op)
-        return branched or all(it.op.name in CARRYING for it in constant.uses)
+        for value in self.converted:
+            if value.defining_op is not None and (name := self._known(value.defining_op.operands[0])):
+                self.names.setdefault(value, name)
 
     def _known(self, value: Value) -> str:
         made = value.defining_op

@@ -11,6 +11,7 @@ is written with its type: `gl.full([], 0, gl.int64)`.
 from __future__ import annotations
 
 import ast
+import re
 
 from tawa.dialects import scf
 from tawa.dialects.control_flow import incoming
@@ -19,6 +20,8 @@ from tawa.emit.python.text import within
 from tawa.emit.values.expressions import element_of, type_source
 from tawa.ir import Value
 from tawa.ir.types import MemDescType, PointerType, ScalarType, parse_type
+
+_NOT_FINITE = re.compile(r'float\("([^"]*)"\)')
 
 SMALLEST = 2.0**-126
 """The smallest positive normal number of float32; Triton reads a literal below it as float64."""
@@ -68,8 +71,8 @@ def own_object(text: str, value: Value) -> str:
 
 def literal(text: str) -> bool | int | float | None:
     """The number that a text is; None if it is none."""
-    if text.startswith('float("'):
-        return float(text[len('float("') : -len('")')])
+    if found := _NOT_FINITE.fullmatch(text):
+        return float(found.group(1))
     try:
         number = ast.literal_eval(text)
     except (ValueError, SyntaxError):
