@@ -23,7 +23,7 @@ def test_every_command_takes_a_mapping(tawa):
 
 def test_a_bad_mapping_is_an_error_with_the_nearest_names(tawa):
     result = tawa("explain", *GEMM, "--mapping", "[operands.x]\nring = 2")
-    assert result.exit_code == 2 and "which gemm (" in result.stderr and "has a, b" in result.stderr
+    assert result.exit_code == 2 and "which gemm (" in result.stderr and "cure: one of a, b" in result.stderr
     result = tawa("explain", *GEMM, "--mapping", "[groups]", "--plan", "{}")
     assert result.exit_code == 2 and "say the same in two ways" in result.stderr
 

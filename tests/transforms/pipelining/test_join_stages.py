@@ -127,10 +127,16 @@ def test_what_the_second_loop_starts_with_must_be_computed_before() -> None:
 
 
 def test_a_plan_that_joins_loops_with_an_obstacle_is_an_error() -> None:
-    with pytest.raises(PlanError, match="joins loop 1 to the loop before it: the loops are not in a row; cure: leave"):
+    with pytest.raises(
+        PlanError,
+        match=r"joins loop 1 \(kernel.py:\d+\) to the loop before it: the loops are not in a row; cure: joined=false",
+    ):
         behind("joins", OBSTACLES["a store between"][0], JOINED)
 
 
 def test_a_plan_that_joins_what_cannot_be_joined_is_an_error() -> None:
-    with pytest.raises(PlanError, match=r"joins loop 0 to the loop before it: there is no loop before it; cure: leave"):
+    with pytest.raises(
+        PlanError,
+        match=r"joins loop 0 \(kernel.py:\d+\) to the loop before it: there is no loop before it; cure: joined=false",
+    ):
         behind("joins", staged.two_loops(), LoopPlan(0, joined=True))
