@@ -249,7 +249,7 @@ class Body:
         if not op.result.uses:
             self.release(op)
         elif only_repeats(op):
-            self.hold(op, self.literal(op) if arith.ConstantOp.matches(op) else self.of(op.operands[0]))
+            self.hold(op, self.literal(op) if arith.ConstantOp.matches(op) else self.smaller(op))
         elif self.small(op) or self.inlined(op, text):
             self.hold(op, text)
         else:
@@ -258,6 +258,15 @@ class Body:
     def literal(self, op: Operation) -> str:
         """The number of a constant, or the parameter that it is."""
         return self.literals.get(op) or literal_of(op)
+
+    def smaller(self, op: Operation) -> str:
+        """What a tile repeats, in the layout of the tile: Triton 3.9 repeats tiles of another layout that is equal."""
+        text = self.of(op.operands[0])
+        source, result = parse_type(op.operands[0].type), parse_type(op.result.type)
+        if not isinstance(source, TensorType) or not isinstance(result, TensorType):
+            return text
+        layouts = [self.file.layout_of(it, source.shape) for it in (source.encoding, result.encoding)]
+        return text if layouts[0] == layouts[1] else f"gl.convert_layout({text}, {layouts[1]}, assert_trivial=True)"
 
     def small(self, op: Operation) -> bool:
         """Whether an expression is short enough to stand in many places: a number, or a slot of a ring."""
