@@ -92,7 +92,7 @@ def handle(job: Job) -> Answer:
 
 
 def launched_kernel(compiled: Any) -> Any:
-    """The kernel that the only launch of `compiled` got: itself, or another form of it. None for stock Triton's."""
+    """The kernel that the only launch of `compiled` ran: itself or another form of it; None for the stock kernel."""
     from tawa.bridge.launch.launcher import Launcher
 
     launcher = compiled.run
@@ -135,7 +135,7 @@ def rows_of(job: Job, answer: Answer) -> list[Row]:
 
 
 def main() -> None:
-    """Runs all cases in parallel and then, alone, those that are timed; the latter have a fifth of the time."""
+    """Compares all cases in parallel, then times the large ones alone. With --seconds, a fifth of it is for timing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("filter", nargs="*", help="only cases whose name has one of these words")
     parser.add_argument("--workers", type=int, default=8)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tawa.dialects.inline.effects import NamedBarrier, effects_of
 from tawa.dialects.tt import ElementwiseInlineAsmOp
+from tawa.dialects.ttg import AsyncCopyGlobalToLocalOp, LocalLoadOp
 from tawa.ir import Builder, Operation
 from tests.verify.mutations_barrier import (
     copy_barrier,
@@ -44,8 +45,8 @@ from tests.verify.mutations_edits import (
 )
 
 ASSEMBLY = ElementwiseInlineAsmOp.NAME
-CP_ASYNC = "ttg.async_copy_global_to_local"
-LOCAL_LOAD = "ttg.local_load"
+CP_ASYNC = AsyncCopyGlobalToLocalOp.NAME
+LOCAL_LOAD = LocalLoadOp.NAME
 _FILLS, _READS = (EXPECT, COPY, CP_ASYNC, LOCAL_STORE), (DOT, LOCAL_LOAD, STORE)
 _MEETING = re.compile(r"(bar(?:rier)?[.\w]*\s+)([\w$%]+)(\s*,\s*)(\d+)")
 _WARP = 32

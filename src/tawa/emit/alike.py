@@ -1,4 +1,4 @@
-"""Partitions that do the same, up to numbers: groups of consumers, each with its own rows.
+"""Partitions that are equal up to integer constants: consumer groups, each with its own rows.
 
     consumer0:  rows = first + arange(0, 64)              def consumer(…, offset: gl.constexpr):
     consumer1:  rows = first + (arange(0, 64) + 64)           rows = first + (arange(0, 64) + offset)
@@ -35,7 +35,7 @@ class Alike:
 
 
 def compare(written: Block, other: Block) -> Alike | None:
-    """How `other` differs from `written`; None if by more than numbers and what they are given."""
+    """How `other` differs from `written`; None if by more than integer constants and captured values."""
     found = _Comparison(written, other)
     return found.found if found.blocks(written, other) else None
 
@@ -80,7 +80,7 @@ class _Comparison:
         return True
 
     def same(self, first: Value, second: Value) -> bool:
-        """Whether two values are the same expressions, up to constants."""
+        """Whether two values are computed by the same expression, up to constants."""
         if first in self.found.values:
             return self.found.values[first] is second
         one, two = first.defining_op, second.defining_op
@@ -101,7 +101,7 @@ class _Comparison:
         return True
 
     def given(self, first: Value, second: Value) -> bool:
-        """Whether both are values that the partitions get from the kernel."""
+        """Whether both are values that the partitions capture from the kernel."""
         if first.defining_op is None and _in(first, self.written) and first.owner is not self.written:
             return False
         outside = second.owner is self.other or not _in(second, self.other)

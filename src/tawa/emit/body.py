@@ -32,7 +32,7 @@ from tawa.ir.types import MemDescType, TensorType, is_scalar, parse_type
 LONGEST = 72
 """Characters of an expression that is written where it is used."""
 DEFAULTS = by_name({tt.GetProgramIdOp: "pid", tt.GetNumProgramsOp: "programs", tt.MakeRangeOp: "range"})
-"""Names for values that are no variable of the user."""
+"""Default names for values without a user's variable."""
 TERMINATORS = op_names(scf.ConditionOp, scf.YieldOp, ttg.WarpYieldOp, ttg.WarpReturnOp, tt.ReturnOp)
 CARRYING = op_names(scf.ForOp, scf.WhileOp) | TERMINATORS
 
@@ -130,7 +130,7 @@ class Body:
         return self.file.layout_of(type.encoding, type.shape)
 
     def statement_of(self, op: Operation) -> Statement | None:
-        """The user's statement that an operation comes from: the innermost one outside of Triton that is no return."""
+        """The user's statement that an operation comes from: the innermost one outside of Triton, without returns."""
         found: Statement | None = None
         for place in frames_of(self.file.module, op):
             if self.file.library and place.file.startswith(self.file.library):
@@ -176,7 +176,7 @@ class Body:
         return values
 
     def hand_on(self, targets: Sequence[Target], values: Sequence[Value]) -> None:
-        """Assigns what a block yields, and writes the steps of places that nothing else needed."""
+        """Assigns the yielded values to their variables, and writes the ring steps that were deferred to the end."""
         rest = list(zip(targets, values, strict=True))
         moved = {value for it in self.deferred for value in (it.next_slot, it.next_parity)}
         starts = [self.of(value) for it in self.deferred for value in (it.slot, it.parity)]
@@ -224,7 +224,7 @@ class Body:
         self.keep(op, expression(self, op))
 
     def step(self, step: Advance, op: Operation) -> None:
-        """Writes the step of a place with its last operation; at the end of the block if only its yield needs it."""
+        """Writes a ring step in place of its last operation, or at the end of the block if only the yield uses it."""
         if op is not step.ops[-1]:
             return
         users = {use.op for value in (step.next_slot, step.next_parity) for use in value.uses}
@@ -235,8 +235,8 @@ class Body:
 
     def move(self, step: Advance) -> None:
         """Writes the step of a place."""
-        self.file.methods.add("moved")
-        text = f"moved({self.of(step.slot)}, {self.of(step.parity)}, {step.slots})"
+        self.file.methods.add("advance")
+        text = f"advance({self.of(step.slot)}, {self.of(step.parity)}, {step.slots})"
         self.uses(step.slot)
         self.uses(step.parity)
         names = [self.take(it) for it in (step.next_slot, step.next_parity)]
@@ -260,7 +260,7 @@ class Body:
         return self.literals.get(op) or literal_of(op)
 
     def smaller(self, op: Operation) -> str:
-        """What a tile repeats, in the layout of the tile: Triton 3.9 repeats tiles of another layout that is equal."""
+        """The operand of a splat or broadcast, in the result's layout: Triton 3.9 broadcasts across equal layouts."""
         text = self.of(op.operands[0])
         source, result = parse_type(op.operands[0].type), parse_type(op.result.type)
         if not isinstance(source, TensorType) or not isinstance(result, TensorType):
@@ -269,7 +269,7 @@ class Body:
         return text if layouts[0] == layouts[1] else f"gl.convert_layout({text}, {layouts[1]}, assert_trivial=True)"
 
     def small(self, op: Operation) -> bool:
-        """Whether an expression is short enough to stand in many places: a number, or a slot of a ring."""
+        """Whether an expression is repeated at every use instead of being assigned: a number, or a slot of a ring."""
         if arith.ConstantOp.matches(op):
             return is_scalar(op.result.type)
         if opposite(op.result) is not None:
@@ -277,7 +277,7 @@ class Body:
         return ttg.MemDescIndexOp.matches(op) and op.operands[0] in self.members
 
     def inlined(self, op: Operation, text: str) -> bool:
-        """Whether an expression is written where its result is used."""
+        """Whether an expression is inlined into its only user."""
         result = op.result
         if len(result.uses) != 1 or len(text) > LONGEST:
             return False
@@ -300,17 +300,17 @@ class Body:
         return any(it.name not in PURE for it in ops[ops.index(op) + 1 : ops.index(user)])
 
     def hold(self, op: Operation, text: str) -> None:
-        """Remembers an expression; the names in it stay taken until it is written."""
+        """Defers an expression to its users; the variables in it stay live until then."""
         self.names.sources[op.result] = text
         self.held[op.result] = list(op.operands)
 
     def release(self, op: Operation) -> None:
-        """Counts the uses of the operands of an operation that is written."""
+        """Marks the operands of an operation as used."""
         for operand in op.operands:
             self.uses(operand)
 
     def uses(self, value: Value) -> None:
-        """Counts one use of a value; the last one of an expression is a use of what stands in it."""
+        """Marks one use as written. The last use of a deferred expression also uses its operands."""
         if self.twice:
             return
         self.left[value] = self.count(value) - 1
@@ -327,7 +327,7 @@ class Body:
         self.put(f"{', '.join(names)} = {text}")
 
     def take(self, value: Value, wish: str = "") -> str:
-        """Names a value: as the variable that it is handed on as, or like `wish`."""
+        """Names a value after the loop or branch variable that it becomes, or after `wish`."""
         target = self.targets.get(value)
         if target is not None and self.free(target):
             self.names.give(value, target.name, self.current)
@@ -338,7 +338,7 @@ class Body:
         return name
 
     def free(self, target: Target) -> bool:
-        """Whether a variable may be assigned now: nothing here needs its old value."""
+        """Whether a variable may be overwritten now: its old value is dead in this block."""
         now = self.names.holders.get(target.name)
         if now is not None and now.value is not target.holder and self.count(now.value) > 0:
             return False
@@ -349,7 +349,7 @@ class Body:
         return self.left.get(value, len(value.uses))
 
     def dead(self, holder: Holder, value: Value) -> bool:
-        """Whether a name may be taken for `value`: it was assigned in this block, and its old value is used up."""
+        """Whether `value` may reuse a name: assigned in this block, of the same type, and with a dead old value."""
         if self.twice or self.count(holder.value) > 0 or holder.value.type != value.type:
             return False
         block: Block | None = holder.block
@@ -358,7 +358,7 @@ class Body:
         return block is not None
 
     def wish(self, value: Value) -> str:
-        """The name that a value should have: by its role, of the user's variable, or of what its statement assigns."""
+        """The preferred name: the role of the value, the user's variable, or the target of its statement."""
         if value in self.wishes:
             return self.wishes[value]
         op = value.defining_op
@@ -379,7 +379,7 @@ class Body:
     # -- rings ---------------------------------------------------------------------------------------------------
 
     def slot_of(self, value: Value) -> tuple[Member, str, Value | None] | None:
-        """The part of a ring, the slot as an expression, and the slot, of a view of one slot."""
+        """For a view of one slot of a ring: the member, the slot as an expression, and its index value."""
         if value in self.slots:
             member, slot = self.slots[value]
             return member, slot, None

@@ -70,7 +70,7 @@ def _variable(body: Body, argument: Value, others: Sequence[str]) -> str:
 
 
 def _indented(body: Body, block: Block, targets: Sequence[Target]) -> bool:
-    """Writes a block; whether it has any line."""
+    """Writes an indented block; returns whether it is not empty."""
     body.depth += 1
     before = len(body.lines)
     body.block(block, targets)
@@ -141,7 +141,7 @@ def _beginnings(body: Body, loop: scf.WhileOp) -> list[str]:
 
 @contextmanager
 def written_twice(body: Body) -> Generator[None]:
-    """Writes operations of which each is written more than once: no use is counted, and no name is taken again."""
+    """While it lasts, operations may be written more than once: uses are not counted, and names are not reused."""
     outer, body.twice = body.twice, True
     yield
     body.twice = outer
@@ -192,7 +192,7 @@ def _if(body: Body, op: Operation) -> None:
 
 
 def _kept(body: Body, op: Operation, result: Value) -> Value | None:
-    """A value that a branch leaves as it is and that nothing after the branch needs: its name becomes the result's."""
+    """A value that one branch passes through and that is dead after the `if`; the result reuses its name."""
     for region in op.regions:
         value = region.block.terminator.operands[result.index]
         holder = body.names.holders.get(body.names.sources.get(value, ""))

@@ -1,4 +1,4 @@
-"""What only some files need: names that they import, and functions that combine two values."""
+"""Imports and combine functions that only some files need."""
 
 from __future__ import annotations
 

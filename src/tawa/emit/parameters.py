@@ -13,6 +13,7 @@ from tawa.dialects.added import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, W
 from tawa.dialects.parameters import parameter_name
 from tawa.dialects.tt import FuncOp
 from tawa.emit.python.names import Names
+from tawa.emit.rings.recognised import bare
 from tawa.emit.values.expressions import type_source
 from tawa.ir import Module, Value
 from tawa.ir.types import PointerType, ScalarType, TensorDescType, parse_type
@@ -54,7 +55,7 @@ class Parameter:
 
     @property
     def source(self) -> str:
-        """Its declaration. An integer has a type: Triton makes a constant of a 1 without one."""
+        """Its declaration. An integer is annotated: Triton would specialise a plain argument of value 1."""
         return f"{self.name}: {type_source(self.type)}" if self.type in ("i8", "i16", "i32", "i64") else self.name
 
 
@@ -90,7 +91,7 @@ def find_parameters(
 
 def descriptor_name(base: str, taken: Collection[str]) -> str:
     """The name of a descriptor of what `base` points to, or of memory that the descriptor `base` describes."""
-    stem = base.removesuffix("_ptr").removesuffix("_desc") or base
+    stem = bare(base) or base
     return f"{stem}_desc" if f"{stem}_desc" not in taken else f"{stem}_tiles"
 
 

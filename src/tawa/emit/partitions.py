@@ -1,4 +1,4 @@
-"""The partitions of a kernel: a function for each, or one for several that differ only in what they are given."""
+"""The partitions of a kernel as functions. Partitions that differ only in arguments and constants share one."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a function. inside: the value. ring: whether it is the ring that the value is a part of."""
+    """A parameter of a partition. inside: the value that it stands for; ring: whether it passes the whole ring."""
 
     inside: Value
     ring: bool
 
 
 class Partitions:
-    """Writes the partitions of one file. taken: names that no function may have; variables: those of no variable."""
+    """Writes the partitions of one file. taken, variables: names that functions and variables must not have."""
 
     def __init__(self, file: File, names: Sequence[str], taken: set[str], variables: set[str]) -> None:
         self.file = file
@@ -79,7 +79,7 @@ class Partitions:
     # -- partitions that do the same -----------------------------------------------------------------------------
 
     def classes(self, outer: Body, parts: Sequence[Part]) -> Iterator[tuple[Part, list[tuple[Part, Alike]]]]:
-        """The partitions that are written, each with those that call its function as well."""
+        """The partitions that get a function, each with the partitions that share it."""
         rest = list(parts)
         while rest:
             best: tuple[Part, list[tuple[Part, Alike]]] = (rest[0], [])
@@ -211,7 +211,7 @@ def _alike(outer: Body, written: Part, other: Part) -> Alike | None:
 
 
 def _place(outer: Body, outside: Value) -> tuple[Member, str] | None:
-    """The part of a ring that a value of the kernel is, and the number of its slot if it is one slot."""
+    """The ring member behind a captured value, and the slot number if it is a view of one slot."""
     member, slot = outer.members.get(outside), outer.slot_of(outside)
     if member is not None:
         return member, ""
@@ -219,7 +219,7 @@ def _place(outer: Body, outside: Value) -> tuple[Member, str] | None:
 
 
 def _outside(part: Part, alike: Alike, inside: Value) -> Value:
-    """The value of the kernel that a partition gets where the written one gets `inside`."""
+    """The captured value that corresponds to `inside` of the written partition."""
     found = alike.values[inside]
     return part.captures.get(found, found)
 
@@ -230,7 +230,7 @@ def _argument(outer: Body, outside: Value, parameter: Parameter) -> str:
 
 
 def _own_constant(op: Operation, index: int) -> Operation:
-    """Gives an operand that is a constant a constant of its own."""
+    """Clones the constant behind an operand, so that this use can become a parameter."""
     made = op.operands[index].defining_op
     assert made is not None and op.parent is not None and ConstantOp.matches(made)
     copy = op.parent.insert(op.parent.index_of(op), clone_op(made, {}))

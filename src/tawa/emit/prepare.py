@@ -1,4 +1,4 @@
-"""Changes a program before it is written, so that each partition reads by itself. The program stays the same.
+"""Rewrites a program before it is written, so that each partition can be read alone. Its meaning does not change.
 
 The default partition sees all values of the kernel. Here it gets its own copies of the pure ones, as the other
 partitions have; and what it returns unchanged is read where it comes from.
@@ -23,7 +23,7 @@ _AGAIN = ELEMENTWISE | CASTS | op_names(
     arith.ConstantOp, tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.MakeRangeOp,
     tt.GetProgramIdOp, tt.GetNumProgramsOp,
 )  # fmt: skip
-"""Operations that cost little, or that the compiler merges again."""
+"""Operations that are cheap to repeat; the compiler merges them again."""
 _JOINS = scf.LOOPS | op_names(scf.IfOp)
 
 
@@ -56,7 +56,7 @@ def _forget_names_of_loops(module: Module) -> None:
 
 
 def _read_at_the_source(fork: ttg.WarpSpecializeOp) -> None:
-    """Replaces results of the fork that are values from before it."""
+    """Replaces results of the fork that are only passed through it."""
     block = fork.default
     for result, value in zip(fork.op.results, block.terminator.operands, strict=True):
         if not _inside(value, block):

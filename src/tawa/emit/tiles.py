@@ -17,7 +17,7 @@ def _split(body: Body, op: Operation) -> None:
 
 
 def _dot(body: Body, op: Operation) -> None:
-    """A product in the registers of warps, of tiles that are too small for wgmma."""
+    """A dot by mma instructions on registers, for tiles that are too small for wgmma."""
     precision = integers(op.properties.get("inputPrecision", "0 : i32"))[0]
     more = f', input_precision="{PRECISIONS[precision]}"' if precision else ""
     body.file.extras.use(MMA_V2)
@@ -25,7 +25,7 @@ def _dot(body: Body, op: Operation) -> None:
 
 
 def pointer_options(op: Operation) -> str:
-    """The arguments for the caches of a load, a store or a copy."""
+    """The cache modifier and eviction policy of a load, a store or a copy, as arguments."""
     cache = integers(op.properties.get("cache", "1 : i32"))[0]
     evict = integers(op.properties.get("evict", "1 : i32"))[0]
     modifiers = {1: "", 2: ".ca", 3: ".cg", 4: ".wb", 5: ".cs", 6: ".wt", 7: ".cv"}

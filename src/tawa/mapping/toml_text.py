@@ -45,7 +45,7 @@ def lines_of(text: str) -> dict[tuple[str, ...], int]:
 
 
 def _keys(text: str) -> tuple[str, ...]:
-    """``operands."k.1"`` → ``operands``, ``k.1``; nothing for what is no key."""
+    """``operands."k.1"`` → ``operands``, ``k.1``; empty if the text is not a key."""
     try:
         data: Any = tomllib.loads(f"{text} = 0")
     except tomllib.TOMLDecodeError:

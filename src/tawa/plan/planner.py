@@ -287,7 +287,7 @@ def shared_memory_text(channels: Channels, depth: int, budget: Budget) -> str:
 
 
 def _largest_pinned(channels: Channels, budget: Budget) -> str:
-    """The largest D of pinned rings with which the others fit with one slot; empty if there is none."""
+    """Says how far to reduce D of the pinned rings so that the others fit with one slot each; empty if nothing fits."""
     for most in range(max(budget.fixed.values(), default=1) - 1, 0, -1):
         fixed = {name: min(slots, most) for name, slots in budget.fixed.items()}
         if replace(budget, fixed=fixed).deepest(channels) >= 1:

@@ -1,4 +1,4 @@
-"""The function `unfit` of an emitted file: the launches that its kernel was not made for.
+"""The function `unfit` of an emitted file: it rejects launches that the kernel was not compiled for.
 
 Condition(2 * stride_am, "TMA limits strides", multiple=16)       if 2 * stride_am % 16 != 0:
                                                                       return "TMA limits strides: …"
@@ -115,7 +115,7 @@ def _conditions(made: Made) -> Iterator[str]:
 
 
 def _parts(clause: Clause, domain: Domain) -> list[tuple[str, str]]:
-    """A clause as comparisons, each with its contrary."""
+    """A clause as pairs of a comparison and its negation."""
     text = python_text(clause.value, domain)
     least, most = clause.least, clause.most
     found: list[tuple[str, str]] = []
@@ -133,7 +133,7 @@ def _parts(clause: Clause, domain: Domain) -> list[tuple[str, str]]:
 
 
 def _divisors(values: Iterable[HostValue]) -> Iterator[HostValue]:
-    """What must not be 0, innermost first."""
+    """The divisors in a value, innermost first: none may be 0."""
     for value in values:
         if isinstance(value, Apply):
             yield from _divisors(value.operands)

@@ -21,13 +21,13 @@ from tawa.symbolic.host.text import DIVIDE
 
 LAUNCH = '''
 {parameters}
-"""Of the kernel that this one came from."""
+"""Parameters of the original kernel."""
 {constants}
-"""What it was made for."""
+"""Constants that this kernel was compiled for."""
 {helpers}
 
 def unfit({grid}{checked}, **others):
-    """What the kernel was not made for in a launch; None if it fits."""
+    """Why this kernel cannot run a launch; None if it can."""
 {checks}
     return None
 
@@ -53,7 +53,7 @@ def launch(grid, *args, fallback=None, **kwargs):
 MEMORY = '''
 
 class Memory:
-    """Where the tensor of a descriptor begins."""
+    """A base address and an element type, in place of a tensor."""
 
     def __init__(self, address, dtype):
         self.address, self.dtype = address, dtype
@@ -62,7 +62,7 @@ class Memory:
         return self.address
 '''
 UNBOUNDED = f'''UNBOUNDED = {OPEN}
-"""The size of a tensor in a descriptor where the kernel itself stays inside of the tensor."""
+"""The size that a descriptor claims where the kernel itself checks the bounds."""
 '''
 DIVISION = f'''
 
@@ -81,7 +81,7 @@ TAKEN = {
 def launch_source(
     made: Made, kernel: str, parameters: Sequence[Parameter], options: Mapping[str, Any], scratch: bool = False
 ) -> tuple[str, str]:
-    """The imports and the functions. kernel: the name of the emitted one, which has these parameters.
+    """The imports and the functions. kernel: the name of the emitted kernel, which has these parameters.
 
     options: of its launches. scratch: whether the kernel makes descriptors.
     """

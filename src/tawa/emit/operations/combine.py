@@ -1,4 +1,4 @@
-"""Reductions and scans, with a function for what combines two values.
+"""Reductions and scans, with their combine functions.
 
 tt.reduce (x, index) {…}        def combine(value, index, value_2, index_2): …
                                 x_2, index_3 = gl.reduce((x, index), 1, combine)
@@ -40,7 +40,7 @@ def _operands(body: Body, op: Operation) -> str:
 
 
 def combine_function(body: Body, op: Operation) -> str:
-    """Writes the function that combines two values, or two groups of them; its name."""
+    """Writes the combine function of a reduction or scan; returns its name."""
     block, extras = op.regions[0].block, body.file.extras
     names = Names({*extras.taken})
     for it in block.args:

@@ -1,4 +1,4 @@
-"""cp.async, and TMA operations that combine with what is in memory."""
+"""cp.async, and TMA reductions into global memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _check_tokens(body: Body, op: Operation) -> None:
 
 
 def _combine(body: Body, op: Operation) -> str:
-    """A store that combines with what is in memory."""
+    """A TMA reduction into global memory."""
     kind = integers(op.properties["kind"])[0]
     if kind not in KINDS:
         raise cannot_say(f"the kind {kind} of a TMA reduction", source_of(body.file.module, op))

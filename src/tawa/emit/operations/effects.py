@@ -104,7 +104,7 @@ def _pointer(body: Body, op: Operation) -> None:
 
 
 def _pointee(op: Operation) -> str | None:
-    """What the result points to; None if it is no pointer."""
+    """The pointee of the result; None if the result is not a pointer."""
     type = parse_type(op.result.type)
     inner = parse_type(type.element) if isinstance(type, TensorType) else type
     return inner.pointee if isinstance(inner, PointerType) else None
@@ -116,7 +116,7 @@ def _add(body: Body, op: Operation) -> None:
 
 
 def _hinted(body: Body, op: Operation, text: str) -> None:
-    """A pointer, with what the user said of its alignment."""
+    """A pointer, with the user's hint about its alignment."""
     divisible = attribute_of(op.attributes, "tt.divisibility")
     if divisible is None:
         body.keep(op, text)

@@ -1,1 +1,1 @@
-"""Python as text: names, the user's statements, what stands in parentheses."""
+"""Python source as text: names, the user's statements, parentheses, line breaks."""

@@ -15,14 +15,14 @@ from tawa.ir import Block, Value
 TAKEN = {
     "gl", "gluon", "tl", "tma", "mbarrier", "range", "float", "list", "dict", "zip", "getattr", "hasattr", "ValueError",
     "warpgroup_mma", "warpgroup_mma_wait", "tma_load", "tma_store", "thread_barrier", "fence_async_shared", "launch",
-    "unfit", "TensorDescriptor", "Ring", "mbarriers", "moved", "aggregate", "triton", "contextvars", "len", "sum",
+    "unfit", "TensorDescriptor", "Ring", "mbarriers", "advance", "aggregate", "triton", "contextvars", "len", "sum",
 }  # fmt: skip
 _NAME = re.compile(r"[^0-9A-Za-z_]")
 
 
 @dataclass
 class Holder:
-    """Who has a name: a value, and the block in which it is assigned."""
+    """The value that a variable holds, and the block in which it was assigned."""
 
     value: Value
     block: Block
@@ -40,13 +40,13 @@ class Names:
     holders: dict[str, Holder] = field(default_factory=dict[str, Holder])
 
     def fresh(self, wish: str) -> str:
-        """A name like `wish` that nothing else has."""
+        """An unused name like `wish`."""
         name = next(it for it in _like(wish) if it not in self.used and it not in TAKEN)
         self.used.add(name)
         return name
 
     def again(self, wish: str, free: Callable[[Holder], bool]) -> str | None:
-        """A name like `wish` whose holder does not need it any more."""
+        """A name like `wish` whose value is dead; None if there is no such name."""
         for name in _like(wish):
             if name not in self.used and name not in TAKEN:
                 return None

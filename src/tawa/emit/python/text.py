@@ -1,4 +1,4 @@
-"""Expressions of Python as text: what has to stand in parentheses, and how long a line is."""
+"""Python source as text: parentheses and line breaks."""
 
 from __future__ import annotations
 

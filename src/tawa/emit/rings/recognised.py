@@ -20,7 +20,7 @@ from tawa.ir.attributes import read_int
 from tawa.ir.types import MemDescType, parse_type
 
 AFFIXES = ("_desc", "desc_", "_ptr", "ptr_", "_descriptor", "_tensor")
-"""Of names of arguments, which the names of their tiles do not have."""
+"""Affixes of argument names that are left out of the names of tiles."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +132,7 @@ def _after(op: Operation, last: Operation, inits: frozenset[Operation]) -> bool:
 
 
 def _inits(barriers: Operation, slots: int, block: Block) -> tuple[list[Operation], int] | None:
-    """The operations that initialise each slot once, and their count; None if it is done in another way."""
+    """The operations that initialise each slot once, and the arrival count; None for any other initialisation."""
     found: dict[int, Operation] = {}
     for view in barriers.result.users:
         if not ttg.MemDescIndexOp.matches(view):
@@ -187,7 +187,7 @@ def _users(value: Value) -> Iterator[Operation]:
 
 
 def root_of(value: Value) -> Value:
-    """The value outside of all partitions, loops and branches that this one comes from, if there is one."""
+    """The value behind captures and loop-carried arguments, as far as each has a single source."""
     for _ in range(8):
         sources = [use.value for use in incoming(value)] if value.defining_op is None else []
         if len(sources) != 1:
@@ -208,7 +208,7 @@ def number_of(value: Value) -> int | None:
 
 
 def advances_of(block: Block) -> Iterator[Advance]:
-    """The steps to a next place that stand in this block."""
+    """The advances of a place in this block."""
     for op in block.ops:
         if arith.XOrIOp.matches(op) and (found := _advance(op)) is not None:
             yield found
@@ -261,7 +261,7 @@ def carried(op: Operation) -> Iterator[tuple[Value, Value, Value, Value]]:
 
 
 def begins_another(value: Value, name: str) -> bool:
-    """Whether a dot adds to this constant whose result is another variable than `name`."""
+    """Whether this constant is the initial accumulator of a dot into another variable than `name`."""
     return any(ttng.WarpGroupDotOp.matches(it) and it.result.hint != name for it in value.users)
 
 

@@ -46,7 +46,7 @@ METHODS = {
     "filled": '''
     @gluon.jit
     def filled(self, slot, pred=True):
-        """Says that the threads here have stored to a slot."""
+        """Marks a slot as full, after the threads of this partition have stored to it."""
         mbarrier.arrive(self.full.index(slot), count=1, pred=pred)
 ''',
     "get": '''
@@ -62,7 +62,7 @@ METHODS = {
     "consumed": '''
     @gluon.jit
     def consumed(self, slot, pred=True):
-        """Says that the tiles of a slot are not read any more."""
+        """Releases a slot: its tiles are not read any more."""
         mbarrier.arrive(self.empty.index(slot), count=1, pred=pred)
 ''',
 }
@@ -84,11 +84,11 @@ def bytes_of(descriptors):
     """Bytes of one copy through each of the descriptors."""
     return sum(it.block_type.nbytes for it in descriptors)
 ''',
-    "moved": '''
+    "advance": '''
 
 @gluon.jit
-def moved(slot, parity, D: gl.constexpr):
-    """The place that follows in a ring of D slots."""
+def advance(slot, parity, D: gl.constexpr):
+    """Advances a place in a ring of D slots."""
     around = slot + 1 == D
     return gl.where(around, 0, slot + 1), parity ^ around.to(gl.int32)
 ''',
@@ -97,7 +97,7 @@ NEEDS = {"put": ("acquire", "fill")}
 
 
 def ring_source(used: Set[str]) -> str:
-    """The class and the functions of which these methods and functions are used."""
+    """The source of these methods and functions, and of those that they call."""
     wanted = {*used, *(it for name in used for it in NEEDS.get(name, ()))}
     functions = "".join(text for name, text in FUNCTIONS.items() if name in wanted)
     methods = "".join(text for name, text in METHODS.items() if name in wanted)

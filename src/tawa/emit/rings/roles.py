@@ -60,7 +60,7 @@ class _Roles:
         self._name_coordinates()
 
     def _flows(self) -> Iterator[tuple[Value, Value]]:
-        """Values and what they become: carried variables, results of loops and branches."""
+        """Edges from values to the loop-carried arguments and results that they become."""
         for op in reversed(self.ops):  # inner ones first
             if scf.ForOp.matches(op):
                 for argument, init, yielded, result in carried(op):
@@ -94,7 +94,7 @@ class _Roles:
         self.names = {it: f"{ring.stem}_{role}" if several else role for it, (ring, role) in places.items()}
 
     def _name_lags(self) -> None:
-        """What a variable was one iteration before, and whether there was one."""
+        """Variables that lag one iteration behind, and flags that are false only in the first one."""
         for op in self.loops:
             block = scf.ForOp(op).body
             for argument, _, yielded, result in carried(op):
@@ -104,7 +104,7 @@ class _Roles:
                     self.names[argument] = self.names[result] = "started"
 
     def _name_operands(self) -> None:
-        """Tiles that are only converted for a dot have the name of what they are, and not of the sum."""
+        """An operand that is converted for a dot keeps its own name, not the name of the accumulator."""
         for op in self.ops:
             if ttng.WarpGroupDotOp.matches(op):
                 others, chain, seen = {"", op.result.hint}, list(op.operands[:2]), set[Value]()
@@ -132,7 +132,7 @@ class _Roles:
     # -- variables -----------------------------------------------------------------------------------------------
 
     def _name_variables(self) -> None:
-        """Names of the user for all that a variable becomes, and for the constants that it begins with."""
+        """Spreads the user's names along loops and branches, also to the initial constants."""
         for _ in range(3):
             for source, target in self.flows:
                 if target not in self.names and (name := self._known(source)):

@@ -1,4 +1,4 @@
-"""mbarriers and TMA loads: as methods of a `Ring` where they follow its protocol, else as they are.
+"""mbarriers and TMA loads: as methods of `Ring` where they follow its protocol, otherwise as plain Gluon calls.
 
 wait empty[slot], parity ^ 1
 expect full[slot], 32768                   ring.put(slot, parity, (k_desc,), ([n, 0],))
@@ -21,7 +21,7 @@ from tawa.ir import Operation, Value
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One slot of a part of a ring. text: its number."""
+    """One slot of a ring member. text: the index as an expression."""
 
     ring: Ring
     role: str
@@ -35,7 +35,7 @@ class Slot:
 
 
 def slot_of(body: Body, value: Value) -> Slot | None:
-    """The slot that a view is; None for others, and in code that is written more than once."""
+    """The slot that a view selects; None for other values, and in code that is written more than once."""
     found = body.slot_of(value) if not body.twice else None
     return Slot(found[0].ring, found[0].role, found[0].index, *found[1:]) if found is not None else None
 
@@ -78,7 +78,7 @@ def _line(body: Body, op: Operation, text: str) -> None:
 
 
 def _get(body: Body, op: Operation, slot: Slot, pred: str) -> None:
-    """The wait for a full slot, which returns the tiles of the slot that are read after it."""
+    """Writes a wait for a full slot as `get`, which returns the tiles that are read afterwards."""
     text = call(body, slot, "get", body.of(ttng.WaitBarrierOp(op).parity), pred)
     views = [_views(body, op, slot, index) for index in range(len(slot.ring.payload))]
     for it in (op, *(view for found in views for view in found[:1])):
@@ -102,7 +102,7 @@ def _get(body: Body, op: Operation, slot: Slot, pred: str) -> None:
 
 
 def _views(body: Body, op: Operation, slot: Slot, index: int) -> list[Operation]:
-    """The views of this slot of the tiles number `index` after an operation."""
+    """The views of tile `index` of this slot that follow an operation."""
     if slot.value is None and not slot.text.isdigit():
         return []
     found: list[Operation] = []
@@ -134,7 +134,7 @@ def _load(body: Body, op: Operation) -> None:
 
 
 def _transfer(body: Body, op: Operation, slot: Slot, wait: ttng.WaitBarrierOp | None) -> bool:
-    """Whether the copies of all tiles of a slot follow, and are written as one call with the last of them."""
+    """Tries to write the expect and all copies of a slot as one `put` or `fill`, in place of the last copy."""
     following = list(_effects_from(body, op))[: len(slot.ring.payload) + 1 + (wait is not None)]
     expect, copies = following[wait is not None :][:1], following[wait is not None :][1:]
     if not expect or not _expects(body, expect[0], slot) or len(copies) != len(slot.ring.payload):
@@ -183,7 +183,7 @@ def _expects(body: Body, op: Operation, slot: Slot) -> bool:
 
 
 def _copies(body: Body, op: Operation, slot: Slot) -> int | None:
-    """Which of the tiles of a slot a copy fills; None if it is none, or one with a condition."""
+    """The index of the tile that a copy fills in this slot; None for any other operation and for a predicated copy."""
     if not ttng.AsyncTMACopyGlobalToLocalOp.matches(op):
         return None
     view = ttng.AsyncTMACopyGlobalToLocalOp(op)
@@ -193,7 +193,7 @@ def _copies(body: Body, op: Operation, slot: Slot) -> int | None:
 
 
 def _peek(body: Body, value: Value) -> Slot | None:
-    """The slot that a view will be, also one that is not written yet."""
+    """As `slot_of`; None for a view whose index is not written yet."""
     op = value.defining_op
     if op is not None and ttg.MemDescIndexOp.matches(op) and op.operands[1] not in body.names:
         return None

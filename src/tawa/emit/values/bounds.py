@@ -18,7 +18,7 @@ from tawa.ir import Block, Use, Value
 
 
 def only_bounds_loops(bound: Value) -> bool:
-    """Whether a bound depends on a variable of a loop around it that nothing needs but bounds."""
+    """Whether a loop bound depends on a variable of an enclosing loop that is used only in loop bounds."""
     seen: set[Value] = set()
     work = [bound]
     while work:
@@ -56,7 +56,7 @@ def _looks_dead(variable: Value) -> bool:
 
 
 def _following(use: Use) -> list[Value] | None:
-    """The values that a use decides; None if it is needed for itself."""
+    """The values that a use flows into; None if the use keeps the value alive by itself."""
     op = use.op
     if op.name in PURE:
         return list(op.results)

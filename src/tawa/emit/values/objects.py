@@ -57,7 +57,7 @@ def _number(value: Value) -> bool:
 
 
 def own_object(text: str, value: Value) -> str:
-    """The same value as a new object; raises EmitError for what has no arithmetic."""
+    """An expression that copies the value into a new object; raises EmitError for types without arithmetic."""
     type = parse_type(value.type)
     element = element_of(value.type) if not isinstance(type, MemDescType) else ""
     if isinstance(type, PointerType) or (element.startswith("i") and element != "i1") or element.startswith("!tt.ptr"):
@@ -70,7 +70,7 @@ def own_object(text: str, value: Value) -> str:
 
 
 def literal(text: str) -> bool | int | float | None:
-    """The number that a text is; None if it is none."""
+    """The value of a numeric literal; None for any other expression."""
     if found := _NOT_FINITE.fullmatch(text):
         return float(found.group(1))
     try:
@@ -87,7 +87,7 @@ def assigned(text: str, type: str) -> str:
 
 
 def object_of(text: str, type: str) -> str:
-    """A literal as a number of Triton, which has methods."""
+    """A literal as a Triton scalar, which has methods such as `to`."""
     return f"gl.full([], {text}, {type_source(element_of(type))})"
 
 

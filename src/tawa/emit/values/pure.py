@@ -1,4 +1,4 @@
-"""Operations without effects, which may be written later than they stand."""
+"""Operations without effects, whose expressions may be inlined into a later statement."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ REPEATING = op_names(tt.SplatOp, tt.BroadcastOp, arith.ConstantOp)
 
 
 def only_repeats(op: Operation) -> bool:
-    """Whether all users of this result take what it repeats instead."""
+    """Whether every user can take the operand of this splat or broadcast instead of the result."""
     if op.name not in REPEATING or not isinstance(parse_type(op.result.type), TensorType):
         return False
     return all(use.op.name in ELEMENTWISE and use.index in _repeated(use.op) for use in op.result.uses)

@@ -6,10 +6,8 @@ from tawa.dialects import arith, tt, ttg
 from tawa.dialects.declare.declaration import by_name
 from tawa.emit.body import Body, Expression, type_of
 from tawa.emit.values.expressions import CASTS, ELEMENTWISE, elementwise, integers, type_source
-from tawa.emit.values.layouts import layout_source
 from tawa.emit.values.objects import literal, object_of
 from tawa.ir import Operation
-from tawa.ir.encodings import fields_of
 from tawa.ir.types import MemDescType, PointerType, ScalarType, TensorType, parse_type
 
 
@@ -82,13 +80,7 @@ def _convert_layout(body: Body, op: Operation) -> str:
 
 
 def _expand_dims(body: Body, op: Operation) -> str:
-    """Gluon gives the result the parent of the operand's layout; Triton may have an equal layout of another name."""
-    source, result, aliases = type_of(op.operands[0]), type_of(op.result), body.file.module.aliases
-    text = f"gl.expand_dims({body.of(op.operands[0])}, {integers(op.properties['axis'])[0]})"
-    parent = fields_of(aliases, source.encoding).get("parent", "")
-    if parent and layout_source(aliases, parent, result.shape) != layout_source(aliases, result.encoding, result.shape):
-        return _placed(text, body, op)
-    return text
+    return f"gl.expand_dims({body.of(op.operands[0])}, {integers(op.properties['axis'])[0]})"
 
 
 # -- views of buffers --------------------------------------------------------------------------------------------------
@@ -107,7 +99,7 @@ def _permuted(body: Body, op: Operation) -> str:
 
 
 def _sliced(body: Body, op: Operation) -> str:
-    """A part of a buffer along one axis after the other."""
+    """A subslice of a buffer, one `slice` for each axis."""
     source, result = parse_type(op.operands[0].type), parse_type(op.result.type)
     assert isinstance(source, MemDescType) and isinstance(result, MemDescType)
     buffer = _buffer(body, op)
