@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from tawa.cli.main import app
+from tawa.errors import ISSUES_URL
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -20,6 +25,34 @@ def test_every_relative_link_outside_the_site_leads_to_a_file(page: Path) -> Non
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert not missing
+
+
+def built(folder: Path, page: str) -> subprocess.CompletedProcess[str]:
+    """Builds a site of one page, with our settings and the command of `make check`."""
+    dry = subprocess.run(["make", "-n", "check"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    (line,) = [line for line in dry.splitlines() if "mkdocs build" in line]
+    (folder / "docs" / "hooks").mkdir(parents=True)
+    for name in ("pyproject.toml", "docs/hooks/links_out_of_docs.py"):
+        shutil.copy(ROOT / name, folder / name)
+    (folder / "mkdocs.yml").write_text((ROOT / "mkdocs.yml").read_text().partition("nav:")[0])
+    (folder / "docs" / "index.md").write_text(page)
+    command = line.replace(".venv/bin/mkdocs", f"{shlex.quote(sys.executable)} -m mkdocs")
+    return subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("link", ["missing.md", "../missing.py", "#missing", "index.md#missing", "../docs/missing.md"])
+def test_make_check_fails_on_a_link_that_leads_nowhere(link: str, tmp_path: Path) -> None:
+    done = built(tmp_path, f"# Home\n\nSee [this]({link}).\n")
+    assert done.returncode == 1 and "Aborted with 1 warnings in strict mode" in done.stdout, done.stderr
+
+
+def test_links_out_of_docs_lead_to_the_repository_on_the_site(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    done = built(tmp_path, "# Home\n\n[a](../pyproject.toml#L1), [b\nc](../src), [d](index.md#home)\n")
+    assert done.returncode == 0, done.stdout + done.stderr
+    links = re.findall(r'<a href="([^"]*)">[a-d]', (tmp_path / "build" / "docs" / "index.html").read_text())
+    repository = ISSUES_URL.removesuffix("/issues")
+    assert links == [f"{repository}/blob/main/pyproject.toml#L1", f"{repository}/tree/main/src", "index.html#home"]
 
 
 def test_every_setting_has_its_row_in_the_docs() -> None:
