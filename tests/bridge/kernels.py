@@ -72,13 +72,17 @@ def do_nothing(out, n):
     pass
 
 
-def half_tensor():
-    """A stand-in for a float16 tensor in `warmup`: aligned, on no device."""
+def tensor_of(element: str):
+    """A stand-in for a tensor in `warmup`: aligned, on no device. element: PyTorch's name of its type, ``float16``.
+
+    Its type is text: Triton remembers types by their hashes, and the hash of an object is its address, which another
+    object gets later.
+    """
     from triton.runtime.jit import MockTensor
 
-    return MockTensor(_Half())
+    return MockTensor(f"torch.{element}")
 
 
-class _Half:
-    def __str__(self) -> str:
-        return "torch.float16"
+def half_tensor():
+    """A stand-in for a float16 tensor."""
+    return tensor_of("float16")

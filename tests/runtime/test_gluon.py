@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import triton
-from triton.runtime.jit import MockTensor
 
 import tawa
 from tawa.errors import PlanError, ProtocolError
+from tests.bridge.kernels import tensor_of
 from tests.rings import kernels
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -28,17 +28,8 @@ def on_paper(request: pytest.FixtureRequest) -> None:
 
 
 def compiled(kernel: Any, fault: str = "none", **more: Any) -> Any:
-    return kernel.warmup(tensor(), tensor(), 8, grid=(1,), D=2, FAULT=fault, **{"num_warps": 4, **more})
-
-
-def tensor() -> Any:
-    """A stand-in for a float32 tensor."""
-    return MockTensor(Float())
-
-
-class Float:
-    def __str__(self) -> str:
-        return "torch.float32"
+    tensors = (tensor_of("float32"), tensor_of("float32"))
+    return kernel.warmup(*tensors, 8, grid=(1,), D=2, FAULT=fault, **{"num_warps": 4, **more})
 
 
 def verdict(kernel: Any) -> str:
@@ -154,7 +145,7 @@ def test_options_are_refused() -> None:
 
 def test_an_autotuned_gluon_kernel_is_checked() -> None:
     tuner = triton.autotune([triton.Config({}, num_warps=4)], key=[])(kernels.squares)
-    (found,) = tawa.jit(tuner).warmup(tensor(), tensor(), 8, grid=(1,), D=2, FAULT="none")
+    (found,) = tawa.jit(tuner).warmup(tensor_of("float32"), tensor_of("float32"), 8, grid=(1,), D=2, FAULT="none")
     assert verdict(found) == "proved"
 
 
