@@ -196,6 +196,7 @@ def decide_rings(flow: Flow) -> Remark | None:
         return made
     flow.plan, flow.why = made.plan, {**flow.why, **made.why}
     flow.notes += made.notes
+    flow.module.op.attributes.pop(MAX_REGISTERS, None)  # of the launch: the Plan's cap takes its place
     if made.plan.max_registers:
         flow.module.op.attributes[MAX_REGISTERS] = int_attr(made.plan.max_registers)
     return None

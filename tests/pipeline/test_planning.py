@@ -157,8 +157,8 @@ def test_a_refusal_of_the_kernel_comes_before_one_of_its_resources() -> None:
     assert "writes through argument" in made(PlanOptions(aref_depth=99), text=text).remarks[0].reason
 
 
-def test_a_cap_the_user_set_stays() -> None:
-    text = programs.persistent_gemm().replace('"ttg.num-warps"', '"ttg.maxnreg" = 96 : i32, "ttg.num-warps"')
+def test_the_maxnreg_of_a_launch_is_kept() -> None:
+    text = programs.persistent_gemm().replace('"ttg.num-warps"', '"ttg.maxnreg" = 72 : i32, "ttg.num-warps"')
     text = text.replace('"ttg.maxnreg"', "ttg.maxnreg")
     outcome = made(PlanOptions(aref_depth=2), text=text)
-    assert outcome.plan is not None and outcome.plan.max_registers == 96
+    assert outcome.plan is not None and outcome.plan.max_registers == 72

@@ -178,8 +178,10 @@ USUAL_WAVES = 8
 
 # -- registers (tawa.plan.cost.registers, tawa.plan.candidates, tawa.plan.decide.loops) -------------------------------
 
-PRODUCER_REGISTERS = 24
-"""Per thread of a producer that only issues TMA copies: the minimum of `setmaxnreg` (PTX ISA)."""
+LEAST_REGISTERS = 24
+"""Per thread of a partition: the minimum of `setmaxnreg` (PTX ISA)."""
+PRODUCER_REGISTERS = LEAST_REGISTERS
+"""Per thread of a producer that only issues TMA copies."""
 CONVERTER_WARPS = 2
 """Beside the producer's warp in one warp group, so that a CTA with two consumer groups still has twelve warps."""
 CONVERTER_PIECES = {24: 1024, 40: 2048}

@@ -85,7 +85,8 @@ class Space:
     num_warps, num_stages: of the launch. workload: of the kernel as it is written. raised: how many loads of operands
     TMA can make in place of pointers. persistent: whether the kernel has a persistent form. facts: of stock
     Triton's compiled kernel, if known. shares: whether neighbouring programs load the same tiles, so that several can
-    share a CTA. splits: whether programs may share a tile: its loop allows it, and so does the user.
+    share a CTA. splits: whether programs may share a tile: its loop allows it, and so does the user. max_registers:
+    ``maxnreg`` of the launch.
     """
 
     num_warps: int
@@ -96,6 +97,7 @@ class Space:
     facts: StockFacts | None = None
     shares: bool = False
     splits: bool = False
+    max_registers: int | None = None
 
     @cached_property
     def unequal(self) -> bool:
@@ -110,7 +112,7 @@ class Space:
     @property
     def stock(self) -> Way:
         """Stock Triton's kernel."""
-        return stock_way(self.workload, self.num_warps, self.num_stages, self.facts)
+        return stock_way(self.workload, self.num_warps, self.num_stages, self.facts, self.max_registers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,8 @@ def way_of(space: Space, form: Form) -> Way:
     if not form.persistent and form.programs == 1:
         info = RegisterInfo(accumulators, min(accumulators, 128))
         producer = _producer_registers(space, form)
-        ctas, _ = register_cap(min(depth, DEFAULT_DEPTH) * slot + beside, warps, info, producer)
+        needed = min(depth, DEFAULT_DEPTH) * slot + beside
+        ctas, _ = register_cap(needed, warps, info, producer, limit=space.max_registers)
         if ctas > 1:
             depth = max(1, min(depth, (SHARED_BYTES // ctas - beside) // max(1, slot)))
     in_flight = 0 if chained or waits or depth < 2 or (ctas > 1 and depth < DEFAULT_DEPTH) else 1

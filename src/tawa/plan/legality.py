@@ -10,9 +10,17 @@ from tawa.analysis.rings.channels import ChannelInfo
 from tawa.analysis.rings.loads import DotLoadInfo
 from tawa.errors import PlanError
 from tawa.ir import Module, source_of
-from tawa.machine.hopper import CONVERTER_WARPS
+from tawa.machine.hopper import (
+    CONVERTER_WARPS,
+    LEAST_REGISTERS,
+    MAX_REGISTERS,
+    REGISTER_STEP,
+    REGISTERS,
+    WARP,
+    WARP_GROUP,
+)
 from tawa.plan.cost.budget import Budget, by_tma_only
-from tawa.plan.cost.registers import registers_of_an_sm
+from tawa.plan.cost.registers import consumer_registers, entry_registers, registers_of_an_sm
 from tawa.plan.entries import LaunchPlan, StorePlan
 from tawa.plan.plan import Plan
 
@@ -79,6 +87,7 @@ def check_plan(plan: Plan, pins: Plan, channels: Sequence[ChannelInfo], module: 
         )
     if plan.max_registers and (plan.max_registers % 8 or not 24 <= plan.max_registers <= 256):
         raise PlanError(f"max_registers={plan.max_registers}; cure: {_REGISTERS}, or 0 for no cap")
+    _check_cap(plan, budget)
     _check_partitions(plan, channels, groups, num_warps, budget.producer_tiles)
     if plan.ctas_per_sm != budget.ctas(tuple(channels), max(ring.slots for ring in plan.rings)) and pins.ctas_per_sm:
         fits = budget.ctas(tuple(channels), max(ring.slots for ring in plan.rings))
@@ -91,6 +100,38 @@ def check_plan(plan: Plan, pins: Plan, channels: Sequence[ChannelInfo], module: 
         if ring.copies != own[ring.name]:
             raise PlanError(f"the Plan has {ring.copies} copies of {ring.name}; cure: copies={own[ring.name]}")
     _check_depths(plan, channels, module)
+
+
+def too_few_registers(budget: Budget) -> tuple[str, str] | None:
+    """Why ``maxnreg`` of the launch leaves too few registers to a partition, and the cure; None if it does not."""
+    limit, warps, producer = budget.max_registers, budget.consumer_warps, budget.producer_registers
+
+    def suffices(most: int) -> bool:
+        return min(entry_registers(warps, most), consumer_registers(warps, most, producer)) >= LEAST_REGISTERS
+
+    if limit is None or (limit >= LEAST_REGISTERS and suffices(limit)):
+        return None
+    least = next(most for most in range(LEAST_REGISTERS, MAX_REGISTERS + 1, REGISTER_STEP) if suffices(most))
+    reason = f"maxnreg={limit}: a partition needs {LEAST_REGISTERS} registers per thread, the least for setmaxnreg"
+    return reason, f"maxnreg={least} or more, or a launch without it"
+
+
+def _check_cap(plan: Plan, budget: Budget) -> None:
+    """Raises PlanError if no GPU can launch a CTA with the Plan's cap, or the launch allows fewer registers."""
+    warps, limit = budget.consumer_warps, budget.max_registers
+    cap, most = plan.max_registers or entry_registers(warps), entry_registers(warps, limit)
+    if cap <= most:
+        return
+    if limit is not None and cap > limit:
+        raise PlanError(
+            f"max_registers={plan.max_registers} in the Plan is {cap} registers per thread at kernel entry, but the "
+            f"launch has maxnreg={limit}; cure: max_registers={most} in the Plan, or a launch without maxnreg"
+        )
+    threads = (warps + WARP_GROUP) * WARP
+    raise PlanError(
+        f"max_registers={plan.max_registers}: {threads} threads, the producer's included, need {cap * threads} "
+        f"registers, and an SM has {REGISTERS}; cure: max_registers={most} or less"
+    )
 
 
 def _check_partitions(plan: Plan, channels: Sequence[ChannelInfo], groups: int, num_warps: int, tiles: bool) -> None:
@@ -189,4 +230,4 @@ def check_met(plan: Plan, pins: Plan, launched: bool = True) -> None:
 
 _LAUNCHES = {"choice": "there is no other form of this kernel that launches may get"}
 
-__all__ = ["check_met", "check_names", "check_plan", "check_rings", "operand_text"]
+__all__ = ["check_met", "check_names", "check_plan", "check_rings", "operand_text", "too_few_registers"]

@@ -31,7 +31,7 @@ from tawa.machine.hopper import (
     MOST_SLOTS,
 )
 from tawa.plan.cost.budget import DEEPEST, Budget, Channels, by_tma_only
-from tawa.plan.cost.registers import consumer_registers
+from tawa.plan.cost.registers import consumer_registers, entry_registers
 from tawa.plan.entries import UNCAPPED, LoopPlan, PartitionPlan, PartitionRole, RingPlan, StorePlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
@@ -62,8 +62,6 @@ def choose_plan(
     fixed = {ring.name: ring.depth for ring in pins.rings if ring.depth is not None}
     alone = 1 if pins.form == "persistent" else None  # such a kernel is launched with one program for each SM
     budget = replace(budget, fixed=fixed, most_ctas=pins.ctas_per_sm or alone)
-    if pins.max_registers:
-        budget = replace(budget, max_registers=pins.max_registers)
     asked = [it.mma_depth for it in pins.loops if it.mma_depth is not None]
     budget, depth, usual = _choose_depths(channels, options, budget, max(asked, default=None))
     depths = budget.depths(channels, depth)
@@ -77,7 +75,6 @@ def choose_plan(
             f"mma_depth={usual} with {min(depths)} slots a ring: P iterations in flight need D >= P + 1; "
             f"cure: mma_depth={min(depths) - 1}" + (f" or aref_depth={usual + 1}" if fits > usual else "")
         )
-    cap = None if pins.max_registers == UNCAPPED else budget.max_registers or cap
     by_tma = by_tma_only(channels) and not budget.producer_tiles
     converts = any(channel.converted for channel in channels)
     decided = Plan(
@@ -135,8 +132,9 @@ def reasons(plan: Plan, channels: Channels, budget: Budget) -> dict[str, str]:
 
 
 def _why_capped(plan: Plan, budget: Budget) -> str:
-    if budget.max_registers is not None:
-        return "maxnreg of the launch"
+    limit = budget.max_registers
+    if limit is not None and plan.max_registers == entry_registers(budget.consumer_warps, limit):
+        return f"maxnreg={limit} of the launch"
     return f"{plan.ctas_per_sm} CTAs share an SM" if plan.max_registers else "one CTA occupies the SM"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tawa.analysis.resources import RegisterInfo
 from tawa.machine.hopper import REGISTERS
-from tawa.plan.cost.registers import consumer_registers, register_cap, registers_of_an_sm, stock_ctas
+from tawa.plan.cost.registers import consumer_registers, ctas_under, register_cap, registers_of_an_sm, stock_ctas
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,25 @@ def test_a_cap_lets_as_many_ctas_in_as_it_says(num_warps: int, shared_bytes: int
         assert consumer_registers(num_warps, cap) >= accumulators
 
 
+@pytest.mark.parametrize("num_warps", [4, 8, 16])
+@pytest.mark.parametrize("shared_bytes", [10_000, 75_000, 220_000])
+def test_a_limit_of_the_launch_is_kept_and_never_more_than_a_launch_can_have(num_warps: int, shared_bytes: int) -> None:
+    threads, registers = (num_warps + 4) * 32, RegisterInfo(32, 32)
+    for limit in range(24, 257):
+        ctas, cap = register_cap(shared_bytes, num_warps, registers, limit=limit)
+        entry = cap if cap is not None else REGISTERS // threads // 8 * 8
+        assert entry <= limit and ctas * entry * threads <= REGISTERS
+        assert cap is None or cap % 8 == 0
+    assert register_cap(shared_bytes, num_warps, registers, limit=256) == register_cap(
+        shared_bytes, num_warps, registers
+    )
+
+
+def test_a_cap_decides_how_many_ctas_share_an_sm() -> None:
+    assert [ctas_under(cap, 10_000, 8) for cap in (0, 168, 80, 40)] == [1, 1, 2, 4]
+    assert ctas_under(40, 100_000, 8) == 2 and ctas_under(40, 10_000, 8, most=3) == 3
+
+
 def test_more_memory_or_more_accumulators_never_mean_more_ctas() -> None:
     by_memory = [register_cap(shared, 4, RegisterInfo(32, 32))[0] for shared in range(10_000, 230_000, 5_000)]
     by_registers = [register_cap(30_000, 4, RegisterInfo(count, 32))[0] for count in range(16, 256, 16)]
@@ -42,6 +61,10 @@ def test_more_memory_or_more_accumulators_never_mean_more_ctas() -> None:
 @pytest.mark.parametrize("shared_bytes", [10_000, 100_000, 230_000])
 def test_a_stock_kernel_has_at_least_one_cta(shared_bytes: int) -> None:
     assert stock_ctas(shared_bytes, 8, RegisterInfo(256, 128)) >= 1
+
+
+def test_more_ctas_of_the_stock_kernel_share_an_sm_under_maxnreg() -> None:
+    assert [stock_ctas(10_000, 8, RegisterInfo(200, 128), limit=limit) for limit in (None, 128, 64)] == [1, 2, 4]
 
 
 def test_small_partitions_share_a_warp_group_that_has_the_registers_of_the_most_demanding_one() -> None:

@@ -10,6 +10,7 @@ from tawa.analysis.names import name_module
 from tawa.errors import PlanError, ResourceError
 from tawa.ir import Module
 from tawa.machine.coefficients import ErrorInfo
+from tawa.machine.hopper import REGISTERS
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.decide.rings import WOULD_DECLINE, Decided, Facts, Target, budget_of, decide_rings, find_facts
 from tawa.plan.expectation import Expectation
@@ -105,3 +106,61 @@ def test_a_cap_on_registers_of_the_kernel_is_in_the_budget() -> None:
     assert budget_of(module, facts, TARGET).max_registers is None
     module.op.attributes["ttg.maxnreg"] = "128 : i32"
     assert budget_of(module, facts, TARGET).max_registers == 128
+
+
+def limited(limit: int, pins: Plan | None = None, num_warps: int = 4, pinned: bool = False) -> Decided | Remark:
+    """The decisions for a launch with ``maxnreg``."""
+    target, plan = Target(num_warps, num_stages=3), pins or Plan()
+    module = programs.parse(programs.tile_gemm())
+    name_module(module)
+    module.op.attributes["ttg.maxnreg"] = f"{limit} : i32"
+    facts = find_facts(module, target, plan)
+    assert isinstance(facts, Facts), facts
+    return decide_rings(module, facts, LEGAL, target, plan, plan, pinned or pins is not None)
+
+
+@pytest.mark.parametrize("num_warps", [4, 8])
+@pytest.mark.parametrize("limit", [24, 63, 100, 168, 176, 250, 255, 256])
+def test_a_launch_with_maxnreg_gets_a_plan_that_it_can_launch(limit: int, num_warps: int) -> None:
+    found = limited(limit, num_warps=num_warps)
+    assert isinstance(found, Decided)
+    threads = (num_warps + 4) * 32
+    entry = found.plan.max_registers or REGISTERS // threads // 8 * 8
+    assert entry <= limit and entry * threads * (found.plan.ctas_per_sm or 0) <= REGISTERS
+
+
+def test_the_reason_of_a_cap_is_maxnreg_where_that_is_the_least() -> None:
+    found = [limited(limit) for limit in (40, 255)]
+    reasons = [it.why["max_registers"] for it in found if isinstance(it, Decided)]
+    assert reasons[0] == "maxnreg=40 of the launch" and reasons[1].endswith("CTAs share an SM")
+
+
+def test_a_maxnreg_too_small_for_the_partitions_is_declined_or_an_error_with_the_cure() -> None:
+    refused = limited(16)
+    assert isinstance(refused, Remark) and refused.kind == "declined"
+    assert refused.reason.startswith("maxnreg=16: a partition needs 24 registers per thread")
+    assert refused.cure == "maxnreg=24 or more, or a launch without it"
+    with pytest.raises(ResourceError, match=r"maxnreg=16: .* cure: maxnreg=24 or more"):
+        limited(16, pinned=True)
+
+
+def test_a_pinned_cap_above_maxnreg_is_an_error() -> None:
+    for cap in (128, 0):
+        with pytest.raises(
+            PlanError, match=f"max_registers={cap} in the Plan .* the launch has maxnreg=100; cure: max"
+        ):
+            limited(100, Plan(max_registers=cap))
+    found = limited(100, Plan(max_registers=64))
+    assert isinstance(found, Decided) and found.plan.max_registers == 64
+
+
+def test_a_pinned_cap_with_which_no_gpu_launches_a_cta_is_an_error() -> None:
+    with pytest.raises(
+        PlanError, match="max_registers=176: 384 threads, the producer's included, need 67584 registers"
+    ):
+        decided(programs.tile_gemm(), pins=Plan(max_registers=176), target=Target(8, num_stages=3))
+
+
+def test_a_pinned_cap_decides_how_many_ctas_share_an_sm() -> None:
+    found = [decided(programs.tile_gemm(), pins=Plan(max_registers=cap)) for cap in (128, 0)]
+    assert [it.plan.ctas_per_sm for it in found if isinstance(it, Decided)] == [2, 1]

@@ -215,7 +215,9 @@ class Compilation:
 
     def _too_few(self, source: Source, registers: int, error: Exception) -> Outcome:
         reason = f"{registers} registers for each thread are too few for the instructions of the kernel"
+        limit = self.options.maxnreg
         cure = "fewer consumer groups, fewer warps, or a smaller tile"
+        cure = cure if limit is None else f"maxnreg above {limit}, or a launch without it; {cure}"
         if self.request.pinned:
             raise FewRegisters(f"{source.kernel}: {reason}; cure: {cure}") from error
         return Outcome(False, None, (Remark("declined", reason, record.kernel_location(source.ttir), cure),))

@@ -189,7 +189,8 @@ class _Driver:
             return None
         raised = self.paths.raised if self.paths is not None else 0
         return Space(
-            launch.num_warps, launch.num_stages, written, raised, self._may_turn(), splits=self._may_split()
+            launch.num_warps, launch.num_stages, written, raised, self._may_turn(), splits=self._may_split(),
+            max_registers=launch.maxnreg,
         )  # fmt: skip
 
     def _may_split(self) -> bool:

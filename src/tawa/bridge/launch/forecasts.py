@@ -60,8 +60,9 @@ class Forecasts:
             return None
         about = self.about
         space = Space(
-            about["num_warps"], about["num_stages"], workload, about["raised"], about["persistent"], self.facts
-        )
+            about["num_warps"], about["num_stages"], workload, about["raised"], about["persistent"], self.facts,
+            max_registers=about["max_registers"],
+        )  # fmt: skip
         own = Form(**about["own"]) if about["own"] is not None else None
         way = plan_way(self.plan, about["spilled"]) if self.plan is not None else None
         forms = tuple(Form(**it) for it in about["forms"])
@@ -146,6 +147,7 @@ def forecast_facts(
     return {
         "num_warps": space.num_warps,
         "num_stages": space.num_stages,
+        "max_registers": space.max_registers,
         "raised": space.raised,
         "persistent": space.persistent,
         "own": _form(own) if own is not None else None,

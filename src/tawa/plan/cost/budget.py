@@ -9,7 +9,7 @@ from typing import Literal
 from tawa.analysis.resources import RegisterInfo, SharedInfo
 from tawa.analysis.rings.channels import ChannelInfo
 from tawa.machine.hopper import CONVERTED_SLOTS, PRODUCER_REGISTERS, WARP_GROUP
-from tawa.plan.cost.registers import register_cap, stock_ctas
+from tawa.plan.cost.registers import ctas_under, register_cap, stock_ctas
 
 DEEPEST = 32
 
@@ -32,7 +32,8 @@ class Budget:
     num_warps: of one consumer group. num_stages: of the launch. shared_bytes: the limit of one CTA. shared: shared
         memory in addition to the rings.
     registers: of the wgmmas. operand_bits: the width of the widest element in a ring.
-    producer_registers: per thread of the producer. max_registers: a cap set by the user, or None.
+    producer_registers: per thread of the producer. max_registers: ``maxnreg`` of the launch, or None. cap: on registers
+        at kernel entry, if a Plan pins it; 0 for none.
     groups: consumer groups. own: names of channels for which each group has a ring of its own.
     outer: names of channels that are filled outside the innermost loops, as the queries of a persistent attention.
     fixed: depths of rings that a Plan pins, by name. most_ctas: the most CTAs that may share an SM, or None.
@@ -48,6 +49,7 @@ class Budget:
     registers: RegisterInfo
     operand_bits: int
     max_registers: int | None = None
+    cap: int | None = None
     groups: int = 1
     own: frozenset[str] = frozenset()
     outer: frozenset[str] = frozenset()
@@ -111,8 +113,11 @@ class Budget:
 
     def shared_by(self, channels: Channels, depth: int) -> tuple[int, int | None]:
         """CTAs on one SM with rings of `depth` slots, and the cap on registers at kernel entry that permits them."""
-        needed = self.needed(channels, depth)
-        return register_cap(needed, self.consumer_warps, self.registers, self.producer_registers, self.most_ctas)
+        needed, warps = self.needed(channels, depth), self.consumer_warps
+        if self.cap is not None:
+            return ctas_under(self.cap, needed, warps, self.most_ctas), self.cap or None
+        limits = self.producer_registers, self.most_ctas, self.max_registers
+        return register_cap(needed, warps, self.registers, *limits)
 
     def stock_ctas(self, channels: Channels) -> int:
         """CTAs on one SM when stock Triton pipelines the same loads `num_stages` deep."""
@@ -120,4 +125,4 @@ class Budget:
         shared = max(loads, self.shared.staging, self.shared.inside, self.shared.behind)  # never live together
         wider = self.consumer_warps // self.stock_warps  # each of the fewer warps then has more of the accumulators
         registers = replace(self.registers, accumulators=self.registers.accumulators * wider)
-        return stock_ctas(shared, self.stock_warps, registers, chained=self.groups > 1)
+        return stock_ctas(shared, self.stock_warps, registers, self.groups > 1, self.max_registers)

@@ -32,15 +32,23 @@ from tawa.machine.hopper import (
 )
 
 
+def entry_registers(num_warps: int, limit: int | None = None) -> int:
+    """Registers per thread at kernel entry: the even share of a CTA that fills an SM, or `limit` if that is less.
+
+    num_warps: of all consumers; the producer's warps are padded to a warp group. limit: ``maxnreg`` of the launch, or a
+    cap. With more registers, no GPU can launch the kernel.
+    """
+    even = min(REGISTERS // _threads(num_warps), MAX_REGISTERS, limit or MAX_REGISTERS)
+    return max(REGISTER_STEP, _step_down(even))
+
+
 def consumer_registers(num_warps: int, limit: int | None = None, producer: int = PRODUCER_REGISTERS) -> int:
     """Registers per consumer thread after one producer warp group has given up its own.
 
-    As in Triton's allocate-warp-groups: the producer's warp is padded to a warp group, each thread starts with an even
-    share (at most `limit`), and the consumer gets the registers that the producer releases, in steps of 8.
+    As in Triton's allocate-warp-groups: each thread starts with an even share (at most `limit`), and the consumer gets
+    the registers that the producer releases, in steps of 8.
     """
-    threads = (num_warps + WARP_GROUP) * WARP
-    even = _step_down(min(REGISTERS // threads, MAX_REGISTERS, limit or MAX_REGISTERS))
-    pool = even * threads - producer * WARP_GROUP * WARP
+    pool = entry_registers(num_warps, limit) * _threads(num_warps) - producer * WARP_GROUP * WARP
     return min(_step_down(pool // (num_warps * WARP)), _step_down(MAX_REGISTERS))
 
 
@@ -63,12 +71,14 @@ def registers_of_an_sm(partitions: Sequence[tuple[int, int]], limit: int | None 
 
 
 def producer_registers(
-    loads: Sequence[DotLoadInfo], module: Module, num_warps: int, groups: int = 1, folded: int = 0
-) -> int:
+    loads: Sequence[DotLoadInfo], module: Module, num_warps: int, groups: int = 1, folded: int = 0,
+    limit: int | None = None,
+) -> int:  # fmt: skip
     """Registers per thread of the producer: 24 if TMA fills all rings, more for tiles of addresses (an estimate).
 
     num_warps: of one of the `groups` consumer groups, which keep at least the registers of their accumulators and
-    `LEAST_WORKING_REGISTERS`. folded: elements of the largest tile that it folds into a number.
+    `LEAST_WORKING_REGISTERS`. folded: elements of the largest tile that it folds into a number. limit: per thread at
+    kernel entry.
     """
     by_threads = [info for info in loads if info.fill != "tma"]
     if not by_threads and not folded:
@@ -86,7 +96,7 @@ def producer_registers(
         wanted += info.payload.bytes // (4 * threads) if info.fill == "registers" else 0
     least = wgmma_registers(module, num_warps).accumulators + LEAST_WORKING_REGISTERS
     counts = range(PRODUCER_REGISTERS, MAX_PRODUCER_REGISTERS + 1, REGISTER_STEP)
-    fitting = [count for count in counts if consumer_registers(num_warps * groups, producer=count) >= least]
+    fitting = [count for count in counts if consumer_registers(num_warps * groups, limit, count) >= least]
     return min([count for count in fitting if count >= wanted][:1] or fitting[-1:] or [PRODUCER_REGISTERS])
 
 
@@ -96,29 +106,40 @@ def register_cap(
     registers: RegisterInfo,
     producer: int = PRODUCER_REGISTERS,
     most: int | None = None,
+    limit: int | None = None,
 ) -> tuple[int, int | None]:
-    """The CTAs of the specialised kernel that share an SM, and the cap on registers at kernel entry (None for one CTA).
+    """The CTAs of the specialised kernel that share an SM, and the cap on registers at kernel entry, or None.
 
     A specialised kernel asks for all registers, so without a cap one CTA fills the SM. ptxas requires that a single
     wgmma fits under the cap (C7602), and that all accumulators fit into the registers of the consumer after
-    `setmaxnreg`. most: the most CTAs that are wanted.
+    `setmaxnreg`. most: the most CTAs that are wanted. limit: ``maxnreg`` of the launch, which no cap exceeds.
     """
-    threads = (num_warps + WARP_GROUP) * WARP
     for ctas in range(min(_ctas_by_memory(shared_bytes), most or MOST_CTAS), 1, -1):
-        cap = _step_down(REGISTERS // (ctas * threads))
+        cap = entry_registers(num_warps, min(limit or MAX_REGISTERS, REGISTERS // (ctas * _threads(num_warps))))
         room = consumer_registers(num_warps, cap, producer) - registers.accumulators
         if room >= WORKING_REGISTERS and cap >= registers.instruction + INSTRUCTION_REGISTERS:
             return ctas, cap
-    return 1, None
+    cap = entry_registers(num_warps, limit)
+    if cap == entry_registers(num_warps):
+        return 1, None
+    return ctas_under(cap, shared_bytes, num_warps, most), cap
 
 
-def stock_ctas(shared_bytes: int, num_warps: int, registers: RegisterInfo, chained: bool = False) -> int:
+def ctas_under(cap: int, shared_bytes: int, num_warps: int, most: int | None = None) -> int:
+    """The CTAs of the specialised kernel that share an SM under a cap on registers; 0 for no cap."""
+    by_registers = REGISTERS // (entry_registers(num_warps, cap) * _threads(num_warps))
+    return max(1, min(_ctas_by_memory(shared_bytes), most or MOST_CTAS, by_registers))
+
+
+def stock_ctas(
+    shared_bytes: int, num_warps: int, registers: RegisterInfo, chained: bool = False, limit: int | None = None
+) -> int:
     """An estimate of the CTAs of the stock kernel that share an SM.
 
-    chained: whether a dot reads the result of another dot, which takes additional registers.
+    chained: whether a dot reads the result of another dot, which takes additional registers. limit: ``maxnreg``.
     """
     more = CHAINED_REGISTERS if chained else INSTRUCTION_REGISTERS
-    count = min(registers.accumulators + more, MAX_REGISTERS) * num_warps * WARP
+    count = min(registers.accumulators + more, limit or MAX_REGISTERS) * num_warps * WARP
     return max(1, min(_ctas_by_memory(shared_bytes), REGISTERS // count))
 
 
@@ -126,8 +147,16 @@ def _ctas_by_memory(shared_bytes: int) -> int:
     return min(SM_SHARED_BYTES // (shared_bytes + CTA_RESERVED_BYTES), MOST_CTAS)
 
 
+def _threads(num_warps: int) -> int:
+    """Threads of a CTA with a producer beside consumers of so many warps."""
+    return (num_warps + WARP_GROUP) * WARP
+
+
 def _step_down(count: int) -> int:
     return count // REGISTER_STEP * REGISTER_STEP
 
 
-__all__ = ["consumer_registers", "producer_registers", "register_cap", "registers_of_an_sm", "stock_ctas"]
+__all__ = [
+    "consumer_registers", "ctas_under", "entry_registers", "producer_registers", "register_cap", "registers_of_an_sm",
+    "stock_ctas",
+]  # fmt: skip

@@ -94,10 +94,14 @@ class Way:
         return not self.by_pointers
 
 
-def stock_way(workload: Workload, num_warps: int, num_stages: int, facts: StockFacts | None = None) -> Way:
+def stock_way(
+    workload: Workload, num_warps: int, num_stages: int, facts: StockFacts | None = None,
+    max_registers: int | None = None,
+) -> Way:  # fmt: skip
     """Stock Triton's kernel: its software pipeline, and the CTAs that share an SM.
 
     facts: of the compiled kernel; None: CTAs and shared memory are estimated, and no wgmma is taken to be serialised.
+    max_registers: ``maxnreg`` of the launch.
     """
     accumulators = in_slots = 0
     chained = by_pointers = False
@@ -112,7 +116,7 @@ def stock_way(workload: Workload, num_warps: int, num_stages: int, facts: StockF
             once += work.operand_bytes
     more = CHAINED_REGISTERS if chained else INSTRUCTION_REGISTERS
     more += POINTER_LOOP_REGISTERS * by_pointers
-    registers = min(accumulators / (WARP * num_warps) + more, MAX_REGISTERS)
+    registers = min(accumulators / (WARP * num_warps) + more, max_registers or MAX_REGISTERS)
     registers = math.ceil(registers / REGISTER_STEP) * REGISTER_STEP
     shared = max(1, num_stages) * in_slots + once + CTA_RESERVED_BYTES
     ctas = min(REGISTERS // (registers * num_warps * WARP), SM_SHARED_BYTES // shared, _MOST_CTAS)

@@ -47,7 +47,14 @@ from tawa.plan.decide.slices import WHY as WHY_SLICED
 from tawa.plan.decide.slices import sliced
 from tawa.plan.decide.turned import turned_loads
 from tawa.plan.entries import RingPlan
-from tawa.plan.legality import check_names, check_plan, check_rings, check_stores, operand_text
+from tawa.plan.legality import (
+    check_names,
+    check_plan,
+    check_rings,
+    check_stores,
+    operand_text,
+    too_few_registers,
+)
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.planner import choose_plan, reasons
@@ -161,6 +168,11 @@ def decide_rings(
         pins = sliced(module, pins, channels, lambda plan: budget_of(module, facts, target, plan).deepest(channels))
     budget = budget_of(module, facts, target, pins)
     place = loads[0].load.op
+    few = too_few_registers(budget)
+    if few:
+        if pinned or options.pinned:
+            raise ResourceError(f"{few[0]}; cure: {few[1]}")
+        return declined(module, place, *few)
     try:
         plan = choose_plan(channels, options, budget, not waits, pins, loops, stores)
     except ResourceError as error:
@@ -227,7 +239,8 @@ def _named(rings: Iterable[RingPlan]) -> tuple[RingPlan, ...]:
 def budget_of(module: Module, facts: Facts, target: Target, pins: Plan = _NOTHING) -> Budget:
     """The available resources. pins: the Plan so far, which may store tiles in slices."""
     loads, channels = list(facts.moved), facts.channels
-    limit = attribute_of(module.op.attributes, MAX_REGISTERS)
+    asked = attribute_of(module.op.attributes, MAX_REGISTERS)
+    limit = read_int(asked) if asked else None
     return Budget(
         target.num_warps,
         target.num_stages,
@@ -235,11 +248,12 @@ def budget_of(module: Module, facts: Facts, target: Target, pins: Plan = _NOTHIN
         shared_beside_rings(module, channels, target.groups, lambda op: pins.store(name_of(op)).of_slices),
         wgmma_registers(module, target.num_warps),
         operand_bits(loads),
-        read_int(limit) if limit else None,
+        limit,
+        pins.max_registers,
         target.groups,
         frozenset(channels_of_groups(module, channels)),
         frozenset(outer_channels(channels)),
-        producer_registers(loads, module, target.num_warps, target.groups, facts.folded),
+        producer_registers(loads, module, target.num_warps, target.groups, facts.folded, limit),
         launch_warps=target.launch_warps,
         producer_tiles=facts.folded > 0,
     )

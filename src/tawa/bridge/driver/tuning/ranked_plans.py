@@ -32,14 +32,15 @@ from tawa.transforms.ttir.make_persistent import why_not_persistent
 
 
 def ranked_plans(
-    kernel: Module, num_warps: int, num_stages: int, request: Request, chosen: Plan | None
-) -> tuple[RankedPlan, ...]:
+    kernel: Module, num_warps: int, num_stages: int, request: Request, chosen: Plan | None,
+    max_registers: int | None = None,
+) -> tuple[RankedPlan, ...]:  # fmt: skip
     """The Plans to measure, in the order in which they are tried; `MOST_MEASURED` at most.
 
-    kernel: TTIR. num_warps, num_stages: of the launch. request: what the user pinned stands in every Plan. chosen: the
-    Plan of automatic mode, complete; None if it leaves the kernel to stock Triton.
+    kernel: TTIR. num_warps, num_stages, max_registers (``maxnreg``): of the launch. request: what the user pinned
+    stands in every Plan. chosen: the Plan of automatic mode, complete; None if it leaves the kernel to stock Triton.
     """
-    prospect = prospect_of(kernel, num_warps, num_stages)
+    prospect = prospect_of(kernel, num_warps, num_stages, max_registers)
     if prospect is None:
         return ()
     stock, *others = sorted(prospect.ranked(), key=lambda it: it.plan.form != "stock")
@@ -62,7 +63,7 @@ def _forms_first(plans: Sequence[RankedPlan]) -> list[RankedPlan]:
     return [it for _, it in sorted(zip(places, plans, strict=True), key=lambda pair: pair[0])]
 
 
-def prospect_of(kernel: Module, num_warps: int, num_stages: int) -> Prospect | None:
+def prospect_of(kernel: Module, num_warps: int, num_stages: int, max_registers: int | None = None) -> Prospect | None:
     """The prospect of a kernel with all its forms; None if its control flow is not structured."""
     launching = Launching(launch_is_ours(), may_be_one(), triton_version()[:2] < NEWER_IR_FROM)
     flow = Flow(copy_module(kernel), options=PlanOptions(only_if_faster=False), launching=launching)
@@ -74,7 +75,9 @@ def prospect_of(kernel: Module, num_warps: int, num_stages: int) -> Prospect | N
     raised = flow.raised if run(flow, PATHS[1:]) is None else 0
     persistent = why_not_persistent(structured) is None
     shares = launching.ours and not isinstance(find_shared(structured), Remark)
-    return Prospect.of(Space(num_warps, num_stages, written, raised, persistent, shares=shares))
+    return Prospect.of(
+        Space(num_warps, num_stages, written, raised, persistent, shares=shares, max_registers=max_registers)
+    )
 
 
 def _words(plan: Plan) -> str:

@@ -69,7 +69,8 @@ def tuning_facts(
     kernel = read_ttir(source.ttir, source.context)
     measure = request.options.mode == "measure"
     chosen = result.outcome.plan if result is not None else None
-    ranked = ranked_plans(kernel, options.num_warps, options.num_stages, request, chosen) if measure else ()
+    asked = options.num_warps, options.num_stages, request, chosen, options.maxnreg
+    ranked = ranked_plans(kernel, *asked) if measure else ()
     deciding = deciding_arguments(kernel.walk())
     return {
         "key": tuning_key(source.ttir, options, request),
