@@ -15,6 +15,7 @@ from tawa.ops.attention_ops.checks import check_options
 from tawa.ops.attention_ops.decode_checks import check_cache, no_gradient
 from tawa.ops.attention_ops.decode_launch import Decode, Length, run_append, run_decode
 from tawa.ops.attention_ops.launch import LN_2
+from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.operators import defined
 from tawa.ops.calls.plain import VALUES, KnownCalls, autograd_is_on, is_plain
 from tawa.ops.calls.tensors import TMA_BYTES
@@ -85,9 +86,9 @@ def attention_decode(
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Attention of the last queries of each sequence over a cache of keys and values, as when tokens are generated.
 
-    The names are those of FlashAttention's `flash_attn_with_kvcache`; its (B, S, H, D) tensors are views of these,
-    ``x.transpose(1, 2)``. Lengths and tables stay in GPU memory: the host does not wait for them, and they are not
-    checked.
+    The tensors have the names of FlashAttention's `flash_attn_with_kvcache`, the options those of `attention`. Its
+    (B, S, H, D) tensors are views of these, ``x.transpose(1, 2)``. Lengths and tables stay in GPU memory: the host does
+    not wait for them, and they are not checked.
 
     Args:
         q: (B, H, SQ, D) in float16 or bfloat16: the last SQ tokens of each sequence. D up to 256, a multiple of 8.
@@ -114,6 +115,8 @@ def attention_decode(
         ArgumentError: there is no kernel for a tensor or an option, or a gradient is wanted.
         DeviceError: the tensors are not on one CUDA device.
     """
+    (q,) = autocast(q)
+    k, v = autocast(k, v)
     plain = is_plain(q, k_cache, v_cache)
     if torch.is_grad_enabled() and _has_gradient(q, k_cache, v_cache, k, v) and (not plain or autograd_is_on()):
         raise no_gradient()

@@ -33,6 +33,7 @@ from tawa.ops.attention_ops.launch import (
     run_forward,
 )
 from tawa.ops.attention_ops.tensors import new_like
+from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.operators import defined, derived
 from tawa.ops.calls.plain import VALUES, KnownCalls, autograd_is_on, is_plain
 from tawa.ops.calls.tensors import TMA_BYTES
@@ -133,6 +134,7 @@ def attention(
         ArgumentError: there is no kernel for a tensor or an option.
         DeviceError: the tensors are not on one CUDA device.
     """
+    q, k, v = autocast(q, k, v)
     call, factors = None, NO_FACTORS
     if q_descale is not None or k_descale is not None or v_descale is not None:
         factors = q_descale, k_descale, v_descale

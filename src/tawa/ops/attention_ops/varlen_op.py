@@ -15,6 +15,7 @@ from tawa.ops.attention_ops.checks import check_options
 from tawa.ops.attention_ops.launch import LN_2
 from tawa.ops.attention_ops.varlen_checks import check_lengths, check_packed, no_gradient
 from tawa.ops.attention_ops.varlen_launch import Varlen, known_varlen, run_varlen
+from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.operators import defined, derived
 from tawa.ops.calls.plain import VALUES, KnownCalls, autograd_is_on, is_plain
 from tawa.ops.calls.tensors import TMA_BYTES
@@ -78,8 +79,8 @@ def attention_varlen(
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Attention of every sequence to itself or to its own keys; sequences lie one after the other, without padding.
 
-    The arguments have the names and the order of FlashAttention's `flash_attn_varlen_func`. Lengths stay in GPU memory:
-    the host does not wait for them, and they are not checked.
+    Tensors and lengths have the names and the order of FlashAttention's `flash_attn_varlen_func`, options the names of
+    `attention`. Lengths stay in GPU memory: the host does not wait for them, and they are not checked.
 
     Args:
         q: (total_q, H, D) in float16 or bfloat16. D up to 256, a multiple of 8.
@@ -106,6 +107,7 @@ def attention_varlen(
         ArgumentError: there is no kernel for a tensor or an option, or a gradient is wanted.
         DeviceError: the tensors are not on one CUDA device.
     """
+    q, k, v = autocast(q, k, v)
     call = None
     if (
         is_plain(q, k, v, cu_seqlens_q, cu_seqlens_k)

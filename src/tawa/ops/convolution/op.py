@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.operators import defined, derived
 from tawa.ops.calls.plain import KnownCalls, autograd_is_on, is_plain
 from tawa.ops.calls.tensors import TMA_BYTES
@@ -60,6 +61,8 @@ def conv2d(
         ArgumentError: the tensors do not fit one another, or there is no such form for them.
         DeviceError: the tensors are not on one CUDA device.
     """
+    x, weight = autocast(x, weight)
+    (bias,) = autocast(bias)
     plain = is_plain(x, weight) if bias is None else is_plain(x, weight, bias)
     if plain:
         known = (

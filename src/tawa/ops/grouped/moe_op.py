@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.checks import HALF, ArgumentError, check_devices, check_types, name_of, shape_of
 from tawa.ops.calls.operators import defined
 from tawa.ops.calls.plain import KnownCalls, autograd_is_on, is_plain
@@ -42,6 +43,9 @@ def moe(
         ArgumentError: there is no kernel for a tensor.
         DeviceError: the tensors are not on one CUDA device.
     """
+    x, gate_up, down = autocast(x, gate_up, down)
+    if weights.dtype != torch.float32:
+        (weights,) = autocast(weights)
     given = x, gate_up, down, weights, experts
     plain = is_plain(*given)
     if torch.is_grad_enabled() and any(it.requires_grad for it in given) and (not plain or autograd_is_on()):

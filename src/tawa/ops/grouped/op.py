@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.checks import HALF, ArgumentError, check_devices, check_types, name_of, shape_of
 from tawa.ops.calls.operators import defined, derived
 from tawa.ops.calls.plain import KnownCalls, autograd_is_on, is_plain
@@ -45,6 +46,7 @@ def grouped_mm(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor) -> torch.Te
         ArgumentError: there is no kernel for a tensor.
         DeviceError: the tensors are not on one CUDA device.
     """
+    a, b = autocast(a, b)
     plain = is_plain(a, b, offs)
     if not plain or (torch.is_grad_enabled() and (a.requires_grad or b.requires_grad) and autograd_is_on()):
         check(a, b, offs)

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.fallback import left_to_pytorch
 from tawa.ops.calls.operators import defined, derived
 from tawa.ops.calls.plain import KnownCalls, autograd_is_on, is_plain
@@ -37,6 +38,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         ArgumentError: the shapes or the types do not fit.
         DeviceError: the tensors are not on one CUDA device.
     """
+    a, b = autocast(a, b)
     if a.ndim == 2 and b.ndim == 2 and not _wants_gradient(a, b) and is_plain(a, b):
         key = a.shape, a.stride(), b.shape, b.stride(), a.dtype, b.dtype, a.device, b.device
         known = _products.get(key)
@@ -88,6 +90,8 @@ def linear(
         ArgumentError: the shapes or the types do not fit.
         DeviceError: the tensors are not on one CUDA device.
     """
+    x, weight = autocast(x, weight)
+    bias, residual = autocast(bias, residual)
     given = [it for it in (x, weight, bias, residual) if it is not None]
     if not _wants_gradient(*given) and is_plain(*given):
         key = (

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.checks import HALF, ArgumentError, check_devices, name_of, shape_of
 from tawa.ops.calls.devices import blocks
 from tawa.ops.calls.operators import defined
@@ -56,6 +57,7 @@ def weight_only_mm(
         ArgumentError: there is no kernel for a tensor or an option, or a gradient is wanted.
         DeviceError: the tensors are not on one CUDA device.
     """
+    (x,) = autocast(x)
     given = [it for it in (x, qweight, scales, zeros, bias) if it is not None]
     plain = is_plain(*given)
     if torch.is_grad_enabled() and any(it.requires_grad for it in given) and (not plain or autograd_is_on()):
