@@ -16,6 +16,7 @@ from bench.attention.candidates import V_AS_ROWS
 from bench.foreign import page_tables as foreign
 from bench.harness import RESULTS, Row, read
 from bench.products import page_tables as products
+from bench.report import BEST_STOCK, TAWA, by_case
 
 Rates = dict[tuple[object, ...], dict[str, float]]
 
@@ -264,6 +265,27 @@ def _corpus() -> tuple[list[float], list[float]]:
     return [it for it in found if it < UNUSUAL], [it for it in found if it >= UNUSUAL]
 
 
+def _products(name: str, candidate: str, **wanted: object) -> str:
+    """The rates of all timed problems of a result file over those of another candidate, from the worst to the best."""
+    found = [
+        (row.median_ms or 0.0) / (case[TAWA].median_ms or 1.0)
+        for case in by_case(rows(name))
+        for row in (case.get(candidate),)
+        if row is not None and all(row.case.get(key) == value for key, value in wanted.items())
+    ]
+    if not found:
+        raise Missing(f"{name}.json has no times of {candidate}")
+    return span(found)
+
+
+def _slowest_operation() -> str:
+    """The least speed-up of a whole operation of the corpus."""
+    from bench.corpus.report.result_file import read as read_corpus
+    from bench.corpus.report.summary import summarise
+
+    return f"{summarise(read_corpus(RESULTS / 'corpus.json')[1]).worst:.2f}"
+
+
 def _corpus_mean() -> str:
     from bench.corpus.report.results import geomean
 
@@ -432,6 +454,13 @@ FIGURES: dict[str, Callable[[], str]] = {
     "flex.others": lambda: span(_flex("window", "documents", "distance")),
     **{f"templates.{form}": functools.partial(_template, form)
        for form in ("mm", "addmm_relu", "bmm", "persistent", "scaled", "grouped", "weights")},
+    "products.linear": functools.partial(_products, "linear", "cuBLAS"),
+    "products.batched": functools.partial(_products, "batched", "cuBLAS"),
+    "products.grouped": functools.partial(_products, "grouped", "PyTorch"),
+    "products.scaled.blocks": functools.partial(_products, "scaled", "PyTorch", kind="blocks"),
+    "products.moe": functools.partial(_products, "moe", BEST_STOCK),
+    "products.convolution": functools.partial(_products, "convolution", "cuDNN, NHWC"),
+    "corpus.operation.least": _slowest_operation,
     "corpus.mean": _corpus_mean,
     "corpus.least": lambda: f"{min(_corpus()[0]):.2f}",
     "corpus.most": lambda: f"{max(_corpus()[0]):.2f}",

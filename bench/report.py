@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +177,9 @@ def relative(rows: Sequence[Row], more: Sequence[Row]) -> dict[str, dict[str, fl
     more: published rates; their cases name some of the sizes only.
     """
     found: dict[str, dict[str, float]] = {}
-    for case in by_case(rows):
+    cases = by_case(rows)
+    common = shared([case[TAWA].case for case in cases])
+    for case in cases:
         mine = case[TAWA]
         shares = {TAWA: 1.0}
         for name, row in case.items():
@@ -186,14 +188,21 @@ def relative(rows: Sequence[Row], more: Sequence[Row]) -> dict[str, dict[str, fl
         for row in more:
             if all(mine.case.get(key) == value for key, value in row.case.items()) and mine.tflops and row.tflops:
                 shares[row.candidate] = row.tflops / mine.tflops
-        found[case_title(mine)] = shares
+        found[case_title({key: value for key, value in mine.case.items() if key not in common})] = shares
     return found
 
 
-def case_title(row: Row) -> str:
-    """All of a row's case, in short."""
-    shown = [(key, value) for key, value in row.case.items() if key not in DETAILS[1:] and value is not False]
-    return " ".join(key if value is True else str(value) for key, value in shown)
+def case_title(case: Mapping[str, Any]) -> str:
+    """The label of a case: numbers with their names, texts as they are, ``paper 1, C 3, H 227, fp16``."""
+    shown = [(key, value) for key, value in case.items() if key not in DETAILS[1:] and value is not False]
+    return ", ".join(key if value is True else value if isinstance(value, str) else f"{key} {value}"
+                     for key, value in shown)  # fmt: skip
+
+
+def shared(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What all cases have in common."""
+    first = cases[0] if len(cases) > 1 else {}
+    return {key: value for key, value in first.items() if all(key in it and it[key] == value for it in cases)}
 
 
 def draw_ratios(name: str, about: dict[str, Any], rows: Sequence[Row], folder: Path) -> Path | None:
@@ -223,7 +232,8 @@ def draw_ratios(name: str, about: dict[str, Any], rows: Sequence[Row], folder: P
     axis.invert_yaxis()
     axis.set_xlabel("rate as a share of Tawa's; left of the line, Tawa is faster")
     axis.grid(axis="x", alpha=0.3)
-    figure.suptitle(f"{name}: {about['device']}, {about['date'][:10]}", fontsize=10)
+    common = case_title(shared([case[TAWA].case for case in by_case(rows)]))
+    figure.suptitle(f"{', '.join(filter(None, (name, common)))}: {about['device']}, {about['date'][:10]}", fontsize=10)
     figure.legend(fontsize=8, ncols=2, loc="outside lower center")
     figure.set_layout_engine("constrained")
     folder.mkdir(parents=True, exist_ok=True)

@@ -41,17 +41,19 @@ def render_file(results: Path = RESULTS) -> str:
 def render(about: Mapping[str, Any], results: Sequence[Result]) -> str:
     """The whole block: machines and versions, the summary, the entries, the reasons for declining."""
     parts = [_where(about, results), summary_table(summarise(results))]
+    folded: list[str] = []
     here, tuned, elsewhere = applied(results), applied(results, own_choice=True), declined(results)
     if here:
-        parts.append("### Kernels that Tawa specialises, in stock's configurations\n\n" + kernels_table(here))
+        folded.append("### Kernels that Tawa specialises, in stock's configurations\n\n" + kernels_table(here))
     if tuned:
-        parts.append("### The same, each tuned by itself\n\n" + kernels_table(tuned))
+        folded.append("### The same, each tuned by itself\n\n" + kernels_table(tuned))
     if elsewhere:
-        parts.append("### Kernels that automatic mode leaves to stock Triton\n\n" + declined_table(elsewhere))
+        folded.append("### Kernels that automatic mode leaves to stock Triton\n\n" + declined_table(elsewhere))
     for package in dict.fromkeys(it.package for it in results):
-        parts.append(f"### {package}\n\n" + entries_table([it for it in results if it.package == package]))
-    parts.append("### Why kernels are declined\n\n" + reasons_table(results))
-    return "\n\n".join(parts)
+        folded.append(f"### {package}\n\n" + entries_table([it for it in results if it.package == package]))
+    folded.append("### Why kernels were declined\n\n" + reasons_table(results))
+    opened = '<details markdown="1">\n<summary>Every kernel and every entry</summary>'
+    return "\n\n".join([*parts, opened, *folded, "</details>"])
 
 
 def _where(about: Mapping[str, Any], results: Sequence[Result]) -> str:
@@ -165,11 +167,8 @@ def _row(it: Result) -> tuple[str, ...]:
 
 def _why_not(verdicts: Sequence[Verdict]) -> str:
     """The reasons why kernels of an entry are declined; kernels without a dot are left out."""
-    kernels: dict[str, set[str]] = {}
-    for verdict in verdicts:
-        if not verdict.applied and not verdict.reason.startswith(NO_DOT):
-            kernels.setdefault(plain_reason(verdict), set()).add(verdict.kernel)
-    return "; ".join(f"{', '.join(sorted(names))}: {reason}" for reason, names in kernels.items())
+    declined = [(it, it.kernel) for it in verdicts if not it.applied and not it.reason.startswith(NO_DOT)]
+    return "; ".join(f"{', '.join(sorted(names))}: {reason}" for reason, names in _by_kind(declined))
 
 
 def _error(it: Result, mode: str) -> str:
@@ -180,25 +179,30 @@ def _error(it: Result, mode: str) -> str:
 
 
 def reasons_table(results: Iterable[Result]) -> str:
-    """Reasons of automatic mode, the most frequent first; numbers are left out so that equal reasons are grouped."""
-    kernels: dict[str, set[str]] = {}
-    for result in results:
-        for verdict in result.kernels.get("tawa", ()):
-            if not verdict.applied:
-                kernels.setdefault(plain_reason(verdict), set()).add(f"{result.package}: {verdict.kernel}")
-    ordered = sorted(kernels.items(), key=lambda item: (-len(item[1]), item[0]))
+    """Reasons of automatic mode, the most frequent first; those that differ in numbers only share a row."""
+    declined = [
+        (verdict, f"{result.package}: {verdict.kernel}")
+        for result in results
+        for verdict in result.kernels.get("tawa", ())
+        if not verdict.applied
+    ]
+    ordered = sorted(_by_kind(declined), key=lambda item: (-len(item[1]), item[0]))
     return table(("kernels", "reason", "for instance"), [(str(len(names)), why, min(names)) for why, names in ordered])
+
+
+def _by_kind(declined: Iterable[tuple[Verdict, str]]) -> list[tuple[str, set[str]]]:
+    """Reasons with their kernels. Of reasons that differ in numbers only, the one of the first name is shown."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for verdict, name in declined:
+        reason = reason_of(verdict.reason)
+        kind = re.sub(r"\b\d+(?:\.\d+)?\b|(?<=CTA)s\b", "", reason)
+        found.setdefault(kind, []).append((name, reason))
+    return [(min(named)[1], {name for name, _ in named}) for named in found.values()]
 
 
 def reason_of(text: str) -> str:
     """A reason without paths."""
     return re.sub(r"\S*/\S*\.py\S*", "…", text)
-
-
-def plain_reason(verdict: Verdict) -> str:
-    """A reason with numbers replaced by N and without paths."""
-    text = re.sub(r"\b\d+(?:\.\d+)?\b", "N", reason_of(verdict.reason))
-    return text.replace("N CTA ", "N CTAs ")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

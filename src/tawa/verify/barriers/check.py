@@ -8,7 +8,7 @@ Works on any TTGIR with ``ttg.warp_specialize``, of Triton 3.6 or 3.9, from any 
     trace     each choice unrolls the kernel into one straight-line sequence of events per partition (`run.trace`)
     run       one run with happens-before covers all interleavings and completion orders (`run.happens_before`)
 
-Not modelled: which allocations Triton places at the same address, clusters, named barriers, values of tiles.
+Not modelled: which allocations Triton places at the same address, clusters, values of tiles.
 """
 
 from __future__ import annotations
