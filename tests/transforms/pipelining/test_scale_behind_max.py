@@ -46,6 +46,29 @@ def softmax_like(scale: str = "1.250000e+00", combine: str = "maxnumf", *extra: 
     )
 
 
+MASKED = "\n".join(
+    (
+        op(
+            "arith.constant",
+            "",
+            "",
+            "%seen",
+            "tensor<64x64xi1, #mma>",
+            properties="value = dense<true> : tensor<64x64xi1, #mma>",
+        ),
+        op("arith.constant", "", "", "%lowest", ACC, properties=f"value = dense<0xFF800000> : {ACC}"),
+        f'%masked = "arith.select"(%seen, %x, %lowest) : (tensor<64x64xi1, #mma>, {ACC}, {ACC}) -> {ACC}',
+    )
+)
+
+
+def masked(*extra: str) -> str:
+    """`softmax_like` with a select between the numbers and the product. extra: another use of the selected tile."""
+    text = softmax_like("1.250000e+00", "maxnumf", *extra)
+    product = binary("s", "mulf", "x", "scale", ACC)
+    return text.replace(product, MASKED + "\n" + product.replace("%x", "%masked"))
+
+
 def bits(module: Module) -> bytes:
     """The result of the program for a random tile."""
     tile = np.random.default_rng(3).standard_normal((64, 64)).astype(np.float16)
@@ -83,14 +106,29 @@ def test_a_product_without_uses_is_erased() -> None:
         softmax_like("0x7F800000"),
         softmax_like("1.250000e+00", "addf"),
         softmax_like("1.250000e+00", "maxnumf", store("s", at="%one, %zero")),
+        masked(),
     ],
-    ids=["negative", "zero", "infinity", "a sum", "the product is stored"],
+    ids=[
+        "negative",
+        "zero",
+        "infinity",
+        "a sum",
+        "the product is stored",
+        "the back end moves the product into a select",
+    ],
 )
 def test_a_reduction_that_would_differ_or_gain_nothing_does_not_change(text: str) -> None:
     module = programs.parse(text)
     before = print_module(module)
     assert not ScaleBehindMax().run(module).changed
     assert print_module(module) == before
+
+
+def test_a_select_with_another_use_keeps_its_product_in_the_back_end_too() -> None:
+    module = programs.parse(masked(store("masked", at="%one, %zero")))
+    before = bits(module)
+    assert ScaleBehindMax().run(module).changed
+    assert bits(module) == before
 
 
 @given(arrays.arrays(np.float32, 16, elements=ANY), SCALES)

@@ -5,10 +5,15 @@
                                                    %m = mulf %n, dense<1.44>
     %d = subf %s, broadcast %m                     %d = subf %s, broadcast %m
 
-Rounding and multiplication by a positive factor are monotonic, so the result is bitwise the same, infinities and NaN
+Rounding and multiplication by a positive factor are monotonic, so the maximum is bitwise the same, infinities and NaN
 included. The remaining use of %s is a difference, which the back end fuses with the product into one instruction. A
 softmax then multiplies a row instead of a tile. If the product has other uses, the rewrite gains nothing and is not
 done.
+
+The back end fuses the difference of stock Triton's kernel, too, with one exception: a select whose only use is the
+product. LLVM moves the product into the arms of such a select (InstCombine, `FoldOpIntoSelect`) and then has no product
+to fuse: it rounds twice. The rewrite would give the select a second use, and the fused difference other bits. It is
+not done there.
 
 Requires: nothing. Ensures: the same values.
 """
@@ -19,14 +24,27 @@ import math
 import re
 from dataclasses import dataclass
 
-from tawa.dialects.arith import AddFOp, ConstantOp, MaximumFOp, MaxNumFOp, MinimumFOp, MinNumFOp, MulFOp, SubFOp
+from tawa.dialects.arith import (
+    AddFOp,
+    ConstantOp,
+    MaximumFOp,
+    MaxNumFOp,
+    MinimumFOp,
+    MinNumFOp,
+    MulFOp,
+    SelectOp,
+    SubFOp,
+)
 from tawa.dialects.declare.declaration import op_names
-from tawa.dialects.tt import ReduceOp
+from tawa.dialects.tt import BroadcastOp, ExpandDimsOp, ReduceOp, ReshapeOp
+from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Builder, Module, Operation, Value
 from tawa.transforms.result import PassResult
 
 _KEEPS_ORDER = op_names(MaxNumFOp, MaximumFOp, MinNumFOp, MinimumFOp)
 _FUSES = op_names(SubFOp, AddFOp)
+_SAME_NUMBERS = op_names(BroadcastOp, ConvertLayoutOp, ExpandDimsOp, ReshapeOp)
+"""These rename the registers of a tile, so that the back end sees the operation behind them."""
 _SPLAT = re.compile(r"dense<([-+0-9.eE]+)> : (tensor<.*>)")
 
 
@@ -65,7 +83,18 @@ def _saved_factor(reduce: Operation) -> int | None:
     others = [use.op for use in product.result.uses if use.op is not reduce]
     if any(op.name not in _FUSES for op in others):
         return None
-    return next((number for number in (1, 0) if _positive(product.operands[number])), None)
+    factor = next((number for number in (1, 0) if _positive(product.operands[number])), None)
+    return None if factor is None or _is_merged(product.operands[1 - factor]) else factor
+
+
+def _is_merged(tile: Value) -> bool:
+    """Whether the back end moves the only user of `tile` into the operation that computes it: a select."""
+    while len(tile.uses) == 1 and tile.defining_op is not None:
+        if tile.defining_op.name in _SAME_NUMBERS:
+            tile = tile.defining_op.operands[0]
+        else:
+            return SelectOp.matches(tile.defining_op)
+    return False
 
 
 def _positive(value: Value) -> bool:
