@@ -28,20 +28,35 @@ from tests.support.sample import sample
 
 LEGAL = PlanOptions(only_if_faster=False)
 LINE = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
-SUM = re.compile(r"\s*(?:@%p\d+ )?(fma|add|sub)\.[a-z.]*f32\b(?!.*\b0f00000000\b)")
-"""Not with a product with zero, as in the first trip of a loop that is peeled: it rounds nothing."""
+ROUNDED = re.compile(r"\s*(?:@%p\d+ )?(fma|mul|add|sub)\.[a-z.]*f32\s+(%\w+), ([^;]*);")
+ZERO = "0f00000000"
 
 
-def sums(made: Any) -> dict[int, set[str]]:
-    """The sums and differences of f32, fused or not, by line of the kernel's source."""
+def products(made: Any) -> dict[int, set[str]]:
+    """Sums with a product of f32 by line of the kernel's source: fused, or rounded separately. 0: of no line.
+
+    Products with zero round nothing; the first trip of a loop that is peeled has them.
+    """
     found: dict[int, set[str]] = defaultdict(set)
-    line = 0
+    line, multiplied = 0, set[str]()
     for text in made.asm["ptx"].splitlines():
         if place := LINE.match(text):
             line = int(place[1])
-        elif instruction := SUM.match(text):
-            found[line].add(instruction[1])
-    return dict(found)
+        elif (instruction := ROUNDED.match(text)) and ZERO not in text:
+            name, result, operands = instruction.groups()
+            if name == "mul":
+                multiplied.add(result)
+            elif name == "fma":
+                found[line].add("fused")
+            elif multiplied.intersection(operands.split(", ")):
+                found[line].add("separate")
+    return found
+
+
+def as_in(stock: dict[int, set[str]], ours: dict[int, set[str]]) -> bool:
+    """Whether each line has the same kinds; what one kernel has at no line, the other may have at any."""
+    of_no_line = stock.pop(0, set()) | ours.pop(0, set())
+    return all(stock[line] ^ ours[line] <= of_no_line for line in {*stock, *ours})
 
 
 @triton.jit
@@ -74,19 +89,18 @@ def test_a_masked_softmax_is_fused_as_stock_triton_fuses_it() -> None:
         compile_kernel(masked, signature, request, num_warps=8, num_stages=3) for request in (None, Request(LEGAL))
     )
     assert not ours.asm["aref"].startswith("//")
-    assert sums(ours) == sums(stock)
+    assert as_in(products(stock), products(ours))
+
+
+COMPILED = [
+    case
+    for case in (*OPERATIONS, *ATTENTION, *POINTERS)
+    if case.expect.verdict == "specialised" and case.name != "grouped_anew"  # which stock Triton cannot compile
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=case.name)
-        for case in sample(
-            [it for it in (*OPERATIONS, *ATTENTION, *POINTERS) if it.expect.verdict == "specialised"], 40
-        )
-    ],
-)
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in sample(COMPILED, 40)])
 def test_a_case_is_fused_as_stock_triton_fuses_it(case: Specimen) -> None:
-    stock, ours = (sums(compile_case(case, options)) for options in (None, LEGAL))
-    assert ours == stock
+    stock, ours = (products(compile_case(case, options)) for options in (None, LEGAL))
+    assert as_in(stock, ours)
