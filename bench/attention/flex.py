@@ -1,10 +1,11 @@
 """Times FlexAttention under torch.compile, stock and with ``tawa.install()``: ``python -m bench.attention.flex``.
 
-B=4 H=16 S=4096 d=128 bf16: full, causal, a sliding window, documents, and a score modification. Each form runs in two
-processes of its own under a watchdog (`bench.workers`). The first starts with empty caches, compiles a function for
-each way (stock; Tawa as installed; Tawa wherever legal) and checks some heads against float32; the first processes of
-all forms run in parallel. The second has warm caches, checks again, and times all ways round-robin; the second
-processes run one at a time. The remarks of Tawa during the compiles are kept with the row.
+B=4 H=16 S=4096 d=128 bf16: full, causal, a sliding window, documents, a bias that grows with distance (ALiBi), and a
+soft cap; each forward, and backward (the gradients of q, k and v, from the result of the forward kernel). Each form
+runs in two processes of its own under a watchdog (`bench.workers`). The first starts with empty caches, compiles a
+function for each way (stock; Tawa as installed; Tawa wherever legal) and checks some heads against float32; the first
+processes of all forms run in parallel. The second has warm caches, checks again, and times all ways round-robin; the
+second processes run one at a time. The remarks of Tawa during the compiles are kept with the row.
 
 Results: ``bench/results/flex.json``, or ``flex_NAME.json`` with ``--only``; and a table of the wanted ratios.
 """
@@ -15,7 +16,7 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +31,9 @@ WAYS: dict[str, dict[str, Any] | None] = {
     "Tawa": {},
     "Tawa, wherever legal": {"only_if_faster": False},
 }
-WINDOW = 512
+DIRECTIONS = {"": 2.0, ", backward": 5.0}
+"""What is added to the name of a form, and the number of its dots."""
+WINDOW, CAP = 512, 20.0
 CHECKED_HEADS = ((0, 0), (1, 7), (3, 15))
 FACTOR = 2.0
 LEAST = 2e-3  # of the largest value: a rounding to bf16 is 4e-3 of the value itself
@@ -39,11 +42,12 @@ LIMIT_S = 170.0
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One form of attention; wanted: Tawa's least rate over stock's."""
+    """One form of attention; wanted, backward: Tawa's least rate over stock's, forward and backward."""
 
     mask: Callable[..., Any] | None = None
     score: Callable[..., Any] | None = None
     wanted: float = 0.0
+    backward: float = 0.98
 
 
 def variants(length: int, device: str) -> dict[str, Variant]:
@@ -63,7 +67,10 @@ def variants(length: int, device: str) -> dict[str, Variant]:
         return (q >= k) & (document[q] == document[k])
 
     def distance(score: Any, b: Any, h: Any, q: Any, k: Any) -> Any:
-        return score - (q - k).abs() * 0.01
+        return score - (q - k).abs() * torch.exp2(-0.5 * (h + 1))
+
+    def capped(score: Any, b: Any, h: Any, q: Any, k: Any) -> Any:
+        return CAP * torch.tanh(score / CAP)
 
     return {
         "full": Variant(wanted=1.35),
@@ -71,6 +78,7 @@ def variants(length: int, device: str) -> dict[str, Variant]:
         "window": Variant(window, wanted=1.10),
         "documents": Variant(documents, wanted=1.10),
         "distance": Variant(score=distance, wanted=1.10),
+        "cap": Variant(score=capped, wanted=0.98),
     }
 
 
@@ -85,70 +93,82 @@ def handle(job: Job) -> Answer:
     sizes, variant = job["sizes"], variants(job["sizes"]["S"], job["device"])[job["variant"]]
     shape = tuple(sizes[name] for name in "BHSD")
     generator = torch.Generator(device=job["device"]).manual_seed(0)
-    q, k, v = (torch.randn(shape, generator=generator, device=job["device"], dtype=torch.bfloat16) for _ in range(3))
-    functions: dict[str, Callable[[], Any]] = {}
-    said: dict[str, list[str]] = {}
-    errors: dict[str, str] = {}
-    wrong: dict[str, float] = {}
-    for way, options in WAYS.items():
+    inputs = [torch.randn(shape, generator=generator, device=job["device"], dtype=torch.bfloat16) for _ in range(4)]
+    functions: dict[str, dict[str, Callable[[], Any]]] = {direction: {} for direction in DIRECTIONS}
+    answer: Answer = {"status": "ok", "pairs": pairs_of(variant, sizes["S"], job["device"])}
+    answer |= {direction: {"ms": {}, "wrong": {}, "errors": {}, "said": {}} for direction in DIRECTIONS}
+    for count, (way, options) in enumerate(WAYS.items()):
+        made: dict[str, Callable[[], Any]] = {}
         try:
-            functions[way], said[way] = compile_one(f"{job['variant']}_{len(said)}", variant, options, (q, k, v),
-                                                    job["kernel_options"])  # fmt: skip
-            wrong[way] = error_of(functions[way](), variant, q, k, v)
-            if "stock" in wrong and wrong[way] > max(FACTOR * wrong["stock"], LEAST):
-                raise ArithmeticError(f"wrong result: {wrong[way]:.2e}, stock has {wrong['stock']:.2e}")
+            made = compile_one(f"{job['variant']}_{count}", variant, options, inputs, job["kernel_options"])
         except Exception as error:
-            functions.pop(way, None)
-            errors[way] = describe(error)
-    timings: dict[str, Timing] = {}
+            for direction in DIRECTIONS:
+                answer[direction]["errors"][way] = describe(error)
+        for direction, run in made.items():
+            found = answer[direction]
+            try:
+                with remarks() as said:
+                    got = run()
+                found["said"][way] = said
+                found["wrong"][way] = wrong = error_of(got, variant, inputs)
+                if "stock" in found["wrong"] and wrong > max(FACTOR * found["wrong"]["stock"], LEAST):
+                    raise ArithmeticError(f"wrong result: {wrong:.2e}, stock has {found['wrong']['stock']:.2e}")
+                functions[direction][way] = run
+            except Exception as error:
+                found["errors"][way] = describe(error)
     if job["timed"] and job["device"] == "cuda":
-        timings, failed = time_round_robin(functions, rounds=20)
-        errors |= failed
-    return {
-        "status": "ok",
-        "ms": {way: [it.median_ms, it.p10_ms, it.p90_ms] for way, it in timings.items()},
-        "wrong": wrong,
-        "errors": errors,
-        "said": said,
-        "flop": 4.0 * sizes["B"] * sizes["H"] * sizes["D"] * pairs_of(variant, sizes["S"], job["device"]),
-    }
+        for direction in DIRECTIONS:
+            timings, failed = time_round_robin(functions[direction], rounds=20)
+            answer[direction]["ms"] = {way: [it.median_ms, it.p10_ms, it.p90_ms] for way, it in timings.items()}
+            answer[direction]["errors"] |= failed
+    return answer
 
 
 def compile_one(
-    name: str, variant: Variant, options: dict[str, Any] | None, inputs: tuple[Any, Any, Any], kernel_options: Any
-) -> tuple[Callable[[], Any], list[str]]:
-    """The compiled function on its inputs, and the remarks of Tawa during the compile. options: of `tawa.install`.
+    name: str, variant: Variant, options: dict[str, Any] | None, inputs: Sequence[Any], kernel_options: Any
+) -> dict[str, Callable[[], Any]]:
+    """The function of each direction, compiled where it is first called. options: of `tawa.install`.
 
-    Tawa stays installed.
+    inputs: q, k, v, and the gradient of the result. Tawa stays installed.
     """
     import torch
+    from torch._functorch import config
     from torch._inductor.codecache import PyCodeCache
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     import tawa
 
-    q, k, v = inputs
-    length = q.shape[2]
+    *operands, gradient = inputs
+    length = gradient.shape[2]
     block_mask = None
     if variant.mask is not None:
-        block_mask = create_block_mask(variant.mask, None, None, length, length, device=str(q.device))
+        block_mask = create_block_mask(variant.mask, None, None, length, length, device=str(gradient.device))
 
     def attend(q: Any, k: Any, v: Any) -> Any:
         return flex_attention(q, k, v, score_mod=variant.score, block_mask=block_mask, kernel_options=kernel_options)
 
-    own = own_function(attend, f"attend_{name}")
     if options is not None:
         tawa.install(**options)
     PyCodeCache.cache_clear()
-    with remarks() as said, torch.no_grad():
-        compiled = torch.compile(own, dynamic=False, fullgraph=True)
-        compiled(q, k, v)
+    config.donated_buffer = False  # the backward kernel runs repeatedly after one forward kernel
+    compiled = torch.compile(own_function(attend, f"attend_{name}"), dynamic=False, fullgraph=True)
 
-    def run() -> Any:
+    def forward() -> Any:
         with torch.no_grad():
-            return compiled(q, k, v)
+            return (compiled(*operands),)
 
-    return run, said
+    made = {"": forward}
+    if gradient.is_cuda:
+        leaves = [it.detach().requires_grad_() for it in operands]
+        results: list[Any] = []
+
+        def backward() -> Any:
+            if not results:
+                results.append(compiled(*leaves))
+            return torch.autograd.grad(results[0], leaves, gradient, retain_graph=True)
+
+        made[", backward"] = backward
+    return made
 
 
 @contextmanager
@@ -171,22 +191,30 @@ def remarks() -> Iterator[list[str]]:
         logger.setLevel(level)
 
 
-def error_of(got: Any, variant: Variant, q: Any, k: Any, v: Any) -> float:
-    """The largest error of some heads against float32, relative to the largest value."""
+def error_of(got: tuple[Any, ...], variant: Variant, inputs: Sequence[Any]) -> float:
+    """The largest error of some heads against float32, relative to the largest value.
+
+    got: the result alone, or the gradients of q, k and v.
+    """
     import torch
 
     worst = 0.0
-    rows = torch.arange(q.shape[2], device=q.device)
+    rows = torch.arange(inputs[0].shape[2], device=inputs[0].device)
     for b, h in CHECKED_HEADS:
-        b, h = b % q.shape[0], h % q.shape[1]
-        s = q[b, h].float() @ k[b, h].float().t() * q.shape[3] ** -0.5
+        b, h = b % inputs[0].shape[0], h % inputs[0].shape[1]
+        q, k, v, gradient = (it[b, h].float() for it in inputs)
+        leaves = [it.requires_grad_(len(got) > 1) for it in (q, k, v)]
+        s = q @ k.t() * q.shape[1] ** -0.5
         if variant.score is not None:
-            s = variant.score(s, b, h, rows[:, None], rows[None, :])
+            s = variant.score(s, b, torch.tensor(h, device=s.device), rows[:, None], rows[None, :])
         if variant.mask is not None:
             s = s.masked_fill(~variant.mask(b, h, rows[:, None], rows[None, :]), float("-inf"))
-        exact = torch.softmax(s, dim=1) @ v[b, h].float()
-        error = float((got[b, h].float() - exact).abs().max() / exact.abs().max())
-        worst = max(worst, error if error == error else float("inf"))
+        exact = (torch.softmax(s, dim=1) @ v,)
+        if len(got) > 1:
+            exact = torch.autograd.grad(exact[0], leaves, gradient)
+        for one, other in zip(got, exact, strict=True):
+            error = float((one[b, h].float() - other).abs().max() / other.abs().max())
+            worst = max(worst, error if error == error else float("inf"))
     return worst
 
 
@@ -209,19 +237,22 @@ def rows_of(job: Job, answer: Answer) -> list[Row]:
     if answer["status"] != "ok":
         return [Row(about, "Tawa", error=f"{answer['status']}: {answer.get('message', '')}")]
     rows: list[Row] = []
-    for way in WAYS:
-        case = {**about, "said": answer["said"].get(way, [])}
-        if way in answer["ms"]:
-            rows.append(Row.timed(case, way, Timing(*answer["ms"][way]), answer["flop"], answer["wrong"].get(way)))
-        else:
-            rows.append(Row(case, way, error=answer["errors"].get(way) or answer["wrong"].get(way)))
+    for direction, dots in DIRECTIONS.items():
+        found = answer[direction]
+        flop = 2.0 * dots * job["sizes"]["B"] * job["sizes"]["H"] * job["sizes"]["D"] * answer["pairs"]
+        for way in WAYS:
+            case = {**about, "variant": job["variant"] + direction, "said": found["said"].get(way, [])}
+            if way in found["ms"]:
+                rows.append(Row.timed(case, way, Timing(*found["ms"][way]), flop, found["wrong"].get(way)))
+            else:
+                rows.append(Row(case, way, error=found["errors"].get(way) or found["wrong"].get(way)))
     return rows
 
 
 def print_wanted(rows: list[Row], wanted: dict[str, float]) -> bool:
     """Prints the ratios as a table; returns whether all wanted ones are reached."""
     reached = True
-    print(f"\n{'attention':12} {'stock':>9} {'Tawa':>9} {'legal':>9}  Tawa/stock  wanted")
+    print(f"\n{'attention':20} {'stock':>9} {'Tawa':>9} {'legal':>9}  Tawa/stock  wanted")
     for name, least in wanted.items():
         rates = {row.candidate: row.tflops for row in rows if row.tflops and row.case["variant"] == name}
         stock, ours = rates.get("stock"), rates.get("Tawa")
@@ -229,14 +260,14 @@ def print_wanted(rows: list[Row], wanted: dict[str, float]) -> bool:
         reached &= ratio >= least
         texts = [f"{rates[way]:9.1f}" if way in rates else f"{'-':>9}" for way in WAYS]
         verdict = ("pass" if ratio >= least else "FAIL") if least else ""
-        print(f"{name:12} {' '.join(texts)}  {ratio:10.3f}  {least or '':>6}  {verdict}")
+        print(f"{name:20} {' '.join(texts)}  {ratio:10.3f}  {least or '':>6}  {verdict}")
     return reached
 
 
 def main() -> int:
     """Runs the forms asked for."""
-    names = ("full", "causal", "window", "documents", "distance")
-    parser = arguments_for(__doc__, names, minutes=5.0)
+    names = ("full", "causal", "window", "documents", "distance", "cap")
+    parser = arguments_for(__doc__, names, minutes=8.0)
     parser.add_argument("--tma", action="store_true", help="with FlexAttention's option USE_TMA")
     arguments = parser.parse_args()
     if arguments.worker:
@@ -253,7 +284,7 @@ def main() -> int:
         if job["timed"] or answer["status"] != "ok":
             report.add(*rows)
         for row in rows:
-            print(f"  {job['variant']:10} {row.candidate:22} {row.median_ms or '':>9} ms  {row.error}", flush=True)
+            print(f"  {row.case['variant']:19} {row.candidate:22} {row.median_ms or '':>9} ms  {row.error}", flush=True)
             for text in row.case.get("said", []):
                 print(f"      {text[:160]}", flush=True)
 
@@ -266,7 +297,10 @@ def main() -> int:
         for job in jobs:
             run_jobs("bench.attention.flex", [{**job, "timed": True}], take, 1, LIMIT_S, end)
     report.note_clocks() if arguments.device == "cuda" else None
-    wanted = {name: it.wanted for name, it in variants(sizes["S"], "cpu").items() if name in chosen}
+    wanted: dict[str, float] = {}
+    for form in chosen:
+        it = variants(sizes["S"], "cpu")[form]
+        wanted |= zip((form + direction for direction in DIRECTIONS), (it.wanted, it.backward), strict=True)
     reached = print_wanted(report.rows, wanted)
     print(f"{report.save()}  {time.monotonic() - start:.0f} s", flush=True)
     return 0 if reached else 1
