@@ -10,6 +10,7 @@ import pytest
 
 from tawa.errors import PlanError
 from tawa.ir import parse_module
+from tawa.outside import read
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import LoopPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
 from tawa.plan.entries import UNCAPPED
@@ -85,8 +86,7 @@ def changed(**changes: Any) -> dict[str, Any]:
 
 
 def test_the_fields_of_version_4_are_found_in_their_new_places() -> None:
-    data = json.loads(VERSION_4)
-    schedule = Schedule.from_dict(data["schedules"][0])
+    schedule = read(Schedule, json.loads(VERSION_4)["schedules"][0])
     payload = ("!ttg.memdesc<64x64xf16, #shared, #smem, mutable>",)
     assert Plan.from_json(VERSION_4) == Plan(
         groups=1,
@@ -205,13 +205,13 @@ def test_keep_operands_leaves_the_choice_to_the_planner() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"keep_operands": 1}, "keep_operands=1 in a Plan: True or False"),
-        ({"staged_stores": "x"}, "staged_stores='x' in a Plan: True or False"),
-        ({"mma_depth": "1"}, "mma_depth='1' in a Plan: a whole number"),
-        ({"mma_dpeth": 2}, "a Plan of version 1 to 4 has no 'mma_dpeth': .*mma_depth"),
-        ({"groups": 2}, "a Plan of version 1 to 4 has no 'groups'"),
-        ({"schedules": [3]}, "a schedule is 3"),
-        ({"partitions": [3]}, "an entry of partitions is 3"),
+        ({"keep_operands": 1}, "keep_operands is 1, not true or false"),
+        ({"staged_stores": "x"}, "staged_stores is 'x', not true or false"),
+        ({"mma_depth": "1"}, "mma_depth is '1', not a whole number"),
+        ({"mma_dpeth": 2}, "it has no 'mma_dpeth': .*mma_depth"),
+        ({"groups": 2}, "it has no 'groups': known: partitions"),
+        ({"schedules": [3]}, r"schedules\[0\] is 3, not names and values"),
+        ({"partitions": [3]}, r"partitions\[0\] is 3, not names and values"),
         ({"version": 0}, "version 0 is not one of 1 to 6"),
         ({"version": True}, "version True is not one of 1 to 6"),
         ({"version": "4"}, "version '4' is not one of 1 to 6"),
@@ -227,7 +227,7 @@ def test_what_is_wrong_is_told(changes: dict[str, Any], words: str) -> None:
 def test_they_are_whole_plans(name: str) -> None:
     data = json.loads(VERSION_4)
     del data[name]
-    with pytest.raises(PlanError, match="partitions, rings and mma_depth are needed in versions 1 to 4; cure:"):
+    with pytest.raises(PlanError, match=f"not a Plan: {name} is missing; cure:"):
         Plan.of(data)
 
 

@@ -35,6 +35,7 @@ from tawa.mapping.sections import (
     StoreWords,
 )
 from tawa.mapping.words import FIELD, nearest, read_word
+from tawa.outside import Unfit, names_and_values, shown, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +143,12 @@ class Mapping:
         """Reads a file; raises PlanError."""
         file = Path(os.fspath(path))
         try:
-            text = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            return Mapping.parse(text_of(file), str(file))
+        except (OSError, Unfit) as error:
+            why = error.strerror if isinstance(error, OSError) else error
             raise PlanError(
                 f"mapping={str(file)!r}: no such file can be read ({why}); cure: a path, or TOML"
             ) from error
-        return Mapping.parse(text, str(file))
 
     @staticmethod
     def of(value: object) -> Mapping:
@@ -162,7 +162,7 @@ class Mapping:
         if isinstance(value, str | os.PathLike):
             return Mapping.read(cast(Any, value))
         raise PlanError(
-            f"mapping={value!r}: it is of type {type(value).__name__}; cure: a Mapping, TOML, a path or a dict"
+            f"mapping={shown(value)}: it is of type {type(value).__name__}; cure: a Mapping, TOML, a path or a dict"
         )
 
 
@@ -216,9 +216,10 @@ class _Reader:
         return kind(**values)
 
     def _table(self, data: object, keys: tuple[str, ...], needed: str) -> dict[str, Any]:
-        if not isinstance(data, Table):
-            raise PlanError(f"{title_of(*keys)} is {data!r}{self._at(*keys)}; cure: {needed}")
-        return {str(name): value for name, value in cast(Table[object, Any], data).items()}
+        try:
+            return names_and_values(data, title_of(*keys))
+        except Unfit:
+            raise PlanError(f"{title_of(*keys)} is {shown(data)}{self._at(*keys)}; cure: {needed}") from None
 
     def _at(self, *keys: str) -> str:
         place = _place(self.source, self.lines, keys) or self.source

@@ -10,7 +10,9 @@ from pathlib import PurePath
 from typing import Any, cast
 
 from tawa.errors import PlanError
+from tawa.outside import is_unicode
 
+_CURE = "start from tawa explain --emit mapping"
 Comments = Mapping[str, Sequence[str]]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _HEAD = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?$")
@@ -21,14 +23,15 @@ def parsed(text: str, source: str = "") -> dict[str, Any]:
     """The data of TOML text; raises PlanError with the line."""
     try:
         return tomllib.loads(text)
+    except RecursionError:
+        where = f" ({PurePath(source).name})" if source else ""
+        raise PlanError(f"a mapping is not TOML{where}: brackets are nested too deeply; cure: {_CURE}") from None
     except tomllib.TOMLDecodeError as error:
         found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)", str(error))
         line = found[1] if found and found[1] else str(len(text.splitlines()))
         where = f"{PurePath(source).name}:{line}" if source else f"line {line}"
         what = str(error)[: found.start()] if found else str(error)
-        raise PlanError(
-            f"a mapping is not TOML ({where}): {what}; cure: start from tawa explain --emit mapping"
-        ) from error
+        raise PlanError(f"a mapping is not TOML ({where}): {what}; cure: {_CURE}") from error
 
 
 def lines_of(text: str) -> dict[tuple[str, ...], int]:
@@ -99,7 +102,7 @@ def value_text(value: object) -> str:
 
 
 def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return json.dumps(text, ensure_ascii=not is_unicode(text))
 
 
 _WIDTH = 90

@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 
 from tawa.errors import PlanError
 from tawa.mapping.toml_text import value_text
+from tawa.outside import is_unicode
 
 KIND, FIELD = "kind", "plan"
 
@@ -57,7 +58,7 @@ class Text:
 
     def read(self, value: object) -> str:
         """A str."""
-        if isinstance(value, str):
+        if isinstance(value, str) and is_unicode(value):
             return value
         raise ValueError("a text, in quotes")
 
@@ -98,7 +99,7 @@ class Ring:
 
     def read(self, value: object) -> int | str:
         """An int of at least 1, or a str."""
-        if isinstance(value, str) and value:
+        if isinstance(value, str) and value and is_unicode(value):
             return value
         if isinstance(value, bool) or not isinstance(value, int):
             raise ValueError("a number of slots, or the name of a ring")

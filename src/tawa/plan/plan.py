@@ -24,6 +24,7 @@ from pathlib import Path as FilePath
 from typing import Any, Literal, TypeVar, cast
 
 from tawa.errors import PlanError
+from tawa.outside import shown, text_of
 from tawa.plan import reading
 from tawa.plan.entries import (
     UNCAPPED,
@@ -192,7 +193,7 @@ class Plan:
     @staticmethod
     def from_json(text: str) -> Plan:
         """Reads a complete or partial Plan of any version; raises PlanError on anything else."""
-        return Plan(**reading.fields_of(reading.parse(text), _FIELDS))
+        return reading.from_text(Plan, text)
 
     @staticmethod
     def of(value: object) -> Plan:
@@ -200,19 +201,21 @@ class Plan:
         if isinstance(value, Plan):
             return value
         if isinstance(value, Mapping):
-            return Plan(**reading.fields_of(cast(object, value), _FIELDS))
+            return reading.from_data(Plan, cast(object, value))
         if isinstance(value, str) and value.lstrip().startswith("{"):
             return Plan.from_json(value)
         if isinstance(value, str | os.PathLike):
             path = FilePath(os.fspath(value))
             try:
-                return Plan.from_json(path.read_text(encoding="utf-8"))
+                with reading.refused_as_plan():
+                    return Plan.from_json(text_of(path))
             except OSError as error:
                 raise PlanError(
                     f"plan={os.fspath(path)!r}: no such file can be read ({error.strerror}); "
                     "cure: a path, JSON text, a dict or a Plan"
                 ) from error
-        raise PlanError(f"plan={value!r}: a Plan, a dict, JSON text or a path is needed, not {type(value).__name__}")
+        kind = type(value).__name__
+        raise PlanError(f"plan={shown(value)}: a Plan, a dict, JSON text or a path is needed, not {kind}")
 
 
 _FIELDS = tuple(it.name for it in fields(Plan))

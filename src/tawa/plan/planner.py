@@ -241,7 +241,10 @@ def _choose_depths(
 def _choose_depth(channels: Channels, options: PlanOptions, budget: Budget, mma_depth: int | None) -> int:
     asked = options.aref_depth
     if all(channel.name in budget.fixed for channel in channels):
-        return max(budget.fixed[channel.name] for channel in channels)
+        fixed = [budget.fixed[channel.name] for channel in channels]
+        if budget.ring_bytes(channels, fixed) > budget.shared_bytes:  # the rest is known only after the back end
+            raise ResourceError(shared_memory_text(channels, max(fixed), budget))
+        return max(fixed)
     least = (mma_depth or 0) + 1
     fits = budget.deepest(channels)
     if asked is not None:
@@ -286,7 +289,7 @@ def shared_memory_text(channels: Channels, depth: int, budget: Budget) -> str:
 
 def _largest_pinned(channels: Channels, budget: Budget) -> str:
     """Says how far to reduce D of the pinned rings so that the others fit with one slot each; empty if nothing fits."""
-    for most in range(max(budget.fixed.values(), default=1) - 1, 0, -1):
+    for most in range(min(max(budget.fixed.values(), default=1), DEEPEST) - 1, 0, -1):
         fixed = {name: min(slots, most) for name, slots in budget.fixed.items()}
         if replace(budget, fixed=fixed).deepest(channels) >= 1:
             return "; ".join(f"D = {most} of {name}" for name in fixed if budget.fixed[name] > most)

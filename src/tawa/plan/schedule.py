@@ -16,9 +16,7 @@ A schedule is a frozen value that can be printed, converted to and from JSON, an
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from tawa.errors import PlanError
 
@@ -81,6 +79,11 @@ class Schedule:
             )
         if any(op.stage < 0 for op in self.ops) or (self.ops and min(op.stage for op in self.ops) > 0):
             raise PlanError(f"the schedule of loop {self.loop} must begin with stage 0; cure: count stages from 0")
+        if self.stages > max(len(self.ops), 1):
+            raise PlanError(
+                f"the schedule of loop {self.loop} has {self.stages} stages for {len(self.ops)} operations; "
+                "cure: each stage has an operation"
+            )
 
     @property
     def stages(self) -> int:
@@ -119,31 +122,6 @@ class Schedule:
         """JSON text that `from_json` reads back."""
         return json.dumps(asdict(self), indent=2)
 
-    @staticmethod
-    def from_json(text: str) -> Schedule:
-        """Reads a schedule written by `to_json`; raises PlanError on anything else."""
-        try:
-            return Schedule.from_dict(json.loads(text))
-        except ValueError as error:
-            raise PlanError(f"not a schedule: {error}; cure: start from the kernel's own schedule") from error
-
-    @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Schedule:
-        """Reads what `dataclasses.asdict` made; raises PlanError on anything else."""
-        try:
-            fields = dict(data)
-            fields["bounds"] = tuple(Bound(**bound) for bound in fields["bounds"])
-            fields["ops"] = tuple(ScheduledOp(**op) for op in fields["ops"])
-            fields["carried"] = tuple(Carried(**it) for it in fields.get("carried", ()))
-            fields["ring_depths"] = tuple((str(name), int(depth)) for name, depth in fields["ring_depths"])
-            numbers = [fields["loop"], fields["ii_cycles"], fields["tile_registers"]]
-            numbers += [number for op in fields["ops"] for number in (op.stage, op.order, op.begin_cycle)]
-            if any(type(number) is not int for number in numbers):
-                raise TypeError("stages, orders and cycles are whole numbers")
-            return Schedule(**fields)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise PlanError(f"not a schedule: {error}; cure: start from the kernel's own schedule") from error
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -157,16 +135,3 @@ class Wanted:
     stages: int | None = None
     carry: tuple[tuple[str, str], ...] | None = None
     steps: tuple[tuple[int, str], ...] | None = None
-
-    @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Wanted:
-        """Reads what `dataclasses.asdict` made; raises PlanError on anything else."""
-        try:
-            carry, steps = data.get("carry"), data.get("steps")
-            return Wanted(
-                data.get("stages"),
-                None if carry is None else tuple((str(name), str(type)) for name, type in carry),
-                None if steps is None else tuple((int(stage), str(name)) for stage, name in steps),
-            )
-        except (TypeError, ValueError) as error:
-            raise PlanError(f"not a Plan: {data!r} of a loop: {error}; cure: leave `wanted` out") from error

@@ -96,9 +96,13 @@ class Budget:
         """Shared memory of one CTA for D = `depth`."""
         return self._total(channels, self.depths(channels, depth))
 
-    def _total(self, channels: Channels, depths: Sequence[int]) -> int:
+    def ring_bytes(self, channels: Channels, depths: Sequence[int]) -> int:
+        """Shared memory of rings of these depths alone."""
         rings = zip(channels, depths, strict=True)
-        return self.shared.total(sum(depth * channel.slot_bytes * self.copies(channel) for channel, depth in rings))
+        return sum(depth * channel.slot_bytes * self.copies(channel) for channel, depth in rings)
+
+    def _total(self, channels: Channels, depths: Sequence[int]) -> int:
+        return self.shared.total(self.ring_bytes(channels, depths))
 
     def deepest(self, channels: Channels) -> int:
         """The largest D that fits; 0 if none does."""

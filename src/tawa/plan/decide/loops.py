@@ -19,7 +19,7 @@ from tawa.dialects.warp import GroupOp, find_groups
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation, source_of
 from tawa.machine.hopper import BYTES_AHEAD, KEPT_REGISTERS, MAX_STAGES
-from tawa.plan.decide.wanted import wanted_schedule
+from tawa.plan.decide.wanted import given_slots, needed_slots, refuse_shallow, wanted_schedule
 from tawa.plan.entries import LoopPlan, OperandPlan
 from tawa.plan.plan import Plan
 from tawa.plan.schedule import Schedule
@@ -104,7 +104,8 @@ def choose_schedules(module: Module, plan: Plan) -> dict[int, Schedule]:
         graph = find_dependences(loop)
         if asked is not None:
             check_schedule(graph, asked)
-            found[number] = replace(asked, loop=number)
+            found[number] = asked = replace(asked, loop=number, ring_depths=needed_slots(graph, asked))
+            refuse_shallow(asked, given_slots(graph), f"loop {number} ({_line(module, loop.op)})")
             continue
         places = [_line(module, op) for op in (loop.op, *graph.nodes)]
         limits, want = _limits(loop, stages, groups), wanted.get(number)

@@ -213,8 +213,8 @@ def _number_rings(sent: SentInfo, pins: Plan) -> tuple[tuple[RingPlan, ...], Pla
     for name in sent.names:
         own = RingPlan(name, (NUMBER_PAYLOAD,), NUMBER_SLOTS, SLOT_BYTES, 1, "number")
         pinned = pins.ring(name)
-        if pinned.depth == 0:
-            raise PlanError(f"D = 0 in {name}; cure: D of at least 1")
+        if pinned.depth == 0 or (pinned.depth or 0) * SLOT_BYTES > SHARED_BYTES:
+            raise PlanError(f"D = {pinned.depth} in {name}; cure: D of at least 1, or {NUMBER_SLOTS} as usual")
         ring = replace(own, depth=pinned.depth or NUMBER_SLOTS)
         for it in fields(RingPlan):
             asked = getattr(pinned, it.name)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tawa.analysis.loops.dependences import DependenceInfo
 from tawa.errors import PlanError
-from tawa.machine.hopper import MAX_STAGES
+from tawa.machine.hopper import MAX_STAGES, WARP_GROUP
 from tawa.plan.cost.labels import label_of
 from tawa.plan.cost.loop_costs import Limits, LoopCosts
 from tawa.plan.schedule import Carried, Schedule, Wanted
@@ -42,7 +42,7 @@ def wanted_schedule(
             f"{where} does not carry {name}{f' as {type}' if type else ''} from one iteration to the next with "
             f"{near.stages} stage{'s' * (near.stages > 1)}; cure: {_nearest_carry(wanted, name, staged)}"
         )
-    given = given_slots(graph, limits)
+    given = given_slots(graph)
     deep = next((it for it in carrying if _fits(it, given)), None)
     if deep is not None:
         return deep
@@ -57,9 +57,14 @@ def carries(carried: Iterable[Carried]) -> frozenset[tuple[str, str]]:
     return frozenset((it.label.partition(" = ")[0], it.type.rpartition("x")[2]) for it in named)
 
 
-def given_slots(graph: DependenceInfo, limits: Limits) -> dict[str, int]:
+def given_slots(graph: DependenceInfo) -> dict[str, int]:
     """The slots of each ring of a loop."""
-    return LoopCosts(graph, limits).ring_slots()
+    return LoopCosts(graph, Limits(WARP_GROUP)).ring_slots()
+
+
+def needed_slots(graph: DependenceInfo, schedule: Schedule) -> tuple[tuple[str, int], ...]:
+    """The slots that each ring of a loop needs for a schedule, whatever the schedule itself says about them."""
+    return LoopCosts(graph, Limits(WARP_GROUP)).ring_depths([op.stage for op in schedule.ops], schedule.sequence)
 
 
 def refuse_shallow(schedule: Schedule, given: dict[str, int], where: str, legal: Sequence[int] = ()) -> None:
@@ -100,7 +105,7 @@ def _of_steps(
     check_schedule(graph, made)
     if _not_carried(wanted, made):
         raise PlanError(f"the steps of {where} do not carry what `carry` says; cure: carry = {_carry_text([made])}")
-    refuse_shallow(made, given_slots(graph, limits), where)
+    refuse_shallow(made, given_slots(graph), where)
     return made
 
 
@@ -149,4 +154,4 @@ def _listed(items: Iterable[str]) -> str:
     return ", ".join(items)
 
 
-__all__ = ["carries", "step_names", "wanted_schedule"]
+__all__ = ["carries", "given_slots", "needed_slots", "refuse_shallow", "step_names", "wanted_schedule"]
