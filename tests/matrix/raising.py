@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import triton
 
-import tawa.sim.ops.asynchronous as sim_asynchronous
-import tawa.sim.ops.descriptors as sim_descriptors
-import tawa.sim.ops.global_memory as sim_memory
 from tawa.analysis.tma.promotions import Make, find_raises
 from tawa.analysis.tma.unit_strides import find_unit_strides
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
@@ -21,8 +18,6 @@ from tawa.dialects.parameters import parameter_name
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, PointerType, parse_module, parse_type, print_module
 from tawa.sim import Descriptor, simulate
-from tawa.sim.errors import OutOfBounds
-from tawa.sim.machine.values import TensorDescriptor
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.transforms.ttir.promote_to_tma import PromoteToTma, RaiseResult
 from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
@@ -126,8 +121,7 @@ def run(
         start = (address - given[descriptor.base]) // descriptor.element_bytes
         arguments[f"tawa_desc_{number}"] = Descriptor(base[start:], shape, strides)
     arguments |= {f"tawa_grid_{axis}": size for axis, size in enumerate(launch.grid[: spec.axes])}
-    with _BoxesChecked():
-        simulate(module, arguments, launch.grid if programs is None else (programs,), order)
+    simulate(module, arguments, launch.grid if programs is None else (programs,), order)
     return {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
 
 
@@ -162,44 +156,3 @@ def same_bits(launch: Launch, make: Make, raised_loads: int | None = None) -> Ra
     for name, array in before.items():
         assert array.tobytes() == after[name].tobytes(), name
     return changed
-
-
-_READERS = (sim_memory, sim_asynchronous, sim_descriptors)
-
-
-class _BoxesChecked:
-    """A context in which only the elements of a box that is read are checked against the allocation.
-
-    The declared shape of a tensor with an open dimension exceeds its allocation; TMA accesses only elements that it
-    copies.
-    """
-
-    def __enter__(self) -> None:
-        self._read = sim_memory.read_box
-        for module in _READERS:
-            vars(module)["read_box"] = _read_box
-
-    def __exit__(self, *_: object) -> None:
-        for module in _READERS:
-            vars(module)["read_box"] = self._read
-
-
-def _read_box(descriptor: TensorDescriptor, at: Sequence[int]) -> Any:
-    bits, width = descriptor.pointer.tensor.bits, descriptor.pointer.tensor.bits.itemsize
-    assert at[-1] * width % 16 == 0, "the innermost coordinate is not a multiple of 16 bytes"
-    box = np.zeros(descriptor.block, bits.dtype)
-    low = [min(max(start, 0), size) for start, size in zip(at, descriptor.shape, strict=True)]
-    high = [
-        max(first, min(start + block, size))
-        for first, start, block, size in zip(low, at, descriptor.block, descriptor.shape, strict=True)
-    ]
-    counts = [last - first for first, last in zip(low, high, strict=True)]
-    if 0 in counts:
-        return box
-    start = int(descriptor.pointer.offset) + sum(a * b for a, b in zip(low, descriptor.strides, strict=True))
-    last = start + sum((count - 1) * stride for count, stride in zip(counts, descriptor.strides, strict=True))
-    if start < 0 or last >= bits.size:
-        raise OutOfBounds(f"elements {start} to {last} of {bits.size}")
-    view = np.lib.stride_tricks.as_strided(bits[start:], counts, [stride * width for stride in descriptor.strides])
-    box[tuple(slice(a - b, c - b) for a, b, c in zip(low, at, high, strict=True))] = view
-    return box

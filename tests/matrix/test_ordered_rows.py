@@ -16,15 +16,15 @@ from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.added_arguments import (
     compiled_by_plan,
+    known_without,
     launch_spec,
     launched_by_us,
-    loads_in_order_otherwise,
 )
 from tawa.bridge.launch.answer import answer_for
+from tawa.bridge.launch.instead import IN_ORDER
 from tawa.bridge.triton.read_module import read_levels
 from tawa.errors import PlanError
 from tawa.plan import OperandPlan, Plan, PlanOptions
-from tawa.plan.agreement import IN_ORDER
 from tawa.plan.decide import orders
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.transforms.ttir import order_rows
@@ -256,7 +256,7 @@ def test_launches_of_all_lengths_are_specialised_since_rows_may_stay_in_order() 
 
 def test_the_kernel_with_rows_in_order_is_specialised_too() -> None:
     made = compiled(attention(), precision="relaxed")
-    assert loads_in_order_otherwise(made)
+    assert known_without(made)
     other = compiled_by_plan(made, IN_ORDER, attached)
     assert other.metadata.tawa["applied"] and launch_spec(other) == LaunchSpec()
     assert {it.partition(":")[0] for it in rows(other).values()} == {"in order"}

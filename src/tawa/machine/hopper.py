@@ -36,6 +36,10 @@ WGMMA_COLUMNS = 256
 """The largest N of one wgmma (PTX ISA)."""
 ACCUMULATOR_COLUMNS = 8
 """Columns after which the layout of an accumulator repeats: four threads of a row have two elements each (PTX ISA)."""
+TMA_CHUNK_BYTES = 16
+"""TMA's unit of addresses, strides and rows of a box (CUDA driver API, cuTensorMapEncodeTiled). Measured on an H200: in
+its innermost dimension, a box must begin at a multiple of it, and a store or a reduction at 0 or more; these change
+whole chunks, also where a row of the tensor ends within one. Loads fill with zeros behind the last element."""
 SLACK_BYTES = 1024
 """Shared memory for padding between buffers (TMA tiles start at multiples of 1024 bytes), barriers, small scratch."""
 

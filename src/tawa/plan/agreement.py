@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tawa.errors import PlanError
-from tawa.plan.entries import OperandPlan, Path
+from tawa.plan.entries import Path
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 
 STOCK = Plan(form="stock")
 """Asks for stock Triton's kernel."""
-IN_ORDER = Plan(operands=(OperandPlan(rows="in_order"),))
-"""Asks for rows in the order of memory."""
 _BY_TMA: frozenset[Path | None] = frozenset({"raised", "raised_in_kernel"})
 _BY_POINTERS: frozenset[Path | None] = frozenset({"pointers", "cp.async", "registers"})
 
@@ -68,4 +66,4 @@ def _persistent(options: PlanOptions, plan: Plan) -> Iterator[tuple[str, str]]:
         yield "persistent", "" if stock else f"form={plan.form!r}"
 
 
-__all__ = ["IN_ORDER", "STOCK", "check_agreement", "contradictions"]
+__all__ = ["STOCK", "check_agreement", "contradictions"]

@@ -215,8 +215,8 @@ class LoopPlan:
 class LaunchPlan:
     """Which launches get the kernel.
 
-    conditions: the conditions on a launch, in words; other launches get the stock kernel. They follow from the
-        operands.
+    conditions: the conditions on a launch, in words; other launches get another kernel, or the stock kernel
+        (`tawa.bridge.launch.instead`). They follow from operands and stores.
     choice: "predicted": the form that the model of time predicts to be the fastest for the launch: this kernel, another
         form of it, or the stock kernel. "specialised": the same without the stock kernel. "always": this kernel.
     """

@@ -106,6 +106,18 @@ class MisalignedBox(SimulationError):
     cure = "make the innermost coordinate a multiple of 16 bytes, for example by padding that dimension"
 
 
+class StoreBeforeRow(SimulationError):
+    """The innermost coordinate of a TMA store or reduction is negative: an illegal instruction on a GPU."""
+
+    cure = "begin the box at column 0 or later"
+
+
+class MisalignedDescriptor(SimulationError):
+    """The address or a stride of a TMA descriptor is not a multiple of 16 bytes: the GPU cannot encode it."""
+
+    cure = "let the tensor and its rows begin at multiples of 16 bytes"
+
+
 class ProtocolTrap(SimulationError):
     """An aref is used out of order: the slot is at another round than the access expects."""
 

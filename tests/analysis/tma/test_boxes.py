@@ -122,6 +122,19 @@ def test_without_a_lower_bound_a_tile_may_not_begin_before_the_tensor() -> None:
     assert "may be negative" in reason(t, t.p.load(t.address(), t.below()))
 
 
+def test_a_mask_does_not_let_a_store_begin_before_its_rows() -> None:
+    """A TMA load reads zeros there, and a TMA store is an illegal instruction."""
+    t = tile(column=lambda p: p.add(p.mul(p.pid(1), p.number(32)), p.number(-32)))
+    p = t.p
+    above = p.compare(p.expand(t.columns, 0), p.splat(p.number(0), 1, 32), GREATER_EQUAL)
+    mask, address = p.both(t.below(), p.broadcast(above, 64, 32)), t.address("out")
+    box, text = box_of(t, p.load(address, mask))
+    assert text(box.dims[1].index) == "-32 + 32*(a program id)"
+    store = p.store(address, p.load(address, mask), mask)
+    with pytest.raises(NotABox, match=r"dimension 1 of the tile, .*, may be negative, and TMA does not store there"):
+        finder(p).find(store)
+
+
 def test_a_condition_without_a_place_is_a_gate() -> None:
     t = tile()
     p = t.p

@@ -26,12 +26,17 @@ def knows(host: HostSizes, value: Value) -> bool:
     return all(host.in_size(atom) for atom in host.affine.atoms.of(host.affine.poly(value)))
 
 
-def box_of(p: TileProgram, host: HostSizes, stride: Value, mask: bool = True) -> tuple[Box, ValueRanges]:
-    """A load of 64 x 32 elements at [64·pid, 0], with m rows."""
+def box_of(
+    p: TileProgram, host: HostSizes, stride: Value, mask: bool = True, columns: Value | None = None
+) -> tuple[Box, ValueRanges]:
+    """A load of 64 x 32 elements at [64·pid, 0], with m rows, and as many columns as are given."""
     rows = p.expand(p.add(p.splat(p.mul(p.pid(), p.number(64)), 64), p.range(64)), 1)
     offsets = p.broadcast(p.mul(rows, p.splat(stride, 64, 1)), 64, 32)
     address = p.add(p.splat(p.args["a"], 64, 32), p.add(offsets, p.spread(p.range(32), 0, 64, 32)))
     below = p.broadcast(p.compare(rows, p.splat(p.args["m"], 64, 1), LESS), 64, 32)
+    if columns is not None:
+        left = p.compare(p.expand(p.range(32), 0), p.splat(columns, 1, 32), LESS)
+        below = p.both(below, p.broadcast(left, 64, 32))
     load = p.load(address, below, p.zeros(address)) if mask else p.load(address)
     facts = ValueRanges(p.function, host.affine)
     op = load.defining_op
@@ -81,6 +86,30 @@ def test_an_open_dimension_ends_where_the_last_box_does() -> None:
     box, facts = box_of(p, host, p.args["s"], mask=False)
     assert host.size(box.dims[0]) == Number(OPEN) and host.size(box.dims[1]) == Number(32)
     assert host.aligned(box, facts)
+
+
+def rows_of(divisible: tuple[str, ...] = (), columns: int | str = "k") -> list[str]:
+    """The conditions on the rows of a store of fp16."""
+    p = TileProgram(("a", "s", *divisible), **ARGUMENTS)
+    host = sizes(p)
+    bound = p.args[columns] if isinstance(columns, str) else p.number(columns)
+    found = host.whole_rows(*box_of(p, host, p.args["s"], columns=bound))
+    assert all(condition.only_for == "stores" for condition in found)
+    return [str(condition) for condition in found]
+
+
+def test_rows_of_a_store_end_at_a_multiple_of_16_bytes() -> None:
+    """TMA stores whole chunks of 16 bytes."""
+    assert rows_of() == ["(k * 2) % 16 == 0"]
+    assert rows_of(("k",)) == rows_of(columns=24) == []
+    with pytest.raises(NotABox, match="its rows end after 40 bytes, and TMA writes whole chunks of 16 bytes"):
+        rows_of(columns=20)
+
+
+def test_a_store_without_a_mask_writes_whole_boxes() -> None:
+    p = TileProgram(("a", "s"), **ARGUMENTS)
+    host = sizes(p)
+    assert host.whole_rows(*box_of(p, host, p.args["s"], mask=False)) == ()
 
 
 def test_a_constant_that_tma_does_not_take_declines_the_box() -> None:

@@ -12,11 +12,12 @@ import pytest
 
 from tawa.bridge.launch.forecasts import Forecasts
 from tawa.bridge.launch.host import Host
+from tawa.bridge.launch.instead import IN_ORDER
 from tawa.bridge.launch.launcher import Launcher
 from tawa.plan import LoopPlan, Plan
-from tawa.plan.agreement import IN_ORDER, STOCK
+from tawa.plan.agreement import STOCK
 from tawa.symbolic.host.expr import Apply, Argument, Condition, Number
-from tawa.symbolic.host.launch_spec import ORDERED, DescriptorSpec, Grouped, LaunchSpec
+from tawa.symbolic.host.launch_spec import DescriptorSpec, Grouped, LaunchSpec
 
 SPEC = LaunchSpec(
     (DescriptorSpec(0, Number(8), (Argument(1), Argument(2)), (Argument(2), Number(1)), (64, 32), "f16", 2, 3),),
@@ -269,11 +270,11 @@ def test_a_launch_of_programs_that_share_a_cta_has_a_smaller_grid() -> None:
 
 # -- rows in another order ---------------------------------------------------------------------------------------------
 
-EVEN = replace(SPEC, conditions=(Condition(Argument(1), f"{ORDERED}: even rows, then odd ones", multiple=2),))
+EVEN = replace(SPEC, conditions=(Condition(Argument(1), "even rows, then odd ones", multiple=2, only_for="rows"),))
 
 
 def told(
-    spec: LaunchSpec = EVEN, rows: int = 100, in_order: bool = True, compiled: Any = None, capturing: bool = False
+    spec: LaunchSpec = EVEN, rows: int = 100, free: bool = True, compiled: Any = None, capturing: bool = False
 ) -> list[Any]:
     """What a launch of `rows` rows gets, and the Plans that are compiled for it."""
     made: list[Any] = []
@@ -284,7 +285,7 @@ def told(
         return compiled or other
 
     launch = launcher(lambda *_: made.append("ordered"), lambda *_: made.append("stock"), spec, compile_plan=by_plan,
-                      in_order=in_order, host=Host(capturing=lambda: capturing))  # fmt: skip
+                      without={"rows": IN_ORDER} if free else {}, host=Host(capturing=lambda: capturing))  # fmt: skip
     launch(1, 1, 1, 0, 7, None, None, None, None, TENSOR, rows, True, (48, None))
     return made
 
@@ -300,7 +301,7 @@ def test_a_launch_that_breaks_another_condition_gets_the_stock_kernel() -> None:
 
 
 def test_rows_that_the_user_ordered_stay_so_or_the_stock_kernel_is_launched() -> None:
-    assert told(rows=99, in_order=False) == ["stock"]
+    assert told(rows=99, free=False) == ["stock"]
 
 
 def test_a_kernel_in_order_that_cannot_be_compiled_is_stock_triton() -> None:

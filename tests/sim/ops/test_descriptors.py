@@ -54,6 +54,19 @@ def test_tma_reductions_of_integers(order: Any) -> None:
     assert (target.reshape(6, 32, WIDTH) == np.stack(wanted)).all()
 
 
+@pytest.mark.parametrize("order", ["eager", "late", "random"])
+def test_a_tma_reduction_changes_the_last_chunk_of_a_row_whole(order: Any) -> None:
+    """As an H200 does: three columns of int32 behind 61."""
+    module = language_kernel("integer_reductions", {"target": "tensordesc<i32[32,64]>", "x": "*i32"})
+    before, x = integers(192).reshape(6, 32, WIDTH), integers(32, 1)
+    target = before.reshape(192, WIDTH).copy()
+    simulate(module, {"target": Descriptor(target, (192, WIDTH - 3)), "x": x}, (1,), order)
+    v = x.reshape(32, WIDTH)
+    wanted = [before[0] + v, np.maximum(before[1], v), np.minimum(before[2], v)]
+    wanted += [before[3] & v, before[4] | v, before[5] ^ v]
+    assert (target.reshape(6, 32, WIDTH) == np.stack(wanted)).all()
+
+
 def test_a_tma_reduction_rounds_and_stays_inside_the_tensor() -> None:
     module = language_kernel("float_reduction", {"target": "tensordesc<fp16[32,64]>", "x": "*fp16"})
     before, x = floats(30).astype(np.float16).reshape(30, WIDTH), floats(32, 1).astype(np.float16)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,9 @@ from tawa.ir import parse_module
 from tawa.sim import Descriptor, simulate
 from tawa.sim.errors import (
     MisalignedBox,
+    MisalignedDescriptor,
     OutOfBounds,
+    StoreBeforeRow,
 )
 from tawa.sim.machine.values import GlobalTensor, Pointer, TensorDescriptor
 from tawa.sim.ops.global_memory import read_box, write_box
@@ -65,6 +69,58 @@ def test_a_box_reads_zero_and_writes_nothing_outside_its_tensor() -> None:
     assert not read_box(tensor, [8, 0]).any()
     write_box(tensor, [2, 2], np.full((2, 4), 99, np.uint64))
     assert bits.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 99, 99]
+
+
+def rows_of(bits: Any, columns: int, stride: int, block: int) -> TensorDescriptor:
+    """Three rows of so many columns, from the second row of the memory on; boxes of two rows."""
+    memory = GlobalTensor("x", bits, f"i{8 * bits.itemsize}")
+    return TensorDescriptor(Pointer(memory, stride), (3, columns), (stride, 1), (2, block))
+
+
+@pytest.mark.parametrize(
+    ("width", "columns", "start"),
+    [(1, 17, 0), (1, 31, 16), (2, 17, 0), (2, 23, 16), (4, 17, 0), (4, 19, 16), (8, 5, 0)],
+)
+def test_a_store_writes_the_last_chunk_of_a_row_whole(width: int, columns: int, start: int) -> None:
+    """As an H200 does: uint8, float16, int32 and float64 were measured."""
+    chunk = 16 // width
+    end = -(-columns // chunk) * chunk
+    bits = np.full(5 * 64, 7, f"u{width}")
+    write_box(rows_of(bits, columns, 64, 32), [2, start], np.full((2, 32), 3, bits.dtype))
+    wanted = np.full((5, 64), 7)
+    wanted[3, start : min(end, start + 32)] = 3
+    assert (bits.reshape(5, 64) == wanted).all()
+
+
+@pytest.mark.parametrize(("columns", "start"), [(16, 0), (32, 16), (17, 32), (33, 0)])
+def test_a_store_writes_nothing_behind_whole_chunks_or_its_box(columns: int, start: int) -> None:
+    bits = np.full(5 * 64, 7, np.uint8)
+    write_box(rows_of(bits, columns, 64, 32), [0, start], np.full((2, 32), 3, np.uint8))
+    assert (bits.reshape(5, 64)[1:3] == 3).sum() == 2 * max(0, min(columns, start + 32) - start)
+    assert (bits == 3).sum() == 2 * max(0, min(columns, start + 32) - start)
+
+
+def test_a_load_reads_nothing_behind_its_row() -> None:
+    bits = np.full(5 * 64, 7, np.uint8)
+    box = read_box(rows_of(bits, 17, 64, 32), [2, 0])
+    assert (box[0] == [7] * 17 + [0] * 15).all() and not box[1].any()
+
+
+def test_a_store_that_begins_before_its_rows_traps() -> None:
+    """A load does not."""
+    tensor = rows_of(np.full(5 * 64, 7, np.uint8), 17, 64, 32)
+    assert (read_box(tensor, [0, -16])[0] == [0] * 16 + [7] * 16).all()
+    with pytest.raises(StoreBeforeRow, match="stored to x begins at element -16 of its rows"):
+        write_box(tensor, [0, -16], np.zeros((2, 32), np.uint8))
+
+
+@pytest.mark.parametrize(("offset", "stride", "reason"), [
+    (8, 64, "begins 8 bytes behind its start"), (64, 40, "a stride of 40 elements of dimension 0, 40 bytes"),
+])  # fmt: skip
+def test_a_descriptor_needs_addresses_and_strides_of_whole_chunks(offset: int, stride: int, reason: str) -> None:
+    memory = GlobalTensor("x", np.zeros(320, np.uint8), "i8")
+    with pytest.raises(MisalignedDescriptor, match=reason):
+        TensorDescriptor(Pointer(memory, offset), (3, 32), (stride, 1), (2, 32))
 
 
 def test_addresses_of_boxes_wrap_around_in_64_bits() -> None:

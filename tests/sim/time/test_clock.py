@@ -25,7 +25,7 @@ ORDERS: tuple[Order, ...] = get_args(Order)
 
 PERSISTENT = find("persistent_8warps").with_sizes(M=256, N=512, K=512, PROGRAMS=1)
 
-SMALL = {"M": 128, "N": 256, "K": 264}
+SMALL = {"M": 128, "N": 256, "K": 272}
 
 CASES = {
     "tile_64x64": SMALL,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tawa.analysis.tma.boxes import BOX_BYTES, Box, BoxDim
+from tawa.analysis.tma.boxes import Box, BoxDim
 from tawa.analysis.tma.descriptor_places import Limit, Place
 from tawa.ir import Operation, Value
+from tawa.machine.hopper import TMA_CHUNK_BYTES
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.known import Proof
 from tawa.symbolic.polynomial import ONE, ZERO, Poly
@@ -83,4 +84,4 @@ def test_a_stride_that_breaks_its_limit_is_replaced_by_the_least_there_can_be() 
     chosen = descriptor.defining_op.operands[3].defining_op
     assert chosen is not None and chosen.name == "arith.select"
     least = chosen.operands[2].defining_op
-    assert least is not None and least.properties["value"] == f"{BOX_BYTES // 2} : i64"
+    assert least is not None and least.properties["value"] == f"{TMA_CHUNK_BYTES // 2} : i64"

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.tma.accesses import NotABox
+from tawa.machine.hopper import TMA_CHUNK_BYTES
 from tawa.symbolic.affine_tile import AffineTile, Bound
 from tawa.symbolic.polynomial import ONE, Poly
-
-BOX_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +50,8 @@ def axes_of(address: AffineTile, shape: Sequence[int], width: int) -> list[Axis]
         what = "no dimension" if not inner else "more than one dimension"
         reason = f"{what} of the tile is contiguous in memory (stride 1)"
         raise NotABox(reason, "pass the tensor with a stride of 1, known when the kernel is compiled, in one dimension")
-    if inner[0].block * width < BOX_BYTES:
-        reason = f"{inner[0].block} elements in a row are fewer than the {BOX_BYTES} bytes of a TMA box"
+    if inner[0].block * width < TMA_CHUNK_BYTES:
+        reason = f"{inner[0].block} elements in a row are fewer than the {TMA_CHUNK_BYTES} bytes of a TMA box"
         raise NotABox(reason, "larger blocks")
     return [*(axis for axis in axes if axis is not inner[0]), inner[0]]
 
@@ -72,4 +71,4 @@ def _of_dim(address: AffineTile, dim: int, size: int) -> list[Axis]:
     return [Axis(dim, lane, size // length, run=length), Axis(dim, low, length, low=True)]
 
 
-__all__ = ["BOX_BYTES", "Axis", "axes_of"]
+__all__ = ["Axis", "axes_of"]

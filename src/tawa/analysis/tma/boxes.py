@@ -18,11 +18,14 @@ The TMA load gives the same tile as the pointer load if
   - the mask fills with zero.
 
 TMA indices have 32 bits. A term that the kernel multiplies in 64 bits selects another row and becomes a dimension of
-its own. A mask that is uniform over the tile is a *gate*: where it is false, the box is moved out of bounds. Stores
-follow the same rules: TMA writes no element that is out of bounds. Where runs of neighbouring elements share an address
-(packed weights: row ``r // 8``), the box has one row for each run.
+its own. A mask that is uniform over the tile is a *gate*: where it is false, the box is moved out of bounds. Where runs
+of neighbouring elements share an address (packed weights: row ``r // 8``), the box has one row for each run.
 
-Source of the limits: CUDA driver API, cuTensorMapEncodeTiled; the 16 bytes of a box's start were measured on an H200.
+Stores follow the same rules, and two more: a TMA store traps if its innermost index is negative, also where the mask
+excludes the elements below 0, and it writes nothing out of bounds only if rows end at a multiple of 16 bytes
+(`HostSizes.whole_rows`).
+
+Source of the limits: CUDA driver API, cuTensorMapEncodeTiled, and measurements (`tawa.machine.hopper`).
 """
 
 from __future__ import annotations
@@ -33,12 +36,13 @@ from math import prod
 
 from tawa.analysis.rings.loads import TMA_BYTES
 from tawa.analysis.tma.accesses import NotABox, bytes_of, element_of, mask_of, tile_of
-from tawa.analysis.tma.axes import BOX_BYTES, Axis, axes_of
+from tawa.analysis.tma.axes import Axis, axes_of
 from tawa.analysis.tma.bound_choices import BoundChoice, BoundChoices, Whole
 from tawa.analysis.tma.outer_strides import outer_strides
 from tawa.dialects.arith import is_zero
-from tawa.dialects.tt import LoadOp
+from tawa.dialects.tt import LoadOp, StoreOp
 from tawa.ir import Operation, Value, shape_of
+from tawa.machine.hopper import TMA_CHUNK_BYTES
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.affine_tile import AffineTile, Bound, Guard
 from tawa.symbolic.known import LOADED, Proof
@@ -366,7 +370,7 @@ class BoxFinder:
             if bound.room != dim.index + ONE and not self._certain(bound, access):
                 reason = f"the lower bound of dimension {dim.tile} of the tile is not the start of the tensor"
                 raise NotABox(reason, "let the mask bound the index from above, and from below only by 0")
-        if not proved:
+        if not proved or (axis.stride == ONE and StoreOp.matches(access)):
             self._prove_index(access, dim.index, f"the index along dimension {dim.tile} of the tile")
         rooms = [guard.room for guard in dim.guards]
         upper = [bound for bound in bounds if bound.kind == "upper" and axis.has(bound)]
@@ -383,7 +387,7 @@ class BoxFinder:
             )
         if proof is None:
             raise NotABox(
-                f"{what}, {self.affine.atoms.text(index)}, may be negative, and TMA reads zero there",
+                f"{what}, {self.affine.atoms.text(index)}, may be negative, and TMA {_below_zero(access)}",
                 "state tl.assume(index >= 0) for the index of the block",
             )
         self._arguments.update(dict.fromkeys(proof.arguments))
@@ -411,16 +415,21 @@ class BoxFinder:
     def _check_alignment(self, inner: BoxDim, width: int) -> None:
         """Checks that the innermost index is always a multiple of 16 bytes: otherwise TMA traps."""
         multiple = self.facts.multiple(inner.index)
-        if multiple * width % BOX_BYTES:
+        if multiple * width % TMA_CHUNK_BYTES:
             raise NotABox(
                 f"the innermost index, {self.affine.atoms.text(inner.index)}, is only known to be a multiple of "
-                f"{multiple * width} bytes, and TMA needs {BOX_BYTES}",
+                f"{multiple * width} bytes, and TMA needs {TMA_CHUNK_BYTES}",
                 "let blocks begin at multiples of 16 bytes; tl.multiple_of states what Triton cannot derive",
             )
+
+
+def _below_zero(access: Operation) -> str:
+    """What TMA does with a box that begins at a negative index."""
+    return "does not store there" if StoreOp.matches(access) else "reads zero there"
 
 
 def _dim(axis: Axis, sizes: tuple[Poly, ...], index: Poly, guards: tuple[Guard, ...] = ()) -> BoxDim:
     return BoxDim(axis.stride, sizes, index, axis.block, axis.dim, guards=guards, run=axis.run, low=axis.low)
 
 
-__all__ = ["BOX_BYTES", "MAX_RANK", "OPEN", "STRIDE_LIMIT", "Box", "BoxDim", "BoxFinder"]
+__all__ = ["MAX_RANK", "OPEN", "STRIDE_LIMIT", "Box", "BoxDim", "BoxFinder"]

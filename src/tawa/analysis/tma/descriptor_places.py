@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 
 from tawa.analysis.tma.accesses import NotABox
 from tawa.analysis.tma.available_values import is_known
-from tawa.analysis.tma.boxes import BOX_BYTES, STRIDE_LIMIT, Box
+from tawa.analysis.tma.boxes import STRIDE_LIMIT, Box
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import FuncOp, LoadOp
 from tawa.ir import Block, Builder, Operation, Value
+from tawa.machine.hopper import TMA_CHUNK_BYTES
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.known import Proof
 from tawa.symbolic.polynomial import Atom, Poly
@@ -110,14 +111,14 @@ def places_of(load: Operation, base: Value, function: FuncOp, affine: Affine) ->
 def check_descriptor(box: Box, facts: ValueRanges, affine: Affine) -> Checked:
     """Proves what the launcher would check, or returns run-time checks for it; raises NotABox."""
     width = box.element_bytes
-    if facts.value_multiple(box.base) % BOX_BYTES:
+    if facts.value_multiple(box.base) % TMA_CHUNK_BYTES:
         cure = "pass tensors that are aligned; of pointers from memory tl.multiple_of says so"
         raise NotABox("its pointer is not known to be a multiple of 16 bytes", cure)
-    if facts.multiple(box.offset) * width % BOX_BYTES:
+    if facts.multiple(box.offset) * width % TMA_CHUNK_BYTES:
         start = affine.atoms.text(box.offset)
         raise NotABox(f"its tensor begins at element {start}, not known to be a multiple of 16 bytes", _CURE)
     for dim in box.dims[:-1]:
-        if facts.multiple(dim.stride) * width % BOX_BYTES:
+        if facts.multiple(dim.stride) * width % TMA_CHUNK_BYTES:
             stride = affine.atoms.text(dim.stride)
             raise NotABox(f"its stride {stride} is not known to be a multiple of 16 bytes", _CURE)
     for dim in box.dims:

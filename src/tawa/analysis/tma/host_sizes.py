@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tawa.analysis.tma.accesses import NotABox
-from tawa.analysis.tma.boxes import BOX_BYTES, OPEN, STRIDE_LIMIT, Box, BoxDim
+from tawa.analysis.tma.boxes import OPEN, STRIDE_LIMIT, Box, BoxDim
 from tawa.dialects.arith import DivSIOp, MaxSIOp, MinSIOp, RemSIOp
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.parameters import parameter_name
 from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, TensorDescType, Value, parse_type
+from tawa.machine.hopper import TMA_CHUNK_BYTES
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.host.expr import Apply, Argument, Condition, HostValue, Number, Operator, add, multiply
 from tawa.symbolic.host.launch_spec import DescriptorSpec
@@ -25,6 +26,7 @@ from tawa.symbolic.polynomial import Atom, Poly, constant
 from tawa.symbolic.value_ranges import ValueRanges
 
 _ALIGNED = "TMA needs an alignment of 16 bytes"
+_WHOLE_CHUNKS = "TMA would write behind rows that do not end at a multiple of 16 bytes"
 _OPERATORS: Mapping[str, Operator] = by_name(
     {DivSIOp: "divide", RemSIOp: "remainder", MinSIOp: "smallest", MaxSIOp: "largest"}
 )
@@ -100,14 +102,14 @@ class HostSizes:
         """The conditions that each launch checks; raises NotABox where a constant violates one."""
         found = [Condition(Argument(it.index, self.name(it)), "no index is negative", 0) for it in box.proof.arguments]
         width = box.element_bytes
-        if facts.value_multiple(box.base) % BOX_BYTES:
-            found.append(Condition(Argument(box.base.index, self.name(box.base)), _ALIGNED, multiple=BOX_BYTES))
-        if facts.multiple(box.offset) * width % BOX_BYTES:
+        if facts.value_multiple(box.base) % TMA_CHUNK_BYTES:
+            found.append(Condition(Argument(box.base.index, self.name(box.base)), _ALIGNED, multiple=TMA_CHUNK_BYTES))
+        if facts.multiple(box.offset) * width % TMA_CHUNK_BYTES:
             start = multiply(self.value(box.offset), Number(width))
             if isinstance(start, Number):
                 reason = f"its tensor begins {start.value} bytes from the pointer, and TMA needs a multiple of 16"
                 raise NotABox(reason, "load from a multiple of 16 bytes on, and mask what is in front")
-            found.append(Condition(start, _ALIGNED, multiple=BOX_BYTES))
+            found.append(Condition(start, _ALIGNED, multiple=TMA_CHUNK_BYTES))
         found += self.strides(box)
         sizes = [self.size(dim) for dim in box.dims if dim.sizes]
         found += [Condition(size, "TMA limits sizes", 1, OPEN) for size in sizes]
@@ -119,12 +121,26 @@ class HostSizes:
         found += [Condition(self.value(whole.poly), reason, multiple=whole.number) for whole in box.wholes]
         return _open(found)
 
+    def whole_rows(self, box: Box, facts: ValueRanges) -> tuple[Condition, ...]:
+        """The condition on the rows of a store; raises NotABox if a constant violates it.
+
+        TMA stores whole chunks of 16 bytes: behind a row that ends within one, it overwrites up to 15 bytes.
+        """
+        inner = box.dims[-1]
+        if all(facts.multiple(size) * box.element_bytes % TMA_CHUNK_BYTES == 0 for size in inner.sizes):
+            return ()
+        length = multiply(self.size(inner), Number(box.element_bytes))
+        if isinstance(length, Number):
+            reason = f"its rows end after {length.value} bytes, and TMA writes whole chunks of 16 bytes"
+            raise NotABox(reason, "let the rows end at a multiple of 16 bytes, if nothing lies there")
+        return (Condition(length, _WHOLE_CHUNKS, multiple=TMA_CHUNK_BYTES, only_for="stores"),)
+
     def aligned(self, box: Box, facts: ValueRanges) -> bool:
         """Whether the alignment that TMA requires is proved at compile time."""
         width = box.element_bytes
         parts = [facts.value_multiple(box.base), width * facts.multiple(box.offset)]
         parts += [width * facts.multiple(dim.stride) for dim in box.dims[:-1]]
-        return all(part % BOX_BYTES == 0 for part in parts)
+        return all(part % TMA_CHUNK_BYTES == 0 for part in parts)
 
     def beside(self, box: Box, arguments: Iterable[Value]) -> tuple[Condition, ...]:
         """The launch conditions if the kernel makes the descriptor. arguments: assumed to be 0 or more."""
@@ -135,7 +151,9 @@ class HostSizes:
         """The conditions on the strides that the launcher can compute, including constant strides."""
         known = [dim.stride for dim in box.dims[:-1] if all(map(self.in_size, self.affine.atoms.of(dim.stride)))]
         bytes = [multiply(self.value(stride), Number(box.element_bytes)) for stride in known]
-        return tuple(Condition(it, "TMA limits strides", BOX_BYTES, STRIDE_LIMIT - 1, BOX_BYTES) for it in bytes)
+        return tuple(
+            Condition(it, "TMA limits strides", TMA_CHUNK_BYTES, STRIDE_LIMIT - 1, TMA_CHUNK_BYTES) for it in bytes
+        )
 
 
 def _open(found: Iterable[Condition]) -> tuple[Condition, ...]:

@@ -23,9 +23,10 @@ from tawa.ir import Module, Operation, ScalarType, TensorDescType, TensorType, V
 from tawa.machine.row_order import RowOrder
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.host.expr import Apply, Argument, Condition, HostValue, Number, multiply
-from tawa.symbolic.host.launch_spec import ORDERED, DescriptorSpec, LaunchSpec
+from tawa.symbolic.host.launch_spec import DescriptorSpec, LaunchSpec
 from tawa.symbolic.value_ranges import ValueRanges
 
+_ORDERED = "rows are loaded in another order"
 _SIGN = re.compile(r"^[su]i(?=\d)")
 
 
@@ -69,10 +70,11 @@ class RowLoad:
 
         The strides are within TMA's limit of 2 ** 40 bytes: the largest is that of `unit` rows, which are in memory.
         """
-        rows = Condition(self.spec.shape[self.rows], ORDERED, order.unit, multiple=order.unit)
+        rows = Condition(self.spec.shape[self.rows], _ORDERED, order.unit, multiple=order.unit, only_for="rows")
         if not self.user:
             return (rows,)
-        return Condition(Argument(self.spec.base, self.user), f"{ORDERED}, with zeros outside of the tensor", 1), rows
+        reason = f"{_ORDERED}, with zeros outside of the tensor"
+        return Condition(Argument(self.spec.base, self.user), reason, 1, only_for="rows"), rows
 
 
 @dataclass(frozen=True, slots=True)

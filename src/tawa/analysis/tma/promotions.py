@@ -20,8 +20,9 @@ Where the descriptor is made:
 Stores of tiles are considered as well if the program computes several tiles, each by a loop of its own: a TMA store
 overlaps with the next tile. So are, with in_turn=True, loads before the loop that feed its dots, such as the queries of
 attention: those of the next tile are loaded during the loop of this tile. Both need a host descriptor whose alignment
-is proved at compile time, so that no launch gets the original kernel because of them; stores also need that no later
-operation of the kernel depends on their completion.
+is proved at compile time, so that no launch gets the original kernel because of them. Stores also need that no later
+operation of the kernel depends on their completion, and rows that end at a multiple of 16 bytes, since TMA writes whole
+chunks: a launch with other rows gets the kernel with pointer stores (`tawa.bridge.launch.instead`).
 
 For a pointer that the kernel loads from a table, the descriptor is made in the kernel, before the loop of the load, if
 tables=True. Its alignment follows from hints on the tile of addresses (`tawa.symbolic.alignment_hints`). If a stride is
@@ -201,7 +202,7 @@ class _Finder:
         found = AccessInfo(op, source_of(self.module, op))
         try:
             box = self._stored(op)
-            conditions = self.host.conditions(box, self.facts)
+            conditions = (*self.host.conditions(box, self.facts), *self.host.whole_rows(box, self.facts))
             self._check_aligned(box)
             return replace(found, decision=Decision(box), conditions=conditions, taken=self._taken([box.proof]))
         except NotABox as why:

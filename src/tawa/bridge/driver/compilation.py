@@ -33,6 +33,7 @@ from tawa.bridge.driver.stock_overflow import refuse_overflow
 from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.driver.tuning.tuning_facts import tuning_facts
 from tawa.bridge.launch.added_arguments import launch_is_ours
+from tawa.bridge.launch.instead import plans_without
 from tawa.bridge.launch.stock_facts import KEY as STOCK_FACTS
 from tawa.bridge.mapping.mapped import MappedRequest
 from tawa.bridge.report import record, reproducer
@@ -140,7 +141,7 @@ class Compilation:
             "options": asdict(self.request.options),
             "reproducer_dir": str(self.request.reproducer_dir) if self.request.reproducer_dir else None,
             "measure": measure,
-            "in_order": self.request.plan is None and _orders_rows(done.plan),
+            "without": {it: plan.to_dict() for it, plan in plans_without(spec, self.request.plan or Plan()).items()},
             "annotated": taken is not None,
         }
         self.reconsider = sheet.reconsider
@@ -295,11 +296,6 @@ class Compilation:
         verb = "specialised" if outcome.applied else "not specialised"
         reason = str(outcome.remarks[0]) if outcome.remarks else ""
         _log.info("%s: %s: %s", source.kernel, verb, reason)
-
-
-def _orders_rows(plan: Plan | None) -> bool:
-    """Whether rows are loaded in another order than that of memory."""
-    return plan is not None and any(it.rows == "for_next_dot" for it in plan.operands)
 
 
 def _level(outcome: Outcome, text: str) -> str:

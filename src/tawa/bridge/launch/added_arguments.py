@@ -40,6 +40,7 @@ from tawa.bridge.report import record
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.dialects.added import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
 from tawa.plan import Plan, PlanOptions
+from tawa.symbolic.host.expr import Choice
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
 _log = logging.getLogger("tawa")
@@ -93,10 +94,10 @@ def launch_spec(kernel: Any) -> LaunchSpec:
     return LaunchSpec.from_json(known["launch"]) if known.get("launch") else LaunchSpec()
 
 
-def loads_in_order_otherwise(kernel: Any) -> bool:
-    """Whether Tawa chose another order of rows, so that launches whose rows do not fit it get them in order."""
+def known_without(kernel: Any) -> dict[Choice, Plan]:
+    """The Plans for launches of a compiled kernel that violate what only one decision needs (`plans_without`)."""
     known = getattr(kernel.metadata, record.KEY, None) or {}
-    return bool((known.get("launch") or {}).get("in_order"))
+    return {it: Plan.of(plan) for it, plan in ((known.get("launch") or {}).get("without") or {}).items()}
 
 
 _loading = RLock()
@@ -195,7 +196,7 @@ def kernel_class(base: type, attached: Attached) -> type:
             by_plan, processors = partial(_by_plan, self, attached), multiprocessors()
             return Launcher(
                 self, inner, spec, encoder(added), stock, processors, self.tawa_host, self.tawa_choices, by_plan,
-                passed, forecasts_of(self, processors), loads_in_order_otherwise(self),
+                passed, forecasts_of(self, processors), known_without(self),
             )  # fmt: skip
 
     return LaunchedKernel
@@ -324,6 +325,7 @@ __all__ = [
     "compiled_by_plan",
     "compiled_by_stock",
     "kernel_class",
+    "known_without",
     "launch_is_ours",
     "launch_spec",
     "launched_by_us",

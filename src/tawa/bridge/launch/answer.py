@@ -19,7 +19,7 @@ from typing import Any, Literal
 from tawa.analysis.tma.boxes import OPEN, STRIDE_LIMIT
 from tawa.analysis.tma.launch_choice import clauses_of, grid_domain, grid_values, why_not_launchable
 from tawa.bridge.launch import added_arguments
-from tawa.bridge.launch.added_arguments import launch_spec, loads_in_order_otherwise
+from tawa.bridge.launch.added_arguments import known_without, launch_spec
 from tawa.bridge.launch.argument_paths import BASE, SHAPE, STRIDES, ArgumentPath, argument_paths, plain_value, values_at
 from tawa.bridge.launch.forecasts import Forecasts, forecasts_of
 from tawa.bridge.launch.stock_facts import facts_of
@@ -78,9 +78,7 @@ def answer_for(
     forecasts = forecasts_of(compiled, processors)
     if not known.get("applied") and forecasts is None:
         return Answer("declined")
-    spec = launch_spec(compiled)
-    if loads_in_order_otherwise(compiled):
-        spec = spec.in_order
+    spec = launch_spec(compiled).without(known_without(compiled))
     if spec == LaunchSpec() and not arguments and grid is None:
         found = Answer("specialised")
     else:

@@ -1,7 +1,8 @@
 """The launcher of one kernel with added arguments, or with a choice: the kernel, another form of it, the stock kernel.
 
 Each launch needs the descriptors that the kernel's `LaunchSpec` makes of its arguments. If a condition of the spec does
-not hold, the stock kernel is launched. Otherwise the launch gets what the model of time predicts to be the fastest for
+not hold, the stock kernel is launched, or, where only a decision of Tawa needs the condition, the kernel without that
+decision (`tawa.bridge.launch.instead`). Otherwise the launch gets what the model of time predicts to be the fastest for
 it (`tawa.bridge.launch.forecasts`): this kernel, another form, which is compiled at the first launch that gets it, or
 the stock kernel. A persistent form is launched with one program for each SM, and with the size of the grid behind the
 arguments. A kernel whose programs take their tiles from a counter gets the address of one at each launch, and a kernel
@@ -19,10 +20,11 @@ the kernel of that Plan is launched. With ``mode="measure"`` the first launch of
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 from tawa.analysis.tma.launch_choice import why_not_launchable
@@ -30,6 +32,7 @@ from tawa.bridge.launch.argument_paths import argument_paths, values_at
 from tawa.bridge.launch.descriptors import Encoder, Passed, made_descriptor
 from tawa.bridge.launch.forecasts import Forecasts
 from tawa.bridge.launch.host import NO_HOST, Allocate, Choices, Host
+from tawa.bridge.launch.instead import plan_instead
 from tawa.bridge.launch.launch_key import key_of, with_tensors
 from tawa.bridge.launch.stock_facts import facts_of
 from tawa.bridge.launch.straight import straight
@@ -37,8 +40,9 @@ from tawa.bridge.launch.tile_counters import TileCounters, process_counters
 from tawa.bridge.launch.workspaces import Workspaces, process_workspaces
 from tawa.bridge.report.record import KEY, plan_of
 from tawa.plan import Plan
-from tawa.plan.agreement import IN_ORDER, STOCK
-from tawa.symbolic.host.launch_spec import ORDERED, LaunchSpec
+from tawa.plan.agreement import STOCK
+from tawa.symbolic.host.expr import Choice
+from tawa.symbolic.host.launch_spec import LaunchSpec
 
 _log = logging.getLogger("tawa")
 
@@ -53,8 +57,8 @@ class Launcher:
     encode: see `encoder`. compile_stock: compiles the stock kernel. processors: SMs. choices: what was measured, or
     will be; None: nothing. compile_plan: compiles the kernel by a Plan; it returns why that is impossible. passed:
     turns the arguments of a launch into those of `inner`; None if they are the same. forecasts: what is predicted;
-    None: every launch gets this kernel. in_order: whether the kernel loads rows in another order by Tawa's own choice:
-    a launch whose rows cannot be loaded so gets the kernel that loads them in order. counters: of tiles; None: those of
+    None: every launch gets this kernel. without: the Plans for launches that violate a condition which only a decision
+    of Tawa needs (`tawa.bridge.launch.instead.plans_without`). counters: of tiles; None: those of
     the process. workspaces: of programs that share tiles; None: those of the process.
     """
 
@@ -62,7 +66,8 @@ class Launcher:
         self, kernel: Any, inner: Callable[..., None], spec: LaunchSpec, encode: Encoder,
         compile_stock: Callable[[], Any], processors: int = 1, host: Host = NO_HOST, choices: Choices | None = None,
         compile_plan: Callable[[Plan], Any] = lambda plan: "no Plan can be compiled here",
-        passed: Passed | None = None, forecasts: Forecasts | None = None, in_order: bool = False,
+        passed: Passed | None = None, forecasts: Forecasts | None = None,
+        without: Mapping[Choice, Plan] = MappingProxyType({}),
         counters: TileCounters | None = None, workspaces: Workspaces | None = None,
     ) -> None:  # fmt: skip
         self.kernel, self.inner, self.spec, self.encode, self.passed = kernel, straight(inner), spec, encode, passed
@@ -74,7 +79,7 @@ class Launcher:
         self.known: dict[tuple[Any, ...], _Made] = {}
         self.scratch = bool(kernel.metadata.global_scratch_size)
         self.by_plan: dict[Plan, Any] = {}
-        self.host, self.in_order, self.counters, self.workspaces = host, in_order, counters, workspaces
+        self.host, self.without, self.counters, self.workspaces = host, without, counters, workspaces
 
     def __call__(
         self, grid_0: int, grid_1: int, grid_2: int, stream: int, function: int, packed: Any, launch_metadata: Any,
@@ -98,20 +103,22 @@ class Launcher:
         values = values_at(self.paths, args)
         plan = self._chosen(values, grid, stream, hooks, args) if self.choices is not None else None
         made = self.predicted(values, grid) if plan is None else self.made_by(plan, values, grid)
-        if isinstance(made, str) and self._is_about_order(values):
-            made = self.made_by(IN_ORDER, values, grid)
+        if (
+            isinstance(made, str) and plan is not None and plan.form != "stock"
+        ):  # other launches of its class can have it
+            made = self.predicted(values, grid)
         if isinstance(made, str):
             made = self._stock_made(made, grid)
         if not self.host.capturing():
             self.known[*grid, self.key_of(with_tensors(self.types, args))] = made  # `made` may have changed `key_of`
         return made
 
-    def _is_about_order(self, values: Sequence[Any]) -> bool:
-        """Whether a launch could get this kernel if it loaded its rows in order, and such a kernel can be had now."""
-        broken = self.spec.broken(values) if self.in_order else None
-        if broken is None or not broken.reason.startswith(ORDERED):
-            return False
-        return IN_ORDER in self.by_plan or not self.host.capturing()
+    def _instead(self, values: Sequence[Any]) -> Plan | None:
+        """The Plan for a launch that violates conditions which it can do without; None if no such kernel can be had."""
+        plan = plan_instead(self.spec, self.without, values)
+        if plan is None or isinstance(self.by_plan.get(plan), str):
+            return None
+        return plan if plan in self.by_plan or not self.host.capturing() else None
 
     def _chosen(
         self, values: Sequence[Any], grid: tuple[int, ...], stream: int, hooks: tuple[Any, ...], args: tuple[Any, ...]
@@ -142,7 +149,8 @@ class Launcher:
 
     def predicted(self, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
         """Makes what a launch of the form with the best prediction needs. A text says why it gets the stock kernel."""
-        if self.forecasts is None or why_not_launchable(self.spec, values, grid):
+        refused = why_not_launchable(self.spec, values, grid)
+        if self.forecasts is None or (refused and self._instead(values) is None):
             return self.made(values, grid)
         capturing = self.host.capturing()
         found = self.forecasts.choose(values, grid, at_hand=capturing)
@@ -174,9 +182,7 @@ class Launcher:
     def _compiled(self, plan: Plan) -> Any:
         """The kernel as a Plan has it, compiled once; a text if that is impossible."""
         if plan not in self.by_plan:
-            kernel = self.by_plan[plan] = self.compile_plan(plan)
-            if isinstance(getattr(kernel, "run", None), Launcher):
-                self._read_also(kernel.run.spec.arguments)
+            self.by_plan[plan] = self.compile_plan(plan)
         return self.by_plan[plan]
 
     def made_by(self, plan: Plan, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
@@ -187,11 +193,15 @@ class Launcher:
         if isinstance(kernel, str):
             return self.predicted(values, grid)
         if isinstance(kernel.run, Launcher):
-            return kernel.run.made(values, grid)
+            made = kernel.run.made(values, grid)
+            self._read_also(kernel.run.read)
+            return made
         return _Made(straight(kernel.run), grid, (kernel.function, kernel.packed_metadata))
 
     def _read_also(self, arguments: frozenset[int]) -> None:
-        """Another form of the kernel depends on these arguments: the key grows."""
+        """Another form of the kernel depends on these arguments: the key may grow."""
+        if arguments <= self.read:
+            return
         self.read |= arguments
         self.key_of = key_of(self.types, self.read)
         self.known.clear()
@@ -201,7 +211,13 @@ class Launcher:
         return form in vars(self) or not self.host.capturing()
 
     def made(self, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
-        """Makes what such a launch needs. A text says why it gets the stock kernel."""
+        """Makes what such a launch needs, of this kernel or of the one that it gets instead.
+
+        A text says why it gets the stock kernel.
+        """
+        instead = self._instead(values)
+        if instead is not None:
+            return self.made_by(instead, values, grid)
         refused = why_not_launchable(self.spec, values, grid) or self._why_not_counted()
         if refused:
             return refused

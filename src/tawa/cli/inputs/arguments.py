@@ -23,6 +23,7 @@ from tawa.bridge.triton.type_names import SYNONYMS, plain_name
 from tawa.cli.failures import UsageError
 from tawa.errors import did_you_mean
 from tawa.ir.types import MLIR_FLOATS
+from tawa.machine.hopper import TMA_CHUNK_BYTES
 
 EXAMPLE = "--arg a=randn:256x512:f16, --arg K=512"
 
@@ -43,7 +44,6 @@ _SHAPE = re.compile(r"\d+(?:x\d+)*")
 _KINDS = ("randn", "rand", "zeros", "ones", "arange", "nan")
 _ALL_KINDS = (*_KINDS, "randint(lo,hi)", "FILE.npy")
 _MOST_BOX_BYTES = 227 * 1024
-_TMA_ALIGNMENT_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +248,8 @@ def check_rows(text: str, shape: tuple[int, ...] | None, element: str, box: tupl
     """Raises UsageError if TMA cannot access a tensor: rows of tensor and box must be multiples of 16 bytes."""
     for what, sizes in (("tensor", shape or box), ("box", box)):
         row_bytes = sizes[-1] * bits_of(element) // 8
-        if row_bytes % _TMA_ALIGNMENT_BYTES:
-            needed = _TMA_ALIGNMENT_BYTES * 8 // bits_of(element)
+        if row_bytes % TMA_CHUNK_BYTES:
+            needed = TMA_CHUNK_BYTES * 8 // bits_of(element)
             raise UsageError(
                 f"--arg {text}: a row of the {what} has {row_bytes} bytes, TMA needs a multiple of 16",
                 f"a last size that is a multiple of {needed}",

@@ -12,7 +12,8 @@ from math import prod
 from typing import Any
 
 from tawa.bridge.driver.attach import attached
-from tawa.bridge.launch.added_arguments import compiled_by_plan, compiled_by_stock, launch_spec
+from tawa.bridge.launch.added_arguments import compiled_by_plan, compiled_by_stock, known_without, launch_spec
+from tawa.bridge.launch.instead import plan_instead
 from tawa.dialects.added import GRID_SIZE, PROGRAMS, TILE_COUNTER
 from tawa.machine.hopper import PROCESSORS
 from tawa.plan import Plan
@@ -73,6 +74,9 @@ def simulated_us(compiled: Any, job: Job) -> float:
 
     spec, arguments = launch_spec(compiled), _Arrays(job)
     values, given = arguments.values, dict(arguments.given)
+    instead = plan_instead(spec, known_without(compiled), values)
+    if instead is not None:
+        return simulated_us(compiled_by_plan(compiled, instead, attached), job)
     refused = spec.broken(values)
     if refused is not None:
         raise ValueError(f"the arguments do not fit: {refused.reason}")

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tawa.ir import MemDescType, Operation, Value
-from tawa.sim.errors import AccumulatorInFlight
+from tawa.machine.hopper import TMA_CHUNK_BYTES
+from tawa.sim.errors import AccumulatorInFlight, MisalignedDescriptor
 from tawa.sim.numbers import Array
 
 
@@ -52,6 +53,16 @@ class TensorDescriptor:
     block: tuple[int, ...]
     nan_outside: bool = False
     maker: Operation | None = None
+
+    def __post_init__(self) -> None:
+        tensor, width = self.pointer.tensor, self.pointer.tensor.bits.itemsize
+        start = int(self.pointer.offset) * width
+        if start % TMA_CHUNK_BYTES:
+            raise MisalignedDescriptor(f"a descriptor of {tensor.name} begins {start} bytes behind its start")
+        for dim, stride in enumerate(self.strides[:-1]):
+            if int(stride) * width % TMA_CHUNK_BYTES:
+                text = f"{stride} elements of dimension {dim}, {int(stride) * width} bytes"
+                raise MisalignedDescriptor(f"a descriptor of {tensor.name} has a stride of {text}")
 
 
 @dataclass(slots=True, eq=False)

@@ -1,7 +1,7 @@
 """TMA descriptors: construction on the device in scratch memory, gathers, scatters and reductions.
 
-A gather or scatter accesses one box per row. A reduction reads, combines and writes the elements of the box that lie
-inside the tensor (PTX ISA, "cp.reduce.async.bulk.tensor").
+A gather or scatter accesses one box per row. A reduction reads, combines and writes the elements that a store of the
+box writes (PTX ISA, "cp.reduce.async.bulk.tensor"; `tawa.sim.ops.global_memory`).
 """
 
 from __future__ import annotations
@@ -43,14 +43,18 @@ def reduce_box(op: Operation, descriptor: TensorDescriptor, at: list[int], bits:
     function = _REDUCTIONS.get(read_int(op.properties["kind"]))
     if function is None:
         raise UnsupportedOp(f"a reduction of kind {op.properties['kind']}")
-    element = descriptor.pointer.tensor.element
-    old, new = decode(read_box(descriptor, at), element), decode(bits.reshape(descriptor.block), element)
-    kind = parse_type(op.operands[0].type)
-    if isinstance(kind, TensorDescType) and kind.block.element.startswith("u"):
-        old, new = as_unsigned(old, element), as_unsigned(new, element)
-    with np.errstate(all="ignore"):
-        result = function(old, new)
-    write_box(descriptor, at, encode(round_to(result, element) if is_float(element) else result, element))
+    element, kind = descriptor.pointer.tensor.element, parse_type(op.operands[0].type)
+    unsigned = isinstance(kind, TensorDescType) and kind.block.element.startswith("u")
+
+    def combined(before: Array, given: Array) -> Array:
+        old, new = decode(before, element), decode(given, element)
+        if unsigned:
+            old, new = as_unsigned(old, element), as_unsigned(new, element)
+        with np.errstate(all="ignore"):
+            result = function(old, new)
+        return encode(round_to(result, element) if is_float(element) else result, element)
+
+    write_box(descriptor, at, bits, combined)
 
 
 def _descriptor_reduce(_: Context, op: Operation, args: list[Any], /) -> list[Any]:

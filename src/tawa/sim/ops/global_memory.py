@@ -3,8 +3,12 @@
 Every access is checked against the bounds of its tensor. A masked-off lane without `other` is undefined in Triton; here
 it is NaN (integers: all bits set), which makes its uses visible in the results. Outside the tensor, a TMA box reads
 zero, or NaN if the descriptor is set so, and writes nothing (PTX ISA, "Tensor data movement: out-of-bound access").
-The innermost coordinate of a box must be a multiple of 16 bytes: the PTX ISA does not state this, but an H200 requires
-it for every element size and swizzle tried.
+
+The PTX ISA does not state the following. It was measured on an H200, for every element size and swizzle tried:
+
+- The innermost coordinate of a box must be a multiple of 16 bytes, and in a store or a reduction 0 or more.
+- A store or a reduction changes whole chunks of 16 bytes. Where a row ends within a chunk, the elements behind it up to
+  the end of the chunk are changed, too. Loads have no such effect.
 """
 
 from __future__ import annotations
@@ -19,7 +23,8 @@ from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import AddPtrOp, AtomicCASOp, AtomicRMWOp, DescriptorLoadOp, DescriptorStoreOp, LoadOp, StoreOp
 from tawa.ir import Operation, PointerType, TensorDescType, TensorType, parse_type
 from tawa.ir.attributes import read_array, read_int
-from tawa.sim.errors import MisalignedBox, OutOfBounds, UnsupportedOp
+from tawa.machine.hopper import TMA_CHUNK_BYTES
+from tawa.sim.errors import MisalignedBox, OutOfBounds, StoreBeforeRow, UnsupportedOp
 from tawa.sim.machine.values import Context, Handler, Pointer, TensorDescriptor
 from tawa.sim.numbers import Array, decode, encode, is_float, register_dtype, round_to, wrap
 from tawa.sim.ops import arithmetic
@@ -27,7 +32,6 @@ from tawa.sim.ops.elementwise import element_of
 from tawa.sim.ops.tiles import shape_of
 
 _PAD_NAN = 2
-_BOX_BYTES = 16
 
 
 def block_shape(type: str) -> tuple[int, ...]:
@@ -43,26 +47,39 @@ def read_box(descriptor: TensorDescriptor, at: list[int]) -> Array:
     bits = descriptor.pointer.tensor.bits
     # All bits set is a NaN in every format that TMA fills with NaN.
     box = np.full(descriptor.block, np.iinfo(bits.dtype).max if descriptor.nan_outside else 0, bits.dtype)
-    inner, outer = _overlap(descriptor, at)
+    inner, outer = _overlap(descriptor, at, descriptor.shape)
     box[inner] = bits[_elements(descriptor, outer)]
     return box
 
 
-def write_box(descriptor: TensorDescriptor, at: list[int], bits: Array) -> None:
-    """Writes the part of the block at `at` that lies inside the tensor."""
-    inner, outer = _overlap(descriptor, at)
-    descriptor.pointer.tensor.bits[_elements(descriptor, outer)] = bits.reshape(descriptor.block)[inner]
+def write_box(
+    descriptor: TensorDescriptor, at: list[int], bits: Array, combined: Callable[[Array, Array], Array] | None = None
+) -> None:
+    """Writes the part of the block at `at` that lies inside the tensor, and what follows it in its chunks of 16 bytes.
+
+    combined: of the old bits and the new ones, for a reduction.
+    """
+    if at[-1] < 0:
+        name = descriptor.pointer.tensor.name
+        raise StoreBeforeRow(f"a box that is stored to {name} begins at element {at[-1]} of its rows")
+    chunk = TMA_CHUNK_BYTES // descriptor.pointer.tensor.bits.itemsize
+    *outside, length = descriptor.shape
+    inner, outer = _overlap(descriptor, at, (*outside, -(-length // chunk) * chunk))
+    memory, places, new = descriptor.pointer.tensor.bits, _elements(descriptor, outer), bits.reshape(descriptor.block)
+    memory[places] = new[inner] if combined is None else combined(memory[places], new[inner])
 
 
-def _overlap(descriptor: TensorDescriptor, at: list[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """The part of the block inside the tensor, as slices of the block and of the tensor."""
+def _overlap(
+    descriptor: TensorDescriptor, at: list[int], shape: tuple[int, ...]
+) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """The part of the block inside a tensor of this shape, as slices of the block and of the tensor."""
     width = descriptor.pointer.tensor.bits.itemsize
-    if at[-1] * width % _BOX_BYTES:
+    if at[-1] * width % TMA_CHUNK_BYTES:
         name = descriptor.pointer.tensor.name
         raise MisalignedBox(f"a box of {name} begins at element {at[-1]} of its rows, at {at[-1] * width} bytes")
     inner: list[slice] = []
     outer: list[slice] = []
-    for start, size, block in zip(at, descriptor.shape, descriptor.block, strict=True):
+    for start, size, block in zip(at, shape, descriptor.block, strict=True):
         low, high = min(max(start, 0), size), min(max(start + block, 0), size)
         high = max(low, high)
         inner.append(slice(low - start, high - start) if high > low else slice(0, 0))

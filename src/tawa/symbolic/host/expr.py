@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
+Choice = Literal["rows", "stores"]
+"""Decisions of Tawa that bring conditions of their own: rows in another order, stores by TMA."""
 Operator = Literal["sum", "product", "divide", "ceiling", "remainder", "smallest", "largest"]
 _OPERATORS: tuple[Operator, ...] = ("sum", "product", "divide", "ceiling", "remainder", "smallest", "largest")
 
@@ -154,13 +156,17 @@ def multiply(*values: HostValue) -> HostValue:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """``least <= value <= most`` and ``value % multiple == 0``. reason: why a launch needs it."""
+    """``least <= value <= most`` and ``value % multiple == 0``.
+
+    reason: why a launch needs it. only_for: the decision that alone needs it; None if the kernel needs it anyway.
+    """
 
     value: HostValue
     reason: str
     least: int | None = None
     most: int | None = None
     multiple: int = 1
+    only_for: Choice | None = None
 
     def holds(self, arguments: Sequence[int]) -> bool:
         """Whether it holds at this launch; False if the value cannot be computed."""
@@ -175,14 +181,15 @@ class Condition:
     def to_json(self) -> dict[str, Any]:
         """For `from_json`."""
         return {"value": self.value.to_json(), "reason": self.reason, "least": self.least, "most": self.most,
-                "multiple": self.multiple}  # fmt: skip
+                "multiple": self.multiple, "only_for": self.only_for}  # fmt: skip
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Condition:
         """The inverse of `to_json`."""
         return Condition(
-            host_value_from_json(data["value"]), data["reason"], data["least"], data["most"], data["multiple"]
-        )
+            host_value_from_json(data["value"]), data["reason"], data["least"], data["most"], data["multiple"],
+            data.get("only_for"),
+        )  # fmt: skip
 
     def __str__(self) -> str:
         if self.least is not None and self.least == self.most:
@@ -196,6 +203,7 @@ class Condition:
 __all__ = [
     "Apply",
     "Argument",
+    "Choice",
     "Condition",
     "HostValue",
     "Number",

@@ -6,16 +6,14 @@ stored beside a compiled kernel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from tawa.symbolic.host.expr import Condition, HostValue, host_value_from_json
+from tawa.symbolic.host.expr import Choice, Condition, HostValue, host_value_from_json
 
 _FLOAT_BYTES = 4
-ORDERED = "rows are loaded in another order"
-"""The beginning of the reason of conditions that only such rows need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +109,12 @@ class Shared:
 class LaunchSpec:
     """What a launch of a specialised kernel needs.
 
-    descriptors: to be made, in the order of the added arguments. conditions: if one does not hold, the stock kernel is
-    launched. grouped: programs that share a CTA; the kernel takes the size of the grid along their axis as the argument
-    after the descriptors. axes: how many sizes of the grid of CTAs a persistent kernel takes as arguments after that;
-    0: it is not persistent. counter: whether it takes the address of a counter of tiles, as its last argument.
-    shared: programs that share a tile; the kernel takes the addresses of a workspace and of semaphores as its last
-    arguments.
+    descriptors: to be made, in the order of the added arguments. conditions: if one does not hold, another kernel is
+    launched: one without the decision that needs it (`Condition.only_for`), else the stock kernel. grouped: programs
+    that share a CTA; the kernel takes the size of the grid along their axis as the argument after the descriptors.
+    axes: how many sizes of the grid of CTAs a persistent kernel takes as arguments after that; 0: it is not persistent.
+    counter: whether it takes the address of a counter of tiles, as its last argument. shared: programs that share a
+    tile; the kernel takes the addresses of a workspace and of semaphores as its last arguments.
     """
 
     descriptors: tuple[DescriptorSpec, ...] = ()
@@ -136,12 +134,15 @@ class LaunchSpec:
 
     def broken(self, arguments: Sequence[int]) -> Condition | None:
         """The first condition that these arguments violate (pointers as addresses)."""
-        return next((condition for condition in self.conditions if not condition.holds(arguments)), None)
+        return next(iter(self.all_broken(arguments)), None)
 
-    @property
-    def in_order(self) -> LaunchSpec:
-        """The same without the conditions that only rows in another order need."""
-        return replace(self, conditions=tuple(it for it in self.conditions if not it.reason.startswith(ORDERED)))
+    def all_broken(self, arguments: Sequence[int]) -> tuple[Condition, ...]:
+        """All conditions that these arguments violate."""
+        return tuple(condition for condition in self.conditions if not condition.holds(arguments))
+
+    def without(self, choices: Collection[Choice]) -> LaunchSpec:
+        """The same without the conditions that only these decisions need."""
+        return replace(self, conditions=tuple(it for it in self.conditions if it.only_for not in choices))
 
     def to_json(self) -> dict[str, Any]:
         """For `from_json`."""
@@ -167,4 +168,4 @@ class LaunchSpec:
         )
 
 
-__all__ = ["ORDERED", "DescriptorSpec", "Grouped", "LaunchSpec", "Shared"]
+__all__ = ["DescriptorSpec", "Grouped", "LaunchSpec", "Shared"]

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawa.analysis.tma.boxes import BOX_BYTES, OPEN, Box, BoxDim
+from tawa.analysis.tma.boxes import OPEN, Box, BoxDim
 from tawa.analysis.tma.descriptor_places import Limit, Place
 from tawa.dialects.arith import CmpIOp, DivSIOp, MaxSIOp, MinSIOp, Predicate, SelectOp, SubIOp
 from tawa.dialects.tt import AddPtrOp, FuncOp, MakeTensorDescOp
 from tawa.ir import Builder, Operation, Value
+from tawa.machine.hopper import TMA_CHUNK_BYTES
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.polynomial import Poly
 from tawa.transforms.materialize import Materializer, cast, last_definition
@@ -103,7 +104,7 @@ class KernelDescriptors:
         limit = next((limit for limit in limits if limit.stride == stride), None)
         if limit is None:
             return value
-        holds, least = holds_at(builder, limit, numbers), builder.constant(BOX_BYTES // width, "i64")
+        holds, least = holds_at(builder, limit, numbers), builder.constant(TMA_CHUNK_BYTES // width, "i64")
         return SelectOp.create(builder, holds, value, least, "stride")
 
     def _point(self, box: Box, place: Place) -> Builder:

@@ -132,6 +132,8 @@ def _remark(kind: str, access: AccessInfo, chosen: bool, affine: Affine) -> Rema
     if decision.limits:
         strides = ", ".join(affine.atoms.text(limit.stride) for limit in decision.limits)
         text += f", if {strides} is positive at run time"
+    where = [str(condition) for condition in access.conditions if condition.only_for]
+    text += f", where {' and '.join(where)}" if where else ""
     return Remark("done", text, access.location)
 
 
