@@ -29,10 +29,12 @@ def plans_without(spec: LaunchSpec, pins: Plan) -> dict[Choice, Plan]:
 
     pins: the user's Plan.
     """
-    asked = {"rows": {it.rows for it in pins.operands}, "stores": {it.path for it in pins.stores}}
-    pinned = [choice for choice, words in (("rows", "for_next_dot"), ("stores", "raised")) if words in asked[choice]]
-    found = dict.fromkeys(it.only_for for it in spec.conditions)
-    return {it: _WITHOUT[it].over(pins) for it in found if it is not None and it not in pinned}
+    pinned = {
+        "rows": any(it.rows == "for_next_dot" for it in pins.operands),
+        "stores": any(it.path == "raised" for it in pins.stores),
+    }
+    needed = {it.only_for for it in spec.conditions}
+    return {it: plan.over(pins) for it, plan in _WITHOUT.items() if it in needed and not pinned[it]}
 
 
 def plan_instead(spec: LaunchSpec, without: Mapping[Choice, Plan], arguments: Sequence[int]) -> Plan | None:
@@ -40,12 +42,13 @@ def plan_instead(spec: LaunchSpec, without: Mapping[Choice, Plan], arguments: Se
 
     without: as `plans_without` returns it. arguments: of the kernel's function, pointers as addresses.
     """
+    broken = {it.only_for for it in spec.all_broken(arguments)}
+    if not broken or not broken <= without.keys():
+        return None
     found = Plan()
-    for choice in dict.fromkeys(it.only_for for it in spec.all_broken(arguments)):
-        if choice not in without:
-            return None
-        found = found.over(without[choice])
-    return None if found == Plan() else found
+    for choice, plan in without.items():
+        found = found.over(plan) if choice in broken else found
+    return found
 
 
 __all__ = ["IN_ORDER", "STORED_BY_POINTERS", "plan_instead", "plans_without"]
