@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from tests.cases.attention.builders import lengths
 from tests.cases.case import Specimen
+from tests.cases.operations.attention_builders import pages_case, prefill_case
 from tests.cases.pointers import gemm, persistent
 from tests.cases.pointers.builders import attention_case, gemm_case, weights_case
 from tests.cases.pointers.table_builders import grouped_case
@@ -38,6 +39,10 @@ LIST = tuple(it for it in gemm.CONFIGS if it[0] >= 64 and it[1] >= 64)
 FEW = (
     (128, 256, 64, 8, 3), (128, 256, 64, 8, 4), (128, 128, 64, 4, 3), (128, 128, 64, 8, 4), (256, 128, 64, 8, 3),
     (64, 256, 64, 4, 4), (128, 64, 64, 4, 4),
+)  # fmt: skip
+PREFILL = (
+    (128, 64, 0, 8, 1), (128, 64, 0, 4, 1), (128, 128, 0, 8, 1), (64, 64, 0, 4, 1), (128, 64, 0, 8, 2),
+    (128, 64, 0, 4, 2),
 )  # fmt: skip
 ATTENTION = ((128, 128, 0, 8, 2), (128, 64, 0, 4, 3), (128, 64, 0, 8, 3), (64, 64, 0, 4, 3), (128, 128, 0, 8, 3))
 
@@ -180,6 +185,34 @@ def _attention(causal: bool) -> Family:
                   library="attention")  # fmt: skip
 
 
+def _prefill(one_cache: bool) -> Family:
+    """one_cache: all keys are in pages; else the new ones are beside them, as in vLLM and LightLLM."""
+    heads, key_heads, dim, page = 32, 8, 128, 16
+
+    def lengths_of(sizes: Sizes) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """New and cached keys of each sequence; every second one has half of both."""
+        parts = [1 + b % 2 for b in range(sizes["B"])]
+        return tuple(sizes["NEW"] // part for part in parts), tuple(sizes["CACHED"] // part for part in parts)
+
+    def build(it: Configuration, sizes: Sizes) -> Specimen:
+        new, cached = lengths_of(sizes)
+        keys = tuple(map(sum, zip(new, cached, strict=True))) if one_cache else cached
+        case = (pages_case if one_cache else prefill_case)(
+            f"prefill {it.label}", new, keys, page=page, dim=dim, heads=heads, key_heads=key_heads,
+            tile=(it.BM, it.BN), warps=it.num_warps, dtype="bf16",
+        )  # fmt: skip
+        return replace(case, num_stages=it.num_stages)
+
+    def flop(sizes: Sizes) -> float:
+        pairs = (n * c + n * n / 2 for n, c in zip(*lengths_of(sizes), strict=True))
+        return 4.0 * heads * dim * sum(pairs)
+
+    name, title = ("prefill_pages", "all keys in pages") if one_cache else ("prefill", "keys in pages, then new keys")
+    problems = tuple({"B": b, "NEW": n, "CACHED": c} for b, n, c in ((4, 2048, 1024), (8, 512, 4096), (4, 4096, 256)))
+    return Family(name, f"bf16, prompts that continue a cache, {title}", build, problems,
+                  {"B": 2, "NEW": 250, "CACHED": 250}, flop, PREFILL)  # fmt: skip
+
+
 def families() -> dict[str, Family]:
     """All families by name."""
     every = (512, 1024, 2048, 4096, 8192, 16384)
@@ -196,5 +229,7 @@ def families() -> dict[str, Family]:
         _grouped(True),
         _attention(False),
         _attention(True),
+        _prefill(False),
+        _prefill(True),
     )  # fmt: skip
     return {family.name: family for family in known}
