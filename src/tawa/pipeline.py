@@ -3,7 +3,7 @@
     TTIR     structured → pointer accesses by TMA → rows ordered → programs grouped → persistent → rows split
              → late sums → tiles from a counter
              [Triton lays it out]
-    TTGIR    reshapes viewed → row loads hoisted → rings decided → arefs → operands turned
+    TTGIR    grids waited for → reshapes viewed → row loads hoisted → rings decided → arefs → operands turned
              → partitions → streams shared → P, schedules decided → stages → stores                         [credits]
     aref     lowered → slot views duplicated → outlined                                                   [barriers]
 
@@ -27,6 +27,7 @@ from tawa.transforms.lowering.hold_slots import HoldSlots
 from tawa.transforms.lowering.lower_arefs import LowerArefs
 from tawa.transforms.lowering.outline_partitions import OutlinePartitions
 from tawa.transforms.partition.early_puts import EarlyPuts
+from tawa.transforms.partition.hoist_grid_waits import HoistGridWaits
 from tawa.transforms.partition.hoist_row_loads import HoistRowLoads
 from tawa.transforms.partition.insert_arefs import InsertArefs
 from tawa.transforms.partition.lay_out_producer import LayOutProducer
@@ -63,6 +64,7 @@ FORMS = (
     Step("DynamicTiles", steps.take_tiles),  # after the split, which leaves programs with atomics alone
 )
 RINGS = (
+    passing(HoistGridWaits),  # first: behind it, no access precedes the wait
     Step("names", steps.name),
     passing(ViewReshapes),  # before the rings, whose loads it changes
     passing(HoistRowLoads),

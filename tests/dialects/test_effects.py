@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tawa.dialects import Effect, OpView, declared_ops, is_opaque
-from tawa.dialects.effects import effects_of, has_side_effect, is_pure
+from tawa.dialects.effects import effects_of, gives_order, happens_once, has_side_effect, is_pure, waits_for_grids
 from tawa.ir import Block, Operation, Region
 
 READ, WRITE = Effect("read", "global", "pointers"), Effect("write", "global", "pointers")
@@ -112,6 +112,15 @@ def test_inline_code_is_pure_only_where_it_says_so(name: str) -> None:
     assert effects_of(op(name, pure="true")) == ()
     assert effects_of(op(name, pure="false")) == (ANY,)
     assert effects_of(op(name)) == (ANY,)
+
+
+def test_a_hint_and_a_wait_for_grids_are_kept_and_may_be_repeated_but_order_nothing() -> None:
+    for text in ("griddepcontrol.wait;", "griddepcontrol.launch_dependents;"):
+        made = op("tt.elementwise_inline_asm", asm_string=f'"{text}"')
+        assert has_side_effect(made) and not happens_once(made) and not gives_order(made) and not is_pure(made)
+        assert waits_for_grids(made) is ("wait" in text)
+    assert effects_of(op("tt.grid_dependency_wait")) == (Effect("grids"),)
+    assert effects_of(op("tt.grid_dependency_launch_dependents")) == (Effect("hint"),)
 
 
 def test_a_volatile_load_keeps_its_order() -> None:

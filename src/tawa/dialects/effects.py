@@ -7,13 +7,20 @@ import re
 from tawa.dialects import declared_ops
 from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.declare.declaration import ANY_EFFECT, Effect, OpView, op_class
-from tawa.dialects.tt import ATOMICS, LoadOp
+from tawa.dialects.inline.effects import ties_of
+from tawa.dialects.tt import ATOMICS, INLINE, LoadOp
 from tawa.ir import Operation
 
 # Operations whose effects do not depend on their attributes or on nested operations.
-_FIXED = {it.NAME: it.EFFECTS for it in declared_ops() if it.effects is OpView.effects and not it.RECURSIVE}
+_FIXED = {
+    it.NAME: it.EFFECTS
+    for it in declared_ops()
+    if it.effects is OpView.effects and not it.RECURSIVE and it.NAME not in INLINE
+}
 _PLACE = re.compile(r"%(n?ctaid|n?clusterid|cluster_)")
-_UNORDERED = frozenset({"read", "write"})
+_UNORDERED = frozenset({"read", "write", "hint", "grids"})
+_REPEATABLE = frozenset({"hint", "grids"})
+_SEEN = frozenset({"write", "order", "barrier", "any"})
 
 
 def effects_of(op: Operation) -> tuple[Effect, ...]:
@@ -21,6 +28,8 @@ def effects_of(op: Operation) -> tuple[Effect, ...]:
     fixed = _FIXED.get(op.name)
     if fixed is not None:
         return fixed
+    if op.name in INLINE:
+        return tuple(Effect(kind) for kind in sorted(ties_of(op)))
     declared = op_class(op.name)
     own = declared(op).effects() if declared else ANY_EFFECT
     if not op.regions or (declared is not None and not declared.RECURSIVE):
@@ -59,5 +68,15 @@ def is_bound_to_its_program(op: Operation) -> bool:
 
 
 def has_side_effect(op: Operation) -> bool:
-    """Whether `op` must not be erased: it writes memory other than a new buffer, or its order is observable."""
-    return any(effect.kind in ("write", "order", "barrier", "any") for effect in effects_of(op))
+    """Whether `op` must not be erased: it happens once, or is an advice or a wait."""
+    return any(effect.kind in _SEEN | _REPEATABLE for effect in effects_of(op))
+
+
+def happens_once(op: Operation) -> bool:
+    """Whether `op` must not be repeated: it writes memory other than a new buffer, or its order is observable."""
+    return any(effect.kind in _SEEN for effect in effects_of(op))
+
+
+def waits_for_grids(op: Operation) -> bool:
+    """Whether `op` waits for grids that were launched earlier, and does nothing else."""
+    return not op.regions and {effect.kind for effect in effects_of(op)} == {"grids"}

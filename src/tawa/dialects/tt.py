@@ -459,16 +459,28 @@ class AssertOp(OpView):
     condition = operand(0)
 
 
+class GridDependencyWaitOp(OpView):
+    """``tt.grid_dependency_wait``: waits until the grids before this one have ended, and sees what they wrote."""
+
+    NAME = "tt.grid_dependency_wait"
+    EFFECTS = (Effect("grids"),)
+    __slots__ = ()
+
+
+class GridDependencyLaunchDependentsOp(OpView):
+    """``tt.grid_dependency_launch_dependents``: lets the next grid start, which may wait for the end of this one."""
+
+    NAME = "tt.grid_dependency_launch_dependents"
+    EFFECTS = (Effect("hint"),)
+    __slots__ = ()
+
+
 class _InlineOp(OpView):
-    """Foreign code. It may have any effect unless its property says that it is pure."""
+    """Foreign code. Its text says which effects it has (`tawa.dialects.inline.effects`)."""
 
     EFFECTS = ANY_EFFECT
     OPAQUE = True
     __slots__ = ()
-
-    def effects(self) -> tuple[Effect, ...]:
-        """None if the operation is marked pure."""
-        return () if read_bool(self.op.properties.get("pure", "false")) else self.EFFECTS
 
 
 class ElementwiseInlineAsmOp(_InlineOp):

@@ -24,7 +24,7 @@ from tawa.machine.hopper import PACKED_BITS, REPACKING_SLOTS, WGMMA_ROWS
 _FREE = op_names(
     arith.ConstantOp, arith.BitcastOp, PoisonOp, AssumeOp, tt.SplatOp, tt.UnsplatOp, tt.BroadcastOp, tt.ExpandDimsOp,
     tt.MakeRangeOp, tt.ReshapeOp, tt.TransOp, tt.JoinOp, tt.SplitOp, tt.CatOp, tt.BitcastOp, tt.AssertOp, tt.PrintOp,
-    ttg.ConvertLayoutOp,
+    ttg.ConvertLayoutOp, tt.GridDependencyWaitOp, tt.GridDependencyLaunchDependentsOp,
 )  # fmt: skip
 _SPECIAL = op_names(
     math_ops.Exp2Op, math_ops.ExpOp, math_ops.Log2Op, math_ops.LogOp, math_ops.SinOp, math_ops.CosOp, math_ops.SqrtOp,

@@ -182,6 +182,7 @@ SAFE = [
     safety_case("sums_in_memory", safety.sums_in_memory, EITHER, tensors={"c": Tensor(("M", "N"), "fp32", "zero")}),
     safety_case("assembly_in_loop_pure", safety.assembly_in_loop, EITHER, PURE=True),
     safety_case("print_in_loop", safety.print_in_loop, EITHER),
+    safety_case("dependent_launch", safety.dependent_launch, SPECIALISED, options={"launch_pdl": True}),
     safety_case("early_return", safety.early_return, SPECIALISED, more={"M": Number("M")}),
     safety_case("while_listed", safety.while_listed, SPECIALISED, reference="pointer_listed",
                 tensors={"list": Tensor((4,), "i32", "values", values=LIST)}, more={"list_ptr": Pointer("list")}),

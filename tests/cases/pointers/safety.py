@@ -157,14 +157,15 @@ def waits_for_flag(
 def assembly_in_loop(
     a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PURE: tl.constexpr
 ):  # fmt: skip
-    """Inline assembly on the sums in the loop: with unknown effects, or PURE."""
+    """Inline assembly on the sums in the loop: with a fence, or PURE."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
     acc = tl.zeros((BM, BN), dtype=tl.float32)
     for _ in range(0, K, BK):
         acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
-        acc = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [acc], dtype=tl.float32, is_pure=PURE, pack=1)
+        code: tl.constexpr = "mov.b32 $0, $1;" if PURE else "fence.acq_rel.gpu; mov.b32 $0, $1;"
+        acc = tl.inline_asm_elementwise(code, "=r,r", [acc], dtype=tl.float32, is_pure=PURE, pack=1)
         a_ptrs += BK
         b_ptrs += BK * N
     store(c_ptr, acc, pm, pn, N, BM, BN)
@@ -240,6 +241,22 @@ def print_in_loop(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr,
             tl.device_print("k", k)
         a_ptrs += BK
         b_ptrs += BK * N
+    store(c_ptr, acc, pm, pn, N, BM, BN)
+
+
+@triton.jit
+def dependent_launch(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Programmatic dependent launch: waits for the grids before this one, and lets the next one start early."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    tl.extra.cuda.gdc_wait()
+    for _ in range(0, K, BK):
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    tl.extra.cuda.gdc_launch_dependents()
     store(c_ptr, acc, pm, pn, N, BM, BN)
 
 

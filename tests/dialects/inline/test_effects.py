@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.dialects.inline.effects import NamedBarrier, ProxyFence, Unlisted, acts, effects_of, moved_operands
+from tawa.dialects.inline.effects import NamedBarrier, ProxyFence, Unlisted, acts, effects_of, moved_operands, ties_of
 from tawa.ir import Operation, parse_module
 
 
@@ -56,6 +56,34 @@ def test_instructions_without_effect_on_the_protocol(text: str) -> None:
     op = assembly(text)
     assert effects_of(op) == ()
     assert not acts(op)
+
+
+TIES = {
+    "griddepcontrol.launch_dependents;": {"hint"},
+    "prefetch.global.L2 [$1]; nanosleep.u32 20;": {"hint"},
+    "mov.u32 $0, $1;": set[str](),
+    "mov.u32 $0, %clock;": {"any"},
+    "membar.cta;": {"any"},
+    "fence.acq_rel.gpu; prefetch.global.L2 [$1];": {"any", "hint"},
+    "setmaxnreg.dec.sync.aligned.u32 24;": {"any"},
+    "shfl.sync.idx.b32 $0, $1, 0, 0x1f, 0xffffffff;": {"any"},
+    "bar.sync 8, 256;": {"any"},
+    "ld.shared.b32 $0, [$1];": {"any"},
+}
+
+
+@pytest.mark.parametrize("text", TIES)
+def test_what_ties_assembly_to_its_place_is_in_the_same_table(text: str) -> None:
+    assert ties_of(assembly(text)) == TIES[text]
+    assert ties_of(assembly(text, pure="true")) == set()
+
+
+def test_a_wait_for_grids_that_computes_something_is_tied_to_its_place() -> None:
+    alone = Operation("tt.elementwise_inline_asm", properties={"asm_string": '"griddepcontrol.wait; // dummy $0"'})
+    assert ties_of(alone) == {"grids"}
+    assert ties_of(assembly("griddepcontrol.wait; mov.u32 $0, $1;")) == {"any"}
+    alone.properties["asm_string"] = '"@p griddepcontrol.wait;"'
+    assert ties_of(alone) == {"any"}
 
 
 def test_effects_keep_their_order() -> None:

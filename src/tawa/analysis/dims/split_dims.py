@@ -20,7 +20,7 @@ from tawa.analysis.dims.split_memory import conflicts
 from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.control_flow import holder_of
 from tawa.dialects.declare.declaration import op_names
-from tawa.dialects.effects import effects_of, has_side_effect
+from tawa.dialects.effects import effects_of, happens_once
 from tawa.dialects.tt import (
     ATOMICS,
     AssertOp,
@@ -261,8 +261,8 @@ class _Choice:
                 )
 
     def _must_happen(self, op: Operation) -> bool:
-        """Whether the operation itself, apart from nested operations, has side effects."""
-        return not op.regions and op.name not in _HARMLESS and has_side_effect(op)
+        """Whether the operation itself, apart from nested operations, must happen once."""
+        return not op.regions and op.name not in _HARMLESS and happens_once(op)
 
     def _is_split(self, op: Operation) -> bool:
         """Whether each group executes its own part of the effect of `op`."""

@@ -66,6 +66,7 @@ _FREE = frozenset(
             LocalDeallocOp.NAME,
             AdvanceOp.NAME,
         ),
+        *(tt.GridDependencyWaitOp.NAME, tt.GridDependencyLaunchDependentsOp.NAME),
         *(FirstOp.NAME, YieldOp.NAME, tt.AssertOp.NAME, tt.PrintOp.NAME, WarpGroupDotWaitOp.NAME, *VIEWS),
     }
 )

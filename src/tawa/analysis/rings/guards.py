@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from tawa.analysis.rings.slices import SliceInfo, slice_from
 from tawa.dialects.builtin import AssumeOp
-from tawa.dialects.effects import has_side_effect, is_plain_load, is_pure
+from tawa.dialects.effects import has_side_effect, is_plain_load, is_pure, waits_for_grids
 from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.scf import CONTROL, ENDS, IfOp
 from tawa.dialects.tt import DOTS, FuncOp
@@ -47,12 +47,13 @@ class GuardInfo:
         return [nested for block in others for op in block.ops[:-1] for nested in op.walk()]
 
     def stays(self, given: Iterable[Value] = ()) -> SliceInfo:
-        """The slice that stays outside of the partitions: the conditions of the guards, and the alternatives.
+        """The slice that stays outside of the partitions: conditions of guards, alternatives, the wait for grids.
 
         given: numbers that are computed there too (`given_numbers`).
         """
         conditions = [IfOp(guard).condition for guard in self.guards]
-        effects = [op for op in self.instead if _happens(op)]
+        waits = [op for block in self.way for op in block.ops if waits_for_grids(op)]
+        effects = [*waits, *(op for op in self.instead if _happens(op))]
         return slice_from(effects, self.function.op, self.guards, (*conditions, *given))
 
 
@@ -79,7 +80,8 @@ def _next_guard(found: GuardInfo, loads: Sequence[Operation]) -> GuardInfo | Non
     inside = next((block for block in IfOp(guard).branches if all(_is_in_block(load, block) for load in loads)), None)
     if inside is None:
         return None  # some loads in one branch, some in the other
-    if any(has_side_effect(op) and op.name != _ASSUME for op in ops if op is not guard):
+    beside = [op for op in ops if op is not guard and op.name != _ASSUME and not waits_for_grids(op)]
+    if any(map(has_side_effect, beside)):
         return None
     deeper = GuardInfo(found.function, (*found.guards, guard), inside)
     return deeper if all(may_stay(op) for op in deeper.stays().ops) else None

@@ -22,7 +22,7 @@ from typing import ClassVar, Literal, Self, TypeVar
 
 from tawa.ir import Operation, Value
 
-EffectKind = Literal["read", "write", "allocate", "order", "barrier", "any"]
+EffectKind = Literal["read", "write", "allocate", "order", "barrier", "hint", "grids", "any"]
 Space = Literal["global", "shared", "none"]
 _T = TypeVar("_T")
 
@@ -32,7 +32,8 @@ class Effect:
     """One effect. `operand` is the name of the address operand, None if the effect has no address.
 
     read, write: memory of `space`. allocate: new memory. order: visible outside, in program order (print, assert).
-    barrier: synchronises all warps of the kernel. any: unknown.
+    barrier: synchronises all warps of the kernel. hint: advice to the hardware; it may be repeated. grids: waits for
+    grids that were launched earlier; it may be repeated, and done earlier. any: unknown.
     """
 
     kind: EffectKind

@@ -3,11 +3,15 @@
     bar.sync 8, 256;              a named barrier: 256 threads meet at number 8
     bar.arrive $1, 256;           arrives only; the number is an operand of the assembly
     fence.proxy.async;            a proxy fence
-    prefetch.global.L2 [$1];      no effect on the protocol
+    prefetch.global.L2 [$1];      a hint: no effect on the protocol
+    griddepcontrol.wait;          waits for earlier grids: no effect on the protocol
     ld.shared.b32 $0, [$1];       not in the table
 
 An instruction outside the table, or one whose form is not certain, makes the whole operation `Unlisted`: it may do
-anything. Instructions that only add order (`membar`, `fence.acq_rel`) have no effect here; no proof relies on them.
+anything. Two questions are asked of the table. The checks and the simulator ask for the effects on the protocol of
+barriers and shared memory (`effects_of`): instructions that only add order (`membar`, `fence.acq_rel`) have none, since
+no proof relies on them. Passes that move and copy operations ask what ties one to its place (`ties_of`): such an
+instruction does, and a hint does not.
 
 Source: PTX ISA, "Parallel Synchronization and Communication Instructions" (bar, barrier, membar, fence,
 griddepcontrol, shfl.sync, vote.sync, match.sync, redux.sync), "Data Movement" (prefetch, prefetchu, createpolicy),
@@ -20,12 +24,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tawa.dialects.declare.declaration import EffectKind
 from tawa.dialects.inline.assembly import is_register_instruction, only_registers, shown
 from tawa.dialects.inline.markers import GroupIndexOp, SameNumberOp
-from tawa.dialects.inline.ptx import Statement, statements
+from tawa.dialects.inline.ptx import Statement, statements, unescaped
 from tawa.dialects.tt import INLINE, ElementwiseInlineAsmOp, ExternElementwiseOp, FuncOp
 from tawa.ir import Operation, Value
-from tawa.ir.attributes import read_string
+from tawa.ir.attributes import read_bool, read_string
 
 NAMED_BARRIERS = 16
 """The named barriers of a CTA have the numbers 0 … 15."""
@@ -49,6 +54,16 @@ class ProxyFence:
 
 
 @dataclass(frozen=True, slots=True)
+class Tie:
+    """No effect on the protocol, but one that ties the assembly to its place, as in `tawa.dialects.declare`."""
+
+    kind: EffectKind
+
+
+_ANY, _HINT, _GRIDS = Tie("any"), Tie("hint"), Tie("grids")
+
+
+@dataclass(frozen=True, slots=True)
 class Unlisted:
     """Assembly that may do anything. reason: which instruction, and why."""
 
@@ -56,29 +71,61 @@ class Unlisted:
 
 
 Effect = NamedBarrier | ProxyFence
-_Rule = Callable[[Statement, "_Operands"], "Effect | Unlisted | None"]
+_Rule = Callable[[Statement, "_Operands"], "Effect | Tie | Unlisted"]
 
 
 def effects_of(op: Operation) -> tuple[Effect, ...] | Unlisted:
-    """The effects of an operation of `INLINE`, in their order; empty for any other operation."""
+    """The effects on the protocol of an operation of `INLINE`, in their order; empty for any other operation."""
+    found = _found(op)
+    if isinstance(found, Unlisted):
+        return found
+    effects = tuple(it for it in found if not isinstance(it, Tie))
+    stop = _not_once(op) if effects else None
+    return effects if stop is None else Unlisted(f"{_what(op)}: {stop}")
+
+
+def ties_of(op: Operation) -> set[EffectKind]:
+    """What ties an operation of `INLINE` to its place; empty if it only computes its results from its operands.
+
+    The author of code that is declared pure vouches for it. Other code may read no special register (``%clock``).
+    """
+    if read_bool(op.properties.get("pure", "false")):
+        return set()
+    found = _found(op)
+    if (
+        isinstance(found, Unlisted)
+        or SameNumberOp.matches(op)
+        or "%" in unescaped(op.properties.get("asm_string", '""'))
+    ):
+        return {"any"}
+    kinds: set[EffectKind] = {it.kind if isinstance(it, Tie) else "any" for it in found}
+    alone = not op.operands and not any(result.uses for result in op.results)
+    return {"any"} if "grids" in kinds and not alone else kinds
+
+
+def _found(op: Operation) -> list[Effect | Tie] | Unlisted:
+    """What the instructions of inline code do besides computing on registers."""
     if op.name not in INLINE or GroupIndexOp.matches(op) or SameNumberOp.matches(op):
-        return ()
+        return []
     if ExternElementwiseOp.matches(op):
         if only_registers(op):
-            return ()
+            return []
         return Unlisted(f"the external function that may do more than compute on registers ({shown(op)})")
-    what = f"inline assembly that may do more than compute on registers ({shown(op)})"
-    found = statements(op.properties.get("asm_string", '""'))
+    text = op.properties.get("asm_string")
+    found = statements(text) if text is not None else None
     if found is None:
-        return Unlisted(f"{what}: it is not a plain list of instructions")
-    effects: list[Effect] = []
+        return Unlisted(f"{_what(op)}: it is not a plain list of instructions")
+    effects: list[Effect | Tie] = []
     for statement in found:
         effect = _effect(statement, _Operands(op))
         if isinstance(effect, Unlisted):
-            return Unlisted(f"{what}: {effect.reason}")
+            return Unlisted(f"{_what(op)}: {effect.reason}")
         effects += [] if effect is None else [effect]
-    stop = _not_once(op) if effects else None
-    return tuple(effects) if stop is None else Unlisted(f"{what}: {stop}")
+    return effects
+
+
+def _what(op: Operation) -> str:
+    return f"inline assembly that may do more than compute on registers ({shown(op)})"
 
 
 def acts(op: Operation) -> bool:
@@ -140,49 +187,64 @@ class _Operands:
         return place if 0 <= place < len(self.inputs) else None
 
 
-def _effect(statement: Statement, operands: _Operands) -> Effect | Unlisted | None:
+def _effect(statement: Statement, operands: _Operands) -> Effect | Tie | Unlisted | None:
     if is_register_instruction(statement):
         return None
     rule = _TABLE.get(statement.words[0])
     return Unlisted(f"{statement.opcode} is not known") if rule is None else rule(statement, operands)
 
 
-def _nothing(statement: Statement, operands: _Operands) -> Effect | Unlisted | None:
-    return None
+def _hint(statement: Statement, operands: _Operands) -> Tie:
+    return _HINT
 
 
-def _for_all_lanes(statement: Statement, operands: _Operands) -> Effect | Unlisted | None:
+def _order(statement: Statement, operands: _Operands) -> Tie:
+    return _ANY
+
+
+def _for_all_lanes(statement: Statement, operands: _Operands) -> Tie | Unlisted:
     """An exchange between the lanes of a warp, all of which take part."""
     if "sync" not in statement.words or statement.predicated or not statement.operands:
         return Unlisted(f"{statement} may not be executed by whole warps")
     if operands.number(statement.operands[-1]) != 0xFFFFFFFF and statement.operands[-1] != "-1":
         return Unlisted(f"{statement} names lanes other than all 32")
-    return None
+    return _ANY
 
 
-def _fence(statement: Statement, operands: _Operands) -> Effect | Unlisted | None:
+def _fence(statement: Statement, operands: _Operands) -> Effect | Tie | Unlisted:
     match statement.words[1:]:
         case ("proxy", "async") | ("proxy", "async", "shared::cta" | "shared::cluster"):
             if statement.predicated:
                 return Unlisted(f"{statement} has a guard")
             return ProxyFence()
         case ("proxy", "async", "global") | ("proxy", "alias") | ("mbarrier_init", *_):
-            return None
+            return _ANY
         case ("acq_rel" | "sc" | "acquire" | "release", "cta" | "cluster" | "gpu" | "sys"):
-            return None
+            return _ANY
         case ("cta" | "cluster" | "gpu" | "sys",):
-            return None
+            return _ANY
         case _:
             return Unlisted(f"{statement.opcode} is not known")
 
 
-def _grid(statement: Statement, operands: _Operands) -> Effect | Unlisted | None:
-    """Programs of another grid: no effect on the protocol inside of this one."""
-    known = statement.words[1:] in (("launch_dependents",), ("wait",))
-    return None if known else Unlisted(f"{statement.opcode} is not known")
+def _grid(statement: Statement, operands: _Operands) -> Tie | Unlisted:
+    """Programs of another grid.
+
+    ``wait`` returns once all grids before this one have ended and their writes are visible. ``launch_dependents`` lets
+    the next grid start, which waits in the same way for the end of this one.
+    """
+    match statement.words[1:]:
+        case ("wait",) if not statement.predicated:
+            return _GRIDS
+        case ("launch_dependents",):
+            return _HINT
+        case ("wait",):
+            return _ANY
+        case _:
+            return Unlisted(f"{statement.opcode} is not known")
 
 
-def _registers(statement: Statement, operands: _Operands) -> Effect | Unlisted | None:
+def _registers(statement: Statement, operands: _Operands) -> Tie | Unlisted:
     """``setmaxnreg``: no effect on the protocol, if the amount is one that the hardware takes."""
     match statement.words[1:]:
         case ("inc" | "dec", "sync", "aligned", "u32") if not statement.predicated and len(statement.operands) == 1:
@@ -191,10 +253,10 @@ def _registers(statement: Statement, operands: _Operands) -> Effect | Unlisted |
             return Unlisted(f"{statement} is not known in this form")
     if not isinstance(amount, int) or amount % 8 or not 24 <= amount <= 256:
         return Unlisted(f"{statement}: the number of registers must be a multiple of 8 between 24 and 256")
-    return None
+    return _ANY
 
 
-def _barrier(statement: Statement, operands: _Operands) -> Effect | Unlisted | None:
+def _barrier(statement: Statement, operands: _Operands) -> Effect | Tie | Unlisted:
     """``bar{.cta}`` and ``barrier{.cta}``: .sync a{, b}; .arrive a, b; .red.op p, a{, b}, c."""
     words = tuple(word for word in statement.words[1:] if word not in ("cta", "aligned"))
     if words == ("warp", "sync"):
@@ -225,14 +287,14 @@ _TABLE: Mapping[str, _Rule] = {
     "bar": _barrier,
     "barrier": _barrier,
     "fence": _fence,
-    "membar": _nothing,
+    "membar": _order,
     "griddepcontrol": _grid,
     "setmaxnreg": _registers,
-    "nanosleep": _nothing,
-    "createpolicy": _nothing,
-    "prefetch": _nothing,
-    "prefetchu": _nothing,
+    **dict.fromkeys(("nanosleep", "createpolicy", "prefetch", "prefetchu"), _hint),
     **dict.fromkeys(("shfl", "vote", "match", "redux"), _for_all_lanes),
 }
 
-__all__ = ["NAMED_BARRIERS", "Effect", "NamedBarrier", "ProxyFence", "Unlisted", "acts", "effects_of", "moved_operands"]
+__all__ = [
+    "NAMED_BARRIERS", "Effect", "NamedBarrier", "ProxyFence", "Unlisted", "acts", "effects_of", "moved_operands",
+    "ties_of",
+]  # fmt: skip

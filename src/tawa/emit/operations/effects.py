@@ -93,6 +93,18 @@ def _assembly(body: Body, op: Operation) -> None:
     body.results(op, call)
 
 
+def _grid_wait(body: Body, op: Operation) -> str:
+    return _GRID_CONTROL.format("wait")
+
+
+def _grid_signal(body: Body, op: Operation) -> str:
+    return _GRID_CONTROL.format("launch_dependents")
+
+
+_GRID_CONTROL = 'gl.inline_asm_elementwise("griddepcontrol.{}; // dummy $0", "=r", [], gl.int32, is_pure=False, pack=1)'
+"""As `tl.extra.cuda.gdc_wait` of Triton 3.6."""
+
+
 def _pointer(body: Body, op: Operation) -> None:
     """A pointer from an integer, or from a pointer to other elements."""
     pointee = _pointee(op)
@@ -143,6 +155,8 @@ WRITERS: dict[str, Writer] = by_name(
         tt.PrintOp: statement(_print),
         tt.AssertOp: statement(_assert),
         tt.ElementwiseInlineAsmOp: _assembly,
+        tt.GridDependencyWaitOp: statement(_grid_wait),
+        tt.GridDependencyLaunchDependentsOp: statement(_grid_signal),
         tt.IntToPtrOp: _pointer,
         tt.BitcastOp: _pointer,
         tt.AddPtrOp: _add,

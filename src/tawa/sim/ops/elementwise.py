@@ -305,7 +305,7 @@ ELEMENTWISE: dict[str, Handler] = by_name(
         math_ops.CopySignOp: _float(np.copysign),
         AssumeOp: _assume,
         tt.AssertOp: _assume,
-        tt.PrintOp: _nothing,
+        **dict.fromkeys((tt.PrintOp, tt.GridDependencyWaitOp, tt.GridDependencyLaunchDependentsOp), _nothing),
         GpuBarrierOp: _nothing,
         BarrierOp: _nothing,
     }

@@ -71,6 +71,8 @@ _FREE = op_names(
     ttg.LocalDeallocOp,
     AssumeOp,
     tt.PrintOp,
+    tt.GridDependencyWaitOp,
+    tt.GridDependencyLaunchDependentsOp,
     CreateOp,
     FirstOp,
     ttg.AsyncCommitGroupOp,

@@ -12,7 +12,8 @@ that it reads, and the puts into the rings that it fills; if its control flow de
 ring, also the releases of that ring. Each slice is the backward slice of its roots, enclosing
 control flow included. Pure operations that several slices need are duplicated.
 
-Guards (`tawa.analysis.rings.guards`) stay around the groups, together with their conditions and their other branches:
+The wait for earlier grids stays in front of the groups (`hoist_grid_waits`). Guards (`tawa.analysis.rings.guards`) stay
+around the groups, together with their conditions and their other branches:
 
     %x = load; scf.if (cmp %x) {                  %x = load; scf.if (cmp %x) {
       create; loop { put; get; dot; … %x } }   →    create; warp.group … { %x = load; … }; warp.group … }
@@ -39,7 +40,7 @@ from tawa.analysis.rings.slices import SliceInfo, slice_from
 from tawa.dialects.aref import AccessOp, ConsumedOp, CreateOp, GetOp, LandedOp, PutOp
 from tawa.dialects.control_flow import clone_narrowed
 from tawa.dialects.declare.declaration import op_names
-from tawa.dialects.effects import has_side_effect
+from tawa.dialects.effects import has_side_effect, waits_for_grids
 from tawa.dialects.scf import CONTROL, ENDS
 from tawa.dialects.tt import FuncOp, ReturnOp
 from tawa.dialects.ttg import LocalLoadOp
@@ -158,7 +159,7 @@ def _role_of(op: Operation) -> Role | None:
         return _ring_of(filling).writer
     if reading := GetOp.of(op) or ConsumedOp.of(op):
         return _ring_of(reading).reader
-    return "consumer" if has_side_effect(op) else None
+    return "consumer" if has_side_effect(op) and not waits_for_grids(op) else None
 
 
 def _ring_of(access: AccessOp) -> CreateOp:
