@@ -363,6 +363,7 @@ def main() -> None:
         from bench import stand_in_driver
 
         stand_in_driver.install()
+        stand_in_driver.install_for_operators()
     report = None if arguments.profile else Report(arguments.name)
     slow: list[str] = []
     for case in arguments.only or CASES:

@@ -20,7 +20,18 @@ SUCCEEDS(cuCtxSetLimit, CUlimit limit, size_t value)
 SUCCEEDS(cuModuleUnload, CUmodule module)
 SUCCEEDS(cuFuncSetAttribute, CUfunction function, CUfunction_attribute attribute, int value)
 SUCCEEDS(cuFuncSetCacheConfig, CUfunction function, CUfunc_cache config)
-SUCCEEDS(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction function, void **arguments, void **extra)
+
+struct {
+  unsigned count, grid[3], block[3], shared;
+} last_launch;
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **arguments, void **extra) {
+  last_launch.count++;
+  memcpy(last_launch.grid, &config->gridDimX, sizeof last_launch.grid);
+  memcpy(last_launch.block, &config->blockDimX, sizeof last_launch.block);
+  last_launch.shared = config->sharedMemBytes;
+  return CUDA_SUCCESS;
+}
 
 CUresult cuGetErrorString(CUresult error, const char **text) {
   *text = "an error of the stand-in";

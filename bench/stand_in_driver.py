@@ -2,7 +2,8 @@
 
 `install` builds ``libcuda.so.1`` from `stand_in_driver.c` and loads it before Triton looks for its own: then everything
 in Python and in C up to the call of the driver is what runs on a GPU machine, on tensors of the CPU. What PyTorch says
-of a CUDA device (the current one, its stream, its capability) is answered here.
+of a CUDA device (the current one, its stream, its capability) is answered here, so PyTorch itself is not needed; only
+`install_for_operators` needs it. `last_launch` tells what the driver got.
 """
 
 from __future__ import annotations
@@ -32,20 +33,39 @@ def library() -> Path:
     return made
 
 
-def install() -> None:
-    """Makes it the driver of this process: of Triton, and of `tawa.ops` on tensors of the CPU."""
+class Launch(ctypes.Structure):
+    """What the driver got: how many launches so far; of the last one its grid, threads and bytes of shared memory."""
+
+    _fields_ = (
+        ("count", ctypes.c_uint), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint)
+    )  # fmt: skip
+
+
+def install() -> ctypes.CDLL:
+    """Makes it Triton's driver in this process; returns the library."""
     made = library()
     os.environ["TRITON_LIBCUDA_PATH"] = str(made.parent)
-    ctypes.CDLL(str(made), mode=ctypes.RTLD_GLOBAL)  # who asks for libcuda.so.1 later gets this one, by its name
+    # who asks for libcuda.so.1 later gets this one, by its name
+    loaded = ctypes.CDLL(str(made), mode=ctypes.RTLD_GLOBAL)
     from triton.backends.nvidia import driver
     from triton.runtime import driver as slot
 
-    stand_in: Any = driver.CudaDriver()
-    stand_in.get_current_device = _current_device
-    stand_in.get_current_stream = partial(mul, 0)  # as PyTorch's, a function in C
-    stand_in.get_device_capability = lambda device=None: CAPABILITY
-    slot.set_active(stand_in)
-    _for_operators()
+    class StandIn(driver.CudaDriver):
+        """Triton's driver; its constructor asks PyTorch for a GPU."""
+
+        def __init__(self) -> None:
+            self.utils, self.launcher_cls = driver.CudaUtils(), driver.CudaLauncher
+            self.get_current_device = _current_device
+            self.get_current_stream = partial(mul, 0)  # as PyTorch's, a function in C
+            self.get_device_capability = lambda device=None: CAPABILITY
+
+    slot.set_active(StandIn())
+    return loaded
+
+
+def last_launch(loaded: ctypes.CDLL) -> Launch:
+    """What the driver got at the last launch."""
+    return Launch.in_dll(loaded, "last_launch")
 
 
 def _lazy_init() -> None:
@@ -58,7 +78,7 @@ def _current_device() -> int:
     return 0
 
 
-def _for_operators() -> None:
+def install_for_operators() -> None:
     """Lets the operators of `tawa.ops` take tensors of the CPU for those of an H100."""
     import torch
 
