@@ -66,7 +66,7 @@ def launching(patch: pytest.MonkeyPatch) -> Iterator[Launching]:
     try:
         yield made
     finally:
-        if hasattr(CompiledKernel, "__del__"):  # 3.9: kernels are unloaded, by the driver that is there then
+        if hasattr(CompiledKernel, "__del__"):  # from 3.8 on: kernels are unloaded, by the driver that is there then
             gc.collect()
         slot._active = before
 

@@ -88,7 +88,7 @@ def test_a_type_is_written_as_it_was_read(text: str) -> None:
     assert str(parse_type(text)) == text
 
 
-def test_the_descriptor_of_triton_3_9_is_the_same_type() -> None:
+def test_the_descriptor_of_triton_3_8_is_the_same_type() -> None:
     assert parse_type("!tt.tensordesc<128x64xf16, #blocked>") == TensorDescType(TILE, nested=False)
 
 

@@ -208,7 +208,7 @@ class WarpReturnOp(OpView):
 class WarpSpecializePartitionsOp(OpView):
     """``ttg.warp_specialize.partitions``: the partitions of a fork, one isolated region each.
 
-    Operands: the captures of every partition, as of Triton 3.9.
+    Operands: the captures of every partition, as of Triton 3.7.
     """
 
     NAME = "ttg.warp_specialize.partitions"
@@ -222,7 +222,7 @@ class WarpSpecializePartitionsOp(OpView):
 class WarpSpecializeOp(OpView):
     """``ttg.warp_specialize``: runs the default region and the partitions concurrently, and waits for all.
 
-    Operands: the captures of every partition (Triton 3.6; in 3.9 they are operands of the nested ``…partitions`` op).
+    Operands: the captures of every partition (Triton 3.6; later, operands of the nested ``…partitions`` op).
     Region 0: default, run by the kernel's own warps, sees all values above. Region 1: the holder of the partitions.
     """
 
@@ -258,7 +258,7 @@ class WarpSpecializeOp(OpView):
 
     @property
     def capturing(self) -> Operation:
-        """The operation whose operands become the arguments of every partition, in the form of Triton 3.6 or 3.9."""
+        """The operation whose operands become the arguments of every partition, in the form of any Triton."""
         return self.op if self.op.operands else self.holder.op
 
     @property

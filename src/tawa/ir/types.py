@@ -2,7 +2,7 @@
 
     tensor<128x64xf16, #blocked>                          TensorType
     !ttg.memdesc<3x128x64xf16, #shared, #smem, mutable>   MemDescType
-    !tt.tensordesc<tensor<128x64xf16, #shared>>           TensorDescType (Triton 3.6; 3.9 drops the inner `tensor`)
+    !tt.tensordesc<tensor<128x64xf16, #shared>>           TensorDescType (later than Triton 3.7: no inner `tensor`)
     !tt.ptr<f16>                                          PointerType
     i32, f16, f8E4M3FN, index …                           ScalarType
 
@@ -94,7 +94,7 @@ class MemDescType:
 class TensorDescType:
     """A TMA descriptor of a tensor in global memory, read or written in blocks of `block`.
 
-    nested: in the spelling of Triton 3.6, with `tensor` inside.
+    nested: in the spelling of Triton 3.6 and 3.7, with `tensor` inside.
     """
 
     block: TensorType

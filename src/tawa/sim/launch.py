@@ -177,7 +177,7 @@ def _bind(module: Module, args: list[Value], arguments: Mapping[str, Argument], 
         if isinstance(kind, TensorDescType):
             descriptor = _descriptor(name, value, arg.type, _SIGN.sub("i", kind.block.element), memory)
             values.append(descriptor)
-            # Triton 3.6 gives them the name of the descriptor; Triton 3.9 names them `name.shape.0`, `name.stride.0`.
+            # Triton up to 3.7 gives them the name of the descriptor; later `name.shape.0`, `name.stride.0`.
             follow = [parameter_name(module, it).split(".")[0] == name for it in args[arg.index + 1 :]]
             if follow[: 2 * len(descriptor.shape)].count(True) == 2 * len(descriptor.shape):
                 values += [*descriptor.shape, *descriptor.strides]

@@ -35,7 +35,7 @@ from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
 from tawa.bridge.launch.forecasts import forecast_facts
 from tawa.bridge.triton.generic_print import parse_module
 from tawa.bridge.triton.structured import read_kernel
-from tawa.bridge.triton.versions import NEWER_IR_FROM, triton_version
+from tawa.bridge.triton.versions import nested_descriptors
 from tawa.dialects.tt import DOTS, DotOp, LoadOp
 from tawa.errors import PlanError, ProtocolError, ResourceError
 from tawa.flow import Flow, run
@@ -88,7 +88,7 @@ class _Driver:
     def __init__(self, tools: Toolchain, source: Source, request: Request, sheet: Worksheet) -> None:
         self.tools, self.source, self.request, self.sheet = tools, source, request, sheet
         self.pins = _with_form(request.plan or Plan(), request.options)
-        self.launching = Launching(launch_is_ours(), may_be_one(), triton_version()[:2] < NEWER_IR_FROM)
+        self.launching = Launching(launch_is_ours(), may_be_one(), nested_descriptors())
         self.runs = BackEndRuns(request.options.compile_budget_s)
         self.known = KnownSpills(source.kernel, tools.options, tools.capability)
         self.operations: dict[str, int] = {}

@@ -97,7 +97,7 @@ _PTX_VERSION = 80  # any version that has Hopper: the allocation does not depend
 
 
 def _either(add: Any, pm: Any) -> None:
-    """Triton 3.9 takes one more argument, whether the concurrency sanitizer runs."""
+    """Triton takes one more argument from 3.8 on, whether the concurrency sanitizer runs."""
     try:
         add(pm)
     except TypeError:

@@ -121,7 +121,7 @@ def run_ptxas(ptx: str, fp_fusion: bool = True, extra_options: str = "") -> Ptxa
     with temporary_text(ptx, ".ptx") as source:
         command = [tool.path, "-v", "-lineinfo", "--gpu-name=sm_90a", *extra_options.split()]
         command += [] if fp_fusion else ["--fmad=false"]
-        command += ["--regAllocOptLevel=2"] if triton_version() >= (3, 9, 0) else []  # as Triton 3.9 does
+        command += ["--regAllocOptLevel=2"] if triton_version() >= (3, 7, 0) else []  # as Triton 3.7 does
         done = subprocess.run([*command, source, "-o", os.devnull], capture_output=True, text=True, check=False)
     if done.returncode:
         refuse_untested(f"ptxas refuses the kernel (status {done.returncode})")

@@ -1,7 +1,7 @@
 """The IR of Triton releases: the pipeline writes that of 3.6, and later releases read another.
 
 3.6   "ttg.warp_specialize"(captures) … "ttg.warp_specialize.partitions"()            TMA copy: cache, evict
-3.9   "ttg.warp_specialize"() …         "ttg.warp_specialize.partitions"(captures)    TMA copy: operandSegmentSizes
+3.7   "ttg.warp_specialize"() …         "ttg.warp_specialize.partitions"(captures)    TMA copy: operandSegmentSizes
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _TMA_LOAD = AsyncTMACopyGlobalToLocalOp.NAME
 _NOT_COORDINATES = 4
 
 
-def to_3_9(module: Module) -> None:
-    """Changes a module from the IR of Triton 3.6 to that of 3.9, in place."""
+def to_3_7(module: Module) -> None:
+    """Changes a module from the IR of Triton 3.6 to that of 3.7 and later, in place."""
     for op in list(module.walk()):
         view = WarpSpecializeOp.of(op)
         if view:

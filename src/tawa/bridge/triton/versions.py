@@ -12,7 +12,7 @@ import logging
 import re
 import warnings
 
-from tawa.bridge.triton.ir_compat import to_3_9
+from tawa.bridge.triton.ir_compat import to_3_7
 from tawa.errors import CompileError, UnsupportedKernel
 from tawa.ir import Module, parse_module, print_module
 from tawa.remarks import Remark
@@ -22,6 +22,7 @@ _log = logging.getLogger("tawa")
 TESTED_FROM = (3, 6)
 TESTED_TO = (3, 9)
 NEWER_IR_FROM = (3, 7)
+FLAT_DESCRIPTORS_FROM = (3, 8)
 TESTED_CURE = "pip install 'triton>=3.6,<3.10'"
 
 
@@ -92,6 +93,11 @@ def warn_untested() -> None:
         _log.warning(text)
 
 
+def nested_descriptors() -> bool:
+    """Whether the installed Triton writes a tensor type inside the type of a descriptor."""
+    return triton_version()[:2] < FLAT_DESCRIPTORS_FROM
+
+
 def installed_text(barrier: str, module: Module | None) -> str:
     """The barrier level in the IR of the installed Triton.
 
@@ -101,5 +107,5 @@ def installed_text(barrier: str, module: Module | None) -> str:
     if triton_version()[:2] < NEWER_IR_FROM:
         return barrier
     module = module if module is not None else parse_module(barrier)
-    to_3_9(module)
+    to_3_7(module)
     return print_module(module)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tawa.ir import Module
 
 _FOLLOWER = re.compile(r"(.+)\.(?:shape|stride)\.\d+")
-"""Triton 3.9's names for the shape and strides that follow a host descriptor; 3.6 repeats the descriptor's name."""
+"""Names of the shape and strides that follow a host descriptor, from Triton 3.8 on; earlier ones repeat its name."""
 
 _NAMED = re.compile(r"(\w+)\s*=")
 _FIXED = re.compile(r"(\w+)\s*=\s*(?:-?[\d.]+|None|True|False|i\d+:1)\s*(?:,|$)")

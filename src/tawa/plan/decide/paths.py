@@ -40,7 +40,7 @@ class Launching:
     """Who launches the kernel.
 
     ours: whether Triton launches the kernel; then arguments can be added. may_be_one: parameters that Triton does not
-    specialise on the value 1. nested: whether descriptor types are spelled as in Triton 3.6.
+    specialise on the value 1. nested: whether descriptor types are spelled as in Triton 3.6 and 3.7.
     """
 
     ours: bool = False

@@ -49,7 +49,7 @@ def _add(function: FuncOp, name: str, types: Sequence[str], attributes: Sequence
 
 
 def descriptor_type(block: tuple[int, ...], element: str, nested: bool) -> str:
-    """The type of a descriptor. nested: in the spelling of Triton 3.6, with a tensor type inside."""
+    """The type of a descriptor. nested: in the spelling of Triton 3.6 and 3.7, with a tensor type inside."""
     signed = f"s{element}" if element.startswith("i") else element
     inner = f"{'x'.join(map(str, block))}x{signed}"
     return f"!tt.tensordesc<tensor<{inner}>>" if nested else f"!tt.tensordesc<{inner}>"

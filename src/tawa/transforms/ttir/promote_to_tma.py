@@ -226,7 +226,7 @@ class _Promotion:
 
 
 def _load_box(builder: Builder, box: Box, descriptor: Value, indices: Sequence[Value], nested: bool) -> Value:
-    """The tile, with its dimensions in order and those of size one restored. nested: in the spelling of Triton 3.6."""
+    """The tile, with its dimensions in order and those of size one restored. nested: as Triton up to 3.7 spells it."""
     inside = [dim for dim in box.dims if dim.tile is not None]
     type, hints = _tile_type([dim.block for dim in inside], box.element), (box.access.result.hint,)
     properties = dict(_PLAIN) if nested else {}

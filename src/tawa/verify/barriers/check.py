@@ -1,6 +1,6 @@
 """The barrier check: slots, parities, bytes, asynchronous lifetimes and proxies of a warp-specialised kernel.
 
-Works on any TTGIR with ``ttg.warp_specialize``, of Triton 3.6 or 3.9, from any producer.
+Works on any TTGIR with ``ttg.warp_specialize``, of Triton 3.6 to 3.9, from any producer.
 
     inputs    small trip counts for the arguments that control flow depends on (`inputs.choices`): `fast` tries corner
               cases, `full` all up to 2·D + 1; choices that give the same run are merged (`inputs.fingerprint`,

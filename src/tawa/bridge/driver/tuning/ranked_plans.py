@@ -17,7 +17,7 @@ from tawa.analysis.dims.shared_programs import find_shared
 from tawa.analysis.work.workload import find_workload
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
-from tawa.bridge.triton.versions import NEWER_IR_FROM, triton_version
+from tawa.bridge.triton.versions import nested_descriptors
 from tawa.flow import Flow, run
 from tawa.ir import Module, copy_module
 from tawa.machine.hopper import MOST_MEASURED
@@ -65,7 +65,7 @@ def _forms_first(plans: Sequence[RankedPlan]) -> list[RankedPlan]:
 
 def prospect_of(kernel: Module, num_warps: int, num_stages: int, max_registers: int | None = None) -> Prospect | None:
     """The prospect of a kernel with all its forms; None if its control flow is not structured."""
-    launching = Launching(launch_is_ours(), may_be_one(), triton_version()[:2] < NEWER_IR_FROM)
+    launching = Launching(launch_is_ours(), may_be_one(), nested_descriptors())
     flow = Flow(copy_module(kernel), options=PlanOptions(only_if_faster=False), launching=launching)
     run(flow, PATHS[:1])
     structured = copy_module(flow.module)

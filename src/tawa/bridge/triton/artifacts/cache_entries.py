@@ -70,7 +70,7 @@ def _unreadable_entry(error: Exception) -> tuple[Path, str] | None:
         if entry and reads:
             half_made = frames[at + 1].f_locals.get("self")
             if half_made is not manager:
-                vars(half_made).setdefault("module", None)  # Triton 3.9 reads it in `__del__`
+                vars(half_made).setdefault("module", None)  # Triton from 3.8 on reads it in `__del__`
             return Path(entry), f"{type(error).__name__}: {error}"
     return None
 
