@@ -1,10 +1,11 @@
 # make demo    what Tawa does to real kernels: compiles them, prints a report; on a Hopper GPU also runs and times them
-# make test    every test, on both tested versions of Triton
+# make test    every test on Triton 3.6.0, and the contract
+# make contract  what depends on the version of Triton, on the other versions; make contract-3.7: on one of them
 # make check   lint, format, types, import rules, documentation links
 # make fuzz    the property tests once more, with fresh random examples
 # make docs    the documentation as a site under build/docs
 #
-# Each sets itself up on first use: .venv (Triton 3.6.0 and all tools), .venv-3.9 (Triton 3.9.0, tests only).
+# Each sets itself up on first use: .venv (Triton 3.6.0 and all tools), .venv-3.7 and so on (another Triton, tests only).
 # PYTHON=python3.12 picks the interpreter, WORKERS=8 the number of test processes.
 
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
@@ -14,23 +15,27 @@ WORKERS ?= 2
 SPREAD := -n $(WORKERS) --dist worksteal
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-# The tests that compile through Triton; everything else does not depend on its version.
-COMPILE_TESTS := $(wildcard tests/bridge tests/runtime tests/ops/kernels tests/matrix tests/cli tests/demo tests/roundtrip tests/rings)
+# The other versions of Triton that are supported, and where the tests with the mark `contract` are.
+RELEASES := 3.7.1 3.8.0 3.9.0
+OTHERS := $(basename $(RELEASES))
+CONTRACT_TESTS := $(shell grep -rl 'mark\.contract' tests --include='test_*.py')
 
-.PHONY: demo setup test test-3.6 test-3.9 fuzz check format docs clean
+.PHONY: demo setup test test-3.6 contract $(OTHERS:%=contract-%) fuzz check format docs clean
 
 demo: .venv/ready
 	@.venv/bin/tawa demo
 
-setup: .venv/ready .venv-3.9/ready
+setup: .venv/ready $(OTHERS:%=.venv-%/ready)
 
-test: test-3.6 test-3.9
+test: test-3.6 contract
 
 test-3.6: .venv/ready
 	.venv/bin/pytest $(SPREAD)
 
-test-3.9: .venv-3.9/ready
-	.venv-3.9/bin/pytest $(SPREAD) $(COMPILE_TESTS)
+contract: $(OTHERS:%=contract-%)
+
+$(OTHERS:%=contract-%): contract-%: .venv-%/ready
+	.venv-$*/bin/pytest $(SPREAD) -m contract $(CONTRACT_TESTS)
 
 PROPERTY_TESTS = $(shell grep -rlE '^@(given|settings)|^    @given' tests --include='test_*.py')
 
@@ -55,7 +60,7 @@ docs: .venv/ready
 	$(BUILD_DOCS)
 
 clean:
-	rm -rf .venv .venv-3.9 build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv $(OTHERS:%=.venv-%) build dist .pytest_cache .ruff_cache .hypothesis
 
 .venv/ready: pyproject.toml
 	$(call make_venv,.venv)
@@ -63,10 +68,10 @@ clean:
 	@.venv/bin/python $(PIP_INSTALL) -e '.[dev]' 'triton==3.6.0'
 	@touch $@
 
-.venv-3.9/ready: pyproject.toml
-	$(call make_venv,.venv-3.9)
-	@echo "setting up .venv-3.9: Triton 3.9.0"
-	@.venv-3.9/bin/python $(PIP_INSTALL) -e '.[test]' 'triton==3.9.0'
+.venv-%/ready: pyproject.toml
+	$(call make_venv,.venv-$*)
+	@echo "setting up .venv-$*: Triton $(filter $*.%,$(RELEASES))"
+	@.venv-$*/bin/python $(PIP_INSTALL) -e '.[test]' 'triton==$(filter $*.%,$(RELEASES))'
 	@touch $@
 
 define make_venv

@@ -59,6 +59,8 @@ LAUNCHED: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
 }  # fmt: skip
 """Forms whose launches get arguments from the launcher."""
+EVERYWHERE = ("gemm", "while", "descriptors made in the kernel", "pointers", "cp.async", "persistent programs")
+"""Forms that are emitted on every version of Triton."""
 TILES_ON = {"persistent programs": 3, "a counter of tiles": 3}
 
 
@@ -75,7 +77,10 @@ def _find(name: str) -> Any:
     return next(it for it in room.CASES if it.name == case)
 
 
-@pytest.mark.parametrize("name", [*CASES, *LAUNCHED])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.contract) if name in EVERYWHERE else name for name in (*CASES, *LAUNCHED)],
+)
 def test_an_emitted_module_is_proved_and_gives_the_same_bits(name: str) -> None:
     case, compiled, module = emitted(name)
     final = with_names_of_arguments(read_final(compile_emitted(module)), module)

@@ -21,6 +21,8 @@ from tawa.emit.operations.functions import LIBDEVICE
 from tawa.errors import EmitError
 from tawa.runtime.explain.explanation import compile_with_options
 
+pytestmark = pytest.mark.contract
+
 SIZE = 64
 
 

@@ -39,6 +39,7 @@ def marked() -> Module:
     return gluon_module(kernels.marked, {}, {"D": 2, "num_warps": 4}, {}, {"counter": "*i32", "o": "*i32"})
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize(
     "module", [products(), products(D=2, P=1), squares(), in_turns(), marked()],
     ids=["products", "in_flight", "squares", "turns", "tiles"],

@@ -14,12 +14,12 @@ from triton.backends.nvidia.compiler import CUDABackend
 from tawa.bridge.driver.compile import hopper_target
 from tawa.bridge.triton.generic_print import parse_module
 from tawa.bridge.triton.stages import clean_up, split_make_ttgir
-from tawa.bridge.triton.versions import installed_text, triton_version
+from tawa.bridge.triton.versions import installed_text, nested_descriptors
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tests.cases.programs.nests import Branch, Loop, Statement, Step, nests, text
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.contract]
 
 SETTINGS = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 CAPABILITY = 90
@@ -30,7 +30,7 @@ SUM_TAKEN_OVER = (Loop(upper="n", body=(Step(accumulator=0), Step(accumulator=0)
 
 def spelt(program: str) -> str:
     """The program with descriptor types in the syntax of the installed Triton."""
-    if triton_version()[:2] < (3, 7):
+    if nested_descriptors():
         return program
     return program.replace("tensordesc<tensor<64x64xf16, #shared>>", "tensordesc<64x64xf16, #shared>")
 

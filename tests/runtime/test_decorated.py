@@ -15,6 +15,8 @@ import triton.language as tl
 import tawa
 from tests.bridge import kernels
 
+pytestmark = pytest.mark.contract
+
 
 class Callable_:
     def __call__(self, x: Any) -> None:

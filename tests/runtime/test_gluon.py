@@ -43,6 +43,7 @@ def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tawa.bridge.gluon.check.check_levels", fails)
 
 
+@pytest.mark.contract
 def test_a_gluon_kernel_is_compiled_as_it_is_and_its_record_has_the_verdict() -> None:
     ours, theirs = compiled(tawa.jit(kernels.squares)), compiled(kernels.squares)
     assert verdict(ours) == "proved" and not ours.metadata.tawa["applied"]

@@ -39,6 +39,7 @@ def launch(pipeline_is: Any, driver: None) -> Any:
     return call
 
 
+@pytest.mark.contract
 @pytest.mark.usefixtures("all_pay")
 def test_installed_every_kernel_is_under_tawa_and_afterwards_none(launch: Any) -> None:
     assert launch() is None

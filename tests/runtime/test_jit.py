@@ -48,6 +48,7 @@ def test_a_jitted_kernel_stays_one(gemm: Any) -> None:
     assert callable(gemm[(1,)])
 
 
+@pytest.mark.contract
 def test_without_options_a_launch_is_automatic(gemm: Any) -> None:
     assert warmup(gemm).metadata.tawa["mode"] == "automatic"
 
@@ -142,6 +143,7 @@ def test_off_in_the_environment_compiles_stock(gemm: Any, monkeypatch: pytest.Mo
     assert "aref" not in warmup(gemm, enable_warp_specialization=True).asm
 
 
+@pytest.mark.contract
 def test_nothing_of_triton_is_changed_after_a_launch(gemm: Any) -> None:
     before = triton.compiler.compiler.get_cache_key
     warmup(gemm)
@@ -267,6 +269,7 @@ except tawa.PlanError as error:
 """
 
 
+@pytest.mark.contract
 def test_under_the_interpreter_options_are_checked_and_dropped(tmp_path: Path) -> None:
     script = tmp_path / "interpreted.py"
     script.write_text(INTERPRETED)
@@ -275,6 +278,7 @@ def test_under_the_interpreter_options_are_checked_and_dropped(tmp_path: Path) -
     assert "refused aref_depth=0" in done.stdout
 
 
+@pytest.mark.contract
 def test_asynchronous_compiles_follow_the_launch(gemm: Any) -> None:
     with ThreadPoolExecutor(2) as pool, triton.AsyncCompileMode(pool):
         three, stock = warmup(gemm, aref_depth=3), warmup(gemm, enable_warp_specialization=False)

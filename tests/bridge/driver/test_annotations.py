@@ -95,6 +95,7 @@ def notes(compiled: Any) -> list[str]:
 PINNED = Request(PlanOptions(enable_warp_specialization=True))
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("request_", [Request(), PINNED], ids=["automatic", "pinned"])
 def test_a_kernel_at_whose_annotation_triton_aborts_is_specialised(request_: Request) -> None:
     """A tile of 128 x 256 over four warps: its spills are compared with those of the stock kernel."""

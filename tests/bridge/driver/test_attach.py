@@ -13,6 +13,8 @@ from triton import knobs
 
 from tawa.bridge.driver.attach import Attachment, attached
 
+pytestmark = pytest.mark.contract
+
 
 def test_detaching_restores_every_slot() -> None:
     def slots() -> list[Any]:

@@ -14,6 +14,8 @@ from tawa.errors import KernelError
 from tawa.plan import PlanOptions
 from tests.bridge.kernels import gemm_descriptors
 
+pytestmark = pytest.mark.contract
+
 
 def test_the_function_is_found_under_every_wrapper() -> None:
     wrapped = SimpleNamespace(fn=SimpleNamespace(fn=gemm_descriptors))

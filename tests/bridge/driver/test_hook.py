@@ -19,7 +19,7 @@ from tawa.errors import DeviceError
 from tawa.plan import PlanOptions
 from tests.bridge import fakes, kernels
 
-pytestmark = pytest.mark.usefixtures("all_pay")
+pytestmark = [pytest.mark.usefixtures("all_pay"), pytest.mark.contract]
 
 PINNED = Request(PlanOptions(enable_warp_specialization=True))
 

@@ -18,6 +18,8 @@ from tawa.errors import ResourceError
 from tawa.plan.cost.shared_use import LIMIT_BYTES
 from tests.bridge import kernels
 
+pytestmark = pytest.mark.contract
+
 HUGE = {"BM": 512, "BN": 512, "BK": 64}
 
 

@@ -122,6 +122,7 @@ def test_only_a_jit_function_that_launches_adds_arguments() -> None:
     assert not launch_is_ours()
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("count", [0, 1])
 def test_the_launcher_of_triton_is_made_for_descriptors_that_are_encoded(count: int) -> None:
     source = Extended(
@@ -165,6 +166,7 @@ class OnPaper:
         return hopper_target()
 
 
+@pytest.mark.contract
 def test_triton_launches_what_is_encoded_already(driver: None) -> None:
     """Its launcher is made for a kernel without descriptors of the user's; Triton's own function encodes them, once."""
     from triton.runtime import driver as slot
@@ -187,6 +189,7 @@ def test_triton_launches_what_is_encoded_already(driver: None) -> None:
     kernel.module = None  # there is nothing to unload
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("installed", [True, False])
 def test_what_is_only_compiled_is_no_kernel_of_a_launch(driver: None, installed: bool) -> None:
     """Nor the reverse: whoever takes the cubin of a `warmup` passes no added arguments."""
@@ -217,6 +220,7 @@ def test_a_wrapper_around_ours_may_run_it_twice() -> None:
     assert type(kernel) is kind and kernel.has_own_launch
 
 
+@pytest.mark.contract
 def test_kernels_of_both_kinds_are_compiled_kernels_of_triton() -> None:
     ours, other = compiled(True), compiled(True, request=STOCK)
     assert all(isinstance(kernel, triton.compiler.CompiledKernel) for kernel in (ours, other))
@@ -234,6 +238,7 @@ def test_inductor_does_not_launch_the_cubin_of_a_kernel_with_added_arguments() -
         _ = ours._cubin_path
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("slow", ["launcher_cls", "load_binary"])
 def test_first_launches_of_two_threads_wait_for_each_other(driver: None, slow: str) -> None:
     from triton.runtime import driver as slot

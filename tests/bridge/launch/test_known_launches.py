@@ -18,6 +18,8 @@ from tawa.plan import Plan
 from tests.bridge import fakes, kernels
 from tests.bridge.launching import Launching
 
+pytestmark = pytest.mark.contract
+
 SCALE = tl.constexpr(3)
 BLOCKS = {"BM": 64, "BN": 64, "BK": 64}
 

@@ -10,6 +10,8 @@ import pytest
 from tawa.bridge.launch.straight import straight
 from tests.bridge.launching import Launching
 
+pytestmark = pytest.mark.contract
+
 PASSED = (2, 3, 4, 5, 6, (8, 1, 0), "about", None, None, 7, 9)
 
 

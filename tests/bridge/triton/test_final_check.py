@@ -25,6 +25,8 @@ from tests.cases.operations.cases import find as find_operation
 from tests.cases.pointers.cases import find as find_pointers
 from tests.matrix.compiling import attempted, signature
 
+pytestmark = pytest.mark.contract
+
 _SYNCHRONISES = re.compile(r"ttng\.(wait_barrier|warp_group_dot)")
 CASES = [
     find_gemm("tile_fp16_tt"), find_gemm("persistent_range"),

@@ -13,6 +13,8 @@ from tawa.bridge.triton.generic_print import parse_module, print_generic
 from tawa.bridge.triton.signature import Signature
 from tests.bridge import kernels
 
+pytestmark = pytest.mark.contract
+
 
 @pytest.fixture
 def ttgir(gemm_signature: Signature) -> Any:

@@ -28,6 +28,8 @@ from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tests.bridge import kernels
 
+pytestmark = pytest.mark.contract
+
 OPTIONS = PlanOptions(enable_warp_specialization=True, aref_depth=2, mma_depth=1)
 DATA = Path(__file__).parents[2] / "verify" / "data"
 

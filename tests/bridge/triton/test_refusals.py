@@ -15,6 +15,8 @@ from tawa.bridge.triton.signature import Signature, parse_signature
 from tawa.errors import CompileError
 from tests.bridge import fakes, faulty_kernels, faulty_library, kernels
 
+pytestmark = pytest.mark.contract
+
 KERNELS, LIBRARY = Path(faulty_kernels.__file__), Path(faulty_library.__file__)
 
 

@@ -16,6 +16,8 @@ from tawa.bridge.triton.signature import Signature, parse_signature
 from tawa.bridge.triton.stages import clean_up, split_make_ttgir
 from tests.bridge import kernels
 
+pytestmark = pytest.mark.contract
+
 TILE = "tensordesc<fp16[64,64]>"
 BLOCKS = {"BM": 64, "BN": 64, "BK": 64}
 CASES = {

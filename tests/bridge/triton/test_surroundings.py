@@ -18,7 +18,7 @@ from tawa.errors import InternalError, SurroundingsError, TawaError
 from tawa.plan import PlanOptions
 from tests.bridge import fakes, kernels
 
-pytestmark = pytest.mark.usefixtures("all_pay")
+pytestmark = [pytest.mark.usefixtures("all_pay"), pytest.mark.contract]
 
 PINNED = PlanOptions(enable_warp_specialization=True)
 

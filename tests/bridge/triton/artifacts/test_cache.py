@@ -19,7 +19,7 @@ from tawa.bridge.triton.signature import Signature
 from tawa.plan import PlanOptions
 from tests.bridge import fakes, kernels
 
-pytestmark = pytest.mark.usefixtures("all_pay")
+pytestmark = [pytest.mark.usefixtures("all_pay"), pytest.mark.contract]
 
 AUTO = Request()
 DEEP = Request(PlanOptions(aref_depth=3))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tawa.bridge.driver.spills import find_spills
 from tawa.bridge.report.report import report, run_ptxas
 from tawa.bridge.triton.artifacts import ptxas_log
 from tests.bridge.driver.test_stock_run import compiled
+
+pytestmark = pytest.mark.contract
 
 
 def test_what_ptxas_said_as_triton_ran_it_is_what_it_says_again() -> None:
