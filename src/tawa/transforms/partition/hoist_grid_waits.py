@@ -37,13 +37,14 @@ class HoistGridWaits:
         """Moves the first wait of every structured function to its front, and erases the others."""
         changed = False
         for function in (view for op in module.body.ops if (view := FuncOp.of(op)) and view.structured):
-            first, *others = [op for op in function.op.walk() if waits_for_grids(op)] or [None]
-            if first is None or (first is function.body.ops[0] and not others):
+            waits = [op for op in function.op.walk() if waits_for_grids(op)]
+            front = function.body.ops[0]
+            if waits in ([], [front]):
                 continue
-            for op in others:
+            for op in waits[1:]:
                 op.erase()
-            if first is not function.body.ops[0]:
-                Builder.before(function.body.ops[0]).insert(first.detach())
+            if waits[0] is not front:
+                Builder.before(front).insert(waits[0].detach())
             changed = True
         return PassResult(changed)
 
