@@ -71,6 +71,33 @@ def test_the_tuners_choice_survives_its_cache_on_disk(pipeline_is: Any, driver: 
         assert depths([function.last_kernel]) == [3]
 
 
+def test_a_choice_for_one_request_is_not_taken_for_another(pipeline_is: Any, driver: None) -> None:
+    """Stock Triton's kernel is one of them: its best configuration need not be the best of a specialised kernel."""
+    pipeline_is(fakes.untouched)
+    configs = [triton.Config({"BK": 64}, num_warps=4), triton.Config({"BK": 32}, num_warps=8)]
+    stock = triton.jit(kernels.gemm_pointers.fn)
+
+    def benches(kernel: Any, **options: Any) -> int:
+        timed: list[Any] = []
+        tuner = tuner_of(kernel, configs, do_bench=lambda call, quantiles: timed.append(call) or [1.0] * 3,
+                         cache_results=True)  # fmt: skip
+        tuner.run(*tensors(), 64, **BLOCKS, grid=(1,), warmup=True, **options)
+        return len(timed)
+
+    launches: list[Any] = [
+        lambda: benches(stock),
+        lambda: benches(tawa.jit(stock)),
+        lambda: benches(tawa.jit(stock, aref_depth=2)),
+        lambda: benches(tawa.jit(stock), mma_depth=0),
+    ]
+    assert [launch() for launch in launches] == [2, 2, 2, 2]
+    assert [launch() for launch in launches] == [0, 0, 0, 0]
+    assert benches(tawa.jit(stock), enable_warp_specialization=False) == 0, "it is stock Triton's kernel"
+    with tawa.scope(mma_depth=0):
+        assert [benches(tawa.jit(stock)), benches(stock)] == [2, 2]
+        assert [benches(tawa.jit(stock)), benches(stock)] == [0, 0]
+
+
 def test_a_plain_triton_kernel_is_refused_with_the_cure(driver: None) -> None:
     with pytest.raises(tawa.PlanError, match=r"'gemm_pointers', which is a plain triton.jit(.|\n)*@tawa.jit between"):
         tuner_of(kernels.gemm_pointers).warmup(*tensors(), 64, **BLOCKS, grid=(1,))

@@ -1,4 +1,4 @@
-"""Checks what `tawa.jit` decorates, and what decorates it.
+"""Checks what `tawa.jit` decorates, and what decorates it; what a tuner above it is about to do.
 
 Triton reads a kernel's source from its file, from the ``def`` on. For a lambda it reads the *enclosing* function; for a
 class, or for text typed at the prompt, it fails in a regular expression.
@@ -45,6 +45,18 @@ def refuse_lambda(function: Any) -> None:
             f"tawa.jit takes a kernel, not a lambda ({code.co_filename}:{code.co_firstlineno}): Triton reads a kernel "
             "from its def; cure: def kernel(…) with the same body"
         )
+
+
+def tuned_launch() -> dict[str, Any] | None:
+    """The keyword arguments of the launch for which Triton's autotuner makes the key of a stored result, as a copy.
+
+    To be called by an attribute of the kernel, which the tuner reads for its key; None if another function reads it.
+    """
+    frame = sys._getframe(2)
+    if frame.f_code.co_name != "check_disk_cache" or frame.f_globals.get("__name__") != "triton.runtime.autotuner":
+        return None
+    launch = frame.f_back.f_locals if frame.f_back is not None else {}
+    return dict(launch.get("kwargs", {}))
 
 
 def refuse_outer_jit(function: Any) -> None:

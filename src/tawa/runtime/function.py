@@ -17,7 +17,7 @@ from tawa.bridge.triton.artifacts.cache import warmup_suffix
 from tawa.bridge.triton.artifacts.cache_entries import repaired
 from tawa.bridge.triton.device import backend_option_names, missing_device
 from tawa.bridge.triton.surroundings import surroundings_named
-from tawa.runtime.decorated import refuse_outer_jit
+from tawa.runtime.decorated import refuse_outer_jit, tuned_launch
 from tawa.runtime.requests import OPTION_NAMES, layered, make_request, reject_near_misses, set_log_level, take_options
 from tawa.runtime.settings import Settings
 
@@ -97,6 +97,19 @@ class TawaFunction(JITFunction[Any]):
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
         """As `JITFunction.add_pre_run_hook`: the hook sees only the arguments that the user passed."""
         super().add_pre_run_hook(_WithoutOurs(hook))
+
+    @property
+    def cache_key(self) -> str:
+        """As `JITFunction.cache_key`; for the key of a stored tuning result, also with the request of the launch.
+
+        The best configuration of stock kernels need not be the best of ours.
+        """
+        key = super().cache_key
+        launch = tuned_launch()
+        if launch is None:
+            return key
+        request = self.request_for(take_options(launch, self._own_options))
+        return key if request.stock else key + request.cache_suffix()
 
     @property
     def __wrapped__(self) -> Any:
