@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tawa.errors import ISSUES_URL
-from tests.bridge import faulty_kernels
+from tests.bridge import faulty_gluon, faulty_kernels
 from tests.cli.conftest import GEMM, KERNELS
 
 FAULTY = Path(faulty_kernels.__file__)
@@ -30,6 +30,26 @@ def test_a_mistake_in_a_helper_is_shown_with_its_line_and_the_calls(tawa, comman
     assert lines[0].startswith("error: Triton cannot compile the kernel shapes: in adds: ")
     assert "return x + wide" in result.stderr and "--> tests/bridge/faulty_kernels.py" in result.stderr
     assert [line.rpartition(", in ")[2].partition(":")[0] for line in lines[-2:]] == ["helper", "shapes"]
+
+
+RUN = ["simulate", "--grid", "1"]
+
+
+@pytest.mark.parametrize("command", [["explain"], ["verify"], [*RUN, "--arg", "out=zeros:1:f32"]], ids=lambda it: it[0])
+def test_a_gluon_kernel_at_which_triton_ends_the_process_is_an_error(tawa, command) -> None:
+    result = tawa(*command, f"{faulty_gluon.__file__}:tensor_memory", "--sig", "out=*fp32")
+    assert result.exit_code == (1 if command == ["explain"] else 2)
+    assert result.stderr.startswith("error: Triton cannot compile the kernel tensor_memory: ")
+    assert "--> tests/bridge/faulty_gluon.py" in result.stderr
+
+
+@pytest.mark.parametrize("command", [["verify"], RUN], ids=lambda it: it[0])
+def test_a_text_at_which_triton_ends_the_process_is_wrong_usage(tawa, command, tmp_path) -> None:
+    text = tmp_path / "kernel.ttgir"
+    text.write_text("#layout = #ttg.slice<{i1 = 1}>\nmodule {}\n")
+    result = tawa(*command, str(text))
+    assert result.exit_code == 3
+    assert "cannot read kernel.ttgir: it ends the process (SIGSEGV)" in result.stderr and "cure: " in result.stderr
 
 
 @pytest.mark.parametrize("command", ["explain", "compile", "verify"])

@@ -179,6 +179,14 @@ def test_bad_generic_text_is_shown_at_its_line(compiled: Any, tmp_path: Path) ->
     assert "the text ends inside a region" in refusal(path, "\n".join(lines[:at]))
 
 
+@pytest.mark.parametrize("attribute", ["{i1 = 1}", "{dim = 0}", "{dim = 0, i1 = 1}"])
+def test_text_at_which_triton_ends_the_process_is_refused(attribute: str, tmp_path: Path) -> None:
+    path = tmp_path / "kernel.ttgir"
+    path.write_text(f"#layout = #ttg.slice<{attribute}>\nmodule {{}}\n")
+    with pytest.raises(ParseError, match=r"cannot read kernel\.ttgir: it ends the process \(SIG"):
+        read_ttgir(path)
+
+
 def test_files_that_hold_no_program_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "kernel.mlir"
     assert "holds no program" in refusal(path, "// not specialised: no tl.dot\n\n")

@@ -43,6 +43,14 @@ def test_replay_of_a_mended_failure_says_so(tawa, reproducer):
     assert "not reproduced: the kernel is specialised now" in result.stdout
 
 
+def test_a_folder_at_whose_text_triton_ends_the_process_is_an_error(tawa, reproducer):
+    text = reproducer / "ttir.mlir"
+    text.write_text("#layout = #ttg.slice<{i1 = 1}>\n" + text.read_text())
+    result = tawa("replay", str(reproducer))
+    assert result.exit_code == 1
+    assert "error: Triton cannot compile ttir.mlir: it ends the process (SIGSEGV)" in result.stderr
+
+
 def test_a_folder_that_is_no_reproducer_is_status_2(tawa, tmp_path):
     result = tawa("replay", str(tmp_path))
     assert result.exit_code == 2

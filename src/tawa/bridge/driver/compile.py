@@ -8,6 +8,7 @@ from typing import Any
 
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.request import Request, activate
+from tawa.bridge.triton.apart import compiled_apart
 from tawa.bridge.triton.artifacts.cache_entries import repaired
 from tawa.bridge.triton.device import CAPABILITY
 from tawa.bridge.triton.signature import Signature
@@ -85,4 +86,6 @@ def compile_ttir(path: Path, request: Request | None, *, num_warps: int, num_sta
         attached() if request is not None else nullcontext(),
         activate(request),
     ):
-        return repaired(lambda: triton.compile(source, target=hopper_target(), options=options))
+        return compiled_apart(
+            lambda: repaired(lambda: triton.compile(source, target=hopper_target(), options=options)), path.name
+        )

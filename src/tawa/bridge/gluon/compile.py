@@ -6,10 +6,13 @@ import re
 from typing import Any
 
 from tawa.bridge.driver.compile import hopper_target
+from tawa.bridge.triton.apart import compiled_apart
 from tawa.bridge.triton.artifacts.cache_entries import repaired
+from tawa.bridge.triton.jitted import definition_of
 from tawa.bridge.triton.signature import Signature
 from tawa.bridge.triton.surroundings import surroundings_named
 from tawa.bridge.triton.versions import refuse_untested
+from tawa.remarks import SourceLocation
 
 _BARE = re.compile(r"tensordesc<(?P<element>\w+)\[(?P<shape>[\d,\s]+)\]>")
 
@@ -29,7 +32,11 @@ def compile_gluon(kernel: Any, signature: Signature, *, num_warps: int, **backen
         with surroundings_named(kernel):
             source = GluonASTSource(kernel, types, signature.constants, signature.attributes)
             options = {"num_warps": num_warps, **backend_options}
-            return repaired(lambda: triton.compile(source, target=hopper_target(), options=options))
+            return compiled_apart(
+                lambda: repaired(lambda: triton.compile(source, target=hopper_target(), options=options)),
+                f"the kernel {kernel.__name__}",
+                SourceLocation(kernel.fn.__code__.co_filename, definition_of(kernel)[0]),
+            )
     except Exception as error:
         refuse_untested(f"{kernel.__name__} is not compiled ({type(error).__name__}: {error})")
         raise

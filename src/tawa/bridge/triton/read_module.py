@@ -9,15 +9,12 @@ If the text has no locations, each operation gets its line in the file, so that 
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tawa.bridge.driver.annotations import without_annotations
+from tawa.bridge.triton.apart import Fate, run_apart
 from tawa.bridge.triton.device import CAPABILITY
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import print_generic
@@ -34,7 +31,6 @@ _NUM_WARPS = "ttg.num-warps"
 _HEADER = re.compile(r"\btt\.func\s+(?:(?:public|private)\s+)?@[^(]*\(")
 _PARAMETER = re.compile(r"%([\w$.-]+)\s*:")
 _LINE = re.compile(r"line (\d+): ")
-_REFUSAL = re.compile(r'loc\("([^"]+)":(\d+):\d+\): error: (.*)')
 
 
 def read_ttgir(path: Path) -> Module:
@@ -117,48 +113,33 @@ def kernel_of(module: Module) -> FuncOp:
 
 def _generic_text(path: Path) -> str:
     """The generic form of a file in custom form; raises ParseError with Triton's diagnostics."""
-    from triton._C.libtriton import ir
-
-    context = new_context()
-    with _diagnostics() as said:
-        try:
-            module = ir.parse_mlir_module(str(path), context)
-        except RuntimeError:
-            module = None
-    if module is None:
-        raise _refused(path, said[0])
-    module.context = context
-    if module.get_int_attr(_NUM_WARPS) is None:
+    fate = run_apart(lambda: _read_with_triton(path))
+    if fate.text is None:
+        raise _refused(path, fate)
+    if not fate.text:
         raise _no_layouts(path)
     own = re.compile(rf'(loc\("{re.escape(str(path))}":\d+:)(\d+)')
     # MLIR counts columns of a text from 1. Triton's front end, and Tawa, count columns of a kernel from 0.
-    return own.sub(lambda match: f"{match[1]}{int(match[2]) - 1}", print_generic(module))
+    return own.sub(lambda match: f"{match[1]}{int(match[2]) - 1}", fate.text)
+
+
+def _read_with_triton(path: Path) -> str:
+    """The generic form of a file that Triton can read; empty for a program without layouts."""
+    from triton._C.libtriton import ir
+
+    module: Any = ir.parse_mlir_module(str(path), context := new_context())
+    module.context = context
+    return "" if module.get_int_attr(_NUM_WARPS) is None else print_generic(module)
 
 
 def _printed(module: Any) -> Module:
     return parse_module(print_generic(module))
 
 
-@contextmanager
-def _diagnostics() -> Iterator[list[str]]:
-    """Captures what Triton's C++ writes to stderr inside the block; afterwards the list holds it."""
-    said: list[str] = []
-    with tempfile.TemporaryFile() as file:
-        stderr = os.dup(2)
-        os.dup2(file.fileno(), 2)
-        try:
-            yield said
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
-            file.seek(0)
-            said.append(file.read().decode(errors="replace"))
-
-
-def _refused(path: Path, said: str) -> ParseError:
-    found = _REFUSAL.search(said)
-    place = f"\n  at {found[1]}:{found[2]}" if found else ""
-    reason = found[3] if found else said.strip() or "it gives no reason"
+def _refused(path: Path, fate: Fate) -> ParseError:
+    said, location = fate.diagnostic
+    place = f"\n  at {location}" if location else ""
+    reason = f"it ends the process ({fate.died})" if fate.died else said or fate.said.strip() or "it gives no reason"
     return ParseError(
         f"Triton {_version()} cannot read {path.name}: {reason}{place}\n"
         "Cure: give TTGIR as this version of Triton prints it, or MLIR's generic form, which is read without Triton"
