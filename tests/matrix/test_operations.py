@@ -46,3 +46,10 @@ def test_an_operation_is_specialised_and_right(case: Specimen) -> None:
     assert errors(case, plain, numpy_reference).share <= 1
     ours = simulated(case, read_levels(levels)[1], "random")
     assert all(ours[name].tobytes() == plain[name].tobytes() for name in plain)
+
+
+def test_the_number_of_a_block_that_is_0_in_every_program_is_proved() -> None:
+    """FlexAttention without a mask: one block of 2^30 rows and keys."""
+    found, _ = attempted(find("flex_gradients_one_block"), LEGAL)
+    assert isinstance(found, Specialised), found.remarks
+    assert isinstance(found.outcome.verdict, Proved)

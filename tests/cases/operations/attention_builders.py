@@ -217,9 +217,12 @@ def window_lists(rows: int, keys: int, window: int, size: int) -> dict[str, tupl
 
 def flex_gradients_case(name: str, *, length: int = 320, window: int = 160, dim: int = 64, heads: int = 2,
                         key_heads: int = 1, dtype: str = "bf16", tile: tuple[int, int, int, int] = (64, 64, 64, 64),
-                        warps: int = 4, stages: int = 3, expect: Expectation = SPECIALISED) -> Specimen:  # fmt: skip
-    """`flex_gradients`; tile: rows and keys of a block for dK and dV, then for dQ."""
-    size = 128
+                        warps: int = 4, stages: int = 3, size: int = 128, constant: bool = False,
+                        expect: Expectation = SPECIALISED) -> Specimen:  # fmt: skip
+    """`flex_gradients`; tile: rows and keys of a block for dK and dV, then for dQ. size: of the blocks of the lists.
+
+    constant: lengths are constants of the kernel.
+    """
     blocks, programs = -(-length // size), -(-length // tile[1]) + -(-length // tile[2]) * (heads // key_heads)
     sizes = {"B": 1, "H": heads, "HK": key_heads, "SQ": length, "SK": length, "D": dim, "BLOCKS": blocks,
              "M": programs, "BM": 1, "N": key_heads, "BN": 1}  # fmt: skip
@@ -239,8 +242,10 @@ def flex_gradients_case(name: str, *, length: int = 320, window: int = 160, dim:
         **pointers_to(" ".join(tensors)), **numbers(stride_qh="SQ*D", stride_qm="D", stride_kh="SK*D", stride_kn="D"),
         **numbers(SQ="SQ", SK="SK", ROW_BLOCKS="BLOCKS", KEY_BLOCKS="BLOCKS"), "scale": Number(SCALE[dim]),
     }  # fmt: skip
-    constexprs = {"GROUP": heads // key_heads, "BM1": tile[0], "BN1": tile[1], "BM2": tile[2], "BN2": tile[3],
-                  "BLOCK": size, "D": dim, "WINDOW": window}  # fmt: skip
+    lengths = {"SQ": length, "SK": length} if constant else {}
+    arguments = {name: it for name, it in arguments.items() if name not in lengths}
+    constexprs = {**lengths, "GROUP": heads // key_heads, "BM1": tile[0], "BN1": tile[1], "BM2": tile[2],
+                  "BN2": tile[3], "BLOCK": size, "D": dim, "WINDOW": window}  # fmt: skip
     return Specimen(
         name,
         flex.flex_gradients,

@@ -67,6 +67,7 @@ ATTENTION = [
     flex_gradients_case("flex_gradients", length=200, window=100),
     flex_gradients_case("flex_gradients_320"),
     flex_gradients_case("flex_gradients_d128_8warps", dim=128, length=384, tile=(64, 128, 128, 64), warps=8),
+    flex_gradients_case("flex_gradients_one_block", window=400, size=1 << 30, constant=True),
 ]
 
 CASES: tuple[Specimen, ...] = (*SPACES, *MLSTM, *PRODUCTS, *ATTENTION)

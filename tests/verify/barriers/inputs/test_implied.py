@@ -35,5 +35,16 @@ def test_a_dominating_branch_constrains_its_operands(constant: int, impossible: 
     assert excluded(*lines, branch(compare("asked", "n", "c", 2), condition="small")) == impossible
 
 
+PID = '%pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32'
+
+
+@pytest.mark.parametrize(("of", "more"), [("pid", [YES]), ("n", [])])
+def test_a_quotient_of_a_program_id_below_the_divisor_is_zero(of: str, more: list[int]) -> None:
+    for name, by in (("divsi", "c"), ("remsi", "c"), ("shrsi", "six")):
+        lines = (PID, number("c", 64), number("six", 6), compare("small", of, "c", 2))
+        assert excluded(*lines, branch(binary("asked", name, of, by), condition="small")) == more, name
+        assert excluded(*lines, binary("asked", name, of, by)) == [], name
+
+
 def test_a_minimum_is_at_most_its_operands() -> None:
     assert excluded(binary("x", "minsi", "n", "m"), compare("asked", "n", "x", 2)) == [YES]

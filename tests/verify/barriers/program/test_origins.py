@@ -40,6 +40,21 @@ def test_clamped_numbers_have_bounds() -> None:
     assert found.meets(values["clamped"], 2, None) and not found.meets(values["clamped"], 3, None)
 
 
+def test_a_remainder_is_less_than_its_divisor() -> None:
+    found, values = origins(
+        binary("some", "maxsi", "n", "zero"),
+        number("c", 32),
+        binary("of_any", "remsi", "n", "c"),
+        binary("of_some", "remsi", "some", "c"),
+        binary("by_any", "remsi", "n", "m"),
+        binary("whole", "divsi", "of_any", "c"),
+    )
+    assert found.bounds(values["of_any"]) == (-31, 31)
+    assert found.bounds(values["of_some"]) == (0, 31)
+    assert found.bounds(values["by_any"]) == (None, None)
+    assert not found.meets(values["whole"], 1, None)
+
+
 def test_an_induction_variable_has_limits_if_its_bounds_are_constants() -> None:
     found, values = origins(
         number("c", 8), programs.for_loop("", upper="c"), programs.for_loop("", induction="j", upper="n")

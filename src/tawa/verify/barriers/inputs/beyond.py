@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tawa.dialects.arith import AndIOp, CmpIOp, SelectOp, ShRSIOp, ShRUIOp, XOrIOp
+from tawa.dialects.arith import AndIOp, CmpIOp, SelectOp, XOrIOp
 from tawa.dialects.control_flow import outgoing
 from tawa.dialects.scf import ForOp
 from tawa.dialects.ttg import WarpSpecializeOp
@@ -304,9 +304,7 @@ def _inputs(targets: Targets, op: Operation, outcome: int) -> list[Inputs]:
     if op.name in CHOICES:
         return targets.above(right, left, 1) if outcome == YES else targets.above(left, right, 0)
     if op.name in QUOTIENTS or (op.name in REMAINDERS and op.result.type != "i1"):
-        by = targets.constant(right)
-        if by is not None and (ShRSIOp.matches(op) or ShRUIOp.matches(op)):
-            by = 1 << by
+        by = targets.divisor(op)
         if by is None:
             targets.unsure = True
         return targets.at_least(left, by or 1)

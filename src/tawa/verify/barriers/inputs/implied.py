@@ -2,6 +2,8 @@
 
     for i in range(pid, T):
         if pid < T:             always true: the loop has no trip otherwise
+    if pid < 32:
+        at = pid // 64          always 0
 
 Each comparison is a difference constraint x − y <= c. The constraints that hold at the decision, together with the
 outcome in question, are infeasible if they have a negative cycle: they add up to 0 <= c with a negative c.
@@ -11,7 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tawa.dialects.arith import AddIOp, CmpIOp, ExtSIOp, IndexCastOp, MaxSIOp, MinSIOp, SubIOp
+from tawa.dialects.arith import (
+    AddIOp,
+    CmpIOp,
+    DivSIOp,
+    DivUIOp,
+    ExtSIOp,
+    FloorDivSIOp,
+    IndexCastOp,
+    MaxSIOp,
+    MinSIOp,
+    RemSIOp,
+    RemUIOp,
+    ShRSIOp,
+    ShRUIOp,
+    SubIOp,
+)
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import ForOp, IfOp
 from tawa.ir import Block, Operation, Value
@@ -25,6 +42,8 @@ Key = Value | int | None | tuple[object, ...]
 Difference = tuple[Key, Key, int]
 """x, y, c: x − y <= c."""
 _BOUNDED = op_names(MinSIOp, MaxSIOp, AddIOp, SubIOp)
+_DIVIDES = op_names(DivSIOp, DivUIOp, FloorDivSIOp, ShRSIOp, ShRUIOp, RemSIOp, RemUIOp)
+"""Of a non-negative number, their outcome is YES if, and only if, the number is at least the divisor."""
 _KEEPS_SIGN = op_names(ExtSIOp, IndexCastOp)
 _UNSIGNED = 6
 """The first unsigned predicate of ``arith.cmpi``."""
@@ -164,6 +183,10 @@ class Implied:
             yield from self._compared(2, left, right, outcome == YES)
         elif comparison := CmpIOp.of(op):
             yield from self._compared(comparison.predicate, comparison.lhs, comparison.rhs, outcome == YES)
+        elif outcome == YES and op.name in _DIVIDES and self._never_negative(op.operands[0]):
+            by, (x, more) = self.origins.divisor(op), self._number(op.operands[0])
+            if by is not None and by > 0:
+                yield None, x, more - by
 
     def _compared(self, predicate: int, left: Value, right: Value, holds: bool) -> Iterator[Difference]:
         match predicate, holds:

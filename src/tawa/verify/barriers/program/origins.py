@@ -8,7 +8,7 @@ from tawa.dialects import arith
 from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.dialects.inline.markers import SameNumberOp
 from tawa.dialects.scf import ForOp
-from tawa.ir import Block, Value
+from tawa.ir import Block, Operation, Value
 from tawa.verify.barriers.program.kernel import BarrierProgram
 
 _SAME = op_names(arith.ExtSIOp, arith.ExtUIOp, arith.IndexCastOp, arith.IndexCastUIOp, arith.BitcastOp)
@@ -57,6 +57,11 @@ class Origins:
             return compute() if compute is not None else None
         inputs = [self.constant(operand) for operand in op.operands] if op.name.startswith("arith.") else [None]
         return None if None in inputs else compute(*inputs)
+
+    def divisor(self, op: Operation) -> int | None:
+        """The constant divisor of a quotient or remainder; of a shift to the right, the power of two."""
+        by = self.constant(op.operands[1])
+        return 1 << by if by is not None and (arith.ShRSIOp.matches(op) or arith.ShRUIOp.matches(op)) else by
 
     def distance(self, lower: Value, upper: Value) -> int | None:
         """A constant upper bound of `upper` − `lower`, as for upper = min(…, lower + 128); else None."""
@@ -115,7 +120,7 @@ class Origins:
     def bounds(self, value: Value, deep: int = 8) -> tuple[int | None, int | None]:
         """The least and the largest possible value of a number; None where unknown.
 
-        min(max(x, 0), 1)  →  0, 1        min(x, 1) // 128  →  None, 0
+        min(max(x, 0), 1)  →  0, 1        min(x, 1) // 128  →  None, 0        x % 32  →  -31, 31
         """
         value = self.source(value)
         fixed, op = self.constant(value), value.defining_op
@@ -130,6 +135,8 @@ class Origins:
             return max((it for it in (a, c) if it is not None), default=None), _most(b, d)
         if arith.DivSIOp.matches(op) and c == d and c is not None and c > 0:
             return (0 if a is not None and a >= 0 else None), (max(b, 0) // c if b is not None else None)
+        if (arith.RemSIOp.matches(op) or arith.RemUIOp.matches(op)) and c == d and c is not None and c > 0:
+            return (0 if arith.RemUIOp.matches(op) or (a is not None and a >= 0) else 1 - c), c - 1
         compute = _EXACT.get(op.name)
         if compute is None or a is None or b is None or c is None or d is None:
             return None, None
