@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from tawa.bridge.triton.versions import triton_version
+from tests.docs.changed import concerns_pages
 from tests.docs.checking import faults
 from tests.docs.pages import PAGES, BadTag, Block, blocks_of
 from tests.docs.running import LIMIT_S, Workplace, run_page
+from tests.support.sample import EVERY_CASE
 
 
 def tagged(page: Path) -> list[Block]:
@@ -53,6 +55,7 @@ def test_every_output_stands_behind_what_prints_it(page: Path) -> None:
 
 
 @pytest.mark.skipif(triton_version()[:2] != (3, 6), reason="the pages show what Triton 3.6 makes")
+@pytest.mark.skipif(not (EVERY_CASE or concerns_pages()), reason="the change does not concern what the pages print")
 @pytest.mark.parametrize("page", named(("run", "output")), ids=lambda page: page.name)
 def test_blocks_that_are_run_print_what_the_page_says(page: Path, place: Workplace) -> None:
     faults = [ran.fault for ran in run_page(page, place) if ran.fault]
