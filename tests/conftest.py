@@ -15,7 +15,9 @@ import tempfile
 import pytest
 from hypothesis import settings
 
+import tests.support.kept  # noqa: F401 - it hashes the modules of Tawa, before one of them is imported
 from tests.support.parsing import let_threads_parse
+from tests.support.sample import examples
 
 # Set before Triton is imported. One folder per process: tests see neither the user's cache nor each other's.
 _CACHE = tempfile.mkdtemp(prefix="tawa-tests-")
@@ -35,7 +37,7 @@ for _name in [name for name in os.environ if name.startswith("TAWA_") and name n
 let_threads_parse()
 
 # A change is judged by what it changes, not by the examples of the day.
-settings.register_profile("fixed", derandomize=True, database=None)
+settings.register_profile("fixed", derandomize=True, database=None, max_examples=examples(100))
 settings.register_profile("fresh", print_blob=True)
 settings.load_profile("fixed")
 

@@ -12,6 +12,7 @@ import pytest
 
 from tawa.cli.terminal import any_terminal, own_terminal
 from tests.cli.conftest import FILL, GEMM
+from tests.support.sample import sample
 
 ENVIRONMENTS = {
     "ascii": {"PYTHONIOENCODING": "ascii"},
@@ -46,14 +47,14 @@ def run(arguments: list[str], environment: dict[str, str], tmp_path: Path) -> su
 
 @pytest.mark.slow
 @pytest.mark.parametrize("environment", ["ascii"])
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", sample(COMMANDS, 4))
 def test_a_command_ends_as_ever_on_a_terminal_of_ascii(command: str, environment: str, tmp_path: Path) -> None:
     check(command, environment, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("environment", ["latin-1", "POSIX"])
-@pytest.mark.parametrize("command", ["help of verify", "verify", "explain, declined", "wrong usage"])
+@pytest.mark.parametrize("command", sample(["verify", "help of verify", "explain, declined", "wrong usage"], 4))
 def test_so_it_does_on_others_without_utf8(command: str, environment: str, tmp_path: Path) -> None:
     check(command, environment, tmp_path)
 

@@ -30,8 +30,9 @@ from tawa.plan import PlanOptions
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.nests import Statement, nests, text
 from tests.cases.programs.ttgir import binary, branch, for_loop, kernel, ops_named, the
+from tests.support.sample import examples
 
-SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.fixture(scope="module")

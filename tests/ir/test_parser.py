@@ -11,6 +11,7 @@ from tawa.errors import ParseError
 from tawa.ir import Module, Operation, parse_module, print_module, print_op
 from tests.cases.programs import ttgir as programs
 from tests.ir.modules import modules, same, uses_agree
+from tests.support.sample import examples
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -29,7 +30,7 @@ def only(module: Module) -> Operation:
 
 
 @given(modules())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_printing_and_reading_gives_the_same_module(module: Module) -> None:
     text = print_module(module)
     again = parse_module(text)
@@ -40,7 +41,7 @@ def test_printing_and_reading_gives_the_same_module(module: Module) -> None:
 
 
 @given(modules())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_leaving_out_locations_leaves_out_nothing_else(module: Module) -> None:
     text = print_module(module, locations=False)
     again = parse_module(text)

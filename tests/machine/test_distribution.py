@@ -12,6 +12,7 @@ from tawa.ir import Module
 from tawa.machine.distribution import Distribution, distribution, reduces_in_threads, renames
 from tawa.machine.work import work_of
 from tests.cases.programs.ttgir import kernel, op, ops_named, parse, the
+from tests.support.sample import seeds
 
 ACCUMULATOR = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 128, 16]}>"
 NARROW = ACCUMULATOR.replace("128", "64")
@@ -128,7 +129,7 @@ def _operand(parent: str, width: int) -> str:
     return f"#ttg.dot_op<{{opIdx = 0, parent = {parent}, kWidth = {width}}}>"
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_triton_distributes_a_tile_in_the_same_way(seed: int) -> None:
     from triton._C.libtriton import gluon_ir, ir  # pyright: ignore[reportMissingModuleSource]
 

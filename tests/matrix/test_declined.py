@@ -11,12 +11,13 @@ from tawa.plan import PlanOptions
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import CASES
 from tests.matrix.compiling import compile_case, compiled_pair, pinned
+from tests.support.sample import sample
 
 DECLINED = [pytest.param(case, id=case.name) for case in CASES if case.expect.verdict == "declined"]
 EITHER = [pytest.param(case, id=case.name) for case in CASES if case.expect.verdict == "either"]
 
 
-@pytest.mark.parametrize("case", DECLINED)
+@pytest.mark.parametrize("case", sample(DECLINED, 3))
 def test_declined_kernel_is_stock_byte_for_byte(case: Specimen) -> None:
     stock, ours = compiled_pair(case.name)
     assert not ours.metadata.tawa["applied"]

@@ -55,7 +55,7 @@ def attention(name: str, causal: bool, **more: Any) -> Specimen:
 
 
 @simulated_once
-@pytest.mark.parametrize(("causal", "dim"), sample([(True, 64), (True, 96), (False, 96), (False, 64)], 2))
+@pytest.mark.parametrize(("causal", "dim"), sample([(True, 64), (True, 96), (False, 96), (False, 64)], 4))
 def test_three_programs_of_attention_are_proved_with_stages_and_do_not_spill(causal: bool, dim: int) -> None:
     case = attention("three", causal, dim=dim)
     if dim == 96:
@@ -88,7 +88,7 @@ PAIRS = [
 
 
 @simulated_once
-@pytest.mark.parametrize("name", sample(PAIRS, 14))
+@pytest.mark.parametrize("name", sample(PAIRS, 28))
 def test_a_pair_of_programs_gives_the_same_bits_or_says_what_it_does_not_share(name: str) -> None:
     case = next(it for it in (*ATTENTION, *GEMMS) if it.name == name)
     try:
@@ -161,7 +161,7 @@ def test_measurements_try_programs_that_share_a_cta() -> None:
 
 
 @simulated_once
-@pytest.mark.parametrize("tile", sample([(128, 128, 64), (64, 256, 64)], 1))
+@pytest.mark.parametrize("tile", sample([(128, 128, 64), (64, 256, 64)], 2))
 def test_two_programs_of_a_persistent_gemm_store_beside_each_others_dots(tile: tuple[int, int, int]) -> None:
     """Each group has its own tile, accumulators and staging buffer, and both share the tiles of B in slots."""
     case = next(it for it in GEMMS if it.name == "plus_equals")

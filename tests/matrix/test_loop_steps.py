@@ -20,7 +20,7 @@ from tests.cases.random.programs import TILES_ON
 from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
 from tests.cases.small import loop_kernels as kernels
 from tests.matrix.compiling import Levels, attempted
-from tests.support.sample import simulated_once
+from tests.support.sample import examples, sample, simulated_once
 
 KERNELS: tuple[Any, ...] = (
     kernels.written_out, kernels.unrolled, kernels.by_argument, kernels.below_zero, kernels.backwards, kernels.along_k,
@@ -71,7 +71,7 @@ def compiled(case: Specimen, groups: int, pinned: bool) -> tuple[Specialised, Le
 
 @simulated_once
 @pytest.mark.parametrize(("warps", "groups"), WARPS)
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda it: it.fn.__name__)
+@pytest.mark.parametrize("kernel", sample(KERNELS, 3), ids=lambda it: it.fn.__name__)
 def test_a_loop_of_any_step_is_proved_and_keeps_its_bits(kernel: Any, warps: int, groups: int) -> None:
     case = case_of(kernel, warps)
     found, levels = compiled(case, groups, pinned=False)
@@ -154,7 +154,7 @@ def test_the_size_of_a_grid_is_positive_without_an_assumption(warps: int) -> Non
 
 @simulated_once
 @given(programs())
-@settings(max_examples=10, derandomize=True, database=None, deadline=None, phases=(Phase.generate,),
+@settings(max_examples=examples(10), derandomize=True, database=None, deadline=None, phases=(Phase.generate,),
           suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))  # fmt: skip
 def test_random_loops_are_proved_and_keep_their_bits(tmp_path_factory: pytest.TempPathFactory, program: Loops) -> None:
     note(render(program))

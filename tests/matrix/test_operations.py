@@ -19,7 +19,7 @@ from tests.cases.operations.cases import CASES, MLSTM, find
 from tests.cases.operations.reference import numpy_reference
 from tests.cases.simulated import errors, simulated, unspecialised
 from tests.matrix.compiling import attempted
-from tests.support.sample import simulated_once
+from tests.support.sample import sample, simulated_once
 
 LEGAL = PlanOptions(only_if_faster=False)
 
@@ -37,7 +37,7 @@ def test_an_unknown_name_is_reported_with_the_known_ones() -> None:
 
 
 @simulated_once
-@pytest.mark.parametrize("case", one_of_each())
+@pytest.mark.parametrize("case", sample(one_of_each(), 3))
 def test_an_operation_is_specialised_and_right(case: Specimen) -> None:
     found, levels = attempted(case, LEGAL)
     assert isinstance(found, Specialised), found.remarks

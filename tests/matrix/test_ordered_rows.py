@@ -88,7 +88,7 @@ def attention(
 
 @pytest.mark.parametrize(
     ("dim", "keys", "causal"),
-    sample([(dim, keys, causal) for dim, keys in ((64, 128), (128, 128), (256, 64)) for causal in (True, False)], 3),
+    sample([(dim, keys, causal) for dim, keys in ((64, 128), (128, 128), (256, 64)) for causal in (True, False)], 6),
 )
 def test_attention_takes_the_weights_as_they_are(dim: int, keys: int, causal: bool) -> None:
     case = forward_case("ordered", dtype="fp8e4nv", dim=dim, causal=causal, tile=(128, keys, 8))
@@ -135,17 +135,20 @@ def test_kernels_that_are_not_free_stay_as_they_are() -> None:
 @simulated_once
 @pytest.mark.parametrize(
     ("case", "options"),
-    [
-        pytest.param(attention(), {}, id="causal"),
-        pytest.param(attention(causal=False, keys=150), {}, id="keys end within a tile"),
-        pytest.param(attention(dim=128, queries=70, keys=34), {}, id="fewer keys than a tile"),
-        pytest.param(attention(window=70), {}, id="window"),
-        pytest.param(attention(alibi=True, softcap=True), {}, id="alibi and softcap"),
-        pytest.param(attention(form="branch"), {}, id="branch"),
-        pytest.param(attention(dim=256, keys=134), {"aref_depth": 1}, id="two boxes of columns"),
-        pytest.param(attention(causal=False, keys=192), {"ping_pong": True}, id="ping-pong"),
-        pytest.param(attention(causal=False, keys=192), {"num_consumer_groups": 1}, id="one group"),
-    ],
+    sample(
+        [
+            pytest.param(attention(), {}, id="causal"),
+            pytest.param(attention(causal=False, keys=150), {}, id="keys end within a tile"),
+            pytest.param(attention(dim=128, queries=70, keys=34), {}, id="fewer keys than a tile"),
+            pytest.param(attention(window=70), {}, id="window"),
+            pytest.param(attention(alibi=True, softcap=True), {}, id="alibi and softcap"),
+            pytest.param(attention(form="branch"), {}, id="branch"),
+            pytest.param(attention(dim=256, keys=134), {"aref_depth": 1}, id="two boxes of columns"),
+            pytest.param(attention(causal=False, keys=192), {"ping_pong": True}, id="ping-pong"),
+            pytest.param(attention(causal=False, keys=192), {"num_consumer_groups": 1}, id="one group"),
+        ],
+        4,
+    ),
 )
 def test_attention_with_ordered_rows_is_right_in_every_landing_order(case: Specimen, options: dict[str, Any]) -> None:
     made = compiled(case, precision="relaxed", **options)

@@ -28,7 +28,7 @@ from tests.cases.pointers.reference import numpy_reference
 from tests.cases.simulated import errors, orders_with_other_bits, simulated, unspecialised
 from tests.matrix.compiling import Levels, attempted, compile_case, signature
 from tests.support.fronts import front
-from tests.support.sample import simulated_once
+from tests.support.sample import sample, simulated_once
 
 SMALL = {"M": 140, "N": 144, "K": 112}
 
@@ -78,7 +78,9 @@ def test_case_gets_the_verdict_that_is_wanted(case: Specimen) -> None:
 
 
 @simulated_once
-@pytest.mark.parametrize("case", [pytest.param(*it.values, id=it.id) for it in one_of_each() if it.values[0].reference])
+@pytest.mark.parametrize(
+    "case", sample([pytest.param(*it.values, id=it.id) for it in one_of_each() if it.values[0].reference], 4)
+)
 def test_kernel_is_right_in_the_simulator(case: Specimen) -> None:
     case = small(case)
     made = front(case.kernel, signature(case), **case.options())
@@ -95,7 +97,7 @@ SAME_BITS = (
 
 
 @simulated_once
-@pytest.mark.parametrize("name", SAME_BITS)
+@pytest.mark.parametrize("name", sample(SAME_BITS, 4))
 def test_specialised_kernel_has_the_bits_of_the_unspecialised_one(name: str) -> None:
     case = small(find(name))
     found, levels = result_of(case)

@@ -25,7 +25,7 @@ from tawa.transforms.ttir.split_rows import SplitRows
 from tests.cases.small import raised_kernels as kernels
 from tests.matrix.raising import NESTED, Launch, addresses, lay_out, raised, run, same_bits
 from tests.support.fronts import front
-from tests.support.sample import sample
+from tests.support.sample import examples, sample
 
 D = 64
 SMALL = {"BM": 64, "BN": 64, "BK": 32}
@@ -235,7 +235,7 @@ CASES += [(name, "kernel", launch) for name, launch in (KERNEL | BOTH).items()]
 
 
 @pytest.mark.parametrize(
-    ("name", "make", "launch"), [pytest.param(*it, id=f"{it[0]}, {it[1]}") for it in sample(CASES, 2)]
+    ("name", "make", "launch"), [pytest.param(*it, id=f"{it[0]}, {it[1]}") for it in sample(CASES, 6)]
 )
 def test_a_raised_kernel_gives_the_same_bits(name: str, make: Make, launch: Launch) -> None:
     same_bits(launch, make, 2)
@@ -335,7 +335,7 @@ def test_a_constant_that_does_not_fit_is_no_condition() -> None:
 SPECIALISED = ["tutorial", "batched", "persistent", "attention", "listed attention that jumps", "flex attention"]
 
 
-@pytest.mark.parametrize("name", SPECIALISED)
+@pytest.mark.parametrize("name", sample(SPECIALISED, 3))
 def test_a_raised_kernel_is_specialised_and_gives_the_same_bits(name: str) -> None:
     launch = (HOST | BOTH)[name]
     found = raised(launch, "host")
@@ -453,7 +453,7 @@ def test_no_pointer_arithmetic_stays_in_the_loop() -> None:
 sizes = st.integers(1, 9).map(lambda n: 8 * n)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     m=st.integers(1, 150),
     n=sizes,

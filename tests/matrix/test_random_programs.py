@@ -16,6 +16,7 @@ from tests.cases.random.source import Recipe, case_of, load_kernel, recipes
 from tests.cases.random.text import render
 from tests.cases.simulated import simulated, unspecialised
 from tests.matrix.compiling import specialised_levels
+from tests.support.sample import examples
 
 PLAIN = Recipe(
     "fp16", (64, 64, 32), 4, "one", "for", "one", "carried", "given", 3, "none", "none", "none", "none", ("bias",),
@@ -24,7 +25,7 @@ PLAIN = Recipe(
 
 
 @given(recipes())
-@settings(max_examples=12, derandomize=True, database=None, deadline=None, phases=(Phase.generate,),
+@settings(max_examples=examples(12), derandomize=True, database=None, deadline=None, phases=(Phase.generate,),
           suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))  # fmt: skip
 def test_a_random_program_compiles_and_keeps_its_bits(tmp_path_factory: pytest.TempPathFactory, recipe: Recipe) -> None:
     note(render(recipe))
@@ -33,7 +34,7 @@ def test_a_random_program_compiles_and_keeps_its_bits(tmp_path_factory: pytest.T
 
 
 @given(recipes())
-@settings(max_examples=6, derandomize=True, database=None, deadline=None, phases=(Phase.generate,),
+@settings(max_examples=examples(6), derandomize=True, database=None, deadline=None, phases=(Phase.generate,),
           suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))  # fmt: skip
 def test_a_random_program_made_persistent_keeps_its_bits(
     tmp_path_factory: pytest.TempPathFactory, recipe: Recipe
@@ -44,7 +45,7 @@ def test_a_random_program_made_persistent_keeps_its_bits(
 
 
 @given(recipes())
-@settings(max_examples=6, derandomize=True, database=None, deadline=None, phases=(Phase.generate,),
+@settings(max_examples=examples(6), derandomize=True, database=None, deadline=None, phases=(Phase.generate,),
           suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))  # fmt: skip
 def test_a_random_program_that_shares_a_cta_keeps_its_bits(
     tmp_path_factory: pytest.TempPathFactory, recipe: Recipe

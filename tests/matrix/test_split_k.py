@@ -22,7 +22,7 @@ from tests.cases.pointers.cases import find as find_pointers
 from tests.cases.simulated import simulated, unspecialised
 from tests.matrix.compiling import report, signature
 from tests.matrix.test_dynamic_tiles import compiled
-from tests.support.sample import simulated_once
+from tests.support.sample import sample, simulated_once
 
 
 def small(case: Specimen, **sizes: int) -> Specimen:
@@ -42,7 +42,7 @@ CASES: dict[str, tuple[Specimen, int]] = {
 
 
 @simulated_once
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sample(CASES, 3))
 def test_it_is_proved_and_any_order_of_programs_gives_the_same_bits(name: str) -> None:
     case, shares = CASES[name]
     made = compiled(case, Plan(split_k=shares), precision="relaxed")
@@ -134,7 +134,7 @@ def test_a_kernel_whose_loop_cannot_be_shared_has_no_such_form() -> None:
 
 
 @simulated_once
-@pytest.mark.parametrize("name", ["in_loop_scale", "gate_up", "epilogue_all", "epilogue_fp32_store"])
+@pytest.mark.parametrize("name", sample(["in_loop_scale", "gate_up", "epilogue_all", "epilogue_fp32_store"], 3))
 def test_terms_may_be_scaled_sums_may_be_several_and_the_epilogue_may_be_anything(name: str) -> None:
     case = find_gemm(name)
     made = compiled(case, Plan(split_k=2), precision="relaxed")

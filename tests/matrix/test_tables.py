@@ -30,7 +30,7 @@ from tests.cases.small.table_kernels import table_gemm
 from tests.matrix.compiling import attempted, signature
 from tests.matrix.raising import NESTED, lay_out
 from tests.support.fronts import Front, front
-from tests.support.sample import simulated_once
+from tests.support.sample import sample, simulated_once
 
 BM, BN, BK = 64, 64, 32
 ORDERS = ("eager", "late", "random")
@@ -196,7 +196,7 @@ FORMS: dict[str, dict[str, Any]] = {
 
 
 @simulated_once
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", sample(FORMS, 2))
 def test_a_table_kernel_is_proved_and_gives_the_same_bits_in_every_order(form: str) -> None:
     result, module, made = raised(**FORMS[form])
     assert result.raised == 2, reasons(result)

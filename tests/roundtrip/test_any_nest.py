@@ -18,10 +18,11 @@ from tawa.bridge.triton.versions import installed_text, nested_descriptors
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tests.cases.programs.nests import Branch, Loop, Statement, Step, nests, text
+from tests.support.sample import examples
 
 pytestmark = [pytest.mark.slow, pytest.mark.contract]
 
-SETTINGS = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 CAPABILITY = 90
 
 SUM_TAKEN_OVER = (Loop(upper="n", body=(Step(accumulator=0), Step(accumulator=0), Branch(then=(), other=()))),)

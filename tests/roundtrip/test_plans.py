@@ -15,6 +15,7 @@ from tawa.demo.exhibits import compile_case
 from tests.cases.attention import cases as attention
 from tests.cases.gemm import cases as gemm
 from tests.cases.pointers import cases as pointers
+from tests.support.sample import sample
 
 LEGAL = {"only_if_faster": False}
 CASES = [
@@ -35,7 +36,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("family", "name", "options"), CASES, ids=[f"{name}-{'-'.join(o)}" for _, name, o in CASES])
+@pytest.mark.parametrize(
+    ("family", "name", "options"), sample([pytest.param(*it, id=f"{it[1]}-{'-'.join(it[2])}") for it in CASES], 5)
+)
 def test_a_plan_that_is_pinned_makes_the_kernel_that_it_was_taken_from(
     family: ModuleType, name: str, options: dict[str, Any]
 ) -> None:

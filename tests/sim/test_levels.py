@@ -14,6 +14,7 @@ from tawa.sim.machine.cta import Order
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find
 from tests.sim.problems import exact, level_module, make_arrays, output, run
+from tests.support.sample import sample
 
 ORDERS: tuple[Order, ...] = get_args(Order)
 
@@ -57,7 +58,7 @@ def error(case: Specimen, bits: Any) -> float:
     return float(np.abs(got - wanted).max() / max(np.abs(wanted).max(), 1e-30))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sample(CASES, 3))
 def test_all_levels_give_the_same_bits_in_all_orders(name: str) -> None:
     case = sized(name)
     plain = output(case, level_module(name, "ttgir"))

@@ -1,13 +1,14 @@
-"""Samples of cases for tests that compile each case: the whole matrix takes too long for CI on two cores.
+"""What of many cases a change runs; `make nightly` runs all of them, with ``TEST_EVERY_CASE=1``.
 
-``TEST_EVERY_CASE=1 make test`` takes all. What runs over all of it anyway: the benches, on a GPU.
+A change runs a sample of the cases that compile or simulate a kernel each, one in six of the random examples, and a
+part of the mutants. The benches run the whole matrix on a GPU.
 """
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
 
@@ -15,12 +16,24 @@ import pytest
 
 T = TypeVar("T")
 EVERY_CASE = bool(os.environ.get("TEST_EVERY_CASE"))
+RANDOM_STEP = 6
+"""One random example in so many is tried for a change."""
 _MAIN_TRITON = "3.6"
 
 
-def sample(cases: Sequence[T], step: int) -> list[T]:
+def sample(cases: Iterable[T], step: int) -> list[T]:
     """Every `step`-th case, starting with the first; a third of those on releases other than Triton 3.6."""
-    return list(cases) if EVERY_CASE else list(cases[:: step * (1 if _main_triton() else 3)])
+    return list(cases) if EVERY_CASE else list(cases)[:: step * (1 if _main_triton() else 3)]
+
+
+def seeds(count: int) -> range:
+    """The random seeds of a test, of `count`."""
+    return range(0, count, 1 if EVERY_CASE else RANDOM_STEP)
+
+
+def examples(count: int) -> int:
+    """How many random examples of a property are tried, of `count`: the first is always the smallest one."""
+    return count if EVERY_CASE else 1 + len(seeds(count))
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from tawa.ir import Value
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.polynomial import Poly
 from tests.analysis.tile_programs import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NOT_EQUAL, TileProgram
+from tests.support.sample import examples
 
 ARGUMENTS = {"a": "!tt.ptr<f16>", "m": "i32", "k": "i32", "s": "i32", "wide": "i64"}
 
@@ -320,7 +321,7 @@ def test_a_mask_over_two_dimensions_at_once_is_no_bound() -> None:
     assert Affine().bounds(mask) is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_an_affine_tile_is_what_the_operations_compute(data: st.DataObject) -> None:
     """Random sums and products, executed element by element, against their affine tiles."""

@@ -15,6 +15,7 @@ from tawa.symbolic.affine import Affine
 from tawa.symbolic.known import DIVISORS, Proof, Trust
 from tawa.symbolic.value_ranges import ValueRanges
 from tests.analysis.tile_programs import GREATER, LESS, LESS_EQUAL, TileProgram
+from tests.support.sample import examples
 
 LIMIT = 1 << 31
 MOST_TRIPS = 6
@@ -218,7 +219,7 @@ def holds(proof: Proof, machine: Machine) -> bool:
     return positive and all(machine.env[argument] >= 0 for argument in proof.arguments)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_what_is_known_of_a_number_is_true_in_every_run(seed: int) -> None:
     lot = random.Random(seed)

@@ -23,7 +23,7 @@ from tawa.verify.verdict import Proved, Refuted
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import SPECIALISED, find
 from tests.sim.problems import ttgir
-from tests.support.sample import EVERY_CASE
+from tests.support.sample import EVERY_CASE, sample
 from tests.verify import mutations_aref, mutations_barrier
 from tests.verify.mutations_edits import ARRIVE, WAIT, Kind, Mutant, drop
 from tests.verify.mutations_oracle import DATA, GLUON, Level, Oracle, Subject, converter, hand_written, kernel
@@ -73,7 +73,7 @@ def test_every_kind_of_mutant_is_refuted_or_equivalent(shape: str, level: Level)
     found = [
         unlike(oracle(cases[it // 3 % len(cases)].name, level), kind)
         for it, kind in picked
-        if EVERY_CASE or it % 3 == 0
+        if EVERY_CASE or it % 18 == 0
     ]
     assert [text for text in found if text] == []
 
@@ -82,20 +82,20 @@ def test_every_kind_of_mutant_is_refuted_or_equivalent(shape: str, level: Level)
 @pytest.mark.parametrize("name", ["tile_64x64", "persistent"])
 def test_every_kind_of_mutant_with_three_slots_is_refuted_or_equivalent(name: str, level: Level) -> None:
     simulator = Oracle(kernel(name, level, 3, 2))
-    found = [unlike(simulator, kind) for kind in kinds(level)]
+    found = [unlike(simulator, kind) for kind in sample(kinds(level), 6)]
     assert [text for text in found if text] == []
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_kind_of_mutant_with_a_converter_is_refuted_or_equivalent(level: Level) -> None:
     simulator = Oracle(converter(level))
-    found = [unlike(simulator, kind) for kind in kinds(level)]
+    found = [unlike(simulator, kind) for kind in sample(kinds(level), 6)]
     assert [text for text in found if text] == []
 
 
 @pytest.mark.parametrize("name", GLUON)
 def test_every_kind_of_mutant_of_hand_written_programs_is_refuted_or_equivalent(name: str) -> None:
-    found = [unlike(oracle(name, "barrier"), kind) for kind in mutations_barrier.KINDS]
+    found = [unlike(oracle(name, "barrier"), kind) for kind in sample(mutations_barrier.KINDS, 6)]
     assert [text for text in found if text] == []
 
 

@@ -22,6 +22,7 @@ from tests.cases.attention.builders import forward_case
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find as find_gemm
 from tests.cases.pointers.cases import find as find_pointers
+from tests.support.sample import sample
 
 FORMS: dict[str, tuple[Specimen, dict[str, Any]]] = {
     "descriptors of pointers": (find_pointers("tutorial_fp16_nn"), {}),
@@ -125,7 +126,7 @@ def is_part(part: list[Any], whole: list[Any]) -> bool:
     return all(any(it == other for other in left) for it in part)
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", sample(FORMS, 3))
 def test_a_launch_passes_what_tawa_passes(name: str, gpu: Launching, torch: Any) -> None:
     case, options = FORMS[name]
     given, grid = arguments_of(case), case.launch_grid()

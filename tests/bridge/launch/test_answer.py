@@ -28,6 +28,7 @@ from tawa.symbolic.host.expr import Argument, Condition
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tests.cases.pointers.cases import CASES
 from tests.matrix.compiling import attempted, signature
+from tests.support.sample import EVERY_CASE, sample
 
 TYPES = {"x": "*fp16", "M": "i32", "FLAG": "constexpr", "K": "i32", "s": "fp32"}
 POSITIVE, WHOLE = Condition(Argument(1), "sizes are positive", 1), Condition(Argument(2), "rows are whole", multiple=64)
@@ -52,7 +53,7 @@ def launcher(made: Any, spec: LaunchSpec) -> Launcher:
 def automatic() -> list[tuple[str, Any, LaunchSpec]]:
     """Kernels of which some launches cannot have the specialised form."""
     found: list[tuple[str, Any, LaunchSpec]] = []
-    for case in CASES[::3]:
+    for case in sample(CASES[::3], 4):
         if case.name.startswith("block_pointers"):  # not in later Tritons
             continue
         with launched_by_us(True, case.kernel):
@@ -66,7 +67,7 @@ def automatic() -> list[tuple[str, Any, LaunchSpec]]:
 def test_the_answer_is_the_launchers() -> None:
     """Of kernels with added descriptors, on arguments around the bounds; each of both answers comes up."""
     lot, seen = random.Random(0), set[str]()
-    assert len(automatic()) > 10
+    assert len(automatic()) > (10 if EVERY_CASE else 2)
     for name, made, spec in automatic():
         launch = launcher(made, spec)
         domain = argument_domain(made)

@@ -16,7 +16,7 @@ from tawa.plan import Plan, PlanOptions
 from tests.cases.attention.cases import CASES, find
 from tests.cases.case import Specimen
 from tests.matrix.compiling import compile_and_report, compile_case, pinned
-from tests.support.sample import sample as thinned
+from tests.support.sample import sample
 
 SERIALISED = ("C7510", "C7514", "C7515", "C7517")
 FEW_REGISTERS = 64
@@ -35,7 +35,7 @@ def traits(case: Specimen) -> frozenset[tuple[str, object]]:
     return frozenset(options | others | {("shared heads", constants.get("GROUP", 1) > 1)})
 
 
-def sample() -> dict[str, list[object]]:
+def typical() -> dict[str, list[object]]:
     """By verdict each case that has a trait which none before it has: those that are specialised come first."""
     seen: set[tuple[str, object]] = set()
     found: dict[str, list[object]] = {"specialised": [], "either": [], "declined": []}
@@ -47,10 +47,10 @@ def sample() -> dict[str, list[object]]:
     return found
 
 
-SAMPLE = sample()
+TYPICAL = typical()
 
 
-@pytest.mark.parametrize("case", thinned(SAMPLE["specialised"], 2))
+@pytest.mark.parametrize("case", sample(TYPICAL["specialised"], 6))
 def test_case_specialises_and_neither_spills_nor_serialises(case: Specimen) -> None:
     compiled, found = compile_and_report(case, pinned(*case.plans[0]))
     record = compiled.metadata.tawa
@@ -72,7 +72,7 @@ OF_OPERATORS = (
 )
 
 
-@pytest.mark.parametrize("name", thinned(OF_OPERATORS, 2))
+@pytest.mark.parametrize("name", sample(OF_OPERATORS, 4))
 def test_no_wgmma_waits_for_the_one_before_it_in_kernels_of_the_operators(name: str) -> None:
     compiled, found = compile_and_report(find(name), PlanOptions(precision="relaxed"))
     record = compiled.metadata.tawa
@@ -81,7 +81,7 @@ def test_no_wgmma_waits_for_the_one_before_it_in_kernels_of_the_operators(name: 
     assert not [note for note in found.ptxas.notes if note.code.startswith("C75")]
 
 
-@pytest.mark.parametrize("precision", ["exact", "relaxed"])
+@pytest.mark.parametrize("precision", sample(["relaxed", "exact"], 2))
 @pytest.mark.parametrize("form", ["two_loops", "persistent"])
 def test_automatic_mode_specialises_attention_with_stages(form: str, precision: Literal["exact", "relaxed"]) -> None:
     if form == "persistent" and triton_version()[:2] >= NEWER_IR_FROM:
@@ -92,7 +92,7 @@ def test_automatic_mode_specialises_attention_with_stages(form: str, precision: 
     assert {it.stages for it in Plan.of(record["plan"]).schedules} == {2}
 
 
-@pytest.mark.parametrize("dim", [64, 128, 256])
+@pytest.mark.parametrize("dim", sample([128, 64, 256], 3))
 def test_a_turned_v_needs_no_exchange_of_registers(dim: int) -> None:
     form = "two_loops" if dim == 64 else "persistent"
     counts = [
@@ -102,7 +102,7 @@ def test_a_turned_v_needs_no_exchange_of_registers(dim: int) -> None:
     assert counts[0] == 0 < counts[1]
 
 
-@pytest.mark.parametrize("dim", [64, 128, 256])
+@pytest.mark.parametrize("dim", sample([128, 64, 256], 3))
 @pytest.mark.parametrize("mask", ["full", "causal"])
 def test_8_bit_scores_are_carried_as_fp32_or_not_at_all(dim: int, mask: str) -> None:
     compiled = compile_case(find(f"two_loops_fp8e4nv_d{dim}_{mask}"), pinned(2, 0))
@@ -115,13 +115,13 @@ def test_8_bit_scores_are_carried_as_fp32_or_not_at_all(dim: int, mask: str) -> 
     assert compiled.asm["ptx"].count("prmt.b32") <= registers * copies
 
 
-@pytest.mark.parametrize("case", thinned(SAMPLE["either"], 2))
+@pytest.mark.parametrize("case", sample(TYPICAL["either"], 4))
 def test_undecided_case_is_specialised_or_left_with_a_reason(case: Specimen) -> None:
     record = compile_case(case, PlanOptions()).metadata.tawa
     assert record["applied"] or record["reason"]
 
 
-@pytest.mark.parametrize("case", SAMPLE["declined"])
+@pytest.mark.parametrize("case", TYPICAL["declined"])
 def test_declined_case_says_why(case: Specimen) -> None:
     with pytest.raises(UnsupportedKernel) as caught:
         compile_case(case, pinned(2, 0))

@@ -20,6 +20,7 @@ from tests.cases.attention.cases import find
 from tests.cases.case import Specimen
 from tests.cases.simulated import errors, orders_with_other_bits, simulated, unspecialised
 from tests.matrix.compiling import pinned, specialised_levels
+from tests.support.sample import sample
 
 SMALL = [
     ("two_loops_fp16_d64_causal", 256, 256),
@@ -67,7 +68,7 @@ def check(case: Specimen) -> None:
     assert errors(case, simulated(case, unspecialised(case, compiled))).share <= 1
 
 
-@pytest.mark.parametrize(("name", "queries", "keys"), SMALL)
+@pytest.mark.parametrize(("name", "queries", "keys"), sample(SMALL, 3))
 def test_kernel_is_right_on_a_small_problem(name: str, queries: int, keys: int) -> None:
     check(small(name, queries, keys))
 
@@ -82,12 +83,12 @@ def test_kernel_with_sums_after_its_loops_is_right(name: str, queries: int, keys
     assert errors(case, simulated(case, specialised)).share <= 1
 
 
-@pytest.mark.parametrize("name", AS_LISTED)
+@pytest.mark.parametrize("name", sample(AS_LISTED, 2))
 def test_kernel_is_right_on_the_problem_it_is_listed_with(name: str) -> None:
     check(find(name))
 
 
-@pytest.mark.parametrize(("name", "queries", "keys"), SAME_BITS)
+@pytest.mark.parametrize(("name", "queries", "keys"), sample(SAME_BITS, 2))
 def test_specialised_kernel_has_the_bits_of_the_unspecialised_one(name: str, queries: int, keys: int) -> None:
     case = small(name, queries, keys)
     compiled = specialised_levels(case, pinned(*case.plans[0]))

@@ -19,6 +19,7 @@ from tawa.verify.verdict import Proved
 from tests.cases.attention.builders import SPECIALISED
 from tests.cases.case import Absent, Argument, Descriptor, Number, Pointer, Specimen, Tensor
 from tests.matrix.compiling import attempted
+from tests.support.sample import sample
 
 OPTIONS = PlanOptions(only_if_faster=False)
 M, N, K = 70, 88, 200
@@ -133,8 +134,8 @@ def test_it_is_specialised_and_proved(name: str) -> None:
     assert isinstance(found.outcome.verdict, Proved)
 
 
-@pytest.mark.parametrize("order", ["eager", "late", "random"])
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 3))
+@pytest.mark.parametrize("name", sample(FORMS, 2))
 def test_it_is_right_amid_nan(name: str, order: Any) -> None:
     form = FORMS[name]
     case = product_case(form)

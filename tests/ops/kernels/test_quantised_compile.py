@@ -15,7 +15,7 @@ from tawa.ops.products import tile_choice
 from tawa.ops.products.tile_choice import Tile
 from tests.cases.case import Specimen
 from tests.ops.kernels.quantised_cases import batched_case, compiled_for, foreign_case, scaled_case, weights_case
-from tests.support.sample import sample as thinned
+from tests.support.sample import sample
 
 TABLES = {
     "scaled": (tile_choice.SCALED_BLOCKS, tile_choice.SCALED_FAST),
@@ -63,7 +63,7 @@ def problems() -> Iterator[tuple[str, Specimen, Tile]]:
 PROBLEMS = list(problems())
 
 
-@pytest.mark.parametrize(("case", "tile"), [pytest.param(*it, id=name) for name, *it in thinned(PROBLEMS, 3)])
+@pytest.mark.parametrize(("case", "tile"), [pytest.param(*it, id=name) for name, *it in sample(PROBLEMS, 18)])
 def test_a_tile_of_the_tables_is_specialised_and_proved(case: Specimen, tile: Tile) -> None:
     record = compiled_for(case, tile).metadata.tawa
     assert record["applied"], record["reason"]
@@ -71,7 +71,7 @@ def test_a_tile_of_the_tables_is_specialised_and_proved(case: Specimen, tile: Ti
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+@pytest.mark.parametrize("dtype", sample(["bf16", "fp16"], 2))
 def test_widened_weights_stay_in_the_threads_that_read_them(kind: int, dtype: str) -> None:
     compiled = compiled_for(weights_case(tile_choice.WEIGHTS[0], kind, dtype, zeros=kind < 2), tile_choice.WEIGHTS[0])
     assert "warp_group_dot" in compiled.asm["ttgir"]

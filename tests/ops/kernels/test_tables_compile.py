@@ -17,8 +17,7 @@ from tawa.plan import Plan, PlanOptions
 from tests.cases.attention.builders import forward_case, two_part_case
 from tests.cases.case import Specimen
 from tests.matrix.compiling import signature
-from tests.support.sample import EVERY_CASE
-from tests.support.sample import sample as thinned
+from tests.support.sample import EVERY_CASE, sample
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {}, "alibi": {"alibi": True}, "softcap": {"softcap": True}, "shared heads": {"H": 4, "HK": 2},
@@ -50,7 +49,7 @@ def problems() -> Iterator[tuple[str, Specimen, Tile]]:
                     yield f"two_parts-{mask}-{first}", case, tile
 
 
-@pytest.mark.parametrize(("case", "tile"), [pytest.param(*it, id=name) for name, *it in thinned(list(problems()), 3)])
+@pytest.mark.parametrize(("case", "tile"), [pytest.param(*it, id=name) for name, *it in sample(problems(), 9)])
 def test_the_plan_of_a_tile_is_carried_out_and_proved(case: Specimen, tile: Tile) -> None:
     options = dict(tile.options)
     asked = PlanOptions(ping_pong=options.get("ping_pong"), precision=options.get("precision", "relaxed"))

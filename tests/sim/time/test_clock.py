@@ -20,6 +20,7 @@ from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find
 from tests.sim.problems import level_module, make_arrays, output, run, stock_text
 from tests.sim.small import kernel
+from tests.support.sample import sample
 
 ORDERS: tuple[Order, ...] = get_args(Order)
 
@@ -52,7 +53,7 @@ def persistent(depth: int, mma_depth: int) -> Timeline:
 
 
 @pytest.mark.parametrize("level", ["ttgir", "stock", "aref", "barrier"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sample(CASES, 3))
 def test_the_timeline_is_the_same_in_all_orders_and_its_rows_do_not_overlap(name: str, level: Any) -> None:
     case = find(name).with_sizes(**CASES[name])
     module = parse_module(stock_text(name)) if level == "stock" else level_module(name, level)

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from tawa.symbolic.host.expr import HostValue
 from tawa.symbolic.host.ranges import Range, is_total
 from tawa.symbolic.host.simplify import simplified_value
+from tests.support.sample import examples
 from tests.symbolic.host.trees import domains, points, trees
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(trees, domains, st.data())
 def test_a_simplified_value_is_the_same_number(value: HostValue, domain: dict[int, Range], data: st.DataObject) -> None:
     found = simplified_value(value, domain)

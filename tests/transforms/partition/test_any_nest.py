@@ -11,8 +11,9 @@ from tawa.plan import PlanOptions
 from tawa.verify.verdict import Proved
 from tests.cases.programs.nests import Branch, Loop, Statement, Step, fills, nests, text
 from tests.support.protocol import Trace, run
+from tests.support.sample import examples
 
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def in_order(trace: Trace, depth: int, level: str) -> list[str]:

@@ -17,6 +17,7 @@ from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
 from tests.cases.programs import ttgir as programs
 from tests.support.protocol import run, violations
+from tests.support.sample import sample
 
 DEPTHS = [pytest.param(depth, p, id=f"D{depth}P{p}") for depth in range(1, 5) for p in range(3) if depth > p]
 
@@ -59,7 +60,7 @@ def check(module: Module, program: str, depth: int, mma_depth: int, level: str) 
     return wrong
 
 
-@pytest.mark.parametrize(("depth", "mma_depth"), DEPTHS)
+@pytest.mark.parametrize(("depth", "mma_depth"), sample(DEPTHS, 2))
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("level", ["aref", "barrier"])
 def test_every_slot_is_put_got_and_released_once_in_order(level: str, program: str, depth: int, mma_depth: int) -> None:

@@ -29,6 +29,7 @@ from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs
 from tests.support.filecheck import brief, check
 from tests.support.passes import after, checked, flow_behind, flow_of, plan_for, to_arefs, unchecked
+from tests.support.sample import examples
 
 
 def made(text: str, depth: int = 2) -> str:
@@ -250,7 +251,7 @@ def test_a_ring_shallower_than_the_schedule_needs_is_a_deadlock_that_the_verifie
 
 
 @given(staged.bodies(), st.integers(1, 4), st.integers(0, 1000), st.sampled_from([0, 1]))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_loop_changes_its_bits_or_its_protocol(body: staged.Body, depth: int, pick: int, mma_depth: int) -> None:
     text = staged.text(body)
     aref, barrier, found = with_schedules(text, depth, pick, mma_depth)

@@ -24,6 +24,7 @@ from tests.cases.attention.cases import find
 from tests.cases.case import Specimen
 from tests.matrix.compiling import attempted, compile_case, signature
 from tests.support.fronts import front
+from tests.support.sample import sample
 
 
 def level(case: Specimen) -> Module:
@@ -97,11 +98,14 @@ def index_of(slot: Value) -> Value:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "two_loops_fp8e4nv_d128_full",  # fp8 would have to be shuffled
-        "two_loops_tile128x64_4warps",  # 64 registers for the queries, as many for the sums, 32 for the scores
-        "dkdv_fp16_d128_full",  # two sums of 64 registers, two scores of 32, and K and V
-    ],
+    sample(
+        [
+            "two_loops_fp8e4nv_d128_full",  # fp8 would have to be shuffled
+            "two_loops_tile128x64_4warps",  # 64 registers for the queries, as many for the sums, 32 for the scores
+            "dkdv_fp16_d128_full",  # two sums of 64 registers, two scores of 32, and K and V
+        ],
+        3,
+    ),
 )
 def test_elsewhere_operands_stay_in_shared_memory(name: str) -> None:
     module = level(find(name))

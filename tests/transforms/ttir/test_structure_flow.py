@@ -13,6 +13,7 @@ from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, parse_module, print_module, verify_structure
 from tawa.sim import simulate
 from tawa.transforms.ttir.structure_flow import StructureFlow
+from tests.support.sample import seeds
 
 FUNCTION = """"builtin.module"() ({
   "tt.func"() <{function_type = (!tt.ptr<i32>, i32) -> (), sym_name = "k", sym_visibility = "public"}> ({
@@ -133,7 +134,7 @@ def random_graph(seed: int) -> str:
     return "\n".join([*lines, "  ^out:", RETURN])
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_any_forward_branches_have_the_same_effects(seed: int) -> None:
     body = random_graph(seed)
     jumping, structured = module_of(body), module_of(body)

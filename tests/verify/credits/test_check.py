@@ -25,6 +25,7 @@ from tawa.verify.witness import describe
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.nests import Statement, nests, text
 from tests.cases.programs.ttgir import ACC, LOCK, binary, for_loop, gemm_loop, iteration, kernel, scalar_load, store
+from tests.support.sample import examples
 from tests.verify import mutations_aref as change
 
 DATA = Path(__file__).parents[2] / "data"
@@ -104,7 +105,7 @@ def test_a_module_without_rings_is_proved() -> None:
 
 
 @given(nests(), st.sampled_from([(1, 0), (2, 1), (3, 2)]))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_random_nests_of_loops_and_branches_are_proved(nest: tuple[Statement, ...], plan: tuple[int, int]) -> None:
     options = PlanOptions(aref_depth=plan[0], mma_depth=plan[1])
     made = specialise(text(nest), options, Target(4, 3, 10**9), verification="off")

@@ -22,6 +22,7 @@ from tawa.verify.credits.skeleton import MAIN, UnsupportedError
 from tawa.verify.verdict import Proved, Refuted
 from tests.cases.programs.nests import Statement, nests, text
 from tests.cases.programs.ttgir import ACC, binary, for_loop, gemm_loop, iteration, kernel, op, store
+from tests.support.sample import examples, sample
 from tests.verify.credits.test_check import PROGRAMS, aref, named, pairs, with_numbers
 from tests.verify.credits.test_check_mutations import wrong
 from tests.verify.mutations_aref import mutants
@@ -90,7 +91,7 @@ def test_consecutive_loops_in_a_loop_over_tiles_are_proved(name: str) -> None:
     st.lists(st.tuples(st.sampled_from(BOUNDS), st.sampled_from(BOUNDS[2:])), min_size=1, max_size=4),
     st.sampled_from(PLANS),
 )
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_consecutive_loops_with_any_bounds_are_proved(bounds: list[tuple[str, str]], plan: tuple[int, int]) -> None:
     assume(not any({("zero", upper), ("two", upper)} <= set(bounds) for upper in BOUNDS))
     module = parse_module(specialised(kernel(in_a_row(bounds)), *plan))
@@ -162,7 +163,7 @@ def test_a_split_is_recognised_only_in_the_form_that_early_puts_compute(change: 
 # -- against numbers, and against an interpreter -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", sample(PROGRAMS, 4))
 def test_no_mutant_with_a_fault_is_proved(name: str) -> None:
     missed: list[str] = []
     kept = 0
@@ -186,7 +187,7 @@ def hold_against_numbers(aref: str, first: int) -> None:
 
 
 @given(nests(), st.sampled_from(PLANS), st.integers(0, 60))
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_mutant_with_a_fault_of_a_random_nest_is_proved(
     nest: tuple[Statement, ...], plan: tuple[int, int], lot: int
 ) -> None:
@@ -198,7 +199,7 @@ def test_no_mutant_with_a_fault_of_a_random_nest_is_proved(
     st.sampled_from(PLANS),
     st.integers(0, 60),
 )
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_mutant_with_a_fault_of_consecutive_loops_is_proved(
     bounds: list[tuple[str, str]], plan: tuple[int, int], lot: int
 ) -> None:

@@ -13,6 +13,7 @@ from tawa.verify.verdict import Proved
 from tests.cases.programs import streams, turns
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import ops_named
+from tests.support.sample import sample
 from tests.verify.credits.test_check import aref
 from tests.verify.credits.test_check_mutations import wrong
 from tests.verify.credits.test_free import proved
@@ -63,10 +64,10 @@ def test_groups_that_read_parts_of_one_stream_are_proved(depth: int, tiles: bool
     assert check_credits(module, effort="fast") == Proved(ALL)
 
 
-@pytest.mark.parametrize("tiles", [False, True])
+@pytest.mark.parametrize("tiles", sample([True, False], 2))
 def test_no_mutant_of_a_stream_with_a_fault_is_proved(tiles: bool) -> None:
     kept = refuted = 0
-    for mutant in mutants(streams.at_arefs(2, streams.streams(tiles=tiles))):
+    for mutant in sample(mutants(streams.at_arefs(2, streams.streams(tiles=tiles))), 3):
         if not proved(mutant.module):
             refuted += 1
             continue

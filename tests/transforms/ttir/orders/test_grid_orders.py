@@ -16,6 +16,7 @@ from tawa.sim import simulate
 from tawa.transforms.ttir.dynamic_tiles import DynamicTiles, forget_order
 from tawa.transforms.ttir.make_persistent import MakePersistent
 from tests.analysis.tile_programs import TileProgram
+from tests.support.sample import EVERY_CASE, sample
 from tests.transforms.ttir.orders.test_tile_ids import order, program
 
 BLOCKS: tuple[TileOrder, ...] = ("grouped", "hilbert", "l2_halves")
@@ -32,7 +33,7 @@ def ordered(
 
 
 @pytest.mark.parametrize("grid", GRIDS)
-@pytest.mark.parametrize("group", [1, 2, 5, 64])
+@pytest.mark.parametrize("group", sample([2, 1, 64, 5], 3))
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_every_tile_of_any_grid_is_taken_once(kind: TileOrder, group: int, grid: tuple[int, int, int]) -> None:
     if kind == "hilbert" and group != 1:
@@ -122,5 +123,7 @@ def test_blocks_load_less_than_a_strip() -> None:
     strip = wave("launch", grid, shared)
     assert wave("grouped", grid, shared, shared.group()) < 0.6 * strip
     assert wave("hilbert", grid, shared) < 0.65 * strip
-    others = [wave("grouped", grid, shared, group) for group in (1, 2, 4, 8, 16, 32, 64)]
-    assert min(others) == others[4]
+    others = {
+        group: wave("grouped", grid, shared, group) for group in ((1, 2, 4, 8, 16, 32, 64) if EVERY_CASE else (8, 16))
+    }
+    assert min(others, key=others.__getitem__) == 16
