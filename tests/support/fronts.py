@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,15 @@ import triton
 from triton import knobs
 from triton._C.libtriton import ir
 from triton.backends.nvidia.compiler import CUDABackend
-from triton.compiler import ASTSource
+from triton.compiler import ASTSource, compiler
 
 from tawa.bridge.driver.compile import hopper_target
 from tawa.bridge.driver.data import Source, Toolchain, Worksheet
 from tawa.bridge.driver.forms import JUMPS, front_half, lay_out
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import read_ttir
+from tawa.bridge.triton.jitted import reachable
+from tawa.bridge.triton.places import places_key
 from tawa.bridge.triton.signature import Signature
 from tawa.bridge.triton.stages import split_make_ttgir
 from tawa.bridge.triton.structured import read_kernel
@@ -25,6 +28,7 @@ from tawa.ir import Module, parse_module
 from tawa.pipeline import Target
 from tawa.plan import Plan
 from tawa.remarks import Remark
+from tests.support.kept import kept
 
 
 class _Enough(Exception):
@@ -33,11 +37,15 @@ class _Enough(Exception):
 
 @dataclass(frozen=True)
 class Front:
-    """A kernel's TTIR as Triton prints it, with the context and the toolchain of its compile."""
+    """A kernel's TTIR as Triton prints it, with the context and the toolchain of its compile.
+
+    key: what decides the TTIR; empty if that is not known.
+    """
 
     ttir: str
     context: Any
     tools: Toolchain
+    key: tuple[str, ...] = ()
 
     def source(self, name: str = "") -> Source:
         """The kernel as input of the driver."""
@@ -45,7 +53,11 @@ class Front:
 
     def whole_text(self) -> str:
         """The kernel with layouts, without further changes."""
-        return front_half(self.tools, self.source(), parse_with_triton(self.ttir, self.context), Worksheet())
+
+        def lay_out() -> str:
+            return front_half(self.tools, self.source(), parse_with_triton(self.ttir, self.context), Worksheet())
+
+        return kept(("ttgir", *self.key, self.ttir), lay_out, ours=True) if self.key else lay_out()
 
     def whole(self) -> Module:
         return parse_module(self.whole_text())
@@ -80,29 +92,47 @@ class Front:
 
 def front(kernel: Any, signature: Signature, **options: Any) -> Front:
     """Compiles a kernel down to TTIR. options: launch options, such as num_warps (8 unless given)."""
-    found: list[tuple[str, Any]] = []
+    source = ASTSource(kernel, signature.types, signature.constants, signature.attributes)
+    backend = CUDABackend(hopper_target())
+    parsed = backend.parse_options({"num_warps": 8, **options, **source.parse_options()})
+    key = _key(source, backend, parsed)
+    text = kept(("ttir", *key), lambda: _ttir(source, options)) if key else _ttir(source, options)
+    split = split_make_ttgir(CUDABackend)
+    assert split is not None
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    return Front(text, context, Toolchain(split, (), parsed, 90), key)
+
+
+def _key(source: ASTSource, backend: CUDABackend, parsed: Any) -> tuple[str, ...]:
+    """All that decides the TTIR of a kernel; empty if hashes are out of date because a global variable has changed."""
+    key = compiler.get_cache_key(source, backend, parsed, compiler.get_cache_invalidating_env_vars())
+    functions = list(reachable([source.fn, *source.constants.values()]))
+    hashes = [it.cache_key for it in functions]  # finds the variables, too
+    read = [it for function in functions for it in function.used_global_vals.items()]
+    changed = any(where.get(name) != value for (name, _), (value, where) in read)
+    values = [f"{name} = {value!r}" for (name, _), (value, _) in read]  # Triton's hashes have only some of them
+    return () if changed else (key, *hashes, *values, places_key(source), sys.version)
+
+
+def _ttir(source: ASTSource, options: dict[str, Any]) -> str:
+    found: list[str] = []
 
     def hook(backend=None, stages=None, options=None, language=None, capability=None):  # called by name
         if stages is None:
             return ("row split", "row split")
 
         def stop(mod: Any, metadata: Any) -> Any:
-            found.append((mod.str(), options))
+            found.append(mod.str())
             raise _Enough
 
         stages["ttgir"] = stop
         return None
 
-    source = ASTSource(kernel, signature.types, signature.constants, signature.attributes)
     with knobs.compilation.scope(), knobs.runtime.scope():
         knobs.compilation.always_compile = True
         knobs.runtime.add_stages_inspection_hook = hook
         with contextlib.suppress(_Enough):
             triton.compile(source, target=hopper_target(), options={"num_warps": 8, **options})
-    split = split_make_ttgir(CUDABackend)
-    assert split is not None
-    context = ir.context()
-    ir.load_dialects(context)
-    CUDABackend(hopper_target()).load_dialects(context)
-    text, parsed = found[0]
-    return Front(text, context, Toolchain(split, (), parsed, 90))
+    return found[0]
