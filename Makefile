@@ -1,7 +1,8 @@
 # make demo    what Tawa does to real kernels: compiles them, prints a report; on a Hopper GPU also runs and times them
-# make test    every test on Triton 3.6.0, and the contract
+# make test    what a change must pass: the tests on Triton 3.6.0, with samples of large sets of cases, and the contract
 # make contract  what depends on the version of Triton, on the other versions; make contract-3.7: on one of them
 # make check   lint, format, types, import rules, documentation links
+# make nightly all tests with every case, example and mutant, in random order; those that compile, on every version
 # make fuzz    the property tests once more, with fresh random examples
 # make docs    the documentation as a site under build/docs
 #
@@ -13,14 +14,16 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 WORKERS ?= 2
 # Neighbours share kernels that a process compiles once: each takes a stretch of the list, and who is done helps out.
 SPREAD := -n $(WORKERS) --dist worksteal
-PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 
 # The other versions of Triton that are supported, and where the tests with the mark `contract` are.
 RELEASES := 3.7.1 3.8.0 3.9.0
 OTHERS := $(basename $(RELEASES))
 CONTRACT_TESTS := $(shell grep -rl 'mark\.contract' tests --include='test_*.py')
+# The tests that compile through Triton.
+COMPILE_TESTS := $(addprefix tests/,bridge runtime ops/kernels matrix cli demo roundtrip rings)
 
-.PHONY: demo setup test test-3.6 contract $(OTHERS:%=contract-%) fuzz check format docs clean
+.PHONY: demo setup test test-3.6 contract $(OTHERS:%=contract-%) nightly every-3.6 $(OTHERS:%=every-%) fuzz check format docs clean
 
 demo: .venv/ready
 	@.venv/bin/tawa demo
@@ -36,6 +39,16 @@ contract: $(OTHERS:%=contract-%)
 
 $(OTHERS:%=contract-%): contract-%: .venv-%/ready
 	.venv-$*/bin/pytest $(SPREAD) -m contract $(CONTRACT_TESTS)
+
+nightly fuzz: export TEST_EVERY_CASE := 1
+
+nightly: every-3.6 $(OTHERS:%=every-%) fuzz
+
+every-3.6: .venv/ready
+	.venv/bin/pytest $(SPREAD) --random-order
+
+$(OTHERS:%=every-%): every-%: .venv-%/ready
+	.venv-$*/bin/pytest $(SPREAD) --random-order $(COMPILE_TESTS)
 
 PROPERTY_TESTS = $(shell grep -rlE '^@(given|settings)|^    @given' tests --include='test_*.py')
 

@@ -44,5 +44,5 @@ def _main_triton() -> bool:
         return True
 
 
-simulated_once = pytest.mark.skipif(not (EVERY_CASE or _main_triton()), reason="simulated with Triton 3.6's layouts")
+simulated_once = pytest.mark.skipif(not _main_triton(), reason="simulated with Triton 3.6's layouts")
 """Marks simulations that run on one release: programs differ little between releases, which compile tests cover."""
