@@ -88,6 +88,16 @@ def test_a_type_is_written_as_it_was_read(text: str) -> None:
     assert str(parse_type(text)) == text
 
 
+@pytest.mark.parametrize("sign", ["s", "u"])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_a_descriptor_of_whole_numbers_has_a_sign_and_its_block_has_none(sign: str, bits: int) -> None:
+    for text in (f"!tt.tensordesc<tensor<64x32x{sign}i{bits}, #s>>", f"!tt.tensordesc<64x32x{sign}i{bits}, #s>"):
+        found = parse_type(text)
+        assert isinstance(found, TensorDescType)
+        assert (found.sign, found.block.element, found.described) == (sign, f"i{bits}", f"{sign}i{bits}")
+        assert (str(found), found.bytes) == (text, 64 * 32 * bits // 8)
+
+
 def test_the_descriptor_of_triton_3_8_is_the_same_type() -> None:
     assert parse_type("!tt.tensordesc<128x64xf16, #blocked>") == TensorDescType(TILE, nested=False)
 

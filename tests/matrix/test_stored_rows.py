@@ -62,7 +62,7 @@ def test_rows_of_a_constant_length_are_judged_before_the_launch() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float8_e4m3fn"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int8", "uint8", "int32", "float8_e4m3fn"])
 @pytest.mark.parametrize("form", ["as_written", "persistent"])
 def test_nothing_behind_the_rows_changes_on_a_gpu(form: str, dtype: str) -> None:
     """In rows of every length up to 16 elements behind a tile, which Tawa stores by TMA where they are whole."""
@@ -74,6 +74,7 @@ def test_nothing_behind_the_rows_changes_on_a_gpu(form: str, dtype: str) -> None
     element = getattr(torch, dtype)
     lot = torch.Generator("cuda").manual_seed(0)
     a, b = (torch.randint(-1, 2, it, device="cuda", generator=lot).half() for it in ((300, 64), (64, 256)))
+    a, b = (a.abs(), b.abs()) if dtype == "uint8" else (a, b)
     wanted = (a.float() @ b.float()).to(element)
     source = kernels.persistent_gemm if form == "as_written" else kernels.masked_gemm
     kernel = tawa.jit(source, enable_warp_specialization=True, **({"persistent": True} if form == "persistent" else {}))

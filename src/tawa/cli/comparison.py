@@ -235,11 +235,12 @@ def _output(parameter: Parameter, written: bool, wanted: Values, found: Mapping[
             worst = (float(apart.max()), np.unravel_index(int(apart.argmax()), apart.shape))
     size, index = worst
     place = tuple(int(it) for it in index) if index is not None else None
-    shape = tuple(array_of(wanted[name]).shape)
+    array = array_of(wanted[name])
+    unsigned = array.dtype.kind == "u" and element.startswith("i")  # the IR says of no tensor that it has no sign
     return Output(
         name,
-        shape,
-        element,
+        tuple(array.shape),
+        element.replace("i", "u") if unsigned else element,
         written,
         equal,
         size if np.isfinite(size) else None,

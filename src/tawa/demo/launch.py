@@ -19,6 +19,7 @@ DTYPES = {
     "i8": torch.int8,
     "i32": torch.int32,
     "i64": torch.int64,
+    "u8": torch.uint8,
 }
 
 

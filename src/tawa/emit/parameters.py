@@ -16,17 +16,14 @@ from tawa.emit.python.names import Names
 from tawa.emit.rings.recognised import bare
 from tawa.emit.values.expressions import type_source
 from tawa.ir import Module, Value
-from tawa.ir.types import PointerType, ScalarType, TensorDescType, parse_type
+from tawa.ir.types import TRITON_NAMES, PointerType, ScalarType, TensorDescType, parse_type
 
 ADDED = {
     PROGRAMS: "programs", TILE_COUNTER: "tile_counter", WORKSPACE: "workspace", SEMAPHORES: "semaphores",
     **{f"{GRID_SIZE}{axis}": f"grid_{letter}" for axis, letter in enumerate("xyz")},
 }  # fmt: skip
 """Names of arguments that Tawa added, by their names in TTGIR."""
-ELEMENTS = {
-    "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "f8E4M3FN": "fp8e4nv", "f8E5M2": "fp8e5", "i1": "u1",
-    **{f"s{it}": it for it in ("i8", "i16", "i32", "i64")}, **{f"ui{it}": f"u{it}" for it in (8, 16, 32, 64)},
-}  # fmt: skip
+ELEMENTS = {**TRITON_NAMES, "i1": "u1"}
 """Triton's names of types, by MLIR's; the others are the same."""
 
 
@@ -97,8 +94,8 @@ def descriptor_name(base: str, taken: Collection[str]) -> str:
 
 def _type_of(argument: Value) -> str:
     match parse_type(argument.type):
-        case TensorDescType(block=block):
-            return f"tensordesc<{ELEMENTS.get(block.element, block.element)}{list(block.shape)}>"
+        case TensorDescType(block=block, described=element):
+            return f"tensordesc<{ELEMENTS.get(element, element)}{list(block.shape)}>"
         case PointerType(pointee=element):
             return f"*{ELEMENTS.get(element, element)}"
         case ScalarType(name=name):

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 _SHAPED = re.compile(r"((?:\d+x)*)(.+)", re.DOTALL)
 MLIR_FLOATS = {"fp16": "f16", "fp32": "f32", "fp64": "f64", "fp8e4nv": "f8E4M3FN", "fp8e5": "f8E5M2"}
 """Names of float types in MLIR, by their names in Triton."""
+TRITON_NAMES = {
+    **{name: triton for triton, name in MLIR_FLOATS.items()},
+    **{f"{sign}i{bits}": f"{kind}{bits}" for sign, kind in (("s", "i"), ("u", "u")) for bits in (8, 16, 32, 64)},
+}
+"""Triton's names of element types, by MLIR's; the others are the same. Only the types of descriptors have signs."""
+_SIGNED = re.compile(r"[su]i\d+")
 _WIDTH = re.compile(r"(?:bf|tf|f|[su]?i)(\d+)")
 
 
@@ -94,11 +100,18 @@ class MemDescType:
 class TensorDescType:
     """A TMA descriptor of a tensor in global memory, read or written in blocks of `block`.
 
-    nested: in the spelling of Triton 3.6 and 3.7, with `tensor` inside.
+    The element of `block` is that of the tiles in registers and in shared memory, which have no sign. sign: "s" or "u"
+    for integers; "" for floats. nested: in the spelling of Triton 3.6 and 3.7, with `tensor` inside.
     """
 
     block: TensorType
     nested: bool = True
+    sign: str = ""
+
+    @property
+    def described(self) -> str:
+        """The element with its sign: ``ui8``."""
+        return f"{self.sign}{self.block.element}"
 
     @property
     def bytes(self) -> int:
@@ -106,7 +119,8 @@ class TensorDescType:
         return self.block.bytes
 
     def __str__(self) -> str:
-        return f"!tt.tensordesc<{self.block if self.nested else str(self.block)[len('tensor<') : -1]}>"
+        block = str(replace(self.block, element=self.described))
+        return f"!tt.tensordesc<{block if self.nested else block[len('tensor<') : -1]}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +157,10 @@ def parse_type(text: str) -> Type:
         inner = text[15:-1]
         nested = inner.startswith("tensor<")
         block = _tensor(inner[7:-1] if nested else inner)
-        return TensorDescType(block, nested) if block else OpaqueType(text)
+        if block is None:
+            return OpaqueType(text)
+        sign, element = block.element[:1] if _SIGNED.fullmatch(block.element) else "", block.element
+        return TensorDescType(replace(block, element=element[len(sign) :]), nested, sign)
     if text.startswith("!tt.ptr<"):
         return PointerType(split_top_level(text[8:-1])[0])
     if text and text[0] not in "!(" and "<" not in text:
@@ -205,6 +222,8 @@ def _tile_bytes(shape: tuple[int, ...], element: str) -> int:
 
 
 __all__ = [
+    "MLIR_FLOATS",
+    "TRITON_NAMES",
     "MemDescType",
     "OpaqueType",
     "PointerType",

@@ -25,14 +25,11 @@ from tawa.dialects.tt import DOTS, AtomicCASOp, AtomicRMWOp, DescriptorLoadOp, D
 from tawa.ir import Module, Operation, TensorDescType, Value, parse_type, source_of
 from tawa.ir.locations import resolve
 from tawa.ir.text import match_bracket
+from tawa.ir.types import TRITON_NAMES
 
 _CALLSITE = re.compile(r"callsite\((.*) at .*\)", re.DOTALL)
 _POINTER = re.compile(r"!tt\.ptr<(.*?)(?:, \d+)?>")
 _NAMED = re.compile(r'"(?:[^"\\]|\\.)*"\((.*)\)', re.DOTALL)
-_TYPES = {
-    "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "f8E4M3FN": "fp8e4nv", "f8E5M2": "fp8e5", "i1": "i1",
-    "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64",
-}  # fmt: skip
 _T = TypeVar("_T")
 _MOST = 16
 """The most call sites and aliases that are followed."""
@@ -197,11 +194,11 @@ def triton_type(text: str) -> str:
     """A type in Triton's notation."""
     described = parse_type(text)
     if isinstance(described, TensorDescType):
-        tile = described.block
-        return f"tensordesc<{_TYPES.get(tile.element, tile.element)}[{','.join(map(str, tile.shape))}]>"
+        element, sizes = described.described, ",".join(map(str, described.block.shape))
+        return f"tensordesc<{TRITON_NAMES.get(element, element)}[{sizes}]>"
     if found := _POINTER.fullmatch(text):
-        return f"*{_TYPES.get(found.group(1), found.group(1))}"
-    return _TYPES.get(text, text)
+        return f"*{TRITON_NAMES.get(found.group(1), found.group(1))}"
+    return TRITON_NAMES.get(text, text)
 
 
 def _left(dot: Operation) -> Name | None:

@@ -79,12 +79,12 @@ def make_arrays(case: Case, seed: int = 0) -> Arrays:
 
 def is_integer(tensor: Tensor) -> bool:
     """Whether a tensor holds integers."""
-    return tensor.dtype.startswith("i")
+    return tensor.dtype.startswith(("i", "u"))
 
 
 def integers(tensor: Tensor) -> str:
-    """NumPy's name of an integer type: int32 for i32."""
-    return tensor.dtype.replace("i", "int")
+    """NumPy's name of an integer type: int32 for i32, uint8 for u8."""
+    return f"{tensor.dtype[:1].removesuffix('i')}int{tensor.dtype[1:]}"
 
 
 def floats_of(case: Case, arrays: Arrays) -> Arrays:

@@ -7,7 +7,6 @@ programs change memory, such as a counter from which they take their tiles.
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -29,8 +28,6 @@ from tawa.sim.numbers import Array, is_float, round_to, wrap
 from tawa.sim.ops.global_memory import block_shape
 from tawa.sim.time.clock import time_trace
 from tawa.sim.time.timeline import Timeline
-
-_SIGN = re.compile(r"^[su]i(?=\d)")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,7 +172,7 @@ def _bind(module: Module, args: list[Value], arguments: Mapping[str, Argument], 
             raise ArgumentError(f"no argument {name!r} ({arg.type}); given: {', '.join(sorted(arguments))}")
         value, kind = arguments[name], parse_type(arg.type)
         if isinstance(kind, TensorDescType):
-            descriptor = _descriptor(name, value, arg.type, _SIGN.sub("i", kind.block.element), memory)
+            descriptor = _descriptor(name, value, arg.type, kind.block.element, memory)
             values.append(descriptor)
             # Triton up to 3.7 gives them the name of the descriptor; later `name.shape.0`, `name.stride.0`.
             follow = [parameter_name(module, it).split(".")[0] == name for it in args[arg.index + 1 :]]

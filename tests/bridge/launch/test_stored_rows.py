@@ -72,6 +72,13 @@ def test_rows_that_end_within_a_chunk_are_stored_through_pointers(
     assert descriptors(gpu) == 3
 
 
+@pytest.mark.parametrize("element", [tl.int8, tl.uint8])
+def test_bytes_end_within_a_chunk_unless_16_divides_their_number(gpu: Launching, kernel: Any, element: Any) -> None:
+    for columns, wanted in ((4088, 2), (4080, 3)):
+        launched(kernel, columns, element)
+        assert descriptors(gpu) == wanted
+
+
 def test_rows_that_are_known_to_be_whole_need_no_condition(gpu: Launching, kernel: Any) -> None:
     made = launched(kernel, 4096)
     assert (stored(made), known_without(made), descriptors(gpu)) == (["raised"], {}, 3)

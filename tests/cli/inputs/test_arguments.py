@@ -57,6 +57,9 @@ def tensor(text: str, seed: int = 0):
         ("a=arange:2x3:i32", [[0, 1, 2], [3, 4, 5]]),
         ("a=arange:4:f16", [0, 1, 2, 3]),
         ("a=arange:130:i8", [*range(128), 0, 1]),
+        ("a=arange:258:u8", [*range(256), 0, 1]),
+        ("a=arange:3:i64", [0, 1, 2]),
+        ("a=arange:3:u64", [0, 1, 2]),
     ],
 )
 def test_fillings_are_what_their_names_say(text: str, wanted: list[int]) -> None:
@@ -74,6 +77,29 @@ def test_random_fillings_are_normal_uniform_or_whole_and_nan_is_nan() -> None:
     assert uniform.min() >= 0 and uniform.max() < 1
     assert (whole.min(), whole.max(), whole.dtype) == (-3, 3, np.int32)
     assert np.isnan(tensor("a=nan:8:f16")).all()
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_whole_numbers_keep_their_sign(bits: int, tmp_path) -> None:
+    """As an argument says, and as a file has them."""
+    for sign, least in (("i", -(1 << (bits - 1))), ("u", 0)):
+        text = f"a=randint({least},{least + (1 << bits)}):4096:{sign}{bits}"
+        made = tensor(text)
+        assert (str(made.dtype), parse_argument(text).triton_type) == (
+            f"{sign.strip('i')}int{bits}",
+            f"*{sign}{bits}:16",
+        )
+        assert (made < 0).any() == (sign == "i") and (made > (1 << (bits - 2))).any()
+        np.save(tmp_path / "a.npy", made)
+        file = f"a={tmp_path / 'a.npy'}"
+        assert parse_argument(file).triton_type == f"*{sign}{bits}:16"
+        assert (tensor(file) == made).all() and tensor(file).dtype == made.dtype
+    assert parse_argument(f"a=zeros:64x64:u{bits}:box=64x64").triton_type == f"tensordesc<u{bits}[64,64]>"
+
+
+def test_a_number_has_the_type_that_triton_gives_it() -> None:
+    wanted = {"2147483647": "i32", "2147483649": "i64", "9223372036854775809": "u64", "9223372036854775808": "u64:16"}
+    assert {text: parse_argument(f"K={text}").triton_type for text in wanted} == wanted
 
 
 def test_a_tensor_depends_on_seed_and_name_and_on_no_other_argument() -> None:
@@ -109,6 +135,7 @@ WRONG = {
     "a=randn:4:f17": ("'f17' is no element type", "did you mean f16?"),
     "a=randn:4:i32": ("randn makes floats, i32 is a whole number", "randint(0,10)"),
     "a=randint(5,5):4:i32": ("no i32 lies from 5 to 4", "randint(0,10)"),
+    "a=randint(-1,9):4:u8": ("no u8 lies from -1 to 8", "randint(0,10)"),
     "a=randint(0,1000):4:i8": ("no i8 lies from 0 to 999", "randint(0,10)"),
     "a=randn:4x64:f16:box=64": ("the tensor has 2 dimensions, the box 1", "box=64x64"),
     "a=randn:4x64:f16:box=big": ("'box=big' is no box", "box=128x64"),

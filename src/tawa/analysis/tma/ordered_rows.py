@@ -10,7 +10,6 @@ highest rows divides; the first row of each tile is proved to be such a multiple
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -27,7 +26,6 @@ from tawa.symbolic.host.launch_spec import DescriptorSpec, LaunchSpec
 from tawa.symbolic.value_ranges import ValueRanges
 
 _ORDERED = "rows are loaded in another order"
-_SIGN = re.compile(r"^[su]i(?=\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +129,7 @@ class OrderedRows:
 def _of_user(descriptor: Value, block: TensorType, name: str) -> DescriptorSpec:
     """A descriptor that the user passes; its sizes and strides follow it among the arguments of the function."""
     rank, first = len(block.shape), descriptor.index + 1
-    text = _SIGN.sub("i", block.element)
-    element = parse_type(text)
+    element = parse_type(block.element)
     assert isinstance(element, ScalarType)
     return DescriptorSpec(
         base=descriptor.index,
@@ -140,7 +137,7 @@ def _of_user(descriptor: Value, block: TensorType, name: str) -> DescriptorSpec:
         shape=tuple(Argument(first + at, f"{name}.shape[{at}]") for at in range(rank)),
         strides=tuple(Argument(first + rank + at, f"{name}.strides[{at}]") for at in range(rank)),
         block=block.shape,
-        element=text,
+        element=block.element,
         element_bytes=max(1, element.bits // 8),
         argument=descriptor.index,
     )

@@ -22,7 +22,7 @@ from typing import Any
 from tawa.bridge.triton.type_names import SYNONYMS, plain_name
 from tawa.cli.failures import UsageError
 from tawa.errors import did_you_mean
-from tawa.ir.types import MLIR_FLOATS
+from tawa.ir.types import MLIR_FLOATS, TRITON_NAMES
 from tawa.machine.hopper import TMA_CHUNK_BYTES
 
 EXAMPLE = "--arg a=randn:256x512:f16, --arg K=512"
@@ -30,15 +30,15 @@ EXAMPLE = "--arg a=randn:256x512:f16, --arg K=512"
 _MLIR = {
     "bf16": "bf16",
     **MLIR_FLOATS,
-    **{f"{sign}{bits}": f"i{bits}" for sign in "iu" for bits in (8, 16, 32, 64)},
+    **{f"{kind}{bits}": f"{sign}{bits}" for kind, sign in (("i", "i"), ("u", "ui")) for bits in (8, 16, 32, 64)},
 }
 _ELEMENTS = {spelling: element for name, element in _MLIR.items() for spelling in (name, *SYNONYMS[name])}
 """MLIR's names of element types, by the names that people use, each as `plain_name` returns it."""
-_TRITON = {element: name for name, element in MLIR_FLOATS.items()}
 _BITS = {"f8E4M3FN": 8, "f8E5M2": 8}
 _WHOLE = {"f16": 2048, "bf16": 256, "f32": 1 << 24, "f64": 1 << 53, "f8E4M3FN": 16, "f8E5M2": 8}
 """Up to this value every integer is exact in the type."""
 
+_MOST_INDEX = 1 << 62
 _RANDINT = re.compile(r"randint\(\s*(-?\d+)\s*,\s*(-?\d+)\s*\)")
 _SHAPE = re.compile(r"\d+(?:x\d+)*")
 _KINDS = ("randn", "rand", "zeros", "ones", "arange", "nan")
@@ -48,7 +48,7 @@ _MOST_BOX_BYTES = 227 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TensorArgument:
-    """A tensor: the kind of its contents (or a file), and its element type by MLIR's name.
+    """A tensor: the kind of its contents (or a file), and its element type by MLIR's name, ``ui8`` if it has no sign.
 
     shape: None for that of the file; an empty element likewise. box: of a host descriptor over the tensor.
     """
@@ -63,7 +63,7 @@ class TensorArgument:
     @property
     def triton_type(self) -> str:
         """Its type in Triton's notation. Tensors of a launch are aligned to 16 bytes."""
-        element = _TRITON.get(self.element, self.element)
+        element = TRITON_NAMES.get(self.element, self.element)
         return f"*{element}:16" if self.box is None else f"tensordesc<{element}[{','.join(map(str, self.box))}]>"
 
 
@@ -88,7 +88,7 @@ class NumberArgument:
             case 1:
                 return "i32:1"
             case value:
-                kind = "i32" if -(1 << 31) <= value < 1 << 31 else "i64"
+                kind = "i32" if -(1 << 31) <= value < 1 << 31 else "i64" if value < 1 << 63 else "u64"
                 return f"{kind}:16" if value % 16 == 0 else kind
 
 
@@ -138,7 +138,6 @@ def make_array(argument: TensorArgument, seed: int) -> Any:
     import numpy as np
 
     from tawa.sim import from_floats
-    from tawa.sim.numbers import is_float, register_dtype
 
     if argument.kind.endswith(".npy"):
         return _load(argument)
@@ -151,16 +150,27 @@ def make_array(argument: TensorArgument, seed: int) -> Any:
         "zeros": lambda: np.zeros(shape),
         "ones": lambda: np.ones(shape),
         "nan": lambda: np.full(shape, np.nan),
-        "arange": lambda: (np.arange(np.prod(shape)) % _whole(element)).reshape(shape),
+        "arange": lambda: (np.arange(np.prod(shape)) % min(_whole(element), _MOST_INDEX)).reshape(shape),
     }
     found = _RANDINT.fullmatch(argument.kind)
-    values = lot.integers(int(found[1]), int(found[2]), shape) if found else makers[argument.kind]()
-    return from_floats(values, element) if is_float(element) else values.astype(register_dtype(element))
+    kind = _integer(element) if is_integer(element) else "int64"
+    values = lot.integers(int(found[1]), int(found[2]), shape, kind) if found else makers[argument.kind]()
+    return values.astype(kind) if is_integer(element) else from_floats(values, element)
 
 
 def bits_of(element: str) -> int:
     """Bits of an element."""
     return _BITS.get(element) or int(re.sub(r"\D", "", element))
+
+
+def is_integer(element: str) -> bool:
+    """Whether an element is a whole number."""
+    return element.startswith(("i", "ui"))
+
+
+def _integer(element: str) -> str:
+    """NumPy's name of a type of whole numbers: uint8 for ui8."""
+    return element.replace("i", "int")
 
 
 # --- pieces -----------------------------------------------------------------------------------------------------------
@@ -202,25 +212,28 @@ def _element(text: str, part: str) -> str:
     element = _ELEMENTS.get(plain_name(part.strip()))
     if element is None:
         hint = did_you_mean(plain_name(part.strip()), _ELEMENTS, show=str)
-        types = "f16, bf16, f32, f64, fp8e4nv, fp8e5, i8, i16, i32, i64"
+        types = "f16, bf16, f32, f64, fp8e4nv, fp8e5, i8, i16, i32, i64, u8, u16, u32, u64"
         raise UsageError(f"--arg {text}: {part!r} is no element type", f"{hint} there are {types}".lstrip())
     return element
 
 
 def _whole(element: str) -> int:
-    return _WHOLE.get(element) or 1 << (bits_of(element) - 1)
+    return _WHOLE.get(element) or 1 << (bits_of(element) - (not element.startswith("u")))
 
 
 def _check_kind(text: str, kind: str, element: str) -> None:
     found = _RANDINT.fullmatch(kind)
-    if element.startswith("i") and kind in ("randn", "rand", "nan"):
-        raise UsageError(f"--arg {text}: {kind} makes floats, {element} is a whole number", "randint(0,10), or zeros")
+    if is_integer(element) and kind in ("randn", "rand", "nan"):
+        named = TRITON_NAMES.get(element, element)
+        raise UsageError(f"--arg {text}: {kind} makes floats, {named} is a whole number", "randint(0,10), or zeros")
     if found is None:
         return
     low, high = int(found[1]), int(found[2])
-    least, most = (-_whole(element), _whole(element)) if element.startswith("i") else (low, high)
+    least, most = (low, high) if not is_integer(element) else (-_whole(element), _whole(element))
+    least = 0 if element.startswith("u") else least
     if not low < high or low < least or high > most:
-        raise UsageError(f"--arg {text}: no {element} lies from {low} to {high - 1}", "randint(0,10): 0 to 9")
+        named = TRITON_NAMES.get(element, element)
+        raise UsageError(f"--arg {text}: no {named} lies from {low} to {high - 1}", "randint(0,10): 0 to 9")
 
 
 def _check_box(text: str, shape: tuple[int, ...] | None, element: str, box: tuple[int, ...] | None) -> None:
@@ -278,7 +291,7 @@ def _from_file(text: str, name: str, file: str, rest: list[str]) -> TensorArgume
     element = elements[0] if elements else _ELEMENTS.get(plain_name(array.dtype.name))
     if element is None:
         raise UsageError(f"--arg {text}: {file} holds {array.dtype.name}", "name a type it is rounded to: FILE.npy:f16")
-    if element.startswith("i") and array.dtype.kind == "f":
+    if is_integer(element) and array.dtype.kind == "f":
         raise UsageError(f"--arg {text}: {file} holds {array.dtype.name}, not {element}", f"{name}={file}:f32")
     _check_box(text, array.shape, element, box)
     return TensorArgument(text, name, str(path), array.shape, element, box)
@@ -288,11 +301,11 @@ def _load(argument: TensorArgument) -> Any:
     import numpy as np
 
     from tawa.sim import from_floats
-    from tawa.sim.numbers import is_float, memory_dtype, register_dtype
+    from tawa.sim.numbers import memory_dtype
 
     array = np.ascontiguousarray(np.load(argument.kind, allow_pickle=False))
-    if not is_float(argument.element):
-        return array.astype(register_dtype(argument.element))
+    if is_integer(argument.element):
+        return array.astype(_integer(argument.element))
     bits = np.dtype(memory_dtype(argument.element))
     if array.dtype.kind == "u" and array.dtype == bits:
         return array.copy()  # NumPy has no types for bf16 and fp8

@@ -43,7 +43,8 @@ class Parameter:
         """An example of an argument for it."""
         if not self.is_tensor:
             return f"{self.name}={'512' if self.element.startswith('i') else '0.5'}"
-        return f"{self.name}=randn:{'x'.join(['256'] * len(self.box or (1, 1)))}:{self.element}"
+        kind = "zeros" if self.element.startswith("i") else "randn"
+        return f"{self.name}={kind}:{'x'.join(['256'] * len(self.box or (1, 1)))}:{self.element}"
 
 
 def read_grid(text: str) -> tuple[int, ...]:
@@ -180,9 +181,9 @@ def launch_values(parameters: list[Parameter], arguments: Mapping[str, Argument]
 def _check_tensor(parameter: Parameter, argument: TensorArgument) -> None:
     if not parameter.is_tensor:
         raise UsageError(f"--arg {argument.text}: {parameter} is a number", f"--arg {parameter.example}")
-    if parameter.element != argument.element:
+    if parameter.element != argument.element.removeprefix("u"):  # pointers and tiles of integers have no sign in IR
         raise UsageError(
-            f"--arg {argument.text}: {parameter} takes {parameter.element}, not {argument.element}",
+            f"--arg {argument.text}: {parameter} takes {parameter.element}, not {argument.element.replace('ui', 'u')}",
             f"{argument.name}={argument.kind}:{_sizes(argument.shape or ())}:{parameter.element}",
         )
     if argument.box not in (None, parameter.box):

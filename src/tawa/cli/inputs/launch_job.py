@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from tawa.cli.failures import UsageError
-from tawa.cli.inputs.arguments import Argument, TensorArgument, make_array
+from tawa.cli.inputs.arguments import Argument, TensorArgument, bits_of, is_integer, make_array
 from tawa.cli.inputs.job import read_job
 from tawa.cli.inputs.kernel_file import load_kernel
 from tawa.cli.inputs.launch_arguments import whole_signature, with_defaults
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 _TORCH = {
     "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "f8E4M3FN": "float8_e4m3fn",
-    "f8E5M2": "float8_e5m2", **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    "f8E5M2": "float8_e5m2", **{f"{sign}i{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }  # fmt: skip
 """PyTorch's names of element types, by MLIR's."""
+_NARROW = 8
+"""Whole numbers of more bits may be indices, and keep their values; others are random."""
 
 
 def launch_job(
@@ -57,7 +59,8 @@ def launch_job(
             described.append(ValueArgument(None))
         elif isinstance(given, TensorArgument):
             described.append(_tensor(given, len(storages)))
-            array = make_array(given, seed=0) if given.element in ("i16", "i32", "i64") else None
+            numbers = is_integer(given.element) and bits_of(given.element) > _NARROW
+            array = make_array(given, seed=0) if numbers else None
             if array is not None:
                 import numpy as np
 
@@ -100,9 +103,8 @@ def _tensor(argument: TensorArgument, storage: int) -> Any:
 def _storage(argument: TensorArgument, contents: bool) -> Any:
     from tawa.runtime.tuning.jobs import Storage
 
-    element = argument.element
-    width = 1 if element.startswith("f8") else int(element.lstrip("bfi")) // 8
-    return Storage(prod(_shape(argument)) * width, _TORCH[element], contents)
+    width = bits_of(argument.element) // 8
+    return Storage(prod(_shape(argument)) * width, _TORCH[argument.element], contents)
 
 
 __all__ = ["launch_job"]

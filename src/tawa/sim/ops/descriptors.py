@@ -44,7 +44,7 @@ def reduce_box(op: Operation, descriptor: TensorDescriptor, at: list[int], bits:
     if function is None:
         raise UnsupportedOp(f"a reduction of kind {op.properties['kind']}")
     element, kind = descriptor.pointer.tensor.element, parse_type(op.operands[0].type)
-    unsigned = isinstance(kind, TensorDescType) and kind.block.element.startswith("u")
+    unsigned = isinstance(kind, TensorDescType) and kind.sign == "u"
 
     def combined(before: Array, given: Array) -> Array:
         old, new = decode(before, element), decode(given, element)

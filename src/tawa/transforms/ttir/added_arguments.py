@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tawa.dialects.added import ADDED_BASE
 from tawa.dialects.tt import FuncOp
-from tawa.ir import Value
+from tawa.ir import TensorDescType, TensorType, Value
 from tawa.ir.text import split_top_level
 from tawa.symbolic.host.launch_spec import DescriptorSpec
 
@@ -50,9 +50,8 @@ def _add(function: FuncOp, name: str, types: Sequence[str], attributes: Sequence
 
 def descriptor_type(block: tuple[int, ...], element: str, nested: bool) -> str:
     """The type of a descriptor. nested: in the spelling of Triton 3.6 and 3.7, with a tensor type inside."""
-    signed = f"s{element}" if element.startswith("i") else element
-    inner = f"{'x'.join(map(str, block))}x{signed}"
-    return f"!tt.tensordesc<tensor<{inner}>>" if nested else f"!tt.tensordesc<{inner}>"
+    sign = "s" if element.startswith("i") else ""
+    return str(TensorDescType(TensorType(block, element), nested, sign))
 
 
 __all__ = ["add_descriptor", "add_number", "add_pointer", "descriptor_type"]
