@@ -142,6 +142,12 @@ def halves() -> Launch:
     return Launch(kernels.halves, arguments, {"BM": 32, "BN": 32, "BK": 32}, (2,))
 
 
+def halved(form: str) -> Launch:
+    arguments: dict[str, Any] = {"a_ptr": values(128, 64), "b_ptr": values(64, 128, seed=1), "c_ptr": poison(128, 128)}
+    constants = {"BM": 64, "BN": 64, "BK": 64, "FORM": form}
+    return Launch(kernels.halved_gemm, {**arguments, "N": 128, "K": 128}, constants, (2, 2))
+
+
 def walking(mask: bool) -> Launch:
     """Blocks 2, 0, 3, 1 of K."""
     m, n, k = (200, 144, 112) if mask else (192, 128, 128)
@@ -264,6 +270,11 @@ def test_an_operand_that_says_where_another_is_loaded_keeps_both_in_one_partitio
 def test_a_hint_on_one_result_of_a_branch_says_nothing_of_the_other() -> None:
     found = raised(halves(), "host")
     assert found.result.raised == 1, found.reasons()
+
+
+@pytest.mark.parametrize("form", ["quotient", "shift", "rounded up", "block"])
+def test_half_of_an_index_in_whole_steps_is_aligned(form: str) -> None:
+    same_bits(halved(form), "host", 2)
 
 
 def test_only_what_is_a_box_is_raised() -> None:

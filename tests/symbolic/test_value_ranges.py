@@ -135,6 +135,28 @@ def test_divisibility_comes_from_the_arguments() -> None:
     assert known.multiple(Poly()) == 0
 
 
+@pytest.mark.parametrize(
+    ("more", "by", "multiple"), [(0, 2, 32), (1, 2, 32), (9, 2, 4), (0, 3, 1), (0, 128, 1), (3, 4, 16), (-64, 2, 32)]
+)
+def test_a_quotient_by_a_divisor_is_a_multiple_of_what_remains(more: int, by: int, multiple: int) -> None:
+    p = program()
+    dividend = p.add(p.mul(p.pid(), p.number(64)), p.number(more))
+    known = ranges_of(p)
+    assert known.multiple(known.affine.poly(p.binary("divsi", dividend, p.number(by)))) == multiple
+    if by & (by - 1) == 0:
+        shifted = p.binary("shrsi", dividend, p.number(by.bit_length() - 1))
+        assert known.multiple(known.affine.poly(shifted)) == multiple
+
+
+def test_a_quotient_of_a_negative_number_is_rounded_up() -> None:
+    p = program("k")
+    known = ranges_of(p)
+    dividend = p.add(p.args["k"], p.number(1))
+    assert known.multiple(known.affine.poly(p.binary("divsi", p.args["k"], p.number(2)))) == 8
+    assert known.multiple(known.affine.poly(p.binary("shrsi", dividend, p.number(1)))) == 8
+    assert known.multiple(known.affine.poly(p.binary("divsi", dividend, p.number(2)))) == 1
+
+
 def test_equal_numbers_are_one_but_for_what_hints_say_of_them() -> None:
     p = program()
     third = [p.binary("divsi", p.args["m"], p.number(3)) for _ in range(3)]

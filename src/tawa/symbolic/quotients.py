@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tawa.dialects.arith import DivSIOp, ShRSIOp
 from tawa.ir import Value
 from tawa.symbolic.affine import Affine
-from tawa.symbolic.polynomial import ZERO, Poly, constant
+from tawa.symbolic.polynomial import ZERO, Atom, Poly, constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +47,27 @@ class Quotient:
         return None
 
 
+def quotient_of(affine: Affine, atom: Atom) -> Quotient | None:
+    """An atom as a quotient; None if it is not one."""
+    op = atom.defining_op if isinstance(atom, Value) else None
+    if op is None or not isinstance(atom, Value):
+        return None
+    if DivSIOp.matches(op):
+        dividend, divisor = map(affine.poly, op.operands)
+        return Quotient(affine.atoms.poly(atom), dividend, divisor) if divisor.terms else None
+    if ShRSIOp.matches(op):
+        dividend, amount = affine.poly(op.operands[0]), affine.poly(op.operands[1]).number
+        if amount is not None and 0 <= amount < 31:
+            return Quotient(affine.atoms.poly(atom), dividend, constant(1 << amount), rounds_down=True)
+    return None
+
+
 def quotients_in(affine: Affine, poly: Poly) -> Iterator[Quotient]:
     """The quotients among the atoms of `poly`."""
     for index in poly.atoms:
-        atom = affine.atoms[index]
-        op = atom.defining_op if isinstance(atom, Value) else None
-        if op is None or not isinstance(atom, Value):
-            continue
-        if DivSIOp.matches(op):
-            dividend, divisor = map(affine.poly, op.operands)
-            if divisor.terms:
-                yield Quotient(affine.atoms.poly(atom), dividend, divisor)
-        elif ShRSIOp.matches(op):
-            dividend, amount = affine.poly(op.operands[0]), affine.poly(op.operands[1]).number
-            if amount is not None and 0 <= amount < 31:
-                yield Quotient(affine.atoms.poly(atom), dividend, constant(1 << amount), rounds_down=True)
+        found = quotient_of(affine, affine.atoms[index])
+        if found is not None:
+            yield found
 
 
 def taken_from(affine: Affine, poly: Poly, others: Poly) -> Poly:
@@ -76,4 +82,4 @@ def taken_from(affine: Affine, poly: Poly, others: Poly) -> Poly:
     return taken
 
 
-__all__ = ["Quotient", "quotients_in", "taken_from"]
+__all__ = ["Quotient", "quotient_of", "quotients_in", "taken_from"]

@@ -28,7 +28,7 @@ from tawa.symbolic.induction import Induction, InductionVariables, first_and_nex
 from tawa.symbolic.known import LOADED, UNKNOWN, Known, Proof, Trust
 from tawa.symbolic.origins import origins_of
 from tawa.symbolic.polynomial import ONE, Atom, Carried, Poly, Trip, constant
-from tawa.symbolic.quotients import quotients_in
+from tawa.symbolic.quotients import quotient_of, quotients_in
 from tawa.symbolic.transfer import transfer
 
 _LOAD = LoadOp.NAME
@@ -218,9 +218,25 @@ class _Interpreter:
             return self._argument(value) if owner is self.function.body else UNKNOWN
         known = transfer(owner, self.of_scalar, self.trust)
         hint = None if shape_of(value) else hint_of(owner, "divisibility")
-        if hint is None:
-            return known
-        return Known(known.low, known.high, lcm(known.multiple_of, hint[0]), known.premises)
+        multiple = lcm(known.multiple_of, hint[0] if hint is not None else 1, self._quotient_multiple(value))
+        return Known(known.low, known.high, multiple, known.premises)
+
+    def _quotient_multiple(self, value: Value) -> int:
+        """A divisor of a quotient: ``64·iv // 2`` and ``(64·iv + 1) // 2`` are multiples of 32."""
+        quotient = quotient_of(self.affine, value)
+        by = quotient.divisor.number if quotient is not None else None
+        if quotient is None or by is None or by < 1:
+            return 1
+        dividend = self.variables.expand(quotient.dividend)
+        rest = dict(dividend.terms).get((), 0) % by
+        whole = self.of_poly(dividend - constant(rest)).multiple_of
+        if whole % by:
+            return 1
+        if rest and not quotient.rounds_down:  # rounded towards zero: down only if the dividend is not negative
+            known = self.of_poly(dividend)
+            if known.low < 0 or known.premises != Proof():
+                return 1
+        return whole // by
 
     def _argument(self, value: Value) -> Known:
         multiple = argument_divisibility(self.function, value)

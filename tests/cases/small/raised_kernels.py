@@ -581,6 +581,30 @@ def halves(
 
 
 @triton.jit
+def halved_gemm(
+    a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, FORM: tl.constexpr
+):  # fmt: skip
+    """Half of an index in steps of BK, as for operands of 4 bits in bytes."""
+    half: tl.constexpr = BK // 2
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        if FORM == "quotient":
+            hs = k // 2 + tl.arange(0, half)
+        elif FORM == "shift":
+            hs = (k >> 1) + tl.arange(0, half)
+        elif FORM == "rounded up":
+            hs = tl.cdiv(k, 2) + tl.arange(0, half)
+        else:
+            hs = k // BK * half + tl.arange(0, half)
+        a = tl.load(a_ptr + rows[:, None] * (K // 2) + hs[None, :])
+        b = tl.load(b_ptr + hs[:, None] * N + columns[None, :])
+        acc = tl.dot(a, b, acc)
+    tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc.to(c_ptr.dtype.element_ty))
+
+
+@triton.jit
 def codes_and_table(
     a_ptr, q_ptr, t_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 ):  # fmt: skip
