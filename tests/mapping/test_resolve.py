@@ -6,7 +6,7 @@ import pytest
 
 from tawa.errors import PlanError
 from tawa.mapping import Mapping
-from tawa.mapping.program import Program
+from tawa.mapping.program import Program, triton_type
 from tawa.mapping.resolve import resolve, types_of
 from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, RingPlan
 from tawa.plan.schedule import Wanted
@@ -115,3 +115,11 @@ def test_a_loop_without_dots_has_no_decisions(until: Program) -> None:
 
 def test_a_signature_is_read_without_what_a_launch_finds_out() -> None:
     assert types_of("a=tensordesc<fp16[128, 64]>, K=i32:16") == {"a": "tensordesc<fp16[128,64]>", "K": "i32"}
+
+
+def test_a_signature_is_read_without_signs_that_the_ir_does_not_have() -> None:
+    """Descriptors have them."""
+    found = types_of("w=*u8:16, n=u32, c=tensordesc<u16[64, 64]>")
+    assert found == {"w": "*i8", "n": "i32", "c": "tensordesc<u16[64,64]>"}
+    types = {"!tt.ptr<i8>": "*i8", "i32": "i32", "!tt.tensordesc<tensor<64x64xui16>>": "tensordesc<u16[64,64]>"}
+    assert [triton_type(text) for text in types] == [*found.values()] == [*types.values()]

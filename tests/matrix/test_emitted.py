@@ -10,17 +10,20 @@ import pytest
 
 pytest.importorskip("triton.experimental.gluon")
 
-from tawa.bridge.driver.compile import jit_function
+from tawa.bridge.driver.compile import compile_kernel, jit_function
+from tawa.bridge.driver.request import Request
 from tawa.bridge.gluon.emit import compile_emitted, emit_gluon, load_emitted
 from tawa.bridge.launch.added_arguments import launch_spec, launched_by_us
 from tawa.bridge.triton.read_module import read_final
+from tawa.bridge.triton.signature import parse_signature
 from tawa.demo.exhibits import compile_case
 from tawa.dialects.parameters import parameter_name
 from tawa.dialects.tt import FuncOp, GetProgramIdOp, MapElementwiseOp
 from tawa.emit.module import Emitted, gluon_source
 from tawa.errors import EmitError
 from tawa.ir import Module, parse_module, print_module
-from tawa.plan import LoopPlan, Plan
+from tawa.plan import LoopPlan, Plan, PlanOptions
+from tawa.sim import Descriptor, simulate
 from tawa.verify.barriers.check import check_barriers
 from tawa.verify.verdict import Proved
 from tests.cases.attention import cases as attention
@@ -28,6 +31,7 @@ from tests.cases.attention.builders import forward_case
 from tests.cases.gemm import cases as gemm
 from tests.cases.pointers import cases as pointers
 from tests.cases.simulated import simulated
+from tests.cases.small import integer_kernels
 from tests.support.sample import sample
 
 CASES = {
@@ -139,3 +143,23 @@ def test_an_operation_without_counterpart_is_refused_with_its_line() -> None:
     text = print_module(read_final(compiled)).replace(GetProgramIdOp.NAME, MapElementwiseOp.NAME)
     with pytest.raises(EmitError, match=r"tt.map_elementwise has no counterpart there\n  at .*gemm\.py:\d+"):
         gluon_source(parse_module(text))
+
+
+def test_numbers_without_a_sign_are_those_of_the_launch() -> None:
+    """Gluon's operations follow the types of the arguments: a shift to the right of bytes, and of a number."""
+    text = "x_ptr=*fp16:16, w_ptr=*u8:16, y_ptr=*fp32:16, shift=u32, N=i32:16, K=i32:16"
+    signature = parse_signature(text, {"BM": 64, "BN": 64, "BK": 64}, integer_kernels.signs.arg_names)
+    request = Request(PlanOptions(only_if_faster=False))
+    with launched_by_us(True, integer_kernels.signs):
+        made = compile_kernel(integer_kernels.signs, signature, request, num_warps=4, num_stages=3)
+    found = emit_gluon(made)
+    types = {it.name: it.type for it in found.parameters}
+    assert (types["w_ptr"], types["shift"], types["N"]) == ("*u8", "u32", "i32")
+    lot = np.random.default_rng(0)
+    x = lot.integers(-2, 3, (64, 64)).astype(np.float16)
+    w, shift = lot.integers(0, 256, 64).astype(np.uint8), 0xF0000001
+    y = np.zeros((64, 64), np.float32)
+    arguments = {"x_desc": Descriptor(x), "w_ptr": w, "y_ptr": y, "shift": shift, "N": 64, "K": 64}
+    simulate(read_final(compile_emitted(found)), arguments, (1, 1))
+    scale = (w >> 4).astype(np.float32) + 16 * (w.view(np.int8) >> 4) + (shift >> 28)
+    assert (y == x.astype(np.float32) @ x.astype(np.float32).T + scale).all()

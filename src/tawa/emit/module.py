@@ -125,7 +125,8 @@ class _Writer:
 
     def write(self, title: str, about: str, made: Made | None) -> Emitted:
         names = Names({*self.taken, *self.variables()})
-        parameters = find_parameters(self.module, self.function, names, self.layout_name)
+        types = {index: made.types.get(it, "") for index, it in enumerate(made.passed)} if made is not None else {}
+        parameters = find_parameters(self.module, self.function, names, self.layout_name, types)
         body = self.parts.body(names, self.function.body)
         for ring in self.rings:
             body.ring_names[ring] = names.fresh(f"{ring.stem}_ring")
@@ -135,7 +136,8 @@ class _Writer:
         self.parts.prepare(body, self.function.body, members)
         if body.block(self.function.body):
             raise cannot_say("a kernel that returns a value")
-        kernel = ["@gluon.jit", head(self.kernel, [it.source for it in parameters]), *body.lines]
+        signed = [f"{INDENT}{it.signed}" for it in parameters if it.signed]
+        kernel = ["@gluon.jit", head(self.kernel, [it.source for it in parameters]), *signed, *body.lines]
         said = {name: attribute_of(self.module.op.attributes, f"ttg.{key}") for name, key in OPTIONS.items()}
         options: dict[str, Any] = {name: read_int(value) for name, value in said.items() if value is not None}
         imports = launch = ""

@@ -2,19 +2,23 @@
 
 A descriptor is one parameter, though TTGIR has its sizes and strides, too. What Tawa's launcher adds is named after
 what it is: the descriptor of what `a_ptr` points to is `a_desc`.
+
+Numbers of TTGIR have no sign, and Gluon's have that of the argument. The body is written for numbers with a sign, so
+that a parameter without one begins as one with it: ``n = n.to(gl.int32)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tawa.dialects.added import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
 from tawa.dialects.parameters import parameter_name
 from tawa.dialects.tt import FuncOp
 from tawa.emit.python.names import Names
 from tawa.emit.rings.recognised import bare
-from tawa.emit.values.expressions import type_source
 from tawa.ir import Module, Value
 from tawa.ir.types import TRITON_NAMES, PointerType, ScalarType, TensorDescType, parse_type
 
@@ -25,6 +29,8 @@ ADDED = {
 """Names of arguments that Tawa added, by their names in TTGIR."""
 ELEMENTS = {**TRITON_NAMES, "i1": "u1"}
 """Triton's names of types, by MLIR's; the others are the same."""
+_INTEGER = re.compile(r"(?P<sign>[iu])(?P<bits>8|16|32|64)")
+_UNSIGNED = re.compile(r"(?P<pointer>\*k?)?u(?P<bits>8|16|32|64)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +59,27 @@ class Parameter:
     @property
     def source(self) -> str:
         """Its declaration. An integer is annotated: Triton would specialise a plain argument of value 1."""
-        return f"{self.name}: {type_source(self.type)}" if self.type in ("i8", "i16", "i32", "i64") else self.name
+        found = _INTEGER.fullmatch(self.type)
+        return f"{self.name}: gl.{found['sign'].strip('i')}int{found['bits']}" if found else self.name
+
+    @property
+    def signed(self) -> str:
+        """The statement that makes a parameter without a sign one with it; empty for others."""
+        found = _UNSIGNED.fullmatch(self.type)
+        if found is None:
+            return ""
+        type = f"gl.int{found['bits']}"
+        return f"{self.name} = {self.name}.to({f'tl.pointer_type({type})' if found['pointer'] else type})"
 
 
 def find_parameters(
-    module: Module, function: FuncOp, names: Names, layout_of: Callable[[str, Sequence[int]], str]
-) -> tuple[Parameter, ...]:
-    """Names the arguments of the kernel's function, and what is inside of descriptors. layout_of: as `Body.layout`."""
+    module: Module, function: FuncOp, names: Names, layout_of: Callable[[str, Sequence[int]], str],
+    types: Mapping[int, str] = MappingProxyType({}),
+) -> tuple[Parameter, ...]:  # fmt: skip
+    """Names the arguments of the kernel's function, and what is inside of descriptors.
+
+    layout_of: as `Body.layout`. types: of arguments of launches, by index, in Triton's notation, where they are known.
+    """
     found: list[Parameter] = []
     arguments = list(function.body.args)
     said = {argument: parameter_name(module, argument) for argument in arguments}
@@ -79,7 +99,9 @@ def find_parameters(
             name = names.fresh(wish)
             names.give(argument, name, function.body if box is None else None)
             divisible = "tt.divisibility" in function.attributes_of(argument)
-            found.append(Parameter(name, at, _type_of(argument), divisible, box, added))
+            given = types.get(at, "")
+            type_of = given if _UNSIGNED.fullmatch(given) else _type_of(argument)
+            found.append(Parameter(name, at, type_of, divisible, box, added))
             inside = [f"{name}.{field}[{dim}]" for field in ("shape", "strides") for dim in range(rank)]
             names.sources.update(zip(parts[1:], inside, strict=True))
         at += len(parts)

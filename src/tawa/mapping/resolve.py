@@ -34,6 +34,7 @@ _LINE = re.compile(r"line (\d+)")
 _STEP = re.compile(r"(\d+): (.+)")
 _GROUP = re.compile(r"consumer\d*")
 _ROLES: tuple[PartitionRole, ...] = ("producer", "converter", "consumer")
+_UNSIGNED = re.compile(r"^(\*?)u(?=\d)")
 
 
 def resolve(mapping: Mapping, program: Program, launched: bool = True) -> Plan:
@@ -316,10 +317,14 @@ class _Resolver:
 
 
 def types_of(signature: str) -> dict[str, str]:
-    """A signature by name, without what a launch finds out: ``K=i32:16`` counts as ``i32``."""
+    """A signature by name, without what a launch finds out: ``K=i32:16`` counts as ``i32``.
+
+    Pointers and numbers without a sign count as those with one, since the IR does not tell them apart.
+    """
     parts = re.split(r",(?![^\[]*\])", signature)
     pairs = (part.partition("=") for part in parts if "=" in part)
-    return {name.strip(): type.strip().partition(":")[0].replace(" ", "") for name, _, type in pairs}
+    types = {name.strip(): type.strip().partition(":")[0].replace(" ", "") for name, _, type in pairs}
+    return {name: _UNSIGNED.sub(r"\1i", type) for name, type in types.items()}
 
 
 def names_of(it: Access | Loop) -> tuple[str, ...]:

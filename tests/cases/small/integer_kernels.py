@@ -48,3 +48,19 @@ def nibbles(x_ptr, w_ptr, y_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: t
         w = tl.interleave(w & 15, w >> 4).to(tl.float16) - 8
         acc = tl.dot(x, w.T, acc)
     tl.store(y_ptr + rows[:, None] * N + cols[None, :], acc)
+
+
+@triton.jit
+def signs(x_ptr, w_ptr, y_ptr, shift, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """A product beside bytes without a sign, which are shifted as they are, and as bytes with a sign."""
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    cols = tl.program_id(1) * BN + tl.arange(0, BN)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(K // BK):
+        ks = k * BK + tl.arange(0, BK)
+        x = tl.load(x_ptr + rows[:, None] * K + ks[None, :])
+        acc = tl.dot(x, tl.trans(tl.load(x_ptr + cols[:, None] * K + ks[None, :])), acc)
+    w = tl.load(w_ptr + cols)
+    scale = (w >> 4).to(tl.float32) + 16 * (w.to(tl.int8) >> 4).to(tl.float32)
+    scale += (shift >> 28).to(tl.float32)
+    tl.store(y_ptr + rows[:, None] * N + cols[None, :], acc + scale[None, :])
