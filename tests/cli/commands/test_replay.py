@@ -51,6 +51,15 @@ def test_a_folder_at_whose_text_triton_ends_the_process_is_an_error(tawa, reprod
     assert "error: Triton cannot compile ttir.mlir: it ends the process (SIGSEGV)" in result.stderr
 
 
+def test_a_text_that_triton_cannot_read_is_shown_at_its_line(tawa, reproducer):
+    text = reproducer / "ttir.mlir"
+    text.write_text(text.read_text().replace("tt.func", "tt.funk", 1))
+    result = tawa("replay", str(reproducer))
+    assert result.exit_code == 1
+    assert "error: Triton cannot compile ttir.mlir: custom op 'tt.funk' is unknown" in result.stderr
+    assert f"--> {text}:" in result.stderr
+
+
 def test_a_folder_that_is_no_reproducer_is_status_2(tawa, tmp_path):
     result = tawa("replay", str(tmp_path))
     assert result.exit_code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tawa.bridge.triton.device import CAPABILITY
 from tawa.bridge.triton.signature import Signature
 from tawa.bridge.triton.surroundings import surroundings_named, temporary_text
 from tawa.bridge.triton.versions import refuse_pinned, refuse_untested
-from tawa.errors import KernelError
+from tawa.errors import CompileError, KernelError
 from tawa.machine.hopper import WARP
 
 
@@ -86,6 +87,12 @@ def compile_ttir(path: Path, request: Request | None, *, num_warps: int, num_sta
         attached() if request is not None else nullcontext(),
         activate(request),
     ):
-        return compiled_apart(
-            lambda: repaired(lambda: triton.compile(source, target=hopper_target(), options=options)), path.name
-        )
+        try:
+            return compiled_apart(
+                lambda: repaired(lambda: triton.compile(source, target=hopper_target(), options=options)), path.name
+            )
+        except CompileError as error:
+            place = error.location
+            if place is None or place.file != source:
+                raise
+            raise CompileError(error.what, replace(place, file=str(path))) from error

@@ -75,11 +75,13 @@ def compiled_apart(compile_it: Callable[[], Any], what: str, location: SourceLoc
     what: names the kernel. Raises what `compile_it` raises, and CompileError if Triton ended the child.
     """
     fate = run_apart(lambda: str(compile_it() and ""))
+    reason, place = fate.diagnostic
     if fate.died:
         cure = "leave out what Hopper (sm_90) does not have, such as tensor memory; otherwise it is a fault of Triton"
-        raise CompileError(f"Triton cannot compile {what}: it ends the process ({fate.died}). Cure: {cure}", location)
-    if fate.text is None and fate.diagnostic[0]:
-        reason, place = fate.diagnostic
+        raise CompileError(
+            f"Triton cannot compile {what}: it ends the process ({fate.died}). Cure: {cure}", place or location
+        )
+    if fate.text is None and reason:
         raise CompileError(f"Triton cannot compile {what}: {reason}", place)
     if fate.text is not None:
         sys.stderr.write(fate.said)

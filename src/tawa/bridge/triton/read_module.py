@@ -127,7 +127,8 @@ def _read_with_triton(path: Path) -> str:
     """The generic form of a file that Triton can read; empty for a program without layouts."""
     from triton._C.libtriton import ir
 
-    module: Any = ir.parse_mlir_module(str(path), context := new_context())
+    context = new_context()
+    module = ir.parse_mlir_module(str(path), context)
     module.context = context
     return "" if module.get_int_attr(_NUM_WARPS) is None else print_generic(module)
 
