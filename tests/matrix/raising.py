@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import triton
 
 from tawa.analysis.tma.promotions import Make, find_raises
 from tawa.analysis.tma.unit_strides import find_unit_strides
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import print_generic, print_generic_ttir
 from tawa.bridge.triton.signature import Signature
+from tawa.bridge.triton.versions import nested_descriptors
 from tawa.dialects.parameters import parameter_name
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, PointerType, parse_module, parse_type, print_module
@@ -23,7 +23,7 @@ from tawa.transforms.ttir.promote_to_tma import PromoteToTma, RaiseResult
 from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
 from tests.support.fronts import Front, front
 
-NESTED = triton.__version__.startswith("3.6")
+NESTED = nested_descriptors()
 _TYPES = {"float16": "*fp16", "float32": "*fp32", "int32": "*i32", "uint8": "*fp8e4nv", "int64": "*i64", "int8": "*i8"}
 
 
