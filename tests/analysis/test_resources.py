@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tawa.analysis.resources import RegisterInfo, SharedInfo, shared_beside_rings, wgmma_registers
-from tawa.analysis.rings.channels import find_channels
-from tawa.analysis.rings.loads import find_dot_loads
+from tawa.analysis.rings.channels import ChannelInfo, SiteInfo, find_channels
+from tawa.analysis.rings.loads import DotLoadInfo, find_dot_loads
+from tawa.dialects.tt import DescriptorLoadOp
+from tawa.ir import MemDescType
 from tawa.machine.hopper import SLACK_BYTES
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import ACC, TILE, TILE_BYTES, op, parse
@@ -91,6 +93,78 @@ def test_of_a_tile_that_is_spread_only_what_it_spreads_changes_its_layout() -> N
     use = op("arith.mulf", "%acc, %moved", f"{ACC}, {ACC}", "%used", ACC)
     body = f"{programs.gemm_loop()}\n{spread}\n{change}\n{use}"
     assert beside(programs.kernel(body, arguments={"row": row})).behind == 64 * 4
+
+
+def test_a_slot_is_read_in_the_layout_that_its_reader_wants() -> None:
+    """A tile that is added to the scores changes its layout while it is read."""
+    accumulator = "tensor<64x64xf16, #mma>"
+    change = op("ttg.convert_layout", "%bias", TILE, "%laid_out", accumulator)
+    wide = op("arith.extf", "%laid_out", accumulator, "%wide", ACC)
+    added = op("arith.addf", "%sum, %wide", f"{ACC}, {ACC}", "%more", ACC)
+    body = f"{programs.load('bias', 'c_desc')}\n{change}\n{wide}\n{added}\n{programs.iteration('more')}"
+    loop = programs.for_loop(body, carried={"sum": ("zeros", "next", ACC)}, results="%acc")
+    module = parse(programs.kernel(loop))
+    loads = [it for it in module.walk() if it.name == "tt.descriptor_load"]
+    channels = find_channels(find_dot_loads(module))
+    assert shared_beside_rings(module, channels).inside == TILE_BYTES, "the consumer loads the tile"
+    info = DotLoadInfo(DescriptorLoadOp(loads[0]), (), MemDescType((64, 64), "f16", "#shared"), ())
+    site = SiteInfo((info,), loads[0])
+    assert shared_beside_rings(module, [*channels, ChannelInfo("bias", (site,))]).inside == 0
+
+
+def test_the_buffers_of_a_loop_live_until_its_last_dot() -> None:
+    """All dots of an iteration are in flight, and the consumer waits once."""
+    tiles = "\n".join(
+        line
+        for at in range(2)
+        for line in (
+            op("arith.addf", "%tile, %tile", f"{TILE}, {TILE}", f"%made{at}", TILE),
+            programs.alloc(f"y{at}", f"made{at}"),
+            programs.dot(f"next{at}", f"y{at}", f"y{at}", f"sum{at}"),
+        )
+    )
+    carried = {f"sum{at}": ("zeros", f"next{at}", ACC) for at in range(2)}
+    loop = programs.for_loop(tiles, carried=carried, results="%acc:2")
+    made = op("arith.constant", "", "", "%tile", TILE, properties="value = dense<0.0> : tensor<64x64xf16, #blocked>")
+    module = parse(programs.kernel(f"{made}\n{loop}"))
+    found = shared_beside_rings(module, find_channels(find_dot_loads(module)))
+    assert (max(found.inside, found.behind), found.again) == (2 * TILE_BYTES, 2 * TILE_BYTES)
+
+
+def test_a_left_operand_in_registers_leaves_its_memory_unless_one_dot_reads_it_alone() -> None:
+    """Triton moves the load of a single reader into the loop."""
+
+    def inside(dots: int, in_registers: bool) -> int:
+        kept = f"{programs.load('q', 'c_desc', '%zero, %zero')}\n{programs.alloc('q_kept', 'q')}"
+        work = "\n".join(programs.dot(f"next{at}", "q_kept", "k_kept", f"sum{at}") for at in range(dots))
+        body = programs.for_loop(
+            f"{programs.load('k_tile', 'a_desc')}\n{programs.alloc('k_kept', 'k_tile')}\n{work}",
+            carried={f"sum{at}": ("zeros", f"next{at}", ACC) for at in range(dots)},
+            results=f"%acc:{dots}",
+        )
+        again = f"{programs.load('more', 'c_desc')}".replace("%k,", "%zero,")
+        module = parse(programs.kernel(f"{kept}\n{again}\n{body}"))
+        found = [it for it in module.walk() if it.name == "ttng.warp_group_dot"] if in_registers else []
+        return shared_beside_rings(module, find_channels(find_dot_loads(module)), kept=found).inside
+
+    assert [inside(dots, in_registers=False) for dots in (1, 2)] == [2 * TILE_BYTES, 2 * TILE_BYTES]
+    assert [inside(dots, in_registers=True) for dots in (1, 2)] == [2 * TILE_BYTES, TILE_BYTES]
+
+
+def test_scratch_of_the_producer_is_live_beside_that_of_the_consumer() -> None:
+    """A tile of addresses changes its layout in the producer, a sum in the consumer."""
+    wide = programs.POINTERS.replace("#blocked", "#mma")
+    base = op("tt.splat", "%out", "!tt.ptr<f16>", "%base", wide)
+    change = op("ttg.convert_layout", "%base", wide, "%places", programs.POINTERS)
+    plain = "boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32, isVolatile = false, "
+    plain += "operandSegmentSizes = array<i32: 1, 0, 0>"
+    tile = op("tt.load", "%places", programs.POINTERS, "%x_tile", TILE, properties=plain)
+    again = op("ttg.convert_layout", "%sum", ACC, "%moved", "tensor<64x64xf32, #blocked>")
+    back = op("ttg.convert_layout", "%moved", "tensor<64x64xf32, #blocked>", "%same", ACC)
+    body = f"{tile}\n{programs.alloc('x', 'x_tile')}\n{again}\n{back}\n{programs.dot('next', 'x', 'x', 'same')}"
+    loop = programs.for_loop(body, carried={"sum": ("zeros", "next", ACC)}, results="%acc")
+    found = beside(programs.kernel(f"{base}\n{change}\n{loop}"))
+    assert found.inside == 4 * TILE_BYTES + 2 * TILE_BYTES
 
 
 def attention_tile(users: str = "") -> SharedInfo:

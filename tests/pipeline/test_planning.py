@@ -119,13 +119,13 @@ def test_every_ring_is_named_when_they_do_not_fit() -> None:
 
 @pytest.mark.parametrize("options", [PlanOptions(enable_warp_specialization=True), PlanOptions(aref_depth=1)])
 def test_a_pinned_kernel_without_room_for_one_slot_raises(options: PlanOptions) -> None:
-    with pytest.raises(ResourceError, match=r"the largest D that fits is 0; cure: use smaller blocks"):
+    with pytest.raises(ResourceError, match=r"not one slot of each ring fits; cure: use smaller blocks"):
         made(options, shared=SLOT)
 
 
 def test_without_a_pin_it_is_declined_at_the_load() -> None:
     outcome = made(PlanOptions(), shared=SLOT)
-    assert not outcome.applied and "the largest D that fits is 0" in outcome.remarks[0].reason
+    assert not outcome.applied and "not one slot of each ring fits" in outcome.remarks[0].reason
     assert outcome.remarks[0].location is not None
 
 

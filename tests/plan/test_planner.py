@@ -11,9 +11,9 @@ from tawa.analysis.rings.channels import find_channels, outer_channels
 from tawa.analysis.rings.loads import find_dot_loads
 from tawa.errors import ResourceError
 from tawa.machine.hopper import SLACK_BYTES
-from tawa.plan import Plan, PlanOptions
+from tawa.plan import Plan, PlanOptions, RingPlan
 from tawa.plan.cost.budget import Budget, Channels
-from tawa.plan.planner import choose_plan
+from tawa.plan.planner import choose_plan, reasons
 from tests.cases.programs import ttgir as programs
 
 # 96 registers of accumulators: one CTA of 8 warps fills an SM, also under stock Triton where dots are chained.
@@ -66,6 +66,33 @@ def test_operands_that_a_loop_computes_take_a_buffer_for_each_iteration_in_fligh
         chosen(tight, mma_depth=1)
     with pytest.raises(ResourceError, match="the largest D that fits is 2"):
         chosen(roomy, mma_depth=1, aref_depth=3)
+
+
+def test_the_reason_for_a_depth_is_what_limits_it() -> None:
+    channels = channels_of(programs.tile_gemm())
+    slot = sum(channel.slot_bytes for channel in channels)
+    alone = replace(BUDGET, groups=1, num_warps=8, registers=RegisterInfo(160, 160))
+
+    def why(budget: Budget, pins: Plan | None = None) -> str:
+        plan = choose_plan(channels, PlanOptions(), budget, staged_stores=True, pins=pins)
+        (ring,) = plan.rings
+        assert ring.slots in (1, 3, 8), ring
+        return reasons(plan, channels, budget, pins)[f"rings.{ring.name}.depth"]
+
+    for slots in (1, 3):
+        tight = replace(alone, shared_bytes=(slots + 1) * slot - 1 + SLACK_BYTES)
+        assert why(tight) == "the largest D that fits"
+    assert why(alone) == "enough to hide the latency of global memory"
+    beside = replace(alone, num_warps=4, registers=RegisterInfo(32, 32), shared=SharedInfo(16 * 1024, 0, 0))
+    assert why(beside) == "with one more slot, fewer CTAs share an SM"
+
+
+def test_pinned_rings_that_leave_no_slot_to_the_others_are_named() -> None:
+    channels = channels_of(programs.gate_up())
+    room = replace(BUDGET, shared_bytes=6 * programs.TILE_BYTES + SLACK_BYTES)
+    pins = Plan(rings=(RingPlan(channels[0].name, depth=5), RingPlan(channels[1].name, depth=2)))
+    with pytest.raises(ResourceError, match=r"not one slot of the others fits; cure: D = 3 of ring0"):
+        choose_plan(channels, PlanOptions(), room, staged_stores=True, pins=pins)
 
 
 @pytest.mark.parametrize(("depth", "in_flight"), [(2, 0), (3, 1), (4, 1)])

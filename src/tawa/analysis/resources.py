@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tawa.analysis.layout.layouts import fields_of
-from tawa.analysis.loops.async_wgmma import own_buffer_bytes
+from tawa.analysis.layout.scratch import conversion_bytes, reduction_bytes
+from tawa.analysis.loops.async_wgmma import dots_in, is_aside, own_buffer_bytes, own_buffers
 from tawa.analysis.loops.costs import stays_in_registers
 from tawa.analysis.rings.channels import ChannelInfo, ancestor_in
 from tawa.analysis.rings.guards import find_guards
-from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import BroadcastOp, DescriptorLoadOp, DescriptorStoreOp, FuncOp
+from tawa.analysis.rings.slices import slice_from
+from tawa.dialects.control_flow import holder_of
+from tawa.dialects.scf import ForOp, enclosing_loops
+from tawa.dialects.tt import BroadcastOp, DescriptorLoadOp, DescriptorStoreOp, FuncOp, ReduceOp
 from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, MemDescType, Module, Operation, TensorType, Value, parse_type
 from tawa.machine.hopper import REGISTERS, SLACK_BYTES, WARP
+
+_OPERAND = "#ttg.dot_op"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +61,31 @@ def shared_beside_rings(
     channels: Sequence[ChannelInfo],
     groups: int = 1,
     slices_of: Callable[[Operation], tuple[int, int]] = lambda _: (1, 1),
+    kept: Collection[Operation] = (),
 ) -> SharedInfo:
     """Estimates the shared memory that the kernel needs in addition to its rings.
 
     groups: consumer groups, each with its own buffers. With several groups, the epilogue does not reuse ring memory.
-    slices_of: the slices in which a store leaves, and the buffers that they take.
+    slices_of: the slices in which a store leaves, and the buffers that they take. kept: the dots whose left operand
+    stays in registers.
     """
     infos = [info for channel in channels for site in channel.sites for info in site.loads]
     moved = {info.load.op for info in infos} | {op for info in infos for op in info.replaced}
     function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
-    body = find_guards(function, [info.load.op for info in infos]).work
+    guarded = find_guards(function, [info.load.op for info in infos])
+    body = guarded.work
     last = max((body.index_of(ancestor_in(body, info.load.op)) for info in infos), default=-1)
     places = {op: place for place, op in enumerate(nested for outer in body.ops for nested in outer.walk())}
     border = _end(body.ops[last], places) if last >= 0 else -1
+    of_producer = slice_from([info.load.op for info in infos], function.op, guarded.guards).ops
+    loops = [loop for op in places if (loop := ForOp.of(op)) and dots_in(loop) and not is_aside(loop)]
+    waits = {view.op: dots_in(loop)[-1].op for loop in loops for view in own_buffers(loop, moved)}
     staging: dict[str, int] = {}
     staged: dict[str, _Span] = {}
     spans: list[_Span] = []
+    fetching: list[_Span] = []
     for op, place in places.items():
-        size = 0 if op in moved else _tile_bytes(op)
+        size = 0 if op in moved else _bytes(op, moved)
         store = DescriptorStoreOp.of(op)
         if store and (place <= border or groups > 1):
             tile = store.source.type + store.descriptor.type
@@ -83,31 +95,47 @@ def shared_beside_rings(
                 staging[tile] = size
             else:  # stores of one tile type share a buffer, which lives until the last of them has left
                 staged.setdefault(tile, _Span(place, len(places) if groups > 1 else border, size))
+        elif size and op in of_producer and all(user in of_producer for it in op.results for user in it.users):
+            fetching.append(_Span(place, place, size))
         elif size:
-            spans.append(_Span(place, _last_use(op, places), size))
+            first, end = _live(op, kept)
+            spans.append(_Span(places[first], max(places[waits.get(op, op)], _end(end, places)), size))
     spans += [span for tile, span in staged.items() if tile not in staging]
     inside = _peak(spans, -1, border)
     behind = _peak(spans, border + 1, len(places))
-    loops = [loop for op in places if (loop := ForOp.of(op))]
     again = groups * max((own_buffer_bytes(loop, moved) for loop in loops), default=0)
+    fetched = _peak(fetching, -1, border)
     if groups == 1:
-        return SharedInfo(sum(staging.values()), inside, behind, again)
-    return SharedInfo(groups * sum(staging.values()), groups * max(inside, behind), 0, again)
+        return SharedInfo(sum(staging.values()), inside + fetched, behind, again)
+    return SharedInfo(groups * sum(staging.values()), groups * max(inside, behind) + fetched, 0, again)
 
 
-def _last_use(op: Operation, places: Mapping[Operation, int]) -> int:
-    """The end of the live range of the shared memory that `op` fills; a use in a loop extends it to the loop's end."""
+def _live(op: Operation, kept: Collection[Operation]) -> tuple[Operation, Operation]:
+    """The operations at which the shared memory of `op` is filled, and last read; a loop that does so counts whole."""
+    convert = ConvertLayoutOp.of(op)
+    if convert and _OPERAND in op.result.type:  # Triton puts it into shared memory before the loops that only read it
+        maker = holder_of(convert.source)
+        loops = [it for it in enclosing_loops(op) if maker is None or not (it is maker or it.is_ancestor_of(maker))]
+        return (loops[-1], loops[-1]) if loops else (op, _last_user(op, op.result.users))
     if not LocalAllocOp.of(op):
-        return places[op]
-    assert op.parent is not None
-    last = places[op]
+        return op, op
+    readers: list[Operation] = []
     views = [op.result]
     while views:
-        for user in views.pop().users:
-            last = max(last, _end(ancestor_in(op.parent, user), places))
-            if user.name in VIEWS:
-                views.append(user.result)
-    return last
+        view = views.pop()
+        for use in view.uses:
+            if use.op in kept and use.index == 0 and view is op.result and len(view.uses) > 1:
+                continue  # it reads the tile from registers; Triton moves the load of a single reader back to it
+            readers.append(use.op)
+            views += use.op.results if use.op.name in VIEWS else []
+    return op, _last_user(op, readers)
+
+
+def _last_user(op: Operation, users: Iterable[Operation]) -> Operation:
+    """The last operation of the block of `op` that is one of the users or contains one; `op` itself without any."""
+    block = op.parent
+    assert block is not None
+    return max((op, *(ancestor_in(block, user) for user in users)), key=block.index_of)
 
 
 def _end(op: Operation, places: Mapping[Operation, int]) -> int:
@@ -121,8 +149,8 @@ def _peak(spans: Sequence[_Span], first: int, last: int) -> int:
     return max((sum(it.bytes for it in spans if it.first <= place <= it.last) for place in begins), default=0)
 
 
-def _tile_bytes(op: Operation) -> int:
-    """The shared memory that an operation allocates: staging buffers, layout conversions, and `local_alloc`."""
+def _bytes(op: Operation, moved: Collection[Operation]) -> int:
+    """The shared memory that an operation allocates: staging buffers, `local_alloc`, and scratch memory."""
     store, load = DescriptorStoreOp.of(op), DescriptorLoadOp.of(op)
     if store:
         tile = parse_type(store.source.type)
@@ -131,9 +159,14 @@ def _tile_bytes(op: Operation) -> int:
             return 0
         tile = load.tile
     elif convert := ConvertLayoutOp.of(op):
-        if _only_stored(op) or stays_in_registers(op):
-            return 0
-        tile = parse_type(_first_spread(convert.source).type)
+        first = _first_spread(convert.source)
+        if first.defining_op in moved or _only_stored(op) or stays_in_registers(op):
+            return 0  # a slot is read in the layout that its reader wants
+        if first is convert.source and _OPERAND not in op.result.type:
+            return conversion_bytes(op)
+        tile = parse_type(first.type)
+    elif ReduceOp.of(op):
+        return reduction_bytes(op)
     elif LocalAllocOp.of(op):
         tile = parse_type(op.result.type)
     else:

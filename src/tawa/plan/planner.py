@@ -59,9 +59,7 @@ def choose_plan(
     Raises ResourceError if no depth, or not the pinned depth, fits; PlanError if a request is impossible.
     """
     pins = pins or Plan()
-    fixed = {ring.name: ring.depth for ring in pins.rings if ring.depth is not None}
-    alone = 1 if pins.form == "persistent" else None  # such a kernel is launched with one program for each SM
-    budget = replace(budget, fixed=fixed, most_ctas=pins.ctas_per_sm or alone)
+    budget = _pinned(budget, pins)
     asked = [it.mma_depth for it in pins.loops if it.mma_depth is not None]
     budget, depth, usual = _choose_depths(channels, options, budget, max(asked, default=None))
     depths = budget.depths(channels, depth)
@@ -95,10 +93,17 @@ def choose_plan(
     return replace(pins, partitions=(), loops=(), stores=(), numbering="program").over(decided)
 
 
-def reasons(plan: Plan, channels: Channels, budget: Budget) -> dict[str, str]:
-    """The reasons for the planner's decisions, by field."""
+def _pinned(budget: Budget, pins: Plan) -> Budget:
+    """The budget with the pinned depths, and the CTAs that are wanted."""
+    fixed = {ring.name: ring.depth for ring in pins.rings if ring.depth is not None}
+    alone = 1 if pins.form == "persistent" else None  # such a kernel is launched with one program for each SM
+    return replace(budget, fixed=fixed, most_ctas=pins.ctas_per_sm or alone)
+
+
+def reasons(plan: Plan, channels: Channels, budget: Budget, pins: Plan | None = None) -> dict[str, str]:
+    """The reasons for the planner's decisions, by field. budget, pins: those of `choose_plan`."""
     found: dict[str, str] = {}
-    deepest = budget.deepest(channels)
+    budget = _pinned(budget, pins or Plan()).with_in_flight(plan.mma_depth)
     for ring, channel in zip(plan.rings, channels, strict=True):
         fills = channel.fills
         if channel.converted:
@@ -108,9 +113,7 @@ def reasons(plan: Plan, channels: Channels, budget: Budget) -> dict[str, str]:
         elif fills is not None and ring.depth == fills:
             found[f"rings.{ring.name}.depth"] = f"a program fills only {fills} slots"
         else:
-            largest = ring.depth == deepest
-            limit = "the largest D that fits" if largest else "enough to hide the latency of global memory"
-            found[f"rings.{ring.name}.depth"] = limit
+            found[f"rings.{ring.name}.depth"] = _why_deep(ring.slots, channels, budget)
     found["max_registers"] = _why_capped(plan, budget)
     found["ctas_per_sm"] = "as many as shared memory and registers allow"
     by_tma = by_tma_only(channels)
@@ -129,6 +132,15 @@ def reasons(plan: Plan, channels: Channels, budget: Budget) -> dict[str, str]:
         "groups without turns drift apart on their own" if budget.groups > 1 else "there is only one consumer group"
     )
     return found
+
+
+def _why_deep(depth: int, channels: Channels, budget: Budget) -> str:
+    """The reason for D of the rings that the innermost loops fill."""
+    if depth >= budget.deepest(channels):
+        return "the largest D that fits"
+    if budget.ctas(channels, depth + 1) < budget.ctas(channels, depth):
+        return "with one more slot, fewer CTAs share an SM"
+    return "enough to hide the latency of global memory"
 
 
 def _why_capped(plan: Plan, budget: Budget) -> str:
@@ -232,7 +244,7 @@ def _choose_depths(
         mma_depth = min(usual, *(slots - 1 for slots in budget.depths(channels, depth)))
     if not mma_depth or not budget.shared.again:
         return budget, depth, mma_depth
-    roomy = replace(budget, shared=budget.shared.with_in_flight(mma_depth))
+    roomy = budget.with_in_flight(mma_depth)
     if asked is None and roomy.deepest(channels) < (options.aref_depth or mma_depth + 1):
         return budget, depth, 0
     return roomy, _choose_depth(channels, options, roomy, asked), mma_depth
@@ -278,22 +290,24 @@ def shared_memory_text(channels: Channels, depth: int, budget: Budget) -> str:
     sizes = {channel: channel.slot_bytes * budget.copies(channel) for channel in channels}
     rings = "; ".join(f"{channel.name}: {slots[channel]} x {sizes[channel]} B" for channel in channels)
     rest = budget.needed(channels, depth) - sum(slots[channel] * sizes[channel] for channel in channels)
-    fits = budget.deepest(channels)
-    cure = f"aref_depth={fits}" if fits >= 1 else _largest_pinned(channels, budget) or "use smaller blocks"
     return (
         f"aref_depth={depth} needs {budget.needed(channels, depth)} B of shared memory, the limit is "
         f"{budget.shared_bytes} B (227 KiB): {rings}; {rest} B beside the rings (staged stores, layout scratch, "
-        f"barriers); the largest D that fits is {fits}; cure: {cure}"
+        f"barriers); {_what_fits(channels, budget)}"
     )
 
 
-def _largest_pinned(channels: Channels, budget: Budget) -> str:
-    """Says how far to reduce D of the pinned rings so that the others fit with one slot each; empty if nothing fits."""
+def _what_fits(channels: Channels, budget: Budget) -> str:
+    """The largest D that fits, and the cure; without one, how far to reduce D of the pinned rings."""
+    fits = budget.deepest(channels)
+    if fits >= 1:
+        return f"the largest D that fits is {fits}; cure: aref_depth={fits}"
     for most in range(min(max(budget.fixed.values(), default=1), DEEPEST) - 1, 0, -1):
         fixed = {name: min(slots, most) for name, slots in budget.fixed.items()}
         if replace(budget, fixed=fixed).deepest(channels) >= 1:
-            return "; ".join(f"D = {most} of {name}" for name in fixed if budget.fixed[name] > most)
-    return ""
+            cure = "; ".join(f"D = {most} of {name}" for name in fixed if budget.fixed[name] > most)
+            return f"beside the pinned rings, not one slot of the others fits; cure: {cure}"
+    return "not one slot of each ring fits; cure: use smaller blocks"
 
 
 __all__ = ["IN_FLIGHT", "choose_plan", "most_fills", "reasons", "shared_memory_text"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from tawa.ops.kernels.attention import backward, forward, persistent, two_parts
 from tawa.ops.kernels.attention import varlen as ragged
-from tests.cases.attention import flex, one_loop, tutorial, varlen
+from tests.cases.attention import biased, flex, one_loop, tutorial, varlen
 from tests.cases.attention.problem import first_column
 from tests.cases.case import Absent, Argument, Descriptor, Expectation, Grid, Number, Pointer, Specimen, Tensor
 
@@ -201,6 +201,23 @@ def two_part_case(name: str, *, dtype: str = "fp16", dim: int = 96, values: int 
     return replace(case, kernel=two_parts.attention_two_parts, arguments=arguments, constexprs=constexprs,
                    tensors=tensors, sizes={**case.sizes, "DIM_V": dim_v},
                    plans=PLANS if dim < 128 else ONE_SLOT)  # fmt: skip
+
+
+def biased_case(name: str, *, dim: int = 64, tile: tuple[int, int, int] = BIG, by_descriptor: bool = True,
+                **sizes: int) -> Specimen:  # fmt: skip
+    """A bias tile beside each block of K and V."""
+    case = forward_case(name, "one_loop", dim=dim, causal=False, tile=tile, lse=False, **sizes)
+    kept = ("q_desc", "k_desc", "v_desc", "o_desc", "H", "SK", "scale")
+    arguments: dict[str, Argument] = {
+        **{name: case.arguments[name] for name in kept},
+        "bias_desc": Descriptor("bias", (1, "BM", "BN")) if by_descriptor else Absent(),
+        "bias_ptr": Absent() if by_descriptor else Pointer("bias"),
+        "SQ": Number("SQ"),
+    }
+    constexprs = {name: case.constexprs[name] for name in ("GROUP", "BM", "BN", "D")}
+    tensors = {name: case.tensors[name] for name in "qkvo"}
+    tensors["bias"] = Tensor(("H", "SQ", "SK"), "fp16")
+    return replace(case, kernel=biased.attention_biased, arguments=arguments, constexprs=constexprs, tensors=tensors)
 
 
 # --- packed sequences ---

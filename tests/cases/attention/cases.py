@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tests.cases.attention.builders import (
     backward_case,
+    biased_case,
     flex_case,
     forward_case,
     packed_case,
@@ -116,6 +117,14 @@ FLEX = [
     flex_case("flex_200x333", SQ=200, SK=333),
 ]
 
+BIASED = [
+    biased_case("biased_d64"),
+    biased_case("biased_d128", dim=128),
+    biased_case("biased_4warps", tile=(64, 64, 4)),
+    biased_case("biased_pointers", by_descriptor=False),
+    biased_case("biased_gqa_200x336", SQ=200, SK=336, **GROUPS["gqa"]),
+]
+
 BACKWARD = [
     *(backward_case(f"{kind}_{dtype}_d{dim}_{MASK[causal]}", kind, dim=dim, dtype=dtype, causal=causal)
       for kind in ("dkdv", "dq") for dtype, dim in (("fp16", 64), ("bf16", 64), ("fp16", 96), ("fp16", 128))
@@ -127,7 +136,17 @@ BACKWARD = [
     row_sums_case("row_sums", "fp16", 96),
 ]  # fmt: skip
 
-FORWARD: tuple[Specimen, ...] = (*MATRIX, *ONE_LOOP, *LENGTHS, *VARIANTS, *TWO_PARTS, *PACKED, *TUTORIAL, *FLEX)
+FORWARD: tuple[Specimen, ...] = (
+    *MATRIX,
+    *ONE_LOOP,
+    *LENGTHS,
+    *VARIANTS,
+    *TWO_PARTS,
+    *PACKED,
+    *TUTORIAL,
+    *FLEX,
+    *BIASED,
+)
 CASES: tuple[Specimen, ...] = (*FORWARD, *BACKWARD)
 
 

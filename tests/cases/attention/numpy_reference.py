@@ -37,11 +37,18 @@ def numpy_reference(case: Specimen, floats: Arrays, rounding: Rounding = leave) 
 
 
 def one_head(
-    problem: Problem, q: Any, k: Any, v: Any, slope: float, diagonal: int, round_weights: Callable[[Any], Any]
+    problem: Problem,
+    q: Any,
+    k: Any,
+    v: Any,
+    slope: float,
+    diagonal: int,
+    round_weights: Callable[[Any], Any],
+    bias: Any = 0.0,
 ) -> tuple[Any, Any]:
     """Output and base-2 logarithm of the sums of one head; 0 and -inf for a row that sees no key."""
     rows, keys = np.arange(q.shape[0])[:, None], np.arange(k.shape[0])[None, :]
-    s = problem.scores(q @ k.T, rows, keys, slope, np.tanh, diagonal)
+    s = problem.scores(q @ k.T, rows, keys, slope, np.tanh, diagonal) + bias * LOG2_E
     s = np.where(problem.visible(rows, keys, diagonal), s, -np.inf)
     most = s.max(axis=1, keepdims=True)
     most = np.where(np.isinf(most), 0.0, most)
@@ -83,6 +90,7 @@ def _attention(case: Specimen, problem: Problem, floats: Arrays, rounding: Round
                 _slope(floats, problem, h),
                 problem.diagonal,
                 lambda p: rounding(p, case.tensors["v"].dtype),
+                floats["bias"][h] if "bias" in floats else 0.0,
             )
             o[b, h] *= of_values
     return {"o": o, "lse": lse}

@@ -39,9 +39,10 @@ def one_head(
     slope: torch.Tensor | float,
     diagonal: int,
     math: Arithmetic,
+    bias: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Output and base-2 logarithm of the sums of one head; 0 and -inf for a row that sees no key."""
-    parts = [_chunk(problem, q, k, v, slope, diagonal, math, part) for part in _chunks(q)]
+    parts = [_chunk(problem, q, k, v, slope, diagonal, math, bias, part) for part in _chunks(q)]
     return torch.cat([o for o, _ in parts]), torch.cat([lse for _, lse in parts])
 
 
@@ -53,11 +54,13 @@ def _chunk(
     slope: torch.Tensor | float,
     diagonal: int,
     math: Arithmetic,
+    bias: torch.Tensor | None,
     part: slice,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`one_head` for some of the rows."""
     rows, keys = _numbers(part, q), _numbers(slice(0, k.shape[0]), k).t()
     s = problem.scores(_product(math, q[part], k.t()), rows, keys, slope, torch.tanh, diagonal)
+    s = s if bias is None else s + bias[part] * LOG2_E
     s = s.masked_fill(~problem.visible(rows, keys, diagonal), float("-inf"))
     most = s.amax(dim=1, keepdim=True)
     most = most.masked_fill(most.isinf(), 0.0)
@@ -123,7 +126,8 @@ def _attention(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -
             of, slope = h // problem.group, _slope(t, problem, math, h)
             of_scores, of_values = factors_of(t, b, of)
             scaled = replace(problem, scale=problem.scale * of_scores)
-            o[b, h], lse[b, h] = one_head(scaled, q[b, h], k[b, of], v[b, of], slope, problem.diagonal, math)
+            bias = t["bias"][h] if "bias" in t else None
+            o[b, h], lse[b, h] = one_head(scaled, q[b, h], k[b, of], v[b, of], slope, problem.diagonal, math, bias)
             o[b, h] *= of_values
     return {"o": o, "lse": lse}
 

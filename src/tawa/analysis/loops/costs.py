@@ -20,6 +20,7 @@ from tawa.dialects.scf import LOOPS, IfOp, YieldOp
 from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp
 from tawa.dialects.ttng import FenceAsyncSharedOp, WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.ir import MemDescType, Operation, TensorType, parse_type
+from tawa.ir.encodings import aliases_at, fields_of
 from tawa.machine.distribution import distribution_at, renames
 from tawa.machine.hopper import (
     BARRIER_CYCLES,
@@ -146,14 +147,17 @@ def stays_in_registers(convert: Operation) -> bool:
     """Whether a layout conversion needs no shared memory: it renames registers, or an accumulator becomes operand A.
 
     The names of the two mma layouts need not be equal: wgmmas with different numbers of columns have different layouts,
-    which distribute the rows in the same way.
+    which distribute the rows in the same way. Warps side by side share the rows of the operand, but not of the result.
     """
     if renames(convert):
         return True
     source, target = parse_type(ConvertLayoutOp(convert).source.type), parse_type(convert.result.type)
     if not isinstance(source, TensorType) or not isinstance(target, TensorType):
         return False
-    return source.encoding.startswith(_ACCUMULATOR) and f"parent = {_ACCUMULATOR}" in target.encoding
+    if not source.encoding.startswith(_ACCUMULATOR) or f"parent = {_ACCUMULATOR}" not in target.encoding:
+        return False
+    warps = fields_of(aliases_at(convert), source.encoding).get("warpsPerCTA", "[1, 1]")
+    return warps.strip("[]").split(", ")[-1] == "1"
 
 
 def _products(dot: WarpGroupDotOp) -> int:

@@ -84,7 +84,6 @@ _WORDS = (
     (r"P iterations in flight need D >= P \+ 1", "a ring needs in_flight + 1 slots"),
     (r"[:;] aref_depth=\d+ needs", ": it needs"),
     (r"\baref_depth=(\d+)", r"ring = \1"),
-    (r"; the largest D that fits is 0", ""),
     (r"\bmma_depth=(\d+)", r"in_flight = \1"),
     (r"\bP = (\d+)", r"in_flight = \1"),
     (r"\bD = (\d+)", r"ring = \1"),

@@ -75,6 +75,10 @@ class Budget:
         """Warps of the stock kernel."""
         return self.launch_warps if self.widened else self.consumer_warps
 
+    def with_in_flight(self, iterations: int) -> Budget:
+        """The budget with the buffers for the dots of this many earlier iterations in flight."""
+        return replace(self, shared=self.shared.with_in_flight(iterations))
+
     def copies(self, channel: ChannelInfo) -> int:
         """The number of rings that a channel becomes."""
         return self.groups if channel.name in self.own else 1

@@ -35,12 +35,27 @@ def loops_with_dots(module: Module) -> list[LoopPlan]:
     return [LoopPlan(number, line=_line(module, loop)) for number, loop in numbered]
 
 
+def kept_dots(root: Operation, num_warps: int, plan: Plan) -> set[Operation]:
+    """The dots inside `root` whose left operand stays in registers: those of the Plan, and where it is open, that fit.
+
+    num_warps: that execute the dots.
+    """
+    fitting = {dot.op for dot in operands_to_keep(root, num_warps, KEPT_REGISTERS)}
+    found: set[Operation] = set()
+    for loop in (op for op in root.walk() if op.name in LOOPS):
+        number = loop_number(loop)
+        listed = None if number is None else plan.loop(number).kept
+        dots = enumerate(dots_of(loop))
+        found |= {dot.op for index, dot in dots if (dot.op in fitting if listed is None else index in listed)}
+    return found
+
+
 def choose_kept(module: Module, plan: Plan) -> Plan:
     """The dots of each loop whose left operand stays in registers, for loops where the Plan leaves that open."""
     found: dict[int, tuple[int, ...]] = {}
     for group in find_groups(module):
         if group.role == "consumer":
-            keep = {dot.op for dot in operands_to_keep(group.op, group.num_warps, KEPT_REGISTERS)}
+            keep = kept_dots(group.op, group.num_warps, plan)
             for loop in (op for op in group.op.walk() if op.name in LOOPS) if keep else ():
                 number = loop_number(loop)
                 indices = tuple(index for index, dot in enumerate(dots_of(loop)) if dot.op in keep)

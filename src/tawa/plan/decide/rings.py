@@ -32,7 +32,7 @@ from tawa.ir.attributes import attribute_of, read_int
 from tawa.machine.hopper import SHARED_BYTES
 from tawa.plan.cost.budget import Budget, Channels, StockCopies
 from tawa.plan.cost.registers import producer_registers
-from tawa.plan.decide.loops import loops_with_dots
+from tawa.plan.decide.loops import kept_dots, loops_with_dots
 from tawa.plan.decide.operands import (
     check_carried,
     check_sharing,
@@ -183,10 +183,10 @@ def decide_rings(
             raise
         return declined(module, place, str(error))
     check_stores(plan.stores, waits)
+    why = {**reasons(plan, channels, budget, pins), **{f"rings.{it.name}.depth": WHY_TWO for it in numbers}}
     budget = replace(budget, fixed={ring.name: ring.slots for ring in plan.rings}, most_ctas=pins.ctas_per_sm)
     check_plan(plan, pins, channels, module, budget)
     plan = plan.over(operands_of(module, facts.loads, channels, pins))
-    why = {**reasons(plan, channels, budget), **{f"rings.{it.name}.depth": WHY_TWO for it in numbers}}
     if any((it.slices or 1) > 1 and asked.store(it.key).slices is None for it in plan.stores):
         why["stores"] = f"{why['stores']}; {WHY_SLICED}"
     plan = replace(plan, rings=(*plan.rings, *numbers))
@@ -245,7 +245,13 @@ def budget_of(module: Module, facts: Facts, target: Target, pins: Plan = _NOTHIN
         target.num_warps,
         target.num_stages,
         target.shared_bytes,
-        shared_beside_rings(module, channels, target.groups, lambda op: pins.store(name_of(op)).of_slices),
+        shared_beside_rings(
+            module,
+            channels,
+            target.groups,
+            lambda op: pins.store(name_of(op)).of_slices,
+            kept_dots(module.op, target.num_warps, pins),
+        ),
         wgmma_registers(module, target.num_warps),
         operand_bits(loads),
         limit,
