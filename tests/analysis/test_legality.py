@@ -398,9 +398,9 @@ def producer_remark(*lines: str, at: str, arguments: dict[str, str] | None = Non
 
 def folded(combine: str, tile: str) -> str:
     """``row``: the integer part of a tile, folded."""
-    element = "f32" if combine.endswith("f") else "i32"
+    element, axis = "f32" if combine.endswith("f") else "i32", int("64x64" in tile)
     fold = (
-        f'%r = "tt.reduce"(%tile) <{{axis = 1 : i32}}> ({{\n^bb0(%l: {element}, %s: {element}):\n'
+        f'%r = "tt.reduce"(%tile) <{{axis = {axis} : i32}}> ({{\n^bb0(%l: {element}, %s: {element}):\n'
         f'%p = "{combine}"(%l, %s) : ({element}, {element}) -> {element}\n'
         f'"tt.reduce.return"(%p) : ({element}) -> ()\n}}) : ({tile}) -> {element} loc("kernel.py":7:0)'
     )
@@ -414,7 +414,11 @@ def folded(combine: str, tile: str) -> str:
 @pytest.mark.parametrize(
     ("combine", "tile", "why"),
     [
-        ("arith.addf", "tensor<64xf32, #blocked>", "adds floats in an order that depends on the number of warps"),
+        (
+            "arith.addf",
+            "tensor<64xf32, #ttg.slice<{dim = 1, parent = #blocked}>>",
+            "adds floats in an order that depends on the number of warps",
+        ),
         ("arith.addi", "tensor<64x64xi32, #blocked>", "works on a large tile in registers"),
     ],
 )
@@ -427,7 +431,7 @@ def test_an_address_from_a_tile_that_the_producer_cannot_fold_is_declined(combin
 
 @pytest.mark.parametrize("combine", ["arith.addi", "arith.maxnumf"])
 def test_a_small_tile_is_folded_by_a_producer_of_four_warps(combine: str) -> None:
-    tile = f"tensor<64x{'f32' if combine.endswith('f') else 'i32'}, #blocked>"
+    tile = f"tensor<64x{'f32' if combine.endswith('f') else 'i32'}, #ttg.slice<{{dim = 1, parent = #blocked}}>>"
     loop = inside(folded(combine, tile)).replace("%k, %zero)", "%row, %zero)")
     made = specialise(gemm(loop=loop), LEGAL, Target(4, 3))
     assert made.applied and made.plan is not None and made.plan.partitions[0].num_warps == 4
