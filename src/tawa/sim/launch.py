@@ -16,9 +16,9 @@ import numpy as np
 from tawa.dialects.parameters import parameter_name
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Module, Operation, PointerType, TensorDescType, Value, parse_type
-from tawa.machine.hopper import H100, CostModel
+from tawa.machine.hopper import H100, TMA_CHUNK_BYTES, CostModel
 from tawa.remarks import SourceLocation
-from tawa.sim.errors import ArgumentError
+from tawa.sim.errors import ArgumentError, MisalignedDescriptor
 from tawa.sim.interpreter import run_region
 from tawa.sim.machine.addresses import Addresses, AddressSpace
 from tawa.sim.machine.cta import Cta, Event, Order
@@ -207,4 +207,15 @@ def _descriptor(name: str, value: Argument, type: str, element: str, memory: Add
     nan = given.padding == "nan"
     if (nan and element not in ("f16", "bf16", "f32", "f64")) or given.padding not in ("zero", "nan"):
         raise ArgumentError(f"{name} pads {element} with {given.padding!r}: use zero, or nan for f16, bf16, f32, f64")
+    start = _bytes_into_memory(given.array)
+    if start % TMA_CHUNK_BYTES:
+        raise MisalignedDescriptor(f"the descriptor {name} begins {start} bytes behind the start of its memory")
     return TensorDescriptor(Pointer(tensor, 0), tuple(shape), tuple(strides), block, nan)
+
+
+def _bytes_into_memory(array: Array) -> int:
+    """Where an array begins in the memory that it is a view of, which begins as an allocation of CUDA does."""
+    whole = array
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    return array.ctypes.data - whole.ctypes.data

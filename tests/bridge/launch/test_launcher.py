@@ -290,6 +290,23 @@ def told(
     return made
 
 
+def test_a_measured_plan_that_a_launch_does_not_allow_is_not_the_end() -> None:
+    """Other launches of its class were measured: this one gets what it would get without measurements."""
+    made: list[Any] = []
+    measured, whole = Plan(form="as_written", groups=2), Condition(Argument(1), "rows are whole", multiple=8)
+
+    def by_plan(plan: Plan) -> Any:
+        run = launcher(lambda *_: made.append("measured"), spec=replace(SPEC, conditions=(whole,)))
+        return SimpleNamespace(run=run, function=2, packed_metadata=None)
+
+    choices = SimpleNamespace(lookup=lambda values, grid: measured, arguments=frozenset((1,)))
+    launch = launcher(lambda *_: made.append("ours"), lambda *_: made.append("stock"), compile_plan=by_plan,
+                      choices=choices)  # fmt: skip
+    for rows in (96, 99):
+        launch(1, 1, 1, 0, 7, None, None, None, None, TENSOR, rows, True, (48, None))
+    assert made == ["measured", "ours"]
+
+
 def test_rows_that_cannot_be_ordered_are_loaded_in_order() -> None:
     assert told() == ["ordered"]
     assert told(rows=99) == [IN_ORDER, "in order"]

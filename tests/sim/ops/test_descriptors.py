@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tawa.sim import Descriptor, simulate
-from tawa.sim.errors import ArgumentError
+from tawa.sim.errors import ArgumentError, MisalignedDescriptor
 from tests.sim.language import WIDTH, floats, integers, language_kernel
 
 
@@ -29,6 +29,16 @@ def test_a_host_descriptor_pads_with_its_padding_option(padding: Any) -> None:
     simulate(language_kernel("given_descriptors", types), arguments, (1,))
     assert (y[:40] == x).all()
     assert np.isnan(y[40:]).all() if padding == "nan" else (y[40:] == 0).all()
+
+
+def test_a_host_descriptor_begins_at_a_multiple_of_16_bytes_of_its_memory() -> None:
+    types = {"source": "tensordesc<fp16[32,64]>", "target": "tensordesc<fp16[32,64]>"}
+    memory = floats(65).astype(np.float16).reshape(-1)
+    module, target = language_kernel("given_descriptors", types), np.zeros((64, WIDTH), np.float16)
+    simulate(module, {"source": memory[8 : 8 + 64 * WIDTH].reshape(64, WIDTH), "target": target}, (1,))
+    assert (target.reshape(-1) == memory[8 : 8 + 64 * WIDTH]).all()
+    with pytest.raises(MisalignedDescriptor, match="descriptor source begins 8 bytes behind the start of its memory"):
+        simulate(module, {"source": memory[4 : 4 + 64 * WIDTH].reshape(64, WIDTH), "target": target}, (1,))
 
 
 def test_nan_padding_needs_a_float_type_that_tma_knows() -> None:
