@@ -103,6 +103,30 @@ def test_a_kernel_under_tawa_jit_is_launched_by_triton_with_one_warning(untested
     assert len(said) == 1 and f"Triton {untested} {REASON}" in said[0] and CURE in said[0]
 
 
+@pytest.mark.parametrize("way", ["install", "scope", "launch", "tuner"])
+def test_the_warning_points_at_the_users_line(untested: str, driver: None, way: str) -> None:
+    kernel = tawa.jit(kernels.gemm_pointers)
+    tuner = triton.autotune(configs=[triton.Config({"BK": 64})], key=["K"])(kernel)
+
+    def work() -> None:
+        if way == "install":
+            tawa.install()
+            warmup(triton.jit(kernels.gemm_pointers.fn))
+        elif way == "scope":
+            with tawa.scope():
+                pass
+        elif way == "launch":
+            warmup(kernel)
+        else:
+            tuner.warmup(*tensors(), 64, grid=(1,), BM=64, BN=64)
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        work()
+    places = [it.filename for it in seen if "tested range" in str(it.message)]
+    assert places == [__file__]
+
+
 @pytest.mark.filterwarnings("ignore:tawa:RuntimeWarning")
 def test_the_autotuner_takes_tawas_configurations(untested: str, driver: None) -> None:
     configs = [tawa.Config({"BK": 64}, num_warps=4, aref_depth=3), tawa.Config({"BK": 32}, num_warps=4, mma_depth=1)]

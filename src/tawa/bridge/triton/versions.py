@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-import logging
 import re
-import warnings
 
 from tawa.bridge.triton.ir_compat import to_3_7
+from tawa.bridge.triton.warned import warn_user
 from tawa.errors import CompileError, UnsupportedKernel
 from tawa.ir import Module, parse_module, print_module
 from tawa.remarks import Remark
-
-_log = logging.getLogger("tawa")
 
 TESTED_FROM = (3, 6)
 TESTED_TO = (3, 9)
@@ -86,11 +83,7 @@ def refuse_untested(what: str) -> None:
 @functools.cache
 def warn_untested() -> None:
     """Warns once per process that on an untested Triton every kernel is compiled without Tawa."""
-    text = f"tawa: {untested_reason()}; kernels are compiled by stock Triton. Cure: {TESTED_CURE}"
-    try:
-        warnings.warn(text, RuntimeWarning, stacklevel=3)
-    except RuntimeWarning:  # python -W error must not fail a launch that did not ask for Tawa
-        _log.warning(text)
+    warn_user(f"tawa: {untested_reason()}; kernels are compiled by stock Triton. Cure: {TESTED_CURE}")
 
 
 def nested_descriptors() -> bool:
