@@ -53,8 +53,8 @@ def decide_strides(flow: Flow) -> None:
     flow.strides = choose_unit_strides(flow.module, flow.launching, flow.plan)
 
 
-def decide_raises(flow: Flow) -> None:
-    """Decides which pointer accesses TMA makes."""
+def decide_raises(flow: Flow) -> Remark | None:
+    """Decides which pointer accesses TMA makes. Declines the kernel if the user asked for all, and not all can be."""
     name_module(flow.module)
     found = choose_raises(flow.module, flow.options, flow.launching, flow.plan)
     if isinstance(found, Remark):
@@ -62,6 +62,8 @@ def decide_raises(flow: Flow) -> None:
     else:
         flow.raising, flow.plan = found, found.plan.over(flow.plan)
         flow.why |= found.why
+        return found.refusal
+    return None
 
 
 def raise_loads(flow: Flow) -> None:

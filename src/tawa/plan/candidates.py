@@ -126,7 +126,7 @@ def _by_paths(question: Question, start: Candidate) -> Generator[Candidate, Tria
     declined: Choice | None = None
     if question.raisable:
         choice = yield from _in_groups(question, start)
-        if choice.trial is not None or _is_expected(choice):
+        if choice.trial is not None or _is_expected(choice) or question.options.pointer_loads == "tma":
             return choice  # what does not pay by TMA does not pay through pointers
         declined = choice
         why = f"by TMA: {choice.refusal.reason}" if choice.refusal is not None else _TOO_LARGE.format("TMA loads")

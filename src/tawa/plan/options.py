@@ -24,8 +24,9 @@ class PlanOptions:
         group computes half of the tile's rows.
     ping_pong: True makes the consumer groups issue their dots in turns, which needs two groups; False does not
         synchronise them. None is False.
-    pointer_loads: how tiles that the kernel loads through pointers reach shared memory. "tma": as boxes by TMA if
-        that is provably equivalent; "cp.async": by copies of the producer's threads. None lets Tawa decide.
+    pointer_loads: how tiles that the kernel loads through pointers reach shared memory. "tma": as boxes by TMA, and a
+        kernel with a tile that is not provably a box is declined; "cp.async": by copies of the producer's threads. None
+        lets Tawa decide.
     persistent: True makes a kernel with one tile per program persistent: it runs as many programs as there are SMs, and
         each iterates over tiles; False never does. None does so for launches for which it is expected to pay.
     mode: "measure" specialises wherever it is legal; the first launch of each size that may run twice times several

@@ -19,11 +19,11 @@ _PLAIN_STORES = _PLAIN_CACHES[:1]
 
 
 class NotABox(Exception):
-    """Why an access is not a box, and the cure."""
+    """Why an access is not a box, and the cure. op: the operation that stands in the way, if it is another one."""
 
-    def __init__(self, reason: str, cure: str = "") -> None:
+    def __init__(self, reason: str, cure: str = "", op: Operation | None = None) -> None:
         super().__init__(reason)
-        self.reason, self.cure = reason, cure
+        self.reason, self.cure, self.op = reason, cure, op
 
 
 def is_operand_load(op: Operation, in_turn: bool = False, products: Collection[Value] = ()) -> bool:

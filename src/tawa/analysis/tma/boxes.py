@@ -38,6 +38,7 @@ from tawa.analysis.rings.loads import TMA_BYTES
 from tawa.analysis.tma.accesses import NotABox, bytes_of, element_of, mask_of, tile_of
 from tawa.analysis.tma.axes import Axis, axes_of
 from tawa.analysis.tma.bound_choices import BoundChoice, BoundChoices, Whole
+from tawa.analysis.tma.obstacles import find_obstacle
 from tawa.analysis.tma.outer_strides import outer_strides
 from tawa.dialects.arith import is_zero
 from tawa.dialects.tt import LoadOp, StoreOp
@@ -140,10 +141,8 @@ class BoxFinder:
         element = element_of(access)
         address = self.affine.tile(access.operands[0])
         if address is None:
-            raise NotABox(
-                "its address is not affine: not the sum of a pointer and, for each dimension, a stride times the place",
-                "compute it as base + rows[:, None] * stride + columns[None, :], with rows and columns in steps of one",
-            )
+            found = find_obstacle(self.affine, access.operands[0])
+            raise NotABox(found.reason, found.cure, found.op)
         if address.base is None:
             raise NotABox("the address has no base pointer")
         choices = BoundChoices(self.affine, self.facts, self.in_size)

@@ -195,7 +195,7 @@ class _Finder:
         try:
             return self._decided(found)
         except NotABox as why:
-            return replace(found, reason=why.reason, cure=why.cure)
+            return self._kept(found, why)
 
     def store(self, op: Operation) -> AccessInfo:
         """The same for a store."""
@@ -206,7 +206,13 @@ class _Finder:
             self._check_aligned(box)
             return replace(found, decision=Decision(box), conditions=conditions, taken=self._taken([box.proof]))
         except NotABox as why:
-            return replace(found, reason=why.reason, cure=why.cure)
+            return self._kept(found, why)
+
+    def _kept(self, found: AccessInfo, why: NotABox) -> AccessInfo:
+        """An access that stays with pointers, with the line of the operation that stands in the way."""
+        place = source_of(self.module, why.op) if why.op is not None else None
+        where = f" ({place})" if place is not None and str(place) != str(found.location) else ""
+        return replace(found, reason=f"{why.reason}{where}", cure=why.cure)
 
     def _stored(self, op: Operation) -> Box:
         """The box of a store; raises NotABox."""

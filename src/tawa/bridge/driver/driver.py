@@ -92,6 +92,7 @@ class _Driver:
         self.runs = BackEndRuns(request.options.compile_budget_s)
         self.known = KnownSpills(source.kernel, tools.options, tools.capability)
         self.operations: dict[str, int] = {}
+        self.not_by_tma: Remark | None = None
 
     def run(self) -> Specialised | Outcome:
         """Runs the loop over candidates."""
@@ -146,8 +147,11 @@ class _Driver:
         kernel, persistent = self.kernel, self.pins.form == "persistent"
         with self.sheet.timed("check"):
             found = next(iter(check_before_layouts(kernel, persistent)), None)
-            launched = self.tools.options.num_warps
-            return found or why_not_wider(kernel, launched, self.request.options, self.request.pinned)
+            launched, options = self.tools.options.num_warps, self.request.options
+            found = found or why_not_wider(kernel, launched, options, self.request.pinned)
+        if found is None and options.pointer_loads == "tma" and self.paths is not None:
+            return self.not_by_tma
+        return found
 
     @cached_property
     def paths(self) -> Flow | None:
@@ -159,7 +163,7 @@ class _Driver:
             return None
         flow = self._flow(copy_module(self.kernel), self.pins)
         with self.sheet.timed("raise loads"):
-            run(flow, PATHS[1:])  # without the first pass: the kernel is structured already
+            self.not_by_tma = run(flow, PATHS[1:])  # without the first pass: the kernel is structured already
         return flow
 
     @cached_property

@@ -7,7 +7,7 @@ which costs each CTA a few microseconds; loads are then not raised if a CTA has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tawa.analysis.loops.chained_dots import has_chained_dots
@@ -24,6 +24,7 @@ from tawa.plan.entries import LaunchChoice, LaunchPlan, OperandPlan, Path, Store
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.remarks import Remark
+from tawa.symbolic.dim_relations import has_rows
 from tawa.symbolic.host.expr import Argument
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
@@ -52,7 +53,8 @@ class Launching:
 class Raising:
     """The accesses that TMA makes in place of pointers. raises: the analysis of all accesses.
 
-    why: the reasons for accesses that keep their pointers, by field of the Plan.
+    why: the reasons for accesses that keep their pointers, by field of the Plan. refusal: why ``pointer_loads="tma"``
+    cannot be met; None if it can, or was not asked for.
     """
 
     raises: Raises
@@ -60,6 +62,7 @@ class Raising:
     stores: frozenset[Operation]
     plan: Plan
     why: dict[str, str] = field(default_factory=dict[str, str])
+    refusal: Remark | None = None
 
 
 def choose_unit_strides(module: Module, launching: Launching, pins: Plan) -> tuple[Argument, ...]:
@@ -101,7 +104,23 @@ def choose_raises(module: Module, options: PlanOptions, launching: Launching, pi
         stores=tuple(StorePlan(*name_of(it.op), "raised", line=str(it.location or "")) for it in stores),
     )
     why = {operand_field(name_of(it.op)): f"by TMA: {it.reason}" for it in raises.loads if it.reason}
-    return Raising(raises, frozenset(it.op for it in loads), frozenset(it.op for it in stores), plan, why)
+    refusal = _why_not_all(raises, loads, pins) if options.pointer_loads == "tma" else None
+    return Raising(raises, frozenset(it.op for it in loads), frozenset(it.op for it in stores), plan, why, refusal)
+
+
+def _why_not_all(raises: Raises, loads: Sequence[AccessInfo], pins: Plan) -> Remark | None:
+    """Why some tile of an operand keeps its pointers, though no Plan says so; None if TMA loads all of them."""
+    kept = [it for it in raises.loads if it not in loads and has_rows(it.op.result)]
+    kept = [it for it in kept if _wanted(pins.operand(name_of(it.op)).path)]
+    if kept:
+        reason, place, own = f"{name_text(name_of(kept[0].op))}: {kept[0].reason}", kept[0].location, kept[0].cure
+    elif raises.declined is not None:
+        reason, place, own = raises.declined.reason, raises.declined.location, raises.declined.cure
+    else:
+        return None
+    cure = "leave pointer_loads out: the producer's threads copy what TMA cannot load"
+    reason = f"pointer_loads='tma': TMA cannot make a load: {reason}"
+    return Remark("declined", reason, place, f"{own}; or {cure}" if own else cure)
 
 
 def _wanted(path: Path | None) -> bool:
