@@ -15,7 +15,7 @@ import tempfile
 import pytest
 from hypothesis import settings
 
-import tests.support.kept  # noqa: F401 - it hashes the modules of Tawa, before one of them is imported
+from tests.support.kept import forget  # hashes the modules of Tawa, before one of them is imported
 from tests.support.parsing import let_threads_parse
 from tests.support.sample import examples
 
@@ -35,6 +35,7 @@ for _name in [name for name in os.environ if name.startswith("TAWA_") and name n
     del os.environ[_name]
 
 let_threads_parse()
+forget()
 
 # A change is judged by what it changes, not by the examples of the day.
 settings.register_profile("fixed", derandomize=True, database=None, max_examples=examples(100))

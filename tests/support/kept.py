@@ -1,7 +1,7 @@
 """Texts that take long to make, kept on disk by all that they are made from.
 
 Processes and runs share them. A file is named after the hash of its key, and written under another name first; so it
-is whole, and never belongs to another key.
+is whole, and never belongs to another key. What nobody has used for a day is removed.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import contextlib
 import hashlib
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "kept"
+DAY_S = 24 * 3600
 
 
 def sources(root: Path = ROOT / "src" / "tawa") -> str:
@@ -36,13 +38,28 @@ def kept(key: tuple[str, ...], make: Callable[[], str], ours: bool = False, fold
     changed since the start: else nobody knows which of them made it.
     """
     file = folder / hashlib.sha256(repr((*key, AT_START if ours else "")).encode()).hexdigest()
-    with contextlib.suppress(FileNotFoundError):
-        return file.read_text()
+    with contextlib.suppress(OSError):
+        text = file.read_text()
+        os.utime(file)
+        return text
     text = make()
     if not ours or sources() == AT_START:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder)
-        with os.fdopen(handle, "w") as other:
-            other.write(text)
-        os.replace(name, file)
+        with contextlib.suppress(OSError):  # the text is made again
+            _write(file, text)
     return text
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=file.parent)
+    with os.fdopen(handle, "w") as other:
+        other.write(text)
+    os.replace(name, file)
+
+
+def forget(folder: Path = FOLDER) -> None:
+    """Removes what was not used for a day."""
+    for file in folder.glob("*"):
+        with contextlib.suppress(OSError):  # another process removes it, too
+            if time.time() - file.stat().st_mtime > DAY_S:
+                file.unlink()

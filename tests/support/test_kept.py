@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +92,22 @@ def test_the_hash_of_sources_has_names_and_contents(tmp_path: Path) -> None:
     second = store.sources(tmp_path)
     (tmp_path / "a.py").rename(tmp_path / "b.py")
     assert len({first, second, store.sources(tmp_path)}) == 3
+
+
+def test_what_nobody_has_used_for_a_day_is_forgotten(tmp_path: Path) -> None:
+    def kept(key: str, text: str) -> str:
+        return store.kept((key,), lambda: text, folder=tmp_path)
+
+    kept("old", "first")
+    (old,) = tmp_path.iterdir()
+    kept("used", "first")
+    for file in tmp_path.iterdir():
+        os.utime(file, (0, 0))
+    kept("used", "second")
+    store.forget(tmp_path)
+    assert not old.exists() and (kept("used", "third"), kept("old", "third")) == ("first", "third")
+
+
+def test_a_folder_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert [store.kept(("key",), lambda text=text: text, folder=tmp_path / "file") for text in "ab"] == ["a", "b"]
