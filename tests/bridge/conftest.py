@@ -18,6 +18,7 @@ from tawa.bridge.triton.signature import Signature, parse_signature
 from tawa.pipeline import Outcome
 from tawa.plan import Plan, expectation
 from tawa.plan.cost.ways import Way
+from tawa.runtime.history.recording import RECORDER
 from tests.bridge import kernels
 from tests.bridge.launching import Launching, launching
 
@@ -36,7 +37,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
-    """No test may leave Tawa attached."""
+    """No test may leave Tawa attached, and none sees the compiles that earlier ones recorded."""
+    RECORDER.forget()
     yield
     left = attach.ATTACHMENT.count
     PROCESS.replace(None)

@@ -26,7 +26,6 @@ from tawa.bridge.triton import versions
 from tawa.bridge.triton.signature import Signature
 from tawa.cli.main import app
 from tawa.plan import PlanOptions
-from tawa.runtime.history import recording
 from tests.bridge import kernels
 
 TILE = "tensordesc<fp16[64,64]>"
@@ -55,7 +54,6 @@ def untested(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(type(knobs.runtime), "add_stages_inspection_hook", _Refusing())
     yield ".".join(map(str, version))
     tawa.uninstall()
-    recording.RECORDER.forget()
     versions.warn_untested.cache_clear()
 
 
