@@ -34,17 +34,22 @@ def grouped_case(
     b_rows: bool = False, gated: bool = False, tma: bool = True, programs: int = 3,
     choices: int | None = None,
 ) -> Specimen:  # fmt: skip
-    """`grouped_mm`; sizes: T, N and K. b_rows: B has N innermost. choices: an order says which row each takes."""
+    """`grouped_mm`; sizes: T, N and K. b_rows: B has N innermost. choices: an order says which row each takes.
+
+    Rows of B begin at multiples of 16 bytes; behind K they have other numbers.
+    """
     T, N, K = sizes
-    width = N * (1 + gated)
-    of_b = (K, width) if b_rows else (width, K)
+    width, pitch = N * (1 + gated), -(-K // 8) * 8
+    of_b = (K, width) if b_rows else (width, pitch)
+    seen = None if b_rows else (groups, width, K)
+    steps = None if b_rows else (width * pitch, pitch, 1)
     tensors = {"a": Tensor((T, K), dtype), "b": Tensor((groups, *of_b), dtype), "c": Tensor((T, N), dtype, "nan"),
                "tiles": Tensor((4 + 4 * SLOTS,), "i32", "zero")}  # fmt: skip
     if choices:
         tensors["order"] = Tensor((T,), "i32", "zero")
     arguments: dict[str, Argument] = {
         "a": Pointer("a") if choices else Descriptor("a", (tile.BM, tile.BK)),
-        "b": Descriptor("b", (1, tile.BK, tile.BN) if b_rows else (1, tile.BN, tile.BK)),
+        "b": Descriptor("b", (1, tile.BK, tile.BN) if b_rows else (1, tile.BN, tile.BK), seen, steps),
         "c": Pointer("c"), "c_box": Descriptor("c", (tile.BM, tile.BN)) if tma else Absent(),
         "tiles": Pointer("tiles"), "order": Pointer("order") if choices else Absent(), "N": Number(N),
         "K": Number(K), "G": Number(groups),

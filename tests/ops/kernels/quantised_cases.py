@@ -97,9 +97,9 @@ def weights_case(
 
 
 def foreign_case(
-    tile: Tile, awq: bool, dtype: str = "fp16", sizes: tuple[int, int, int] = (20, 72, 520), splits: int = 1
+    tile: Tile, awq: bool, dtype: str = "fp16", sizes: tuple[int, int, int] = (20, 96, 520), splits: int = 1
 ) -> Specimen:
-    """`weight_only_foreign` with zeros for each 128 elements of K."""
+    """`weight_only_foreign` with zeros for each 128 elements of K. Rows of words are multiples of 16 bytes."""
     plain = weights_case(tile, dtype=dtype, sizes=sizes, splits=splits)
     _, N, K = sizes
     shape, box = ((K, N // 8), (64, tile.BN // 8)) if awq else ((K // 8, N), (8, tile.BN))
