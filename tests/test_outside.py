@@ -55,7 +55,7 @@ def test_data_becomes_what_the_fields_declare() -> None:
         ({"pair": ["1", "t"]}, "pair[0] is '1', not a whole number"),
         ({"word": "c"}, "word is 'c', not one of a, b"),
         ({"word": ["a"]}, "word is ['a'], not one of a, b"),
-        ({"share": float("nan")}, "share is nan, not a number"),
+        ({"share": "0.5"}, "share is '0.5', not a number"),
         ({"share": True}, "share is True, not a number"),
         ({"flag": 1}, "flag is 1, not true or false"),
         ({"inner": {"name": "x", "size": True}}, "inner.size is True, not a whole number"),

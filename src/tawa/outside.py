@@ -15,7 +15,6 @@ never chooses a path, a module or code. Callers turn `Unfit` into the error of t
 from __future__ import annotations
 
 import json
-import math
 import sys
 import types
 from collections.abc import Mapping, Sequence
@@ -35,10 +34,10 @@ class Unfit(ValueError):
     """A text, or a value in it, that is not what its place needs. The message has the value, the place and the need."""
 
 
-def text_of(path: Path) -> str:
+def text_of(path: Path, encoding: str = "utf-8") -> str:
     """The text of a file. Raises Unfit if it is not text, OSError if it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding=encoding)
     except UnicodeDecodeError as error:
         raise Unfit(_undecodable(path.name, error)) from error
     except ValueError as error:  # a name with a zero byte
@@ -54,7 +53,8 @@ def standard_input() -> str:
 
 
 def _undecodable(name: str, error: UnicodeDecodeError) -> str:
-    return f"{name} is not UTF-8: byte {error.object[error.start]:#04x} at offset {error.start}"
+    at = error.start
+    return f"{name} is not {error.encoding.upper()}: byte {error.object[at]:#04x} at offset {at}"
 
 
 def json_of(text: str) -> object:
@@ -70,10 +70,21 @@ def json_of(text: str) -> object:
 def read(kind: type[_T], value: object, where: str = "") -> _T:
     """A value of the declared type: a dataclass, a scalar, a `Literal`, a tuple, a mapping by text, or a union of them.
 
+    A dataclass whose data has a format of its own has a static method `from_data`, which reads it.
     value: plain data, as JSON has it. where: what the value is called in messages: ``rings[0].depth``; empty: "it".
     Raises Unfit, and what the checks of the dataclasses raise.
     """
     return _read(kind, value, where)
+
+
+def read_fields(kind: type[_T], value: object, where: str = "") -> _T:
+    """As `read`, of a dataclass: from the values of its fields by name, also where it has a format of its own."""
+    declared, data = _declared(kind), names_and_values(value, where)
+    check_known(data, tuple(declared), where)
+    for name, (_, is_needed) in declared.items():
+        if is_needed and name not in data:
+            raise Unfit(f"{_below(where, name)} is missing")
+    return kind(**{name: _read(declared[name][0], it, _below(where, name)) for name, it in data.items()})
 
 
 def names_and_values(value: object, where: str = "") -> dict[str, Any]:
@@ -125,25 +136,16 @@ def _read(kind: Any, value: object, where: str) -> Any:
         entry = get_args(kind)[1]
         return {name: _read(entry, it, _below(where, name)) for name, it in names_and_values(value, where).items()}
     if is_dataclass(kind):
-        return _made(cast(Any, kind), value, where)
+        of_its_own = getattr(kind, "from_data", None)
+        return of_its_own(value) if of_its_own is not None else read_fields(cast(Any, kind), value, where)
     if kind is int:
         needed = "a whole number of 64 bits" if type(value) is int else _needed(kind)
         return _fits(value, where, needed, type(value) is int and value in _WHOLE)
     if kind is float:
-        return _fits(value, where, _needed(kind), type(value) in (int, float) and math.isfinite(cast(Any, value)))
+        return _fits(value, where, _needed(kind), type(value) in (int, float))
     if kind is str:
         return _fits(value, where, _needed(kind), isinstance(value, str) and is_unicode(value))
     return _fits(value, where, _needed(kind), isinstance(value, kind))
-
-
-def _made(kind: type[Any], value: object, where: str) -> Any:
-    """A dataclass, from the values of its fields by name."""
-    declared, data = _declared(kind), names_and_values(value, where)
-    check_known(data, tuple(declared), where)
-    for name, (_, is_needed) in declared.items():
-        if is_needed and name not in data:
-            raise Unfit(f"{_below(where, name)} is missing")
-    return kind(**{name: _read(declared[name][0], it, _below(where, name)) for name, it in data.items()})
 
 
 @cache
@@ -215,5 +217,6 @@ def _needed(kind: Any) -> str:
 
 
 __all__ = [
-    "Unfit", "check_known", "is_unicode", "json_of", "names_and_values", "read", "shown", "standard_input", "text_of",
+    "Unfit", "check_known", "is_unicode", "json_of", "names_and_values", "read", "read_fields", "shown",
+    "standard_input", "text_of",
 ]  # fmt: skip

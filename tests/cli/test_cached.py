@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 from typer.testing import Result
 
 from tawa.bridge.driver.compile import compile_kernel
@@ -20,6 +21,7 @@ from tawa.plan import PlanOptions
 from tests.bridge.conftest import gemm_signature
 from tests.bridge.kernels import gemm_descriptors
 from tests.rings import kernels
+from tests.support.damage import damaged_data, damaged_text, seeds
 
 __all__ = ["gemm_signature"]
 
@@ -148,7 +150,7 @@ def test_text_of_another_version_is_unknown_and_the_version_is_named(tawa: Tawa)
 @pytest.mark.parametrize(
     "suffix, text, reason",
     [
-        ("json", '{"target":', "its metadata, squares.json, cannot be read: JSONDecodeError"),
+        ("json", '{"target":', "its metadata, squares.json, cannot be read: it is not JSON"),
         ("ttgir", None, "its TTGIR is not in the cache: TRITON_STORE_BINARY_ONLY=1"),
         ("ttgir", "module {\n", f"Triton {VERSION} cannot read squares.ttgir"),
         ("ttgir", "", "squares.ttgir holds no program"),
@@ -170,6 +172,33 @@ def test_a_program_that_was_changed_after_the_compile_is_unknown(tawa: Tawa, gem
     path.write_text(path.read_text() + "\n")
     result = tawa("verify", "--cached", "gemm_descriptors")
     assert result.exit_code == 2 and "is not what was written" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("target", None), ("target", ["cuda", 90]), ("hash", 3), ("num_warps", "4"), ("shared", {}), ("name", []),
+     ("triton_version", 3.6), ("tawa", [1]), ("tawa", {"checksums": None}), ("tawa", {"checksums": {"ttgir": None}})],
+)  # fmt: skip
+def test_metadata_of_a_wrong_type_is_damage(name: str, value: object, tawa: Tawa) -> None:
+    edit_metadata(squares(), **{name: value})
+    result = tawa("verify", "--cached", "squares")
+    assert result.exit_code == 2 and result.stdout.startswith("unknown: ")
+    assert f"{name} is " in result.stdout or "the entry of the cache is damaged: checksums" in result.stdout
+    assert tawa("verify", "--cached", "squares", "--json").exit_code == 2
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seeds)
+def test_damaged_metadata_is_no_failure(tawa: Tawa, seed: int) -> None:
+    path = file_of(squares(), "json")
+    whole = path.read_text()
+    damaged = damaged_text(whole, seed) if seed % 2 else json.dumps(damaged_data(json.loads(whole), seed)).encode()
+    path.write_bytes(damaged)
+    try:
+        result = tawa("verify", "--cached", "squares")
+        assert result.exit_code in (0, 2, 3) and "internal error" not in result.stderr, result.stderr
+    finally:
+        path.write_text(whole)
 
 
 def test_assumptions_are_taken(tawa: Tawa) -> None:

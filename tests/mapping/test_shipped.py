@@ -95,3 +95,32 @@ def test_installed_tawa_finds_it_for_a_plain_kernel_and_compiles_anew_where_it_c
 def test_installed_tawa_leaves_one_out_that_does_not_fit(package: Path, caplog: pytest.LogCaptureFixture) -> None:
     (package / "attend.mapping.toml").write_text("[operands.k]\nring = 50\n")
     assert installed()["applied"] and "attend.mapping.toml" in caplog.text and "cure: ring = " in caplog.text
+
+
+OTHER_ORDER = '[kernel]\nsums = "after loops"\n'
+
+
+def test_another_order_of_sums_needs_the_consent_of_the_process(
+    package: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = package / "attend.mapping.toml"
+    file.write_text(OTHER_ORDER)
+    kernel = tawa.jit(importlib.import_module("shipping.flash").attend)
+
+    def sums(**options: Any) -> Any:
+        made = tawa.explain(kernel, kernels.ATTEND, kernels.BLOCKS, num_warps=8, only_if_faster=False, **options)
+        return made.plan.sums, [it for it in made.remarks if str(file) in it]
+
+    for exact in ({}, {"precision": "exact"}):
+        found, (note,) = sums(**exact)
+        assert found is None and "is left out: it asks for another order of sums" in note
+        assert 'cure: precision="relaxed"' in caplog.text
+    found, (note,) = sums(precision="relaxed")
+    assert found == "after_loops" and note == f"the mapping {file} beside the kernel decides what it says"
+    given = tawa.explain(kernel, kernels.ATTEND, kernels.BLOCKS, num_warps=8, mapping=file)
+    assert given.plan.sums == "after_loops", "a mapping that is given is the user's own"
+
+
+def test_installed_tawa_asks_for_consent_too(package: Path) -> None:
+    (package / "attend.mapping.toml").write_text(OTHER_ORDER)
+    assert "sums" not in installed()["plan"]

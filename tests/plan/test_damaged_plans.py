@@ -11,7 +11,8 @@ from hypothesis import given, settings
 
 from tawa.errors import PlanError, ResourceError
 from tawa.pipeline import Target, specialise
-from tawa.plan import LaunchPlan, Plan, PlanOptions
+from tawa.plan import LaunchPlan, LoopPlan, Plan, PlanOptions
+from tawa.plan.schedule import Wanted
 from tests.cases.programs import staged
 from tests.support.damage import damaged_data, damaged_text, seeds
 
@@ -103,10 +104,13 @@ def test_rings_that_cannot_fit_are_refused_before_the_kernel_is_lowered() -> Non
         specialise(text, PlanOptions(), Target(4, 3), Plan.of(data))
 
 
+def test_a_loop_of_any_number_of_stages_has_those_that_its_dots_can_use() -> None:
+    text, _ = whole("tile")
+    made = specialise(text, PlanOptions(), Target(4, 3), Plan(loops=(LoopPlan(0, stages=2**31),)))
+    assert made.plan is not None and [it.stages for it in made.plan.schedules] <= [5]
+    with pytest.raises(PlanError, match=r"stages = 2147483648 in loop 0 .*: its dependences allow .*; cure: stages = "):
+        specialise(text, PlanOptions(), Target(4, 3), Plan(loops=(LoopPlan(0, wanted=Wanted(stages=2**31)),)))
+
+
 def test_a_rule_of_version_5_that_is_no_text_chooses_nothing() -> None:
     assert Plan.of({"version": 5, "launches": {"short": ["stock"]}}).launches == LaunchPlan(choice="always")
-
-
-def test_a_number_of_a_plan_is_no_larger_than_shared_memory() -> None:
-    with pytest.raises(PlanError, match="groups=2147483648 in a Plan; cure: 0 or more, 232448 at most"):
-        Plan.of({"groups": 2**31})

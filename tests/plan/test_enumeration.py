@@ -9,6 +9,7 @@ import pytest
 
 from tawa.ir import Module
 from tawa.machine.hopper import SHARED_BYTES
+from tawa.outside import read
 from tawa.plan import LoopPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.agreement import STOCK
 from tawa.plan.cost.launches import usual_launches
@@ -133,7 +134,7 @@ def test_options_leave_out_the_plans_that_contradict_them() -> None:
 
 def test_a_ranked_plan_is_read_from_what_was_written() -> None:
     for it in RANKED:
-        assert RankedPlan.from_dict(json.loads(json.dumps(it.to_dict()))) == it
+        assert read(RankedPlan, json.loads(json.dumps(it.to_dict()))) == it
 
 
 def test_dots_stay_in_flight_only_if_rings_outside_the_loop_have_slots_for_them() -> None:

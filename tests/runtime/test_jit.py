@@ -208,7 +208,7 @@ def test_a_kernel_may_call_one_that_is_under_tawa(driver: None) -> None:
         ({"aref_depth": [3]}, "a whole number is needed"),
         ({"plan": 3}, "plan=3: a Plan, a dict, JSON text or a path is needed, not int"),
         ({"plan": "{"}, "not a Plan"),
-        ({"plan": {"colour": 1}}, "not a Plan: a Plan has no 'colour'"),
+        ({"plan": {"colour": 1}}, "not a Plan: it has no 'colour'"),
         ({"plan": "nowhere.json"}, "plan='nowhere.json': no such file"),
         ({"plan": {"form": "stock", "groups": 1}}, "form='stock' in a Plan with groups"),
         ({"plan": {"form": "stock"}, "enable_warp_specialization": True}, "cure: give one"),

@@ -115,7 +115,7 @@ def _print_table(checked: Sequence[tuple[StoredKernel, Verdict]]) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for title in ("verdict", *(["kernel"] if named else []), "hash", "made by", "Triton", "warps", "smem", "compiled"):
         table.add_column(title, no_wrap=True)
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)  # names in a cache may have brackets
     beside = console.width >= _WIDE
     if beside:
         table.add_column("why", overflow="fold")

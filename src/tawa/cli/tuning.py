@@ -24,9 +24,10 @@ def tune(session: Session, run: Run, budget_s: float, simulated: bool) -> None:
     if not tasks:
         return
     columns = (
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
+        TimeElapsedColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as progress:
+    with Progress(*columns, console=Console(stderr=True, highlight=False, markup=False), transient=True) as progress:
         whole = progress.add_task("tuning", total=len(jobs), completed=len(jobs) - len(tasks))
         rows: dict[str, Any] = {}
 
@@ -66,14 +67,14 @@ def print_results(session: Session, simulated: bool, as_json: bool) -> None:
         return
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)  # names in tables may have brackets
     if entries:
         console.print(_table(entries, simulated))
     titles = {"only_stock": "stock Triton's kernel is the only one", "left_out": "left out", "failed": "not tuned"}
     for name, title in titles.items():
         for it in reasons[name]:
             text = f"{title}: {it['kernel']} ({it['shape_class']}): {it['reason']}"
-            console.print(text, markup=False, soft_wrap=True)
+            console.print(text, soft_wrap=True)
 
 
 def _reason(job: Job, reason: str) -> dict[str, str]:

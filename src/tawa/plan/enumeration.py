@@ -72,11 +72,6 @@ class RankedPlan:
         """Plain JSON data."""
         return {"plan": self.plan.to_dict(), "predicted_us": self.predicted_us, "words": self.words}
 
-    @staticmethod
-    def from_dict(data: dict[str, Any]) -> RankedPlan:
-        """Reads what `to_dict` made."""
-        return RankedPlan(Plan.of(data["plan"]), data["predicted_us"], data["words"])
-
 
 @dataclass(frozen=True)
 class Space:

@@ -196,12 +196,17 @@ class Plan:
         return reading.from_text(Plan, text)
 
     @staticmethod
+    def from_data(data: object) -> Plan:
+        """Reads the data of such JSON; raises PlanError on anything else."""
+        return reading.from_data(Plan, data)
+
+    @staticmethod
     def of(value: object) -> Plan:
         """A Plan from a Plan, a mapping, JSON text, or the path of a JSON file; raises PlanError."""
         if isinstance(value, Plan):
             return value
         if isinstance(value, Mapping):
-            return reading.from_data(Plan, cast(object, value))
+            return Plan.from_data(cast(object, value))
         if isinstance(value, str) and value.lstrip().startswith("{"):
             return Plan.from_json(value)
         if isinstance(value, str | os.PathLike):

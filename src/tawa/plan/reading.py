@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from tawa.errors import PlanError
-from tawa.outside import Unfit, json_of, names_and_values, read, shown
+from tawa.outside import Unfit, json_of, names_and_values, read, read_fields, shown
 from tawa.plan.entries import UNCAPPED, LoopPlan, OperandPlan, PartitionPlan, RingPlan, StorePlan
 from tawa.plan.schedule import Schedule
 
@@ -49,7 +49,7 @@ def from_data(kind: type[_T], data: object) -> _T:
             raise Unfit(f"version {shown(version)} is not one of 1 to {JSON_VERSION}")
         if version in _OLD:
             return kind(**_of_old_version(given))
-        return read(kind, _of_version_5(given) if version == _RULES else given)
+        return read_fields(kind, _of_version_5(given) if version == _RULES else given)
 
 
 def without_open_fields(data: dict[str, Any]) -> dict[str, Any]:

@@ -191,7 +191,9 @@ class _Problem(LoopCosts):
         """
         seen: set[tuple[int, ...]] = set()
         most = len(self.dots) if len(self.dots) <= MOST_DELAYED and self.limits.max_stages > MAX_STAGES else 0
-        choices = product(product(range(self.limits.max_stages), repeat=len(self.dots)), _subsets(self.dots[:most]))
+        # One before the dots, one for each dot, one behind each delayed dot: in more stages, one would be empty.
+        useful = min(self.limits.max_stages, 1 + len(self.dots) + most)
+        choices = product(product(range(useful), repeat=len(self.dots)), _subsets(self.dots[:most]))
         for choice, delayed in choices:
             stages = self._earliest(dict(zip(self.dots, choice, strict=True)), delayed)
             if stages is None:

@@ -125,7 +125,9 @@ def make_request(given: Table[str, Any], defaults: Request | None, settings: Set
     check_agreement(options, made.plan)
     if settings.enable == "off":
         return Request(PlanOptions(enable_warp_specialization=False), off=True)
-    host = HOST if settings.collect is None else replace(HOST, choices=partial(_collector, settings.collect))
+    host = replace(HOST, reproducer_dir=settings.reproducer_dir)
+    if settings.collect is not None:
+        host = replace(host, choices=partial(_collector, settings.collect))
     return replace(
         made, reproducer_dir=settings.reproducer_dir, verification=settings.verify, gluon=settings.gluon, host=host
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -41,9 +40,7 @@ def test_without_a_request_the_kernel_is_stock_and_with_one_it_has_our_levels(ge
     assert ours.asm["ptx"] != stock.asm["ptx"]
 
 
-def test_a_kernel_compiles_from_its_ttir_to_as_many_dots(gemm_signature: Signature, tmp_path: Path) -> None:
+def test_a_kernel_compiles_from_its_ttir_to_as_many_dots(gemm_signature: Signature) -> None:
     whole = compile_kernel(gemm_descriptors, gemm_signature, None)
-    path = tmp_path / "gemm.ttir"
-    path.write_text(whole.asm["ttir"], encoding="utf-8")
-    again = compile_ttir(path, None, num_warps=4, num_stages=3)
+    again = compile_ttir(whole.asm["ttir"], None, num_warps=4, num_stages=3)
     assert again.asm["ttgir"].count("warp_group_dot ") == whole.asm["ttgir"].count("warp_group_dot ") > 0

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 from tawa.bridge.driver.compile import compile_ttir
 from tawa.bridge.report import reproducer
 from tawa.bridge.triton.signature import Signature
-from tawa.errors import InternalError
+from tawa.errors import InternalError, PlanError
+from tawa.outside import Unfit
+from tawa.plan import PlanOptions
 from tests.bridge import fakes
 from tests.bridge.driver.test_compilation import assert_same_code, compile_gemm
+from tests.support.damage import damaged_data, damaged_text, seeds
 
 
 def test_a_reproducer_replays_the_fault(gemm_signature: Signature, pipeline_is: Any, tmp_path: Path) -> None:
@@ -34,3 +39,32 @@ def test_a_reproducer_that_cannot_be_written_is_no_second_failure(
     compiled = compile_gemm(gemm_signature, tmp_path / "file")
     assert_same_code(compiled, stock)
     assert compiled.metadata.tawa["reproducer"] == ""
+
+
+REQUEST: dict[str, Any] = {
+    "kernel": "gemm", "options": {"aref_depth": 2}, "plan": {"form": "persistent"}, "pinned": True,
+    "verification": "fast", "num_warps": 4, "num_stages": 3, "versions": {"triton": "3.6.0"},
+}  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(seeds)
+def test_a_damaged_folder_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    (folder / "ttir.mlir").write_bytes(damaged_text("module {\n}\n", seed))
+    text = json.dumps(REQUEST, indent=1)
+    damaged = damaged_text(text, seed) if seed % 2 else json.dumps(damaged_data(REQUEST, seed)).encode()
+    (folder / "request.json").write_bytes(damaged)
+    try:
+        found = reproducer.read(folder)
+    except (Unfit, PlanError):
+        return
+    assert found.num_warps in (1, 2, 4, 8, 16, 32) and isinstance(found.request.options, PlanOptions)
+
+
+def test_a_plan_in_a_folder_is_no_path(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text("{}")
+    (tmp_path / "ttir.mlir").write_text("")
+    (tmp_path / "request.json").write_text(json.dumps({**REQUEST, "plan": str(tmp_path / "plan.json")}))
+    with pytest.raises(PlanError, match="not names and values"):
+        reproducer.read(tmp_path)

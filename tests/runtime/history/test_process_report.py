@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+from tawa.outside import read
 from tawa.runtime.history.process_report import KernelHistory, ProcessReport, merge_reports
 from tests.runtime.history.reports import FILL, GEMM, verdict
 
@@ -18,4 +19,4 @@ def test_reports_of_processes_add_up() -> None:
 
 def test_json_is_read_back() -> None:
     report = ProcessReport((GEMM, FILL), 50.0, "note", 2)
-    assert ProcessReport.from_dict(json.loads(report.to_json())) == report
+    assert read(ProcessReport, json.loads(report.to_json())) == report

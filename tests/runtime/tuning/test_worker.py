@@ -12,6 +12,7 @@ from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.triton.signature import parse_signature
+from tawa.outside import read
 from tawa.plan.agreement import STOCK
 from tawa.runtime.tuning import collect, worker
 from tawa.runtime.tuning.collect import Collector, NotTunable, job_of, left_out
@@ -79,7 +80,7 @@ def test_a_launch_is_noted_once_for_each_class_and_tuned_anywhere(kernel: Any, t
 
     said: list[Any] = []
     answer = run_task(Task(str(path), 1.0, simulated=True, skip=(plan_id(STOCK),)), said.append)
-    entry = Entry.from_dict(answer["entry"])
+    entry = read(Entry, answer["entry"])
     assert (entry.kernel, entry.gpu, entry.key) == ("gemm_descriptors", GPU, job.key)
     assert entry.shape_class == job.shape_class
     (automatic,) = [it for it in entry.times if it.words.endswith("(automatic)")]

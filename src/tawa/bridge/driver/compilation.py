@@ -37,7 +37,7 @@ from tawa.bridge.launch.instead import plans_without
 from tawa.bridge.launch.stock_facts import KEY as STOCK_FACTS
 from tawa.bridge.mapping.mapped import MappedRequest
 from tawa.bridge.report import record, reproducer
-from tawa.bridge.triton.artifacts.cache_entries import CHECKSUMS, checksum, overridden
+from tawa.bridge.triton.artifacts.cache_entries import CHECKSUMS, checksum, overridden, seal
 from tawa.bridge.triton.artifacts.few_registers import FewRegisters, registers_that_were_too_few
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.generic_print import read_ttir
@@ -125,6 +125,7 @@ class Compilation:
             done = with_remarks(done, (annotation_remark(taken, asked, done.applied),))
         if unmeasured is not None:
             done = with_remarks(done, (unmeasured,))
+        done = with_remarks(done, mapped.remarks())
         self.result = replace(outcome, outcome=done) if isinstance(outcome, Specialised) else None
         options = self.result.options if self.result else self.request.options
         feedback = self.result.why if self.result else None
@@ -139,7 +140,7 @@ class Compilation:
             "forecast": sheet.forecast,
             "num_warps": self.options.num_warps,  # Triton's metadata has the warps of all partitions
             "options": asdict(self.request.options),
-            "reproducer_dir": str(self.request.reproducer_dir) if self.request.reproducer_dir else None,
+            "plan": self.request.plan.to_dict() if self.request.plan is not None else None,
             "measure": measure,
             "without": {it: plan.to_dict() for it, plan in plans_without(spec, self.request.plan or Plan()).items()},
             "annotated": taken is not None,
@@ -257,6 +258,7 @@ class Compilation:
             self._sum(name, value, metadata)
             if last and record.KEY in metadata:
                 metadata[record.KEY]["compile_ms"] = round((time.perf_counter() - self.started) * 1000, 3)
+                seal(metadata)
             return value
 
         return stage

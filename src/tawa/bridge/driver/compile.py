@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from tawa.bridge.driver.attach import attached
@@ -74,15 +73,14 @@ def compile_kernel(
         raise
 
 
-def compile_ttir(path: Path, request: Request | None, *, num_warps: int, num_stages: int) -> Any:
-    """Compiles a kernel from a file of TTIR, as `compile_kernel` does from source. Used to replay a reproducer."""
+def compile_ttir(text: str, request: Request | None, *, num_warps: int, num_stages: int) -> Any:
+    """Compiles a kernel from the text of its TTIR, as `compile_kernel` does from source; replays a reproducer."""
     import triton
 
-    refuse_untested(f"{path.name} is not compiled")
+    refuse_untested("a text of TTIR is not compiled")
     options = {"num_warps": num_warps, "num_stages": num_stages}
-    text = path.read_text(encoding="utf-8")
     with (
-        surroundings_named(path.name),
+        surroundings_named("ttir.mlir"),
         temporary_text(text, ".ttir") as source,  # the suffix tells Triton the level
         attached() if request is not None else nullcontext(),
         activate(request),

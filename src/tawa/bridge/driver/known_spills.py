@@ -12,12 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tawa.bridge.driver.request import source_hash
 from tawa.bridge.driver.spills import Spills
 from tawa.ir import Module, print_module
+from tawa.outside import json_of, read, text_of
 
 
 class KnownSpills:
@@ -37,16 +39,14 @@ class KnownSpills:
         with suppress(Exception):  # a cache that cannot be read, or a file of something else: it is compiled
             path = self._folder().get_file(program)
             if path is not None:
-                found = json.loads(Path(path).read_text())
-                return Spills(int(found["bytes"]), bool(found["serialised"]))
+                return read(Spills, json_of(text_of(Path(path))))
         return None
 
     def keep(self, program: str, spills: Spills) -> None:
         """Remembers what a program spills."""
         if spills.bytes:
             with suppress(OSError):  # the compile itself reports a cache that cannot be written
-                text = json.dumps({"bytes": spills.bytes, "serialised": spills.serialised})
-                self._folder().put(text, program, binary=False)
+                self._folder().put(json.dumps(asdict(spills)), program, binary=False)
 
     def key(self, module: Module, num_warps: int, what: str = "specialised") -> str:
         """The key of a program, the name of a file. what: tells programs apart that are compiled in different ways."""

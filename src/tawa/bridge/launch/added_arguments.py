@@ -23,7 +23,6 @@ from contextvars import ContextVar
 from copy import copy
 from dataclasses import fields, replace
 from functools import cache, partial
-from pathlib import Path
 from threading import RLock
 from typing import Any
 
@@ -39,7 +38,9 @@ from tawa.bridge.launch.why_stock import note_surrounding
 from tawa.bridge.report import record
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.dialects.added import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
+from tawa.outside import read
 from tawa.plan import Plan, PlanOptions
+from tawa.plan.agreement import check_agreement
 from tawa.symbolic.host.expr import Choice
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
@@ -255,9 +256,13 @@ def compiled_by_stock(kernel: Any, attached: Attached) -> Any:
 def compiled_by_plan(kernel: Any, plan: Plan, attached: Attached) -> Any:
     """The kernel as a Plan has it. Raises what a compile with ``plan=`` raises."""
     known, asked = getattr(kernel.metadata, record.KEY), _asked(kernel)
-    options = replace(PlanOptions(**asked["options"]), mode=None, only_if_faster=None)
-    folder = Path(asked["reproducer_dir"]) if asked["reproducer_dir"] else None
-    request = Request(options, plan, folder, known["verification"], host=kernel.tawa_host)
+    options = replace(read(PlanOptions, asked["options"]), mode=None, only_if_faster=None)
+    pinned = Plan.from_data(asked["plan"]) if asked["plan"] is not None else Plan()
+    if pinned.keeps_order:  # a Plan of a table, which may be another's, is no consent to another order of sums
+        options = replace(options, precision=options.precision or "exact")
+        check_agreement(options, plan)
+    host = kernel.tawa_host
+    request = Request(options, plan, host.reproducer_dir, known["verification"], host=host)
     with attached(), activate(request), launched_by_us(function=getattr(kernel.src, "fn", None)):
         return _compiled_again(kernel)
 
@@ -276,7 +281,7 @@ def _by_plan(kernel: Any, attached: Attached, plan: Plan) -> Any:
 
 
 def _asked(kernel: Any) -> dict[str, Any]:
-    """How a kernel was asked for: its launch options, Tawa's options, the folder for reproducers."""
+    """How a kernel was asked for: its launch options, Tawa's options."""
     known = getattr(kernel.metadata, record.KEY)
     return known.get("launch") or known["tuning"]
 

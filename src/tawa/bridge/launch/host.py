@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from tawa.plan import Plan
@@ -44,12 +45,14 @@ class Host:
 
     allocate: scratch memory for launches without a Triton allocator of the user's; None: no such memory.
     choices: for a compiled kernel, how its launches are chosen by measurement; None (also as a result): they are not.
+    reproducer_dir: as in the request, for what is compiled at launches.
     capturing: whether launches are being captured, as into a CUDA graph. Then nothing is compiled, loaded or timed.
     """
 
     allocate: Allocate | None = None
     choices: Callable[[Any], Choices | None] | None = None
     capturing: Callable[[], bool] = _never
+    reproducer_dir: Path | None = None
 
 
 NO_HOST = Host()

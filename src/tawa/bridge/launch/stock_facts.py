@@ -18,6 +18,7 @@ from typing import Any
 from tawa.bridge.driver.request import source_hash
 from tawa.bridge.driver.spills import facts_of_log, facts_of_report
 from tawa.bridge.report.report import run_ptxas
+from tawa.outside import json_of, read, text_of
 from tawa.plan.cost.ways import StockFacts
 
 KEY = "stock"
@@ -27,7 +28,7 @@ _FILE = "facts.json"
 
 def recorded_facts(record: Mapping[str, Any]) -> StockFacts | None:
     """The facts in the record of a compile; None if it has none."""
-    return StockFacts(**record[KEY]) if record.get(KEY) else None
+    return read(StockFacts, record[KEY]) if record.get(KEY) else None
 
 
 def facts_of(kernel: Any, log: str = "") -> StockFacts | None:
@@ -40,7 +41,7 @@ def facts_of(kernel: Any, log: str = "") -> StockFacts | None:
         folder = _folder(ptx, kernel.metadata)
         path = folder.get_file(_FILE) if not log else None
         if path is not None:
-            return StockFacts(**json.loads(Path(path).read_text()))
+            return read(StockFacts, json_of(text_of(Path(path))))
         found = facts_of_log(log, shared) or facts_of_report(_assembled(ptx, kernel.metadata), shared)
         with suppress(OSError):
             folder.put(json.dumps(asdict(found)), _FILE, binary=False)

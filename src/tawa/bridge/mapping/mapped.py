@@ -24,6 +24,7 @@ from tawa.mapping.shipped import is_for
 from tawa.mapping.unmet import check_effect
 from tawa.plan import Plan
 from tawa.plan.agreement import check_agreement
+from tawa.remarks import Remark
 
 _log = logging.getLogger("tawa")
 
@@ -32,13 +33,14 @@ _log = logging.getLogger("tawa")
 class MappedRequest:
     """The request of one compile, with the mapping that is used for it: a given one, or one beside the kernel.
 
-    told: tells errors about the mapping's Plan in its words.
+    told: tells errors about the mapping's Plan in its words. left_out: why one beside the kernel is not used.
     """
 
     asked: Request
     kernel: str
     told: Told
     is_shipped: bool = False
+    left_out: Remark | None = None
 
     @staticmethod
     def of(request: Request, source: Source) -> tuple[MappedRequest, Request]:
@@ -54,8 +56,19 @@ class MappedRequest:
         """The request without the mapping beside the kernel, which cannot be carried out."""
         file = self.told.mapping.source if self.told.mapping is not None else ""
         _log.warning("%s: the mapping beside the kernel is left out (%s): %s", self.kernel, file, error)
+        reason, _, cure = str(error).partition("; cure: ")
+        self.left_out = Remark("note", f"the mapping {file} beside the kernel is left out: {reason}", None, cure)
         self.told.mapping, self.is_shipped = None, False
         return self.asked
+
+    def remarks(self) -> tuple[Remark, ...]:
+        """Whose file decided, where a file beside the kernel was found."""
+        if self.left_out is not None:
+            return (self.left_out,)
+        if not self.is_shipped or self.told.mapping is None:
+            return ()
+        reason = f"the mapping {self.told.mapping.source} beside the kernel decides what it says"
+        return (Remark("note", reason),)
 
     def check(self, plan: Plan | None) -> None:
         """Raises PlanError if a word of the mapping has no effect on the kernel. plan: of the specialised kernel."""
@@ -81,6 +94,8 @@ class MappedRequest:
         self.told.mapping, self.told.program, self.is_shipped = mapping, program, given is None
         try:
             with self.told:
+                if given is None:
+                    self._check_consent(mapping)
                 plan = resolve(mapping, program, launch_is_ours())
                 check_agreement(self.asked.options, plan)
         except PlanError as error:
@@ -88,6 +103,14 @@ class MappedRequest:
                 raise
             return self.without(error)
         return replace(self.asked, plan=plan, mapping=None)
+
+    def _check_consent(self, mapping: Mapping) -> None:
+        """Raises PlanError if a mapping that another may have written changes results, and the user has not agreed."""
+        if not mapping.keeps_order and self.asked.options.precision != "relaxed":
+            raise PlanError(
+                'it asks for another order of sums, hence other rounding, and precision is "exact"; '
+                'cure: precision="relaxed" for the kernel or the process, or mapping= with this file'
+            )
 
 
 def _first_for(program: Program, shipped: Iterable[Mapping]) -> Mapping | None:

@@ -69,7 +69,7 @@ def make_record(
 
 def plan_of(record: Mapping[str, Any]) -> Plan | None:
     """The Plan of a specialised kernel's record; None for a kernel that is not specialised."""
-    return Plan.of(record["plan"]) if record["plan"] is not None else None
+    return Plan.from_data(record["plan"]) if record["plan"] is not None else None
 
 
 def remark_record(remark: Remark) -> Record:

@@ -22,29 +22,33 @@ import platform
 import re
 import shutil
 import traceback
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tawa.bridge.driver.data import Source, Worksheet
 from tawa.bridge.driver.request import Request, source_hash
-from tawa.bridge.report import record
 from tawa.bridge.triton.versions import triton_version
 from tawa.errors import ProtocolError
-from tawa.plan import PlanOptions
+from tawa.outside import Unfit, json_of, text_of
+from tawa.outside import read as read_as
+from tawa.plan import Plan, PlanOptions
+from tawa.verify.effort import Verification
 
 _log = logging.getLogger("tawa")
+_MOST_STAGES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Reproducer:
-    """A folder read back. ttir: path of the kernel's TTIR."""
+    """A folder read back. ttir: the text of the kernel's TTIR."""
 
-    ttir: Path
+    ttir: str
     request: Request
     num_warps: int
     num_stages: int
-    versions: dict[str, str]
+    versions: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +98,35 @@ def _write(
 
 
 def read(folder: Path) -> Reproducer:
-    """Reads a folder that `write` made; raises FileNotFoundError or ValueError if it is not one."""
-    data = json.loads((folder / "request.json").read_text())
+    """Reads a folder that `write` made; raises OSError, Unfit or PlanError if it is not one."""
+    kept = read_as(_Kept, json_of(text_of(folder / "request.json")))
     return Reproducer(
-        ttir=folder / "ttir.mlir",
-        request=Request(PlanOptions(**data["options"]), record.plan_of(data), verification=data["verification"]),
-        num_warps=data["num_warps"],
-        num_stages=data["num_stages"],
-        versions=data["versions"],
+        ttir=text_of(folder / "ttir.mlir"),
+        request=Request(kept.options, kept.plan, verification=kept.verification),
+        num_warps=kept.num_warps,
+        num_stages=kept.num_stages,
+        versions=kept.versions,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What ``request.json`` has."""
+
+    kernel: str
+    options: PlanOptions
+    plan: Plan | None
+    pinned: bool
+    verification: Verification
+    num_warps: int
+    num_stages: int
+    versions: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if self.num_warps not in (1, 2, 4, 8, 16, 32):
+            raise Unfit(f"num_warps is {self.num_warps}, not a power of two up to 32")
+        if not 1 <= self.num_stages <= _MOST_STAGES:
+            raise Unfit(f"num_stages is {self.num_stages}, not from 1 to {_MOST_STAGES}")
 
 
 def _request_data(request: Request, source: Source, backend_options: Any) -> dict[str, Any]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tawa.cli.failures import UsageError, reports_failures
+from tawa.cli.failures import UsageError, reports_failures, split_message
 from tawa.errors import InternalError, PlanError, UnsupportedKernel
+from tawa.outside import Unfit
 
 FolderArgument = Annotated[Path, typer.Argument(metavar="REPRODUCER", help="The folder that an internal error named.")]
 
@@ -26,8 +28,8 @@ def replay_command(folder: FolderArgument) -> None:
         raise UsageError(f"{folder} is no reproducer: no request.json is in it", cure)
     try:
         case = reproducer.read(folder)
-    except (OSError, ValueError, KeyError, TypeError, PlanError) as error:
-        raise UsageError(f"{folder} is no reproducer: {type(error).__name__}: {error}", cure) from error
+    except (OSError, Unfit, PlanError) as error:
+        raise UsageError(f"{folder} is no reproducer: {split_message(str(error))[0]}", cure) from error
     _warn_of_other_versions(case.versions)
     # Pinned, so that a failure is raised instead of compiling with stock Triton.
     pinned = replace(case.request, options=replace(case.request.options, enable_warp_specialization=True))
@@ -45,7 +47,7 @@ def replay_command(folder: FolderArgument) -> None:
     typer.echo("not reproduced: the kernel is specialised now")
 
 
-def _warn_of_other_versions(recorded: dict[str, str]) -> None:
+def _warn_of_other_versions(recorded: Mapping[str, str]) -> None:
     from tawa.bridge.triton.versions import triton_version
 
     here = ".".join(map(str, triton_version()))

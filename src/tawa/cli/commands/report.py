@@ -9,6 +9,7 @@ import typer
 
 from tawa.cli.failures import UsageError, reports_failures
 from tawa.cli.inputs.job import JsonFlag
+from tawa.outside import Unfit
 
 PathArgument = Annotated[
     Path,
@@ -29,7 +30,7 @@ def report_command(path: PathArgument, as_json: JsonFlag = False) -> None:
     except FileNotFoundError as error:
         cure = f"TAWA_REPORT={path} tawa run script.py writes it, when the script ends"
         raise UsageError(f"no report in {path}", cure) from error
-    except ValueError as error:
+    except Unfit as error:
         raise UsageError(str(error), "give the file or folder that TAWA_REPORT named") from error
     if as_json:
         typer.echo(found.to_json())

@@ -104,7 +104,7 @@ def _why_not(module: Module, dim: FreeDim, asked: list[RowsOrder | None], option
     """Why rows stay in order that could be in another; empty if they do not."""
     if "in_order" in asked:
         return PINNED
-    if "for_next_dot" in asked:
+    if "for_next_dot" in asked and not (options.precision == "exact" and dim.rounded is not None):
         return ""
     if dim.reads:
         return f"a load through pointers runs along them{_at(module, dim.reads[0])}"

@@ -7,9 +7,13 @@ their verdict, since a kernel may be specialised for some shapes and declined fo
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from typing import Any
+
+from tawa.outside import names_and_values, read
+
+_MS: Any = float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,24 @@ class KernelHistory:
         counts = [verdict.launches for verdict in self.verdicts]
         return None if None in counts else sum(count for count in counts if count is not None)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {
+            "kernel": self.name,
+            "launches": self.launches,
+            "gpu_ms": self.gpu_ms,
+            "verdicts": [asdict(verdict) for verdict in self.verdicts],
+        }
+
+    @staticmethod
+    def from_data(data: object) -> KernelHistory:
+        """The inverse of `to_dict`; raises Unfit on other data."""
+        known = names_and_values(data, "a kernel")
+        verdicts = read(tuple[Verdict, ...], known.get("verdicts"), "verdicts")
+        return KernelHistory(
+            read(str, known.get("kernel"), "kernel"), verdicts, read(_MS, known.get("gpu_ms"), "gpu_ms")
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessReport:
@@ -60,6 +82,9 @@ class ProcessReport:
     processes: int = 1
     reason: str = ""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernels", _ordered(self.kernels))
+
     def share(self, kernel: KernelHistory) -> float | None:
         """A kernel's share of the GPU time, 0 to 1."""
         return kernel.gpu_ms / self.gpu_ms if self.gpu_ms and kernel.gpu_ms is not None else None
@@ -71,28 +96,8 @@ class ProcessReport:
             "gpu_ms": self.gpu_ms,
             "note": self.note,
             "reason": self.reason,
-            "kernels": [
-                {
-                    "kernel": it.name,
-                    "launches": it.launches,
-                    "gpu_ms": it.gpu_ms,
-                    "verdicts": [
-                        {name: getattr(verdict, name) for name in Verdict.__dataclass_fields__}
-                        for verdict in it.verdicts
-                    ],
-                }
-                for it in self.kernels
-            ],
+            "kernels": [it.to_dict() for it in self.kernels],
         }
-
-    @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> ProcessReport:
-        """The inverse of `to_dict`; raises KeyError or TypeError on other data."""
-        kernels = [
-            KernelHistory(it["kernel"], tuple(Verdict(**verdict) for verdict in it["verdicts"]), it["gpu_ms"])
-            for it in data["kernels"]
-        ]
-        return ProcessReport(ordered(kernels), data["gpu_ms"], data["note"], data["processes"], data.get("reason", ""))
 
     def to_json(self) -> str:
         """JSON text."""
@@ -128,7 +133,7 @@ def merge_reports(parts: Iterable[ProcessReport]) -> ProcessReport:
     notes = dict.fromkeys(part.note for part in reports if part.note)
     reasons = dict.fromkeys(part.reason for part in reports if part.reason)
     processes = sum(part.processes for part in reports)
-    return ProcessReport(ordered(kernels), total, "; ".join(notes), processes, "; ".join(reasons))
+    return ProcessReport(tuple(kernels), total, "; ".join(notes), processes, "; ".join(reasons))
 
 
 def by_launches(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
@@ -136,7 +141,7 @@ def by_launches(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     return tuple(sorted(verdicts, key=lambda it: (-(it.launches or 0), -it.versions, it.reason)))
 
 
-def ordered(kernels: Iterable[KernelHistory]) -> tuple[KernelHistory, ...]:
+def _ordered(kernels: Iterable[KernelHistory]) -> tuple[KernelHistory, ...]:
     """The kernels by GPU time, longest first; if that is unknown, by launches."""
     return tuple(sorted(kernels, key=lambda it: (-(it.gpu_ms or 0.0), -(it.launches or 0), it.name)))
 

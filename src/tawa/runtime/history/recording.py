@@ -21,7 +21,7 @@ from tawa.bridge.launch.straight import straight
 from tawa.bridge.launch.why_stock import NOT_ASKED, why_stock
 from tawa.bridge.report import record as records
 from tawa.remarks import Remark
-from tawa.runtime.history.process_report import KernelHistory, ProcessReport, Verdict, by_launches, ordered
+from tawa.runtime.history.process_report import KernelHistory, ProcessReport, Verdict, by_launches
 
 _STATIC_LAUNCHER = "torch._inductor.runtime.static_triton_launcher"
 
@@ -108,7 +108,7 @@ class Recorder:
             for name, found in groups.items()
         ]
         reason = "" if self.reason is None else f"{self.reason.reason}; cure: {self.reason.cure}"
-        return ProcessReport(ordered(kernels), sum(times.values()) if profile else None, note, reason=reason)
+        return ProcessReport(tuple(kernels), sum(times.values()) if profile else None, note, reason=reason)
 
     def _recording_init(self, original: Callable[..., None]) -> Callable[..., None]:
         recorder = self

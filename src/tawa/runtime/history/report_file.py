@@ -13,6 +13,7 @@ import os
 import sys
 from pathlib import Path
 
+from tawa.outside import Unfit, json_of, names_and_values, read, shown, text_of
 from tawa.runtime.history.process_report import ProcessReport, merge_reports
 from tawa.runtime.history.recording import report
 
@@ -57,28 +58,26 @@ def write_report(value: ProcessReport, path: str) -> None:
 def read_reports(path: Path) -> ProcessReport:
     """Everything under `path`, a file or a folder of files, merged.
 
-    Raises FileNotFoundError where there is nothing, ValueError (with file and line) on a line that is no report.
+    Raises FileNotFoundError where there is nothing, Unfit (with file and line) on a line that is no report.
     """
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     parts: list[ProcessReport] = []
     for file in files:
-        for number, line in enumerate(file.read_text().splitlines(), start=1):
+        for number, line in enumerate(text_of(file).splitlines(), start=1):
             try:
                 parts.append(_read_line(line))
-            except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(
-                    f"{file}:{number} is not a line of a report ({type(error).__name__}: {error})"
-                ) from None
+            except Unfit as error:
+                raise Unfit(f"{file}:{number} is not a line of a report: {error}") from None
     if not parts:
         raise FileNotFoundError(f"no report in {path}")
     return merge_reports(parts)
 
 
 def _read_line(line: str) -> ProcessReport:
-    data = json.loads(line)
-    if data["format"] != _FORMAT:
-        raise ValueError(f"format {data['format']}; this Tawa reads {_FORMAT}")
-    return ProcessReport.from_dict(data["report"])
+    data = names_and_values(json_of(line))
+    if data.get("format") != _FORMAT:
+        raise Unfit(f"it is of format {shown(data.get('format'))}; this Tawa reads {_FORMAT}")
+    return read(ProcessReport, data.get("report"), "report")
 
 
 def _target(path: str) -> Path:

@@ -18,6 +18,7 @@ from tawa.bridge.launch.added_arguments import multiprocessors
 from tawa.bridge.launch.host import Choices, Prepare
 from tawa.bridge.launch.launch_key import all_different
 from tawa.bridge.report.record import KEY
+from tawa.outside import read
 from tawa.plan import Plan
 from tawa.runtime.pytorch.clock import gpu_ms, gpu_name
 from tawa.runtime.settings import Settings
@@ -117,7 +118,7 @@ def plans_of(facts: Mapping[str, Any]) -> list[RankedPlan]:
 
     These are only informative, and would name files of this machine in tables that are shipped.
     """
-    return [RankedPlan.from_dict(_without_lines(it)) for it in facts["ranked"]]
+    return [read(RankedPlan, _without_lines(it)) for it in facts["ranked"]]
 
 
 def _without_lines(value: Any) -> Any:

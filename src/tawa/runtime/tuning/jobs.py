@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
+
+from tawa.outside import json_of, names_and_values, read, text_of
 
 FORMAT = 1
 SOURCE, FACTS, CONTENTS = "source.mlir", "job.json", "contents.npz"
@@ -58,7 +62,7 @@ class DescriptorArgument:
 class ValueArgument:
     """A number, or None for what the compile knows already."""
 
-    value: int | float | bool | None
+    value: bool | int | float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,8 @@ class Job:
         """The name of its folder: the same kernel and class give the same job."""
         import hashlib
 
-        return f"{self.name[:40]}-{hashlib.sha256(f'{self.key}|{self.shape_class}'.encode()).hexdigest()[:16]}"
+        name = re.sub(r"\W+", "_", self.name)[:40]
+        return f"{name}-{hashlib.sha256(f'{self.key}|{self.shape_class}'.encode()).hexdigest()[:16]}"
 
     def save(self, folder: Path) -> Path:
         """Writes the job into `folder`, atomically; returns its own folder. A job that is there stays."""
@@ -129,30 +134,49 @@ class Job:
 
     @staticmethod
     def load(folder: Path) -> Job:
-        """Reads a job; raises ValueError for another format."""
-        facts = json.loads((folder / FACTS).read_text())
-        if facts.pop("format") != FORMAT:
+        """Reads a job; raises ValueError for another format, and for a damaged one."""
+        facts = names_and_values(json_of(text_of(folder / FACTS)))
+        if facts.pop("format", None) != FORMAT:
             raise ValueError(f"{folder}: noted by another version of Tawa")
+        kept = read(_Facts, facts)
         contents: dict[int, Any] = {}
         if (folder / CONTENTS).exists():
             import numpy as np
 
-            with np.load(folder / CONTENTS) as stored:
-                contents = {int(name): stored[name] for name in stored.files}
+            try:
+                with np.load(folder / CONTENTS) as stored:
+                    contents = {int(name): stored[name] for name in stored.files}
+            except (EOFError, zipfile.BadZipFile) as error:
+                raise ValueError(f"{CONTENTS} is cut off: {error}") from error
         return Job(
-            **{name: facts[name] for name in _PLAIN if name not in ("signature", "options", "grid", "may_be_one")},
-            signature=_tuples(facts["signature"]),
-            options=_tuples(facts["options"]),
-            grid=tuple(facts["grid"]),
-            may_be_one=tuple(facts["may_be_one"]),
-            arguments=tuple(map(_from_dict, facts["arguments"])),
-            storages=tuple(Storage(**it) for it in facts["storages"]),
-            source=(folder / SOURCE).read_text(encoding="utf-8"),
+            **{name: getattr(kept, name) for name in _PLAIN if name not in ("signature", "options")},
+            signature=_tuples(kept.signature),
+            options=_tuples(kept.options),
+            arguments=tuple(_from_dict(it, f"arguments[{at}]") for at, it in enumerate(kept.arguments)),
+            storages=kept.storages,
+            source=text_of(folder / SOURCE),
             contents=contents,
         )
 
 
 _PLAIN = ("name", "key", "shape_class", "signature", "options", "tawa", "plan", "may_be_one", "grid")
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What `FACTS` has, but for its format."""
+
+    name: str
+    key: str
+    shape_class: str
+    signature: Mapping[str, Any]
+    options: Mapping[str, Any]
+    tawa: Mapping[str, Any]
+    plan: Mapping[str, Any] | None
+    may_be_one: tuple[str, ...]
+    grid: tuple[int, int, int]
+    arguments: tuple[Mapping[str, Any], ...]
+    storages: tuple[Storage, ...]
 
 
 def _to_dict(argument: Argument) -> dict[str, Any]:
@@ -167,18 +191,20 @@ def _to_dict(argument: Argument) -> dict[str, Any]:
             return {"kind": "tuple", "items": [_to_dict(it) for it in items]}
 
 
-def _from_dict(data: Mapping[str, Any]) -> Argument:
-    rest = {name: value for name, value in data.items() if name != "kind"}
-    match data["kind"]:
-        case "tensor":
-            return TensorArgument(**_tuples(rest))
-        case "descriptor":
-            base = TensorArgument(**_tuples(rest.pop("base")))
-            return DescriptorArgument(base, **_tuples(rest))
-        case "tuple":
-            return TupleArgument(tuple(map(_from_dict, rest["items"])))
-        case _:
-            return ValueArgument(**rest)
+_KINDS: dict[str, type[Argument]] = {
+    "tensor": TensorArgument, "descriptor": DescriptorArgument, "value": ValueArgument,
+}  # fmt: skip
+
+
+def _from_dict(data: object, where: str) -> Argument:
+    rest = names_and_values(data, where)
+    kind: str = read(
+        cast(Any, Literal["tensor", "descriptor", "value", "tuple"]), rest.pop("kind", None), f"{where}.kind"
+    )
+    if kind == "tuple":
+        items = read(tuple[Any, ...], rest.get("items"), f"{where}.items")
+        return TupleArgument(tuple(_from_dict(it, f"{where}.items[{at}]") for at, it in enumerate(items)))
+    return read(_KINDS[kind], rest, where)
 
 
 def _tuples(value: Any) -> Any:

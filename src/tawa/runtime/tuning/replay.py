@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tawa.outside import Unfit, shown
 from tawa.runtime.tuning.jobs import (
     Argument,
     DescriptorArgument,
@@ -41,7 +42,7 @@ def _storage(job: Job, number: int, device: str, lot: Any) -> Any:
 def _random(about: Storage, device: str, lot: Any) -> Any:
     import torch
 
-    dtype = getattr(torch, about.dtype)
+    dtype = _dtype(about.dtype)
     count = about.bytes // dtype.itemsize
     if dtype is torch.bool:
         values = torch.randint(0, 2, (count,), device=device, generator=lot).to(dtype)
@@ -51,6 +52,16 @@ def _random(about: Storage, device: str, lot: Any) -> Any:
     else:
         values = torch.randint(0, 256, (count,), device=device, generator=lot, dtype=torch.uint8).view(dtype)
     return values.untyped_storage()
+
+
+def _dtype(name: str) -> Any:
+    """PyTorch's type of elements of a name; raises Unfit for the name of anything else."""
+    import torch
+
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise Unfit(f"dtype is {shown(name)}, not a type of elements of PyTorch")
+    return found
 
 
 def _argument(argument: Argument, memory: Sequence[Any]) -> Any:
@@ -72,7 +83,7 @@ def _tensor(about: TensorArgument, memory: Sequence[Any]) -> Any:
     import torch
 
     storage = memory[about.storage].untyped_storage()
-    empty = torch.empty(0, dtype=getattr(torch, about.dtype), device=memory[about.storage].device)
+    empty = torch.empty(0, dtype=_dtype(about.dtype), device=memory[about.storage].device)
     return empty.set_(storage, about.offset, about.shape, about.strides)
 
 

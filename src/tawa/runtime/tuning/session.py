@@ -15,11 +15,12 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from tawa.errors import TawaError
+from tawa.errors import PlanError, TableError, TawaError
+from tawa.outside import Unfit, json_of, names_and_values, read
 from tawa.runtime.tuning.jobs import Job, load_jobs
 from tawa.runtime.tuning.store import Store, cache_folder, user_store
 from tawa.runtime.tuning.table import Entry, versions_here
@@ -89,8 +90,11 @@ class Session:
         (self.folder / _COLLECTED).touch()
 
     def jobs(self) -> list[tuple[Path, Job]]:
-        """All jobs."""
-        return load_jobs(self.jobs_folder)
+        """All jobs; raises TableError if one is damaged."""
+        try:
+            return load_jobs(self.jobs_folder)
+        except (OSError, ValueError) as error:
+            raise self._damaged(error) from error
 
     def done(self) -> dict[str, Event]:
         """The last event of each of the jobs that ended, by its folder."""
@@ -110,7 +114,7 @@ class Session:
     def keep(self, event: Event) -> None:
         """Puts an entry into the tables, and a line into the journal."""
         if "entry" in event:
-            self.store.put([Entry.from_dict(event["entry"])])
+            self.store.put([self._entry(event)])
         if "trying" in event:
             return
         with self.journal.open("ab+") as file:
@@ -124,17 +128,27 @@ class Session:
 
     def entries(self) -> list[Entry]:
         """The entries of the jobs that are done."""
-        return [Entry.from_dict(it["entry"]) for it in self.done().values() if "entry" in it]
+        return [self._entry(it) for it in self.done().values() if "entry" in it]
+
+    def _entry(self, event: Event) -> Entry:
+        """The entry of an event; raises TableError."""
+        try:
+            return read(Entry, event["entry"], "entry")
+        except (PlanError, Unfit) as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> TableError:
+        return TableError(f"{self.folder} is damaged ({error}); cure: the same command with --fresh")
 
     def _lines(self) -> list[dict[str, Any]]:
         if not self.journal.exists():
             return []
         found: list[dict[str, Any]] = []
-        for line in self.journal.read_text(encoding="utf-8").splitlines():
-            try:
-                found.append(json.loads(line))
-            except ValueError:  # the last line of a session that was killed
-                continue
+        for line in self.journal.read_bytes().splitlines():
+            with suppress(ValueError):  # the last line of a session that was killed
+                event = names_and_values(json_of(line.decode()))
+                read(str, event.get("job"), "job")
+                found.append(event)
         return found
 
 

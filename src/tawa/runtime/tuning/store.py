@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tawa.errors import TableError
-from tawa.runtime.tuning.table import Entry, read_table, refuse_foreign, table_text, versions_here
+from tawa.outside import Unfit
+from tawa.runtime.tuning.table import Entry, check_key, read_table, refuse_foreign, table_text, versions_here
 
 _log = logging.getLogger("tawa")
 
@@ -35,7 +36,7 @@ class Store:
 
     def entries(self, key: str) -> tuple[Entry, ...]:
         """The entries of one kernel; none without a file. Raises TableError if the file is damaged."""
-        path = self.folder / f"{key}.json"
+        path = self._file(key)
         return read_table(path) if path.exists() else ()
 
     def all(self) -> tuple[Entry, ...]:
@@ -58,8 +59,15 @@ class Store:
                 merged, new = _merged(self._readable(key), fresh)
                 changed += new
                 if new:
-                    self._write(self.folder / f"{key}.json", table_text(merged))
+                    self._write(self._file(key), table_text(merged))
         return changed
+
+    def _file(self, key: str) -> Path:
+        """The file of a kernel; raises TableError if the key is none, since it would name another file."""
+        try:
+            return self.folder / f"{check_key(key)}.json"
+        except Unfit as error:
+            raise TableError(f"{self.folder}: {error}; cure: compile the kernel again, or tune it again") from error
 
     def _readable(self, key: str) -> tuple[Entry, ...]:
         try:

@@ -12,16 +12,19 @@ class, on one kind of GPU, under the versions of Tawa and Triton that it was mea
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tawa.errors import PlanError, TableError
+from tawa.outside import Unfit, json_of, names_and_values, read, shown, text_of
 from tawa.plan import Plan
 
 FORMAT = 1
 _MARK = "tawa_table"
+_KEY = re.compile(r"[0-9a-z]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,15 @@ class Entry:
     times: tuple[Timed, ...]
     date: str
 
+    def __post_init__(self) -> None:
+        check_key(self.key)
+        for name in ("kernel", "gpu", "shape_class", "words", "date"):  # people read them on terminals
+            if not getattr(self, name).isprintable():
+                raise Unfit(f"{name} is {shown(getattr(self, name))}, not text without control characters")
+        for name in ("tawa", "triton"):
+            if name not in self.versions:
+                raise Unfit(f"versions.{name} is missing")
+
     @property
     def identity(self) -> tuple[str, ...]:
         """Two entries of one identity answer the same question; the later one is kept."""
@@ -73,28 +85,18 @@ class Entry:
     @property
     def best(self) -> Timed | None:
         """The times of the fastest Plan."""
-        return next((it for it in self.times if Plan.of(it.plan) == self.plan), None)
+        return next((it for it in self.times if Plan.from_data(it.plan) == self.plan), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
         return {**asdict(self), "plan": self.plan.to_dict(), "sizes": [list(it) for it in self.sizes]}
 
-    @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Entry:
-        """Reads what `to_dict` made; raises KeyError, TypeError, ValueError or PlanError on anything else."""
-        known: dict[str, Any] = dict(data)
-        texts = {name: _text(known[name]) for name in ("key", "kernel", "gpu", "shape_class", "words", "date")}
-        versions = {name: _text(known["versions"][name]) for name in ("tawa", "triton")}
-        sizes = tuple((int(index), _text(name)) for index, name in known["sizes"])
-        times = tuple(Timed(**it) for it in known["times"])
-        plan = Plan.of(known["plan"])
-        return Entry(**texts, versions=versions, sizes=sizes, plan=plan, times=times)
 
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a text")
-    return value
+def check_key(key: str) -> str:
+    """The key, which names a file; raises Unfit if it is none."""
+    if not _KEY.fullmatch(key):
+        raise Unfit(f"key is {shown(key)}, not 32 small letters and digits")
+    return key
 
 
 def one_line(text: str) -> str:
@@ -118,22 +120,30 @@ def table_text(entries: Iterable[Entry]) -> str:
 def read_table(path: Path) -> tuple[Entry, ...]:
     """Reads a table; raises TableError, with the file and the cure, if it is not a whole table of this format."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json_of(text_of(path))
         if not isinstance(data, dict) or _MARK not in data:
             raise TableError(f"{path} is not a table of tuned kernels; cure: a file that tawa tune --export wrote")
-        if data[_MARK] != FORMAT:
+        table = names_and_values(cast(object, data))
+        if table.pop(_MARK) != FORMAT:
             raise TableError(
-                f"{path} is a table of format {data[_MARK]}; this Tawa reads format {FORMAT}; cure: tune again with "
-                "this version of Tawa, and export anew"
+                f"{path} is a table of format {shown(data[_MARK])}; this Tawa reads format {FORMAT}; cure: tune again "
+                "with this version of Tawa, and export anew"
             )
-        return tuple(Entry.from_dict(it) for it in data["entries"])
+        return read(_Table, table).entries
     except OSError as error:
         raise TableError(f"{path} cannot be read: {error.strerror}; cure: name a file that can be read") from error
-    except (PlanError, KeyError, TypeError, ValueError, AttributeError) as error:
-        what = one_line(f"{type(error).__name__}: {error}")
+    except (PlanError, Unfit) as error:
+        what = one_line(str(error).partition("; cure: ")[0])
         raise TableError(
             f"{path} is damaged ({what}); cure: delete it and tune again, or get the file again from where it came"
         ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table without its format."""
+
+    entries: tuple[Entry, ...]
 
 
 def refuse_foreign(path: Path, entries: Iterable[Entry], gpu: str) -> None:
@@ -160,4 +170,6 @@ def _versions(versions: Mapping[str, str]) -> str:
     return f"Tawa {versions['tawa']} and Triton {versions['triton']}"
 
 
-__all__ = ["FORMAT", "Entry", "Timed", "one_line", "read_table", "refuse_foreign", "table_text", "versions_here"]
+__all__ = [
+    "FORMAT", "Entry", "Timed", "check_key", "one_line", "read_table", "refuse_foreign", "table_text", "versions_here",
+]  # fmt: skip

@@ -94,7 +94,7 @@ def _request(job: Any, host: Any) -> Any:
 
     settings = Settings.from_environment()
     options = PlanOptions(**{**job.tawa, "mode": "measure", "only_if_faster": False})
-    plan = Plan.of(job.plan) if job.plan is not None else None
+    plan = Plan.from_data(job.plan) if job.plan is not None else None
     return Request(options, plan, settings.reproducer_dir, settings.verify, host=host)
 
 

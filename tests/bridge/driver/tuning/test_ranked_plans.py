@@ -7,6 +7,7 @@ import pytest
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.tuning.ranked_plans import RankedPlan, ranked_plans
 from tawa.ir import Module
+from tawa.outside import read
 from tawa.plan import LaunchPlan, OperandPlan, Plan, PlanOptions, RingPlan
 from tests.analysis.tile_programs import TileProgram
 
@@ -79,4 +80,4 @@ def test_a_kernel_that_automatic_mode_leaves_to_triton_has_plans_too() -> None:
 
 def test_a_ranked_plan_survives_json() -> None:
     for it in ranked_plans(kernel(), 8, 3, Request(), CHOSEN):
-        assert RankedPlan.from_dict(it.to_dict()) == it
+        assert read(RankedPlan, it.to_dict()) == it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 from collections.abc import Callable
@@ -43,7 +44,20 @@ OURS = {
     "aref empty": lambda entry: (entry / f"{NAME}.aref").write_text(""),
     "llir cut off": lambda entry: _cut(entry / f"{NAME}.llir"),
     "a byte of the cubin": lambda entry: _flip(entry / f"{NAME}.cubin"),
+    "checksums null": lambda entry: _with_record(entry, checksums=None),
+    "checksums of a wrong type": lambda entry: _with_record(entry, checksums={"ttgir": "1"}),
+    "another reason": lambda entry: _with_record(entry, reason="none"),
+    "a plan that is a list": lambda entry: _with_record(entry, plan=[1]),
+    "a plan that is a path": lambda entry: _with_record(entry, plan="/tmp/plan.json"),
 }
+
+
+def _with_record(entry: Path, **changes: Any) -> None:
+    """Changes the record of Tawa in the metadata of an entry."""
+    file = entry / f"{NAME}.json"
+    data = json.loads(file.read_text())
+    data["tawa"].update(changes)
+    file.write_text(json.dumps(data))
 
 
 def _cut(file: Path) -> None:

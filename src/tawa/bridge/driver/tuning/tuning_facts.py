@@ -84,7 +84,6 @@ def tuning_facts(
         "num_warps": options.num_warps,
         "options": asdict(request.options),
         "plan": request.plan.to_dict() if request.plan is not None else None,
-        "reproducer_dir": str(request.reproducer_dir) if request.reproducer_dir else None,
         "annotated": annotated,
     }
 

@@ -1,12 +1,13 @@
 """Damaged entries of Triton's cache: removed, and the kernel compiled again, once.
 
 A process that dies, a full disk, or ``truncate`` may leave a partial entry. Triton reads entries unchecked, and the
-user gets a traceback of its JSON reader at every run. The record of each kernel of ours has checksums, so that a
-changed level is detected as well.
+user gets a traceback of its JSON reader at every run. The record of each kernel of ours has checksums of the levels and
+of itself, so that a change of these is detected as well.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import traceback
@@ -18,10 +19,12 @@ from typing import Any
 from tawa.bridge.report import record
 from tawa.bridge.triton.artifacts.cubin import is_whole
 from tawa.errors import SurroundingsError
+from tawa.outside import Unfit, names_and_values, read
 
 _log = logging.getLogger("tawa")
 
 CHECKSUMS = "checksums"
+_RECORD = "record"
 
 
 def repaired(compile_once: Callable[[], Any]) -> Any:
@@ -59,6 +62,38 @@ def checksum(value: Any) -> int:
     return zlib.crc32(value if isinstance(value, bytes) else str(value).encode())
 
 
+def seal(metadata: Mapping[str, Any]) -> None:
+    """Adds the checksum of the record, which is complete, where it has those of the levels."""
+    made = metadata[record.KEY]
+    if CHECKSUMS in made:
+        made[CHECKSUMS][_RECORD] = _record_checksum(made)
+
+
+def why_damaged(made: object, levels: Mapping[str, Any]) -> str:
+    """What differs from what was written: a level, or the record; empty if nothing does.
+
+    made: the record of a kernel; None for a kernel of another compiler. levels: those that were read.
+    """
+    if made is None:
+        return ""
+    try:
+        known = names_and_values(made, "the record of Tawa")
+        sums = read(Mapping[str, int], known.get(CHECKSUMS, {}), CHECKSUMS)
+    except Unfit as error:
+        return str(error)
+    changed = [name for name, value in levels.items() if checksum(value) != sums.get(name, checksum(value))]
+    if changed:
+        return f"the {changed[0]} is not what was written"
+    if _RECORD in sums and _record_checksum(known) != sums[_RECORD]:
+        return "the record of Tawa is not what was written"
+    return ""
+
+
+def _record_checksum(made: Mapping[str, Any]) -> int:
+    sums = {name: value for name, value in made[CHECKSUMS].items() if name != _RECORD}
+    return checksum(json.dumps({**made, CHECKSUMS: sums}, sort_keys=True))
+
+
 def _unreadable_entry(error: Exception) -> tuple[Path, str] | None:
     """The entry that Triton could not read, and why; None if `error` has another cause."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
@@ -82,10 +117,7 @@ def _damaged_entry(compiled: Any) -> tuple[Path, str] | None:
     paths = list(found.get("metadata_group", {}).values())
     if not paths:
         return None
-    known = (getattr(compiled.metadata, record.KEY, None) or {}).get(CHECKSUMS, {})
-    for name, value in dict(levels).items():
-        if name in known and checksum(value) != known[name]:
-            return Path(paths[0]).parent, f"the {name} is not what was written"
-        if name == "cubin" and not is_whole(value):
-            return Path(paths[0]).parent, "the cubin is cut off"
-    return None
+    reason = why_damaged(getattr(compiled.metadata, record.KEY, None), dict(levels))
+    if not reason and "cubin" in levels and not is_whole(levels["cubin"]):
+        reason = "the cubin is cut off"
+    return (Path(paths[0]).parent, reason) if reason else None

@@ -7,18 +7,24 @@
 
 from __future__ import annotations
 
-import json
+import locale
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from tawa.bridge.report import record
-from tawa.bridge.triton.artifacts.cache_entries import CHECKSUMS, checksum
+from tawa.bridge.triton.artifacts.cache_entries import why_damaged
+from tawa.outside import Unfit, json_of, names_and_values, read, text_of
 
 Maker = Literal["Tawa", "Triton", "Gluon", "unknown"]
 
 _OWN_FILE_OF_A_GROUP = "__grp__"
+_KINDS: dict[str, Any] = {
+    "name": str | None, "hash": str | None, "triton_version": str | None, "target": Mapping[str, Any],
+    "num_warps": int | None, "shared": int | None, record.KEY: Mapping[str, Any] | None,
+}  # fmt: skip
+"""The types of the metadata that are read here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,24 +109,25 @@ def _read(path: Path) -> StoredKernel | None:
     """The kernel of a file of metadata; None if the file is of another kind."""
     changed = path.stat().st_mtime
     try:
-        known: Any = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        reason = f"its metadata, {path.name}, cannot be read: {type(error).__name__}: {error}"
+        known = json_of(text_of(path, locale.getencoding()))
+        if not isinstance(known, Mapping) or "target" not in known:
+            return None
+        facts = names_and_values(cast(object, known))
+        for name, kind in _KINDS.items():
+            read(kind, facts.get(name), name)
+    except (OSError, Unfit) as error:
+        reason = f"its metadata, {path.name}, cannot be read: {error}"
         return StoredKernel(path.stem, path.parent, changed, {}, reason)
-    if not isinstance(known, Mapping) or "target" not in known:
-        return None
-    found = StoredKernel(path.stem, path.parent, changed, known)
-    return StoredKernel(path.stem, path.parent, changed, known, _problem(found))
+    found = StoredKernel(path.stem, path.parent, changed, facts)
+    return replace(found, problem=_problem(found))
 
 
 def _problem(kernel: StoredKernel) -> str:
     try:
-        text = kernel.ttgir.read_text()
+        text = text_of(kernel.ttgir, locale.getencoding())
     except FileNotFoundError:
         return "its TTGIR is not in the cache: TRITON_STORE_BINARY_ONLY=1 keeps the machine code only"
-    except (OSError, ValueError) as error:
-        return f"its TTGIR, {kernel.ttgir.name}, cannot be read: {type(error).__name__}: {error}"
-    known = (kernel.metadata.get(record.KEY) or {}).get(CHECKSUMS, {})
-    if "ttgir" in known and checksum(text) != known["ttgir"]:
-        return f"its TTGIR, {kernel.ttgir.name}, is not what was written: the entry of the cache is damaged"
-    return ""
+    except (OSError, Unfit) as error:
+        return f"its TTGIR, {kernel.ttgir.name}, cannot be read: {error}"
+    reason = why_damaged(kernel.metadata.get(record.KEY), {"ttgir": text})
+    return f"the entry of the cache is damaged: {reason}" if reason else ""
