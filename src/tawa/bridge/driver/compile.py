@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tawa.bridge.driver.attach import attached
@@ -73,24 +74,29 @@ def compile_kernel(
         raise
 
 
-def compile_ttir(text: str, request: Request | None, *, num_warps: int, num_stages: int) -> Any:
-    """Compiles a kernel from the text of its TTIR, as `compile_kernel` does from source; replays a reproducer."""
+def compile_ttir(
+    text: str, request: Request | None, *, num_warps: int, num_stages: int, file: Path = Path("ttir.mlir")
+) -> Any:
+    """Compiles a kernel from the text of its TTIR, as `compile_kernel` does from source. Used to replay a reproducer.
+
+    file: where messages say that the text is.
+    """
     import triton
 
-    refuse_untested("a text of TTIR is not compiled")
+    refuse_untested(f"{file.name} is not compiled")
     options = {"num_warps": num_warps, "num_stages": num_stages}
     with (
-        surroundings_named("ttir.mlir"),
+        surroundings_named(file.name),
         temporary_text(text, ".ttir") as source,  # the suffix tells Triton the level
         attached() if request is not None else nullcontext(),
         activate(request),
     ):
         try:
             return compiled_apart(
-                lambda: repaired(lambda: triton.compile(source, target=hopper_target(), options=options)), path.name
+                lambda: repaired(lambda: triton.compile(source, target=hopper_target(), options=options)), file.name
             )
         except CompileError as error:
             place = error.location
             if place is None or place.file != source:
                 raise
-            raise CompileError(error.what, replace(place, file=str(path))) from error
+            raise CompileError(error.what, replace(place, file=str(file))) from error

@@ -34,7 +34,8 @@ def replay_command(folder: FolderArgument) -> None:
     # Pinned, so that a failure is raised instead of compiling with stock Triton.
     pinned = replace(case.request, options=replace(case.request.options, enable_warp_specialization=True))
     try:
-        compile_ttir(case.ttir, pinned, num_warps=case.num_warps, num_stages=case.num_stages)
+        sizes = {"num_warps": case.num_warps, "num_stages": case.num_stages}
+        compile_ttir(case.ttir, pinned, **sizes, file=folder / "ttir.mlir")
     except InternalError as error:
         typer.echo("reproduced:", err=True)
         traceback.print_exception(error.__cause__ or error)
