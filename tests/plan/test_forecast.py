@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from tawa.machine.coefficients import ErrorInfo
 from tawa.plan import PlanOptions
 from tawa.plan.agreement import STOCK
 from tawa.plan.cost.launches import Launch, launch_of
 from tawa.plan.cost.ways import StockFacts, Way
 from tawa.plan.enumeration import Form, Space, way_of
-from tawa.plan.forecast import Forecaster, other_forms
+from tawa.plan.expectation import Expectation
+from tawa.plan.forecast import Forecast, Forecaster, other_forms
 from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
 
 GEMM = Space(8, 3, workload(by_descriptors(128, 256, 64)), persistent=True)
@@ -38,6 +40,8 @@ def test_a_launch_that_does_not_gain_gets_stock_unless_the_user_wants_otherwise(
     slow = replace(way_of(GEMM, WRITTEN), slots=1, in_flight=0)
     only = Forecaster(GEMM, WRITTEN, slow, ())
     assert only.choose(launch(4096, 2048), {}).plan == STOCK
+    close = Forecast(STOCK, "stock Triton", Expectation(5.6, 5.4, ErrorInfo(0.2, 9), "dots"))
+    assert "stock 5.6 us, specialised 5.4 us" in str(close) and "less than the error of the model" in str(close)
     assert replace(only, stock=False).choose(launch(4096, 2048), {}).plan is None
 
 

@@ -11,7 +11,7 @@ from tawa.machine.coefficients import ErrorInfo
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.expectation import Expectation
 from tawa.plan.planner import choose_plan
-from tawa.plan.profitability import why_not_expected, why_not_faster
+from tawa.plan.profitability import anyway, why_not_expected, why_not_faster
 from tests.cases.programs import ttgir as programs
 from tests.plan.test_planner import BUDGET, channels_of
 
@@ -32,8 +32,16 @@ def test_the_predicted_times_decide(own_us: float, pays: bool) -> None:
 
 def test_what_is_too_close_to_tell_stays_with_stock_and_names_what_settles_it() -> None:
     reason = why_not_faster(Expectation(10.0, 9.9, ErrorInfo(0.2, 9), "dots"))
-    assert "stock 10.0 us, specialised 9.9 us" in reason and "too close to tell; `tawa tune`" in reason
+    assert "stock 10.0 us, specialised 9.9 us" in reason and "less than the error of the model; `tawa tune`" in reason
     assert "tawa tune" not in why_not_faster(Expectation(10.0, 30.0, ErrorInfo(0.2, 9), "dots"))
+
+
+def test_a_kernel_that_is_predicted_to_be_slower_is_not_recommended_without_a_word() -> None:
+    assert anyway(Expectation(10.0, 12.5, SURE, "dots")).endswith(
+        "0.80 times the speed of stock Triton by this prediction"
+    )
+    for other in (None, Expectation(10.0, 9.9, SURE, "dots")):
+        assert anyway(other).endswith("specialises it although it is not expected to pay")
 
 
 def test_an_accumulator_that_takes_all_registers_is_left_to_stock_whatever_is_predicted() -> None:

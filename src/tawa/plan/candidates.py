@@ -297,7 +297,7 @@ def _unless_spilled(trial: Trial, question: Question) -> Choice:
         reason = f"{reason}: {slower}"
     if question.pinned or question.options.wherever_legal or limit == NO_STOCK:
         return Choice(trial, notes=(*notes, Remark("note", reason, None, "smaller blocks, or more warps")))
-    cure = "smaller blocks, or more warps; only_if_faster=False specialises anyway"
+    cure = "smaller blocks, or more warps; only_if_faster=False specialises it with these spills"
     return Choice(refusal=Remark("declined", f"not expected to pay: {reason}", None, cure))
 
 

@@ -20,6 +20,7 @@ from tawa.plan.enumeration import Form, Space, forms_of, split_forms, way_of
 from tawa.plan.expectation import Expectation, expect
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
+from tawa.plan.profitability import why_not_faster
 
 CLEAR = 1.03
 """The factor by which a form must be predicted to be faster than one that is compiled already."""
@@ -32,6 +33,8 @@ equally fast (bench/results/regret.json: within 2 % for tiles of 128 x 256), whi
 
 CLEAR_SPLIT = 1.15
 """The same for a form in which programs share tiles, whose prediction no measurement has confirmed."""
+
+_STOCK = "stock Triton"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,8 @@ class Forecast:
     expectation: Expectation
 
     def __str__(self) -> str:
-        return f"{self.words}: {self.expectation}"
+        told = why_not_faster(self.expectation) if self.words == _STOCK else ""
+        return f"{self.words}: {told or self.expectation}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +91,9 @@ class Forecaster:
             if best is None or found.gain > best.gain * self._lead(form, other, other.plan in made):
                 best, form = found, other
         if best is None:  # nothing but stock Triton's kernel is left
-            return Forecast(None, "stock Triton", expect(self.space.workload, launch, stock, stock))
+            return Forecast(None, _STOCK, expect(self.space.workload, launch, stock, stock))
         if self.stock and stock.fits and best.verdict != "faster":
-            return Forecast(None if self.own is None else STOCK, "stock Triton", best)
+            return Forecast(None if self.own is None else STOCK, _STOCK, best)
         assert form is not None
         return Forecast(None if form == self.own else form.plan, form.words, best)
 

@@ -18,7 +18,7 @@ from tawa.plan.plan import Plan
 from tawa.remarks import Remark
 
 NOT_EXPECTED = "not expected to pay: {}"
-ANYWAY = "enable_warp_specialization=True or only_if_faster=False specialises anyway"
+_ASKED = "enable_warp_specialization=True or only_if_faster=False specialises it"
 _ONE_SLOT = "its ring has one slot only, so that nothing is loaded while the consumer computes"
 _NUMBERS = "its loads depend on the result of an atomic, and no kernel that sends such numbers has been timed yet"
 _TOO_LARGE = "the accumulator of a dot takes all registers of an SM: it spills to local memory with any compiler"
@@ -41,13 +41,21 @@ def why_not_expected(module: Module, plan: Plan, budget: Budget, expectation: Ex
     return _ONE_SLOT if [ring.slots for ring in plan.rings if ring.name not in budget.outer] == [1] else ""
 
 
+def anyway(expectation: Expectation | None) -> str:
+    """How to get a specialised kernel that is not expected to pay; a slower one is not recommended without a word."""
+    if expectation is not None and expectation.gain < 1:
+        return f"{_ASKED} all the same, with {expectation.gain:.2f} times the speed of stock Triton by this prediction"
+    return f"{_ASKED} although it is not expected to pay"
+
+
 def why_not_faster(expectation: Expectation) -> str:
     """Why a prediction does not justify a specialised kernel; empty if it does."""
     if expectation.verdict == "faster":
         return ""
     if expectation.verdict == "slower":
         return str(expectation)
-    return f"{expectation}, too close to tell; `tawa tune`, or mode='measure', measures it"
+    close = "too close to tell, since the difference is less than the error of the model"
+    return f"{expectation}, {close}; `tawa tune`, or mode='measure', measures it"
 
 
 def is_expectation(refusal: Remark) -> bool:
@@ -55,4 +63,4 @@ def is_expectation(refusal: Remark) -> bool:
     return refusal.kind == "declined" and PREDICTED in refusal.reason
 
 
-__all__ = ["ANYWAY", "NOT_EXPECTED", "is_expectation", "why_not_expected", "why_not_faster"]
+__all__ = ["NOT_EXPECTED", "anyway", "is_expectation", "why_not_expected", "why_not_faster"]

@@ -51,7 +51,7 @@ from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
 from tawa.plan.enumeration import Space
 from tawa.plan.legality import check_met
 from tawa.plan.options import PlanOptions
-from tawa.plan.profitability import ANYWAY, NOT_EXPECTED, is_expectation, why_not_faster
+from tawa.plan.profitability import NOT_EXPECTED, anyway, is_expectation, why_not_faster
 from tawa.plan.prospect import Prospect, form_of
 from tawa.remarks import Remark, SourceLocation
 from tawa.transforms.ttir.make_persistent import why_not_persistent
@@ -221,7 +221,7 @@ class _Driver:
             return None
         best = min(expected, key=lambda it: it.own_us)
         self._keep_forecast(self.prospect)
-        return Remark("declined", NOT_EXPECTED.format(why_not_faster(best)), self._place(), ANYWAY)
+        return Remark("declined", NOT_EXPECTED.format(why_not_faster(best)), self._place(), anyway(best))
 
     def _place(self) -> SourceLocation | None:
         """The first dot of the kernel."""

@@ -39,7 +39,7 @@ Decision = Literal["specialised", "declined", "depends"]
 
 _MEASURED = "the first launch measures it to be faster"
 _PREDICTED = "the model of time predicts it to be the fastest"
-_MEASURE = "tawa tune measures it; only_if_faster=False specialises anyway"
+_MEASURE = "tawa tune measures it; only_if_faster=False specialises it against the prediction"
 _POINTER_BITS = 63
 
 

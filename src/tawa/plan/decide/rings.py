@@ -58,7 +58,7 @@ from tawa.plan.legality import (
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.planner import choose_plan, reasons
-from tawa.plan.profitability import ANYWAY, NOT_EXPECTED, why_not_expected
+from tawa.plan.profitability import NOT_EXPECTED, anyway, why_not_expected
 from tawa.plan.prospect import Prospect
 from tawa.remarks import Remark
 
@@ -196,7 +196,7 @@ def decide_rings(
     expectation = prospect.expected(plan) if prospect is not None else None
     reason = why_not_expected(module, plan, budget, expectation)
     if reason and not options.wherever_legal and not pinned:
-        return declined(module, place, NOT_EXPECTED.format(reason), ANYWAY)
+        return declined(module, place, NOT_EXPECTED.format(reason), anyway(expectation))
     if reason:
         notes = (Remark("note", f"{WOULD_DECLINE}: {reason}", source_of(module, place)), *notes)
     elif expectation is not None:
