@@ -170,8 +170,6 @@ MOST_MEASURED = 10
 """Plans of one kernel that are measured at most: stock Triton's, that of automatic mode, and eight of the model."""
 USUAL_SIZES = (2048, 4096)
 """Values of integer arguments, where a compile does not know them: short and long loops."""
-UNUSUAL_SIZES, UNUSUAL_WAVES = (512, 8192), (1, 48)
-"""The same for smaller and larger launches, which may gain where the usual ones do not."""
 USUAL_TRIPS = 32
 """Iterations of a loop whose bounds memory decides."""
 SECTION_WAVES = 2

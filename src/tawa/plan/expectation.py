@@ -20,7 +20,7 @@ from tawa.plan.cost.launches import Launch
 from tawa.plan.cost.time_model import predict
 from tawa.plan.cost.ways import Way
 
-PREDICTED = " predicted: "
+PREDICTED = " us predicted"
 """Stands in the text of every prediction."""
 _MANY = 3
 """Consumers on an SM that count as many."""
@@ -36,7 +36,8 @@ class Expectation:
     """The prediction for one launch.
 
     stock_us, own_us: predicted microseconds. error: of predictions in this regime. regime: in words.
-    serialised: whether ptxas serialises the wgmmas of stock Triton's kernel.
+    serialised: whether ptxas serialises the wgmmas of stock Triton's kernel. guesses: the sizes that are not known, in
+    words.
     """
 
     stock_us: float
@@ -44,6 +45,7 @@ class Expectation:
     error: ErrorInfo
     regime: str
     serialised: bool = False
+    guesses: str = ""
 
     @property
     def gain(self) -> float:
@@ -64,9 +66,10 @@ class Expectation:
 
     def __str__(self) -> str:
         why = " (ptxas serialises its wgmmas)" if self.serialised else ""
+        which = f" for guessed sizes ({self.guesses})" if self.guesses else ""
         return (
-            f"stock {_us(self.stock_us)}{why}, specialised {_us(self.own_us)}{PREDICTED}{self.gain:.2f} times as fast, "
-            f"within a factor of {self.factor:.2f}"
+            f"stock {_text(self.stock_us)} us{why}, specialised {_text(self.own_us)}{PREDICTED}{which}: {self.gain:.2f} "
+            f"times as fast, within a factor of {self.factor:.2f}"
         )
 
 
@@ -80,6 +83,7 @@ def expect(workload: Workload, launch: Launch, way: Way, stock: Way) -> Expectat
         fit.errors.get(regime, fit.unknown),
         regime,
         stock.serialised,
+        launch.guesses,
     )
 
 
@@ -100,8 +104,8 @@ def regime_of(workload: Workload, launch: Launch, way: Way, stock: Way) -> str:
     return f"{kind} of {bits} bits{path}, {stock.num_warps} warps, {beside}, {waves}"
 
 
-def _us(time_us: float) -> str:
-    return f"{time_us:.1f} us" if time_us < 100 else f"{time_us:.0f} us"
+def _text(time_us: float) -> str:
+    return f"{time_us:.1f}" if time_us < 100 else f"{time_us:.0f}"
 
 
 __all__ = ["PREDICTED", "PROCESSORS", "Expectation", "Verdict", "expect", "regime_of"]

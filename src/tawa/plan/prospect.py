@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import geometric_mean
 
-from tawa.plan.cost.launches import Launch, unusual_launches, usual_launches
+from tawa.plan.cost.launches import Launch, usual_launches
 from tawa.plan.cost.time_model import predict
 from tawa.plan.cost.ways import StockFacts, Way, plan_way
 from tawa.plan.enumeration import Form, RankedPlan, Space, enumerate_plans, forms_of, in_orders, way_of
@@ -92,19 +92,6 @@ class Prospect:
     def knowing(self, facts: StockFacts) -> Prospect:
         """The prospect once stock Triton's kernel is compiled."""
         return replace(self, space=replace(self.space, facts=facts))
-
-    def may_gain(self) -> bool:
-        """Whether a launch of some size is predicted to be faster in some form."""
-        launches = (*self.launches, *unusual_launches(self.space.workload))
-        ways = [way_of(self.space, form) for form in forms_of(self.space)]
-        every = (expect(self.space.workload, launch, way, self.stock) for launch in launches for way in ways)
-        return any(it.verdict == "faster" for it in every)
-
-    def may_gain_knowing(self, facts: StockFacts) -> bool:
-        """The same once stock Triton's kernel is compiled, if that turns out to be slower than it was taken to be."""
-        known = self.knowing(facts)
-        slower = known.stock.serialised or known.stock.ctas < self.stock.ctas
-        return slower and known.may_gain()
 
     def _expect(self, way: Way) -> Expectation:
         found = (expect(self.space.workload, launch, way, self.stock) for launch in self.launches)

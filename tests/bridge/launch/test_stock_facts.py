@@ -41,11 +41,9 @@ def compiled(order: str) -> Any:
 
 @pytest.fixture
 def unexpected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No form is expected to gain, as long as nothing is known of stock Triton's kernel."""
+    """No form is expected to gain."""
     original = Prospect._expect  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(Prospect, "_expect", lambda self, way: replace(original(self, way), stock_us=1.0))
-    gain = Prospect.may_gain
-    monkeypatch.setattr(Prospect, "may_gain", lambda self: self.space.facts is not None and gain(self))
 
 
 @pytest.mark.parametrize(("order", "serialised"), [("nt", SERIALISES), ("nn", False)])
@@ -82,7 +80,7 @@ def test_an_explanation_knows_what_the_launcher_learns(order: str, decision: str
 @pytest.mark.parametrize(("order", "serialised"), [("nt", SERIALISES), ("nn", False)])
 @pytest.mark.usefixtures("unexpected")
 def test_a_compile_that_leaves_a_kernel_to_stock_records_the_facts(order: str, serialised: bool) -> None:
-    """Launches choose again if the facts say that one of some size may gain, from the cache on disk as well."""
+    """Launches choose with them, from the cache on disk as well."""
     for _ in range(2):
         kernel = compiled(order)
         record = kernel.metadata.tawa
@@ -90,8 +88,7 @@ def test_a_compile_that_leaves_a_kernel_to_stock_records_the_facts(order: str, s
         facts = recorded_facts(record)
         assert facts is not None and facts.serialised == serialised
         forecasts = forecasts_of(kernel, 132)
-        assert (forecasts is not None) == serialised
-        assert forecasts is None or (forecasts.learned and forecasts.facts == facts)
+        assert forecasts is not None and forecasts.learned and forecasts.facts == facts
         told = any("ptxas serialises the wgmmas" in it["reason"] for it in record["remarks"])
         assert told == serialised
         decision = answer_for(kernel, SIZES, GRID, processors=132)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import locale
 import logging
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
@@ -79,8 +78,6 @@ class Compilation:
         self.result: Specialised | None = None
         self.stock_run: StockRun | None = None
         self.aref = StageOutput("", None, None)
-        self.launch: dict[str, Any] = {}
-        self.reconsider: Callable[[StockFacts], dict[str, Any] | None] = lambda facts: None
 
     def put_into(self, stages: dict[str, Stage]) -> None:
         """Changes Triton's stages in place: adds ours before ``ttgir``, and wraps it and every later one."""
@@ -135,7 +132,7 @@ class Compilation:
         )  # fmt: skip
         measure = self.request.options.mode == "measure"
         spec = self.result.launch if self.result else LaunchSpec()
-        self.launch = {
+        launch = {
             **spec.to_json(),
             "forecast": sheet.forecast,
             "num_warps": self.options.num_warps,  # Triton's metadata has the warps of all partitions
@@ -145,9 +142,8 @@ class Compilation:
             "without": {it: plan.to_dict() for it, plan in plans_without(spec, self.request.plan or Plan()).items()},
             "annotated": taken is not None,
         }
-        self.reconsider = sheet.reconsider
         if spec != LaunchSpec() or sheet.forecast or (self.result and (self.result.raised or measure)):
-            made["launch"] = self.launch
+            made["launch"] = launch
         if self.result is not None and self.stock_run is not None:
             self._note_stock(made, self.stock_run.facts())
         with suppress(Exception):  # the attempt has met the same error and reported it
@@ -264,14 +260,10 @@ class Compilation:
         return stage
 
     def _note_stock(self, made: record.Record, facts: StockFacts | None) -> None:
-        """Records what is known of stock Triton's kernel; launches may gain from what the compile did not expect."""
+        """Records what is known of stock Triton's kernel."""
         if facts is None:
             return
         made[STOCK_FACTS] = asdict(facts)
-        with suppress(Exception):  # without a forecast, launches get the kernel as it was compiled
-            forecast = self.reconsider(facts)
-            if forecast is not None:
-                made["launch"] = {**self.launch, "forecast": forecast}
         about = (made.get("launch") or {}).get("forecast")
         if facts.serialised and about and about["stock"]:
             made["remarks"].append(record.remark_record(_SERIALISED))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,6 @@ from tawa.bridge.triton.stages import StageSplit
 from tawa.pipeline import Outcome
 from tawa.plan import PlanOptions
 from tawa.plan.cost.budget import StockCopies
-from tawa.plan.cost.ways import StockFacts
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
 
@@ -71,7 +70,6 @@ class Worksheet:
     """Kept even if a compile fails: times of its steps in milliseconds, the texts so far, the runs of the back end.
 
     forecast: what launches need to choose between forms of the kernel (`tawa.bridge.launch.forecasts`), or None.
-    reconsider: the same for a kernel without one, once stock Triton's kernel is compiled.
     """
 
     stage_ms: dict[str, float] = field(default_factory=dict[str, float])
@@ -79,7 +77,6 @@ class Worksheet:
     texts: dict[str, str] = field(default_factory=dict[str, str])
     tawa_ms: float = 0.0
     forecast: dict[str, Any] | None = None
-    reconsider: Callable[[StockFacts], dict[str, Any] | None] = lambda facts: None
 
     @contextmanager
     def timed(self, name: str, ours: bool = True) -> Iterator[None]:

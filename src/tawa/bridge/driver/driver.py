@@ -220,7 +220,7 @@ class _Driver:
         if not expected or any(it.verdict != "slower" for it in expected):
             return None
         best = min(expected, key=lambda it: it.own_us)
-        self._keep_forecast(self.prospect)
+        self.sheet.forecast = self._forecast(None)
         return Remark("declined", NOT_EXPECTED.format(why_not_faster(best)), self._place(), anyway(best))
 
     def _place(self) -> SourceLocation | None:
@@ -392,16 +392,9 @@ class _Driver:
         asked = self.request.plan
         if asked is not None and (asked.another_form or asked.ping_pong):
             raise PlanError(f"{self.source.kernel}: the Plan cannot be carried out: {refusal}")
-        if self.prospect is not None and is_expectation(refusal):
-            self._keep_forecast(self.prospect)
-        return Outcome(False, None, (refusal,))
-
-    def _keep_forecast(self, prospect: Prospect) -> None:
-        """Keeps what launches need to choose, if one of some size may gain, or may once the stock kernel is known."""
-        if prospect.may_gain():
+        if is_expectation(refusal):
             self.sheet.forecast = self._forecast(None)
-        else:
-            self.sheet.reconsider = lambda facts: self._forecast(None) if prospect.may_gain_knowing(facts) else None
+        return Outcome(False, None, (refusal,))
 
     def _no_space(self, use: SharedUse) -> Outcome:
         """Declines a kernel that does not fit in shared memory; raises SharedMemoryError if it was pinned."""

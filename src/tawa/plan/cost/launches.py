@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from tawa.analysis.loops.deciding_arguments import deciding_arguments, deciding_axes
+from tawa.analysis.loops.deciding_arguments import deciding_axes
 from tawa.analysis.work.visits import Visits, count_visits
 from tawa.analysis.work.workload import Workload
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import LOOPS
 from tawa.dialects.tt import GetProgramIdOp
 from tawa.ir.attributes import read_int
-from tawa.machine.hopper import PROCESSORS, UNUSUAL_SIZES, UNUSUAL_WAVES, USUAL_SIZES, USUAL_WAVES
+from tawa.machine.hopper import PROCESSORS, USUAL_SIZES, USUAL_TRIPS, USUAL_WAVES
 from tawa.symbolic.origins import origins_of
 
 _SAMPLES = 12
@@ -35,7 +35,7 @@ class Launch:
     in_order, longest_first, in_turn: the programs' worth of work of the busiest SM, if each SM takes the next program
     when it is free, also if the longest programs are the first, and if SM number s takes the programs s,
     s + processors, … (the persistent form); None if all programs do the same, or if memory decides how much they do
-    (`Visits.guessed`).
+    (`Visits.guessed`). size: what all integer arguments are taken to be; None if arguments and grid are known.
     """
 
     programs: int
@@ -44,11 +44,19 @@ class Launch:
     in_order: float | None = None
     in_turn: float | None = None
     longest_first: float | None = None
+    size: int | None = None
 
     @property
     def on_one(self) -> int:
         """Programs on the busiest SM."""
         return math.ceil(self.programs / self.processors)
+
+    @property
+    def guesses(self) -> str:
+        """The sizes that are guessed, in words; empty if all are known."""
+        found = [f"arguments of {self.size}", f"{self.programs} programs"] if self.size is not None else []
+        found += [f"{USUAL_TRIPS} iterations where memory decides"] * self.visits.guessed
+        return ", ".join(found)
 
 
 def launch_of(
@@ -125,33 +133,16 @@ def usual_launches(workload: Workload, processors: int = PROCESSORS) -> tuple[La
     Integers are sizes and strides. A stride does not change how often a loop iterates. A kernel whose programs iterate
     over tiles themselves has one program for each SM.
     """
-    return _launches(workload, USUAL_SIZES, USUAL_WAVES, processors)
-
-
-def unusual_launches(workload: Workload, processors: int = PROCESSORS) -> tuple[Launch, ...]:
-    """Smaller and larger launches than the usual ones, and large ones in which one argument is small."""
-    few, many = (_launches(workload, UNUSUAL_SIZES, waves, processors) for waves in UNUSUAL_WAVES)
-    small, large = UNUSUAL_SIZES
-    deciding = [it.index for it in deciding_arguments(workload.function.op.walk())]
-    mixed = ({index: small} for index in deciding) if len(deciding) > 1 else ()
-    mixed = [_launches(workload, (large,), UNUSUAL_WAVES[-1], processors, one) for one in mixed]
-    return (*few, *many, *(launch for found in mixed for launch in found))
-
-
-def _launches(
-    workload: Workload, sizes: Sequence[int], waves: int, processors: int, different: Mapping[int, int] | None = None
-) -> tuple[Launch, ...]:
-    """different: sizes of single arguments, by index."""
-    programs = waves * processors
+    programs = USUAL_WAVES * processors
     grid: tuple[int, ...] = (programs,)
     if _iterates_over_tiles(workload):
         grid = (processors,)
     elif len({read_int(op.properties["axis"]) for op in workload.function.op.walk() if GetProgramIdOp.of(op)}) > 1:
         grid = (_ROW, max(1, programs // _ROW))
     integers = [width_of(it.type) not in (None, 1) for it in workload.function.body.args]
-    own = different or {}
-    every = ([own.get(at, size) if integer else None for at, integer in enumerate(integers)] for size in sizes)
-    return tuple(launch_of(workload, arguments, grid, processors) for arguments in every)
+    every = {size: [size if integer else None for integer in integers] for size in USUAL_SIZES}
+    found = {size: launch_of(workload, arguments, grid, processors) for size, arguments in every.items()}
+    return tuple(replace(launch, size=size) for size, launch in found.items())
 
 
 def _iterates_over_tiles(workload: Workload) -> bool:
@@ -165,4 +156,4 @@ def _iterates_over_tiles(workload: Workload) -> bool:
     return False
 
 
-__all__ = ["Launch", "launch_of", "programs_differ", "unusual_launches", "usual_launches"]
+__all__ = ["Launch", "launch_of", "programs_differ", "usual_launches"]
