@@ -86,3 +86,32 @@ def tensor_of(element: str):
 def half_tensor():
     """A stand-in for a float16 tensor."""
     return tensor_of("float16")
+
+
+@triton.jit
+def gemm_square(a_ptr, b_ptr, c_ptr, T, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Persistent over T x T tiles, whose loops are T blocks long."""
+    ks = tl.arange(0, BK)
+    for tile in range(tl.program_id(0), T * T, tl.num_programs(0)):
+        rows, columns = tile // T * BM + tl.arange(0, BM), tile % T * BN + tl.arange(0, BN)
+        acc = tl.zeros((BM, BN), dtype=tl.float32)
+        for k in range(0, T * BK, BK):
+            a = tl.load(a_ptr + rows[:, None] * (T * BK) + (k + ks)[None, :])
+            b = tl.load(b_ptr + (k + ks)[:, None] * (T * BN) + columns[None, :])
+            acc = tl.dot(a, b, acc)
+        tl.store(c_ptr + rows[:, None] * (T * BN) + columns[None, :], acc.to(tl.float16))
+
+
+@triton.jit
+def gemm_groups(a, b, c, tiles_ptr, G, T, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Persistent over G groups, each of as many tiles of rows as memory says, and of T tiles of columns."""
+    first = 0
+    for group in range(G):
+        tiles = tl.load(tiles_ptr + group)
+        for tile in range(tl.program_id(0), tiles * T, tl.num_programs(0)):
+            row, column = (first + tile // T) * BM, tile % T * BN
+            acc = tl.zeros((BM, BN), dtype=tl.float32)
+            for k in range(T):
+                acc = tl.dot(a.load([row, k * BK]), b.load([group * T * BK + k * BK, column]), acc)
+            c.store([row, column], acc.to(tl.float16))
+        first += tiles

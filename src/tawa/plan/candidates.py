@@ -89,9 +89,13 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The result of the search: a trial, or the remark that declines. no_space: set if no D fits into shared memory."""
+    """The result of the search: a trial, or the remark that declines.
+
+    left: the trial that was declined because it spills. no_space: set if no D fits into shared memory.
+    """
 
     trial: Trial | None = None
+    left: Trial | None = None
     refusal: Remark | None = None
     notes: tuple[Remark, ...] = ()
     no_space: SharedUse | None = None
@@ -298,7 +302,7 @@ def _unless_spilled(trial: Trial, question: Question) -> Choice:
     if question.pinned or question.options.wherever_legal or limit == NO_STOCK:
         return Choice(trial, notes=(*notes, Remark("note", reason, None, "smaller blocks, or more warps")))
     cure = "smaller blocks, or more warps; only_if_faster=False specialises it with these spills"
-    return Choice(refusal=Remark("declined", f"not expected to pay: {reason}", None, cure))
+    return Choice(refusal=Remark("declined", f"not expected to pay: {reason}", None, cure), left=trial)
 
 
 NO_STOCK = 2**63 - 1

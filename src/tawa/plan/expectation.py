@@ -67,10 +67,8 @@ class Expectation:
     def __str__(self) -> str:
         why = " (ptxas serialises its wgmmas)" if self.serialised else ""
         which = f" for guessed sizes ({self.guesses})" if self.guesses else ""
-        return (
-            f"stock {_text(self.stock_us)} us{why}, specialised {_text(self.own_us)}{PREDICTED}{which}: {self.gain:.2f} "
-            f"times as fast, within a factor of {self.factor:.2f}"
-        )
+        times = f"stock {_text(self.stock_us)} us{why}, specialised {_text(self.own_us)}{PREDICTED}{which}"
+        return f"{times}: {self.gain:.2f} times as fast, within a factor of {self.factor:.2f}"
 
 
 def expect(workload: Workload, launch: Launch, way: Way, stock: Way) -> Expectation:

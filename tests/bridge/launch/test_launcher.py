@@ -14,6 +14,7 @@ from tawa.bridge.launch.forecasts import Forecasts
 from tawa.bridge.launch.host import Host
 from tawa.bridge.launch.instead import IN_ORDER
 from tawa.bridge.launch.launcher import Launcher
+from tawa.machine.hopper import HEAVY_SPILL_BYTES
 from tawa.plan import LoopPlan, Plan
 from tawa.plan.agreement import STOCK
 from tawa.symbolic.host.expr import Apply, Argument, Condition, Number
@@ -32,8 +33,7 @@ class Kernel(SimpleNamespace):
         types = {"x": "*fp16", "M": "i32", "FLAG": "constexpr", "pair": ("i32", "constexpr")}
         metadata = SimpleNamespace(global_scratch_size=0)
         source = SimpleNamespace(signature=types)
-        super().__init__(name="kernel", hash="hash", src=source, metadata=metadata, function=7, packed_metadata=None,
-                         n_spills=0)  # fmt: skip
+        super().__init__(name="kernel", hash="hash", src=source, metadata=metadata, function=7, packed_metadata=None)
 
 
 def launcher(
@@ -97,9 +97,9 @@ class Foretold(Forecasts):
         known = plan == STOCK or any(it == plan for it, _ in self.noted)
         return SimpleNamespace(plan=None if failed or (at_hand and not known) else plan)
 
-    def note(self, plan: Plan, made: Plan | None) -> None:
+    def note(self, plan: Plan, made: Plan | None, spilled: int = 0) -> None:
         """Remembers it."""
-        super().note(plan, made)
+        super().note(plan, made, spilled)
         self.noted.append((plan, made))
 
 
@@ -116,8 +116,8 @@ def made_persistent(made: list[Any], spills: int = 0) -> Callable[[Plan], Any]:
         run = launcher(
             lambda *all_of: made.append(("persistent", all_of[-1])), spec=replace(SPEC, axes=1), processors=4
         )
-        metadata = SimpleNamespace(tawa={"plan": COMPLETE.to_dict()})
-        return SimpleNamespace(run=run, n_spills=spills, metadata=metadata)
+        metadata = SimpleNamespace(tawa={"plan": COMPLETE.to_dict(), "spilled": spills})
+        return SimpleNamespace(run=run, metadata=metadata)
 
     return compile_plan
 
@@ -192,16 +192,27 @@ def test_a_plan_of_a_table_that_cannot_be_made_is_not_predicted_either() -> None
     assert made == ["tried", "single", "single"]
 
 
-@pytest.mark.parametrize("why", ["spills", "fails"])
-def test_a_form_that_spills_or_cannot_be_made_is_left_out(why: str) -> None:
+def test_a_form_that_cannot_be_made_is_left_out() -> None:
     made: list[Any] = []
     foretold = Foretold(PERSISTENT)
-    compile_plan = made_persistent(made, spills=100) if why == "spills" else lambda plan: "no"
-    launch = launcher(lambda *_: made.append("single"), processors=4, compile_plan=compile_plan, forecasts=foretold)
+    launch = launcher(lambda *_: made.append("single"), processors=4, compile_plan=lambda plan: "no",
+                      forecasts=foretold)  # fmt: skip
     for programs in (5, 6):
         launch(programs, 1, 1, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
-    assert made == ["compiled"] * (why == "spills") + ["single", "single"]
+    assert made == ["single", "single"]
     assert foretold.noted == [(PERSISTENT, None)]
+
+
+@pytest.mark.parametrize("spilled", [100, 900, 4096])
+def test_a_form_that_spills_is_predicted_with_its_spills_and_left_out_only_if_they_are_many(spilled: int) -> None:
+    made: list[Any] = []
+    foretold = Foretold(PERSISTENT)
+    launch = launcher(lambda *_: made.append("single"), processors=4, forecasts=foretold,
+                      compile_plan=made_persistent(made, spilled))  # fmt: skip
+    launch(5, 1, 1, 0, 7, None, None, None, None, TENSOR, 100, True, (48, None))
+    way = foretold.made[PERSISTENT]
+    assert (way.spilled if way is not None else None) == (spilled if spilled < HEAVY_SPILL_BYTES else None)
+    assert made == ["compiled", ("persistent", 5)]
 
 
 def test_another_form_is_not_compiled_while_launches_are_captured() -> None:

@@ -144,6 +144,8 @@ class Compilation:
         }
         if spec != LaunchSpec() or sheet.forecast or (self.result and (self.result.raised or measure)):
             made["launch"] = launch
+        if self.result is not None:
+            made["spilled"] = self.result.spills.bytes
         if self.result is not None and self.stock_run is not None:
             self._note_stock(made, self.stock_run.facts())
         with suppress(Exception):  # the attempt has met the same error and reported it

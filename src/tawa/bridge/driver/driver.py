@@ -362,7 +362,7 @@ class _Driver:
             return with_remarks(self._no_space(choice.no_space), raising)
         if choice.trial is None:
             assert choice.refusal is not None
-            return with_remarks(self._refused(choice.refusal), raising)
+            return with_remarks(self._refused(choice.refusal, choice.left), raising)
         made: Made | SharedUse | Remark = choice.trial.made
         if isinstance(made, Made) and made.results is None:  # what it spills was known
             made = through_back_end(self.tools, self.source, self.sheet, made.outcome, made.form)
@@ -372,7 +372,7 @@ class _Driver:
         flow, plan = made.form.flow, choice.trial.plan
         assert plan is not None
         launch, notes = flow.launch, list(choice.notes)
-        self.sheet.forecast = forecast = self._forecast(plan, choice.trial.spilled)
+        self.sheet.forecast = forecast = self._forecast(plan, choice.trial)
         wider = widened(self.kernel, self.tools.options.num_warps)
         notes += [it for it in (wider,) if it is not None]
         if flow.raised or (self.paths is not None and not self.paths.raised):
@@ -387,13 +387,16 @@ class _Driver:
             choice.trial.candidate.why,
         )  # fmt: skip
 
-    def _refused(self, refusal: Remark) -> Outcome:
-        """Declines the kernel; raises PlanError if a Plan asks for a form that it cannot have."""
+    def _refused(self, refusal: Remark, left: Trial | None = None) -> Outcome:
+        """Declines the kernel; raises PlanError if a Plan asks for a form that it cannot have.
+
+        left: the trial that was declined because it spills.
+        """
         asked = self.request.plan
         if asked is not None and (asked.another_form or asked.ping_pong):
             raise PlanError(f"{self.source.kernel}: the Plan cannot be carried out: {refusal}")
         if is_expectation(refusal):
-            self.sheet.forecast = self._forecast(None)
+            self.sheet.forecast = self._forecast(None, left)
         return Outcome(False, None, (refusal,))
 
     def _no_space(self, use: SharedUse) -> Outcome:
@@ -406,10 +409,11 @@ class _Driver:
             raise kind(use.total_bytes, LIMIT_BYTES, text)
         return Outcome(False, None, (Remark("declined", text),))
 
-    def _forecast(self, plan: Plan | None, spilled: int = 0) -> dict[str, Any] | None:
+    def _forecast(self, plan: Plan | None, trial: Trial | None = None) -> dict[str, Any] | None:
         """What launches need to choose between the forms of the kernel by prediction; None if all get this one.
 
-        plan: of the specialised kernel, which spills so many bytes; None for stock Triton's.
+        plan: of the specialised kernel; None for stock Triton's. trial: the one that was chosen, or declined for its
+        spills.
         """
         asked = (self.pins.launches or LaunchPlan()).choice
         open_ = self.request.plan is None if asked is None else asked != "always"
@@ -421,7 +425,9 @@ class _Driver:
         forced = forced or (plan is not None and bool(plan.unit_strides))
         with self.sheet.timed("offer forms"):
             own = form_of(space, plan) if plan is not None else None
-            return forecast_facts(space, own, options, not forced, spilled)
+            tried = trial.plan if trial is not None and own is None else None
+            spilled = trial.spilled if trial is not None else 0
+            return forecast_facts(space, own, options, not forced, spilled, tried)
 
 
 def _will_spill(plan: Plan | None, live: int) -> bool:

@@ -193,8 +193,8 @@ def kernel_class(base: type, attached: Attached) -> type:
             own = inner if passed is None else launched_with(passed, inner)
             # What is not specialised is the stock kernel already.
             applied = getattr(self.metadata, record.KEY)["applied"]
-            stock = partial(_stock, self, attached) if applied else lambda: _Loaded(self, own)
-            by_plan, processors = partial(_by_plan, self, attached), multiprocessors()
+            stock = (lambda: _loaded(_stock(self, attached))) if applied else lambda: _Loaded(self, own)
+            by_plan, processors = partial(_by_plan, self, attached, ready=_loaded), multiprocessors()
             return Launcher(
                 self, inner, spec, encoder(added), stock, processors, self.tawa_host, self.tawa_choices, by_plan,
                 passed, forecasts_of(self, processors), known_without(self),
@@ -226,22 +226,51 @@ class Extended:
 
 
 class _Loaded:
-    """A kernel as Triton launches it. kernel: the `LaunchedKernel`. run: Triton's launcher of it."""
+    """A kernel as Triton launches it. compiled: the `LaunchedKernel`. run: the launcher of it."""
 
     def __init__(self, kernel: Any, run: Callable[..., None]) -> None:
-        self._kernel, self.run = kernel, run
+        self.compiled, self.run = kernel, run
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._kernel, name)
+        return getattr(self.compiled, name)
+
+
+def explaining_launcher(kernel: Any, processors: int, attached: Attached) -> Launcher:
+    """The launcher of a compiled kernel that is not loaded: it chooses for launches, and makes none.
+
+    processors: SMs.
+    """
+
+    def stock() -> Any:
+        try:
+            return _Loaded(_stock(kernel, attached), _no_launch)
+        except Exception as error:  # nothing is known of a stock kernel that cannot be compiled
+            return error
+
+    def by_plan(plan: Plan) -> Any:
+        made = _by_plan(kernel, attached, plan)
+        if isinstance(made, str) or not made.has_own_launch:
+            return made if isinstance(made, str) else _Loaded(made, _no_launch)
+        return _Loaded(made, explaining_launcher(made, processors, attached))
+
+    return Launcher(
+        kernel, _no_launch, launch_spec(kernel), lambda *_: (), stock, processors,
+        choices=getattr(kernel, "tawa_choices", None), compile_plan=by_plan,
+        forecasts=forecasts_of(kernel, processors), without=known_without(kernel),
+    )  # fmt: skip
+
+
+def _no_launch(*_: Any) -> None:
+    raise AssertionError("this kernel was compiled to be explained, not to be launched")
 
 
 def _stock(kernel: Any, attached: Attached) -> Any:
-    """The kernel as stock Triton compiles it, ready to be launched."""
+    """The kernel as stock Triton compiles it. What ptxas says of it is kept."""
     with kept_log() as log:
         made = compiled_by_stock(kernel, attached)
     if log.text:
         facts_of(made, log.text)
-    return _loaded(made)
+    return made
 
 
 def compiled_by_stock(kernel: Any, attached: Attached) -> Any:
@@ -267,13 +296,13 @@ def compiled_by_plan(kernel: Any, plan: Plan, attached: Attached) -> Any:
         return _compiled_again(kernel)
 
 
-def _by_plan(kernel: Any, attached: Attached, plan: Plan) -> Any:
-    """Makes the kernel as a Plan has it, ready to be launched. A text is the reason that it cannot be made.
+def _by_plan(kernel: Any, attached: Attached, plan: Plan, ready: Callable[[Any], Any] = lambda kernel: kernel) -> Any:
+    """Makes the kernel as a Plan has it. A text is the reason that it cannot be made.
 
-    It never raises: an error of the compiler must not be an error of the launch.
+    ready: what else is done with it. It never raises: an error of the compiler must not be an error of the launch.
     """
     try:
-        return _loaded(compiled_by_plan(kernel, plan, attached))
+        return ready(compiled_by_plan(kernel, plan, attached))
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         _log.info("%s: a Plan is left out: %s", kernel.name, reason)
@@ -329,6 +358,7 @@ def multiprocessors() -> int:
 __all__ = [
     "compiled_by_plan",
     "compiled_by_stock",
+    "explaining_launcher",
     "kernel_class",
     "known_without",
     "launch_is_ours",

@@ -3,9 +3,9 @@
     answer_for(kernel)                       depends: M, N, K > 0 and the model of time predicts it to be the fastest
     answer_for(kernel, {"K": 64}, (4, 4))    declined: stock Triton: stock 5.1 us, specialised 6.0 us predicted: …
 
-If everything that the choice depends on is known, the launcher's own functions decide
-(`tawa.analysis.tma.launch_choice`, `tawa.bridge.launch.forecasts`). The condition is simplified for the argument types
-that the kernel was compiled for. 32-bit arguments are assumed to be at most 2147418112, the limit on the sizes of a
+If everything that the choice depends on is known, the launcher itself decides (`tawa.bridge.launch.launcher`), and
+compiles the form that the launch gets. Otherwise the answer is a condition, simplified for the argument types that the
+kernel was compiled for. 32-bit arguments are assumed to be at most 2147418112, the limit on the sizes of a
 tensor that TMA reads.
 """
 
@@ -17,18 +17,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tawa.analysis.tma.boxes import OPEN, STRIDE_LIMIT
-from tawa.analysis.tma.launch_choice import clauses_of, grid_domain, grid_values, why_not_launchable
+from tawa.analysis.tma.launch_choice import clauses_of, grid_domain, grid_values
 from tawa.bridge.launch import added_arguments
 from tawa.bridge.launch.added_arguments import known_without, launch_spec
 from tawa.bridge.launch.argument_paths import BASE, SHAPE, STRIDES, ArgumentPath, argument_paths, plain_value, values_at
 from tawa.bridge.launch.forecasts import Forecasts, forecasts_of
-from tawa.bridge.launch.stock_facts import facts_of
 from tawa.bridge.report import record
-from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.errors import PlanError
 from tawa.machine.hopper import PROCESSORS
-from tawa.plan.agreement import STOCK
-from tawa.plan.cost.ways import StockFacts
 from tawa.symbolic.host.conditions import NEVER, Clause, simplified
 from tawa.symbolic.host.expr import Apply, Argument, HostValue
 from tawa.symbolic.host.launch_spec import LaunchSpec
@@ -50,7 +46,8 @@ class Answer:
     decision: for all launches, or for the one whose arguments are known. It is "specialised" also if the condition only
     requires positive sizes and strides. condition: what the decision depends on; empty if on nothing. found: the values
     of the condition's parts for the known arguments. reason, cure: why the launch gets the stock kernel. known: the
-    given arguments, and the number of programs in the grid.
+    given arguments, and the number of programs in the grid. compiled: the kernel of the one launch; None if it is the
+    one asked about, or stock Triton's.
     """
 
     decision: Decision
@@ -59,6 +56,7 @@ class Answer:
     reason: str = ""
     cure: str = ""
     known: Mapping[str, int] | None = None
+    compiled: Any = None
 
 
 def answer_for(
@@ -81,10 +79,10 @@ def answer_for(
     spec = launch_spec(compiled).without(known_without(compiled))
     if spec == LaunchSpec() and not arguments and grid is None:
         found = Answer("specialised")
+        if forecasts is not None:
+            found = _with_forecast(found, forecasts)
     else:
-        found = _Question(compiled, spec).answer(arguments or {}, grid)
-    if forecasts is not None:
-        found = _with_forecast(found, compiled, forecasts, arguments or {}, grid)
+        found = _Question(compiled, spec, forecasts, processors).answer(arguments or {}, grid)
     return _with_measurement(found) if (known.get("launch") or {}).get("measure") else found
 
 
@@ -93,42 +91,12 @@ def argument_domain(compiled: Any) -> Domain:
     return _Question(compiled, LaunchSpec()).of_types
 
 
-def _with_forecast(
-    answer: Answer, compiled: Any, forecasts: Forecasts, arguments: Mapping[str, Any], grid: Sequence[int] | None
-) -> Answer:
-    """The answer with what is predicted for the launch, if enough of it is known."""
-    if answer.decision == "declined":
+def _with_forecast(answer: Answer, forecasts: Forecasts) -> Answer:
+    """The answer for launches of which not enough is known to predict them."""
+    if answer.decision == "declined" or not forecasts.about["stock"]:
         return answer
-    values = {index: plain_value(arguments[name]) for index, name in forecasts.sizes if name in arguments}
-    known = [it for it in values.values() if isinstance(it, int)]
-    if grid is None or len(known) < len(forecasts.sizes):
-        if not forecasts.about["stock"]:
-            return answer
-        condition = f"{answer.condition} and {_PREDICTED}" if answer.condition else _PREDICTED
-        return replace(answer, decision="depends", condition=condition)
-    every = [values.get(index) for index in range(max(values, default=-1) + 1)]
-    found = forecasts.choose(every, tuple(grid))
-    if found is not None and found.plan == STOCK and not forecasts.learned:
-        forecasts.learn(_stock_facts(compiled))
-        found = forecasts.choose(every, tuple(grid))
-    if found is None:
-        return answer
-    if found.plan == STOCK or (found.plan is None and forecasts.plan is None):
-        return replace(answer, decision="declined", condition=_PREDICTED, reason=str(found), cure=_MEASURE)
-    condition = _PREDICTED if forecasts.about["stock"] else answer.condition
-    return replace(answer, decision="specialised", condition=condition, found=str(found))
-
-
-def _stock_facts(compiled: Any) -> StockFacts | None:
-    """What the launcher learns of stock Triton's kernel, which is compiled for that."""
-    from tawa.bridge.driver.attach import attached  # imports the launcher
-
-    try:
-        with kept_log() as log:
-            stock = added_arguments.compiled_by_stock(compiled, attached)
-    except Exception:  # a kernel that stock Triton cannot compile: its times are estimated
-        return None
-    return facts_of(stock, log.text)
+    condition = f"{answer.condition} and {_PREDICTED}" if answer.condition else _PREDICTED
+    return replace(answer, decision="depends", condition=condition)
 
 
 def _with_measurement(answer: Answer) -> Answer:
@@ -141,8 +109,10 @@ def _with_measurement(answer: Answer) -> Answer:
 class _Question:
     """One compiled kernel, and what a launch of it depends on."""
 
-    def __init__(self, compiled: Any, spec: LaunchSpec) -> None:
-        self.spec = spec
+    def __init__(
+        self, compiled: Any, spec: LaunchSpec, forecasts: Forecasts | None = None, processors: int = PROCESSORS
+    ) -> None:
+        self.compiled, self.spec, self.forecasts, self.processors = compiled, spec, forecasts, processors
         self.source = compiled.src
         self.types: dict[str, Any] = dict(self.source.signature)
         self.paths = argument_paths(tuple(self.types.values()))
@@ -177,18 +147,29 @@ class _Question:
 
     def answer(self, arguments: Mapping[str, Any], grid: Sequence[int] | None) -> Answer:
         """As `answer_for`."""
-        general = simplified(self.clauses, self.domain)
-        condition = clauses_text(general, self.domain)
         known = self._known(arguments)
         if grid is not None:
             known |= {self.count + at: number for at, number in enumerate(grid_values(grid))}
+        if known and self._needed <= known.keys() and (grid is not None or self.forecasts is None):
+            return self._of_one_launch(known, grid or (1,))
+        found = self._of_some_launches(known)
+        return _with_forecast(found, self.forecasts) if self.forecasts is not None else found
+
+    @property
+    def _needed(self) -> frozenset[int]:
+        """The arguments that the launcher's decision depends on."""
+        needed = frozenset[int]().union(*(it.value.arguments for it in self.clauses))
+        return needed if self.forecasts is None else needed | self.forecasts.arguments
+
+    def _of_some_launches(self, known: dict[int, int]) -> Answer:
+        """The answer if what is known does not suffice for the launcher."""
+        general = simplified(self.clauses, self.domain)
+        condition = clauses_text(general, self.domain)
         if NEVER in general:
             return Answer("declined", reason="no arguments satisfy the conditions of its TMA descriptors")
         if not known:
             return Answer(self._decided(general), condition)
         shown, found = self._shown(known), self._found(general, known)
-        if frozenset[int]().union(*(it.value.arguments for it in self.clauses)) <= known.keys():
-            return self._of_one_launch(Answer("specialised", condition, found, known=shown), known, grid or (1,))
         narrow = {**self.domain, **{index: Range(value, value) for index, value in known.items()}}
         left = simplified(self.clauses, narrow)
         decision = self._decided(left)
@@ -196,14 +177,25 @@ class _Question:
             return Answer(decision, clauses_text(left, narrow), known=shown)
         return Answer(decision, condition, found, self._failure(general, known), known=shown)
 
-    def _of_one_launch(self, taken: Answer, known: Mapping[int, int], grid: Sequence[int]) -> Answer:
-        """The launcher's decision. taken: the answer if the launcher takes the specialised kernel."""
+    def _of_one_launch(self, known: Mapping[int, int], grid: Sequence[int]) -> Answer:
+        """The launcher's decision."""
+        from tawa.bridge.driver.attach import attached  # imports the launcher
+
         values = [known.get(index, 0) for index in range(self.count)]
-        if refused := why_not_launchable(self.spec, values, grid):
-            broken = self.spec.broken(values)
-            reason = broken.reason if broken is not None else refused  # `condition` has the condition itself
-            return replace(taken, decision="declined", reason=reason)
-        return taken
+        launcher = added_arguments.explaining_launcher(self.compiled, self.processors, attached)
+        made = launcher.foresee(values, tuple(grid))
+        general, shown = simplified(self.clauses, self.domain), self._shown(known)
+        condition, found = clauses_text(general, self.domain), self._found(general, known)
+        broken = self.spec.broken(values)
+        if isinstance(made, str) and (broken is not None or self.forecasts is None):
+            reason = broken.reason if broken is not None else made  # `condition` has the condition itself
+            return Answer("declined", condition, found, reason, known=shown)
+        if isinstance(made, str) or not _is_applied(made.compiled):
+            return Answer("declined", _PREDICTED, "", made if isinstance(made, str) else made.why, _MEASURE, shown)
+        if made.why and self.forecasts is not None and self.forecasts.about["stock"]:
+            condition = _PREDICTED
+        other = made.compiled if made.compiled is not self.compiled else None
+        return Answer("specialised", condition, made.why or found, known=shown, compiled=other)
 
     @staticmethod
     def _decided(clauses: Sequence[Clause]) -> Decision:
@@ -340,6 +332,10 @@ def _range_of(kind: str, multiple: int) -> Range:
         most = OPEN if bits == OPEN.bit_length() + 1 else (1 << (bits - 1)) - 1
         return Range(-(1 << (bits - 1)), most, multiple)
     return ANY
+
+
+def _is_applied(compiled: Any) -> bool:
+    return bool((getattr(compiled.metadata, record.KEY, None) or {}).get("applied"))
 
 
 def _processors() -> int:

@@ -18,12 +18,14 @@ from tawa.analysis.work.workload import find_workload
 from tawa.bridge.launch.stock_facts import recorded_facts
 from tawa.bridge.report import record
 from tawa.bridge.triton.structured import new_context, read_kernel
+from tawa.machine.hopper import HEAVY_SPILL_BYTES
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.agreement import STOCK
 from tawa.plan.cost.launches import launch_of
 from tawa.plan.cost.ways import StockFacts, Way, plan_way
 from tawa.plan.enumeration import Form, Space
 from tawa.plan.forecast import Forecast, Forecaster, other_forms
+from tawa.plan.prospect import form_of
 
 _log = logging.getLogger("tawa")
 
@@ -50,6 +52,7 @@ class Forecasts:
         self.arguments = frozenset(index for index, _ in sizes)
         self.known: dict[tuple[int, ...], Forecast] = {}
         self.made: dict[Plan, Way | None] = {}
+        self.spilled: int = about.get("spilled", 0)
         self.facts, self.learned = facts, facts is not None
 
     @cached_property
@@ -68,6 +71,14 @@ class Forecasts:
         forms = tuple(Form(**it) for it in about["forms"])
         return Forecaster(space, own, way, forms, about["stock"])
 
+    @cached_property
+    def _tried(self) -> dict[Plan, Way | None]:
+        """How the form is executed that the compile tried and declined, by the Plan that asks for it."""
+        if self.about.get("tried") is None or self.forecaster is None:
+            return {}
+        tried = Plan.of(self.about["tried"])
+        return {form_of(self.forecaster.space, tried).plan: plan_way(tried, self.spilled)}
+
     def choose(self, values: Sequence[Any], grid: Sequence[int], at_hand: bool = False) -> Forecast | None:
         """The forecast for a launch; None if nothing can be said.
 
@@ -84,16 +95,21 @@ class Forecasts:
         ]
         only = self.made.keys() if at_hand or len(self.made) >= _MOST_FORMS else None
         launch = launch_of(self.forecaster.space.workload, arguments, grid, self.processors)
-        found = self.forecaster.choose(launch, self.made, only)
+        found = self.forecaster.choose(launch, {**self._tried, **self.made}, only)
         if not at_hand:
             if len(self.known) >= _MOST_KNOWN:
                 self.known.clear()
             self.known[key] = found
         return found
 
-    def note(self, plan: Plan, made: Plan | None) -> None:
-        """A form was compiled, and the planner completed its Plan; None if that failed."""
-        self.made[plan] = plan_way(made) if made is not None else None
+    def note(self, plan: Plan, made: Plan | None, spilled: int = 0) -> None:
+        """A form was compiled, and the planner completed its Plan; None if that failed.
+
+        spilled: bytes of spill stores and loads. If they are many, and more than in the kernels that there are, the
+        form is left out.
+        """
+        most = max(HEAVY_SPILL_BYTES, self.spilled, self.facts.spilled if self.facts is not None else 0)
+        self.made[plan] = plan_way(made, spilled) if made is not None and spilled <= most else None
         self.known.clear()
 
     def learn(self, facts: StockFacts | None) -> None:
@@ -132,12 +148,13 @@ def _rounded(number: int) -> int:
 
 
 def forecast_facts(
-    space: Space, own: Form | None, options: PlanOptions, stock: bool, spilled: int = 0
+    space: Space, own: Form | None, options: PlanOptions, stock: bool, spilled: int = 0, tried: Plan | None = None
 ) -> dict[str, Any] | None:
     """What `Forecasts` needs to know of a compile; None if there is nothing to choose from.
 
     own: the form that was compiled; None for stock Triton. stock: whether launches may get stock Triton's kernel.
-    spilled: bytes of spill stores and loads of the compiled form.
+    tried: the complete Plan of a form that was declined because it spills. spilled: bytes of spill stores and loads of
+    the compiled form, or of the declined one.
     """
     forms = other_forms(space, own, options)
     if not stock and own is not None:  # the user wants this kernel specialised: only the order of its tiles is open
@@ -152,6 +169,7 @@ def forecast_facts(
         "persistent": space.persistent,
         "own": _form(own) if own is not None else None,
         "spilled": spilled,
+        "tried": tried.to_dict() if tried is not None else None,
         "forms": [_form(it) for it in forms],
         "stock": stock,
     }

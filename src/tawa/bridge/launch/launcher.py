@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import prod
 from types import MappingProxyType
@@ -38,7 +38,7 @@ from tawa.bridge.launch.stock_facts import facts_of
 from tawa.bridge.launch.straight import straight
 from tawa.bridge.launch.tile_counters import TileCounters, process_counters
 from tawa.bridge.launch.workspaces import Workspaces, process_workspaces
-from tawa.bridge.report.record import KEY, plan_of
+from tawa.bridge.report.record import KEY, plan_of, spilled_bytes
 from tawa.plan import Plan
 from tawa.plan.agreement import STOCK
 from tawa.symbolic.host.expr import Choice
@@ -47,8 +47,6 @@ from tawa.symbolic.host.launch_spec import LaunchSpec
 _log = logging.getLogger("tawa")
 
 _MOST_KNOWN = 1024
-_HARMLESS_SPILLS = 16
-"""Registers of a thread, spilled once: as many as `tawa.machine.hopper.HARMLESS_BYTES`."""
 
 
 class Launcher:
@@ -76,7 +74,7 @@ class Launcher:
         self.choices, self.compile_plan = choices, compile_plan
         self.read = spec.arguments.union(*(it.arguments for it in (choices, forecasts) if it is not None))
         self.paths, self.key_of = argument_paths(self.types), key_of(self.types, self.read)
-        self.known: dict[tuple[Any, ...], _Made] = {}
+        self.known: dict[tuple[Any, ...], Made] = {}
         self.scratch = bool(kernel.metadata.global_scratch_size)
         self.by_plan: dict[Plan, Any] = {}
         self.host, self.without, self.counters, self.workspaces = host, without, counters, workspaces
@@ -96,21 +94,30 @@ class Launcher:
         given = args if made.passed is None else made.passed(args)
         made.inner(*made.grid, stream, *made.kernel, launch_metadata, enter, leave, *given, *made.added)
 
-    def _decide(self, grid: tuple[int, ...], stream: int, hooks: tuple[Any, ...], args: tuple[Any, ...]) -> _Made:
+    def _decide(self, grid: tuple[int, ...], stream: int, hooks: tuple[Any, ...], args: tuple[Any, ...]) -> Made:
         """Chooses the kernel for all launches with this grid and these arguments, and keeps the choice."""
         if len(self.known) >= _MOST_KNOWN:
             self.known.clear()
         values = values_at(self.paths, args)
         plan = self._chosen(values, grid, stream, hooks, args) if self.choices is not None else None
-        made = self.predicted(values, grid) if plan is None else self.made_by(plan, values, grid)
-        if (
-            isinstance(made, str) and plan is not None and plan.form != "stock"
-        ):  # other launches of its class can have it
-            made = self.predicted(values, grid)
+        made = self.choose(values, grid, plan)
         if isinstance(made, str):
             made = self._stock_made(made, grid)
         if not self.host.capturing():
             self.known[*grid, self.key_of(with_tensors(self.types, args))] = made  # `made` may have changed `key_of`
+        return made
+
+    def foresee(self, values: Sequence[Any], grid: tuple[int, ...]) -> Made | str:
+        """What a launch will get, as far as nothing is measured for it. A text says why it gets the stock kernel."""
+        return self.choose(values, grid, self.choices.lookup(values, grid) if self.choices is not None else None)
+
+    def choose(self, values: Sequence[Any], grid: tuple[int, ...], plan: Plan | None) -> Made | str:
+        """What a launch gets; a text says why it gets the stock kernel. plan: by measurements; None: predict it."""
+        if plan is None:
+            return self.predicted(values, grid)
+        made = self.made_by(plan, values, grid)
+        if isinstance(made, str) and plan.form != "stock":  # other launches of its class can have it
+            return self.predicted(values, grid)
         return made
 
     def _instead(self, values: Sequence[Any]) -> Plan | None:
@@ -147,7 +154,7 @@ class Launcher:
         self.by_plan = {it: kernel for it, kernel in self.by_plan.items() if it == plan or it in before}
         return plan
 
-    def predicted(self, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
+    def predicted(self, values: Sequence[Any], grid: tuple[int, ...]) -> Made | str:
         """Makes what a launch of the form with the best prediction needs. A text says why it gets the stock kernel."""
         refused = why_not_launchable(self.spec, values, grid)
         if self.forecasts is None or (refused and self._instead(values) is None):
@@ -158,26 +165,27 @@ class Launcher:
             if found.plan == STOCK and not self.forecasts.learned and not capturing:
                 self.forecasts.learn(facts_of(self.stock))
             elif found.plan not in (STOCK, *self.forecasts.made):
-                self.forecasts.note(found.plan, self._compiled_for_launches(found.plan))
+                self._note(self.forecasts, found.plan)
             else:
                 break
             found = self.forecasts.choose(values, grid)  # with what is known of the compiled kernel
-        if found is None or found.plan is None:
+        if found is None:
             return self.made(values, grid)
-        if found.plan == STOCK:
-            return str(found) if self._at_hand("stock") else self.made(values, grid)
-        made = self.made_by(found.plan, values, grid)
-        return self.made(values, grid) if isinstance(made, str) else made
+        if found.plan == STOCK and self._at_hand("stock"):
+            return str(found)
+        made = self.made(values, grid) if found.plan in (None, STOCK) else self.made_by(found.plan, values, grid)
+        if isinstance(made, str):
+            return self.made(values, grid)
+        return replace(made, why=str(found))
 
-    def _compiled_for_launches(self, plan: Plan) -> Plan | None:
-        """Compiles another form of the kernel. Returns its complete Plan; None if the compile fails or spills more."""
+    def _note(self, forecasts: Forecasts, plan: Plan) -> None:
+        """Compiles another form of the kernel, and tells the forecasts its complete Plan and what it spills."""
         kernel = self._compiled(plan)
         if isinstance(kernel, str):
-            return None
-        if kernel.n_spills > max(_HARMLESS_SPILLS, self.kernel.n_spills):
-            _log.info("%s: another form is left out: %d registers spill", self.kernel.name, kernel.n_spills)
-            return None
-        return plan_of(getattr(kernel.metadata, KEY))
+            forecasts.note(plan, None)
+        else:
+            known = getattr(kernel.metadata, KEY)
+            forecasts.note(plan, plan_of(known), spilled_bytes(known))
 
     def _compiled(self, plan: Plan) -> Any:
         """The kernel as a Plan has it, compiled once; a text if that is impossible."""
@@ -185,7 +193,7 @@ class Launcher:
             self.by_plan[plan] = self.compile_plan(plan)
         return self.by_plan[plan]
 
-    def made_by(self, plan: Plan, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
+    def made_by(self, plan: Plan, values: Sequence[Any], grid: tuple[int, ...]) -> Made | str:
         """Makes what a launch by a Plan needs. A text says why it gets the stock kernel, also if the Plan fails."""
         if plan.form == "stock":
             return "measured to be the fastest"
@@ -196,7 +204,8 @@ class Launcher:
             made = kernel.run.made(values, grid)
             self._read_also(kernel.run.read)
             return made
-        return _Made(straight(kernel.run), grid, (kernel.function, kernel.packed_metadata))
+        compiled = getattr(kernel, "compiled", kernel)
+        return Made(straight(kernel.run), grid, (kernel.function, kernel.packed_metadata), compiled)
 
     def _read_also(self, arguments: frozenset[int]) -> None:
         """Another form of the kernel depends on these arguments: the key may grow."""
@@ -210,7 +219,7 @@ class Launcher:
         """Whether another form of the kernel can be used: during a capture only one that is compiled already."""
         return form in vars(self) or not self.host.capturing()
 
-    def made(self, values: Sequence[Any], grid: tuple[int, ...]) -> _Made | str:
+    def made(self, values: Sequence[Any], grid: tuple[int, ...]) -> Made | str:
         """Makes what such a launch needs, of this kernel or of the one that it gets instead.
 
         A text says why it gets the stock kernel.
@@ -234,7 +243,7 @@ class Launcher:
         if self.spec.shared is not None:
             own, size = self.spec.shared.programs(grid), self.spec.shared.workspace_bytes(grid)
             inner = _with_workspace(inner, self.workspaces or process_workspaces(), size, prod(grid))
-        return _Made(inner, own, handles, added, self.passed)
+        return Made(inner, own, handles, self.kernel, added, self.passed)
 
     def _why_not_counted(self) -> str:
         """Why launches of this kernel cannot share memory that they reset; empty if they can, or need none."""
@@ -251,13 +260,13 @@ class Launcher:
         """The stock kernel."""
         return self.compile_stock()
 
-    def _stock_made(self, reason: str, grid: tuple[int, ...]) -> _Made:
+    def _stock_made(self, reason: str, grid: tuple[int, ...]) -> Made:
         """What a launch of the stock kernel needs."""
         if "stock" not in vars(self):
             _log.info("%s: the stock kernel is launched: %s", self.kernel.name, reason)
         stock = self.stock
         inner = self._with_scratch(straight(stock.run))
-        return _Made(inner, grid, (stock.function, stock.packed_metadata))
+        return Made(inner, grid, (stock.function, stock.packed_metadata), stock)
 
     def _with_scratch(self, inner: Callable[..., None]) -> Callable[..., None]:
         """The same launcher. If the kernel needs scratch memory and the user set no allocator, ours is Triton's."""
@@ -266,18 +275,20 @@ class Launcher:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class Made:
     """What launches with the same arguments and grid need.
 
-    inner: Triton's launcher. kernel: the function and the packed metadata. added: arguments behind the user's. passed:
-    turns the user's arguments into those of `inner`.
+    inner: Triton's launcher. kernel: the function and the packed metadata. compiled: the kernel. added: arguments
+    behind the user's. passed: turns the user's arguments into those of `inner`. why: the prediction that chose it.
     """
 
     inner: Callable[..., None]
     grid: tuple[int, ...]
     kernel: tuple[int, Any]
+    compiled: Any
     added: tuple[Any, ...] = ()
     passed: Passed | None = None
+    why: str = ""
 
 
 def _with_counter(inner: Callable[..., None], counters: TileCounters) -> Callable[..., None]:

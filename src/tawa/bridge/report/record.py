@@ -72,6 +72,11 @@ def plan_of(record: Mapping[str, Any]) -> Plan | None:
     return Plan.from_data(record["plan"]) if record["plan"] is not None else None
 
 
+def spilled_bytes(record: Mapping[str, Any]) -> int:
+    """Bytes of spill stores and loads of a specialised kernel, counted statically; 0 for others."""
+    return int(record.get("spilled", 0))
+
+
 def remark_record(remark: Remark) -> Record:
     """A remark as JSON data; its location as ``"file:line"``."""
     return {

@@ -286,9 +286,13 @@ def explain_compiled(
         return _explain_explicit(compiled, sass)
     data: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or _stock_record(compiled)
     answer = answer_for(compiled, arguments, grid)
-    left = data["applied"] and answer.decision == "declined"
-    if left:  # explains the kernel that such launches get
+    left = answer.decision == "declined" and (data["applied"] or bool(answer.reason))
+    # explains the kernel that such launches get
+    if left and data["applied"]:
         compiled = compiled_by_stock(compiled, attached)
+    elif answer.compiled is not None:
+        compiled = answer.compiled
+        data = {**getattr(compiled.metadata, records.KEY), **{name: data[name] for name in _ASKED}}
     seen = report(compiled, sass)
     found = Explanation(
         kernel=data["kernel"],
@@ -312,6 +316,10 @@ def explain_compiled(
     )
     found = _with_mapping(found, compiled)
     return _left_to_stock(found, answer) if left else found
+
+
+_ASKED = ("mode", "wherever_legal")
+"""How the user asked for a kernel; the launcher asks for its other forms by Plans."""
 
 
 def _measures(compiled: Any, data: Mapping[str, Any], seen: KernelReport) -> dict[str, Any]:
