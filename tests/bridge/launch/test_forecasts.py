@@ -81,16 +81,14 @@ def test_a_kernel_that_cannot_be_read_has_nothing_to_say(monkeypatch: pytest.Mon
     assert silent.choose([], (1, 1, 1)) is None
 
 
-@pytest.mark.parametrize(("spilled", "plan"), [(0, Plan(form="as_written", groups=1)), (20_000, None)])
+@pytest.mark.parametrize(("spilled", "gains"), [(0, True), (20_000, False)])
 def test_a_form_that_a_compile_declined_is_predicted_with_what_it_spilled(
-    spilled: int, plan: Plan | None, kernel: Any
+    spilled: int, gains: bool, kernel: Any
 ) -> None:
     """No launch has to compile it again to learn that."""
-    made = Plan.of(kernel.metadata.tawa["plan"])
-    about = forecast_facts(
-        replace(SPACE, persistent=False), None, PlanOptions(num_consumer_groups=1), True, spilled, made
-    )
+    space, alone = replace(SPACE, persistent=False), PlanOptions(num_consumer_groups=1)
+    about = forecast_facts(space, None, alone, True, spilled, Plan.of(kernel.metadata.tawa["plan"]))
     assert about is not None
     found = Forecasts(kernel.asm["ttir"], about, None, [(5, "K")], 132)
     forecast = found.choose(values_of(found, 512), (2048, 1, 1))
-    assert forecast is not None and (forecast.plan is None) == (plan is None), forecast
+    assert forecast is not None and (forecast.plan is not None) == gains, forecast
