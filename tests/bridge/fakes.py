@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from tawa.machine.hopper import SHARED_BYTES
 from tawa.pipeline import Outcome
 from tawa.plan import LoopPlan, PartitionPlan, Plan, PlanOptions, RingPlan
 from tawa.remarks import Remark, SourceLocation
@@ -18,7 +19,7 @@ Specialise = Callable[..., Outcome]
 def plan_of(depth: int, slot_bytes: int = 16384, mma_depth: int = 0) -> Plan:
     """A Plan with one ring."""
     partitions = (PartitionPlan("producer", "producer", 1, 24), PartitionPlan("consumer", "consumer", 4, 240))
-    rings = (RingPlan("r0", ("64x64xf16",), depth, slot_bytes),)
+    rings = (RingPlan("r0", ("64x64xf16",), depth, min(slot_bytes, SHARED_BYTES)),)  # no Plan has larger slots
     return Plan(partitions=partitions, rings=rings, loops=(LoopPlan(0, mma_depth),))
 
 

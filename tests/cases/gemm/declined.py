@@ -95,13 +95,15 @@ def with_barrier(a_desc, b_desc, c_desc, K, BM: tl.constexpr, BN: tl.constexpr, 
 
 @triton.jit
 def with_impure_asm(a_desc, b_desc, c_desc, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """Inline assembly that is not pure: its effects are unknown."""
+    """Inline assembly that is not pure, and has an instruction whose effects are unknown."""
     pm = tl.program_id(0)
     pn = tl.program_id(1)
     acc = tl.zeros((BM, BN), dtype=tl.float32)
     for k in range(0, K, BK):
         acc = tl.dot(a_desc.load([pm * BM, k]), b_desc.load([k, pn * BN]), acc)
-    acc = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [acc], dtype=tl.float32, is_pure=False, pack=1)
+    acc = tl.inline_asm_elementwise(
+        "wgmma.wait_group.sync.aligned 0; mov.b32 $0, $1;", "=r,r", [acc], dtype=tl.float32, is_pure=False, pack=1
+    )
     c_desc.store([pm * BM, pn * BN], acc.to(c_desc.dtype))
 
 
