@@ -137,5 +137,5 @@ def test_ping_pong_is_true_or_false(value: object) -> None:
     with pytest.raises(PlanError, match=r"ping_pong=.*: True, False or None"):
         PlanOptions.from_mapping({"ping_pong": value})
     text = plan_of(staged.attention()).to_json().replace('"ping_pong": true', f'"ping_pong": {json.dumps(value)}')
-    with pytest.raises(PlanError, match=r"ping_pong=.* in a Plan"):
+    with pytest.raises(PlanError, match=r"ping_pong is .*, not true or false"):
         Plan.from_json(text)
