@@ -1,1 +1,1 @@
-"""Reports on a compile: its record, a summary of its machine code, and a folder that replays a failure."""
+"""Reports on a compile: its record, a summary of its machine code, a folder that replays a failure, and warnings."""

@@ -10,8 +10,8 @@ import functools
 import importlib.metadata
 import re
 
+from tawa.bridge.report.warned import warn_user
 from tawa.bridge.triton.ir_compat import to_3_7
-from tawa.bridge.triton.warned import warn_user
 from tawa.errors import CompileError, UnsupportedKernel
 from tawa.ir import Module, parse_module, print_module
 from tawa.remarks import Remark
