@@ -37,9 +37,8 @@ def test_what_is_too_close_to_tell_stays_with_stock_and_names_what_settles_it() 
 
 
 def test_a_kernel_that_is_predicted_to_be_slower_is_not_recommended_without_a_word() -> None:
-    assert anyway(Expectation(10.0, 12.5, SURE, "dots")).endswith(
-        "0.80 times the speed of stock Triton by this prediction"
-    )
+    slower = anyway(Expectation(10.0, 12.5, SURE, "dots"))
+    assert slower.endswith("with 0.80 times the speed of stock Triton by this prediction")
     for other in (None, Expectation(10.0, 9.9, SURE, "dots")):
         assert anyway(other).endswith("specialises it although it is not expected to pay")
 
