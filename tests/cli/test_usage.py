@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,11 +22,15 @@ WRONG = {
     "unknown kernel": ([f"{KERNELS}:attention"], "has no kernel 'attention'", "kernels there: gemm, fill, broken"),
     "no kernel at all": ([f"{KERNELS}:tawa"], "'tawa'", "put @triton.jit over it"),
     "no constant": ([*GEMM[:3]], "no value for tl.constexpr BM, BN", "cure: --const BM=…,BN=…"),
-    "no signature": ([GEMM[0], *GEMM[3:]], "no type and no constant for a, b, c, K", "a=i32"),
+    "no signature": (
+        [GEMM[0], *GEMM[3:]],
+        "no type and no constant for a, b, c, K",
+        "cure: --sig 'a=i32, b=i32, c=i32, K=i32'",
+    ),
     "unknown parameter": ([GEMM[0], "--sig", f"{SIG}, Z=i32", *GEMM[3:]], "no parameter 'Z'", "a, b, c, K"),
     "bad type": ([GEMM[0], "--sig", SIG.replace("i32:16", "int:16"), *GEMM[3:]], "K=int:16", "i32"),
     "bad mark": ([GEMM[0], "--sig", SIG.replace("i32:16", "i32:8"), *GEMM[3:]], "K=i32:8", "divisible by 16"),
-    "bad constant": ([*GEMM[:4], "BM=big,BN=128"], "BM=big", "constant"),
+    "bad constant": ([*GEMM[:4], "BM=big,BN=128"], "BM=big", "a name that the module of the kernel has"),
     "unknown option": ([*GEMM, "--option", "aref_dept=3"], "unknown option 'aref_dept'", "did you mean 'aref_depth'?"),
     "option without value": ([*GEMM, "--option", "aref_depth"], "name=value is needed", "--option aref_depth=3"),
     "D below 1": ([*GEMM, "--option", "aref_depth=0"], "aref_depth=0: at least 1", "cure: aref_depth=1"),
@@ -124,3 +129,62 @@ def test_what_is_no_function_is_called_what_it_is(tawa, tmp_path: Path, text, ki
     result = tawa("explain", f"{file}:kernel")
     assert result.exit_code == 2
     assert f"is {kind}, not a Triton kernel" in result.stderr and cure in result.stderr
+
+
+COMMANDS = ("run", "tune", "report", "explain", "compile", "demo", "verify", "simulate", "env", "replay")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_has_an_example_and_cuts_no_word_at_80_columns(tawa, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    text = tawa(command, "--help").stdout
+    assert re.search(rf"tawa {command} |TAWA_REPORT=\S+ tawa run|Example: tawa {command}", text)
+    assert not re.findall(r"\w…(?= *│$)", text, re.MULTILINE)
+
+
+KERNEL = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu(x):
+    return tl.maximum(x, 0.0)
+
+
+@triton.jit
+def activated(a, b, c, K, ACT: tl.constexpr, SHAPE: tl.constexpr, TYPE: tl.constexpr):
+    BM: tl.constexpr = SHAPE[0]
+    BK: tl.constexpr = SHAPE[1]
+    at = tl.arange(0, BM)
+    acc = tl.zeros((BM, BM), dtype=tl.float32)
+    for k in range(0, K, BK):
+        ks = k + tl.arange(0, BK)
+        x = tl.load(a + at[:, None] * K + ks[None, :])
+        y = tl.load(b + ks[:, None] * BM + at[None, :])
+        acc = tl.dot(x, y, acc)
+    tl.store(c + at[:, None] * BM + at[None, :], ACT(acc).to(TYPE))
+"""
+TYPED = ("--const", "ACT=relu,SHAPE=(64,64),TYPE=tl.bfloat16")
+
+
+@pytest.mark.parametrize("command", ["explain", "compile", "verify", "simulate"])
+def test_types_functions_and_tuples_are_constants(tawa, tmp_path, command):
+    (tmp_path / "gemm_of_types.py").write_text(KERNEL)
+    target = f"{tmp_path}/gemm_of_types.py:activated"
+    types = ("--sig", "a=*fp16:16, b=*fp16:16, c=*bf16:16, K=i32:16")
+    if command == "simulate":
+        values = ("a=randn:64x128:f16", "b=randn:128x64:f16", "c=nan:64x64:bf16", "K=128")
+        types = ("--grid", "1", *(it for value in values for it in ("--arg", value)))
+    result = tawa(command, target, *types, *TYPED)
+    assert result.exit_code == 0, result.stderr
+
+
+def test_a_kernel_without_types_gets_a_line_to_paste_with_every_parameter(tawa, tmp_path):
+    (tmp_path / "gemm_of_types.py").write_text(KERNEL)
+    result = tawa("explain", f"{tmp_path}/gemm_of_types.py:activated")
+    assert result.exit_code == 2
+    assert "--sig 'a=i32, b=i32, c=i32, K=i32' --const ACT=…,SHAPE=…,TYPE=…" in result.stderr
+    result = tawa("explain", f"{tmp_path}/gemm_of_types.py:activated", "--sig", "a=*fp16", *TYPED)
+    assert f"--sig 'a=*fp16, b=i32, c=i32, K=i32' --const {TYPED[1]}" in result.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import triton.language as tl
 
 from tawa.bridge.triton.signature import parse_constants, parse_signature
 from tawa.errors import PlanError
@@ -62,6 +63,25 @@ def test_a_comma_in_quotes_belongs_to_the_text() -> None:
     written = ", ".join(f"{name}={value!r}" for name, value in texts.items())
     assert parse_constants(written) == texts
     assert parse_signature(f"{written}, p=*fp16", {}, [*texts, "p"]).types["p"] == "*fp16"
+
+
+def test_constants_are_literals_names_of_the_module_and_tuples_of_these() -> None:
+    module = {"tl": tl, "relu": parse_signature, "SHAPE": tl.constexpr((64, 32))}
+    text = "TYPE=tl.float16, ACT=relu, SHAPE=(128, 64, (tl.int8, -1)), OLD=SHAPE, MORE=((1, 2), (3, 4)), N=None"
+    assert parse_constants(text, module) == {
+        "TYPE": tl.float16, "ACT": parse_signature, "SHAPE": (128, 64, (tl.int8, -1)), "OLD": (64, 32),
+        "MORE": ((1, 2), (3, 4)), "N": None,
+    }  # fmt: skip
+    for text, said in (
+        ("ACT=relo", "has no 'relo'; cure: did you mean 'relu'"),
+        ("TYPE=tl.float17", "has no 'tl.float17'; cure: "),
+        ("A=relu()", r"A=relu\(\): not a constant; cure: a number"),
+        ("A=relu if 1 else 2", "not a constant"),
+        ("A=tl.float16.__class__()", "not a constant"),
+        ("A=(1", "not a constant"),
+    ):
+        with pytest.raises(PlanError, match=said):
+            parse_constants(text, module)
 
 
 def test_constants_are_literals() -> None:

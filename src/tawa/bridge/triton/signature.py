@@ -16,13 +16,13 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from tawa.bridge.triton.type_names import check_type
-from tawa.errors import PlanError
+from tawa.errors import PlanError, did_you_mean
 
 _QUOTED = re.compile(r"""(['"])(?:\\.|(?!\1).)*\1""", re.DOTALL)
-_COMMA = re.compile(r",(?![^<\[(]*[>\])])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,13 @@ def as_signature(signature: object, constants: Mapping[str, Any], parameters: Se
     return parse_signature(signature, constants, parameters)
 
 
-def parse_constants(text: str) -> dict[str, Any]:
-    """Reads ``"BM=128, FLAT=True"`` into names and values; raises PlanError on anything that is not a literal."""
-    return {name: _literal(name, value) for name, value in _split(text).items()}
+def parse_constants(text: str, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Reads ``"BM=128, SHAPE=(64, 64), TYPE=tl.float16, ACT=relu"`` into names and values.
+
+    known: values by name, those of the kernel's module; dotted names are looked up there, and nothing is evaluated.
+    Raises PlanError on anything else.
+    """
+    return {name: _constant(name, value, known or {}) for name, value in _split(text).items()}
 
 
 def _read_value(name: str, text: str) -> tuple[str, Any]:
@@ -114,17 +118,50 @@ def _is_literal(text: str) -> bool:
     return True
 
 
-def _literal(name: str, text: str) -> Any:
-    if not _is_literal(text):
-        raise PlanError(f"{name}={text}: not a constant; cure: a number, True, False, None or a 'text' in quotes")
-    return ast.literal_eval(text)
+def _constant(name: str, text: str, known: Mapping[str, Any]) -> Any:
+    try:
+        return _value(ast.parse(text, mode="eval").body, known)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        raise PlanError(
+            f"{name}={text}: not a constant; cure: a number, True, False, None, a 'text' in quotes, a name of the "
+            "kernel's module such as tl.float16 or a function, or a tuple of these"
+        ) from None
+    except LookupError as error:
+        missing = str(error.args[0])
+        names = [it for it in known if not it.startswith("_")]
+        hint = did_you_mean(missing, names, "a name that the module of the kernel has, or a 'text' in quotes")
+        raise PlanError(f"{name}={text}: the module of the kernel has no {missing!r}; cure: {hint}") from None
+
+
+def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:
+    """The value of a literal, a dotted name, or a tuple. Raises ValueError on other code, LookupError without it."""
+    match node:
+        case ast.Tuple(items):
+            return tuple(_value(it, known) for it in items)
+        case ast.Name(id):
+            return _plain(known[id])
+        case ast.Attribute(of, name):
+            value = _value(of, known)
+            if not hasattr(value, name):
+                raise LookupError(ast.unparse(node))
+            return _plain(getattr(value, name))
+        case _:
+            return ast.literal_eval(node)
+
+
+def _plain(value: Any) -> Any:
+    """The value of a `tl.constexpr` of the module; any other value as it is."""
+    from triton.language import constexpr
+
+    return value.value if isinstance(value, constexpr) else value
 
 
 def _split(text: str) -> dict[str, str]:
     """Splits ``name=value, name=value`` at commas outside brackets and quotes."""
     items: dict[str, str] = {}
     plain = _QUOTED.sub(lambda it: "_" * len(it[0]), text)
-    ends = [it.start() for it in _COMMA.finditer(plain)]
+    depths = accumulate((it in "<[(") - (it in ">])") for it in plain)
+    ends = [at for at, depth in enumerate(depths) if plain[at] == "," and not depth]
     for start, end in zip([0, *(at + 1 for at in ends)], [*ends, len(text)], strict=True):
         piece = text[start:end]
         if not piece.strip():

@@ -46,7 +46,9 @@ EmitOption = Annotated[
     Level | None,
     typer.Option(
         "--emit",
-        help="Print this level of the kernel; the Plan it was compiled by, as JSON for --plan; or a Gluon module.",
+        metavar="LEVEL",
+        help="Print this level of the kernel (ttir, ttgir, aref, barrier, llir, ptx, sass); plan: the Plan it was "
+        "compiled by, as JSON for --plan; gluon: a Gluon module.",
     ),
 ]
 
@@ -69,6 +71,8 @@ def compile_command(
     With a Plan the kernel is specialised by it, or the command fails. If the Plan needs a launch by Triton (descriptors
     from the launcher, a persistent form), the kernel is compiled for one. So it is for --emit gluon, whose module makes
     the arguments of such a launch itself.
+
+    Example: tawa compile gemm.py:gemm --sig 'a=*fp16:16, K=i32:16' --const BM=128 --emit ptx
     """
     from tawa.bridge.launch.why_stock import why_not_specialised
 

@@ -10,7 +10,10 @@ from tawa.cli.inputs.job import JsonFlag
 
 @reports_failures
 def demo_command(as_json: JsonFlag = False) -> None:
-    """Show what becomes of real kernels: compile, prove, simulate; on a Hopper GPU also run and time them."""
+    """Show what becomes of real kernels: compile, prove, simulate; on a Hopper GPU also run and time them.
+
+    Example: tawa demo
+    """
     from rich.console import Console
 
     from tawa.bridge.triton.versions import refuse_untested

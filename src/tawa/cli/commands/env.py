@@ -19,7 +19,10 @@ PACKAGES = ("triton", "torch", "numpy", "typer", "rich")
 
 @reports_failures
 def env_command(as_json: JsonFlag = False) -> None:
-    """Show versions, GPU and settings."""
+    """Show versions, GPU and settings.
+
+    Example: tawa env --json
+    """
     facts = environment()
     if as_json:
         typer.echo(json.dumps(facts, indent=2))

@@ -22,6 +22,7 @@ from tawa.cli.inputs.job import (
     SigOption,
     StagesOption,
     WarpsOption,
+    read_constants,
     read_job,
     read_options,
     refuse_for_gluon,
@@ -82,6 +83,8 @@ def explain_command(
     Of a Gluon kernel: its partitions, rings and waits, and whether its protocol is proved.
 
     Needs no GPU.
+
+    Example: tawa explain gemm.py:gemm --sig 'a=*fp16:16, K=i32:16' --const BM=128
     """
     from tawa.cli.inputs.kernel_file import load_kernel
     from tawa.cli.inputs.launch_arguments import read_grid
@@ -120,7 +123,6 @@ def stock_mapping(kernel: str) -> str:
 
 def _with_values(target: str, sig: str, const: str, arg: list[str] | None) -> tuple[str, dict[str, Any]]:
     """The whole signature, and the arguments of the launch by name."""
-    from tawa.bridge.triton.signature import parse_constants
     from tawa.cli.inputs.arguments import parse_arguments
     from tawa.cli.inputs.kernel_file import load_kernel
     from tawa.cli.inputs.launch_arguments import addresses_and_numbers, whole_signature, with_defaults
@@ -129,7 +131,7 @@ def _with_values(target: str, sig: str, const: str, arg: list[str] | None) -> tu
     if not given:
         return sig, {}
     kernel = load_kernel(target)
-    fixed = parse_constants(const)
+    fixed = read_constants(kernel, const)
     whole = {name: it for name, it in with_defaults(kernel, given).items() if name in given or name not in fixed}
     sig = whole_signature(kernel, sig, const, whole, all_values=False)
     return sig, addresses_and_numbers(whole)

@@ -19,7 +19,10 @@ FolderArgument = Annotated[Path, typer.Argument(metavar="REPRODUCER", help="The 
 
 @reports_failures
 def replay_command(folder: FolderArgument) -> None:
-    """Repeat the compile of a reproducer folder."""
+    """Repeat the compile of a reproducer folder.
+
+    Example: tawa replay ~/.cache/tawa/reproducers/gemm-0123456789ab
+    """
     from tawa.bridge.driver.compile import compile_ttir
     from tawa.bridge.report import reproducer
 

@@ -22,6 +22,8 @@ def report_command(path: PathArgument, as_json: JsonFlag = False) -> None:
     """Show which kernels were specialised, which were not, why, and what would change that.
 
     PATH was written by processes that ran with TAWA_REPORT=PATH under tawa.install() or `tawa run`.
+
+    Example: TAWA_REPORT=kernels.jsonl tawa run train.py; tawa report kernels.jsonl
     """
     from tawa.runtime.history.report_file import read_reports
 

@@ -41,7 +41,10 @@ def run_command(
     profile: ProfileFlag = False,
     option: OptionsOption = None,
 ) -> None:
-    """Run a Python script with every Triton kernel of its process under Tawa, as if it began with tawa.install()."""
+    """Run a Python script with every Triton kernel of its process under Tawa, as if it began with tawa.install().
+
+    Example: tawa run --profile train.py --steps 2
+    """
     with failures_reported():
         if not module and not Path(target).exists():
             raise UsageError(f"no such file: {target}", "tawa run SCRIPT.py, or tawa run -m MODULE")

@@ -78,7 +78,7 @@ ArgOption = Annotated[
         "--arg",
         metavar="NAME=VALUE",
         help="A value for a parameter: a=randn:256x512:f16 (also rand, zeros, ones, arange, nan, randint(lo,hi), "
-        "FILE.npy), a=randn:256x512:f16:box=128x64 for a host descriptor, K=512, alpha=0.5, bias=None. Repeatable. "
+        "FILE.npy), …:box=128x64 for a host descriptor, K=512, alpha=0.5, bias=None. Repeatable. "
         "Types that --sig leaves out follow from it.",
     ),
 ]
@@ -86,6 +86,7 @@ LevelOption = Annotated[
     Level | None,
     typer.Option(
         "--level",
+        metavar="LEVEL",
         help="The level to run: ttgir (before any pipelining), aref or barrier (Tawa's), stock (Triton's own). "
         "Default: barrier.",
     ),
@@ -93,7 +94,10 @@ LevelOption = Annotated[
 OrderOption = Annotated[
     Orders,
     typer.Option(
-        "--order", help="When asynchronous copies and wgmmas land: at once, at the last legal moment, at random times."
+        "--order",
+        metavar="ORDER",
+        help="When asynchronous copies and wgmmas land: eager (at once), late (at the last legal moment), random, or "
+        "all of these.",
     ),
 ]
 SaveOption = Annotated[Path | None, typer.Option("--save", metavar="OUT.npz", help="Save the tensors.")]
@@ -133,6 +137,8 @@ def simulate_command(
     The kernel is specialised wherever legal; tawa explain says what a launch gets.
 
     Exit status: 0 the same bits, 1 other bits, a trap or a deadlock, 2 cannot be told, 3 wrong usage.
+
+    Example: tawa simulate gemm.py:gemm --grid 2,2 --arg a=randn:256x512:f16 --arg K=512 --const BM=128
     """
     programs = read_grid(grid)
     arguments = parse_arguments(arg or [])

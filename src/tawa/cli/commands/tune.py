@@ -69,6 +69,7 @@ TimerOption = Annotated[
     Timer,
     typer.Option(
         "--timer",
+        metavar="TIMER",
         help="gpu: times on the GPU. simulated: by the simulator's clock, without a GPU, to see how tuning works; no "
         "launch uses these entries.",
     ),

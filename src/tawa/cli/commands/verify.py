@@ -109,6 +109,8 @@ def verify_command(
     With --cached, the program that ran is checked, from Triton's cache.
 
     Exit status: 0 proved, 1 refuted, 2 unknown or unsupported, 3 wrong usage.
+
+    Example: tawa verify kernel.ttgir --assume 'K >= 128'
     """
     from tawa.verify.assumptions import parse_assumptions
     from tawa.verify.check import check_levels

@@ -26,13 +26,19 @@ SigOption = Annotated[
     str,
     typer.Option(
         "--sig",
-        metavar="'NAME=TYPE, …'",
+        metavar="NAME=TYPE,…",
         help="Argument types in Triton's notation: a=tensordesc<fp16[128,64]>, p=*fp16:16, K=i32:16, s=1. "
         ":16 means divisible by 16; a number is a constant.",
     ),
 ]
 ConstOption = Annotated[
-    str, typer.Option("--const", metavar="NAME=VALUE,…", help="Values of the tl.constexpr parameters.")
+    str,
+    typer.Option(
+        "--const",
+        metavar="NAME=VALUE,…",
+        help="Values of the tl.constexpr parameters: BM=128, TYPE=tl.bfloat16, ACT=relu, SHAPE=(128,64). Names are "
+        "those of the kernel's file.",
+    ),
 ]
 WarpsOption = Annotated[int, typer.Option("--num-warps", help="Consumer warps, as the kernel would be launched.")]
 StagesOption = Annotated[int, typer.Option("--num-stages", help="Triton's num_stages.")]
@@ -42,7 +48,7 @@ PlanOptionsOption = Annotated[
         "--option",
         metavar="NAME=VALUE,…",
         help="Tawa's launch options: aref_depth=3,mma_depth=1. "
-        "enable_warp_specialization=True pins: specialise or fail.",
+        "enable_warp_specialization = True pins: specialise or fail.",
     ),
 ]
 PlanFileOption = Annotated[
@@ -190,7 +196,7 @@ def read_job(
     mapping: str = "",
 ) -> Job:
     """Reads the arguments; raises UsageError or PlanError if they are wrong. gluon: Gluon kernels are taken, too."""
-    from tawa.bridge.triton.signature import parse_constants, parse_signature
+    from tawa.bridge.triton.signature import parse_signature
     from tawa.plan import PlanOptions
     from tawa.plan.agreement import check_agreement
 
@@ -209,7 +215,7 @@ def read_job(
     _check_gluon(kernel, gluon)
     refuse_for_gluon(kernel, option=options, plan=plan, mapping=mapping)
     sig = _true_false_none(sig)
-    constants = _with_defaults(kernel, parse_constants(_true_false_none(const)), sig, num_warps)
+    constants = _with_defaults(kernel, read_constants(kernel, const), sig, const, num_warps)
     signature = parse_signature(sig, constants, kernel.arg_names)
     return Job(kernel, signature, given, num_warps, num_stages, legal, pinned, mapped)
 
@@ -235,17 +241,43 @@ def _explicit(kernel: Any) -> str:
     return f"{kernel.__name__} is a Gluon kernel: it assigns work to warps explicitly"
 
 
-def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str, num_warps: int) -> dict[str, Any]:
+def read_constants(kernel: Any, const: str) -> dict[str, Any]:
+    """The constants by name; names are those of the kernel's module. Raises PlanError."""
+    from tawa.bridge.triton.signature import parse_constants
+
+    return parse_constants(_true_false_none(const), kernel.fn.__globals__)
+
+
+def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str, const: str, num_warps: int) -> dict[str, Any]:
     """The constants, with defaults of constexpr parameters; raises UsageError for those without a value."""
     from tawa.bridge.triton.jitted import default_constants
 
     named = set(re.findall(r"(\w+)\s*=", sig)).union(constants)
     defaults = {name: it for name, it in default_constants(kernel, num_warps).items() if name not in named}
     missing = [it.name for it in kernel.params if it.is_constexpr and it.name not in named.union(defaults)]
+    untyped = [it for it in kernel.params if not it.is_constexpr and it.name not in named]
+    values = ",".join(f"{name}=…" for name in missing)
+    if untyped:
+        types = ", ".join(filter(None, [sig.strip().rstrip(","), *(f"{it.name}={_likely_type(it)}" for it in untyped)]))
+        line = f"--sig '{types}'" + (f" --const {','.join(filter(None, [const, values]))}" if const or values else "")
+        what = f"{kernel.__name__}: no type and no constant for {', '.join(it.name for it in untyped)}"
+        also = f"; no value for tl.constexpr {', '.join(missing)}" if missing else ""
+        raise UsageError(what + also, f"{line} (with the types and values of your launch)")
     if missing:
-        values = ",".join(f"{name}=…" for name in missing)
         raise UsageError(f"{kernel.__name__}: no value for tl.constexpr {', '.join(missing)}", f"--const {values}")
     return {**defaults, **constants}
+
+
+def _likely_type(parameter: Any) -> str:
+    """A type for an example, by what parameters of such a name usually are."""
+    name = parameter.name.lower()
+    if parameter.annotation_type:
+        return str(parameter.annotation_type)
+    if "desc" in name:
+        return "tensordesc<fp16[128,64]>"
+    if name.endswith("ptr") or name.startswith("ptr"):
+        return "*fp16:16"
+    return "i32:16" if "stride" in name else "i32"
 
 
 def read_plan(text: str) -> Plan | None:
