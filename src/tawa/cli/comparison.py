@@ -26,7 +26,7 @@ class Subject:
     """The program to run. title: its name in messages. baseline: the program with the right bits; None: itself, eager.
 
     note: a remark on where the program comes from. stock: returns stock Triton's program, for timelines. how: how the
-    program was compiled.
+    program was compiled. maker: the Triton that made the program by itself, "Triton 3.6.0"; else empty.
     """
 
     title: str
@@ -35,16 +35,25 @@ class Subject:
     note: str = ""
     stock: Callable[[], Module] | None = None
     how: str = ""
+    maker: str = ""
 
 
 class Trapped(Exception):
-    """A run that stopped with an error. title: of the program. order: of the run."""
+    """A run that stopped with an error. title: of the program. order: of the run. maker: as of `Subject`."""
 
-    def __init__(self, title: str, order: str, error: SimulationError) -> None:
+    def __init__(self, title: str, order: str, error: SimulationError, maker: str = "") -> None:
         self.title = title
         self.order = order
         self.error = error
+        self.maker = maker
         super().__init__(str(error))
+
+    @property
+    def cure(self) -> str:
+        """What the user can change: nothing in a program that stock Triton made of a kernel."""
+        if not self.maker or self.status != STATUS_REFUTED:
+            return self.error.cure
+        return _blame(self.maker)
 
     @property
     def kind(self) -> str:
@@ -71,7 +80,7 @@ class Trapped(Exception):
             "location": str(error.location) if error.location else None,
             "partition": error.partition or None,
             "program": list(error.program) if error.program else None,
-            "cure": error.cure,
+            "cure": self.cure,
         }
 
     def print(self) -> None:
@@ -81,8 +90,16 @@ class Trapped(Exception):
         who = f"\n  in partition {error.partition} of program {error.program}" if error.partition else ""
         kind = "" if error.reason.startswith(self.kind) else f"{self.kind}: "
         print_failure(f"{self.title}, order {self.order}: {kind}{op}{error.reason}{who}", error.location)
-        if error.cure:
-            print_cure(error.cure)
+        if self.cure:
+            print_cure(self.cure)
+
+
+def _blame(maker: str) -> str:
+    """What to do about a program that stock Triton made of a kernel whose unspecialised program runs."""
+    return (
+        f"none in the kernel: the fault is {maker}'s, which made this program; the unspecialised program runs. "
+        "Another version of Triton, or the specialised program (--level barrier), may be right"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +164,7 @@ def compare(
             found[order] = wanted
             continue
         found[order] = make_values()
-        run(subject.title, subject.module, found[order], grid, order, seed)
+        run(subject.title, subject.module, found[order], grid, order, seed, subject.maker)
     outputs: list[Output] = []
     for it in parameters:
         written = it.is_tensor and _written(it.name, before, wanted, found)
@@ -160,7 +177,9 @@ def compare(
     return Comparison(subject, tuple(orders), count, tuple(outputs), time.perf_counter() - start, tensors)
 
 
-def run(title: str, module: Module, values: Values, grid: Sequence[int], order: Any, seed: int) -> None:
+def run(
+    title: str, module: Module, values: Values, grid: Sequence[int], order: Any, seed: int, maker: str = ""
+) -> None:
     """Runs one launch; raises Trapped, and UsageError if the values do not fit the program."""
     from tawa.sim import SimulationError, simulate
     from tawa.sim.errors import ArgumentError
@@ -170,7 +189,7 @@ def run(title: str, module: Module, values: Values, grid: Sequence[int], order: 
     except ArgumentError as error:
         raise UsageError(error.reason, error.cure) from error
     except SimulationError as error:
-        raise Trapped(title, order, error) from error
+        raise Trapped(title, order, error, maker) from error
 
 
 def array_of(value: Any) -> Any:
@@ -328,6 +347,8 @@ def print_comparison(found: Comparison, notes: Sequence[str] = ()) -> None:
             console.print(
                 Text.assemble(("other bits", "bold red"), f": {found.subject.title} against {against} ({runs})")
             )
+            if found.subject.maker and any(len(set(it.equal.values())) > 1 for it in found.outputs):
+                print_cure(_blame(found.subject.maker))
         case _:
             console.print(
                 Text.assemble(("unknown", "bold yellow"), f": no tensor was written, so nothing was compared ({runs})")

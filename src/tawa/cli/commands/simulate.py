@@ -200,7 +200,7 @@ def _compiled(job: Job, level: Level, sig: str) -> Subject:
     from tawa.bridge.launch.why_stock import why_not_specialised
     from tawa.bridge.triton.jitted import is_gluon
     from tawa.bridge.triton.read_module import read_final, read_levels, read_unspecialised
-    from tawa.bridge.triton.versions import refuse_untested
+    from tawa.bridge.triton.versions import refuse_untested, triton_version
 
     refuse_untested(f"{job.kernel.__name__} is not run")
     if is_gluon(job.kernel):
@@ -217,12 +217,13 @@ def _compiled(job: Job, level: Level, sig: str) -> Subject:
 
     if level is Level.ttgir:
         return Subject("the ttgir level", baseline, stock=stock)
+    maker = f"Triton {'.'.join(map(str, triton_version()))}"
     if level is Level.stock:
-        return Subject("the program of stock Triton", stock(), baseline)
+        return Subject("the program of stock Triton", stock(), baseline, maker=maker)
     reason = why_not_specialised(compiled)
     if reason:
         note = f"not specialised: {reason}; stock Triton's program is run"
-        return Subject("the program of stock Triton", read_final(compiled), baseline, note)
+        return Subject("the program of stock Triton", read_final(compiled), baseline, note, maker=maker)
     aref, barrier = read_levels(compiled)
     module, how = aref if level is Level.aref else barrier, "specialised wherever legal" if job.how else ""
     return Subject(f"the {level.value} level", module, baseline, stock=stock, how=how)
