@@ -12,7 +12,7 @@ import triton.language as tl
 import tawa
 from tawa.bridge.launch.launcher import Launcher
 from tawa.plan import Plan
-from tests.bridge.kernels import gemm_groups, gemm_square
+from tests.bridge.kernels import gemm_descriptors, gemm_groups, gemm_square
 from tests.bridge.launching import Launching
 from tests.cases.pointers.gemm import gemm_masked
 
@@ -71,3 +71,14 @@ def test_an_explanation_shows_the_plan_and_the_registers_of_the_kernel_that_the_
     if k == 512:
         assert seen.plan is not None and seen.plan.form == "persistent"
         assert Plan.of(compiled.metadata.tawa["plan"]).form == "as_written", "the form that was compiled first"
+
+
+@pytest.mark.parametrize(
+    "plan", [{"form": "persistent", "tiles": "dynamic"}, {"split_k": 2}], ids=["counter", "shares"]
+)
+def test_a_launch_that_needs_memory_of_the_launcher_is_explained_without_a_gpu(plan: dict[str, Any]) -> None:
+    types = (
+        "a_desc=tensordesc<fp16[128,64]>, b_desc=tensordesc<fp16[64,128]>, c_desc=tensordesc<fp16[128,128]>, K=i32:16"
+    )
+    seen = tawa.explain(gemm_descriptors, types, BLOCKS, plan=plan, arguments={"K": 4096}, grid=(256,))
+    assert (seen.decision, seen.applied) == ("specialised", True), seen.reason

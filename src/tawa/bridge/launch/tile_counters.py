@@ -20,7 +20,7 @@ Source: CUDA driver API, cuStreamGetId, cuStreamIsCapturing, cuThreadExchangeStr
 from __future__ import annotations
 
 import ctypes
-from functools import cache
+from functools import cache, cached_property
 from threading import Lock
 from typing import Any, Protocol
 
@@ -92,8 +92,10 @@ _RELAXED, _NON_BLOCKING = 2, 1
 class Cuda:
     """The `Driver` of this machine, which knows captures as well (`tawa.bridge.launch.workspaces.CapturingDriver`)."""
 
-    def __init__(self) -> None:
-        self.library: Any = ctypes.CDLL("libcuda.so.1")
+    @cached_property
+    def library(self) -> Any:
+        """CUDA's. Raises OSError on a machine without it, at the first call: a launch may also be chosen only."""
+        return ctypes.CDLL("libcuda.so.1")
 
     def context(self) -> int:
         """As `Driver.context`."""
@@ -163,13 +165,13 @@ class Cuda:
 
 @cache
 def cuda_driver() -> Cuda:
-    """The driver of this machine. Raises OSError without one."""
+    """The driver of this machine."""
     return Cuda()
 
 
 @cache
 def process_counters() -> TileCounters:
-    """The counters of this process. Raises OSError without a CUDA driver."""
+    """The counters of this process."""
     return TileCounters(cuda_driver())
 
 

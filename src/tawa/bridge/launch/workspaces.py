@@ -77,7 +77,7 @@ class Workspaces:
 
 @cache
 def process_workspaces() -> Workspaces:
-    """The workspaces of this process. Raises OSError without a CUDA driver."""
+    """The workspaces of this process."""
     return Workspaces(cuda_driver())
 
 
