@@ -18,9 +18,11 @@ from tawa.dialects.tt import BroadcastOp, DescriptorLoadOp, DescriptorStoreOp, F
 from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, MemDescType, Module, Operation, TensorType, Value, parse_type
-from tawa.machine.hopper import REGISTERS, SLACK_BYTES, WARP
+from tawa.machine.hopper import REGISTERS, SLACK_BYTES, WARP, WARP_GROUP, WGMMA_ROWS
 
 _OPERAND = "#ttg.dot_op"
+_GROUP = WARP_GROUP * WARP
+"""Threads that issue a wgmma together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,14 @@ def _bytes(op: Operation, moved: Collection[Operation]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class AccumulatorInfo:
+    """The accumulators of one dot: their 32-bit elements, and the columns of one wgmma."""
+
+    elements: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
 class RegisterInfo:
     """Registers that a consumer thread needs for its wgmmas.
 
@@ -186,6 +196,17 @@ class RegisterInfo:
     instruction: int
     largest: int = 0
 
+    @staticmethod
+    def of(blocks: Sequence[Sequence[AccumulatorInfo]], num_warps: int) -> RegisterInfo:
+        """The registers of the accumulators of each block. num_warps: that execute the dots."""
+        threads = num_warps * WARP
+        counts = [[it.elements // threads for it in dots] for dots in blocks]
+        every = [count for dots in counts for count in dots]
+        columns = [it.columns for dots in blocks for it in dots]
+        return RegisterInfo(
+            max(map(sum, counts), default=0), max(columns, default=0) * WGMMA_ROWS // _GROUP, max(every, default=0)
+        )
+
     def fill_an_sm(self, num_warps: int, groups: int = 1) -> bool:
         """Whether one accumulator alone takes all registers of an SM, so that the kernel must spill."""
         return self.largest * num_warps * WARP * groups >= REGISTERS
@@ -193,18 +214,15 @@ class RegisterInfo:
 
 def wgmma_registers(module: Module, num_warps: int) -> RegisterInfo:
     """The registers that the accumulators of the kernel need."""
-    blocks: dict[Block, int] = {}
-    widest = largest = 0
+    blocks: dict[Block, list[AccumulatorInfo]] = {}
     for op in module.walk():
         dot = WarpGroupDotOp.of(op)
         tile = parse_type(op.result.type) if dot else None
         if dot and op.parent is not None and isinstance(tile, TensorType):
-            count = tile.bytes // 4 // (num_warps * WARP) * (2 if dot.adds_partial_sums else 1)
-            blocks[op.parent] = blocks.get(op.parent, 0) + count
-            largest = max(largest, count)
             columns = fields_of(module, tile.encoding).get("instrShape", "[0, 0]").strip("[]").split(",")[1]
-            widest = max(widest, int(columns) // 2)
-    return RegisterInfo(max(blocks.values(), default=0), widest, largest)
+            elements = tile.bytes // 4 * (2 if dot.adds_partial_sums else 1)
+            blocks.setdefault(op.parent, []).append(AccumulatorInfo(elements, int(columns)))
+    return RegisterInfo.of(list(blocks.values()), num_warps)
 
 
 def unfit_dots(module: Module) -> str:

@@ -40,6 +40,14 @@ TMA_CHUNK_BYTES = 16
 """TMA's unit of addresses, strides and rows of a box (CUDA driver API, cuTensorMapEncodeTiled). Measured on an H200: in
 its innermost dimension, a box must begin at a multiple of it, and a store or a reduction at 0 or more; these change
 whole chunks, also where a row of the tensor ends within one. Loads fill with zeros behind the last element."""
+
+
+def wgmma_columns(rows: int, columns: int, num_warps: int) -> int:
+    """N of the wgmmas that Triton makes of a dot: warps that have no rows of their own share the columns."""
+    beside = max(1, num_warps * WGMMA_ROWS // WARP_GROUP // max(1, rows))
+    return min(WGMMA_COLUMNS, max(ACCUMULATOR_COLUMNS, columns // beside))
+
+
 SLACK_BYTES = 1024
 """Shared memory for padding between buffers (TMA tiles start at multiples of 1024 bytes), barriers, small scratch."""
 

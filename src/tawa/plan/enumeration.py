@@ -15,40 +15,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
 
-from tawa.analysis.resources import RegisterInfo
+from tawa.analysis.resources import AccumulatorInfo, RegisterInfo, SharedInfo
 from tawa.analysis.work.longer_programs import find_longer_programs
-from tawa.analysis.work.workload import Workload
-from tawa.errors import PlanError
+from tawa.analysis.work.workload import DotWork, Workload
+from tawa.errors import PlanError, ResourceError
 from tawa.machine.hopper import (
-    ADDRESS_REGISTERS,
-    BYTES_IN_FLIGHT,
     DEFAULT_DEPTH,
-    MAX_PRODUCER_REGISTERS,
-    MOST_SLOTS,
-    POINTER_REGISTERS,
     PRODUCER_REGISTERS,
-    REGISTER_STEP,
     SHARED_BYTES,
-    SLACK_BYTES,
     WARP,
     WARP_GROUP,
     WGMMA_ROWS,
+    wgmma_columns,
 )
 from tawa.plan.agreement import STOCK, contradictions
+from tawa.plan.cost.budget import Budget
 from tawa.plan.cost.launches import Launch, programs_differ
-from tawa.plan.cost.registers import register_cap
+from tawa.plan.cost.registers import registers_for_addresses
 from tawa.plan.cost.time_model import predict
 from tawa.plan.cost.ways import StockFacts, Way, kept_loads, stock_way
 from tawa.plan.entries import LoopPlan, OperandPlan, RingPlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
+from tawa.plan.planner import choose_depths
 
 _POINTERS = OperandPlan(path="pointers")
+_INNER, _OUTER = "inner", "outer"
 _MMA_DEPTHS = (0, 1, 2)
 _PROGRAMS = (2, 3)
 """Programs that may share a CTA; the registers of an SM do not suffice for more with tensor core tiles."""
@@ -196,44 +194,89 @@ def split_forms(space: Space) -> Iterator[Form]:
             yield from (replace(form, split_k=shares) for shares in _SHARES)
 
 
+@dataclass(frozen=True, slots=True)
+class ExpectedRing:
+    """A ring that the planner is expected to make."""
+
+    name: str
+    slot_bytes: int
+    converted: bool = False
+    fills: int | None = None
+
+
 def way_of(space: Space, form: Form) -> Way:
-    """The way in which the planner is expected to execute a form: D, P, stages and CTAs from the counts alone."""
+    """The way in which the planner is expected to execute a form: its choice for what is expected before layouts."""
     workload = space.workload
-    warps = max(space.num_warps, WARP_GROUP) * form.programs
     chained = any(dot.chained for dot in workload.dots)
     waits = any(dot.unit != "wgmma" for dot in workload.dots)
-    slot, once = _slot_bytes(workload)
-    staged = _staged_bytes(workload, form.persistent or form.programs > 1)
-    beside = form.programs * (staged + once) + SLACK_BYTES
-    fits = max(1, min(MOST_SLOTS, (SHARED_BYTES - beside) // max(1, slot)))
-    depth = min(fits, max(DEFAULT_DEPTH, -(-BYTES_IN_FLIGHT // max(1, slot))))
-    accumulators = form.programs * _accumulators(workload) // (warps * WARP)
-    ctas = 1
-    if not form.persistent and form.programs == 1:
-        info = RegisterInfo(accumulators, min(accumulators, 128))
-        producer = _producer_registers(space, form)
-        needed = min(depth, DEFAULT_DEPTH) * slot + beside
-        ctas, _ = register_cap(needed, warps, info, producer, limit=space.max_registers)
-        if ctas > 1:
-            depth = max(1, min(depth, (SHARED_BYTES // ctas - beside) // max(1, slot)))
-    in_flight = 0 if chained or waits or depth < 2 or (ctas > 1 and depth < DEFAULT_DEPTH) else 1
+    rings, budget = expected_budget(space, form)
+    depth, in_flight = 1, 0
+    with suppress(ResourceError):
+        budget, depth, in_flight = choose_depths(rings, PlanOptions(), budget, None)
     return Way(
-        True, form.groups, warps, ctas, depth, in_flight, chained and not waits, form.persistent,
+        True, form.groups, budget.consumer_warps, budget.ctas(rings, depth), max(budget.depths(rings, depth)),
+        0 if chained or waits else in_flight, chained and not waits, form.persistent,
         _kept_pointers(space, form), form.raised is True and form.persistent, programs=form.programs,
         dynamic=form.dynamic, longest_first=form.longest_first, shares=form.split_k,
     )  # fmt: skip
 
 
-def _producer_registers(space: Space, form: Form) -> int:
-    """An estimate of `tawa.plan.cost.registers.producer_registers` before layouts."""
+def expected_budget(space: Space, form: Form) -> tuple[tuple[ExpectedRing, ...], Budget]:
+    """The rings of a form, and the resources for them, from the counts alone.
+
+    Tiles that are loaded outside the innermost loops have a ring if a loop is around them, and stay with the consumer
+    otherwise.
+    """
+    workload, groups = space.workload, form.groups * form.programs
+    warps = max(space.num_warps, WARP_GROUP) // form.groups
+    slot, around, once = _operand_bytes(workload, form.persistent)
+    rings = [ExpectedRing(_INNER, max(1, slot))]
+    if around:
+        rings.append(ExpectedRing(_OUTER, form.programs * around))
+    turns = form.persistent or form.programs > 1
+    stored = {work.depth > 0: 0 for work in workload.blocks.values()}
+    for work in workload.blocks.values():
+        stored[work.depth > 0] = max(stored[work.depth > 0], work.stored_bytes)
+    staged = max(stored.values()) if turns else stored.get(True, 0)
+    behind = 0 if turns else stored.get(False, 0)
+    turned = max((sum(it.turned_bytes * it.batch for it in work.dots) for work in workload.blocks.values()), default=0)
+    inside = form.programs * (once + turned)
+    if groups > 1:  # each group stores its part beside the rings
+        inside, behind = max(inside, behind), 0
+    dots = [[it for it in work.dots if it.unit == "wgmma"] for work in workload.blocks.values()]
+    registers = RegisterInfo.of([[_accumulator(it, form.groups, warps) for it in block] for block in dots], warps)
+    budget = Budget(
+        warps,
+        space.num_stages,
+        SHARED_BYTES,
+        SharedInfo(form.programs * staged, inside, behind, form.programs * turned),
+        registers,
+        operand_bits=max((dot.bits for dot in workload.dots), default=0),
+        max_registers=space.max_registers,
+        groups=groups,
+        outer=frozenset({_OUTER}),
+        producer_registers=_producer_registers(space, form, registers.accumulators, warps * groups),
+        most_ctas=1 if turns else None,
+        launch_warps=space.num_warps,
+    )
+    return tuple(rings), budget
+
+
+def _accumulator(dot: DotWork, groups: int, warps: int) -> AccumulatorInfo:
+    """The accumulator of a dot in one of the groups that share its rows."""
+    rows = dot.rows // groups
+    return AccumulatorInfo(rows * dot.columns * dot.batch, wgmma_columns(rows, dot.columns, warps))
+
+
+def _producer_registers(space: Space, form: Form, accumulators: int, num_warps: int) -> int:
+    """The registers per thread of the producer, from the counts of its loads."""
     way = Way(True, by_pointers=_kept_pointers(space, form))
     kept = [load for work in space.workload.blocks.values() for load in kept_loads(work, way)]
     if not kept:
         return PRODUCER_REGISTERS
     accesses = sum(math.ceil(load.pieces / (WARP_GROUP * WARP)) for load in kept)
     held = sum(load.bytes for load in kept if load.fill == "registers") // (4 * WARP_GROUP * WARP)
-    wanted = ADDRESS_REGISTERS + POINTER_REGISTERS * accesses + held
-    return min(MAX_PRODUCER_REGISTERS, math.ceil(wanted / REGISTER_STEP) * REGISTER_STEP)
+    return registers_for_addresses(accesses, held, accumulators, num_warps, space.max_registers)
 
 
 def _kept_pointers(space: Space, form: Form) -> float:
@@ -249,9 +292,10 @@ def enumerate_plans(space: Space, launch: Launch) -> tuple[RankedPlan, ...]:
     """
     found = [stock_plan(space, launch)]
     for form in (*forms_of(space), *shared_forms(space), *split_forms(space)):
+        rings, budget = expected_budget(space, form)
         for way in _variants(way_of(space, form)):
-            if way.in_flight >= _outer_slots(space, form, way.ctas, way.slots):
-                continue
+            if way.in_flight >= min(budget.depths(rings, way.slots)):
+                continue  # the rings that are filled outside the innermost loops have one slot
             words = f"{form.words}, {_variant_words(way)}"
             found.append(RankedPlan(_plan(form, way), predict(space.workload, launch, way), words))
     return tuple(sorted(found, key=lambda it: it.predicted_us or 0.0))
@@ -296,34 +340,17 @@ def _variant_words(way: Way) -> str:
     return f"D = {way.slots}, " + ("stages" if way.staged else f"P = {way.in_flight}")
 
 
-def _slot_bytes(workload: Workload) -> tuple[int, int]:
-    """Bytes of the operands of one iteration, and of those that are loaded outside the innermost loops."""
-    slot = once = 0
+def _operand_bytes(workload: Workload, persistent: bool) -> tuple[int, int, int]:
+    """Bytes of the operands of one iteration, and of those outside the innermost loops: in a loop, and in none."""
+    slot = around = once = 0
     for block, work in workload.blocks.items():
         if work.dots and workload.loops[block] is not None:
             slot = max(slot, work.operand_bytes)
+        elif persistent or work.depth:
+            around += work.operand_bytes
         else:
             once += work.operand_bytes
-    return slot, once
-
-
-def _outer_slots(space: Space, form: Form, ctas: int, depth: int) -> int:
-    """Slots of the rings that are filled outside the innermost loops (`Budget.depths`); P must be less than that."""
-    slot, once = _slot_bytes(space.workload)
-    staged = _staged_bytes(space.workload, form.persistent or form.programs > 1)
-    needed = depth * (slot + form.programs * once) + form.programs * staged + SLACK_BYTES
-    return depth if not once or needed <= SHARED_BYTES // ctas else 1
-
-
-def _staged_bytes(workload: Workload, persistent: bool) -> int:
-    """Bytes of the staging buffers of stores that are followed by other work."""
-    return max((work.stored_bytes for work in workload.blocks.values() if persistent or work.depth), default=0)
-
-
-def _accumulators(workload: Workload) -> int:
-    return max(
-        (sum(dot.rows * dot.columns * dot.batch for dot in work.dots) for work in workload.blocks.values()), default=0
-    )
+    return slot, around, once
 
 
 __all__ = [

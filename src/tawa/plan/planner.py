@@ -30,7 +30,7 @@ from tawa.machine.hopper import (
     EARLY_PUTS,
     MOST_SLOTS,
 )
-from tawa.plan.cost.budget import DEEPEST, Budget, Channels, by_tma_only
+from tawa.plan.cost.budget import DEEPEST, Budget, Channels, Rings, by_tma_only
 from tawa.plan.cost.registers import consumer_registers, entry_registers
 from tawa.plan.entries import UNCAPPED, LoopPlan, PartitionPlan, PartitionRole, RingPlan, StorePlan
 from tawa.plan.options import PlanOptions
@@ -61,7 +61,7 @@ def choose_plan(
     pins = pins or Plan()
     budget = _pinned(budget, pins)
     asked = [it.mma_depth for it in pins.loops if it.mma_depth is not None]
-    budget, depth, usual = _choose_depths(channels, options, budget, max(asked, default=None))
+    budget, depth, usual = choose_depths(channels, options, budget, max(asked, default=None))
     depths = budget.depths(channels, depth)
     ctas, cap = budget.shared_by(channels, depth)
     ping_pong = options.ping_pong is True if pins.ping_pong is None else pins.ping_pong
@@ -134,7 +134,7 @@ def reasons(plan: Plan, channels: Channels, budget: Budget, pins: Plan | None = 
     return found
 
 
-def _why_deep(depth: int, channels: Channels, budget: Budget) -> str:
+def _why_deep(depth: int, channels: Rings, budget: Budget) -> str:
     """The reason for D of the rings that the innermost loops fill."""
     if depth >= budget.deepest(channels):
         return "the largest D that fits"
@@ -230,9 +230,7 @@ def _named_over(named: list[PartitionPlan], own: tuple[PartitionPlan, ...]) -> l
     return list(found.values())
 
 
-def _choose_depths(
-    channels: Channels, options: PlanOptions, budget: Budget, pinned: int | None
-) -> tuple[Budget, int, int]:
+def choose_depths(channels: Rings, options: PlanOptions, budget: Budget, pinned: int | None) -> tuple[Budget, int, int]:
     """The budget with the buffers that P requires, D, and P. pinned: the largest P of a Plan's loops."""
     asked = options.mma_depth if pinned is None else pinned
     budget = replace(budget, converted_slots=max(CONVERTED_SLOTS, (asked or 0) + 1))
@@ -250,7 +248,7 @@ def _choose_depths(
     return roomy, _choose_depth(channels, options, roomy, asked), mma_depth
 
 
-def _choose_depth(channels: Channels, options: PlanOptions, budget: Budget, mma_depth: int | None) -> int:
+def _choose_depth(channels: Rings, options: PlanOptions, budget: Budget, mma_depth: int | None) -> int:
     asked = options.aref_depth
     if all(channel.name in budget.fixed for channel in channels):
         fixed = [budget.fixed[channel.name] for channel in channels]
@@ -278,13 +276,13 @@ def _choose_depth(channels: Channels, options: PlanOptions, budget: Budget, mma_
     return max(depth for depth in range(tuned, deepest + 1) if budget.ctas(channels, depth) >= ctas)
 
 
-def most_fills(channels: Channels) -> int:
+def most_fills(channels: Rings) -> int:
     """The most slots that a program fills in one ring; `DEEPEST` if that is unknown."""
     fills = [channel.fills for channel in channels]
     return DEEPEST if None in fills else max(1, *(count or 0 for count in fills))
 
 
-def shared_memory_text(channels: Channels, depth: int, budget: Budget) -> str:
+def shared_memory_text(channels: Rings, depth: int, budget: Budget) -> str:
     """The use of shared memory by ring, and the largest D that fits."""
     slots = dict(zip(channels, budget.depths(channels, depth), strict=True))
     sizes = {channel: channel.slot_bytes * budget.copies(channel) for channel in channels}
@@ -297,7 +295,7 @@ def shared_memory_text(channels: Channels, depth: int, budget: Budget) -> str:
     )
 
 
-def _what_fits(channels: Channels, budget: Budget) -> str:
+def _what_fits(channels: Rings, budget: Budget) -> str:
     """The largest D that fits, and the cure; without one, how far to reduce D of the pinned rings."""
     fits = budget.deepest(channels)
     if fits >= 1:
@@ -310,4 +308,4 @@ def _what_fits(channels: Channels, budget: Budget) -> str:
     return "not one slot of each ring fits; cure: use smaller blocks"
 
 
-__all__ = ["IN_FLIGHT", "choose_plan", "most_fills", "reasons", "shared_memory_text"]
+__all__ = ["IN_FLIGHT", "choose_depths", "choose_plan", "most_fills", "reasons", "shared_memory_text"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 from tawa.analysis.resources import RegisterInfo, SharedInfo
 from tawa.analysis.rings.channels import ChannelInfo
@@ -14,6 +14,33 @@ from tawa.plan.cost.registers import ctas_under, register_cap, stock_ctas
 DEEPEST = 32
 
 Channels = tuple[ChannelInfo, ...]
+
+
+class RingSize(Protocol):
+    """What the depth of a future ring depends on: of a channel, or of what is expected before layouts."""
+
+    @property
+    def name(self) -> str:
+        """The name of the ring."""
+        ...
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of one slot."""
+        ...
+
+    @property
+    def converted(self) -> bool:
+        """Whether a converter fills the ring."""
+        ...
+
+    @property
+    def fills(self) -> int | None:
+        """How often a program fills a slot; None if unknown."""
+        ...
+
+
+Rings = Sequence[RingSize]
 
 
 def by_tma_only(channels: Channels) -> bool:
@@ -79,15 +106,15 @@ class Budget:
         """The budget with the buffers for the dots of this many earlier iterations in flight."""
         return replace(self, shared=self.shared.with_in_flight(iterations))
 
-    def copies(self, channel: ChannelInfo) -> int:
+    def copies(self, channel: RingSize) -> int:
         """The number of rings that a channel becomes."""
         return self.groups if channel.name in self.own else 1
 
-    def slot_bytes(self, channels: Channels) -> int:
+    def slot_bytes(self, channels: Rings) -> int:
         """Bytes of one slot of every ring that the producer fills."""
         return sum(channel.slot_bytes * self.copies(channel) for channel in channels if not channel.converted)
 
-    def depths(self, channels: Channels, depth: int) -> tuple[int, ...]:
+    def depths(self, channels: Rings, depth: int) -> tuple[int, ...]:
         """The slots of each ring for D = `depth`; outer rings have one slot if `depth` slots do not fit."""
         most = {channel.name: min(depth, self.converted_slots) if channel.converted else depth for channel in channels}
         same = [self.fixed.get(channel.name, most[channel.name]) for channel in channels]
@@ -96,30 +123,30 @@ class Budget:
         fewest = {name: 1 if name in self.outer else slots for name, slots in most.items()}
         return tuple(self.fixed.get(channel.name, fewest[channel.name]) for channel in channels)
 
-    def needed(self, channels: Channels, depth: int) -> int:
+    def needed(self, channels: Rings, depth: int) -> int:
         """Shared memory of one CTA for D = `depth`."""
         return self._total(channels, self.depths(channels, depth))
 
-    def ring_bytes(self, channels: Channels, depths: Sequence[int]) -> int:
+    def ring_bytes(self, channels: Rings, depths: Sequence[int]) -> int:
         """Shared memory of rings of these depths alone."""
         rings = zip(channels, depths, strict=True)
         return sum(depth * channel.slot_bytes * self.copies(channel) for channel, depth in rings)
 
-    def _total(self, channels: Channels, depths: Sequence[int]) -> int:
+    def _total(self, channels: Rings, depths: Sequence[int]) -> int:
         return self.shared.total(self.ring_bytes(channels, depths))
 
-    def deepest(self, channels: Channels) -> int:
+    def deepest(self, channels: Rings) -> int:
         """The largest D that fits; 0 if none does."""
         turning = [it for it in channels if it.name not in self.outer and it.name not in self.fixed]
-        most = min(DEEPEST, self.shared_bytes // max(1, self.slot_bytes(tuple(turning))))
+        most = min(DEEPEST, self.shared_bytes // max(1, self.slot_bytes(turning)))
         depths = range(most, 0, -1)
         return next((depth for depth in depths if self.needed(channels, depth) <= self.shared_bytes), 0)
 
-    def ctas(self, channels: Channels, depth: int) -> int:
+    def ctas(self, channels: Rings, depth: int) -> int:
         """CTAs on one SM with rings of `depth` slots."""
         return self.shared_by(channels, depth)[0]
 
-    def shared_by(self, channels: Channels, depth: int) -> tuple[int, int | None]:
+    def shared_by(self, channels: Rings, depth: int) -> tuple[int, int | None]:
         """CTAs on one SM with rings of `depth` slots, and the cap on registers at kernel entry that permits them."""
         needed, warps = self.needed(channels, depth), self.consumer_warps
         if self.cap is not None:
@@ -127,7 +154,7 @@ class Budget:
         limits = self.producer_registers, self.most_ctas, self.max_registers
         return register_cap(needed, warps, self.registers, *limits)
 
-    def stock_ctas(self, channels: Channels) -> int:
+    def stock_ctas(self, channels: Rings) -> int:
         """CTAs on one SM when stock Triton pipelines the same loads `num_stages` deep."""
         loads = self.num_stages * self.slot_bytes(channels)
         shared = max(loads, self.shared.staging, self.shared.inside, self.shared.behind)  # never live together

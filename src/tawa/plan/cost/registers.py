@@ -42,6 +42,10 @@ def entry_registers(num_warps: int, limit: int | None = None) -> int:
     return max(REGISTER_STEP, _step_down(even))
 
 
+_THREADS = WARP_GROUP * WARP
+"""Threads of a producer that computes on tiles."""
+
+
 def consumer_registers(num_warps: int, limit: int | None = None, producer: int = PRODUCER_REGISTERS) -> int:
     """Registers per consumer thread after one producer warp group has given up its own.
 
@@ -83,20 +87,33 @@ def producer_registers(
     by_threads = [info for info in loads if info.fill != "tma"]
     if not by_threads and not folded:
         return PRODUCER_REGISTERS
-    threads = WARP_GROUP * WARP
-    wanted = ADDRESS_REGISTERS + POINTER_REGISTERS * (folded // threads if not by_threads else 0)
+    accesses = held = 0
     for info in by_threads:
         tile = info.load.tile
         if tile is None:
             continue
         order = tile_order(module, tile.encoding)
         side_by_side = per_thread(module, tile.encoding, order[0]) if order else 1
-        accesses = -(-math.prod(tile.shape) // (threads * side_by_side))
-        wanted += POINTER_REGISTERS * accesses
-        wanted += info.payload.bytes // (4 * threads) if info.fill == "registers" else 0
-    least = wgmma_registers(module, num_warps).accumulators + LEAST_WORKING_REGISTERS
+        accesses += -(-math.prod(tile.shape) // (_THREADS * side_by_side))
+        held += info.payload.bytes // (4 * _THREADS) if info.fill == "registers" else 0
+    if not by_threads:
+        accesses = folded // _THREADS
+    accumulators = wgmma_registers(module, num_warps).accumulators
+    return registers_for_addresses(accesses, held, accumulators, num_warps * groups, limit)
+
+
+def registers_for_addresses(
+    accesses: int, held: int, accumulators: int, num_warps: int, limit: int | None = None
+) -> int:
+    """Registers per thread of a producer with tiles of addresses.
+
+    accesses: of a thread. held: its registers for loaded elements. accumulators: of a consumer thread. num_warps: of
+    all consumers. limit: of the registers at kernel entry.
+    """
+    wanted = ADDRESS_REGISTERS + POINTER_REGISTERS * accesses + held
+    least = accumulators + LEAST_WORKING_REGISTERS
     counts = range(PRODUCER_REGISTERS, MAX_PRODUCER_REGISTERS + 1, REGISTER_STEP)
-    fitting = [count for count in counts if consumer_registers(num_warps * groups, limit, count) >= least]
+    fitting = [count for count in counts if consumer_registers(num_warps, limit, count) >= least]
     return min([count for count in fitting if count >= wanted][:1] or fitting[-1:] or [PRODUCER_REGISTERS])
 
 
@@ -157,6 +174,6 @@ def _step_down(count: int) -> int:
 
 
 __all__ = [
-    "consumer_registers", "ctas_under", "entry_registers", "producer_registers", "register_cap", "registers_of_an_sm",
-    "stock_ctas",
+    "consumer_registers", "ctas_under", "entry_registers", "producer_registers", "register_cap",
+    "registers_for_addresses", "registers_of_an_sm", "stock_ctas",
 ]  # fmt: skip

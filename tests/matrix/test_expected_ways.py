@@ -1,0 +1,57 @@
+"""What is expected of a kernel before layouts is what the planner then makes of it: D and the CTAs that share an SM."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.bridge.driver.data import Source, Specialised, Worksheet
+from tawa.bridge.driver.driver import _Driver
+from tawa.bridge.driver.request import Request
+from tawa.plan import PlanOptions
+from tawa.plan.cost.ways import Way, plan_way
+from tawa.plan.enumeration import way_of
+from tawa.plan.prospect import form_of
+from tests.cases.attention.cases import CASES as ATTENTION
+from tests.cases.case import Specimen
+from tests.cases.gemm.cases import CASES as GEMM
+from tests.cases.pointers.cases import CASES as POINTERS
+from tests.matrix.compiling import signature
+from tests.support.fronts import front
+from tests.support.sample import sample
+
+pytestmark = pytest.mark.slow
+
+FAMILIES = {
+    "tile": GEMM, "gate_up": GEMM, "two_loops": GEMM, "persistent": GEMM, "device_desc": GEMM, "batched": GEMM,
+    "two_loops_": ATTENTION, "one_loop": ATTENTION, "persistent_": ATTENTION, "biased": ATTENTION, "dkdv": ATTENTION,
+    "tutorial": POINTERS, "masked": POINTERS, "block_pointers": POINTERS, "offsets": POINTERS,
+}  # fmt: skip
+EVERY = [
+    pytest.param(it, groups, id=f"{it.name}-{groups}")
+    for name, cases in FAMILIES.items()
+    for it in cases
+    if it.name.startswith(name) and it.expect.verdict == "specialised"
+    for groups in ((1, 2) if it.num_warps == 8 else (1,))
+]
+
+
+def ways(case: Specimen, groups: int) -> tuple[Way, Way] | None:
+    """The expected way and that of the Plan; None if the rows cannot be split."""
+    made = front(case.kernel, signature(case), num_warps=case.num_warps, num_stages=case.num_stages)
+    request = Request(PlanOptions(only_if_faster=False, num_consumer_groups=groups))
+    driver = _Driver(made.tools, Source(made.ttir, made.context, case.name, {}), request, Worksheet())
+    found, space = driver.run(), driver._space()
+    if not isinstance(found, Specialised):
+        assert groups == 2, found.remarks
+        return None
+    plan = found.outcome.plan
+    assert plan is not None and space is not None
+    return way_of(space, form_of(space, plan)), plan_way(plan)
+
+
+@pytest.mark.parametrize(("case", "groups"), sample(EVERY, 4))
+def test_slots_and_ctas_are_expected_as_they_are_made(case: Specimen, groups: int) -> None:
+    found = ways(case, groups)
+    if found is not None:
+        first, second = ((it.groups, it.num_warps, it.ctas, it.slots) for it in found)
+        assert first == second
