@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from tawa.outside import read
-from tawa.runtime.history.process_report import KernelHistory, ProcessReport, merge_reports
+from tawa.runtime.history.process_report import KernelHistory, ProcessReport, Verdict, merge_reports
 from tests.runtime.history.reports import FILL, GEMM, verdict
 
 
@@ -19,4 +19,10 @@ def test_reports_of_processes_add_up() -> None:
 
 def test_json_is_read_back() -> None:
     report = ProcessReport((GEMM, FILL), 50.0, "note", 2)
+    assert read(ProcessReport, json.loads(report.to_json())) == report
+
+
+def test_a_verdict_without_a_cure_comes_back() -> None:
+    verdict = Verdict(True, "specialised", None, None, 1, 1, 2.0, 1.0)
+    report = ProcessReport((KernelHistory("gemm", (verdict,)),))
     assert read(ProcessReport, json.loads(report.to_json())) == report

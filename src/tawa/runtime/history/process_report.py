@@ -27,7 +27,7 @@ class Verdict:
     applied: bool
     reason: str
     location: str | None
-    cure: str
+    cure: str | None
     versions: int
     launches: int | None
     compile_ms: float
