@@ -36,6 +36,7 @@ from tawa.transforms.partition.resolve_groups import ResolveGroups
 from tawa.transforms.partition.share_streams import ShareStreams
 from tawa.transforms.partition.turn_operands import TurnOperands
 from tawa.transforms.partition.view_reshapes import ViewReshapes
+from tawa.transforms.pipelining.early_loads import EarlyLoads
 from tawa.transforms.pipelining.ping_pong import PingPong
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
 from tawa.transforms.pipelining.pipeline_stages import PipelineStages
@@ -88,6 +89,7 @@ STAGES = (
     Step("plan prefetched loads", steps.decide_ahead),
     passing(PrefetchLoads),  # before schedules, which count a prefetched load as work for the next iteration
     Step("schedule", steps.decide_loops),
+    passing(EarlyLoads),  # after the schedules: they place the loads of their loops
     Step("joins", steps.decide_joins),
     passing(PipelineStages),
     Step("turns", steps.decide_turns),

@@ -18,6 +18,7 @@ Nodes are the operations of the body; a nested branch or loop is one node. Kinds
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Literal
@@ -243,3 +244,13 @@ def _no_alias(one: Operation, left: Effect, other: Operation, right: Effect) -> 
         return False
     first, second = memory_roots(here), memory_roots(there)
     return first is not None and second is not None and not any(root in second for root in first)
+
+
+def needed_by(op: Operation, between: Sequence[Operation]) -> list[Operation]:
+    """What `op` depends on, among operations of its block that stand before it, in order."""
+    block, found = op.parent, {op}
+    assert block is not None
+    for it in reversed(between):
+        if any(user.within(block) in found for result in it.results for user in result.users):
+            found.add(it)
+    return [it for it in between if it in found]

@@ -36,14 +36,18 @@ class AheadLoads:
     _following: dict[Value, bool] = field(default_factory=dict[Value, bool])
     _current: dict[Value, bool] = field(default_factory=dict[Value, bool])
 
-    def loads(self, wanted: Callable[[LoadOp], bool] = lambda _: True) -> list[LoadOp]:
-        """The prefetchable loads that are `wanted`; loads whose addresses depend on prefetched numbers come after them.
+    def movable(self) -> list[LoadOp]:
+        """The loads of scalars and rows in the body that may be executed anywhere in their iteration.
 
         None if an operation in the loop orders memory accesses.
         """
         if any(gives_order(op) and not _orders_shared_only(op) for op in self.loop.op.walk()):
             return []
-        left = [LoadOp(op) for op in self.loop.body.ops if self._is_row(op)]
+        return [LoadOp(op) for op in self.loop.body.ops if self._is_row(op)]
+
+    def loads(self, wanted: Callable[[LoadOp], bool] = lambda _: True) -> list[LoadOp]:
+        """The prefetchable loads that are `wanted`; those whose addresses depend on prefetched numbers come last."""
+        left = self.movable()
         found: list[LoadOp] = []
         while ready := [load for load in left if all(map(self.is_known, load.op.operands))]:
             left = [load for load in left if load not in ready]

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tawa.analysis.loops.dependences import needed_by
 from tawa.analysis.names import name_of, name_text
 from tawa.analysis.rings.loads import dots_fed_by
 from tawa.dialects.effects import has_side_effect, is_pure
@@ -74,7 +75,7 @@ def _move_after(earlier: Operation, load: Operation) -> bool:
     block = load.parent
     assert block is not None
     between = block.ops[block.index_of(earlier) + 1 : block.index_of(load)]
-    needed = _needed(load, between)
+    needed = needed_by(load, between)
     stay = [op for op in between if op not in needed]
     if not stay or not all(map(is_pure, needed)) or any(has_side_effect(nested) for op in stay for nested in op.walk()):
         return False
@@ -84,16 +85,6 @@ def _move_after(earlier: Operation, load: Operation) -> bool:
     for op in (*needed, load):
         builder.insert(op)
     return True
-
-
-def _needed(load: Operation, between: list[Operation]) -> list[Operation]:
-    """The load's dependences among `between`, in order."""
-    block, found = load.parent, {load}
-    assert block is not None
-    for op in reversed(between):
-        if any(user.within(block) in found for result in op.results for user in result.users):
-            found.add(op)
-    return [op for op in between if op in found]
 
 
 __all__ = ["HoistRowLoads"]
