@@ -193,3 +193,18 @@ def test_files_that_hold_no_program_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"\x7fELF\xd0\xd0")
     with pytest.raises(ParseError, match="is not text"):
         read_ttgir(path)
+
+
+@pytest.mark.parametrize("properties", ["", ' <{pendings = "x"}>'])
+def test_a_wait_without_its_count_is_refused_with_its_line(tmp_path: Path, properties: str) -> None:
+    file = tmp_path / "wait.ttgir"
+    file.write_text(
+        '"builtin.module"() ({\n'
+        '  "tt.func"() <{function_type = () -> (), sym_name = "kernel", sym_visibility = "public"}> ({\n'
+        f'    "ttng.async_tma_store_wait"(){properties} : () -> ()\n'
+        '    "tt.return"() : () -> ()\n'
+        "  }) : () -> ()\n"
+        '}) {"ttg.num-warps" = 4 : i32} : () -> ()\n'
+    )
+    with pytest.raises(ParseError, match=r"async_tma_store_wait has no attribute pendings(.|\n)*wait.ttgir:3"):
+        read_ttgir(file)

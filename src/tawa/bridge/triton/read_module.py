@@ -21,9 +21,10 @@ from tawa.bridge.triton.generic_print import print_generic
 from tawa.bridge.triton.stages import split_make_ttgir
 from tawa.bridge.triton.structured import new_context
 from tawa.bridge.triton.versions import refuse_untested, triton_version
+from tawa.dialects.declare.structure import unreadable_attribute
 from tawa.dialects.tt import FuncOp
 from tawa.errors import CompileError, ParseError
-from tawa.ir import Module, TensorDescType, Value, parse_module, parse_type
+from tawa.ir import Module, TensorDescType, Value, parse_module, parse_type, source_of
 from tawa.ir.attributes import attribute_of
 from tawa.ir.text import match_bracket
 
@@ -181,6 +182,14 @@ def _parse(text: str, path: Path) -> Module:
         operations = [module.op, *(op for op in module.walk() if op is not module.op)]
         for op, (number, column) in zip(operations, lines, strict=True):
             op.loc = f'"{path}":{number}:{column}'
+    for op in module.walk():
+        if name := unreadable_attribute(op):
+            place = source_of(module, op)
+            raise ParseError(
+                f"{path.name} cannot be read: {op.name} has no attribute {name}, or one of another kind"
+                + (f"\n  at {place}" if place else "")
+                + "\nCure: write it as tawa compile --emit ttgir prints it"
+            )
     return module
 
 

@@ -38,6 +38,10 @@ class Field(property, Generic[_T]):
         def __get__(self, view: Any, owner: type | None = None, /) -> Any: ...
 
 
+class Attribute(Field[_T]):
+    """A property of the operation."""
+
+
 class Operand(Field[Value]):
     """Operand `index`."""
 
@@ -106,7 +110,7 @@ def attribute(name: str, parse: Callable[[str], _T], default: str | None = None)
         properties = view.op.properties
         return parse(properties[name] if default is None else properties.get(name, default))
 
-    return Field(read)
+    return Attribute(read)
 
 
 def region(index: int) -> Field[Block]:
