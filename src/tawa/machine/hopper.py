@@ -232,9 +232,8 @@ HEAVY_SPILL_BYTES = 1024
 """Bytes of spill stores and loads that slow any kernel down: some are inside of loops; an estimate."""
 STEP_BYTES = 256
 """Bytes of spill stores and loads that disappear with the operand that a consumer keeps in 32 registers."""
-FREED_BYTES = 320
-"""Bytes of spill stores and loads that disappear with the prefetched rows of one loop, at most: 64 to 294 in dK and dV
-of attention, up to 320 in FlexAttention's backward kernel."""
+FREED_BYTES = 512
+"""Bytes of spill stores and loads that disappear with prefetched rows, at most: 64 to 588 in dK and dV of attention."""
 BYTES_AHEAD = 32
 """Per thread, for all values that a loop carries for loads prefetched one iteration ahead."""
 

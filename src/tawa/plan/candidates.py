@@ -194,8 +194,7 @@ def _relieved(question: Question, start: Candidate) -> Trials:
     if best.plan is None or holds(best, question.allowed) or not best.in_flight or question.pins.loops:
         return best
     tries = smaller(first, question)
-    enough = max(STEP_BYTES * best.plan.consumer_groups, _freed(best.plan))
-    if question.options.compile_budget_s is None and first.spilled > enough:
+    if question.options.compile_budget_s is None and first.spilled > STEP_BYTES * best.plan.consumer_groups:
         tries = tries[-1:] + tries[:-1]  # few are tried: the first one should be small enough
     for candidate in tries:
         trial = yield candidate
@@ -222,7 +221,7 @@ def smaller(first: Trial, question: Question) -> list[Candidate]:
     if any(it.prefetched for it in plan.operands):
         late = Plan(operands=(OperandPlan(prefetched=False),))
         start = _tried(start, late, pins, f"no prefetched rows: {spilled}")
-        if first.spilled <= _freed(plan):
+        if first.spilled <= FREED_BYTES:
             tries.append(start)
     every = LoopPlan()
     if any(loop.kept for loop in plan.loops):
@@ -239,12 +238,6 @@ def smaller(first: Trial, question: Question) -> list[Candidate]:
         last = Plan(loops=(every,), operands=(OperandPlan(prefetched=False),))
         tries.append(_tried(start, last, pins, f"{what}: {spilled}", "kept", "stages", "mma_depth"))
     return tries
-
-
-def _freed(plan: Plan) -> int:
-    """The bytes that a Plan may spill and, without its prefetched rows, may spill no more or do no harm."""
-    loops = {it.loop for it in plan.operands if it.prefetched}
-    return FREED_BYTES * len(loops) + HARMLESS_BYTES if loops else 0
 
 
 def _tried(start: Candidate, plan: Plan, pins: Plan, why: str, *fields: str) -> Candidate:
