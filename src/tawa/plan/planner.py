@@ -252,8 +252,8 @@ def _choose_depth(channels: Rings, options: PlanOptions, budget: Budget, mma_dep
     asked = options.aref_depth
     if all(channel.name in budget.fixed for channel in channels):
         fixed = [budget.fixed[channel.name] for channel in channels]
-        if budget.ring_bytes(channels, fixed) > budget.shared_bytes:  # the rest is known only after the back end
-            raise ResourceError(shared_memory_text(channels, max(fixed), budget))
+        if max(fixed) > DEEPEST and budget.ring_bytes(channels, fixed) > budget.shared_bytes:
+            raise ResourceError(shared_memory_text(channels, max(fixed), budget))  # other depths the back end counts
         return max(fixed)
     least = (mma_depth or 0) + 1
     fits = budget.deepest(channels)

@@ -45,10 +45,10 @@ def test_a_tile_that_no_schedule_carries_is_refused_with_those_that_are() -> Non
 
 def test_stages_for_which_a_ring_is_too_shallow_are_refused_with_the_least_depth_and_the_nearest_stages() -> None:
     said = (
-        r"D = 2 of ring\d is too few for 9 stages in loop 0 \(fa.py:9\): .* 8 is the least; cure: D = 8, or stages = 3"
+        r"D = 2 of ring\d is too few for 5 stages in loop 0 \(fa.py:9\): .* 4 is the least; cure: D = 4, or stages = 3"
     )
     with pytest.raises(PlanError, match=said):
-        made(Wanted(stages=9))
+        made(Wanted(stages=5))
 
 
 def test_a_step_before_what_it_depends_on_is_refused() -> None:
