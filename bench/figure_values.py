@@ -41,6 +41,7 @@ MUTANTS = {
     "random runs": ("other wait", "implied", "last loop"),
 }
 
+FLEX = ("full", "causal", "window", "documents", "distance", "cap")
 FOREIGN = ("kernels", "versions", "proved", "refuted", "unknown")
 FOREIGN_FAULTS = ("places", "proved", "refuted", "unknown", "simulated")
 
@@ -451,6 +452,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "small.4096": lambda: _small(4096),
     "flex.full": lambda: span(_flex("full")),
     "flex.causal": lambda: span(_flex("causal")),
+    "flex.backward": lambda: span(_flex(*(f"{form}, backward" for form in FLEX))),
     "flex.others": lambda: span(_flex("window", "documents", "distance")),
     **{f"templates.{form}": functools.partial(_template, form)
        for form in ("mm", "addmm_relu", "bmm", "persistent", "scaled", "grouped", "weights")},

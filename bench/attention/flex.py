@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -178,7 +179,7 @@ def remarks() -> Iterator[list[str]]:
 
     class Keeper(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage()[:300])
+            said.append(re.sub(r"\S*/", "", record.getMessage()[:300]))  # no folders of this machine
 
     logger, handler = logging.getLogger("tawa"), Keeper()
     level = logger.level
