@@ -42,6 +42,14 @@ def verify_structure(module: Module, rules: StructureRules) -> list[StructureErr
     return list(_Verifier(rules).operation(module.op, set()))
 
 
+def _total(segments: str) -> int | None:
+    """The operands of all segments; None if the text is no array of numbers."""
+    try:
+        return sum(read_array(segments))
+    except ValueError:
+        return None
+
+
 class _Verifier:
     def __init__(self, rules: StructureRules) -> None:
         self.rules = rules
@@ -54,7 +62,7 @@ class _Verifier:
             if not any(use.op is op and use.index == index for use in operand.uses):
                 yield StructureError(f"operand {index} does not list this use", op)
         segments = op.properties.get("operandSegmentSizes")
-        if segments is not None and sum(read_array(segments)) != len(op.operands):
+        if segments is not None and _total(segments) != len(op.operands):
             yield StructureError(f"operandSegmentSizes {segments} for {len(op.operands)} operands", op)
         reason = self.reason(op)
         if reason:

@@ -22,11 +22,13 @@ from tawa.bridge.triton.read_module import (
 )
 from tawa.bridge.triton.signature import Signature
 from tawa.dialects.parameters import parameter_name
-from tawa.errors import ParseError
+from tawa.errors import InternalError, ParseError, TawaError
 from tawa.ir import Module, parse_module, print_module, source_of
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.verify.barriers.check import check_barriers
 from tests.bridge import kernels
+from tests.support.damage import damaged_text
 
 pytestmark = pytest.mark.contract
 
@@ -208,3 +210,18 @@ def test_a_wait_without_its_count_is_refused_with_its_line(tmp_path: Path, prope
     )
     with pytest.raises(ParseError, match=r"async_tma_store_wait has no attribute pendings(.|\n)*wait.ttgir:3"):
         read_ttgir(file)
+
+
+def test_a_damaged_program_is_an_error_with_its_cure(compiled: Any, tmp_path: Path) -> None:
+    """Also one that can be read as text: the checks do not meet a program that is not well formed."""
+    refused = 0
+    for seed in range(120):
+        path = tmp_path / f"{seed}.ttgir"
+        path.write_bytes(damaged_text(compiled.asm["barrier"], seed))
+        try:
+            check_barriers(read_ttgir(path), effort="fast")
+        except TawaError as error:
+            assert not isinstance(error, InternalError), seed
+            assert "cure" in str(error).lower(), seed
+            refused += 1
+    assert refused > 60

@@ -21,10 +21,10 @@ from tawa.bridge.triton.generic_print import print_generic
 from tawa.bridge.triton.stages import split_make_ttgir
 from tawa.bridge.triton.structured import new_context
 from tawa.bridge.triton.versions import refuse_untested, triton_version
-from tawa.dialects.declare.structure import unreadable_attribute
+from tawa.dialects.declare.structure import structure_rules, unreadable_attribute
 from tawa.dialects.tt import FuncOp
 from tawa.errors import CompileError, ParseError
-from tawa.ir import Module, TensorDescType, Value, parse_module, parse_type, source_of
+from tawa.ir import Module, TensorDescType, Value, parse_module, parse_type, source_of, verify_structure
 from tawa.ir.attributes import attribute_of
 from tawa.ir.text import match_bracket
 
@@ -190,6 +190,13 @@ def _parse(text: str, path: Path) -> Module:
                 + (f"\n  at {place}" if place else "")
                 + "\nCure: write it as tawa compile --emit ttgir prints it"
             )
+    for error in verify_structure(module, structure_rules()):
+        place = source_of(module, error.op)
+        raise ParseError(
+            f"{path.name} is not well formed: {error}"
+            + (f"\n  at {place}" if place else "")
+            + "\nCure: write it as tawa compile --emit ttgir prints it"
+        )
     return module
 
 

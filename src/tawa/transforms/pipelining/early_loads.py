@@ -8,7 +8,7 @@
 
 In a loop without a schedule, each dot is waited for where it stands. A load behind it is issued after the wait, and the
 iteration waits for global memory, too. Stock Triton issues such a load while its dots run. In the backward pass of
-FlexAttention with a window, whose loops have about four iterations, these waits took 70 of 960 us.
+FlexAttention these were the longest waits of loops with few iterations.
 
 Moving a load within its iteration takes registers from there to its first use, but carries nothing. The loads are those
 of `prefetch_loads`, which moves some of them an iteration ahead; schedules place the loads of their loops themselves.
