@@ -63,7 +63,7 @@ class Store:
         return changed
 
     def _file(self, key: str) -> Path:
-        """The file of a kernel; raises TableError if the key is none, since it would name another file."""
+        """The file of a kernel; raises TableError if the key is not valid, because it could name another file."""
         try:
             return self.folder / f"{check_key(key)}.json"
         except Unfit as error:

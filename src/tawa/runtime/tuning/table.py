@@ -93,7 +93,7 @@ class Entry:
 
 
 def check_key(key: str) -> str:
-    """The key, which names a file; raises Unfit if it is none."""
+    """The key, which names a file; raises Unfit if it is not valid."""
     if not _KEY.fullmatch(key):
         raise Unfit(f"key is {shown(key)}, not 32 small letters and digits")
     return key
