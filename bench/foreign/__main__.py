@@ -33,7 +33,7 @@ from bench.foreign.programs import Program, files_of, own_programs, programs_of 
 from bench.foreign.verdicts import Broken, Judged, broken_by, verify  # noqa: E402
 from bench.harness import Report, Row, Timing  # noqa: E402
 
-VERDICTS = ("proved", "refuted", "unknown")
+VERDICTS = ("proved", "checked", "refuted", "unknown")
 
 
 def verdict_row(programs: Sequence[Program], found: Sequence[Judged]) -> Row:
@@ -47,10 +47,10 @@ def verdict_row(programs: Sequence[Program], found: Sequence[Judged]) -> Row:
 
 
 def fault_rows(place: dict[str, str], faults: dict[str, list[Broken]], candidate: str) -> Iterator[Row]:
-    """The counts of each fault, with the reasons why programs are proved in spite of it."""
+    """The counts of each fault, with the reasons why programs pass in spite of it."""
     for name, found in faults.items():
         counts = Counter(it.verdict for it in found)
-        reasons = Counter(it.why for it in found if it.verdict == "proved")
+        reasons = Counter(it.why for it in found if it.verdict in ("proved", "checked"))
         case = {**place, "fault": name, "places": len(found), **{it: counts[it] for it in VERDICTS}}
         yield Row({**case, "simulated": sum(it.simulated for it in found), "reasons": dict(reasons)}, candidate)
 
@@ -66,10 +66,10 @@ def odd_rows(place: dict[str, str], faults: dict[str, list[Broken]]) -> Iterator
 
 
 def break_kernel(programs: Sequence[Program], found: Sequence[Judged], pool: Pool) -> dict[str, list[Broken]]:
-    """All faults at all places of the proved versions, one of each shape."""
+    """All faults at all places of the versions without a fault, one of each shape."""
     shapes: dict[tuple[str, ...], Program] = {}
     for program, judged in zip(programs, found, strict=True):
-        if judged.verdict == "proved":
+        if judged.verdict in ("proved", "checked"):
             shapes.setdefault(program.shape(), program)
     jobs = [(program, number) for program in shapes.values() for number in range(len(FAULTS))]
     broken: dict[str, list[Broken]] = {it.name: [] for it in FAULTS}

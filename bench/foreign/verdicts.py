@@ -12,7 +12,7 @@ from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.ir import parse_module
 from tawa.sim.errors import UnsupportedOp
 from tawa.verify.check import check_levels
-from tawa.verify.verdict import Proved, Refuted
+from tawa.verify.verdict import Checked, Proved, Refuted, Unknown
 from tests.verify.mutations_edits import Mutant
 from tests.verify.mutations_oracle import Oracle
 from tests.verify.mutations_reasons import reason_of
@@ -37,7 +37,7 @@ def verify(program: Program) -> Judged:
     why = ""
     if isinstance(verdict, Refuted):
         why = f"{verdict.witness.kind}: {verdict.witness.message}"
-    elif not isinstance(verdict, Proved):
+    elif isinstance(verdict, Unknown):
         why = f"{verdict.reason}{f' ({verdict.location})' if verdict.location else ''}"
     return Judged(type(verdict).__name__.lower(), why, seconds)
 
@@ -51,9 +51,10 @@ def broken_by(job: tuple[Program, int]) -> list[Broken]:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The verdict on a program with a fault. why: what was found; of a proved one, why it is still right.
+    """The verdict on a program with a fault. why: what was found; of a proved or checked one, why it is still right.
 
-    explained: refuted; or proved, for a reason, and right in every run of the simulator. simulated: whether it was run.
+    explained: refuted; or proved or checked, for a reason, and right in every run of the simulator. simulated: whether
+    it was run.
     """
 
     mutant: str
@@ -64,16 +65,16 @@ class Broken:
 
 
 def judge(mutant: Mutant, oracle: Oracle | None = None) -> Broken:
-    """Verifies a program with a fault, and simulates it if it is proved."""
+    """Verifies a program with a fault, and simulates it if no fault was found."""
     verdict = check("barrier", mutant.module)
     if isinstance(verdict, Refuted):
         return Broken(str(mutant), "refuted", str(verdict.witness.kind), True)
-    if isinstance(verdict, Proved):
+    if isinstance(verdict, Proved | Checked):
         reason = reason_of(mutant)
         name = reason.name if reason else "one partition" if _meets_nobody(mutant) else ""
         wrong, simulated = _simulated(mutant, oracle)
         why = wrong or name or "no known reason"
-        return Broken(str(mutant), "proved", why, bool(name) and not wrong, simulated)
+        return Broken(str(mutant), type(verdict).__name__.lower(), why, bool(name) and not wrong, simulated)
     return Broken(str(mutant), "unknown", verdict.reason, False)
 
 

@@ -7,8 +7,9 @@ a check.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 
 from tawa.analysis.rings.sent_numbers import SentInfo
 from tawa.dialects import structure_rules
@@ -25,10 +26,10 @@ from tawa.symbolic.host.expr import Argument
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.transforms.result import Pass
 from tawa.verify.barriers.check import check_barriers, check_refinement
-from tawa.verify.check import combine
+from tawa.verify.check import combine, trusted
 from tawa.verify.credits.check import check_credits
 from tawa.verify.effort import Effort, Verification
-from tawa.verify.verdict import Refuted, Unknown, Verdict
+from tawa.verify.verdict import Checked, Refuted, Unknown, Verdict
 from tawa.verify.witness import chrome_trace, describe
 
 
@@ -133,8 +134,8 @@ class Outcome:
     """The result of the pipeline for one kernel. If it was declined, `applied` is False, `plan` None, both texts empty.
 
     aref, barrier: the text of the two levels in generic form. module: the barrier level. stage_ms: milliseconds by
-    step. verdict: the combined verdict of the checks; None if nothing was checked. why: the planner's reasons, by field
-    of the Plan.
+    step. verdicts: of the checks, by name; empty if nothing was checked. why: the planner's reasons, by field of the
+    Plan.
     """
 
     applied: bool
@@ -144,32 +145,43 @@ class Outcome:
     barrier: str = ""
     stage_ms: dict[str, float] = field(default_factory=dict[str, float])
     module: Module | None = None
-    verdict: Verdict | None = None
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict[str, Verdict])
     why: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The combined verdict of the checks; None if nothing was checked."""
+        return combine(self.verdicts) if self.verdicts else None
+
+    @property
+    def trusted(self) -> bool:
+        """Whether automatic mode launches the kernel: see `tawa.verify.check.trusted`. Yes if nothing was checked."""
+        return not self.verdicts or trusted(self.verdicts)
 
 
 def outcome_of(flow: Flow, refusal: Remark | None) -> Outcome:
     """The outcome of a kernel after all steps, or after the step that declined it."""
-    verdict = combine(flow.verdicts) if flow.verdicts else None
-    if refusal is None and isinstance(verdict, Unknown):
-        refusal = _unproved(verdict, flow)
+    if refusal is None and flow.verdicts and not trusted(flow.verdicts):
+        refusal = _unproved(combine(flow.verdicts), flow)
         if flow.options.pinned or flow.pinned:
             flow.notes.append(Remark("note", refusal.reason, refusal.location))
             refusal = None
     if refusal is not None:
-        return Outcome(False, None, (refusal,), stage_ms=flow.stage_ms, verdict=verdict)
+        return Outcome(False, None, (refusal,), stage_ms=flow.stage_ms, verdicts=flow.verdicts)
     barrier = print_module(flow.module)
     applied = Remark("applied", _summary(flow.plan))
     remarks = (applied, *flow.notes, *dict.fromkeys(flow.remarks))
-    return Outcome(True, flow.plan, remarks, flow.aref, barrier, flow.stage_ms, flow.module, verdict, flow.why)
+    return Outcome(True, flow.plan, remarks, flow.aref, barrier, flow.stage_ms, flow.module, flow.verdicts, flow.why)
 
 
-def _unproved(found: Unknown, flow: Flow) -> Remark:
+def _unproved(found: Verdict, flow: Flow) -> Remark:
+    assert isinstance(found, Checked | Unknown)
     cure = (
         "tl.assume states facts about an argument; enable_warp_specialization=True specialises anyway; "
         "TAWA_VERIFY=off turns the checks off"
     )
-    reason = f"the protocol of the specialised kernel cannot be proved: {found.reason}"
+    why = found.reason if isinstance(found, Unknown) else found.left
+    reason = f"the protocol of the specialised kernel cannot be proved: {why}"
     return Remark("declined", reason, found.location or flow.place, cure)
 
 
@@ -203,13 +215,16 @@ def credits_checked(flow: Flow) -> None:
 
 
 def barriers_checked(flow: Flow) -> None:
-    """Checks the barrier level: its structure, its barriers, and at full effort that it refines the aref level."""
+    """Checks the barrier level: its structure, its barriers, and that it refines the aref level.
+
+    The levels are compared at full effort, and if the barriers are only checked: see `tawa.verify.check.trusted`.
+    """
     _require_structure(flow.module, "barrier")
     if flow.verification != "off":
         flow.verdicts["barriers"] = _not_refuted(_checked(check_barriers, flow), "barrier", flow.module)
-    if flow.verification == "full":
-        found = check_refinement(parse_module(flow.aref), flow.module)
-        flow.verdicts["refinement"] = _not_refuted(found, "barrier", flow.module)
+    if flow.verification == "full" or isinstance(flow.verdicts.get("barriers"), Checked):
+        compared = partial(check_refinement, parse_module(flow.aref))
+        flow.verdicts["refinement"] = _not_refuted(_checked(compared, flow), "barrier", flow.module)
 
 
 def _checked(check: Callable[..., Verdict], flow: Flow) -> Verdict:

@@ -25,10 +25,11 @@ from tests.bridge import kernels
 from tests.cases.attention.cases import find as find_attention
 from tests.cases.gemm.cases import find as find_gemm
 from tests.cases.pointers.cases import find as find_pointers
+from tests.support.verdicts import credits_proved
 
 pytestmark = pytest.mark.contract
 
-IN_RUNS = "credits: all trip counts; barriers: every interleaving for "
+IN_RUNS = "barriers: every interleaving for "
 SHARED: dict[str, Any] = {"plan": Plan(split_k=2), "precision": "relaxed"}
 COUNTED: dict[str, Any] = {"plan": Plan(form="persistent", tiles="dynamic")}
 TILES = "M, N in 0, 128, 256; K in 0, 64, 576; program_id(0) in 0, 1; num_programs(0) in 1, 2"
@@ -72,7 +73,8 @@ def test_every_version_of_triton_makes_the_same_plan_and_the_same_proof(name: st
     assert plan is not None and compiled.asm["cubin"], record["reason"]
     warps = " + ".join(str(it.num_warps) for it in plan.partitions)
     assert f"{warps} warps, D = {' '.join(str(it.depth) for it in plan.rings)}" == made
-    assert (record["verdict"]["verdict"], record["verdict"]["bound"]) == ("proved", IN_RUNS + runs)
+    assert credits_proved(record["verdict"])
+    assert record["verdict"]["bound"].startswith(IN_RUNS + runs)
 
 
 def test_a_kernel_without_a_dot_is_the_stock_kernel() -> None:

@@ -177,7 +177,8 @@ def test_types_functions_and_tuples_are_constants(tawa, tmp_path, command):
     if command == "simulate":
         values = ("a=randn:64x128:f16", "b=randn:128x64:f16", "c=nan:64x64:bf16", "K=128")
         types = ("--grid", "1", *(it for value in values for it in ("--arg", value)))
-    result = tawa(command, target, *types, *TYPED)
+    accept = ("--accept", "checked") if command == "verify" else ()
+    result = tawa(command, target, *types, *TYPED, *accept)
     assert result.exit_code == 0, result.stderr
 
 

@@ -13,12 +13,12 @@ from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import parse_module
 from tawa.pipeline import Outcome
 from tawa.plan import Plan, PlanOptions
-from tawa.verify.verdict import Proved
 from tests.cases.case import Descriptor, Expectation, Number, Pointer, Specimen, Tensor
 from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
 from tests.cases.small import flow_kernels as kernels
 from tests.matrix.compiling import Levels, attempted
 from tests.support.sample import simulated_once
+from tests.support.verdicts import passes
 
 DEPTH = 2
 PARTS = 2 * DEPTH + 1
@@ -60,7 +60,7 @@ def specialised(case: Specimen, options: PlanOptions = LEGAL) -> tuple[Plan, Lev
     """The Plan of a case and its levels; it must be specialised and proved."""
     found, levels = attempted(case, options)
     assert isinstance(found, Specialised), found.remarks
-    assert isinstance(found.outcome.verdict, Proved) and found.outcome.plan is not None
+    assert passes(found.outcome.verdict) and found.outcome.plan is not None
     return found.outcome.plan, levels
 
 

@@ -22,7 +22,7 @@ from tawa.ir import Module, Operation, Region, parse_module, print_module
 from tawa.plan import LoopPlan, Plan, PlanOptions
 from tawa.symbolic.host.launch_spec import Grouped
 from tawa.verify.barriers.check import check_barriers
-from tawa.verify.verdict import Proved, Refuted
+from tawa.verify.verdict import Refuted
 from tests.cases.attention.builders import forward_case
 from tests.cases.attention.cases import CASES as ATTENTION
 from tests.cases.attention.cases import find
@@ -31,6 +31,7 @@ from tests.cases.gemm.cases import CASES as GEMMS
 from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
 from tests.matrix.compiling import report, signature
 from tests.support.sample import sample, simulated_once
+from tests.support.verdicts import credits_proved, passes
 
 WARPS = (WarpSpecializeOp.NAME, WarpSpecializePartitionsOp.NAME)
 THREE = Plan(groups=3, split="programs")
@@ -62,9 +63,7 @@ def test_three_programs_of_attention_are_proved_with_stages_and_do_not_spill(cau
         case = replace(case, constexprs={**case.constexprs, "BN": 64})
     made = compiled(case, replace(THREE, loops=NO_REGISTERS))
     record = made.metadata.tawa
-    assert record["verdict"]["verdict"] == "proved" and record["verdict"]["bound"].startswith(
-        "credits: all trip counts"
-    )
+    assert credits_proved(record["verdict"])
     assert launch_spec(made).grouped == Grouped(0, 3)
     assert {it.stages for it in Plan.of(record["plan"]).schedules} == {2}
     assert report(made).ptxas.spill_bytes == 0
@@ -76,7 +75,7 @@ def test_three_programs_of_attention_are_proved_with_stages_and_do_not_spill(cau
 def test_a_persistent_form_works_through_groups_of_programs(causal: bool) -> None:
     case = attention("persistent_three", causal)
     made = compiled(case, replace(THREE, form="persistent", loops=NO_REGISTERS))
-    assert made.metadata.tawa["verdict"]["verdict"] == "proved"
+    assert passes(made.metadata.tawa["verdict"])
     assert other_bits(case, made, tiles_on=2) == []
 
 
@@ -102,7 +101,7 @@ def test_a_pair_of_programs_gives_the_same_bits_or_says_what_it_does_not_share(n
 def test_a_group_that_does_not_release_what_both_read_is_refuted() -> None:
     """Every release in the first loop of each group is left out once."""
     text = print_module(read_levels(compiled(attention("kept", True), Plan(groups=2, split="programs")))[1])
-    assert isinstance(check_barriers(parse_module(text)), Proved)
+    assert passes(check_barriers(parse_module(text)))
     count = len(releases(parse_module(text)))
     assert count == 2 * 2
     for number in range(count):
@@ -169,7 +168,7 @@ def test_two_programs_of_a_persistent_gemm_store_beside_each_others_dots(tile: t
     case = replace(case, constexprs={**case.constexprs, **sizes}, num_warps=4)
     made = compiled(case, Plan(form="persistent", groups=2, split="programs"))
     record = made.metadata.tawa
-    assert record["verdict"]["verdict"] == "proved" and report(made).ptxas.spill_bytes == 0
+    assert passes(record["verdict"]) and report(made).ptxas.spill_bytes == 0
     found = Plan.of(record["plan"])
     assert (found.form, found.consumer_groups, found.mma_depth) == ("persistent", 2, 1)
     assert [ring.slots for ring in found.rings] == [3, 3]

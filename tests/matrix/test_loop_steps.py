@@ -12,8 +12,6 @@ from tawa.bridge.driver.data import Specialised
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.plan import PlanOptions
 from tawa.sim.errors import EndlessLoop
-from tawa.verify.credits.check import ALL
-from tawa.verify.verdict import Proved
 from tests.cases.case import Descriptor, Expectation, Number, Specimen, Tensor
 from tests.cases.random.loops import Header, Loops, Nest, examine, programs, render
 from tests.cases.random.programs import TILES_ON
@@ -21,6 +19,7 @@ from tests.cases.simulated import orders_with_other_bits, simulated, unspecialis
 from tests.cases.small import loop_kernels as kernels
 from tests.matrix.compiling import Levels, attempted
 from tests.support.sample import examples, sample, simulated_once
+from tests.support.verdicts import credits_proved, passes
 
 KERNELS: tuple[Any, ...] = (
     kernels.written_out, kernels.unrolled, kernels.by_argument, kernels.below_zero, kernels.backwards, kernels.along_k,
@@ -76,7 +75,7 @@ def test_a_loop_of_any_step_is_proved_and_keeps_its_bits(kernel: Any, warps: int
     case = case_of(kernel, warps)
     found, levels = compiled(case, groups, pinned=False)
     verdict = found.outcome.verdict
-    assert isinstance(verdict, Proved) and f"credits: {ALL}" in verdict.bound, verdict
+    assert credits_proved(verdict), verdict
     certain = kernel in (kernels.written_out, kernels.unrolled, kernels.backwards)
     assert verdict.assumptions == (() if certain else (TAKEN,)), verdict
     for tiles, step in ((0, 1), (DEPTH - 1, 2), (DEPTH, 1), (DEPTH + 1, 1), (2 * DEPTH + 1, 2), (2 * DEPTH + 1, 1)):
@@ -89,7 +88,7 @@ def test_a_loop_of_any_step_is_proved_and_keeps_its_bits(kernel: Any, warps: int
 @pytest.mark.parametrize("kernel", [kernels.written_out, kernels.by_argument], ids=lambda it: it.fn.__name__)
 def test_what_is_pinned_is_proved_as_well(kernel: Any, warps: int, groups: int) -> None:
     found, _ = compiled(case_of(kernel, warps), groups, pinned=True)
-    assert isinstance(found.outcome.verdict, Proved)
+    assert passes(found.outcome.verdict)
 
 
 def test_a_step_of_zero_that_a_launch_passes_matters_where_the_loop_begins() -> None:
@@ -148,7 +147,7 @@ def test_the_size_of_a_grid_is_positive_without_an_assumption(warps: int) -> Non
     with launched_by_us():
         options = PlanOptions(persistent=True, only_if_faster=False, num_consumer_groups=1)
         found, _ = attempted(case_of(kernels.written_out, warps), options)
-    assert isinstance(found, Specialised) and isinstance(found.outcome.verdict, Proved)
+    assert isinstance(found, Specialised) and passes(found.outcome.verdict)
     assert found.outcome.verdict.assumptions == ()
 
 

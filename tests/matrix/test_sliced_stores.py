@@ -16,7 +16,7 @@ from tawa.ir import print_module
 from tawa.ir.attributes import int_attr, read_int
 from tawa.plan import Plan, PlanOptions, RingPlan, StorePlan
 from tawa.verify.barriers.check import check_barriers
-from tawa.verify.verdict import Proved, Refuted
+from tawa.verify.verdict import Refuted
 from tests.cases.attention.builders import forward_case
 from tests.cases.case import Specimen, Tensor
 from tests.cases.gemm.cases import find
@@ -24,6 +24,7 @@ from tests.cases.pointers.builders import gemm_case
 from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
 from tests.matrix.compiling import report, signature
 from tests.support.sample import sample, simulated_once
+from tests.support.verdicts import passes
 
 WAIT = "ttng.async_tma_store_wait"
 WIDE = forward_case("wide", dtype="bf16", dim=256, causal=False, tile=(128, 64, 8), SQ=256, SK=256, B=1)
@@ -48,7 +49,7 @@ def sliced(slices: int, buffers: int | None = None) -> tuple[StorePlan, ...]:
 @pytest.mark.parametrize(("slices", "buffers"), sample([(4, 2), (2, 1), (2, 2), (4, 1), (4, 3)], 5))
 def test_slices_keep_the_bits_of_a_tile(slices: int, buffers: int) -> None:
     made = compiled(GEMM, stores=sliced(slices, buffers))
-    assert made.metadata.tawa["verdict"]["verdict"] == "proved"
+    assert passes(made.metadata.tawa["verdict"])
     assert report(made).ptxas.spill_bytes == 0
     assert orders_with_other_bits(GEMM, made, simulated(GEMM, unspecialised(GEMM, made))) == []
 
@@ -57,7 +58,7 @@ def test_slices_keep_the_bits_of_a_tile(slices: int, buffers: int) -> None:
 def test_a_persistent_kernel_with_wide_heads_has_two_slots_if_it_stores_in_slices() -> None:
     whole, parts = compiled(WIDE, form="persistent"), compiled(WIDE, form="persistent", stores=sliced(4))
     assert (depths(whole), depths(parts)) == ([1, 1, 1], [1, 2, 2])
-    assert parts.metadata.tawa["verdict"]["verdict"] == "proved"
+    assert passes(parts.metadata.tawa["verdict"])
     assert report(parts).ptxas.spill_bytes == 0
     wanted = simulated(WIDE, unspecialised(WIDE, parts))
     assert orders_with_other_bits(WIDE, parts, wanted, tiles_on=1) == []
@@ -74,7 +75,7 @@ def test_slices_move_between_registers_and_shared_memory_as_the_whole_tile_does(
 
 def test_a_kernel_that_waits_for_too_few_slices_is_refuted() -> None:
     module = read_levels(compiled(GEMM, stores=sliced(4)))[1]
-    assert isinstance(check_barriers(module), Proved)
+    assert passes(check_barriers(module))
     waits = [op for op in module.walk() if op.name == WAIT]
     assert {read_int(wait.properties["pendings"]) for wait in waits} == {0, 1}
     for wait in waits[:-1]:  # the last one is at the end, where nothing is written any more
@@ -110,7 +111,7 @@ def test_a_tile_of_float32_is_sliced_so_that_the_rings_keep_three_slots() -> Non
     assert (depths(made), depths(whole)) == ([3], [2])
     record = made.metadata.tawa
     assert [(it.slices, it.buffers) for it in Plan.of(record["plan"]).stores] == [(2, 1)]
-    assert record["verdict"]["verdict"] == "proved" and report(made).ptxas.spill_bytes == 0
+    assert passes(record["verdict"]) and report(made).ptxas.spill_bytes == 0
     wanted = simulated(case, unspecialised(case, made))
     assert orders_with_other_bits(case, made, wanted, 3, launch_spec(made)) == []
 

@@ -11,16 +11,22 @@ from tawa.errors import ProtocolError
 from tawa.ir import Module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
+from tawa.remarks import SourceLocation
 from tawa.transforms.lowering.lower_arefs import LowerArefs
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
 from tawa.transforms.result import PassResult
 from tawa.verify.effort import Verification
-from tawa.verify.verdict import Proved, Unknown, Verdict
+from tawa.verify.verdict import Checked, Proved, Unknown, Verdict
 from tests.cases.programs import ttgir as programs
+from tests.support.verdicts import passes
 
 TARGET = Target(4, 3)
 PINNED = PlanOptions(enable_warp_specialization=True)
 AUTOMATIC = PlanOptions(only_if_faster=False)
+
+PLACE = SourceLocation("k.py", 7)
+CHECKED = Checked("up to 3 trips", "a loop at k.py:7", PLACE)
+COMPARED = Checked("4 choices", "the others")
 
 
 def make(options: PlanOptions = AUTOMATIC, verification: Verification = "fast") -> Outcome:
@@ -28,11 +34,53 @@ def make(options: PlanOptions = AUTOMATIC, verification: Verification = "fast") 
 
 
 @pytest.mark.parametrize("verification", ["fast", "full"])
-def test_a_kernel_comes_out_proved_at_both_levels(verification: Verification) -> None:
+def test_a_kernel_comes_out_proved_at_the_aref_level_and_without_a_fault_below(verification: Verification) -> None:
     made = make(verification=verification)
-    assert made.applied and isinstance(made.verdict, Proved)
-    assert "credits: all trip counts" in made.verdict.bound and "barriers: " in made.verdict.bound
-    assert ("refinement: " in made.verdict.bound) == (verification == "full")
+    assert made.applied and made.trusted and passes(made.verdict)
+    assert made.verdicts["credits"] == Proved() and passes(made.verdicts["barriers"])
+
+
+def checked_up_to_three(name: str, monkeypatch: pytest.MonkeyPatch, refines: Verdict = COMPARED) -> list[str]:
+    """A check that only tried some runs; returns the efforts with which the levels are compared."""
+    compared: list[str] = []
+
+    def compare(aref: Module, barrier: Module, effort: str) -> Verdict:
+        compared.append(effort)
+        return refines
+
+    monkeypatch.setattr(flow, f"check_{name}", lambda module, effort: CHECKED)
+    monkeypatch.setattr(flow, "check_refinement", compare)
+    return compared
+
+
+def test_a_barrier_level_that_is_only_checked_is_compared_with_the_aref_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = checked_up_to_three("barriers", monkeypatch)
+    made = make()
+    assert made.applied and made.trusted and compared == ["fast"]
+    assert made.verdict == Checked("barriers: up to 3 trips; refinement: 4 choices", "a loop at k.py:7", PLACE)
+
+
+@pytest.mark.parametrize("verification", ["fast", "full"])
+def test_a_proved_barrier_level_is_compared_at_full_effort_only(
+    verification: Verification, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = checked_up_to_three("barriers", monkeypatch)
+    monkeypatch.setattr(flow, "check_barriers", lambda module, effort: Proved())
+    assert make(verification=verification).applied
+    assert compared == ["full"] * (verification == "full")
+
+
+@pytest.mark.parametrize(("name", "refines"), [("credits", COMPARED), ("barriers", Unknown("a clock in the loop"))])
+def test_a_level_that_is_only_checked_is_not_launched_in_automatic_mode_for_its_own_sake(
+    name: str, refines: Verdict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An aref level that is not proved; a barrier level that cannot be compared with it."""
+    checked_up_to_three(name, monkeypatch, refines)
+    made = make()
+    assert not made.applied and not made.trusted and "cannot be proved: " in made.remarks[0].reason
+    pinned = make(PINNED)
+    assert pinned.applied and not pinned.trusted
+    assert any("cannot be proved: " in remark.reason for remark in pinned.remarks[1:])
 
 
 def test_nothing_is_checked_where_checks_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +139,7 @@ def test_a_fast_check_that_cannot_tell_is_followed_by_a_full_one(monkeypatch: py
 
     def slow(module: Module, effort: str) -> Verdict:
         tried.append(effort)
-        return Unknown("the budget ran out") if effort == "fast" else Proved("seen at last")
+        return Unknown("the budget ran out") if effort == "fast" else Proved()
 
     monkeypatch.setattr(flow, "check_barriers", slow)
     made = make()

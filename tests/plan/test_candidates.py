@@ -336,7 +336,7 @@ def test_the_first_smaller_plan_that_holds_is_taken_with_a_note_that_says_so() -
 
 
 @pytest.mark.parametrize("later", [
-    Trial(spilled=0, proved=False), Trial(error=ResourceError("too large")), Trial(spilled=900), Trial(spilled=2000)
+    Trial(spilled=0, trusted=False), Trial(error=ResourceError("too large")), Trial(spilled=900), Trial(spilled=2000)
 ], ids=["not proved", "does not fit", "spills as much", "spills more"])  # fmt: skip
 def test_a_smaller_plan_that_is_no_better_is_not_taken(later: Trial) -> None:
     choice, tried = searched(asking(pinned=True), lambda it: spilling(it, later))

@@ -12,8 +12,11 @@ import triton
 
 import tawa
 from tawa.errors import PlanError, ProtocolError
+from tawa.remarks import SourceLocation
+from tawa.verify.verdict import Checked, Proved, Verdict
 from tests.bridge.kernels import tensor_of
 from tests.rings import kernels
+from tests.support.verdicts import passes
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -46,7 +49,7 @@ def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.contract
 def test_a_gluon_kernel_is_compiled_as_it_is_and_its_record_has_the_verdict() -> None:
     ours, theirs = compiled(tawa.jit(kernels.squares)), compiled(kernels.squares)
-    assert verdict(ours) == "proved" and not ours.metadata.tawa["applied"]
+    assert passes(ours.metadata.tawa["verdict"]) and not ours.metadata.tawa["applied"]
     assert ours.asm["ttgir"] == theirs.asm["ttgir"] and ours.asm["ptx"] == theirs.asm["ptx"]
     assert ours.metadata.tawa["compile_ms"] > ours.metadata.tawa["tawa_ms"] > 0
     assert not hasattr(theirs.metadata, "tawa")
@@ -78,10 +81,10 @@ def test_a_kernel_from_the_cache_is_a_warning_again(
 
 def test_a_kernel_that_triton_has_in_its_cache_is_checked_all_the_same() -> None:
     compiled(kernels.squares)
-    assert verdict(compiled(tawa.jit(kernels.squares))) == "proved"
+    assert passes(compiled(tawa.jit(kernels.squares)).metadata.tawa["verdict"])
 
 
-@pytest.mark.parametrize("policy", ["raise", "proved"])
+@pytest.mark.parametrize("policy", ["raise", "checked", "proved"])
 def test_a_refuted_kernel_is_an_error_at_every_launch_if_asked(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled(tawa.jit(kernels.squares), RACE)
     monkeypatch.setenv("TAWA_GLUON", policy)
@@ -89,7 +92,8 @@ def test_a_refuted_kernel_is_an_error_at_every_launch_if_asked(policy: str, monk
     for _ in range(2):
         with pytest.raises(ProtocolError, match="squares: the protocol is wrong"):
             compiled(kernel, RACE)
-    assert verdict(compiled(kernel)) == "proved"
+    if policy != "proved":
+        assert passes(compiled(kernel).metadata.tawa["verdict"])
 
 
 def test_what_is_not_proved_is_an_error_only_if_proofs_are_asked_for(
@@ -98,9 +102,44 @@ def test_what_is_not_proved_is_an_error_only_if_proofs_are_asked_for(
     unknown(monkeypatch)
     monkeypatch.setenv("TAWA_GLUON", "raise")
     assert verdict(compiled(tawa.jit(kernels.squares))) == "unknown" and not caplog.text
+    for policy in ("checked", "proved"):
+        monkeypatch.setenv("TAWA_GLUON", policy)
+        with pytest.raises(ProtocolError, match="not proved: the check failed: ValueError: slot 3 of 2"):
+            compiled(tawa.jit(kernels.squares))
+
+
+def says(found: Verdict, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tawa.bridge.gluon.check.check_levels", lambda *_, **__: found)
+
+
+CHECKED = Checked("barriers: n in 0, 1, 8", "the loop's end is loaded in its body", SourceLocation("k.py", 7))
+
+
+def test_what_is_only_checked_is_an_error_if_proofs_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    says(CHECKED, monkeypatch)
     monkeypatch.setenv("TAWA_GLUON", "proved")
-    with pytest.raises(ProtocolError, match="not proved: the check failed: ValueError: slot 3 of 2"):
+    with pytest.raises(ProtocolError) as caught:
         compiled(tawa.jit(kernels.squares))
+    what, left, place, cure = str(caught.value).splitlines()
+    assert what == "squares: the protocol is checked, not proved: barriers: n in 0, 1, 8"
+    assert left == "  not proved: the loop's end is loaded in its body" and place == "  at k.py:7"
+    assert cure.startswith("  cure: ") and "TAWA_GLUON=checked" in cure
+
+
+@pytest.mark.parametrize("policy", ["auto", "warn", "raise", "checked"])
+def test_what_is_only_checked_is_no_error_otherwise(
+    policy: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    says(CHECKED, monkeypatch)
+    monkeypatch.setenv("TAWA_GLUON", policy)
+    assert verdict(compiled(tawa.jit(kernels.squares))) == "checked" and not caplog.text
+
+
+@pytest.mark.parametrize("policy", ["checked", "proved"])
+def test_a_proof_is_always_accepted(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    says(Proved(), monkeypatch)
+    monkeypatch.setenv("TAWA_GLUON", policy)
+    assert verdict(compiled(tawa.jit(kernels.squares))) == "proved"
 
 
 def test_without_checks_there_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,9 +159,9 @@ def test_an_installation_checks_gluon_kernels_only_if_asked(monkeypatch: pytest.
         tawa.install()
         with pytest.raises(ProtocolError, match="the protocol is wrong"):
             compiled(fresh, RACE)
-        assert verdict(compiled(fresh)) == "proved"
+        found = verdict(compiled(fresh))
         (history,) = [it for it in tawa.report().kernels if it.name == "squares"]
-        assert any("its protocol is proved" in it.reason for it in history.verdicts)
+        assert any(f"its protocol is {found}" in it.reason for it in history.verdicts)
     finally:
         tawa.uninstall()
 
@@ -147,7 +186,7 @@ def test_options_are_refused() -> None:
 def test_an_autotuned_gluon_kernel_is_checked() -> None:
     tuner = triton.autotune([triton.Config({}, num_warps=4)], key=[])(kernels.squares)
     (found,) = tawa.jit(tuner).warmup(tensor_of("float32"), tensor_of("float32"), 8, grid=(1,), D=2, FAULT="none")
-    assert verdict(found) == "proved"
+    assert passes(found.metadata.tawa["verdict"])
 
 
 def test_a_level_from_a_file_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,10 @@ import pytest
 
 import tawa
 from tawa.cli.inputs.kernel_file import load_kernel
-from tawa.verify.verdict import Proved, Refuted, Unknown
+from tawa.remarks import SourceLocation
+from tawa.runtime import protocol
+from tawa.verify.verdict import Checked, Proved, Refuted, Unknown, Verdict, Witness
+from tests.support.verdicts import passes
 
 FOLDER = Path(__file__).parents[2] / "examples" / "rings"
 CONSTANTS = {"BM": 128, "BN": 128, "BK": 64, "D": 3}
@@ -25,13 +28,53 @@ def broken(tmp_path: Path) -> Any:
     return load_kernel(f"{tmp_path / 'broken.py'}:gemm")
 
 
-def test_the_plugin_proves_a_triton_kernel(assert_protocol: Callable[..., Any]) -> None:
-    assert isinstance(assert_protocol(load_kernel(f"{GEMM}:gemm"), OF_GEMM, {"BM": 128, "BN": 128}), Proved)
+def test_the_plugin_accepts_a_triton_kernel(assert_protocol: Callable[..., Any]) -> None:
+    kernel = load_kernel(f"{GEMM}:gemm")
+    assert passes(assert_protocol(kernel, OF_GEMM, {"BM": 128, "BN": 128}, accept="checked"))
 
 
-def test_the_plugin_proves_a_gluon_kernel(assert_protocol: Callable[..., Any]) -> None:
+def test_the_plugin_accepts_a_gluon_kernel(assert_protocol: Callable[..., Any]) -> None:
     kernel = load_kernel(f"{FOLDER / 'gemm_4_producer.py'}:gemm")
-    assert isinstance(assert_protocol(kernel, TYPES, CONSTANTS, num_warps=8), Proved)
+    assert passes(assert_protocol(kernel, TYPES, CONSTANTS, num_warps=8, accept="checked"))
+
+
+def says(verdict: Verdict, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A kernel of which the checks say this."""
+    monkeypatch.setattr(protocol, "check_protocol", lambda *_, **__: verdict)
+    return load_kernel(f"{GEMM}:gemm")
+
+
+CHECKED = Checked("barriers: K in 0, 64, 448", "the loop's end is loaded in its body", SourceLocation("k.py", 7))
+
+
+def test_what_is_only_checked_fails_with_its_runs_and_what_is_left_and_the_cure(
+    assert_protocol: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = says(CHECKED, monkeypatch)
+    with pytest.raises(AssertionError) as caught:
+        assert_protocol(kernel, OF_GEMM)
+    assert str(caught.value).splitlines() == [
+        "the protocol of gemm is checked, not proved: barriers: K in 0, 64, 448",
+        "  not proved: the loop's end is loaded in its body (k.py:7)",
+        '  cure: accept="checked" accepts a check of these runs',
+    ]
+
+
+def test_what_is_only_checked_passes_where_a_check_is_accepted(
+    assert_protocol: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert assert_protocol(says(CHECKED, monkeypatch), OF_GEMM, accept="checked") is CHECKED
+    assert assert_protocol(says(Proved(), monkeypatch), OF_GEMM, accept="checked") == Proved()
+    assert assert_protocol(says(Proved(), monkeypatch), OF_GEMM) == Proved()
+
+
+@pytest.mark.parametrize("verdict", [Unknown("a clock"), Refuted(Witness("deadlock", "nobody moves", {}, ()))])
+def test_a_check_that_finds_a_fault_or_cannot_tell_is_never_accepted(
+    verdict: Verdict, assert_protocol: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = says(verdict, monkeypatch)
+    with pytest.raises(AssertionError, match=r"is not proved: a clock|is wrong: deadlock"):
+        assert_protocol(kernel, OF_GEMM, accept="checked")
 
 
 def test_a_wrong_protocol_fails_with_the_run_that_goes_wrong(tmp_path: Path) -> None:
@@ -59,4 +102,4 @@ def test_assumptions_and_options_are_taken() -> None:
     found = tawa.check_protocol(
         kernel, OF_GEMM, {"BM": 128, "BN": 128}, assume=["K >= 128"], aref_depth=2, enable_warp_specialization=True
     )
-    assert isinstance(found, Proved) and found.assumptions == ("K >= 128",)
+    assert passes(found) and found.assumptions == ("K >= 128",)

@@ -1,13 +1,13 @@
 """The fate of a mutant: refuted with a witness, equivalent for a reason, or unclear.
 
 refuted      the check of its level has a witness
-equivalent   proved, in a class of `mutations_reasons`, and correct in every run of the simulator
-unexplained  proved and correct in every run, but in no class
-other values proved, and no run traps, but some compute other values: a wgmma reads another slot that is complete and
-             not overwritten. The barrier check does not model values; for kernels with an aref level the refinement
-             refutes it
+equivalent   no fault found, in a class of `mutations_reasons`, and correct in every run of the simulator
+unexplained  no fault found and correct in every run, but in no class
+other values no fault found, and no run traps, but some compute other values: a wgmma reads another slot that is
+             complete and not overwritten. The barrier check does not model values; for kernels with an aref level the
+             refinement refutes it
 unknown      the check is inconclusive
-missed       proved, but the simulator has a faulty run: a bug of the check
+missed       no fault found, but the simulator has a faulty run: a bug of the check
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from tawa.ir import Module, parse_module
 from tawa.sim.errors import UnsupportedOp
 from tawa.verify.barriers.check import check_barriers, check_refinement
 from tawa.verify.credits.check import check_credits
-from tawa.verify.verdict import Proved, Refuted, Verdict
+from tawa.verify.verdict import Refuted, Verdict
+from tawa.verify.witness import describe
 from tests.cases.case import Specimen
+from tests.support.verdicts import passes
 from tests.verify import mutations_aref, mutations_barrier
 from tests.verify.mutations_edits import Kind, Mutant, Site, break_at, sites
 from tests.verify.mutations_oracle import FEW, MANY, ONE, Level, Oracle, Runs, Subject
@@ -70,7 +72,7 @@ def judge(mutant: Mutant, oracle: Oracle, thorough: bool = False) -> Finding:
 
 
 def _not_refuted(mutant: Mutant, verdict: Verdict, oracle: Oracle, thorough: bool) -> tuple[Fate, str]:
-    reason = reason_of(mutant) if isinstance(verdict, Proved) else None
+    reason = reason_of(mutant) if passes(verdict) else None
     wrong = ""
     try:
         if reason is None or reason.needs != "none" or thorough:
@@ -78,11 +80,11 @@ def _not_refuted(mutant: Mutant, verdict: Verdict, oracle: Oracle, thorough: boo
             wrong = oracle.wrong(mutant.module, runs if thorough else runs[: len(FEW)])
     except UnsupportedOp as error:
         return "unexplained", f"the simulator does not know {error.op}"
-    if not isinstance(verdict, Proved):
+    if not passes(verdict):
         return "unknown", f"{verdict}; {wrong}"
     if wrong:
         return _other_values(mutant, oracle) or ("missed", wrong)
-    return ("equivalent", reason.name) if reason is not None else ("unexplained", verdict.bound)
+    return ("equivalent", reason.name) if reason is not None else ("unexplained", describe(verdict))
 
 
 def _other_values(mutant: Mutant, oracle: Oracle) -> tuple[Fate, str] | None:

@@ -1,4 +1,4 @@
-"""A verdict is one of three, and a witness names a kind of fault that some check looks for."""
+"""A verdict is one of four, and a witness names a kind of fault that some check looks for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from tawa.verify import verdict
-from tawa.verify.verdict import FaultKind, Proved, Refuted, Unknown, Verdict, Witness
+from tawa.verify.verdict import Checked, FaultKind, Proved, Refuted, Unknown, Verdict, Witness
 
 ROOM = Path(verdict.__file__).parent
 
@@ -21,8 +21,12 @@ def test_every_kind_of_fault_is_found_by_some_check(kind: str) -> None:
 
 
 def test_what_is_not_known_is_neither_proved_nor_refuted() -> None:
-    assert set(get_args(Verdict)) == {Proved, Refuted, Unknown}
-    assert not isinstance(Unknown("who knows"), Proved | Refuted)
+    assert set(get_args(Verdict)) == {Proved, Checked, Refuted, Unknown}
+    assert not isinstance(Unknown("who knows"), Proved | Checked | Refuted)
+
+
+def test_what_was_only_tried_is_not_proved() -> None:
+    assert not isinstance(Checked("up to 3 trips", "a loop"), Proved)
 
 
 def test_a_verdict_cannot_be_changed_behind_the_check() -> None:

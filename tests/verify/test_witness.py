@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 from tawa.remarks import SourceLocation
-from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Witness
+from tawa.verify.verdict import ALL_RUNS, Checked, Proved, Refuted, Step, Unknown, Witness
 from tawa.verify.witness import chrome_trace, describe, format_witness, step_text, verdict_to_dict
 
 PLACE = SourceLocation("kernel.py", 12, 4)
+CHECKED = Checked("up to 3 trips", "a loop that ends in its body", PLACE, ("n >= 1",))
 STEPS = (
     Step("producer", "put 0", "ring0", 0, location=PLACE),
     Step("consumer", "get 0", "ring0", 0),
@@ -54,7 +55,10 @@ def test_a_chrome_trace_has_a_row_per_partition_and_an_event_per_step() -> None:
 
 
 def test_every_verdict_has_its_name_in_its_text() -> None:
-    assert describe(Proved("all trip counts", ("n in 1…8",))) == "proved: all trip counts (assuming n in 1…8)"
+    assert describe(Proved(("n >= 1",))) == f"proved: {ALL_RUNS} (assuming n >= 1)"
+    assert describe(CHECKED) == (
+        "checked: up to 3 trips (assuming n >= 1)\n  not proved: a loop that ends in its body\n  at kernel.py:12"
+    )
     assert describe(Refuted(WITNESS)).startswith("refuted (deadlock)\nnobody moves\n")
     assert describe(Unknown("no idea", PLACE)) == "unknown: no idea\n  at kernel.py:12"
 
@@ -85,16 +89,26 @@ def test_every_event_of_a_trace_has_the_keys_that_viewers_need() -> None:
     assert (last["name"], last["ph"], last["ts"]) == ("deadlock", "i", 3.0)
 
 
-KEYS = ["verdict", "bound", "kind", "message", "reason", "location", "assumptions", "witness"]
+KEYS = ["verdict", "bound", "left", "kind", "message", "reason", "location", "assumptions", "witness"]
 
 
 def test_every_verdict_has_the_same_json_keys() -> None:
-    proved = verdict_to_dict(Proved("all trip counts", ("n >= 1",)))
+    proved = verdict_to_dict(Proved(("n >= 1",)))
+    checked = verdict_to_dict(CHECKED)
     unknown = verdict_to_dict(Unknown("no idea", PLACE))
     wrong = verdict_to_dict(Refuted(WITNESS))
-    assert list(proved) == list(unknown) == list(wrong) == KEYS
-    assert (proved["verdict"], proved["bound"], proved["assumptions"]) == ("proved", "all trip counts", ["n >= 1"])
-    assert [key for key in KEYS if proved[key] is None] == ["kind", "message", "reason", "location", "witness"]
+    assert list(proved) == list(checked) == list(unknown) == list(wrong) == KEYS
+    assert {key: value for key, value in proved.items() if value is not None} == {
+        "verdict": "proved",
+        "assumptions": ["n >= 1"],
+    }
+    assert {key: value for key, value in checked.items() if value is not None} == {
+        "verdict": "checked",
+        "bound": "up to 3 trips",
+        "left": "a loop that ends in its body",
+        "location": "kernel.py:12",
+        "assumptions": ["n >= 1"],
+    }
     assert (unknown["verdict"], unknown["reason"], unknown["location"]) == ("unknown", "no idea", "kernel.py:12")
     assert (wrong["verdict"], wrong["kind"], wrong["message"]) == ("refuted", "deadlock", "nobody moves")
     assert json.loads(json.dumps(wrong)) == wrong

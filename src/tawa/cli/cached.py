@@ -1,7 +1,7 @@
 """``tawa verify --cached``: the verdicts on kernels in Triton's cache.
 
 verdict  hash          made by  Triton  warps  …  why
-proved   8cd3d7709934  Gluon    3.6.0   12        barriers: every interleaving for K in 0, 64, …, 576 (10 runs)
+checked  8cd3d7709934  Gluon    3.6.0   12        barriers: every interleaving for K in 0, 64, …, 576 (10 runs)
 refuted  51f0c2a67e0b  Gluon    3.6.0   12        write before release: …
 """
 
@@ -15,20 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tawa.cli.failures import CHECKING, STATUS_REFUTED, UsageError, split_message
+from tawa.cli.failures import CHECKING, STATUS_CHECKED, STATUS_REFUTED, UsageError, split_message
 from tawa.cli.verdicts import print_verdict, save_trace, status_of
 from tawa.errors import did_you_mean
 
 if TYPE_CHECKING:
     from tawa.bridge.triton.artifacts.stored_kernels import StoredKernel
-    from tawa.verify.verdict import Verdict
+    from tawa.verify.verdict import Accept, Verdict
 
 _WIDE = 110
 """The columns of a terminal from which on the reasons are a part of the table; else they are lines below it."""
 
 
-def verify_cached(wanted: str, assume: Sequence[str], trips: int | None, trace: Path | None, as_json: bool) -> int:
-    """Checks the kernels of that name or hash and prints the verdicts; returns the exit status.
+def verify_cached(
+    wanted: str, assume: Sequence[str], trips: int | None, trace: Path | None, as_json: bool, accept: Accept
+) -> int:
+    """Checks the kernels of that name or hash and prints the verdicts; returns the exit status of the worst.
 
     Raises UsageError if no kernel matches, or if several match and a trace was asked for.
     """
@@ -47,8 +49,8 @@ def verify_cached(wanted: str, assume: Sequence[str], trips: int | None, trace: 
         print_verdict(verdict, how=_about(kernel))
     else:
         _print_table(checked)
-    statuses = {status_of(verdict) for _, verdict in checked}
-    return STATUS_REFUTED if STATUS_REFUTED in statuses else max(statuses)
+    statuses = {status_of(verdict, accept) for _, verdict in checked}
+    return next(it for it in (STATUS_REFUTED, CHECKING.failed, STATUS_CHECKED, 0) if it in statuses)
 
 
 def _found(wanted: str) -> list[StoredKernel]:
@@ -110,7 +112,12 @@ def _print_table(checked: Sequence[tuple[StoredKernel, Verdict]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    colours = {0: "bold green", STATUS_REFUTED: "bold red", CHECKING.failed: "bold yellow"}
+    colours = {
+        0: "bold green",
+        STATUS_CHECKED: "bold cyan",
+        STATUS_REFUTED: "bold red",
+        CHECKING.failed: "bold yellow",
+    }
     named = len({kernel.name for kernel, _ in checked}) > 1  # a part of a hash may be that of several kernels
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for title in ("verdict", *(["kernel"] if named else []), "hash", "made by", "Triton", "warps", "smem", "compiled"):
@@ -136,11 +143,13 @@ def _print_table(checked: Sequence[tuple[StoredKernel, Verdict]]) -> None:
 
 
 def _why(verdict: Verdict) -> str:
-    """The verdict in one line: the bound of the proof, the fault, or the reason why it is unknown."""
-    from tawa.verify.verdict import Proved, Refuted
+    """The verdict in one line: the runs it is about, the fault, or the reason why it is unknown."""
+    from tawa.verify.verdict import ALL_RUNS, Checked, Proved, Refuted
 
     match verdict:
-        case Proved(bound):
+        case Proved():
+            return ALL_RUNS
+        case Checked(bound):
             return bound
         case Refuted(witness):
             return f"{witness.kind}: {witness.message.removeprefix(f'{witness.kind}: ')}"

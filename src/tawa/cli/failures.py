@@ -7,7 +7,8 @@
       cure: aref_depth=3 fits                                             how to fix it
 
 Exit status: 0 done, 1 a kernel could not be compiled or (if pinned) specialised, 2 wrong usage. The commands verify and
-simulate answer a question; they use `CHECKING`: 0 yes, 1 no, 2 cannot tell, 3 wrong usage.
+simulate answer a question; they use `CHECKING`: 0 yes, 1 no, 2 cannot tell, 3 wrong usage; verify has 4 as well: yes
+for the runs that were tried.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Statuses:
 COMPILING = Statuses(failed=1, usage=2)
 CHECKING = Statuses(failed=2, usage=3)
 STATUS_REFUTED = 1
+STATUS_CHECKED = 4
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

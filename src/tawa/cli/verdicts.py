@@ -1,4 +1,4 @@
-"""Verdicts as the command line prints them: the place, the run that goes wrong, or the reason and the cure."""
+"""Verdicts as the command line prints them: the runs tried, the run that goes wrong, or the reason and the cure."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tawa.cli.failures import CHECKING, STATUS_REFUTED, UsageError, split_message
+from tawa.cli.failures import CHECKING, STATUS_CHECKED, STATUS_REFUTED, UsageError, split_message
 from tawa.remarks import SourceLocation
 from tawa.runtime.explain.excerpt import excerpt
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tawa.verify.verdict import Refuted, Unknown, Verdict, Witness
+    from tawa.verify.verdict import Accept, Checked, Refuted, Unknown, Verdict, Witness
 
 
-def status_of(verdict: Verdict) -> int:
+def status_of(verdict: Verdict, accept: Accept = "proved") -> int:
     """The exit status of a command that answers with this verdict."""
-    from tawa.verify.verdict import Proved, Refuted
+    from tawa.verify.verdict import Checked, Proved, Refuted
 
     match verdict:
         case Proved():
             return 0
+        case Checked():
+            return 0 if accept == "checked" else STATUS_CHECKED
         case Refuted():
             return STATUS_REFUTED
         case _:
@@ -52,14 +54,16 @@ def print_verdict(verdict: Verdict, note: str = "", how: str = "") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from tawa.verify.verdict import Proved, Refuted
+    from tawa.verify.verdict import ALL_RUNS, Checked, Proved, Refuted
 
     console = Console(highlight=False, soft_wrap=True)
     if note:
         console.print(Text(f"note: {note}", style="yellow"))
     match verdict:
-        case Proved(bound):
-            console.print(Text.assemble(("proved", "bold green"), f": {bound}"))
+        case Proved():
+            console.print(Text.assemble(("proved", "bold green"), f": {ALL_RUNS}"))
+        case Checked():
+            _print_checked(console, verdict)
         case Refuted():
             _print_refuted(console, verdict)
         case _:
@@ -68,6 +72,15 @@ def print_verdict(verdict: Verdict, note: str = "", how: str = "") -> None:
         console.print(Text(f"  assuming {assumption}", style="dim"))
     if how:
         console.print(Text(how, style="dim"))
+
+
+def _print_checked(console: Console, verdict: Checked) -> None:
+    from rich.text import Text
+
+    console.print(Text.assemble(("checked", "bold cyan"), f": {verdict.bound}"))
+    console.print(Text.assemble(("  not proved: ", "bold"), verdict.left))
+    if verdict.location:
+        console.print(Text(excerpt(verdict.location), style="dim"))
 
 
 def _print_refuted(console: Console, verdict: Refuted) -> None:

@@ -71,7 +71,7 @@ class Trial:
     ResourceError. overflow: the shared memory that the kernel needs, if that is too much. spilled: bytes of registers
     that spill to local memory. serialised: whether ptxas waits for each wgmma before it issues the next. in_flight:
     whether a smaller P or fewer stages would change the program. must_spill: whether every Plan spills, as stock Triton
-    does. proved: whether the protocol was proved. made: data of the driver.
+    does. trusted: whether the verdict on its protocol allows to launch it. made: data of the driver.
     """
 
     plan: Plan | None = None
@@ -82,7 +82,7 @@ class Trial:
     serialised: bool = False
     in_flight: bool = True
     must_spill: bool = False
-    proved: bool = True
+    trusted: bool = True
     made: Any = None
     candidate: Candidate = field(default_factory=lambda: Candidate(Plan()))
 
@@ -205,7 +205,7 @@ def _relieved(question: Question, start: Candidate) -> Trials:
         if trial.plan is None:
             continue
         trial = trial if trial.in_flight else replace(trial, serialised=True)
-        if trial.proved and trial.spilled < best.spilled:
+        if trial.trusted and trial.spilled < best.spilled:
             best = trial
             if holds(best, question.allowed):
                 break

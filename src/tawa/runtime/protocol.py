@@ -22,7 +22,7 @@ from tawa.bridge.triton.versions import refuse_untested
 from tawa.ir import Module
 from tawa.runtime.explain.explanation import request_of
 from tawa.verify.check import check_levels
-from tawa.verify.verdict import Proved, Refuted, Verdict
+from tawa.verify.verdict import Accept, Checked, Proved, Refuted, Verdict
 from tawa.verify.witness import format_witness
 
 
@@ -96,7 +96,8 @@ def check_protocol(
         options: Tawa's launch options.
 
     Returns:
-        A `Proved`, a `Refuted` with the run that goes wrong, or an `Unknown`.
+        A `Proved`, a `Checked` with the runs that were tried and what was not proved, a `Refuted` with the run that
+        goes wrong, or an `Unknown`.
 
     Raises:
         CompileError: Triton refuses the kernel.
@@ -110,17 +111,30 @@ def check_protocol(
 
 
 def assert_protocol(
-    kernel: Any, signature: str | Signature, constexprs: Mapping[str, Any] | None = None, **more: Any
-) -> Proved:
-    """As `check_protocol`; raises AssertionError, which shows the run or the reason, unless the protocol is proved."""
+    kernel: Any,
+    signature: str | Signature,
+    constexprs: Mapping[str, Any] | None = None,
+    *,
+    accept: Accept = "proved",
+    **more: Any,
+) -> Proved | Checked:
+    """As `check_protocol`; raises AssertionError, which shows the run or the reason, unless the protocol is proved.
+
+    With ``accept="checked"``, runs of stated numbers without a fault are enough.
+    """
     verdict = check_protocol(kernel, signature, constexprs, **more)
     name = getattr(kernel, "__name__", str(kernel))
-    if isinstance(verdict, Proved):
+    if isinstance(verdict, Proved) or (isinstance(verdict, Checked) and accept == "checked"):
         return verdict
     if isinstance(verdict, Refuted):
         kind, text = verdict.witness.kind, format_witness(verdict.witness)
         raise AssertionError(f"the protocol of {name} is wrong: {kind}: {text.removeprefix(f'{kind}: ')}")
     place = f" ({verdict.location})" if verdict.location else ""
+    if isinstance(verdict, Checked):
+        raise AssertionError(
+            f"the protocol of {name} is checked, not proved: {verdict.bound}\n  not proved: {verdict.left}{place}\n"
+            '  cure: accept="checked" accepts a check of these runs'
+        )
     raise AssertionError(f"the protocol of {name} is not proved: {verdict.reason}{place}")
 
 

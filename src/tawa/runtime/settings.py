@@ -32,8 +32,8 @@ class Settings:
     ``off``.
     compile_budget_s: seconds for trying further Plans if nothing else sets them; empty: two Plans at most.
     gluon: what follows from the verdict on a Gluon kernel. ``warn``: a warning if it is refuted; ``raise``: an error;
-    ``proved``: an error unless it is proved; of all Gluon kernels under Tawa. ``auto`` (the default): a warning for
-    those under `tawa.jit`; others are not checked.
+    ``checked``: an error unless it is checked or proved; ``proved``: an error unless it is proved; of all Gluon kernels
+    under Tawa. ``auto`` (the default): a warning for those under `tawa.jit`; others are not checked.
     aref_depth, mma_depth: D and P if neither the launch nor the decorator sets them; empty: the planner decides.
     reproducer_dir: folder for reproducers of internal errors.
     log: ``info`` logs the decision for every kernel with its reason; ``warning`` (the default) only internal errors.
@@ -61,7 +61,7 @@ class Settings:
         readers: dict[str, Callable[[str, str], Any]] = {
             "TAWA_ENABLE": _one_of("auto", "off"),
             "TAWA_VERIFY": _one_of("off", "fast", "full"),
-            "TAWA_GLUON": _one_of("auto", "warn", "raise", "proved"),
+            "TAWA_GLUON": _one_of("auto", "warn", "raise", "checked", "proved"),
             "TAWA_AREF_DEPTH": _count(least=1),
             "TAWA_MMA_DEPTH": _count(least=0),
             "TAWA_COMPILE_BUDGET_S": _seconds,

@@ -4,8 +4,8 @@
     barrier level  → barriers      slots, parities, bytes, asynchronous lifetimes, proxies
     both           → refinement    the barrier level makes the accesses of the aref level, in the same order
 
-Refuted takes precedence over unknown, and unknown over proved: a kernel is proved only if every check that ran proved
-it.
+Refuted takes precedence over unknown, unknown over checked, and checked over proved: a kernel is proved only if every
+check that ran proved it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tawa.ir import Module
 from tawa.verify.barriers.check import check_barriers, check_refinement
 from tawa.verify.credits.check import check_credits
 from tawa.verify.effort import Effort
-from tawa.verify.verdict import Proved, Refuted, Unknown, Verdict
+from tawa.verify.verdict import Checked, Proved, Refuted, Unknown, Verdict
 
 
 def check_levels(
@@ -51,5 +51,22 @@ def combine(found: Mapping[str, Verdict]) -> Verdict:
     for name, verdict in found.items():
         if isinstance(verdict, Unknown):
             return Unknown(f"{name}: {verdict.reason}", verdict.location, assumptions)
-    bounds = {name: verdict.bound for name, verdict in found.items() if isinstance(verdict, Proved)}
-    return Proved("; ".join(f"{name}: {bound}" for name, bound in bounds.items()), assumptions)
+    checked = {name: verdict for name, verdict in found.items() if isinstance(verdict, Checked)}
+    if not checked:
+        return Proved(assumptions)
+    bound = "; ".join(f"{name}: {verdict.bound}" for name, verdict in checked.items())
+    first = next(iter(checked.values()))
+    return Checked(bound, first.left, first.location, assumptions)
+
+
+def trusted(found: Mapping[str, Verdict]) -> bool:
+    """Whether automatic mode launches a kernel with these verdicts, given by the name of the check.
+
+    It launches what is proved. It also launches a barrier level that is only checked if the aref level is proved and
+    the barrier level was compared with it.
+    """
+    verdict = combine(found)
+    if isinstance(verdict, Checked):
+        compared = isinstance(found.get("refinement"), Proved | Checked)
+        return compared and isinstance(found.get("credits"), Proved)
+    return isinstance(verdict, Proved)

@@ -1,4 +1,7 @@
-"""Verdicts: the result of a check. Not a bool but one of three: proved, refuted by a witness, or unknown.
+"""Verdicts: the result of a check. Not a bool but one of four: proved, checked, refuted by a witness, or unknown.
+
+A proof picks no number: it holds for every run. A check that only made runs of stated numbers, and found no fault in
+them, proves nothing about the others.
 
 A witness is a finite run that violates the protocol: one `Step` per event, in the order of the events. It prints as a
 table (time × partition) and exports as a Chrome trace.
@@ -56,9 +59,22 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """All runs within `bound` are correct. `bound` is text: "all trip counts" if runs recur, else what was tried."""
+    """All runs are correct: those of all trip counts, arguments and interleavings, under the assumptions."""
+
+    assumptions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Runs of stated numbers are correct; nothing is known of the others.
+
+    bound: which runs these are. left: what was not proved for all runs, and what would make it provable; location: its
+    source line.
+    """
 
     bound: str
+    left: str
+    location: SourceLocation | None = None
     assumptions: tuple[str, ...] = ()
 
 
@@ -79,4 +95,10 @@ class Unknown:
     assumptions: tuple[str, ...] = field(default=())
 
 
-Verdict = Proved | Refuted | Unknown
+Verdict = Proved | Checked | Refuted | Unknown
+
+Accept = Literal["proved", "checked"]
+"""The verdicts that are a success: a proof alone, or a check as well."""
+
+ALL_RUNS = "all trip counts, all arguments, all interleavings"
+"""The runs that a proof covers, as text."""

@@ -14,7 +14,7 @@ import json
 from pathlib import PurePath
 from typing import Any
 
-from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
+from tawa.verify.verdict import ALL_RUNS, Checked, Proved, Refuted, Step, Unknown, Verdict, Witness
 
 _STEP_US = 1.0
 
@@ -22,8 +22,11 @@ _STEP_US = 1.0
 def describe(verdict: Verdict) -> str:
     """The verdict as text, with the table of its witness if it is refuted."""
     match verdict:
-        case Proved(bound, assumptions):
-            return f"proved: {bound}" + _assuming(assumptions)
+        case Proved(assumptions):
+            return f"proved: {ALL_RUNS}{_assuming(assumptions)}"
+        case Checked(bound, left, location, assumptions):
+            where = f"\n  at {location}" if location else ""
+            return f"checked: {bound}{_assuming(assumptions)}\n  not proved: {left}{where}"
         case Refuted(witness, assumptions):
             return f"refuted ({witness.kind}){_assuming(assumptions)}\n{format_witness(witness)}"
         case Unknown(reason, location, assumptions):
@@ -34,17 +37,19 @@ def describe(verdict: Verdict) -> str:
 def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
     """A verdict as JSON data. Every verdict has the same keys; those that do not apply are None.
 
-    location: of the operation that is not modelled (unknown), or of the last step of the witness (refuted).
+    bound, left: which runs are correct, and what was not proved for all runs (checked). location: of what was not
+    proved (checked), of the operation that is not modelled (unknown), or of the last step of the witness (refuted).
     """
-    bound = verdict.bound if isinstance(verdict, Proved) else None
+    checked = verdict if isinstance(verdict, Checked) else None
     reason = verdict.reason if isinstance(verdict, Unknown) else None
     witness = verdict.witness if isinstance(verdict, Refuted) else None
-    place = verdict.location if isinstance(verdict, Unknown) else None
+    place = verdict.location if isinstance(verdict, Checked | Unknown) else None
     if witness and witness.steps:
         place = witness.steps[-1].location
     return {
         "verdict": type(verdict).__name__.lower(),
-        "bound": bound,
+        "bound": checked.bound if checked else None,
+        "left": checked.left if checked else None,
         "kind": witness.kind if witness else None,
         "message": witness.message if witness else None,
         "reason": reason,

@@ -29,13 +29,13 @@ from tawa.bridge.driver.data import Specialised
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.errors import PlanError, ResourceError
 from tawa.plan import PlanOptions
-from tawa.verify.verdict import Proved
 from tests.cases.case import Descriptor, Expectation, Number, Specimen, Tensor
 from tests.cases.random.programs import TILES_ON, Finding
 from tests.cases.random.source import load_kernel
 from tests.cases.random.text import Lines
 from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
 from tests.matrix.compiling import attempted
+from tests.support.verdicts import passes
 
 LAUNCHES: tuple[dict[str, int], ...] = (
     {"T": 5, "U": 3, "LO": -1, "S": 2, "PROGRAMS": 2},
@@ -209,7 +209,7 @@ def examine(program: Loops, folder: Path, tiles_on: int | None = None) -> Findin
                 return Finding("failed", f"other bits in the orders {', '.join(other)} for {sizes}")
     except Exception as error:
         return Finding("failed", f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-3)}")
-    proved = isinstance(found.outcome.verdict, Proved)
+    proved = passes(found.outcome.verdict)
     return Finding("specialised", "" if proved else f"not proved: {found.outcome.verdict}")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import FILL, GEMM, KERNELS, Tawa
+from tests.support.verdicts import passes
 
 GLUON = Path(__file__).parents[2] / "rings" / "kernels.py"
 SQUARES = [f"{GLUON}:squares", "--sig", "x=*fp32, o=*fp32, count=i32", "--const", "D=2,FAULT='none'"]
@@ -95,7 +96,7 @@ def test_a_depth_that_does_not_fit_names_the_largest_that_does(tawa):
 def test_a_gluon_kernel_is_explained_as_it_is(tawa: Tawa) -> None:
     result = tawa("explain", *SQUARES)
     assert result.exit_code == 0, result.stderr
-    assert "its protocol is proved" in result.stdout and "write_squares" in result.stdout
+    assert passes(result.stdout.partition("its protocol is ")[2]) and "write_squares" in result.stdout
 
 
 @pytest.mark.parametrize("options", [["--legal"], ["--option", "aref_depth=3"], ["--plan", "{}"], ["--grid", "8"]])

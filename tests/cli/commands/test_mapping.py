@@ -17,7 +17,7 @@ def test_a_mapping_that_was_printed_makes_the_same_kernel(tawa, tmp_path):
 def test_every_command_takes_a_mapping(tawa):
     text = "[operands.a]\nring = 2\n[loops.k]\nin_flight = 0\n"
     assert "D=2; P=0" in tawa("compile", *GEMM, "--mapping", text).stdout
-    assert tawa("verify", *GEMM, "--mapping", text).exit_code == 0
+    assert tawa("verify", *GEMM, "--mapping", text, "--accept", "checked").exit_code == 0
     assert tawa("simulate", *SIMULATE, "--mapping", text).exit_code == 0
 
 

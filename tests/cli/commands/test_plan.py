@@ -42,7 +42,7 @@ def test_the_plan_of_a_launch_is_compiled_for_a_launch(tawa, tawa_json, tmp_path
     file.write_text(json.dumps(found["plan"]))
     made = tawa_json("compile", *MASKED, "--plan", str(file))
     assert (made["plan"], made["mode"]) == (found["plan"], "pinned")
-    assert tawa("verify", *MASKED, "--plan", str(file)).exit_code == 0
+    assert tawa("verify", *MASKED, "--plan", str(file), "--accept", "checked").exit_code == 0
 
 
 def test_what_only_a_launch_can_have_is_refused_with_the_way_out_where_there_is_none(tawa):

@@ -1,4 +1,4 @@
-"""``tawa verify``: what is proved, refuted and unknown, as whoever types it sees it."""
+"""``tawa verify``: what is proved, checked, refuted and unknown, as whoever types it sees it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from tawa.remarks import SourceLocation
 from tawa.runtime import protocol
 from tawa.verify import check
-from tawa.verify.verdict import Proved, Unknown
+from tawa.verify.verdict import Checked, Proved, Refuted, Unknown, Verdict, Witness
 from tests.cli.conftest import FILL, GEMM, KERNELS
+from tests.support.verdicts import credits_proved, passes
 
 DATA = Path(__file__).parents[2] / "verify" / "data"
 GLUON = DATA / "gluon_gemm.triton3_6.mlir"
-CHECKS = ("credits: ", "barriers: ", "refinement: ")
+ACCEPT = ("--accept", "checked")
+TRIED = Checked("barriers: K in 0, 64, 448", "the loop's end is loaded in its body", SourceLocation(str(KERNELS), 7))
 
 Tawa = Callable[..., Result]
 
@@ -43,36 +46,64 @@ def broken(barrier: str, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.mlir")), ids=lambda path: path.name)
-def test_programs_by_other_hands_are_proved(tawa: Tawa, path: Path) -> None:
-    result = tawa("verify", str(path))
+def test_programs_by_other_hands_pass(tawa: Tawa, path: Path) -> None:
+    result = tawa("verify", str(path), *ACCEPT)
     assert result.exit_code == 0, result.stdout
-    assert result.stdout.startswith("proved: ")
+    assert passes(result.stdout)
 
 
-def test_of_a_kernel_both_levels_are_proved_and_their_refinement(tawa: Tawa) -> None:
-    result = tawa("verify", *GEMM)
+def test_of_a_kernel_both_levels_pass_and_their_refinement(tawa: Tawa) -> None:
+    result = tawa("verify", *GEMM, *ACCEPT, "--json")
     assert result.exit_code == 0, result.stderr
-    assert result.stdout.startswith("proved: ")
-    assert all(name in result.stdout for name in CHECKS)
+    found = json.loads(result.stdout)
+    assert credits_proved(found) and found["levels"] == ["aref", "barrier"]
 
 
-@pytest.mark.parametrize(
-    ("level", "checked"), [("aref", {"credits"}), ("barrier", {"barriers"}), ("ttgir", {"barriers"})]
-)
-def test_what_compile_prints_can_be_verified(tawa: Tawa, tmp_path: Path, level: str, checked: set[str]) -> None:
+@pytest.mark.parametrize(("level", "found"), [("aref", "aref"), ("barrier", "barrier"), ("ttgir", "barrier")])
+def test_what_compile_prints_can_be_verified(tawa: Tawa, tmp_path: Path, level: str, found: str) -> None:
     path = tmp_path / f"gemm.{level}"
     path.write_text(tawa("compile", *GEMM, "--emit", level).stdout)
+    result = tawa("verify", str(path), *ACCEPT, "--json")
+    assert result.exit_code == 0, result.stdout
+    assert json.loads(result.stdout)["levels"] == [found]
+
+
+def test_a_proof_is_status_0_and_says_for_which_runs(tawa: Tawa, tmp_path: Path) -> None:
+    path = tmp_path / "gemm.aref"
+    path.write_text(tawa("compile", *GEMM, "--emit", "aref").stdout)
     result = tawa("verify", str(path))
     assert result.exit_code == 0, result.stdout
-    assert {name[:-2] for name in CHECKS if name in result.stdout} == checked
+    assert result.stdout == "proved: all trip counts, all arguments, all interleavings\n"
+
+
+@pytest.mark.parametrize(("accept", "status"), [((), 4), (("--accept", "proved"), 4), (ACCEPT, 0)])
+def test_what_is_only_checked_is_status_4_unless_that_is_accepted(
+    accept: tuple[str, ...], status: int, tawa: Tawa, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "check_levels", lambda *_, **__: TRIED)
+    result = tawa("verify", str(GLUON), *accept)
+    assert result.exit_code == status
+    lines = result.stdout.splitlines()
+    assert lines[:2] == ["checked: barriers: K in 0, 64, 448", "  not proved: the loop's end is loaded in its body"]
+    assert lines[2].startswith("  --> ") and lines[2].endswith(f"{KERNELS.name}:7")
+    found = json.loads(tawa("verify", str(GLUON), *accept, "--json").stdout)
+    assert (found["verdict"], found["bound"], found["left"]) == ("checked", TRIED.bound, TRIED.left)
+    assert found["location"] == f"{KERNELS}:7"
+
+
+@pytest.mark.parametrize("verdict", [Unknown("a clock"), Refuted(Witness("deadlock", "nobody moves", {}, ()))])
+def test_accepting_a_check_accepts_nothing_else(verdict: Verdict, tawa: Tawa, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "check_levels", lambda *_, **__: verdict)
+    statuses = [tawa("verify", str(GLUON), *accept).exit_code for accept in ((), ACCEPT)]
+    assert statuses == [2 if isinstance(verdict, Unknown) else 1] * 2
 
 
 def test_of_a_declined_kernel_stock_tritons_program_is_checked_and_that_is_said(tawa: Tawa) -> None:
-    result = tawa("verify", *FILL)
+    result = tawa("verify", *FILL, *ACCEPT)
     assert result.exit_code == 0
-    first, second = result.stdout.splitlines()
+    first, second = result.stdout.splitlines()[:2]
     assert first.startswith("note: not specialised: no tl.dot") and first.endswith("stock Triton's program is checked")
-    assert second.startswith("proved: ")
+    assert passes(second)
 
 
 def test_a_refuted_program_shows_message_place_and_table(tawa: Tawa, broken: Path) -> None:
@@ -101,28 +132,31 @@ def test_the_run_that_goes_wrong_is_saved_as_a_trace(tawa: Tawa, broken: Path, t
     assert any(event["name"].startswith("wait") for event in json.loads(trace.read_text())["traceEvents"])
 
 
-def test_of_a_proved_program_there_is_no_trace_and_that_is_said(tawa: Tawa, tmp_path: Path) -> None:
+def test_of_a_program_without_a_fault_there_is_no_trace_and_that_is_said(tawa: Tawa, tmp_path: Path) -> None:
     trace = tmp_path / "trace.json"
-    result = tawa("verify", str(GLUON), "--trace", str(trace))
+    result = tawa("verify", str(GLUON), *ACCEPT, "--trace", str(trace))
     assert result.exit_code == 0 and not trace.exists()
     assert f"no {trace} was written" in result.stderr
 
 
 def test_json_has_the_same_keys_for_every_verdict(tawa: Tawa, broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    proved, refuted = (tawa("verify", str(path), "--json") for path in (GLUON, broken))
-    monkeypatch.setattr(check, "check_levels", lambda *_, **__: Unknown("who knows"))
-    unknown = tawa("verify", str(GLUON), "--json")
-    assert [it.exit_code for it in (proved, refuted, unknown)] == [0, 1, 2]
-    found = [json.loads(it.stdout) for it in (proved, refuted, unknown)]
-    assert found[0].keys() == found[1].keys() == found[2].keys()
-    assert {"verdict", "bound", "kind", "witness", "assumptions", "reason", "levels", "specialised"} <= found[0].keys()
-    assert [it["verdict"] for it in found] == ["proved", "refuted", "unknown"]
-    assert found[1]["kind"] == "deadlock" and found[1]["witness"]["steps"]
-    assert found[0]["levels"] == ["barrier"] and found[0]["specialised"] is None
+    results = [tawa("verify", str(broken), "--json")]
+    for verdict in (Unknown("who knows"), TRIED, Proved()):
+        monkeypatch.setattr(check, "check_levels", lambda *_, verdict=verdict, **__: verdict)
+        results.append(tawa("verify", str(GLUON), "--json"))
+    assert [it.exit_code for it in results] == [1, 2, 4, 0]
+    refuted, unknown, checked, proved = found = [json.loads(it.stdout) for it in results]
+    assert refuted.keys() == unknown.keys() == checked.keys() == proved.keys()
+    assert {"verdict", "bound", "left", "kind", "witness", "assumptions", "reason", "levels", "specialised"} <= (
+        proved.keys()
+    )
+    assert [it["verdict"] for it in found] == ["refuted", "unknown", "checked", "proved"]
+    assert refuted["kind"] == "deadlock" and refuted["witness"]["steps"]
+    assert proved["levels"] == ["barrier"] and proved["specialised"] is None
 
 
 def test_assumptions_and_trips_reach_the_check_and_are_reported(tawa: Tawa) -> None:
-    result = tawa("verify", *GEMM, "--assume", "K >= 128", "--assume", "K % 64 == 0", "--trips", "1")
+    result = tawa("verify", *GEMM, *ACCEPT, "--assume", "K >= 128", "--assume", "K % 64 == 0", "--trips", "1")
     assert result.exit_code == 0
     assert "K in 128, 192" in result.stdout
     assert "  assuming K >= 128" in result.stdout.splitlines()

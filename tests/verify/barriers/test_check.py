@@ -10,9 +10,10 @@ from tawa.ir import Module, Operation, parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.verify.barriers.check import check_barriers, check_refinement
-from tawa.verify.verdict import FaultKind, Proved, Refuted, Unknown, Verdict
+from tawa.verify.verdict import Checked, FaultKind, Refuted, Unknown, Verdict
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import LOCK, branch, compare, gemm_loop, kernel, scalar_load, store
+from tests.support.verdicts import passes
 from tests.verify import mutations_barrier as mutate
 
 DATA = Path(__file__).parents[1] / "data"
@@ -69,22 +70,22 @@ def kind_of(verdict: Verdict) -> FaultKind:
 def test_the_pipeline_s_output_is_proved_and_refines_its_aref_level(program: str, depth: int, mma_depth: int) -> None:
     aref, low = made(program, depth, mma_depth)
     verdict = check_barriers(parse_module(low))
-    assert isinstance(verdict, Proved), verdict
+    assert isinstance(verdict, Checked), verdict
     assert "only" not in verdict.bound
     refines = check_refinement(parse_module(aref), parse_module(low), max_trips=3)
-    assert isinstance(refines, Proved), refines
+    assert passes(refines), refines
 
 
 @pytest.mark.parametrize("path", sorted(Path("tests/data").glob("*.mlir")), ids=lambda path: path.stem)
 def test_the_pipeline_s_output_for_real_kernels_is_proved(path: Path) -> None:
     outcome = specialise(path.read_text(), PlanOptions(aref_depth=2, mma_depth=1), Target(4, 3))
     if outcome.applied:
-        assert isinstance(check_barriers(parse_module(outcome.barrier)), Proved)
+        assert passes(check_barriers(parse_module(outcome.barrier)))
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("gluon_*.mlir")), ids=lambda path: path.stem)
 def test_hand_written_kernels_are_proved(path: Path) -> None:
-    assert isinstance(check_barriers(parse_module(path.read_text())), Proved)
+    assert passes(check_barriers(parse_module(path.read_text())))
 
 
 # -- assumptions, budgets, limits --------------------------------------------------------------------------------------
@@ -92,7 +93,7 @@ def test_hand_written_kernels_are_proved(path: Path) -> None:
 
 def test_the_program_s_own_assumption_is_used_and_stated() -> None:
     verdict = check_barriers(data("gluon_attention_ping_pong.triton3_6"))
-    assert isinstance(verdict, Proved)
+    assert passes(verdict)
     assert verdict.assumptions == ("llvm.intr.assume of the program",)
 
 
@@ -101,12 +102,12 @@ def test_attention_that_may_be_empty_is_refuted_unless_assumed_otherwise() -> No
     for op in ops(module, "llvm.intr.assume"):
         op.erase()
     assert kind_of(check_barriers(module)) == "deadlock"
-    assert isinstance(check_barriers(module, assume=("L >= 128",)), Proved)
+    assert passes(check_barriers(module, assume=("L >= 128",)))
 
 
 def test_an_argument_can_be_fixed() -> None:
     verdict = check_barriers(barrier("persistent"), arguments={"n": 3, "m": 2})
-    assert isinstance(verdict, Proved)
+    assert isinstance(verdict, Checked)
     assert "n in 3; m in 2 (1 run)" in verdict.bound
 
 
@@ -195,7 +196,7 @@ def test_code_behind_a_guard_is_checked_whatever_its_condition() -> None:
     outcome = specialise(text, PlanOptions(aref_depth=2, mma_depth=1), Target(4, 3))
     assert outcome.applied, outcome.remarks
     module = parse_module(outcome.barrier)
-    assert isinstance(check_barriers(module), Proved)
+    assert passes(check_barriers(module))
     assert mutate.drop(ops(module, mutate.ARRIVE)[0])
     assert kind_of(check_barriers(module)) == "deadlock"
     aref = parse_module(outcome.aref)
@@ -205,7 +206,7 @@ def test_code_behind_a_guard_is_checked_whatever_its_condition() -> None:
 
 def test_the_verdict_states_the_trip_counts_of_data_dependent_loops() -> None:
     found = check_barriers(barrier("while_listed", depth=2))
-    assert isinstance(found, Proved)
+    assert isinstance(found, Checked)
     assert "trips of data-dependent loops in 0, 1, …, 5" in found.bound
     assert found.assumptions == ("numbers in memory are the same in every partition",)
 
@@ -220,7 +221,7 @@ def test_a_while_on_an_unknown_value_is_unknown() -> None:
 def test_a_tma_store_without_a_wait_is_a_leftover_credit() -> None:
     module = barrier("persistent")
     ops(module, "ttg.local_dealloc")[0].erase()
-    assert isinstance(check_barriers(module), Proved)
+    assert passes(check_barriers(module))
     assert mutate.drop(ops(module, mutate.STORE_WAIT)[1])
     assert kind_of(check_barriers(module)) == "leftover credit"
 

@@ -13,7 +13,7 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from tawa.errors import AssumptionError
 from tawa.ir import Module
 from tawa.verify.barriers.check import check_barriers
-from tawa.verify.verdict import Proved, Refuted
+from tawa.verify.verdict import Checked, Refuted
 from tests.matrix.gluon import gluon_module
 
 tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
@@ -50,7 +50,7 @@ def test_the_run_that_goes_wrong_names_the_part_of_the_shape() -> None:
 
 def test_an_assumption_about_a_part_of_the_shape_is_used() -> None:
     verdict = check_barriers(program(), assume=["a.shape[1] >= 1"])
-    assert isinstance(verdict, Proved), verdict
+    assert isinstance(verdict, Checked), verdict
     assert verdict.assumptions == ("a.shape[1] >= 1",) and "a.shape[1] in 1, 64" in verdict.bound
 
 

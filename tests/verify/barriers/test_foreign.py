@@ -8,7 +8,8 @@ import pytest
 
 from tawa.ir import Module, parse_module
 from tawa.verify.barriers.check import check_barriers
-from tawa.verify.verdict import FaultKind, Proved, Refuted, Unknown
+from tawa.verify.verdict import Checked, FaultKind, Refuted, Unknown
+from tests.support.verdicts import passes
 
 TILE = "!ttg.memdesc<64x64xf16, #shared, #smem, mutable>"
 HALF = "!ttg.memdesc<32x64xf16, #shared, #smem, mutable, 64x64>"
@@ -161,7 +162,7 @@ WRONG: dict[str, tuple[FaultKind, tuple[str, ...]]] = {
 @pytest.mark.parametrize("name", RIGHT)
 def test_correct_programs_are_proved(name: str) -> None:
     verdict = check_barriers(kernel(*RIGHT[name]))
-    assert isinstance(verdict, Proved), verdict
+    assert passes(verdict), verdict
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -179,7 +180,7 @@ CONDITION = '%more = "arith.cmpi"(%ticket, %zero) <{predicate = 4 : i64}> : (i32
 def test_a_branch_on_the_result_of_an_atomic_is_tried_both_ways() -> None:
     once = f'"scf.if"(%more) ({{\n{INVAL}\n"scf.yield"() : () -> ()\n}}, {{\n}}) : (i1) -> ()'
     verdict = check_barriers(kernel(*LANDED, ATOMIC, CONDITION, once))
-    assert isinstance(verdict, Proved) and "results of atomics in 0, 1, 2" in verdict.bound, verdict
+    assert isinstance(verdict, Checked) and "results of atomics in 0, 1, 2" in verdict.bound, verdict
     twice = check_barriers(kernel(*LANDED, ATOMIC, CONDITION, INVAL, once))
     assert isinstance(twice, Refuted) and twice.witness.kind == "barrier lifecycle", twice
 
@@ -199,7 +200,7 @@ def test_a_division_by_zero_is_excluded_and_the_verdict_states_it() -> None:
     condition = CONDITION.replace("%ticket", "%part")
     body = f'"scf.if"(%more) ({{\n{INVAL}\n"scf.yield"() : () -> ()\n}}, {{\n}}) : (i1) -> ()'
     verdict = check_barriers(kernel(*LANDED, divide, condition, body))
-    assert isinstance(verdict, Proved), verdict
+    assert passes(verdict), verdict
     assert verdict.assumptions == ("no division by zero",)
 
 
@@ -230,7 +231,7 @@ def stock(name: str) -> Module:
 @pytest.mark.parametrize("name", STOCK)
 def test_pipelines_of_stock_triton_are_proved(name: str) -> None:
     verdict = check_barriers(stock(name), effort="fast")
-    assert isinstance(verdict, Proved), verdict
+    assert passes(verdict), verdict
 
 
 def test_a_pointer_gemm_of_triton_3_6_lacks_a_fence_that_3_9_has() -> None:
@@ -241,9 +242,9 @@ def test_a_pointer_gemm_of_triton_3_6_lacks_a_fence_that_3_9_has() -> None:
     if triton_version()[:2] == (3, 6):
         assert isinstance(verdict, Refuted) and verdict.witness.kind == "missing fence", verdict
     else:
-        assert isinstance(verdict, Proved), verdict
+        assert passes(verdict), verdict
 
 
 def test_a_kernel_that_takes_its_tiles_from_a_counter_is_proved() -> None:
     verdict = check_barriers(stock("dynamic_tiles"))
-    assert isinstance(verdict, Proved) and "trips of data-dependent loops" in verdict.bound, verdict
+    assert isinstance(verdict, Checked) and "trips of data-dependent loops" in verdict.bound, verdict

@@ -9,7 +9,8 @@ from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.verify.credits.check import check_credits
 from tawa.verify.effort import Effort
-from tawa.verify.verdict import Proved, Refuted, Unknown
+from tawa.verify.verdict import Refuted, Unknown
+from tests.support.verdicts import passes
 from tests.verify.barriers.inputs.test_beyond import NE, SLT, TILE, Condition, Make
 from tests.verify.barriers.test_check import ops
 
@@ -64,6 +65,6 @@ def test_a_release_that_fails_within_the_tried_trips_is_refuted(name: str, effor
     assert isinstance(verdict, Refuted), verdict
 
 
-def test_a_release_whose_condition_always_holds_is_proved() -> None:
+def test_a_release_whose_condition_always_holds_passes() -> None:
     verdict = check_credits(released_if(lambda m: m.compare(SLT, m.number(-1), m.k)))
-    assert isinstance(verdict, Proved), verdict
+    assert passes(verdict), verdict

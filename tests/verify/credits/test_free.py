@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tawa.ir import Module, Operation, parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.verify.credits.check import ALL, check_credits
+from tawa.verify.credits.check import check_credits
 from tawa.verify.credits.free import MOST, prove_free
 from tawa.verify.credits.program import compile_skeleton
 from tawa.verify.credits.skeleton import MAIN, UnsupportedError
@@ -23,6 +23,7 @@ from tawa.verify.verdict import Proved, Refuted
 from tests.cases.programs.nests import Statement, nests, text
 from tests.cases.programs.ttgir import ACC, binary, for_loop, gemm_loop, iteration, kernel, op, store
 from tests.support.sample import examples, sample
+from tests.support.verdicts import passes
 from tests.verify.credits.test_check import PROGRAMS, aref, named, pairs, with_numbers
 from tests.verify.credits.test_check_mutations import wrong
 from tests.verify.mutations_aref import mutants
@@ -95,7 +96,7 @@ def test_consecutive_loops_in_a_loop_over_tiles_are_proved(name: str) -> None:
 def test_consecutive_loops_with_any_bounds_are_proved(bounds: list[tuple[str, str]], plan: tuple[int, int]) -> None:
     assume(not any({("zero", upper), ("two", upper)} <= set(bounds) for upper in BOUNDS))
     module = parse_module(specialised(kernel(in_a_row(bounds)), *plan))
-    assert check_credits(module, effort="fast") == Proved(ALL)
+    assert check_credits(module, effort="fast") == Proved()
 
 
 # -- what is not -------------------------------------------------------------------------------------------------------
@@ -106,7 +107,7 @@ def test_a_protocol_that_relies_on_a_relation_of_unknowns_is_left_to_the_search(
     module = parse_module(pairs("n"))
     assert not proved(module)
     found = check_credits(module, assume=("n % 2 == 0",))
-    assert isinstance(found, Proved) and found.assumptions == ("n % 2 == 0",)
+    assert passes(found) and found.assumptions == ("n % 2 == 0",)
 
 
 def test_a_relation_between_trip_counts_of_two_loops_is_left_to_the_search() -> None:

@@ -23,7 +23,8 @@ from tawa.pipeline import Outcome
 from tawa.plan.cost.shared_use import SharedUse, shared_use
 from tawa.remarks import Remark
 from tawa.transforms.lowering.convert_first import ConvertFirst
-from tawa.verify.verdict import Proved, Refuted, Unknown
+from tawa.verify.check import trusted
+from tawa.verify.verdict import Checked, Refuted, Unknown
 from tawa.verify.witness import chrome_trace, describe
 
 
@@ -108,18 +109,21 @@ def _converted_first(mod: Any, context: Any) -> Any:
 
 
 def _refused(outcome: Outcome, mod: Any, text: str) -> Remark | None:
-    """Why the final program cannot be proved, if the barrier level was proved. Raises ProtocolError if it is wrong."""
-    if outcome.verdict is None:  # the checks are off
+    """Why the final program is not trusted, if the barrier level was. Raises ProtocolError if it is wrong."""
+    if not outcome.verdicts:  # the checks are off
         return None
     proved = outcome.module if outcome.module is not None else read_module(outcome.barrier)
     found = check_final(proved, mod, text)
     if isinstance(found, Refuted):
         files = {"final.ttgir": text, "witness.json": chrome_trace(found.witness)}
         raise ProtocolError(f"the program that Triton's passes made of the kernel is {describe(found)}", files)
-    if isinstance(found, Unknown) and isinstance(outcome.verdict, Proved):
-        reason = f"Triton's passes reordered the specialised kernel, and it cannot be proved again: {found.reason}"
-        return Remark("declined", reason, found.location, "TAWA_VERIFY=off turns the checks off")
-    return None
+    if not isinstance(found, Checked | Unknown) or not outcome.trusted:
+        return None
+    if trusted({**outcome.verdicts, "barriers": found}):  # as far as the barrier level was
+        return None
+    why = found.reason if isinstance(found, Unknown) else found.left
+    reason = f"Triton's passes reordered the specialised kernel, and it cannot be proved again: {why}"
+    return Remark("declined", reason, found.location, "TAWA_VERIFY=off turns the checks off")
 
 
 __all__ = ["LaidOut", "Made", "through_back_end"]

@@ -55,7 +55,6 @@ from tawa.plan.profitability import NOT_EXPECTED, anyway, is_expectation, why_no
 from tawa.plan.prospect import Prospect, form_of
 from tawa.remarks import Remark, SourceLocation
 from tawa.transforms.ttir.make_persistent import why_not_persistent
-from tawa.verify.verdict import Unknown
 
 _TILES = "tt.load of a tile"
 
@@ -313,7 +312,7 @@ class _Driver:
             serialised=made.spills.serialised,
             in_flight=keeps_dots_in_flight(outcome.plan, outcome.module),
             must_spill=made.spills.bytes > 0 and must_spill(outcome.plan, outcome.module),
-            proved=not isinstance(outcome.verdict, Unknown),
+            trusted=outcome.trusted,
             made=made,
             candidate=candidate,
         )

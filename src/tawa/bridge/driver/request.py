@@ -21,9 +21,10 @@ from tawa.mapping import Mapping
 from tawa.plan import Plan, PlanOptions
 from tawa.verify.effort import Verification
 
-GluonPolicy = Literal["auto", "warn", "raise", "proved"]
+GluonPolicy = Literal["auto", "warn", "raise", "checked", "proved"]
 """What follows from the verdict on a Gluon kernel: a warning, or an error, if it is refuted; an error unless it is
-proved. auto: a warning for kernels under `tawa.jit`; others are not checked."""
+checked or proved; an error unless it is proved. auto: a warning for kernels under `tawa.jit`; others are not
+checked."""
 
 
 @dataclass(frozen=True, slots=True)

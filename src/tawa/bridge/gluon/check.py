@@ -1,7 +1,7 @@
 """The check of a Gluon kernel in its compile: its final TTGIR is verified, and the record keeps the verdict.
 
     stages     ttgir (Triton's own) → ttgir, then the check → llir → ptx → cubin
-    metadata   tawa: {…, "verdict": {"verdict": "proved", "bound": …}, …}
+    metadata   tawa: {…, "verdict": {"verdict": "proved", …}, …}
 
 The record is in Triton's cache. So a kernel is checked once, and `judge` finds the verdict of one from the cache, too.
 """
@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from tawa.bridge.driver.request import Request
+from tawa.bridge.driver.request import GluonPolicy, Request
 from tawa.bridge.report import record
 from tawa.bridge.triton.artifacts.cache_entries import overridden
 from tawa.bridge.triton.device import CAPABILITY
@@ -64,7 +64,7 @@ def check_module(module: Module, effort: Effort) -> Verdict:
 
 
 def judge(compiled: Any, request: Request | None) -> None:
-    """Warns of a checked kernel that is refuted, or raises ProtocolError, as the request says.
+    """Warns of a kernel that is refuted, or raises ProtocolError, as the request says.
 
     compiled: a `CompiledKernel`, just compiled or from the cache.
     """
@@ -72,15 +72,22 @@ def judge(compiled: Any, request: Request | None) -> None:
     if request is None or request.gluon == "auto" or not known.get("gluon"):
         return
     found = known["verdict"]
-    refuted = found is not None and found["verdict"] == "refuted"
-    proved = found is not None and found["verdict"] == "proved"
-    if proved or (not refuted and request.gluon != "proved"):
+    if (found["verdict"] if found is not None else "not checked") in _ACCEPTED[request.gluon]:
         return
     text = _complaint(compiled, found)
     if request.gluon == "warn":
         _log.warning("%s", text)
         return
     raise ProtocolError(text)
+
+
+_ACCEPTED: Mapping[GluonPolicy, tuple[str, ...]] = {
+    "warn": ("proved", "checked", "unknown", "not checked"),
+    "raise": ("proved", "checked", "unknown", "not checked"),
+    "checked": ("proved", "checked"),
+    "proved": ("proved",),
+}
+"""The verdicts that are accepted without a word."""
 
 
 def _complaint(compiled: Any, found: Mapping[str, Any] | None) -> str:
@@ -93,6 +100,10 @@ def _complaint(compiled: Any, found: Mapping[str, Any] | None) -> str:
     if found["verdict"] == "refuted":
         what = f"{found['kind']}: {found['message'].removeprefix(found['kind'] + ': ')}"
         return f"{name}: the protocol is wrong: {what}{place}\n  cure: {more} shows the run that goes wrong"
+    if found["verdict"] == "checked":
+        what = f"{found['bound']}\n  not proved: {found['left']}"
+        cure = f"{more} checks with more effort; or TAWA_GLUON=checked, which accepts a check of these runs"
+        return f"{name}: the protocol is checked, not proved: {what}{place}\n  cure: {cure}"
     cure = f"{more} checks with more effort; or TAWA_GLUON=raise, which accepts what is not proved"
     return f"{name}: the protocol is not proved: {found['reason']}{place}\n  cure: {cure}"
 
@@ -112,9 +123,10 @@ def _verdict(made: Any, options: Any, capability: int | None, request: Request) 
 
 
 def _record(kernel: str, request: Request, verdict: Verdict | None, taken_ms: float) -> record.Record:
-    found = verdict_to_dict(verdict)["verdict"] if verdict is not None else "not checked"
+    data = verdict_to_dict(verdict) if verdict is not None else None
+    found = data["verdict"] if data is not None else "not checked"
     head = Remark("declined", f"{LEFT}; its protocol is {found}")
-    outcome = Outcome(False, None, (head,), verdict=verdict)
+    outcome = Outcome(False, None, (head,))
     _log.info("%s: %s", kernel, head.reason)
     made = record.make_record(kernel, request, request.options, outcome, {"verify": taken_ms}, taken_ms)
-    return {**made, "mode": "automatic", "gluon": True}
+    return {**made, "verdict": data, "mode": "automatic", "gluon": True}

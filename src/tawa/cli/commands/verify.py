@@ -4,7 +4,8 @@ tawa verify attention.ttgir                  any TTGIR, whoever wrote it
 tawa verify gemm.py:kernel --sig '…'         a kernel that Tawa specialises: both levels, and their refinement
 tawa verify --cached kernel                  what ran: every version of it in Triton's cache
 
-proved: barriers: every interleaving for K in 0, 64, …, 448
+checked: barriers: every interleaving for K in 0, 64, …, 448
+  not proved: …
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,6 +73,19 @@ TripsOption = Annotated[
 ]
 
 
+class Success(StrEnum):
+    """The verdicts with exit status 0."""
+
+    proved = "proved"
+    checked = "checked"
+
+
+AcceptOption = Annotated[
+    Success,
+    typer.Option("--accept", help="What exits with 0: a proof alone, or also a check of the runs that it states."),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """The program to check: one level or both. note: a remark on where the program comes from.
@@ -100,15 +115,18 @@ def verify_command(
     trips: TripsOption = None,
     trace: TraceOption = None,
     cached: CachedOption = "",
+    accept: AcceptOption = Success.proved,
     as_json: JsonFlag = False,
 ) -> None:
     """Prove the protocol of a program free of deadlock and race, or show the run that goes wrong. Needs no GPU.
+
+    What cannot be proved for all runs is checked in runs of stated numbers.
 
     A kernel is specialised wherever legal; tawa explain says what a launch gets. A Gluon kernel is taken as it is.
 
     With --cached, the program that ran is checked, from Triton's cache.
 
-    Exit status: 0 proved, 1 refuted, 2 unknown or unsupported, 3 wrong usage.
+    Exit status: 0 proved, 1 refuted, 2 unknown or unsupported, 3 wrong usage, 4 checked (0 with --accept checked).
 
     Example: tawa verify kernel.ttgir --assume 'K >= 128'
     """
@@ -122,7 +140,7 @@ def verify_command(
         if target:
             raise UsageError(f"{target} and --cached {cached} are two programs", "leave one of them out")
         refuse_kernel_options(cached, sig=sig, const=const, option=option, plan=plan)
-        raise typer.Exit(verify_cached(cached, assume or [], trips, trace, as_json))
+        raise typer.Exit(verify_cached(cached, assume or [], trips, trace, as_json, accept.value))
     if not target:
         raise UsageError("no program is named", "give FILE.ttgir, FILE.py:KERNEL, or --cached NAME")
     if names_kernel(target):
@@ -138,7 +156,7 @@ def verify_command(
         typer.echo(json.dumps(_facts(program, verdict), indent=2))
     else:
         print_verdict(verdict, program.note, program.how)
-    raise typer.Exit(status_of(verdict))
+    raise typer.Exit(status_of(verdict, accept.value))
 
 
 # --- programs ---------------------------------------------------------------------------------------------------------

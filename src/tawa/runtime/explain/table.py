@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tawa.machine.hopper import SHARED_BYTES
+from tawa.verify.verdict import ALL_RUNS
 
 if TYPE_CHECKING:
     from tawa.plan.decided import Decision
@@ -117,11 +118,13 @@ def protocol_text(explanation: Explanation) -> str:
         return "not checked (TAWA_VERIFY=off)"
     assuming = f" (assuming {'; '.join(found['assumptions'])})" if found["assumptions"] else ""
     if found["verdict"] == "proved":
-        return f"proved, {explanation.verification}: {found['bound']}{assuming}"
+        return f"proved, {explanation.verification}: {ALL_RUNS}{assuming}"
+    if found["verdict"] == "checked":
+        return f"checked, {explanation.verification}: {found['bound']}{assuming}; not proved: {found['left']}"
     if found["verdict"] == "refuted":
         what = f"{found['kind']}: {found['message'].removeprefix(found['kind'] + ': ')}"
         return f"refuted, {explanation.verification}: {what}{assuming}"
-    return f"not proved, {explanation.verification}: {found['reason']}{assuming}"
+    return f"unknown, {explanation.verification}: {found['reason']}{assuming}"
 
 
 def _shares(explanation: Explanation) -> str:

@@ -45,7 +45,7 @@ from tawa.verify.crossed_numbers import ATOMIC, FIRST_TIME, SEVERAL_ATOMICS
 from tawa.verify.data_dependent_loops import BY_ATOMICS, PREFIX
 from tawa.verify.effort import Effort
 from tawa.verify.given_numbers import FUNCTION, GIVEN
-from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
+from tawa.verify.verdict import Checked, Refuted, Step, Unknown, Verdict, Witness
 
 _ALL = 300
 _FREE: Mapping[Effort, int] = {"fast": 2, "full": 4}
@@ -97,7 +97,7 @@ def check_barriers(
         coarse = _Search(program, effort, budget, trips, inner, facts, coarse=True).run(found)
     except NotUnderstood:
         return verdict
-    return coarse if isinstance(coarse, Proved) else verdict  # a fault may be an artefact of the shortened loops
+    return coarse if isinstance(coarse, Checked) else verdict  # a fault may be an artefact of the shortened loops
 
 
 @dataclass(slots=True)
@@ -238,7 +238,7 @@ class _Search:
             return Unknown(reason, None, self._assumptions())
         runs = f"{self.runs} run{'' if self.runs == 1 else 's'}"
         counts = runs if complete else f"{runs}: {len(self.tried)} of {all_of}"
-        return Proved(self._bound(found, counts), self._assumptions())
+        return Checked(self._bound(found, counts), "runs of other numbers", None, self._assumptions())
 
     def _try(
         self, numbers: dict[Value, int], chosen: dict[str, int], names: dict[Value, str], free: int

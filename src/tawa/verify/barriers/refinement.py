@@ -46,7 +46,7 @@ from tawa.verify.barriers.run.events import Environment, Event, Trace, Undefined
 from tawa.verify.barriers.run.trace import Handler, Unrolled, unroll
 from tawa.verify.data_dependent_loops import PREFIX
 from tawa.verify.effort import Effort
-from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
+from tawa.verify.verdict import Checked, Refuted, Step, Unknown, Verdict, Witness
 
 _PER_RING = 64
 """The allocation numbers reserved for the payload of each ring at the aref level."""
@@ -119,7 +119,8 @@ def check_refinement(
             return Unknown(f"the budget of {budget} steps ended after {runs} of {total} choices of numbers", None, used)
         names = ", ".join(choice.name for choice in found) or "no argument"
         count = f"{runs} of {total}" if steps >= budget and runs < total else str(runs)
-        return Proved(f"the same accesses in the same order for {count} choices of {names}", (*used, *undefined))
+        bound = f"the same accesses in the same order for {count} choices of {names}"
+        return Checked(bound, "choices of other numbers", None, (*used, *undefined))
     except NotUnderstood as stop:
         return Unknown(f"not understood: {stop.reason}", source_of(barrier_module, stop.op))
 

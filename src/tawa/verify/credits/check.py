@@ -1,6 +1,6 @@
 """The aref check: credits. Is every slot put, got and released in order, for all trip counts?
 
-    check_credits(module)  →  Proved("all trip counts")  |  Refuted(witness)  |  Unknown(reason)
+    check_credits(module)  →  Proved()  |  Checked(bound, left)  |  Refuted(witness)  |  Unknown(reason)
 
 Arefs with one writer and known readers form a bounded Kahn network: every maximal run ends in the same state, so one
 run decides for each vector of trip counts. The check finds deadlocks (D < P + 1, rings read in crossed order, a token
@@ -22,7 +22,8 @@ with the others as far as they get. If the state relative to the leader is the s
 partition has left the loop, then a run of N + (j − i) trips is correct if one of N trips is: remove the iterations from
 i to j. So if the longest runs of every loop show such a recurrence, the runs within the bound prove all trip counts.
 Only differences of counts are part of the state; hence the period is often 1 although slots and parities have period
-2·D. A decision that depends on the absolute iteration number is not covered; then the verdict states the bound.
+2·D. A decision that depends on the absolute iteration number is not covered; then the runs within the bound are only
+checked.
 
 Source: G. Kahn, "The semantics of a simple language for parallel programming" (1974); arXiv 2510.14719, section 3.
 """
@@ -36,7 +37,7 @@ from tawa.verify.assumptions import parse_assumptions
 from tawa.verify.credits.facts import Facts, check_names
 from tawa.verify.credits.free import MOST, prove_free
 from tawa.verify.credits.program import compile_skeleton
-from tawa.verify.credits.search import ALL, FAST, FULL, Search
+from tawa.verify.credits.search import FAST, FULL, Search
 from tawa.verify.credits.skeleton import MAIN, UnsupportedError
 from tawa.verify.effort import Effort
 from tawa.verify.not_modelled import not_modelled
@@ -62,7 +63,7 @@ def check_credits(
     except UnsupportedError as error:
         return Unknown(str(error), source_of(module, error.op))
     if program is None:
-        return Proved(ALL)
+        return Proved()
     for ring in program.rings:
         writers = [name for name in ring.writers if name != MAIN]
         if len(writers) > 1:
@@ -75,8 +76,8 @@ def check_credits(
     if free is not None:
         for step, loop in free.positive:
             facts.assume_positive(step, loop)
-        return Proved(ALL, tuple(facts.used))
+        return Proved(tuple(facts.used))
     return Search(program, facts, budget).verdict()
 
 
-__all__ = ["ALL", "check_credits"]
+__all__ = ["check_credits"]

@@ -22,9 +22,8 @@ from tawa.verify.credits.machine import Machine
 from tawa.verify.credits.skeleton import Program, Term, merge_ranges
 from tawa.verify.credits.state import FaultError, ImpossibleError, NeedError
 from tawa.verify.crossed_numbers import SEVERAL_ATOMICS
-from tawa.verify.verdict import Proved, Refuted, Step, Unknown, Verdict, Witness
+from tawa.verify.verdict import Checked, Proved, Refuted, Step, Unknown, Verdict, Witness
 
-ALL = "all trip counts"
 FAST, FULL = 15_000, 250_000  # instructions of the skeleton
 SHORT = 7_000  # the budget of a fast check that can prove a bound only, once the bound is `_ENOUGH`
 _ENOUGH = 4
@@ -98,15 +97,18 @@ class Search:
                 return Unknown(self.not_tried or "no numbers satisfy the assumptions", None, self._used())
             reason = reason or self.no_recurrence
             if not reason and not self.not_tried and self.program.largest <= _MOST_TRIPS and self._covers(found):
-                return Proved(ALL, self._used())
+                return Proved(self._used())
         if self.left <= 0:
             if self.complete < 2:
                 return Unknown("the budget ran out before two trips were checked", None, self._used())
             bound = f"all runs of at most {self.complete} trips in total{few}"
-            return self._unsettled(self.complete) or Proved(bound, self._used())
-        reason = reason or self.not_tried
-        bound = f"up to {trips} trips of each loop" + (f"; {reason}" if reason else "")
-        return self._unsettled(trips) or Proved(bound, self._used())
+            return self._unsettled(self.complete) or self._checked(bound, reason or "the budget ran out")
+        reason = reason or self.not_tried or "the runs do not recur"
+        return self._unsettled(trips) or self._checked(f"up to {trips} trips of each loop{few}", reason)
+
+    def _checked(self, bound: str, left: str) -> Checked:
+        decides = self.program.decides if left == self.program.no_recurrence else None
+        return Checked(bound, left, source_of(self.program.module, decides) if decides else None, self._used())
 
     def _unsettled(self, trips: int) -> Unknown | None:
         """Unknown if a decision compares with constants that the loops do not reach in `trips` trips."""

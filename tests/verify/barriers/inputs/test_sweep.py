@@ -14,7 +14,7 @@ from tawa.verify.barriers.inputs.sweep import Sweep
 from tawa.verify.barriers.program.kernel import BarrierProgram
 from tawa.verify.barriers.run.events import NeedsNumber, signature
 from tawa.verify.barriers.run.trace import unroll
-from tawa.verify.verdict import Proved, Refuted, Unknown
+from tawa.verify.verdict import Checked, Refuted, Unknown
 from tests.verify import mutations_barrier as mutate
 from tests.verify.barriers.test_check import FORESEEN, barrier, ops
 
@@ -98,7 +98,7 @@ def test_loaded_numbers_with_equal_differences_are_merged() -> None:
              for segment in unroll(program, state.numbers, state.chosen).segments if len(segment) > 1}  # fmt: skip
     assert len(trips) == 4
     verdict = check_barriers(bounded_by_memory(), effort="fast")
-    assert isinstance(verdict, Proved)
+    assert isinstance(verdict, Checked)
     assert "numbers in memory in 0, 1, 5" in verdict.bound
     assert verdict.assumptions == ("numbers in memory are the same in every partition",)
 
@@ -131,7 +131,7 @@ def test_the_number_of_states_is_limited_and_the_bound_states_it() -> None:
 
 def test_the_bound_states_how_many_choices_the_budget_allowed() -> None:
     verdict = check_barriers(barrier("two_loops"), budget_states=900)
-    assert isinstance(verdict, Proved)
+    assert isinstance(verdict, Checked)
     assert "runs: " in verdict.bound and " of 36 choices)" in verdict.bound
     early = check_barriers(barrier("two_loops"), budget_states=100)
     assert isinstance(early, Unknown)

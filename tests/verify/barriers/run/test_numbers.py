@@ -11,7 +11,8 @@ from tawa.verify.barriers.run.events import Event, Trace
 from tawa.verify.barriers.run.happens_before import BarrierRun
 from tawa.verify.barriers.run.numbers import Numbers
 from tawa.verify.barriers.run.trace import unroll
-from tawa.verify.verdict import Proved, Unknown
+from tawa.verify.verdict import Unknown
+from tests.support.verdicts import passes
 from tests.verify.test_crossed_numbers import BY_TILE
 
 HERE, THERE = Memory(0, (0,)), Memory(0, (1,))
@@ -70,7 +71,7 @@ def waiting_twice(module: Module) -> None:
 
 def test_a_load_that_is_not_in_step_with_the_stores_is_not_understood() -> None:
     module = parse_module(BY_TILE.barrier)
-    assert isinstance(check_barriers(module, effort="fast"), Proved)
+    assert passes(check_barriers(module, effort="fast"))
     waiting_twice(module)
     assert isinstance(check_barriers(module, effort="fast"), Unknown)
 
