@@ -17,14 +17,12 @@ from tests.support.verdicts import passes
 
 FILES = sorted((Path(__file__).parent / "data" / "proofs").glob("*.ttgir"))
 OPEN = {
-    "allocation_filled_without_a_fence.refuted": "an allocation with a value is a write of threads",
     "count_of_8_bits.refuted": "the count wraps after 128 iterations",
     "descriptor_overwritten_while_copies_read_it.refuted": "a copy reads its descriptor until it has landed",
     "no_release_where_k_is_at_most_the_program.refuted": "the fault needs a program with a large number",
     "parity_of_half_the_tiles.refuted": "the fault needs three tiles of one program",
     "round_wraps_at_three.refuted": "the fault needs three rounds",
     "second_ring_never_released.refuted": "the fault needs four tiles of one program",
-    "slot_filled_with_zeros_without_a_fence.refuted": "a copy writes over what threads wrote",
     "trips_by_select_and_by_masked_load.proved": "two loads of one number have different defaults, which are not used",
     "while_loops_by_flag_and_by_number.proved": "two loops read the same numbers, but their conditions differ in form",
     "while_loops_by_two_comparisons.proved": "two loops read the same numbers, but their conditions differ in form",

@@ -30,8 +30,8 @@ class Fp4ToFpOp(UnaryOp):
 class LocalAllocOp(OpView):
     """``ttg.local_alloc``: allocates shared memory, initialised if it has an operand.
 
-    Operand: an optional tile. Result: a memdesc. With an operand the buffer is immutable: one write, then reads. A
-    slot of a ring replaces the allocation of a load that feeds a dot.
+    Operand: an optional tile. Result: a memdesc. With an operand the buffer is immutable (but for Gluon's): one
+    write, then reads. A slot of a ring replaces the allocation of a load that feeds a dot.
     """
 
     NAME = "ttg.local_alloc"

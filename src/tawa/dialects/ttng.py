@@ -123,7 +123,7 @@ class BarrierExpectOp(OpView):
 
 
 class FenceAsyncSharedOp(OpView):
-    """``ttng.fence_async_shared``: makes writes to shared memory visible to later accesses of the async proxy."""
+    """``ttng.fence_async_shared``: orders accesses of shared memory by threads before later ones of the async proxy."""
 
     NAME = "ttng.fence_async_shared"
     EFFECTS = (Effect("order"),)

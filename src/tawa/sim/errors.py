@@ -63,8 +63,8 @@ class UnwrittenRead(SimulationError):
 class MissingFence(SimulationError):
     """Generic-proxy and async-proxy (wgmma, TMA) accesses to the same bytes are not ordered by a proxy fence.
 
-    Either the async proxy reads bytes that threads wrote, or it writes bytes that threads read. The partition that made
-    the generic access executes the fence.
+    Either the async proxy reads bytes that threads wrote, or it writes bytes that threads read or wrote. The partition
+    that made the generic access executes the fence.
     """
 
     cure = "insert fence_async_shared (ttng.fence_async_shared in TTGIR) between the two accesses"

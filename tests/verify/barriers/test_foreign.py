@@ -25,6 +25,7 @@ ARGUMENTS = (
 )
 
 ALLOC = f'%tile = "ttg.local_alloc"() : () -> {TILE}'
+CONTENTS = f'%tile = "ttg.local_alloc"(%data) : ({DATA}) -> {TILE}'
 MAKE = f'%bar = "ttg.local_alloc"() : () -> {BARRIER}'
 INIT = f'"ttng.init_barrier"(%bar) <{{count = 1 : i32}}> : ({BARRIER}) -> ()'
 INVAL = f'"ttng.inval_barrier"(%bar) : ({BARRIER}) -> ()'
@@ -108,6 +109,17 @@ RIGHT: dict[str, tuple[str, ...]] = {
     "a TMA store that is waited for before its tile is written": (
         *(ALLOC, STORE, FENCE, COPY_OUT, STORE_WAIT, STORE, FENCE, COPY_OUT, STORE_WAIT),
     ),
+    "a TMA copy over a tile that was stored, loaded and fenced": (
+        *(ALLOC, MAKE, INIT, STORE, LOAD, FENCE, EXPECT, COPY_IN, WAIT),
+    ),
+    "a TMA copy over a tile of cp.async that was waited for and fenced": (
+        *(ALLOC, MAKE, INIT, CP_ASYNC, COMMIT, cp_wait(0), FENCE, EXPECT, COPY_IN, WAIT),
+    ),
+    "a wgmma of an immutable allocation with contents": (
+        CONTENTS.replace(", mutable", ""),
+        DOT.replace(", mutable", ""),
+        DOT_WAIT,
+    ),
     "a tile in flight that a select hands on": (
         *LANDED,
         DOT,
@@ -122,6 +134,20 @@ WRONG: dict[str, tuple[FaultKind, tuple[str, ...]]] = {
     ),
     "cp.async, not committed": ("read before write", (ALLOC, CP_ASYNC, cp_wait(0).replace("%group", "%copy"), LOAD)),
     "cp.async, without a fence": ("missing fence", (ALLOC, CP_ASYNC, COMMIT, cp_wait(0), DOT, DOT_WAIT)),
+    "a TMA copy over a tile that was stored": ("missing fence", (ALLOC, MAKE, INIT, STORE, EXPECT, COPY_IN, WAIT)),
+    "a TMA copy over a tile whose store is fenced, but not its load": (
+        "missing fence",
+        (ALLOC, MAKE, INIT, STORE, FENCE, LOAD, EXPECT, COPY_IN, WAIT),
+    ),
+    "a TMA copy over a tile that is stored to again after the fence": (
+        "missing fence",
+        (ALLOC, MAKE, INIT, STORE, FENCE, STORE, EXPECT, COPY_IN, WAIT),
+    ),
+    "a TMA copy over a tile of cp.async": (
+        "missing fence",
+        (ALLOC, MAKE, INIT, CP_ASYNC, COMMIT, FENCE, cp_wait(0), EXPECT, COPY_IN, WAIT),
+    ),
+    "a wgmma of a mutable allocation with contents": ("missing fence", (CONTENTS, DOT, DOT_WAIT)),
     "a tile behind the last slot": ("out of bounds", (*slots("tile", 2, TWO, TILE), STORE)),
     "a tile before the first slot": ("out of bounds", (*slots("tile", -1, TWO, TILE), STORE)),
     "a read behind the last slot": ("out of bounds", (*slots("tile", 2, TWO, TILE), LOAD)),

@@ -6,11 +6,12 @@ more dimension):
     UNWRITTEN   never written                        IN_FLIGHT   destination of an asynchronous copy that has not landed
     VISIBLE     written and visible to both proxies
     dirty(a)    written through the generic proxy by agent a and not fenced: not visible to the async proxy
-    filled(a)   the same, written by a ``local_alloc`` with contents: Triton inserts the fence before a wgmma, but not
-                before a TMA store
+    filled(a)   the same, written by an immutable ``local_alloc`` with contents: Triton inserts the fence before a
+                wgmma, but not before a TMA store. Gluon's allocations are mutable; no pass inserts a fence for them
     copied(n)   written by the nth cp.async that landed: visible to the async proxy after a later fence of the reader
 
-Source: PTX ISA, "Async proxy"; Triton's fence insertion for operands of wgmma.
+Source: PTX ISA, "Async proxy" (accesses of one location through two proxies need a fence, whatever reads and whatever
+writes); Triton's fence insertion for operands of wgmma.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ _FIRST_COPY = 1 << 16
 
 
 def dirty(agent: int) -> int:
-    """State: written by a ``local_store`` of `agent`, not fenced."""
+    """State: written by a ``local_store`` or a mutable ``local_alloc`` of `agent`, not fenced."""
     return _FIRST_AGENT + 2 * agent
 
 
 def filled(agent: int) -> int:
-    """State: written by a ``local_alloc`` of `agent`, not fenced."""
+    """State: written by an immutable ``local_alloc`` of `agent`, not fenced."""
     return _FIRST_AGENT + 2 * agent + 1
 
 
@@ -90,16 +91,20 @@ def require_written(view: SharedView) -> None:
 def require_visible(view: SharedView, *, fills_are_fenced: bool, copies: int) -> None:
     """Like `require_written`; also raises MissingFence if a write is not visible to the async proxy.
 
-    fills_are_fenced: Triton inserts the fence for contents of a ``local_alloc``. copies: the number of cp.async that
-    had landed at the reader's last fence.
+    fills_are_fenced: Triton inserts the fence for contents of an immutable ``local_alloc``. copies: the number of
+    cp.async that had landed at the reader's last fence.
     """
     require_written(view)
-    unfenced = view.state >= _FIRST_AGENT
+    unfenced = _unfenced(view, copies)
     if fills_are_fenced:
         unfenced &= (view.state % 2 == 0) | (view.state >= _FIRST_COPY)
-    unfenced &= (view.state < _FIRST_COPY) | (view.state >= copied(copies))
     if unfenced.any():
         raise MissingFence(f"{view.label} was written through the generic proxy and is read by the async proxy")
+
+
+def _unfenced(view: SharedView, copies: int) -> Array:
+    """The elements that were written through the generic proxy, without a fence since then."""
+    return (view.state >= _FIRST_AGENT) & ((view.state < _FIRST_COPY) | (view.state >= copied(copies)))
 
 
 def require_quiet(view: SharedView, reads: list[tuple[SharedView, str]], becomes: str = "written") -> None:
@@ -111,8 +116,13 @@ def require_quiet(view: SharedView, reads: list[tuple[SharedView, str]], becomes
             raise SharedMemoryRace(f"{view.label} is {becomes} while {reader} may still read it")
 
 
-def require_fenced_loads(view: SharedView, loaded: Iterable[SharedView]) -> None:
-    """Raises MissingFence if threads loaded from `view`, which TMA is about to write, without a later fence."""
+def require_overwritable(view: SharedView, loaded: Iterable[SharedView], copies: int) -> None:
+    """Raises MissingFence if threads accessed `view`, which TMA is about to write, without a later fence.
+
+    copies: the number of cp.async that had landed at the last fence of the partition that issues the TMA copy.
+    """
+    if _unfenced(view, copies).any():
+        raise MissingFence(f"{view.label} was written through the generic proxy and is written by the async proxy")
     for other in loaded:
         if other.buffer is view.buffer and np.shares_memory(other.bits, view.bits):
             raise MissingFence(f"{view.label} was read through the generic proxy and is written by the async proxy")

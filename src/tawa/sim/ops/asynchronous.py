@@ -28,7 +28,7 @@ from tawa.sim.machine.shared import (
     filled,
     is_transposed,
     memdesc,
-    require_fenced_loads,
+    require_overwritable,
     require_quiet,
     require_visible,
     require_written,
@@ -58,7 +58,7 @@ def _local_alloc(partition: Partition, op: Operation, args: list[Any]) -> list[A
     source = ttg.LocalAllocOp(op).source
     if source is not None:
         view.bits[...] = encode(_used(args[0]), element_of(source.type)).reshape(view.bits.shape)
-        view.state[...] = filled(partition.agent)
+        view.state[...] = dirty(partition.agent) if type.mutable else filled(partition.agent)
         partition.unfenced.append(view)
     return [view]
 
@@ -186,7 +186,7 @@ def _tma_load(partition: Partition, op: Operation, args: list[Any]) -> list[Any]
         return []
     barrier = mbarriers.initialised(barrier_view)
     require_quiet(target, partition.cta.reads)
-    require_fenced_loads(target, partition.cta.loaded.values())
+    require_overwritable(target, partition.cta.loaded.values(), partition.fenced_copies)
     target.state[...] = IN_FLIGHT
     partition.contributes((barrier, barrier.phase))
 

@@ -2,7 +2,7 @@
 
     both      of slots that exist
     write     after the last write of the same memory and all reads since then; a write through the async proxy needs a
-              fence after each read through the generic proxy
+              fence after each of them that went through the generic proxy
     read      after the last write; a read through the async proxy needs a fence after a write through the generic proxy
 
 A load of a number that decides control flow must read the store that the unrolling took the number from; otherwise the
@@ -19,8 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tawa.dialects.ttg import LocalAllocOp
+from tawa.ir import MemDescType, parse_type
 from tawa.verify.barriers.program.kernel import Memory, NotUnderstood
 from tawa.verify.barriers.run.events import Event
 from tawa.verify.barriers.run.history import Access, History, Thread, event_name
@@ -70,10 +72,12 @@ class SharedMemory:
         for _, region in self._overlapping(memory):
             if region.write is not None:
                 self._ordered(thread, region.write, event, memory, "write-write race")
+                if asynchronous and not region.write.asynchronous:
+                    self._fenced(thread, region.write, event, memory, "writes")
             for read in region.reads:
                 self._ordered(thread, read, event, memory, "write before release")
                 if asynchronous and not read.asynchronous:
-                    self._fenced_read(thread, read, event, memory)
+                    self._fenced(thread, read, event, memory, "writes")
         access = Access(self.history.bit, 0, event, thread.trace.partition, asynchronous, thread.mask)
         self.regions[memory.alloc][memory] = _Region(access)
         return access
@@ -92,7 +96,7 @@ class SharedMemory:
                         "a number is read from a slot that holds another one than was expected", event.op
                     )
                 if asynchronous and not region.write.asynchronous:
-                    self._fenced(thread, region.write, event, memory)
+                    self._fenced(thread, region.write, event, memory, "reads")
         if not written:
             message = f"{event_name(event)} reads {self.history.name(memory)}, which was never written"
             raise self.history.fault("read before write", message, thread.mask)
@@ -112,27 +116,21 @@ class SharedMemory:
         steps = earlier.begun | (thread.mask & ~mine)
         raise self.history.fault(kind, message, steps, self.history.steps[mine.bit_length() - 1])
 
-    def _fenced(self, thread: Thread, write: Access, event: Event, memory: Memory) -> None:
-        if write.fence and thread.mask & write.fence:
+    def _fenced(
+        self, thread: Thread, earlier: Access, event: Event, memory: Memory, act: Literal["reads", "writes"]
+    ) -> None:
+        if earlier.fence and thread.mask & earlier.fence:
             return
-        if event.kind == "dot" and LocalAllocOp.matches(write.event.op):
-            return  # Triton's back end inserts this fence: the operand was stored from registers for one dot
-        message = (
-            f"{event_name(event)} reads {self.history.name(memory)} through the async proxy; "
-            f"{event_name(write.event)} wrote it through the generic proxy, without a fence_async_shared in between by "
-            f"{'a partition that waited for it' if write.event.kind == 'cp.async' else 'the writer'}"
-        )
-        raise self.history.fault("missing fence", message, thread.mask | write.start)
-
-    def _fenced_read(self, thread: Thread, read: Access, event: Event, memory: Memory) -> None:
-        if read.fence and thread.mask & read.fence:
+        if event.kind == "dot" and _fenced_by_triton(earlier.event):
             return
+        did, who = ("read", "the reader") if earlier.event.kind == "read" else ("wrote", "the writer")
         message = (
-            f"{event_name(event)} writes {self.history.name(memory)} through the async proxy; "
-            f"{event_name(read.event)} of {read.partition} read it through the generic proxy, without a "
-            "fence_async_shared in between by the reader"
+            f"{event_name(event)} {act} {self.history.name(memory)} through the async proxy; "
+            f"{event_name(earlier.event)} of {earlier.partition} {did} it through the generic proxy, without a "
+            "fence_async_shared in between by "
+            f"{'a partition that waited for it' if earlier.event.kind == 'cp.async' else who}"
         )
-        raise self.history.fault("missing fence", message, thread.mask | read.start)
+        raise self.history.fault("missing fence", message, thread.mask | earlier.start)
 
     def still_written(self, mask: int) -> tuple[Memory, Access] | None:
         """Memory that a TMA copy may still write after the causal past `mask`, or None."""
@@ -141,6 +139,17 @@ class SharedMemory:
                 if region.write is not None and region.write.asynchronous and not mask & region.write.end:
                     return memory, region.write
         return None
+
+
+def _fenced_by_triton(write: Event) -> bool:
+    """Whether Triton's back end inserts the fence between a write and a wgmma.
+
+    It does for an operand that was stored from registers for one dot. Such an allocation is immutable. Those of Gluon
+    are mutable, and no pass of Gluon inserts a fence.
+    """
+    alloc = LocalAllocOp.of(write.op)
+    kind = parse_type(alloc.op.result.type) if alloc else None
+    return isinstance(kind, MemDescType) and not kind.mutable
 
 
 def _overlap(one: Memory, other: Memory) -> bool:
