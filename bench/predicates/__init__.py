@@ -1,0 +1,1 @@
+"""Random release predicates with the truth by brute force: ``python -m bench.predicates --help``."""
