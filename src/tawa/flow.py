@@ -25,9 +25,9 @@ from tawa.remarks import Remark, SourceLocation
 from tawa.symbolic.host.expr import Argument
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.transforms.result import Pass
-from tawa.verify.barriers.check import check_barriers, check_refinement
+from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.check import combine, trusted
-from tawa.verify.credits.check import check_credits
+from tawa.verify.arefs import check_credits
 from tawa.verify.effort import Effort, Verification
 from tawa.verify.verdict import Checked, Refuted, Unknown, Verdict
 from tawa.verify.witness import chrome_trace, describe

@@ -24,7 +24,7 @@ from tawa.errors import EmitError
 from tawa.ir import Module, parse_module, print_module
 from tawa.plan import LoopPlan, Plan, PlanOptions
 from tawa.sim import Descriptor, simulate
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tests.cases.attention import cases as attention
 from tests.cases.attention.builders import forward_case
 from tests.cases.gemm import cases as gemm

@@ -21,7 +21,7 @@ from tawa.errors import PlanError
 from tawa.ir import Module, Operation, Region, parse_module, print_module
 from tawa.plan import LoopPlan, Plan, PlanOptions
 from tawa.symbolic.host.launch_spec import Grouped
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Refuted
 from tests.cases.attention.builders import forward_case
 from tests.cases.attention.cases import CASES as ATTENTION

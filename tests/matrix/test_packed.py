@@ -17,7 +17,7 @@ from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.sim.errors import MissingFence
 from tawa.symbolic.host.launch_spec import LaunchSpec
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Refuted
 from tests.cases.pointers.weights import gemm_int4, gemm_packed
 from tests.matrix.raising import Launch, addresses, raised, run, same_bits

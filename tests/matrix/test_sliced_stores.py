@@ -15,7 +15,7 @@ from tawa.errors import UnsupportedKernel
 from tawa.ir import print_module
 from tawa.ir.attributes import int_attr, read_int
 from tawa.plan import Plan, PlanOptions, RingPlan, StorePlan
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Refuted
 from tests.cases.attention.builders import forward_case
 from tests.cases.case import Specimen, Tensor

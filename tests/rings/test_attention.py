@@ -12,7 +12,7 @@ pytest.importorskip("triton.experimental.gluon")
 
 from tawa.cli.inputs.kernel_file import load_kernel
 from tawa.sim import Descriptor, simulate
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tests.matrix.gluon import gluon_module
 from tests.support.verdicts import passes
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from tawa.cli.main import app
 from tawa.sim import summary
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tests.rings.ladder import BK, BM, BN, FOLDER, STEPS, module_of, run
 from tests.support.verdicts import passes
 

@@ -11,7 +11,7 @@ pytest.importorskip("triton.experimental.gluon")
 
 from tawa.ir import Module
 from tawa.sim import Descriptor, simulate
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tawa.verify.crossed_numbers import crossed_numbers
 from tawa.verify.verdict import Refuted
 from tests.matrix.gluon import gluon_module

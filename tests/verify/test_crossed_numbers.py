@@ -10,8 +10,8 @@ from tawa.dialects.control_flow import incoming
 from tawa.ir import Module, Operation, Value, parse_module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
-from tawa.verify.barriers.check import check_barriers, check_refinement
-from tawa.verify.credits.check import check_credits
+from tawa.verify.barriers import check_barriers, check_refinement
+from tawa.verify.arefs import check_credits
 from tawa.verify.crossed_numbers import crossed_numbers
 from tawa.verify.verdict import Checked, Proved, Refuted, Unknown
 from tests.cases.programs.ttgir import dynamic_gemm, ops_named, tile_gemm

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tawa.ir import Builder, Module, ValueMap, clone_op, parse_module
-from tawa.verify.barriers.check import check_barriers
-from tawa.verify.credits.check import check_credits
+from tawa.verify.barriers import check_barriers
+from tawa.verify.arefs import check_credits
 from tawa.verify.given_numbers import Function, called, function_of, given_numbers
 from tawa.verify.verdict import Checked, Proved, Refuted
 from tests.cases.programs import ttgir as programs

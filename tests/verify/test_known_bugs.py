@@ -13,8 +13,8 @@ import pytest
 from tawa.ir import Module, parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.verify.barriers.check import check_barriers
-from tawa.verify.credits.check import check_credits
+from tawa.verify.barriers import check_barriers
+from tawa.verify.arefs import check_credits
 from tawa.verify.verdict import FaultKind, Proved, Refuted, Verdict
 from tawa.verify.witness import describe
 from tests.cases.gemm.cases import find

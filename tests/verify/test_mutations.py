@@ -18,7 +18,7 @@ from tawa.ir import parse_module, parse_type
 from tawa.ir.types import MemDescType
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Refuted
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import SPECIALISED, find

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tawa.ir import Module
-from tawa.verify.barriers.check import check_barriers, check_refinement
-from tawa.verify.credits.check import check_credits
+from tawa.verify.arefs import check_credits
+from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.effort import Effort
 from tawa.verify.verdict import Checked, Proved, Refuted, Unknown, Verdict
 

@@ -4,7 +4,7 @@
     local_store splat %ticket, %r[%slot]  …  unsplat(local_load(%r[%slot]))             at the barrier level
 
 A number that comes out of a ring is the one that was put in, if the access with the same count put it in. The checks
-use that where control flow depends on the number, and check the counts: see `tawa.verify.credits.free` and
+use that where control flow depends on the number, and check the counts: see `tawa.verify.free.proof` and
 `tawa.verify.barriers.run.numbers`.
 
 A number that an atomic returns is unknown, and differs from one execution to the next. It is told apart from the

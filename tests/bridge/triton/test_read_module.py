@@ -26,7 +26,7 @@ from tawa.errors import InternalError, ParseError, TawaError
 from tawa.ir import Module, parse_module, print_module, source_of
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tests.bridge import kernels
 from tests.support.damage import damaged_text
 

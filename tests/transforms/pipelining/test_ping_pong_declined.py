@@ -14,7 +14,7 @@ from tawa.plan import Plan, PlanOptions
 from tawa.remarks import Remark
 from tawa.transforms.pipelining.ping_pong import PingPong
 from tawa.transforms.pipelining.pipeline_stages import PipelineStages
-from tawa.verify.credits.check import check_credits
+from tawa.verify.arefs import check_credits
 from tawa.verify.verdict import Proved
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs

@@ -12,7 +12,7 @@ pytest.importorskip("triton.experimental.gluon")
 
 from tawa.ir import Module, parse_module, print_module
 from tawa.sim import Descriptor, simulate
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import FaultKind, Refuted
 from tawa.verify.witness import describe
 from tests.matrix.gluon import gluon_module

@@ -9,7 +9,7 @@ import pytest
 from tawa.ir import Module, Operation, parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.verify.barriers.check import check_barriers, check_refinement
+from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.verdict import Checked, FaultKind, Refuted, Unknown, Verdict
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import LOCK, branch, compare, gemm_loop, kernel, scalar_load, store

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Refuted
 from tests.support.sample import sample
 from tests.support.verdicts import passes

@@ -10,7 +10,7 @@ import pytest
 from tawa.ir import Module, Operation, parse_module
 from tawa.ir.attributes import int_attr
 from tawa.sim.errors import BarrierMisuse, Deadlock, MissingFence, SharedMemoryRace, SimulationError, UnwrittenRead
-from tawa.verify.barriers.check import check_barriers, check_refinement
+from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.verdict import Refuted
 from tests.cases.small.pointer_kernels import find, made, ttgir
 from tests.support.verdicts import passes

@@ -12,7 +12,7 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 
 from tawa.errors import AssumptionError
 from tawa.ir import Module
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Checked, Refuted
 from tests.matrix.gluon import gluon_module
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tawa.ir import Module, parse_module
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Checked, FaultKind, Refuted, Unknown
 from tests.support.verdicts import passes
 

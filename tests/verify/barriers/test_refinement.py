@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tawa.ir import parse_module
-from tawa.verify.barriers.check import check_refinement
+from tawa.verify.barriers import check_refinement
 from tests.support.verdicts import passes
 from tests.verify import mutations_barrier as mutate
 from tests.verify.barriers.test_check import kind_of, made, ops

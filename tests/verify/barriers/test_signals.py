@@ -11,7 +11,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
 from tawa.ir import Module
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tawa.verify.barriers.program.kernel import BarrierProgram
 from tawa.verify.barriers.run.trace import unroll
 from tawa.verify.verdict import Refuted

@@ -15,10 +15,10 @@ from tawa.ir import Module, Operation, ValueMap, clone_op, parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.verify.assumptions import parse_assumptions
-from tawa.verify.credits.check import check_credits
-from tawa.verify.credits.facts import Facts
-from tawa.verify.credits.program import compile_skeleton
-from tawa.verify.credits.search import FULL, Search
+from tawa.verify.arefs import check_credits
+from tawa.verify.numbers.facts import Facts
+from tawa.verify.skeleton.compiler import compile_skeleton
+from tawa.verify.numbers.search import FULL, Search
 from tawa.verify.effort import Effort
 from tawa.verify.verdict import Checked, Proved, Refuted, Unknown, Verdict
 from tawa.verify.witness import describe

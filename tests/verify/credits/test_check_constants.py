@@ -7,7 +7,7 @@ import pytest
 from tawa.ir import Builder, Module, parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.verify.credits.check import check_credits
+from tawa.verify.arefs import check_credits
 from tawa.verify.effort import Effort
 from tawa.verify.verdict import Refuted, Unknown
 from tests.support.verdicts import passes

@@ -11,7 +11,7 @@ import pytest
 from tawa.ir import Module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.verify.credits.check import check_credits
+from tawa.verify.arefs import check_credits
 from tawa.verify.verdict import Proved, Refuted
 from tests.support.protocol import run
 from tests.support.sample import sample

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tawa.ir import parse_module
-from tawa.verify.credits.ends import check_end, deadlock
-from tawa.verify.credits.skeleton import Part, Program, Ring, Terms
-from tawa.verify.credits.state import Channel, FaultError, Thread
+from tawa.verify.run.ends import check_end, deadlock
+from tawa.verify.skeleton.program import Part, Program, Ring, Terms
+from tawa.verify.run.state import Channel, FaultError, Thread
 from tests.cases.programs import ttgir as programs
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tawa.ir import parse_module
 from tawa.verify.assumptions import holding, parse_assumptions
-from tawa.verify.credits.facts import Facts
-from tawa.verify.credits.skeleton import Part, Program, Term, Terms
+from tawa.verify.numbers.facts import Facts
+from tawa.verify.skeleton.program import Part, Program, Term, Terms
 from tests.cases.programs import ttgir as programs
 
 STEPS = {

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tawa.ir import Module, Operation, parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.verify.credits.check import check_credits
-from tawa.verify.credits.free import MOST, prove_free
-from tawa.verify.credits.program import compile_skeleton
-from tawa.verify.credits.skeleton import MAIN, UnsupportedError
+from tawa.verify.arefs import check_credits
+from tawa.verify.free.proof import MOST, prove_free
+from tawa.verify.skeleton.compiler import compile_skeleton
+from tawa.verify.skeleton.program import MAIN, UnsupportedError
 from tawa.verify.verdict import Proved, Refuted
 from tests.cases.programs.nests import Statement, nests, text
 from tests.cases.programs.ttgir import ACC, binary, for_loop, gemm_loop, iteration, kernel, op, store

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tawa.verify.credits.live import live_registers, reached, uses_of
-from tawa.verify.credits.skeleton import Code
+from tawa.verify.skeleton.live import live_registers, reached, uses_of
+from tawa.verify.skeleton.program import Code
 
 LOOP = [
     (Code.FOR, 0, 1, 2, 3, 0, 4),  # registers: lower 0, upper 1, step 2, induction 3

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tawa.ir import parse_module
-from tawa.verify.credits.machine import Machine
-from tawa.verify.credits.program import compile_skeleton
-from tawa.verify.credits.skeleton import Program
-from tawa.verify.credits.state import FaultError, NeedError
+from tawa.verify.run.machine import Machine
+from tawa.verify.skeleton.compiler import compile_skeleton
+from tawa.verify.skeleton.program import Program
+from tawa.verify.run.state import FaultError, NeedError
 from tests.verify import mutations_aref as change
 from tests.verify.barriers.test_check import made, ops
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tawa.ir import parse_module, print_module
-from tawa.verify.credits.check import check_credits
-from tawa.verify.credits.pairs import pairs_of
-from tawa.verify.credits.program import compile_skeleton
-from tawa.verify.credits.skeleton import Program
+from tawa.verify.arefs import check_credits
+from tawa.verify.free.pairs import pairs_of
+from tawa.verify.skeleton.compiler import compile_skeleton
+from tawa.verify.skeleton.program import Program
 from tawa.verify.verdict import Proved
 from tests.cases.programs import streams, turns
 from tests.cases.programs import ttgir as programs

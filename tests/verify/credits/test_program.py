@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tawa.ir import parse_module
-from tawa.verify.credits.program import compile_skeleton
-from tawa.verify.credits.skeleton import MAIN, Code, Program, UnsupportedError
+from tawa.verify.skeleton.compiler import compile_skeleton
+from tawa.verify.skeleton.program import MAIN, Code, Program, UnsupportedError
 from tests.cases.programs import ttgir as programs
 from tests.verify.barriers.test_check import made
 

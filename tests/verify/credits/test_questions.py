@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tawa.ir import parse_module
-from tawa.verify.credits.program import compile_skeleton
-from tawa.verify.credits.questions import Questions, find_questions
-from tawa.verify.credits.skeleton import Code, Program
+from tawa.verify.skeleton.compiler import compile_skeleton
+from tawa.verify.free.questions import Questions, find_questions
+from tawa.verify.skeleton.program import Code, Program
 from tests.verify.barriers.program.test_shortened import long_loop_aref
 from tests.verify.barriers.test_check import made
 

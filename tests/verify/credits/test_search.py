@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tawa.ir import Module, parse_module
-from tawa.verify.credits.facts import Facts
-from tawa.verify.credits.program import compile_skeleton
-from tawa.verify.credits.search import FULL, Search
+from tawa.verify.numbers.facts import Facts
+from tawa.verify.skeleton.compiler import compile_skeleton
+from tawa.verify.numbers.search import FULL, Search
 from tawa.verify.verdict import Proved, Refuted, Unknown, Verdict
 from tests.verify import mutations_aref as change
 from tests.verify.barriers.test_check import made, ops

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.verify.credits.skeleton import Terms, merge_ranges, plain_name
+from tawa.verify.skeleton.program import Terms, merge_ranges, plain_name
 
 
 def test_equal_terms_are_one_object_and_know_their_subterms() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tawa.ir import parse_module
-from tawa.verify.credits.program import compile_skeleton
-from tawa.verify.credits.sources import Sources, origin_of
+from tawa.verify.skeleton.compiler import compile_skeleton
+from tawa.verify.skeleton.sources import Sources, origin_of
 from tests.verify.barriers.test_check import made, ops
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tawa.verify.credits.free import _State  # pyright: ignore[reportPrivateUsage]
-from tawa.verify.credits.questions import Site
-from tawa.verify.credits.walkers import Iteration, Mark, Walker, WalkerState
+from tawa.verify.free.proof import _State  # pyright: ignore[reportPrivateUsage]
+from tawa.verify.free.questions import Site
+from tawa.verify.free.walkers import Iteration, Mark, Walker, WalkerState
 from tests.verify.barriers.test_check import made
 from tests.verify.credits.test_questions import queries
 

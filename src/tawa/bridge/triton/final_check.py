@@ -27,7 +27,7 @@ from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import VIEWS, LocalAllocOp, WarpSpecializeOp
 from tawa.dialects.ttng import InitBarrierOp, WarpGroupDotWaitOp
 from tawa.ir import Module, Operation, Region, Value, parse_module
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Verdict
 
 Token = tuple[int, int, str]

@@ -11,7 +11,7 @@ import pytest
 from tawa.ir import Builder, Module, Value, parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tawa.verify.effort import Effort
 from tawa.verify.verdict import Checked, Refuted, Unknown
 from tests.cases.programs.ttgir import ACC, binary, column, compare, for_loop, gemm_loop, iteration, kernel, op, store

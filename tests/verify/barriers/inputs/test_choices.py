@@ -6,7 +6,7 @@ import pytest
 
 from tawa.errors import AssumptionError
 from tawa.ir import parse_module
-from tawa.verify.barriers.check import check_barriers, check_refinement
+from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.barriers.inputs.choices import choices, trips_to_try
 from tawa.verify.barriers.program.kernel import BarrierProgram
 from tawa.verify.verdict import Checked, Refuted, Unknown

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from tawa.ir import Module, Operation, Value
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tawa.verify.barriers.inputs.choices import choices, vectors
 from tawa.verify.barriers.inputs.fingerprint import Fingerprint, Fingerprints
 from tawa.verify.barriers.inputs.sweep import Sweep

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("triton.experimental.gluon")
 
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import FaultKind, Refuted, Unknown, Verdict
 from tawa.verify.witness import describe
 from tests.support.verdicts import passes

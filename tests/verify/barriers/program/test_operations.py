@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tawa.ir import Module
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Refuted
 from tests.matrix.gluon import gluon_module
 from tests.support.verdicts import passes

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("triton.experimental.gluon")
 
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tawa.verify.barriers.program.kernel import BarrierProgram
 from tawa.verify.barriers.run.happens_before import BarrierRun
 from tawa.verify.barriers.run.history import Fault

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tawa.ir import Module, Operation, ValueMap, clone_op, parse_module
-from tawa.verify.barriers.check import check_barriers
+from tawa.verify.barriers import check_barriers
 from tawa.verify.barriers.program.kernel import BarrierProgram, Memory, NotUnderstood
 from tawa.verify.barriers.run.events import Event, Trace
 from tawa.verify.barriers.run.happens_before import BarrierRun

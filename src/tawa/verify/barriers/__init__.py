@@ -1,1 +1,0 @@
-"""The barrier check, and the refinement of the aref level by the barrier level."""

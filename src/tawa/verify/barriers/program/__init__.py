@@ -1,1 +1,0 @@
-"""The program that the barrier check unrolls: its operations, decisions and loops."""

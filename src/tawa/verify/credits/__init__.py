@@ -1,1 +1,0 @@
-"""The credit check of the aref level."""

@@ -1,0 +1,1 @@
+"""The proof: all runs, with every unknown unconstrained."""

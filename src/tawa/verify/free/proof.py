@@ -1,0 +1,393 @@
+"""Proofs for unconstrained trip counts: explores all states of the partitions relative to each other, each once.
+
+A run stops where a partition queries an unknown that is not decided yet (`tawa.verify.free.questions`), and forks
+into two: one for yes, one for no. Before a query is answered, every other partition runs as far as it can: arefs form a
+Kahn network, so the schedule does not matter. A state that was visited before is pruned. If no state is left and none
+has a fault, every run is correct.
+
+Soundness: give every unknown any number. The run with these numbers makes finitely many queries; by induction over
+them, it is at each query in a visited state, up to differences that no step observes: counts of rings matter only
+relative to the number of puts, iterations only relative to the known trips of their loop. So it makes the steps of the
+visited run, and has no fault. The real numbers are among those given: each execution of a loop, and each iteration of
+the enclosing loop, has an unknown of its own, of which the real number is a special case; equal expression trees are
+equal numbers. Relations between different unknowns are ignored, hence a fault found here may be infeasible; then the
+search with numbers decides.
+
+Answers that no partition can query any more are dropped; otherwise no state would recur. If such an unknown is queried
+after all, it is answered both ways again, which adds runs and removes none. The answers to the query that a partition
+is blocked on are kept, so that every answer brings it nearer to its next step; otherwise runs might be pruned before
+they make progress.
+
+A number that comes out of a ring is the number that was put in with the same count. Two such numbers have equal trees
+if the same operation put them in; they are the same number if it was in the same iteration of the same loops, with
+which the reader's loops agree. So a put of a number records its loops and iterations, and where a reader takes the
+number, its own must be equal.
+
+The state does not depend on how long the run has been, with one exception: a put that does not wait is correct for the
+first D counts only, so while one may still come, the number of puts up to D is part of the state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from tawa.ir import Operation
+from tawa.verify.free.pairs import pairs_of
+from tawa.verify.free.questions import ENDLESS, Questions, Site, UnclearError, find_questions
+from tawa.verify.free.walkers import Instance, Iteration, Mark, Walker, WalkerState
+from tawa.verify.numbers.facts import Facts
+from tawa.verify.run.events import Act, Event
+from tawa.verify.run.happens_before import Order
+from tawa.verify.run.memory import OtherNumber
+from tawa.verify.run.places import NotUnderstood
+from tawa.verify.run.state import Channel, FaultError, Thread, copied
+from tawa.verify.skeleton.program import Program, Term
+
+MOST = 20_000
+"""The largest number of instructions, even if the budget is larger: beyond it states seldom recur."""
+_STOP = 60
+"""The cost of comparing and copying one state, in instructions."""
+LONG = 8
+"""Constant trip counts of this size or more are first treated as unconstrained."""
+
+
+@dataclass(slots=True)
+class Proof:
+    """The result of the proof. holds: every run is correct, whatever the unknowns are.
+
+    reason, op: else, why it does not hold or is inconclusive, and where. wishes: by the unknown number (as text), what
+    it is in the run that has a fault; the search with numbers tries it first. positive: steps that are positive only by
+    the language's definition. assumed: what the order of events relied on.
+    """
+
+    holds: bool
+    reason: str = ""
+    op: Operation | None = None
+    wishes: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    positive: tuple[tuple[Term, Operation | None], ...] = ()
+    assumed: tuple[str, ...] = ()
+
+
+def prove(program: Program, budget: int, facts: Facts | None = None) -> Proof:
+    """Whether all runs are correct with every unknown unconstrained, except by facts about arguments.
+
+    budget: the largest number of instructions.
+    """
+    try:
+        questions = find_questions(program, LONG, facts)
+        exactly = find_questions(program, facts=facts) if questions.least else None
+        assumed: dict[str, None] = {}
+        for pair in pairs_of(program):
+            found = _explored(pair, LONG, budget, facts, assumed)
+            if found is not None and exactly is not None:
+                found = _explored(pair, ENDLESS, budget, facts, assumed)
+            if found is not None:
+                return found
+    except UnclearError as unclear:
+        return Proof(False, f"{unclear}", unclear.op)
+    return Proof(True, positive=questions.positive, assumed=tuple(assumed))
+
+
+def _explored(
+    program: Program, free_from: int, budget: int, facts: Facts | None, assumed: dict[str, None]
+) -> Proof | None:
+    """Why the proof fails; None if it holds."""
+    state: FreeRun | None = None
+    try:
+        questions = find_questions(program, free_from, facts)
+        states = [FreeRun(program, questions)]
+        seen: set[Any] = set()
+        while states:
+            state = states.pop()
+            asked = state.advance()
+            budget -= state.steps + _STOP
+            if budget < 0:
+                return Proof(False, f"the state did not recur within the budget of the proof ({len(seen)} states)")
+            if asked is None:
+                continue
+            key = state.relative()
+            if key not in seen:
+                seen.add(key)
+                states += [state.answered(asked, yes=True), state.answered(asked, yes=False)]
+        if state is not None and state.order is not None:
+            assumed.update(state.order.assumed)
+        return None
+    except FaultError as fault:
+        assert state is not None
+        return Proof(False, f"if every unknown is any number: {fault}", fault.op, state.wishes())
+    except NotUnderstood as stop:
+        return Proof(False, stop.reason, stop.op)
+    except OtherNumber:
+        return Proof(False, "a number that comes out of memory is that of another iteration")
+    except UnclearError as unclear:
+        return Proof(False, f"{unclear}", unclear.op)
+
+
+class FreeRun(WalkerState):
+    """The run: its steps, and the queries by which it forks. asked: all of its answers."""
+
+    def __init__(self, program: Program, questions: Questions) -> None:
+        super().__init__(program, questions)
+        self.asked: dict[Instance, tuple[int, bool]] = {}
+
+    def wishes(self) -> dict[str, list[int]]:
+        """What the unknowns are in this run, by the bounds and conditions that they come from."""
+        found: dict[str, list[int]] = {}
+        for (unknown, nest, _), (number, _) in sorted(self.asked.items()):
+            text = self.questions.texts.get(unknown)
+            if text is not None and not nest:
+                found.setdefault(text, []).append(number)
+        return found
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def advance(self) -> Instance | None:
+        """Runs until every partition is blocked and one on a query: the query; None at the end of the run.
+
+        Raises `FaultError` or `UnclearError`.
+        """
+        while self.alive:
+            self._follow()
+            if self.leader in self.alive and self._run_partition(self.leader):
+                continue
+            asks = [self.walkers[it].asks for it in (self.leader, *self.alive) if it in self.alive]
+            asked = [it for it in asks if it is not None]
+            if asked:  # the leader must not run ahead for ever of a reader that asks what the leader never asks
+                lead = self.walkers[self.leader]
+                reach = self.questions.reach[self.leader][lead.pc] if self.leader in self.alive else 0
+                return next((it for it in asked if it[0] in self.questions.caps or not reach >> it[0] & 1), asked[0])
+            if self.alive:
+                self._block()
+        self._finish()
+        return None
+
+    def answered(self, asked: Instance, *, yes: bool) -> Self:
+        """A copy in which the query of `asked` is answered."""
+        made: Self = object.__new__(type(self))
+        made.program, made.questions, made.leader = self.program, self.questions, self.leader
+        made.events, made.steps = None, 0
+        made.registers = list(self.registers)
+        made.channels = [copied(channel) for channel in self.channels]
+        made.walkers = [walker.copy() for walker in self.walkers]
+        made.threads = list(made.walkers)
+        made.alive = list(self.alive)
+        made.order = None if self.order is None else self.order.copy()
+        number, _ = self.known.get(asked, (0, False))
+        made.known = {**self.known, asked: (number + 1, False) if yes else (number, True)}
+        made.asked = {**self.asked, asked: made.known[asked]}
+        return made
+
+    def _run_partition(self, index: int) -> bool:
+        self.walkers[index].asks = None
+        return super()._run_partition(index)
+
+    def _fork(self, instruction: tuple[Any, ...]) -> None:
+        main, others = self.walkers[0], [self.walkers[place] for place in instruction[1]]
+        for walker in others:
+            walker.loops = [it.copy() for it in main.loops]
+            walker.marks = [{} for _ in range(len(walker.loops) + 1)]
+            walker.set_nest()
+        main.marks[-1] = {}  # it asks what the others ask
+        super()._fork(instruction)
+
+    def _join(self, thread: Thread) -> None:
+        assert isinstance(thread, Walker)
+        thread.marks[-1] = {}
+        super()._join(thread)
+
+    # -- the policy for what is unknown: any value --------------------------------------------------------------------
+
+    def _scalar(self, function: Any, inputs: list[Any], signature: tuple[Any, ...], out: int) -> Any:
+        if function is None or out in self.program.unknown or not self.program.computes:
+            return None
+        for value in inputs:
+            if type(value) is not int:
+                return None
+        return function(*inputs)
+
+    def _assume(self, thread: Thread, condition: Any) -> None:
+        """Nothing: a proof without an assumption holds with it."""
+
+    def _send(self, thread: Thread, channel: Channel, number: Any) -> None:
+        assert isinstance(thread, Walker)
+        channel.numbers[channel.puts - 1] = thread.nest
+
+    def _receive(self, thread: Thread, number: Any) -> Any:
+        assert isinstance(thread, Walker)
+        if number != thread.nest:
+            raise UnclearError("a number that comes out of a ring is that of another iteration", None)
+
+    def _known(self, value: Any, op: Operation, what: str) -> int:
+        if isinstance(value, int):
+            return value
+        raise NotUnderstood(f"{what} of {op.name} is no count", op)
+
+    def _crossing(self, thread: Thread, act: Act) -> Any:
+        assert isinstance(thread, Walker)
+        return None if act.number < 0 else thread.nest
+
+    def _taken(self, order: Order, event: Event) -> Any:
+        """Nothing: that the number is the one of this iteration is checked where it is read."""
+
+    # -- queries -----------------------------------------------------------------------------------------------------
+
+    def _exceeds(self, walker: Walker, instance: Instance, than: int) -> bool | None:
+        """Whether the unknown is more than `than`; None if that is undecided."""
+        number, ended = self.known.get(instance, (0, False))
+        if number > than or ended:
+            return number > than
+        if than < self.questions.least.get(instance[0], 0):
+            self.known[instance] = (than + 1, False)
+            return True
+        walker.asks = instance
+        return None
+
+    def _query(self, walker: Walker, site: Site) -> tuple[bool | None, int]:
+        """The answer to the first query of a site, and the execution number of its unknown."""
+        constant = self.questions.constant.get(site.unknown)
+        if constant is not None:
+            return constant > site.start, 0
+        if site.unknown in self.questions.flags:
+            nest = walker.nest[: self.questions.flags[site.unknown]]
+            return self._exceeds(walker, (site.unknown, nest, 0), 0), 0
+        if site.start >= site.end:
+            return False, 0
+        if site.stage is not None:
+            return self._query_stage(walker, site, site.stage)
+        level = walker.marks[-1]
+        mark = level.get(site.unknown) or Mark(0, -1, False)
+        if site.start > mark.start:
+            time, answer = mark.time, False if mark.ended else None
+        else:
+            time, answer = mark.time + 1, None
+        if answer is None:
+            answer = self._exceeds(walker, (site.unknown, walker.nest, time), site.start)
+        if answer is not None:
+            level[site.unknown] = Mark(time, site.start, not answer)
+        return answer, time
+
+    def _query_stage(self, walker: Walker, site: Site, stage: int) -> tuple[bool | None, int]:
+        """As `_query`, of a site whose trips come after those of the stages before it.
+
+        Raises UnclearError unless the stage before it has ended after a known number of trips.
+        """
+        level = walker.marks[-1]
+        mark = level.get(site.unknown)
+        last = -1 if mark is None or mark.stage is None else mark.stage
+        if mark is not None and stage == last + 1 and mark.exact:
+            mark = Mark(mark.time, -1, mark.ended, stage, mark.place)
+        elif mark is None or stage != last or mark.closed >= 0 or site.start <= mark.start:
+            if stage:
+                raise UnclearError("a loop goes on where another one ended, after an unknown number of trips", None)
+            mark = Mark(0 if mark is None else mark.time + 1, -1, False, stage)
+        answer: bool | None = False
+        if not mark.ended:
+            answer = self._exceeds(walker, (site.unknown, walker.nest, mark.time), mark.taken + site.start)
+            if answer is None:
+                return None, mark.time
+            mark = replace(mark, ended=not answer)
+            if answer and site.cap is not None:
+                answer = self._exceeds(walker, (site.cap, walker.nest, 0), site.start)
+                if answer is None:
+                    return None, mark.time
+                level[site.cap] = Mark(0, site.start, not answer)
+        start, closed = (site.start, -1) if answer else (mark.start, site.start)
+        level[site.unknown] = replace(mark, start=start, closed=closed)
+        return answer, mark.time
+
+    def _site(self, thread: Thread) -> tuple[Walker, Site | None]:
+        assert isinstance(thread, Walker)
+        return thread, self.questions.sites[self.threads.index(thread)].get(thread.pc)
+
+    def _holds(self, thread: Thread, register: int) -> bool | None:
+        value = self.registers[register]
+        if isinstance(value, int):
+            return bool(value)
+        walker, site = self._site(thread)
+        if site is None:
+            raise UnclearError(
+                "a condition is no count, and no number that the partitions share", thread.part.ops[thread.pc]
+            )
+        answer, _ = self._query(walker, site)
+        return answer if answer is None else answer != site.inverted
+
+    def _enter_loop(self, thread: Thread, instruction: tuple[Any, ...], leads: bool) -> bool | None:
+        walker, site = self._site(thread)
+        assert site is not None
+        answer, time = self._query(walker, site)
+        if answer:
+            taken = 0 if site.stage is None else walker.marks[-1][site.unknown].taken
+            loop = Iteration(site, time, taken)
+            walker.loops.append(loop)
+            walker.marks.append({})
+            walker.set_nest()
+            if instruction[4] >= 0 and instruction[4] not in self.program.unknown and self.program.computes:
+                loop.lower, loop.step = self.registers[instruction[1]], self.registers[instruction[3]]
+                self.registers[instruction[4]] = loop.lower
+        return answer
+
+    def _next(self, thread: Thread, instruction: tuple[Any, ...], leads: bool) -> bool | None:
+        walker, _ = self._site(thread)
+        if self.steps > MOST:  # a loop with a large constant trip count
+            raise UnclearError("a loop with a large constant trip count", thread.part.ops[thread.pc])
+        frame = walker.loops[-1]
+        again: bool | None = frame.index + 1 < frame.end
+        if again and frame.unknown not in self.questions.constant:
+            again = self._exceeds(walker, (frame.unknown, walker.nest[:-1], frame.time), frame.index + 1)
+        ended = again is False
+        if again and frame.cap is not None:
+            again = self._exceeds(walker, (frame.cap, walker.nest[:-1], 0), frame.index + 1 - frame.taken)
+        if again is None:
+            return None
+        if again:
+            frame.index += 1
+            frame.trip += 1
+            if frame.lower is not None:
+                self.registers[instruction[2]] = frame.lower + frame.trip * frame.step
+            walker.marks[-1] = {}
+        elif frame.unknown in self.questions.constant:
+            self._leave(walker, None)
+        elif frame.stage is not None:
+            start = frame.index - frame.taken
+            self._leave(walker, Mark(frame.time, start, ended, frame.stage, frame.taken, start + 1))
+            if frame.cap is not None:
+                walker.marks[-1][frame.cap] = Mark(0, start + 1, True)
+        else:
+            capped = frame.index + 1 >= frame.end
+            self._leave(walker, Mark(frame.time, frame.end - 1 if capped else ENDLESS, not capped))
+        walker.set_nest()
+        return again
+
+    @staticmethod
+    def _leave(walker: Walker, mark: Mark | None) -> None:
+        """Leaves the innermost loop. mark: what is known of its unknown afterwards."""
+        frame = walker.loops.pop()
+        walker.marks.pop()
+        if mark is not None:
+            walker.marks[-1][frame.unknown] = mark
+
+    def _enter_while(self, thread: Thread, instruction: tuple[Any, ...]) -> None:
+        """Enters a while. Its first query comes after its `before` region, which runs ahead of each trip."""
+        walker, site = self._site(thread)
+        assert site is not None
+        mark = walker.marks[-1].get(site.unknown)
+        time = 0 if mark is None else mark.time + 1
+        walker.marks[-1][site.unknown] = Mark(time, 0, False)
+        walker.loops.append(Iteration(site, time))
+        walker.marks.append({})
+        walker.set_nest()
+
+    def _test_while(self, thread: Thread, instruction: tuple[Any, ...], leads: bool) -> bool | None:
+        walker, _ = self._site(thread)
+        frame = walker.loops[-1]
+        again = self._exceeds(walker, (frame.unknown, walker.nest[:-1], frame.time), frame.index)
+        if again is None:
+            return None
+        if again:
+            frame.index += 1
+            walker.marks[-1] = {}
+        else:
+            self._leave(walker, Mark(frame.time, ENDLESS, True))
+        walker.set_nest()
+        return again

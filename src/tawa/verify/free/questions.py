@@ -1,0 +1,455 @@
+"""The queries that partitions make about unknown numbers, as queries about unconstrained trip counts.
+
+    low … high in steps of s has t trips, t unknown:
+
+    for k in low … high               0 trips or more: queries t > 0, t > 1, …      start 0
+    if low < high                     queries t > 0                                 start 0
+    while                             0 trips or more, as a loop
+    for k in low + 2·s … high         its first query is t > 2                      start 2
+    for k in low … split              at most E trips: the same queries up to E     start 0, end E
+    for k in split … high             its first query is t > E                      start E
+    for k in low + s … high           the same for an unknown step s                start 1
+
+    for k in 0 … min(x, T)            at most x trips: queries t > 0 and x > 0, …   stage 0, cap x
+    for k in 0 … min(y, left)         its first query is t > what is taken          stage 1, cap y
+    for k in 0 … left - min(y, left)  the rest                                      stage 2
+
+`left` is T - min(x, T), with x, y ≥ 0: such loops take the T trips of one range, one after the other. `split` is the
+value that early puts compute: min(low + E·s, high). Every other condition is an unknown of its own that is 0 or 1.
+Relations between bounds (one is the minimum of two, one comes from the program id, …) are ignored, but not which loops
+are the same: bounds are expression trees, and equal trees at corresponding points are one unknown. So are loop-carried
+values if their computations are equal (`tawa.verify.data_dependent_loops`).
+
+A loop with a large constant trip count may be treated as unconstrained as well: then the iterations far from its ends
+are one state, as in any other loop.
+
+Arithmetic is assumed not to overflow, as everywhere in this check.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, MaxSIOp, MinSIOp, SelectOp, SubIOp
+from tawa.dialects.control_flow import deciding
+from tawa.dialects.scf import ForOp
+from tawa.ir import Operation, Value
+from tawa.ir.attributes import read_int
+from tawa.verify.data_dependent_loops import decided_by
+from tawa.verify.numbers.facts import FAR, Facts
+from tawa.verify.numbers.loops import is_positive
+from tawa.verify.skeleton.live import reached
+from tawa.verify.skeleton.program import Code, Part, Program, Term, Terms
+
+ENDLESS = 1 << 62
+_MOST_LEAST = 64
+_LESS, _LESS_EQUAL, _GREATER, _GREATER_EQUAL, _ABOVE = 2, 3, 4, 5, 8  # arith.cmpi predicates
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A loop, branch or conditional release: queries whether its unknown has more than `start` trips.
+
+    A loop goes on to query more than start + 1, start + 2, … and ends at `end` without a query. stage: the trips that
+    the stages before took come before; None: it is not part of stages. cap: another unknown that is queried from
+    `start` on; the answer is yes if both are.
+    """
+
+    unknown: int
+    start: int = 0
+    end: int = ENDLESS
+    inverted: bool = False
+    stage: int | None = None
+    cap: int | None = None
+
+
+@dataclass(slots=True)
+class Questions:
+    """All sites, by partition and instruction. An instruction without a site has operands that the run computes."""
+
+    sites: list[dict[int, Site]]
+    flags: dict[int, int]  # unknowns that are conditions, 0 or 1: the number of loops around that they depend on
+    constant: dict[int, int]  # unknowns with a constant trip count
+    reach: list[list[int]]  # by partition and instruction: the unknowns that may still be queried, as bits
+    least: dict[int, int]  # lower bounds of unknowns with a constant trip count that is treated as unconstrained
+    fresh: int  # the bit in `reach` of a put that does not wait
+    caps: frozenset[int] = frozenset()  # unknowns that end a stage
+    texts: dict[int, str] = field(default_factory=dict[int, str])
+    """The number that an unknown comes from: the upper bound of a loop, or a condition."""
+    positive: tuple[tuple[Term, Operation | None], ...] = ()
+    """Steps that are positive only by the language's definition, each with a loop that has it."""
+
+
+class UnclearError(Exception):
+    """What decides control flow at `op` is no number that the proof can ask about."""
+
+    def __init__(self, reason: str, op: Operation | None) -> None:
+        super().__init__(reason)
+        self.op = op
+
+
+def find_questions(
+    program: Program, free_from: int = ENDLESS, facts: Facts | None = None, unknowns: dict[Any, int] | None = None
+) -> Questions:
+    """The queries of all partitions. Raises `UnclearError`.
+
+    free_from: constant trip counts of this size or more are treated as unconstrained. facts: about arguments. unknowns:
+    the numbers of unknowns, shared with another program that computes the same.
+    """
+    finder = _Finder(program, free_from, facts)
+    finder.unknowns = {} if unknowns is None else unknowns
+    return finder.find()
+
+
+@dataclass(slots=True)
+class _Finder:
+    program: Program
+    free_from: int
+    facts: Facts | None = None
+    terms: Terms = field(default_factory=Terms)
+    values: dict[int, Any] = field(default_factory=dict[int, Any])
+    unknowns: dict[tuple[Any, ...], int] = field(default_factory=dict[tuple[Any, ...], int])
+    constant: dict[int, int] = field(default_factory=dict[int, int])
+    flags: dict[int, int] = field(default_factory=dict[int, int])
+    texts: dict[int, str] = field(default_factory=dict[int, str])
+    steps: dict[Any, list[Any]] = field(default_factory=dict[Any, list[Any]])
+    """By upper bound: the steps of its loops."""
+    least: dict[int, int] = field(default_factory=dict[int, int])
+    positive: dict[Term, None] = field(default_factory=dict[Term, None])
+    places: dict[Term, Operation | None] = field(default_factory=dict[Term, Operation | None])
+    """By step: one loop that has it."""
+    taken: dict[Term, tuple[Any, Term]] = field(default_factory=dict[Term, tuple[Any, Term]])
+    """For a minimum of a cap and of what is left, ``min(x, left)``, that is subtracted from what is left: both."""
+
+    def find(self) -> Questions:
+        program = self.program
+        self.values = {number: it for number, it in enumerate(program.registers) if isinstance(it, int | Term)}
+        sites: list[dict[int, Site]] = []
+        for part in program.parts:
+            self._find_carried(part)
+        conditions: list[dict[int, int | Term]] = []
+        for part in program.parts:
+            found, asked = self._walk(part)
+            sites.append(found)
+            conditions.append(asked)
+        for found, asked in zip(sites, conditions, strict=True):
+            loops = sorted(found)
+            found |= {at: self._condition(term, [found[it] for it in loops if it > at]) for at, term in asked.items()}
+        fresh = len(self.unknowns)
+        reach: list[list[int]] = []
+        for part, found in zip(program.parts, sites, strict=True):
+            puts = {at: 1 << fresh for at, it in enumerate(part.code) if it[0] == Code.PUT and it[3]}
+            reach.append(reached(part.uses, _asked(part, found) | puts))
+        positive = tuple((step, self.places[step]) for step in self.positive if not is_positive(step))
+        caps = frozenset(site.cap for found in sites for site in found.values() if site.cap is not None)
+        return Questions(sites, self.flags, self.constant, reach, self.least, fresh, caps, self.texts, positive)
+
+    # -- expressions ------------------------------------------------------------------------------------------------
+
+    def _find_carried(self, part: Part) -> None:
+        """Loop-carried values and results of branches have several sources, hence no term."""
+        for instruction in part.code:
+            if instruction[0] == Code.MOVE:
+                for target in instruction[2]:
+                    self.values[target] = None
+
+    def _walk(self, part: Part) -> tuple[dict[int, Site], dict[int, int | Term]]:
+        """The sites of the loops, and the terms of the conditions."""
+        sites: dict[int, Site] = {}
+        conditions: dict[int, int | Term] = {}
+        ends: list[int] = []
+        whiles: list[Site] = []
+        exits = _exits(part)
+        for at, instruction in enumerate(part.code):
+            while ends and ends[-1] <= at:
+                ends.pop()
+            match instruction:
+                case (Code.SCALAR, function, ins, out, signature):
+                    made = self._scalar(function, [self.values.get(it) for it in ins], signature)
+                    op = part.ops[at]
+                    self.values[out] = self._decided(op.result) if made is None and op is not None else made
+                case (Code.ACT, act) if act.takes:
+                    self.values[act.number] = self._decided(self.program.crossed.loads[act.op])
+                case (Code.RECEIVE, _, out):
+                    op = part.ops[at]
+                    self.values[out] = None if op is None else self._decided(op.result)
+                case (Code.WHILE, *_):
+                    op = part.ops[at]
+                    term = None if op is None else self._decided(deciding(op)[0].value)
+                    if term is None:
+                        raise UnclearError("the condition of a while is no number that the partitions share", op)
+                    sites[at] = Site(self._unknown("while", term))
+                    whiles.append(sites[at])
+                    ends.append(exits[at])
+                case (Code.TEST, *_):
+                    sites[at] = whiles.pop()
+                case (Code.FOR, lower, upper, step, induction, _, target):
+                    op = part.ops[at]
+                    if op is not None and ForOp(op).unsigned:
+                        raise UnclearError("a loop over unsigned numbers", op)
+                    bounds = [self.values.get(it) for it in (lower, upper, step)]
+                    if isinstance(bounds[2], Term):
+                        self.places.setdefault(bounds[2], op)
+                    site = sites[at] = self._loop(*bounds, op)
+                    ends.append(target)
+                    if induction >= 0:
+                        self.values[induction] = self.terms(("induction", site.unknown, len(ends)))
+                case (Code.IF, condition, _) | (Code.CONSUMED, _, _, condition, _) if condition >= 0:
+                    term = self.values.get(condition)
+                    if term is not None:
+                        conditions[at] = term
+                case _:
+                    pass
+        return sites, conditions
+
+    def _scalar(self, function: Any, inputs: list[Any], signature: tuple[Any, ...]) -> Any:
+        if signature[0] == "opaque" or None in inputs:
+            return None
+        if function is not None and all(isinstance(it, int) for it in inputs):
+            number = function(*inputs)
+            if number is not None:
+                return number
+        made = self.terms((*signature, *inputs))
+        if signature[0] == SubIOp.NAME:
+            self._find_taken(made)
+        return made
+
+    def _find_taken(self, difference: Term) -> None:
+        """Records the minimum in ``left - min(x, left)``."""
+        left, least = difference.key[-2:]
+        if isinstance(least, Term) and least.key[0] == MinSIOp.NAME and left in least.key[-2:]:
+            one, other = least.key[-2:]
+            cap = one if other == left else other
+            if isinstance(cap, Term) and _not_negative(cap):
+                self.taken[least] = left, cap
+
+    def _staged(self, upper: Any) -> tuple[Any, int, Term | None] | None:
+        """The length of the range, the stage and the cap of a loop up to `upper`; None if it is not a stage."""
+        if not isinstance(upper, Term):
+            return None
+        left, cap = self.taken.get(upper, (upper, None))
+        stage = 0
+        while (
+            isinstance(left, Term)
+            and left.key[0] == SubIOp.NAME
+            and self.taken.get(left.key[-1], (None,))[0] == left.key[-2]
+        ):
+            left, stage = left.key[-2], stage + 1
+        return (left, stage, cap) if stage or cap is not None else None
+
+    def _decided(self, value: Value) -> Term | None:
+        """The term of a loop-carried value or a result of control flow: equal if its whole computation is equal."""
+        text = decided_by(value, self.program.crossed)
+        return None if text is None else self.terms(("decided", text))
+
+    # -- questions ---------------------------------------------------------------------------------------------------
+
+    def _unknown(self, *key: Any) -> int:
+        return self.unknowns.setdefault(tuple(map(text_of, key)), len(self.unknowns))
+
+    def _loop(self, lower: Any, upper: Any, step: Any, op: Operation | None) -> Site:
+        if lower is None or upper is None or step is None:
+            raise UnclearError("the bounds of a loop are no numbers that the partitions share", op)
+        if isinstance(lower, int) and isinstance(upper, int) and isinstance(step, int):
+            if step <= 0:
+                raise UnclearError("a loop with a step of 0 or less", op)
+            trips = max(-((lower - upper) // step), 0)
+            if trips < self.free_from:
+                unknown = self._unknown("constant", lower, upper, step)
+                self.constant[unknown] = trips
+                return Site(unknown, 0, trips)
+            site = self._range(lower, upper, step)
+            if site is None:
+                raise UnclearError("a loop whose range is no whole number of steps", op)
+            self.least[site.unknown] = min(site.start + trips, self.program.fresh + 1)  # early puts rely on it
+            return site
+        site = self._range(lower, upper, step)
+        if site is None:
+            raise UnclearError("a loop that starts or ends inside of a step of another one", op)
+        capped = _capped(upper)
+        if isinstance(lower, int) and isinstance(upper, int) and lower < upper:
+            self.least[site.unknown] = max(self.least.get(site.unknown, 0), 1)
+        if isinstance(upper, Term) and not capped:
+            self.texts[site.unknown] = text_of(upper)
+        self._bound_by_facts(site, lower, upper, step, capped is not None)
+        known = self.steps.setdefault(capped[2] if capped else upper, [])
+        if step not in known:
+            known.append(step)
+        return site
+
+    def _bound_by_facts(self, site: Site, lower: Any, upper: Any, step: Any, capped: bool) -> None:
+        """The least number of trips that the facts about arguments allow."""
+        if self.facts is None or capped or site.stage is not None or not isinstance(upper, Term):
+            return
+        if isinstance(lower, int) and isinstance(step, int) and self.facts.constrains(upper):
+            least = 0
+            while least < _MOST_LEAST and not self.facts.allows(upper, -FAR, lower + least * step):
+                least += 1
+            if least:
+                self.least[site.unknown] = max(self.least.get(site.unknown, 0), site.start + least)
+
+    def _range(self, lower: Any, upper: Any, step: Any) -> Site | None:
+        """The trips from `lower` to `upper` as part of a longer range; None if parts are not whole numbers of trips."""
+        if not isinstance(step, int):
+            base, before = _first(lower, step)
+            if before:
+                self.positive[step] = None
+            return Site(self._unknown("range", base, upper, step), before)
+        if step <= 0:
+            return None
+        if step == 1 and isinstance(lower, int) and lower >= 0 and (staged := self._staged(upper)) is not None:
+            length, stage, cap = staged
+            capping = None if cap is None else self._unknown("range", 0, cap, 1)
+            return Site(self._unknown("range", 0, length, 1), lower, ENDLESS, False, stage, capping)
+        end = ENDLESS
+        if (capped := _capped(upper)) is not None:
+            low, most, upper = capped
+            if most % step:
+                return None
+            first, before = _first(low, step)
+            if _first(lower, step)[0] != first:
+                return None
+            end = before + most // step
+        start = 0
+        if (capped := _capped(lower)) is not None and capped[2] == upper:
+            lower, most, _ = capped
+            if most % step:
+                return None
+            start = most // step
+        base, before = _first(lower, step)
+        return Site(self._unknown("range", base, upper, step), start + before, end)
+
+    def _known(self, lower: Any, upper: Any, step: Any) -> Site | None:
+        """`_range` if a loop queries that range; else None."""
+        known, positive = len(self.unknowns), dict(self.positive)
+        site = self._range(lower, upper, step)
+        if site is None or site.unknown >= known:
+            for key in list(self.unknowns)[known:]:
+                del self.unknowns[key]
+            self.positive = positive
+            return None
+        return site
+
+    def _condition(self, term: int | Term, behind: list[Site]) -> Site:
+        """The site of a condition: that of a loop if it compares the loop's bounds, else an unknown that is 0 or 1.
+
+        behind: the loops that follow. If several have these bounds, with different steps, the next one counts.
+        """
+        if isinstance(term, int):
+            unknown = self._unknown("constant", bool(term))
+            self.constant[unknown] = int(bool(term))
+            return Site(unknown)
+        if self.facts is not None and self.facts.constrains(term):
+            possible = [number for number in (0, 1) if self.facts.allows(term, number, number)]
+            if len(possible) == 1:
+                return self._condition(possible[0], behind)
+        compared = _compared(term)
+        if compared is not None:
+            predicate, left, right = compared
+            if predicate in (_GREATER, _LESS_EQUAL):
+                left, right = right, left
+            if predicate in (_LESS, _LESS_EQUAL, _GREATER, _GREATER_EQUAL):
+                capped = _capped(right)
+                sites = [self._known(left, right, it) for it in self.steps.get(capped[2] if capped else right, ())]
+                order = {site.unknown: place for place, site in reversed(list(enumerate(behind)))}
+                known = sorted(filter(None, sites), key=lambda it: order.get(it.unknown, len(behind)))
+                if known:
+                    inverted = predicate in (_LESS_EQUAL, _GREATER_EQUAL)
+                    return replace(known[0], inverted=inverted)
+        unknown = self._unknown("flag", term)
+        self.flags[unknown] = _depth_of(term)
+        self.texts[unknown] = text_of(term)
+        return Site(unknown)
+
+
+def _asked(part: Part, sites: dict[int, Site]) -> dict[int, int]:
+    """By instruction: the unknown that it queries, as a bit. A loop queries at its entry and at its back edge."""
+    caps = {at: 0 if site.cap is None else 1 << site.cap for at, site in sites.items()}
+    found = {at: 1 << site.unknown | caps[at] for at, site in sites.items()}
+    loops = [at for at in sites if part.code[at][0] == Code.FOR]
+    return found | {part.code[at][6] - 1: found[at] for at in loops}
+
+
+def _not_negative(term: Term) -> bool:
+    """Whether a number is at least 0 by the operation that computes it."""
+    return term.key[0] == MaxSIOp.NAME and any(isinstance(it, int) and it >= 0 for it in term.key[-2:])
+
+
+def _first(lower: Any, step: int | Term) -> tuple[Any, int]:
+    """The start of the range that a loop from `lower` continues, and the number of trips before `lower`."""
+    trips = 0
+    if isinstance(step, Term):
+        while isinstance(lower, Term) and lower.key[0] == AddIOp.NAME and step in lower.key[-2:]:
+            left, right = lower.key[-2:]
+            lower, trips = left if right is step else right, trips + 1
+        return lower, trips
+    while isinstance(lower, Term) and lower.key[0] == AddIOp.NAME:
+        parts = [it for it in lower.key[-2:] if isinstance(it, Term)]
+        numbers = [it for it in lower.key[-2:] if isinstance(it, int)]
+        if len(parts) != 1 or len(numbers) != 1 or numbers[0] < 0 or numbers[0] % step:
+            break
+        lower, trips = parts[0], trips + numbers[0] // step
+    if isinstance(lower, int) and lower > 0:
+        lower, trips = lower % step, trips + lower // step
+    return lower, trips
+
+
+def _capped(term: Any) -> tuple[Any, int, Any] | None:
+    """(low, E, high) if the term is ``select(low < high and high - low >u E, low + E, high)``."""
+    if not isinstance(term, Term) or term.key[0] != SelectOp.NAME:
+        return None
+    condition, near, high = term.key[-3:]
+    if not isinstance(condition, Term) or condition.key[0] != AndIOp.NAME:
+        return None
+    some, longer = (_compared(it) for it in condition.key[-2:])
+    if some is None or longer is None or some[0] != _LESS or longer[0] != _ABOVE:
+        return None
+    _, low, upper = some
+    _, length, most = longer
+    if upper != high or not isinstance(most, int) or most <= 0 or not isinstance(length, Term):
+        return None
+    if length.key[0] != SubIOp.NAME or length.key[-2:] != (high, low):
+        return None
+    if isinstance(low, int):
+        return (low, most, high) if near == low + most else None
+    is_near = isinstance(near, Term) and near.key[0] == AddIOp.NAME and near.key[-2:] == (low, most)
+    return (low, most, high) if is_near else None
+
+
+def _compared(term: Any) -> tuple[int, Any, Any] | None:
+    """Predicate, left and right operand of a comparison; None for any other term."""
+    if not isinstance(term, Term) or term.key[0] != CmpIOp.NAME:
+        return None
+    properties = dict(zip(term.key[1:-2:2], term.key[2:-2:2], strict=True))
+    return read_int(str(properties["predicate"])), *term.key[-2:]
+
+
+def _exits(part: Part) -> dict[int, int]:
+    """By the start of a `while`, where it goes when it ends."""
+    found: dict[int, int] = {}
+    started: list[int] = []
+    for at, instruction in enumerate(part.code):
+        if instruction[0] == Code.WHILE:
+            started.append(at)
+        elif instruction[0] == Code.TEST:
+            found[started.pop()] = instruction[2]
+    return found
+
+
+def _depth_of(term: Term) -> int:
+    """The number of loops around a condition that it depends on."""
+    depth = 0
+    for part in term.walk():
+        if part.key[0] == "induction":
+            depth = max(depth, part.key[2])
+        elif part.key[0] in ("decided", "opaque", "atomic"):
+            return ENDLESS
+    return depth
+
+
+def text_of(term: Any) -> str:
+    """A number as text: equal in every program that computes it alike."""
+    if not isinstance(term, Term):
+        return str(term)
+    return f"({' '.join(text_of(it) for it in term.key)})"

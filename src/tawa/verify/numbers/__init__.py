@@ -1,0 +1,1 @@
+"""Runs of chosen numbers: the search for a witness."""

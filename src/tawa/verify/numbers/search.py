@@ -1,0 +1,281 @@
+"""The search for a witness: runs of chosen numbers, until one has a fault.
+
+    the proof finds a fault if the loop up to ceil(K / 64) has 5 trips   →   K = 320 is tried first
+    nothing says which numbers                                          →   few trips of every loop, then more
+
+A run stops where it needs a number that was not chosen: an argument, a program id, a number in memory, the result of an
+atomic. For each candidate the run is made again from its start. The candidates of an argument are those that give the
+bound of a loop 0, 1, 2, … trips, or a condition either value, by the preimage of the computation (`numbers.facts`);
+facts about arguments exclude numbers. Vectors of numbers are tried in the order of their total size, hence the first
+that fails is a smallest one. A fault is a witness only if its numbers can occur together: results of several atomics
+may be related, and what partitions compute differently from memory is not known to be equal.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tawa.dialects.tt import GetNumProgramsOp, GetProgramIdOp, LoadOp
+from tawa.ir import source_of
+from tawa.verify.crossed_numbers import SEVERAL_ATOMICS
+from tawa.verify.free.proof import Proof
+from tawa.verify.free.questions import text_of
+from tawa.verify.numbers.facts import FAR, Facts
+from tawa.verify.numbers.loops import steps_to_try
+from tawa.verify.run.history import HistoryStep
+from tawa.verify.run.machine import Machine
+from tawa.verify.run.state import FaultError, ImpossibleError, NeedError
+from tawa.verify.skeleton.program import Program, Term
+from tawa.verify.verdict import Checked, Refuted, Step, Unknown, Verdict, Witness
+
+_RUN = 40
+"""What a run costs before its first instruction, in instructions."""
+_MOST_SKIPPED = 1 << 12
+_GENERIC = (0, 1, 2, 3, 4, 5, 8, 64, 65, 127, 128, 129)
+_GUESSES = 6
+SAME_MEMORY = "numbers in memory are the same in every partition"
+
+
+@dataclass(slots=True)
+class _Vector:
+    """Numbers for some of the unknowns, and the total size."""
+
+    numbers: dict[Term, int] = field(default_factory=dict[Term, int])
+    size: int = 0
+
+
+class Search:
+    """All runs of one skeleton within a budget of instructions."""
+
+    def __init__(self, program: Program, facts: Facts, budget: int, proof: Proof, max_trips: int | None = None) -> None:
+        self.program = program
+        self.facts = facts
+        self.left = budget
+        self.proof = proof
+        depths = [ring.depth for ring in program.rings] + [ring.depth for ring in program.raised]
+        self.most = 2 * max(depths, default=1) + 1 if max_trips is None else max_trips
+        self.runs = 0
+        self.complete = -1  # all vectors up to this size are correct
+        self.skipped = ""  # an allowed number that was not tried
+        self.read = False
+
+    def verdict(self) -> Verdict:
+        """The first fault, or the runs that were made."""
+        found = self._first_fault()
+        if found is not None:
+            return found
+        place = source_of(self.program.module, self.proof.op) if self.proof.op is not None else None
+        if not self.runs:
+            reason = self.skipped or "no numbers satisfy the assumptions"
+            return Unknown(f"{reason} ({self.proof.reason})", place, self._used())
+        size = f"at most {self.most} trips of each loop"
+        if self.complete >= 0:
+            size = f"at most {self.complete} trips in total"
+        few = f"; {self.skipped}" if self.skipped else ""
+        bound = f"{self.runs} run{'' if self.runs == 1 else 's'} with {size}{few}"
+        return Checked(bound, self.proof.reason, place, self._used())
+
+    def _used(self) -> tuple[str, ...]:
+        return (*self.facts.used, *([SAME_MEMORY] if self.read else []))
+
+    def _first_fault(self) -> Refuted | Unknown | None:
+        heap: list[tuple[int, int, _Vector]] = [(0, 0, _Vector())]
+        made = 0
+        while heap:
+            size, _, vector = heapq.heappop(heap)
+            if self.left <= 0:
+                self.complete = max(size - 1, 0)
+                return None
+            machine = Machine(self.program, vector.numbers, self.program.leader)
+            try:
+                machine.run()
+                self.runs += 1
+            except ImpossibleError as excluded:
+                self.facts.exclude(excluded.op, excluded.step)
+            except NeedError as need:
+                leaf = self._leaf(need.term, vector)
+                if leaf is None:
+                    return self._unknown("the run depends on a number that cannot be chosen", need.loop)
+                self.read |= leaf.key[0] == LoadOp.NAME
+                for cost, number in self._domain(leaf, need, vector):
+                    made += 1
+                    numbers = {**vector.numbers, leaf: number}
+                    heapq.heappush(heap, (size + cost, made, _Vector(numbers, size + cost)))
+            except FaultError as fault:
+                return self._refute(fault, vector)
+            self.left -= machine.steps + _RUN
+        return None
+
+    def _unknown(self, reason: str, op: Any) -> Unknown:
+        return Unknown(reason, source_of(self.program.module, op) if op else None, self._used())
+
+    # -- what is chosen, and which numbers --------------------------------------------------------------------------------
+
+    def _leaf(self, term: Term, vector: _Vector) -> Term | None:
+        """The unknown to choose: an integer that `term` is computed from, and that is not computed itself."""
+        if term.key[0] == "while":
+            return term
+        for part in term.parts:
+            if part.key[0] == "argument" and part not in self.program.arguments.values():
+                continue  # a pointer
+            if part not in vector.numbers and (found := self._leaf(part, vector)) is not None:
+                return found
+        if term.key[0] == "argument":
+            return term if term in self.program.arguments.values() else None
+        if term.parts and (term.key[0].startswith("arith.") or term.key[0] == "tt.addptr"):
+            return None if all(part in vector.numbers for part in term.parts) or term.key[0] == "tt.addptr" else term
+        return term
+
+    def _domain(self, leaf: Term, need: NeedError, vector: _Vector) -> Iterator[tuple[int, int]]:
+        """Numbers for an unknown, each with its size."""
+        seen: set[int] = set()
+        for cost, number in self._candidates(leaf, need, vector):
+            if number not in seen and self.facts.allows(leaf, number, number):
+                if leaf.key[0] in (GetProgramIdOp.NAME, GetNumProgramsOp.NAME) and not self._is_program(
+                    leaf, number, vector
+                ):
+                    continue
+                seen.add(number)
+                yield cost, number
+        if not seen:
+            first = next((it for it in range(_MOST_SKIPPED) if self.facts.allows(leaf, it, it)), None)
+            if first is not None:
+                yield 0, first
+            elif self.facts.allows(leaf, -FAR, FAR):
+                self.skipped = f"the assumptions require larger numbers than can be tried ({leaf.name})"
+
+    def _is_program(self, leaf: Term, number: int, vector: _Vector) -> bool:
+        """Whether a program id is below the number of programs, along each axis."""
+        axis = leaf.key[1:]
+        other = GetNumProgramsOp.NAME if leaf.key[0] == GetProgramIdOp.NAME else GetProgramIdOp.NAME
+        known = next((it for term, it in vector.numbers.items() if term.key == (other, *axis)), None)
+        if leaf.key[0] == GetProgramIdOp.NAME:
+            return number >= 0 and (known is None or number < known)
+        return number >= 1 and (known is None or known < number)
+
+    def _candidates(self, leaf: Term, need: NeedError, vector: _Vector) -> Iterator[tuple[int, int]]:
+        term = need.term
+        if leaf.key[0] == "while":
+            yield from ((trips, trips) for trips in range(self.most + 1))
+            return
+        for wish in self._wishes(need):
+            yield from ((0, number) for number in self._reaching(leaf, term, wish, vector))
+        for size, wanted in self._wanted(need):
+            yield from ((size, number) for number in self._reaching(leaf, term, wanted, vector))
+        numbers = {it for part in term.walk() for it in part.key[1:] if type(it) is int}
+        if not self._is_chain(leaf, term):
+            near = sorted({it + by for it in numbers for by in (-1, 0, 1)}, key=abs)
+            yield from ((1 + place // 4, number) for place, number in enumerate((*_GENERIC, *near[:12])))
+
+    def _is_chain(self, leaf: Term, term: Term) -> bool:
+        return leaf is term or self.facts.chain(term) is not None
+
+    def _wishes(self, need: NeedError) -> Iterator[int]:
+        """What the run of the proof had."""
+        lower, step = need.range
+        for number in self.proof.wishes.get(text_of(need.term), ()):
+            yield number if need.role == "flag" else lower + number * step
+
+    def _wanted(self, need: NeedError) -> Iterator[tuple[int, int]]:
+        """The numbers that the needed term should have, each with its size."""
+        lower, step = need.range
+        match need.role:
+            case "flag":
+                yield from ((number, number) for number in (0, 1))
+            case "start":
+                yield from ((number, number) for number in (0, 1))
+            case "step":
+                yield from ((0, number) for number in steps_to_try(lower, self.most))
+            case _:
+                for trips in range(self.most + 1):
+                    yield trips, lower + trips * step
+                    if abs(step) > 1:
+                        yield trips, lower + trips * step - (step - 1 if trips else 1)
+
+    def _reaching(self, leaf: Term, term: Term, wanted: int, vector: _Vector) -> Iterable[int]:
+        """Numbers of the leaf for which the term is `wanted`."""
+        if leaf is term:
+            return (wanted,)
+        intervals = self.facts.preimage(term, wanted)
+        if intervals is None:
+            return ()
+        found: list[int] = []
+        for low, high in intervals:
+            low, high = max(low, -(1 << 31)), min(high, (1 << 31) - 1)
+            if low <= high:
+                inside = [low, high] if high - low < _MOST_SKIPPED else [max(low, min(high, 0)), low, high]
+                found += dict.fromkeys([*inside, *(low + it for it in range(min(high - low, _GUESSES)))])
+        return sorted(found, key=abs)
+
+    # -- witness -----------------------------------------------------------------------------------------------------
+
+    def _refute(self, fault: FaultError, vector: _Vector) -> Refuted | Unknown:
+        program = self.program
+        if any(term.opaque for term in vector.numbers):
+            return self._unknown("the run depends on a number that the partitions may compute differently", fault.op)
+        whiles = [term for term in vector.numbers if term.key[0] == "while"]
+        atomics = {part.key[1] for term in vector.numbers for part in term.walk() if part.key[0] == "atomic"}
+        if len(atomics) > 1:
+            return self._unknown(SEVERAL_ATOMICS, fault.op)
+        if len(whiles) > 1 and len({vector.numbers[term] for term in whiles}) > 1:
+            return self._unknown("the trips of several loops that memory ends may be related", fault.op)
+        machine = Machine(program, vector.numbers, program.leader, trace=True)
+        try:
+            machine.run()
+        except FaultError as again:
+            fault = again
+        steps = [self._step(step) for step in fault.steps] if program.memories is not None else self._events(machine)
+        inputs = {_label(term): number for term, number in vector.numbers.items()}
+        return Refuted(Witness(fault.kind, str(fault), inputs, tuple(steps)), self._used())
+
+    def _events(self, machine: Machine) -> list[Step]:
+        program = self.program
+        steps: list[Step] = []
+        for event in machine.events or ():
+            ring = program.rings[event.ring] if event.ring >= 0 else None
+            steps.append(
+                Step(
+                    program.parts[event.part].name,
+                    f"{event.action} {event.count}" if ring else f"{event.action} {event.count} pending",
+                    ring.name if ring else "",
+                    event.count % ring.depth if ring else None,
+                    location=source_of(program.module, event.op) if event.op else None,
+                )
+            )
+        return steps
+
+    def _step(self, step: HistoryStep) -> Step:
+        memories = self.program.memories
+        assert memories is not None
+        location = source_of(self.program.module, step.event.op) if step.event else None
+        target, slot = "", None
+        if step.target is not None:
+            named = step.target.alloc < 0
+            target = "named barrier" if named else memories.names[step.target.alloc]
+            slot = step.target.path[0] if step.target.path else None
+        return Step(step.partition, step.action, target, slot, step.parity, location)
+
+
+def _label(term: Term) -> str:
+    """A readable name of an unknown."""
+    match term.key[0]:
+        case "argument":
+            return term.name
+        case "while":
+            return f"trips of loop {term.number}"
+        case GetProgramIdOp.NAME:
+            return f"program_id({_axis(term)})"
+        case GetNumProgramsOp.NAME:
+            return f"num_programs({_axis(term)})"
+        case _:
+            return term.name
+
+
+def _axis(term: Term) -> str:
+    return str(dict(zip(term.key[1::2], term.key[2::2], strict=False)).get("axis", "0")).partition(" ")[0]
+
+
+__all__ = ["SAME_MEMORY", "Search"]

@@ -1,0 +1,1 @@
+"""One run of a protocol program: its events, and the happens-before order that decides all interleavings."""

@@ -1,0 +1,216 @@
+"""Memory in a run: every access must be ordered after all earlier accesses that it conflicts with.
+
+    both      of slots that exist
+    write     after the last write of the same memory and all reads since then; a write through the async proxy needs a
+              fence after each access through the generic proxy
+    read      after the last write; a read through the async proxy needs a fence after a write through the generic proxy
+
+A load of a number that decides control flow must read the store that the check took the number from; otherwise the
+check does not understand the program.
+
+An asynchronous access (TMA, an asynchronous dot, cp.async) is in flight from its start until a wait of its partition,
+or a barrier, implies its completion. The memory is shared memory, and descriptors in global memory that the kernel
+writes: a TMA copy reads its descriptor while it is in flight.
+
+Source: PTX ISA, "Async proxy", "wgmma.wait_group", "cp.async.bulk.wait_group".
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tawa.dialects.ttg import LocalAllocOp
+from tawa.verify.run.events import Event
+from tawa.verify.run.history import History, event_name
+from tawa.verify.run.places import Place, overlap
+from tawa.verify.verdict import FaultKind
+
+FENCES_FOLLOW = "Triton's pass that inserts proxy fences runs behind this level (operands stored for one dot)"
+"""Assumed of an operand that ``ttg.local_alloc`` stores, immutable, for a dot: only Triton's own passes make those."""
+
+
+class OtherNumber(Exception):
+    """A load reads another number than the one that the check took for it."""
+
+
+class Access:
+    """A read or write of memory between the steps `start` and `end` (bits); it is in flight while end is 0.
+
+    proxy: through the async proxy. begun: the causal past of `start`, itself included. fence: the bits of the proxy
+    fences after an access through the generic proxy; one of them in the past of an access suffices.
+    """
+
+    __slots__ = ("begun", "end", "event", "fence", "partition", "proxy", "start")
+
+    def __init__(self, start: int, event: Event, partition: int, proxy: bool, begun: int) -> None:
+        self.start, self.end, self.event, self.partition = start, 0, event, partition
+        self.proxy, self.begun, self.fence = proxy, begun, 0
+
+    def copy(self) -> Access:
+        """An independent copy."""
+        made = Access(self.start, self.event, self.partition, self.proxy, self.begun)
+        made.end, made.fence = self.end, self.fence
+        return made
+
+
+@dataclass(slots=True, eq=False)
+class Region:
+    """The last write of a region, and the reads since then: the last of each partition and kind."""
+
+    write: Access | None = None
+    reads: dict[tuple[int, str], Access] = field(default_factory=dict[tuple[int, str], Access])
+
+
+@dataclass(slots=True, eq=False)
+class Actor:
+    """A partition in a run: its causal past (`mask`), and its accesses in flight.
+
+    issued: the number of dots; done: the first that may be in flight. unfenced: accesses through the generic proxy.
+    """
+
+    name: str
+    number: int
+    mask: int = 1
+    groups: deque[list[Access]] = field(default_factory=deque[list[Access]])
+    stores: deque[list[Access]] = field(default_factory=deque[list[Access]])
+    copies: deque[list[Access]] = field(default_factory=deque[list[Access]])
+    uncommitted: list[Access] = field(default_factory=list[Access])
+    unfenced: list[Access] = field(default_factory=list[Access])
+    issued: int = 0
+    done: int = 0
+
+    def queues(self) -> tuple[deque[list[Access]], deque[list[Access]], deque[list[Access]]]:
+        """The queues of accesses in flight."""
+        return self.groups, self.stores, self.copies
+
+    def copy(self, of: Callable[[Access], Access]) -> Actor:
+        """A copy whose accesses are those that `of` gives."""
+        made = Actor(self.name, self.number, self.mask, issued=self.issued, done=self.done)
+        for mine, theirs in zip(made.queues(), self.queues(), strict=True):
+            mine.extend([of(it) for it in group] for group in theirs)
+        made.uncommitted = [of(it) for it in self.uncommitted]
+        made.unfenced = [of(it) for it in self.unfenced]
+        return made
+
+
+class Memory:
+    """All allocations, by number, each with the regions that were accessed.
+
+    actors: all partitions, for messages. assumed: what was relied on.
+    """
+
+    def __init__(self, history: History, actors: list[Actor], assumed: dict[str, None]) -> None:
+        self.history = history
+        self.actors = actors
+        self.assumed = assumed
+        self.regions: dict[int, dict[Place, Region]] = {}
+
+    def forget(self, memory: Place) -> None:
+        """Drops the accesses of an allocation that is freed."""
+        self.regions[memory.alloc] = {}
+
+    def fence_copies(self, actor: Actor) -> None:
+        """A proxy fence of a partition that has waited for a cp.async also covers the write of that cp.async."""
+        for regions in self.regions.values():
+            for region in regions.values():
+                write = region.write
+                if write is not None and write.event.kind == "cp.async" and write.end & actor.mask:
+                    write.fence |= self.history.bit
+
+    def _at(self, actor: Actor, event: Event, memory: Place) -> tuple[Place, list[Region]]:
+        """The region of an access, and those that it overlaps."""
+        place = memory.place
+        regions = self.regions.setdefault(place.alloc, {})
+        if place not in regions:
+            self.history.require_inside(event, place, actor.mask)
+        return place, [region for other, region in regions.items() if overlap(other, place)]
+
+    def write(self, actor: Actor, event: Event, memory: Place, *, proxy: bool) -> Access:
+        """A write that starts at the latest step; raises Fault if it may overlap another access."""
+        memory, overlapping = self._at(actor, event, memory)
+        for region in overlapping:
+            if region.write is not None:
+                self._ordered(actor, region.write, event, memory, "write-write race")
+                if proxy and not region.write.proxy:
+                    self._fenced_before_write(actor, region.write, event, memory)
+            for read in region.reads.values():
+                self._ordered(actor, read, event, memory, "write before release")
+                if proxy and not read.proxy:
+                    self._fenced_before_write(actor, read, event, memory)
+        access = Access(self.history.bit, event, actor.number, proxy, actor.mask)
+        self.regions[memory.alloc][memory] = Region(access)
+        return access
+
+    def read(self, actor: Actor, event: Event, memory: Place, *, proxy: bool) -> Access:
+        """A read that starts at the latest step; raises Fault if nothing was written or a write may be in flight."""
+        memory, overlapping = self._at(actor, event, memory)
+        access = Access(self.history.bit, event, actor.number, proxy, actor.mask)
+        written = False
+        for region in overlapping:
+            if region.write is not None:
+                written = True
+                self._ordered(actor, region.write, event, memory, "read before write")
+                if event.number is not None and event.number != region.write.event.number:
+                    raise OtherNumber
+                if proxy and not region.write.proxy:
+                    self._fenced(actor, region.write, event, memory)
+        if not written:
+            message = f"{event_name(event)} reads {self.history.name(memory)}, which was never written"
+            raise self.history.fault("read before write", message, actor.mask)
+        self.regions[memory.alloc].setdefault(memory, Region()).reads[actor.number, event.kind] = access
+        return access
+
+    def _ordered(self, actor: Actor, earlier: Access, event: Event, memory: Place, kind: FaultKind) -> None:
+        if earlier.end and actor.mask & earlier.end:
+            return
+        name = self.history.name(memory)
+        still = f"{event_name(earlier.event)} of {self.actors[earlier.partition].name}"
+        message = (
+            f"{name} is freed while {still} may still access it: its memory may be reused for other tiles"
+            if event.kind == "free"
+            else f"{event_name(event)} of {actor.name} accesses {name} while {still} may still access it"
+        )
+        mine = self.history.bit
+        raise self.history.fault(kind, message, earlier.begun | (actor.mask & ~mine), *self.history.at(mine))
+
+    def _fenced(self, actor: Actor, write: Access, event: Event, memory: Place) -> None:
+        if write.fence & actor.mask:
+            return
+        stored = LocalAllocOp.of(write.event.op)
+        if event.kind == "dot" and stored is not None and not _is_mutable(stored.op.result.type):
+            self.assumed[FENCES_FOLLOW] = None
+            return
+        message = (
+            f"{event_name(event)} reads {self.history.name(memory)} through the async proxy; "
+            f"{event_name(write.event)} wrote it through the generic proxy, without a fence_async_shared in between by "
+            f"{'a partition that waited for it' if write.event.kind == 'cp.async' else 'the writer'}"
+        )
+        raise self.history.fault("missing fence", message, actor.mask | write.start)
+
+    def _fenced_before_write(self, actor: Actor, earlier: Access, event: Event, memory: Place) -> None:
+        if earlier.fence & actor.mask:
+            return
+        did = "read" if earlier.event.kind == "read" else "wrote"
+        message = (
+            f"{event_name(event)} writes {self.history.name(memory)} through the async proxy; "
+            f"{event_name(earlier.event)} of {self.actors[earlier.partition].name} {did} it through the generic proxy, "
+            f"without a fence_async_shared in between by the {'reader' if did == 'read' else 'writer'}"
+        )
+        raise self.history.fault("missing fence", message, actor.mask | earlier.start)
+
+    def still_written(self, mask: int) -> tuple[Place, Access] | None:
+        """Memory that a TMA copy may still write after the causal past `mask`, or None."""
+        for regions in self.regions.values():
+            for memory, region in regions.items():
+                if region.write is not None and region.write.proxy and not mask & region.write.end:
+                    return memory, region.write
+        return None
+
+
+def _is_mutable(type: str) -> bool:
+    return ", mutable" in type
+
+
+__all__ = ["FENCES_FOLLOW", "Access", "Actor", "Memory", "OtherNumber", "Region"]

@@ -1,0 +1,435 @@
+"""The protocol operations of the barrier level, as templates of events: barriers, shared memory, copies and dots.
+
+    ttng.wait_barrier %slot, %p, %true     →   ACT wait, barrier in the register of %slot, parity in that of %p
+    %slot = ttg.memdesc_index %full[%s]    →   VIEW
+
+An operation that accesses shared memory or barriers in a way not modelled here raises `NotUnderstood`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Protocol
+
+from tawa.dialects import ttg, ttng
+from tawa.dialects.aref import LandedOp
+from tawa.dialects.arith import SelectOp
+from tawa.dialects.builtin import BranchOp, CastOp, CondBranchOp, GpuBarrierOp, InlineAsmOp
+from tawa.dialects.control_flow import incoming, outgoing
+from tawa.dialects.declare.declaration import by_name, is_opaque, op_names
+from tawa.dialects.inline.effects import NAMED_BARRIERS, NamedBarrier, Unlisted, acts, effects_of
+from tawa.dialects.scf import CONTROL, LOOPS, ConditionOp, YieldOp
+from tawa.dialects.tt import INLINE, AddPtrOp, CallOp, MakeTensorDescOp
+from tawa.dialects.ttg import VIEWS, warps_of, warps_of_cta, warps_of_partitions
+from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.dialects.warp import EndOp, GroupOp
+from tawa.ir import MemDescType, Operation, Value, parse_type
+from tawa.ir.attributes import read_int
+from tawa.verify.run.events import Act
+from tawa.verify.run.history import Memories
+from tawa.verify.run.places import NotUnderstood
+
+_WARP = 32
+_STARTS = 1
+_FIRST_PARTITION = 2
+_int = lru_cache(maxsize=1024)(read_int)
+_NOTHING = op_names(
+    GpuBarrierOp, ttg.BarrierOp, ttg.LocalBarrierOp, ttng.FenceMBarrierInitReleaseClusterOp, ttg.GlobalScratchAllocOp
+)
+"""They order the warps of one partition, which this check takes as one, or ask for memory."""
+_DESCRIPTORS = op_names(ttng.TensormapCreateOp, ttng.TensormapFenceproxyAcquireOp, ttng.ReinterpretTensorDescOp)
+_CLOSED = ("ttng.", "ttg.", "nvws.", "nvgpu.", "nvg.", "nvvm.", "gpu.", InlineAsmOp.NAME, CallOp.NAME)
+_ENDS = op_names(YieldOp, ConditionOp, BranchOp, CondBranchOp, ttg.WarpYieldOp, EndOp)
+_FORKS = op_names(ttg.WarpSpecializeOp, GroupOp, ttg.WarpSpecializePartitionsOp)
+
+
+class Compiler(Protocol):
+    """What the templates need of the compiler of the skeleton."""
+
+    def use(self, value: Value) -> int: ...
+    def define(self, value: Value) -> int: ...
+    def act(self, act: Act, condition: Value | None = None) -> None: ...
+    def constant(self, number: Any) -> int: ...
+
+
+def barrier_events() -> dict[str, Callable[[Compiler, Operation], None]]:
+    """The templates of each operation, by name."""
+    return _EVENTS
+
+
+class Accesses:
+    """What the barrier level of one function accesses: its allocations, tiles in flight, and descriptors."""
+
+    def __init__(self, function: Operation) -> None:
+        self.ops = list(function.walk())
+        self.forks = [op for op in self.ops if ttg.WarpSpecializeOp.matches(op)]
+        self.tiles = self._followed(
+            [op.result for op in self.ops if op.name == WarpGroupDotOp.NAME and WarpGroupDotOp(op).is_async], _tile_of
+        )
+        in_loops = [op for op in self.ops if op.name == MakeTensorDescOp.NAME and _in_loop(op)]
+        scratch = {op.operands[0] for op in self.ops if ttng.TensormapCreateOp.matches(op) and _in_loop(op)}
+        scratch = {_base(value) for value in scratch}
+        made = [value for value in scratch if value.defining_op is not None]
+        self.described = [*(op.result for op in in_loops), *made]
+        self.descriptors = self._followed(self.described, _descriptor_of)
+        allocations = [op for op in self.ops if op.name == ttg.LocalAllocOp.NAME]
+        self.allocations = {op: place for place, op in enumerate(allocations)}
+        self.allocations.update(
+            (value.defining_op, len(allocations) + place)
+            for place, value in enumerate(self.described)
+            if value.defining_op is not None
+        )
+        self.roots: dict[Value, frozenset[Operation]] = {}
+        self.barriers = self._barriers()
+
+    def _followed(self, work: list[Value], through: Callable[[Operation, int], Value | None]) -> set[Value]:
+        """The values that these may become, through control flow and the operations of `through`."""
+        found: set[Value] = set()
+        work = list(work)
+        while work:
+            value = work.pop()
+            if value in found:
+                continue
+            found.add(value)
+            for use in value.uses:
+                work += outgoing(use)
+                made = through(use.op, use.index)
+                work += [] if made is None else [made]
+        return found
+
+    def _barriers(self) -> set[Operation]:
+        """The allocations that hold barriers."""
+        return {root for op in self.ops if op.name == ttng.InitBarrierOp.NAME for root in self.roots_of(op.operands[0])}
+
+    def roots_of(self, value: Value) -> frozenset[Operation]:
+        """The allocations that a value may be a view of."""
+        found = self.roots.get(value)
+        if found is None:
+            roots: set[Operation] = set()
+            work, seen = [value], set[Value]()
+            while work:
+                it = work.pop()
+                if it in seen:
+                    continue
+                seen.add(it)
+                op = it.defining_op
+                if op is not None and ttg.LocalAllocOp.matches(op):
+                    roots.add(op)
+                elif op is not None and op.name in VIEWS:
+                    work.append(op.operands[0])
+                else:
+                    work += [use.value for use in incoming(it)]
+            found = self.roots[value] = frozenset(roots)
+        return found
+
+    def needed(self, op: Operation) -> list[Value]:
+        """The operands that determine an event: places, predicates, parities, tiles in flight and descriptors."""
+        if op.name in INLINE:
+            effects = effects_of(op)
+            assert not isinstance(effects, Unlisted)
+            named = [
+                it for effect in effects if isinstance(effect, NamedBarrier) for it in (effect.number, effect.threads)
+            ]
+            return [*(it for it in named if isinstance(it, Value)), *(it for it in op.operands if it in self.tiles)]
+        found = [it for it in op.operands if it.type == "i1" or it.type.startswith("!ttg.memdesc") or it in self.tiles]
+        found += [it for it in op.operands if it in self.descriptors or it.type.startswith("!aref.index")]
+        if wait := ttng.WaitBarrierOp.of(op):
+            found.append(wait.parity)
+        elif view := ttg.MemDescIndexOp.of(op):
+            found.append(view.index)
+        return found
+
+    def takes_part(self, op: Operation) -> bool:
+        """Whether an operation has an event."""
+        return (
+            op.name in _EVENTS
+            or op.name == LandedOp.NAME
+            or acts(op)
+            or (op.name not in CONTROL and self.uses_tile(op))
+        )
+
+    def uses_tile(self, op: Operation) -> bool:
+        """Whether an operation uses a tile that a dot may still write."""
+        if op.name in _ENDS or chooses_tile(op) or (op.regions and op.name in CONTROL):
+            return False
+        return any(it in self.tiles for it in op.operands)
+
+    def memories(self, names: Sequence[str]) -> Memories:
+        """What a run needs to know of the allocations."""
+        waited = {ttng.WaitBarrierOp.NAME, ttng.BarrierExpectOp.NAME, ttng.AsyncTMACopyGlobalToLocalOp.NAME}
+        sizes: dict[Operation, set[int]] = {op: set() for op in self.barriers}
+        for op in self.ops:
+            for root in self.roots_of(op.operands[-3 if "copy_global" in op.name else 0]) if op.name in waited else ():
+                sizes.pop(root, None)
+        for op in self.ops:
+            arrive = ttng.ArriveBarrierOp.of(op)
+            size = arrive.count if arrive else warps_of(op) * _WARP if ttng.AsyncCopyMbarrierArriveOp.matches(op) else 0
+            for root in self.roots_of(op.operands[0]) if size else ():
+                if root in sizes:
+                    sizes[root].add(size)
+        invalidated = any(ttng.InvalBarrierOp.matches(op) for op in self.ops)
+        alone = {self.allocations[op]: it.pop() for op, it in sizes.items() if len(it) == 1}
+        return Memories(
+            list(self.allocations), list(names), alone, invalidated, free_barriers(most_partitions(self.forks))
+        )
+
+    def require_known(self) -> None:
+        """Raises NotUnderstood for unknown operations, even in code that no run reaches: they may take part."""
+        for op in self.ops:
+            known = (
+                op.name in CONTROL or op.name in _FORKS or op.name in _ENDS or op.name in _NOTHING or op.name in INLINE
+            )
+            if known or op.name in _EVENTS or op.name in _DESCRIPTORS or op.name in VIEWS:
+                continue
+            shared = any("!ttg.memdesc" in value.type for value in (*op.operands, *op.results))
+            if is_opaque(op.name) and not shared:
+                raise NotUnderstood(f"{op.name} is not known to this check", op)
+            if shared or (is_opaque(op.name) and op.name.startswith(_CLOSED)):
+                raise NotUnderstood(f"{op.name} accesses shared memory in a way that this check does not model", op)
+
+
+def _in_loop(op: Operation) -> bool:
+    return any(outer.name in LOOPS for outer in op.ancestors())
+
+
+def _base(pointer: Value) -> Value:
+    """The pointer behind offsets and casts."""
+    while (op := pointer.defining_op) is not None and (AddPtrOp.matches(op) or CastOp.matches(op)):
+        pointer = op.operands[0]
+    return pointer
+
+
+def _tile_of(op: Operation, index: int) -> Value | None:
+    """The tile that is in flight if operand `index` is."""
+    if op.name == ttng.WarpGroupDotWaitOp.NAME:
+        return op.results[index]
+    return op.result if chooses_tile(op) else None
+
+
+def _descriptor_of(op: Operation, index: int) -> Value | None:
+    if AddPtrOp.matches(op) or CastOp.matches(op) or ttng.ReinterpretTensorDescOp.matches(op):
+        return op.result if index == 0 else None
+    return None
+
+
+def chooses_tile(op: Operation) -> bool:
+    """Whether `op` selects one of two tiles, like the yields of an ``scf.if``."""
+    select = SelectOp.of(op)
+    return select is not None and select.condition.type == "i1" and op.result.type.startswith("tensor<")
+
+
+# -- named barriers ----------------------------------------------------------------------------------------------------
+
+
+def most_partitions(forks: Iterable[Operation]) -> int:
+    """The most partitions that one of them starts, besides the default one."""
+    return max((len(warps_of_partitions(fork)) for fork in forks), default=0)
+
+
+def free_barriers(partitions: int) -> str:
+    """Which named barriers a program may use: ``use one of 4 … 15``."""
+    first = _FIRST_PARTITION + partitions if partitions else 1
+    if first >= NAMED_BARRIERS:
+        return "use fewer partitions; no named barrier is free"
+    return f"use one of {first} … {NAMED_BARRIERS - 1}"
+
+
+def _home(op: Operation) -> int:
+    """The barrier that Triton uses for the warps which execute `op`."""
+    partition = ttg.partition_of(op)
+    return 0 if partition is None else _FIRST_PARTITION + partition[1]
+
+
+def assembly(self: Compiler, op: Operation, forks: Sequence[Operation]) -> None:
+    """The events of inline assembly, in the order of its instructions.
+
+    Triton's back end uses named barriers too: number 0 for the warps of the default partition (of the kernel, if it has
+    no partitions), 1 to start and end the partitions, 2 + i for the warps of partition i. A program may wait at a
+    barrier of its own partition, with all of its threads: that is what Triton does there.
+
+    Source: PTX ISA, "bar, barrier"; Triton's lowering of ``ttg.warp_specialize`` (its barrier indices).
+    """
+    effects = effects_of(op)
+    assert not isinstance(effects, Unlisted)
+    for effect in effects:
+        if not isinstance(effect, NamedBarrier):
+            self.act(Act("fence", op))
+            continue
+        try:
+            own, everything = warps_of(op) * _WARP, warps_of_cta(op) * _WARP
+        except ValueError:
+            raise NotUnderstood(
+                "a named barrier in a module without the number of its warps (ttg.num-warps)", op
+            ) from None
+        number, threads = effect.number, everything if effect.threads is None else effect.threads
+        place = self.use(number) if isinstance(number, Value) else self.constant(number)
+        of = self.use(threads) if isinstance(threads, Value) else -1
+        for kind in ("arrive at", "wait at") if effect.waits else ("arrive at",):
+            check = _checked(kind, own, effect.waits, forks)
+            reads = (place,) if of < 0 else (place, of)
+            amount = threads if isinstance(threads, int) else 0
+            self.act(Act(kind, op, barrier=place, amount=own, of=amount, threads=of, reads=reads, check=check))
+
+
+def _checked(kind: str, own: int, waits: bool, forks: Sequence[Operation]) -> Callable[[Operation, int, int], str]:
+    partitions = most_partitions(forks)
+
+    def check(op: Operation, place: int, threads: int) -> str:
+        if not 0 <= place < NAMED_BARRIERS:
+            raise NotUnderstood(f"named barrier {place}: there are 0 … {NAMED_BARRIERS - 1}", op)
+        if threads <= 0 or threads % _WARP:
+            raise NotUnderstood(f"a named barrier of {threads} threads: they must be whole warps of {_WARP}", op)
+        if place == _STARTS and forks:
+            return "reserved"
+        if ((forks and place < _FIRST_PARTITION + partitions) or place == 0) and (
+            place != _home(op) or threads != own or not waits
+        ):
+            raise NotUnderstood(_reserved(place, partitions), op)
+        return kind
+
+    return check
+
+
+def _reserved(place: int, partitions: int) -> str:
+    owner = f"partition{place - _FIRST_PARTITION}" if place >= _FIRST_PARTITION else "the default partition"
+    return (
+        f"named barrier {place} belongs to {owner if partitions else 'the kernel'}: Triton's back end synchronises its "
+        f"warps with it. Cure: {free_barriers(partitions)}"
+    )
+
+
+# -- the templates -----------------------------------------------------------------------------------------------------
+
+
+def _on_barrier(
+    self: Compiler, op: Operation, kind: str, barrier: Value, amount: int = 0, condition: Value | None = None
+) -> None:
+    place = self.use(barrier)
+    self.act(Act(kind, op, barrier=place, amount=amount, reads=(place,)), condition)
+
+
+def _init(self: Compiler, op: Operation) -> None:
+    _on_barrier(self, op, "init", ttng.InitBarrierOp(op).barrier, _int(op.properties["count"]))
+
+
+def _inval(self: Compiler, op: Operation) -> None:
+    _on_barrier(self, op, "inval", ttng.InvalBarrierOp(op).barrier)
+
+
+def _wait(self: Compiler, op: Operation) -> None:
+    wait = ttng.WaitBarrierOp(op)
+    place, parity = self.use(wait.barrier), self.use(wait.parity)
+    self.act(Act("wait", op, barrier=place, parity=parity, reads=(place, parity)), _predicate(op, 2))
+
+
+def _arrive(self: Compiler, op: Operation) -> None:
+    arrive = ttng.ArriveBarrierOp(op)
+    _on_barrier(self, op, "arrive", arrive.barrier, arrive.count, _predicate(op, 1))
+
+
+def _expect(self: Compiler, op: Operation) -> None:
+    expect = ttng.BarrierExpectOp(op)
+    _on_barrier(self, op, "expect", expect.barrier, _int(op.properties["size"]), _predicate(op, 1))
+
+
+def _predicate(op: Operation, after: int) -> Value | None:
+    """The first i1 operand at or after position `after`."""
+    return next((operand for operand in op.operands[after:] if operand.type == "i1"), None)
+
+
+def _copy_in(self: Compiler, op: Operation) -> None:
+    views = [index for index, operand in enumerate(op.operands) if operand.type.startswith("!ttg.memdesc")]
+    if len(views) != 2 or op.properties.get("multicast", "false") not in ("false", ""):
+        raise NotUnderstood("a TMA copy of an unknown form", op)
+    barrier, target = (op.operands[index] for index in views)
+    type = parse_type(target.type)
+    assert isinstance(type, MemDescType)
+    full, memory, descriptor = self.use(barrier), self.use(target), self.use(op.operands[0])
+    act = Act(
+        "copy in", op, (memory,), full, descriptor=descriptor, amount=type.bytes, reads=(memory, full, descriptor)
+    )
+    self.act(act, _predicate(op, views[1] + 1))
+
+
+def _copy_out(self: Compiler, op: Operation) -> None:
+    memory = tuple(self.use(it) for it in op.operands if it.type.startswith("!ttg.memdesc"))
+    descriptor = self.use(op.operands[0])
+    self.act(Act("copy out", op, memory, descriptor=descriptor, reads=(*memory, descriptor)))
+
+
+def _pendings(kind: str) -> Callable[[Compiler, Operation], None]:
+    def make(self: Compiler, op: Operation) -> None:
+        amount = _int(op.properties.get("pendings") or op.properties.get("num") or "0 : i32")
+        self.act(Act(kind, op, amount=amount))
+
+    return make
+
+
+def _plain(kind: str) -> Callable[[Compiler, Operation], None]:
+    def make(self: Compiler, op: Operation) -> None:
+        self.act(Act(kind, op))
+
+    return make
+
+
+def _access(self: Compiler, op: Operation, kind: str, buffer: Value, **more: Any) -> None:
+    memory = self.use(buffer)
+    self.act(Act(kind, op, (memory,), reads=(memory,), **more))
+
+
+def _async_copy(self: Compiler, op: Operation) -> None:
+    _access(self, op, "cp.async", ttg.AsyncCopyGlobalToLocalOp(op).buffer)
+
+
+def _copies_arrive(self: Compiler, op: Operation) -> None:
+    """One arrival per thread of the partition, once its earlier copies have landed."""
+    if "noIncrement" not in op.properties:
+        raise NotUnderstood("an arrival of cp.async that raises the count of its barrier", op)
+    _on_barrier(self, op, "copies arrive", ttng.AsyncCopyMbarrierArriveOp(op).barrier, warps_of(op) * _WARP)
+
+
+def _dot(self: Compiler, op: Operation) -> None:
+    dot = WarpGroupDotOp(op)
+    memory = tuple(self.use(it) for it in (dot.a, dot.b) if it.type.startswith("!ttg.memdesc"))
+    tile, result = self.use(dot.accumulator), self.define(op.result)
+    self.act(Act("dot", op, memory, reads=memory, tile=tile, result=result, amount=int(dot.is_async)))
+
+
+def _dot_wait(self: Compiler, op: Operation) -> None:
+    tiles = tuple((self.use(it), self.define(result)) for it, result in zip(op.operands, op.results, strict=True))
+    self.act(Act("dot wait", op, amount=_int(op.properties["pendings"]), tiles=tiles))
+
+
+_EVENTS: dict[str, Callable[[Any, Operation], None]] = by_name(
+    {
+        ttng.InitBarrierOp: _init,
+        ttng.InvalBarrierOp: _inval,
+        ttng.WaitBarrierOp: _wait,
+        ttng.ArriveBarrierOp: _arrive,
+        ttng.BarrierExpectOp: _expect,
+        ttng.AsyncTMACopyGlobalToLocalOp: _copy_in,
+        ttng.AsyncTMACopyLocalToGlobalOp: _copy_out,
+        ttng.AsyncTMAReduceOp: _copy_out,
+        ttng.AsyncTMAStoreWaitOp: _pendings("store wait"),
+        ttng.FenceAsyncSharedOp: _plain("fence"),
+        ttg.LocalStoreOp: lambda self, op: _access(self, op, "write", ttg.LocalStoreOp(op).buffer),
+        ttg.LocalLoadOp: lambda self, op: _access(self, op, "read", ttg.LocalLoadOp(op).buffer),
+        ttg.LocalDeallocOp: lambda self, op: self.free(op, ttg.LocalDeallocOp(op).buffer),
+        ttg.AsyncCopyGlobalToLocalOp: _async_copy,
+        ttg.AsyncCommitGroupOp: _plain("cp.async commit"),
+        ttg.AsyncWaitOp: _pendings("cp.async wait"),
+        ttng.AsyncCopyMbarrierArriveOp: _copies_arrive,
+        WarpGroupDotOp: _dot,
+        ttng.WarpGroupDotWaitOp: _dot_wait,
+        ttg.LocalAllocOp: lambda self, op: self.allocate(op),
+        MakeTensorDescOp: lambda self, op: self.describe(op, op.result, "describe"),
+        ttng.TensormapCreateOp: lambda self, op: self.describe(op, op.operands[0], "descriptor"),
+        ttng.TensormapFenceproxyAcquireOp: _plain("descriptor fence"),
+    }
+)
+DESCRIBING = op_names(MakeTensorDescOp, ttng.TensormapCreateOp, ttng.TensormapFenceproxyAcquireOp)
+WRITING = ("write", "free", "copy in", "cp.async", "describe", "descriptor", "init", "inval")
+"""Events that write memory."""
+
+__all__ = ["DESCRIBING", "WRITING", "Accesses", "assembly", "barrier_events", "chooses_tile"]

@@ -1,0 +1,332 @@
+"""The protocol skeleton of an aref-level module: per partition a list of instructions over numbered registers.
+
+A value that is not a known constant is a `Term`, the expression tree that computes it, so that the same expression in
+two partitions is one unknown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from tawa.dialects import arith, tt
+from tawa.dialects.declare.declaration import by_name
+from tawa.dialects.parameters import part_of_descriptor
+from tawa.dialects.scalars import width_of
+from tawa.ir import Module, Operation, Value
+from tawa.verify.crossed_numbers import NONE_CROSSED, CrossedNumbers
+from tawa.verify.run.history import Memories
+
+MAIN = "kernel"
+
+
+class Code(IntEnum):
+    """Opcodes; an instruction is a tuple of the opcode and its operands."""
+
+    SCALAR = 0  # function or None, input registers, result register, signature
+    ADVANCE = 1  # input, result
+    PUT = 2  # ring, count, fresh
+    GET = 3  # ring, count, reader, view registers
+    CONSUMED = 4  # ring, count, condition or -1, reader
+    DOT = 5  # view registers, asynchronous
+    WAIT = 6  # pendings
+    MOVE = 7  # sources, targets
+    FOR = 8  # lower, upper, step, induction variable or -1, loop, exit
+    NEXT = 9  # first instruction of the body, induction variable or -1
+    IF = 10  # condition, target if it is false
+    JUMP = 11  # target
+    WHILE = 12  # loop
+    TEST = 13  # condition, exit, loop
+    FORK = 14  # the partitions that start
+    ASSUME = 15  # condition
+    END = 16
+    SEND = 17  # ring, register of the number that the put before it sends
+    RECEIVE = 18  # view register, result register
+    ACT = 19  # the template of an event (`run.events.Act`)
+    VIEW = 20  # source register, register of the slot or -1, result register
+    PICK = 21  # condition, register if it holds, register if not, result register: one of two tiles
+    JOIN = 22  # waits for their ends
+
+
+class UnsupportedError(Exception):
+    """The skeleton cannot represent operation `op`."""
+
+    def __init__(self, reason: str, op: Operation) -> None:
+        super().__init__(reason)
+        self.op = op
+
+
+class Term:
+    """An unknown number: an operation on known and unknown numbers. Equal terms are one object (hash-consed)."""
+
+    __slots__ = ("given", "key", "number")
+
+    def __init__(self, key: tuple[Any, ...], number: int, given: str) -> None:
+        self.key = key
+        self.number = number
+        self.given = given
+
+    @property
+    def name(self) -> str:
+        """The name in the kernel's source, or what the number is; for messages."""
+        return self.given or _described(self.key, _DEPTH)
+
+    @property
+    def opaque(self) -> bool:
+        """Whether it contains an operation whose results may differ between partitions."""
+        return self.key[0] == "opaque" or any(part.opaque for part in self.parts)
+
+    @property
+    def parts(self) -> list[Term]:
+        """The terms among its operands."""
+        return [part for part in self.key if isinstance(part, Term)]
+
+    def holds(self, other: Term) -> bool:
+        """Whether `other` is this term or a subterm of it."""
+        return self is other or any(part.holds(other) for part in self.parts)
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """The operation and its attributes, without operands."""
+        return tuple(item for item in self.key if not isinstance(item, Term | int))
+
+    def walk(self) -> Iterator[Term]:
+        """This term and all of its subterms."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+_SIGNS = by_name(
+    {
+        arith.AddIOp: "+",
+        arith.SubIOp: "-",
+        arith.MulIOp: "*",
+        arith.DivSIOp: "//",
+        arith.RemSIOp: "%",
+        arith.AndIOp: "&",
+        arith.OrIOp: "|",
+        arith.XOrIOp: "^",
+    }
+)
+_NOUNS = {
+    **by_name(
+        {
+            tt.LoadOp: "a number in memory",
+            tt.GetProgramIdOp: "a program id",
+            tt.GetNumProgramsOp: "a number of programs",
+            arith.CmpIOp: "a comparison",
+        }
+    ),
+    "while": "the trips of a while loop",
+    "decided": "a number that a loop or a branch decides",
+    "induction": "the counter of a loop",
+}
+_DEPTH = 3
+"""Operations in a description; what is inside of them is left out."""
+
+
+def _described(key: tuple[Any, ...], depth: int) -> str:
+    """What a number without a name is: ``K // 64 - 1``, or a noun and the names that it is computed from."""
+    kind, operands = str(key[0]), [item for item in key if isinstance(item, Term | int)]
+    if kind in _SIGNS and len(operands) == 2 and depth:
+        left, right = (_operand(it, depth - 1) for it in operands)
+        return f"{left} {_SIGNS[kind]} {right}"
+    noun = f"the result of {key[1]}" if kind == "opaque" else _NOUNS.get(kind, "a number")
+    parts = [part for operand in operands if isinstance(operand, Term) for part in operand.walk()]
+    names = list(dict.fromkeys(part.given for part in parts if part.given))
+    return f"{noun} computed from {', '.join(names[:_DEPTH])}" if names else noun
+
+
+def _operand(operand: Term | int, depth: int) -> str:
+    if isinstance(operand, int) or operand.given:
+        return str(operand)
+    text = _described(operand.key, depth)
+    return f"({text})" if " " in text else text
+
+
+class Terms:
+    """The terms of one module, hash-consed."""
+
+    def __init__(self) -> None:
+        self._terms: dict[tuple[Any, ...], Term] = {}
+        self._parts: set[Term] = set()
+
+    def __call__(self, key: tuple[Any, ...], name: str = "") -> Term:
+        """The term of `key`; `name`, if there is one, is used in messages."""
+        key = self._normal(key)
+        found = self._terms.get(key)
+        if found is None:
+            found = self._terms[key] = Term(key, len(self._terms), name)
+            self._parts.update(found.parts)
+        found.given = found.given or name
+        return found
+
+    def _normal(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Sums and products in one order, constants last; a choice by one condition within itself is the same choice."""
+        if key[0] == arith.SelectOp.NAME:
+            condition, one, other = key[-3:]
+            if isinstance(one, Term) and one.key[0] == key[0] and one.key[-3] is condition:
+                one = one.key[-2]
+            if isinstance(other, Term) and other.key[0] == key[0] and other.key[-3] is condition:
+                other = other.key[-1]
+            return (*key[:-3], condition, one, other)
+        if key[0] not in (arith.AddIOp.NAME, arith.MulIOp.NAME):
+            return key
+        parts: list[Term] = []
+        number, work = (0 if key[0] == arith.AddIOp.NAME else 1), [key[-1], key[-2]]
+        while work:
+            part = work.pop()
+            if isinstance(part, Term) and part.key[:-2] == key[:-2]:
+                work += [part.key[-1], part.key[-2]]
+            elif isinstance(part, Term):
+                parts.append(part)
+            elif key[0] == arith.AddIOp.NAME:
+                number += part
+            else:
+                number *= part
+        parts.sort(key=lambda part: part.number)
+        left: Any = parts[0]
+        for part in parts[1:-1]:
+            left = self((*key[:-2], left, part))
+        last = parts[-1] if len(parts) > 1 else None
+        neutral = number == (0 if key[0] == arith.AddIOp.NAME else 1)
+        if last is None:
+            return (*key[:-2], left, number)
+        if neutral:
+            return (*key[:-2], left, last)
+        return (*key[:-2], self((*key[:-2], left, last)), number)
+
+    def has_part(self, part: Term) -> bool:
+        """Whether `part` is an operand of another term."""
+        return part in self._parts
+
+
+@dataclass(slots=True)
+class Ring:
+    """One ring: the number of slots, its readers and its writers.
+
+    left_out: whether it has readers, of which none is in the program (`tawa.verify.free.pairs`).
+    """
+
+    name: str
+    depth: int
+    readers: list[str] = field(default_factory=list[str])
+    writers: list[str] = field(default_factory=list[str])
+    left_out: bool = False
+
+
+@dataclass(slots=True)
+class Loop:
+    """A loop. `constant`: its bounds are constants."""
+
+    op: Operation
+    constant: bool
+
+
+@dataclass(slots=True)
+class Part:
+    """One partition, or the code around the partitions: its instructions, and the operation that each came from."""
+
+    name: str
+    code: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
+    ops: list[Operation | None] = field(default_factory=list[Operation | None])
+    puts: int = 0
+    gets: int = 0
+    uses: list[tuple[int, int, bool, int]] = field(default_factory=list[tuple[int, int, bool, int]])
+    """The registers that each instruction reads and writes, and its successors (`skeleton.live.Uses`)."""
+    live: list[tuple[tuple[int, int], ...]] = field(default_factory=list[tuple[tuple[int, int], ...]])
+    """For each instruction the registers that are live before it, each with its kind: a ring number for counts."""
+    fixed: list[int] = field(default_factory=list[int])
+    """For each instruction the rings of which a constant slot may be used from there on, as bits."""
+    touches: list[int] = field(default_factory=list[int])
+    """For each instruction the allocations that are accessed from there on, as bits one above their numbers.
+
+    What comes behind the end of other partitions is left out: there, everything is known.
+    """
+    writes: list[int] = field(default_factory=list[int])
+    """Likewise the allocations that are written."""
+
+
+@dataclass(slots=True)
+class Program:
+    """The skeleton. parts[0] is the code around the partitions."""
+
+    module: Module
+    parts: list[Part]
+    rings: list[Ring]
+    loops: list[Loop]
+    registers: list[Any]  # constants and arguments are preset
+    arguments: dict[str, Term]
+    terms: Terms
+    bounds: dict[Term, tuple[int | Term, int]]  # loop-invariant upper bounds, with lower bound and step
+    spread: dict[Term, int] = field(default_factory=dict[Term, int])
+    """Upper bounds shared by loops of different start or step: the value from which each of them has a trip."""
+    inner: tuple[int, int] | None = None  # lower bound and step of the loops with an upper bound computed in a loop
+    measure: Callable[[], None] = lambda: None  # computes `no_recurrence` and `largest`, for the search with numbers
+    no_recurrence: str = ""  # why runs beyond the bound may differ from those within; empty if they cannot
+    sampled: str = ""  # why some runs within the bound are not tried; empty if all are
+    largest: int = 0  # the largest constant that an unknown is compared with, in trips
+    settled: int = 0  # the largest constant that a function of an induction variable is compared with, in trips
+    decides: Operation | None = None  # the operation that this comparison controls
+    fresh: int = 0  # D of the deepest ring with a put that does not wait: correct for the first D counts only
+    pendings: int = 0  # the largest number of wgmmas that a wait leaves in flight
+    crossed: CrossedNumbers = NONE_CROSSED
+    """The numbers that cross in rings."""
+    memories: Memories | None = None  # at the barrier level
+    counters: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """What matters of a counter, by kind: its value up to the first number, beyond it the remainder by the second."""
+    kinds: dict[int, int] = field(default_factory=dict[int, int])
+    """What matters of each register: the count of a ring, a counter, or (-1) all of it."""
+    raised: list[Any] = field(default_factory=list[Any])
+    """The rings of the barrier level that turn (`skeleton.raised`)."""
+    turning: dict[int, int] = field(default_factory=dict[int, int])
+    """By register of a count: the place of its ring in `raised`."""
+    unknown: set[int] = field(default_factory=set[int])
+    """Registers of numbers that the free proof does not compute."""
+    assumed: list[tuple[Operation, Term]] = field(default_factory=list[tuple[Operation, Term]])
+    """Assumptions that the kernel states at its entry (`tl.assume`): the operation and the condition."""
+
+    @property
+    def leader(self) -> int:
+        """The partition that runs one iteration at a time: the first that writes a ring."""
+        return next((at for at, part in enumerate(self.parts) if at and part.puts), len(self.parts) - 1)
+
+    @property
+    def computes(self) -> bool:
+        """Whether the free proof computes scalars: slots and parities at the barrier level."""
+        return self.memories is not None
+
+
+def merge_ranges(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    """Lower bound and step such that the multiples reach every trip count of two loops with a common upper bound."""
+    return min(one[0], other[0]), math.gcd(one[1], other[1], one[0] - other[0])
+
+
+def integer_arguments(function: Operation) -> dict[Value, str]:
+    """The integer arguments of a kernel with their names: the source names if these are unique."""
+    every = function.regions[0].blocks[0].args
+    arguments = [arg for arg in every if width_of(arg.type) is not None]
+    plain = Counter(plain_name(arg.hint) for arg in arguments)
+    names: dict[Value, str] = {}
+    for arg in arguments:
+        name = plain_name(arg.hint)
+        if (part := part_of_descriptor(arg, every)) is not None:
+            descriptor, which = part
+            names[arg] = f"{plain_name(descriptor.hint)}{which}"
+            continue
+        names[arg] = name if name and plain[name] == 1 else arg.hint or f"argument {arg.index}"
+    return names
+
+
+def plain_name(hint: str) -> str:
+    """A value's name without the numeric suffix that the printer adds."""
+    head, _, tail = hint.rpartition("_")
+    return head if head and tail.isdigit() else hint
