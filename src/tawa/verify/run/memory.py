@@ -20,8 +20,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tawa.dialects.ttg import LocalAllocOp
+from tawa.ir import MemDescType, parse_type
 from tawa.verify.run.events import Event
 from tawa.verify.run.history import History, event_name
 from tawa.verify.run.places import Place, overlap
@@ -134,11 +136,11 @@ class Memory:
             if region.write is not None:
                 self._ordered(actor, region.write, event, memory, "write-write race")
                 if proxy and not region.write.proxy:
-                    self._fenced_before_write(actor, region.write, event, memory)
+                    self._fenced(actor, region.write, event, memory, "writes")
             for read in region.reads.values():
                 self._ordered(actor, read, event, memory, "write before release")
                 if proxy and not read.proxy:
-                    self._fenced_before_write(actor, read, event, memory)
+                    self._fenced(actor, read, event, memory, "writes")
         access = Access(self.history.bit, event, actor.number, proxy, actor.mask)
         self.regions[memory.alloc][memory] = Region(access)
         return access
@@ -155,7 +157,7 @@ class Memory:
                 if event.number is not None and event.number != region.write.event.number:
                     raise OtherNumber
                 if proxy and not region.write.proxy:
-                    self._fenced(actor, region.write, event, memory)
+                    self._fenced(actor, region.write, event, memory, "reads")
         if not written:
             message = f"{event_name(event)} reads {self.history.name(memory)}, which was never written"
             raise self.history.fault("read before write", message, actor.mask)
@@ -175,28 +177,20 @@ class Memory:
         mine = self.history.bit
         raise self.history.fault(kind, message, earlier.begun | (actor.mask & ~mine), *self.history.at(mine))
 
-    def _fenced(self, actor: Actor, write: Access, event: Event, memory: Place) -> None:
-        if write.fence & actor.mask:
-            return
-        stored = LocalAllocOp.of(write.event.op)
-        if event.kind == "dot" and stored is not None and not _is_mutable(stored.op.result.type):
-            self.assumed[FENCES_FOLLOW] = None
-            return
-        message = (
-            f"{event_name(event)} reads {self.history.name(memory)} through the async proxy; "
-            f"{event_name(write.event)} wrote it through the generic proxy, without a fence_async_shared in between by "
-            f"{'a partition that waited for it' if write.event.kind == 'cp.async' else 'the writer'}"
-        )
-        raise self.history.fault("missing fence", message, actor.mask | write.start)
-
-    def _fenced_before_write(self, actor: Actor, earlier: Access, event: Event, memory: Place) -> None:
+    def _fenced(
+        self, actor: Actor, earlier: Access, event: Event, memory: Place, act: Literal["reads", "writes"]
+    ) -> None:
         if earlier.fence & actor.mask:
             return
-        did = "read" if earlier.event.kind == "read" else "wrote"
+        if event.kind == "dot" and _fenced_by_triton(earlier.event):
+            self.assumed[FENCES_FOLLOW] = None
+            return
+        did, who = ("read", "the reader") if earlier.event.kind == "read" else ("wrote", "the writer")
         message = (
-            f"{event_name(event)} writes {self.history.name(memory)} through the async proxy; "
+            f"{event_name(event)} {act} {self.history.name(memory)} through the async proxy; "
             f"{event_name(earlier.event)} of {self.actors[earlier.partition].name} {did} it through the generic proxy, "
-            f"without a fence_async_shared in between by the {'reader' if did == 'read' else 'writer'}"
+            "without a fence_async_shared in between by "
+            f"{'a partition that waited for it' if earlier.event.kind == 'cp.async' else who}"
         )
         raise self.history.fault("missing fence", message, actor.mask | earlier.start)
 
@@ -209,8 +203,15 @@ class Memory:
         return None
 
 
-def _is_mutable(type: str) -> bool:
-    return ", mutable" in type
+def _fenced_by_triton(write: Event) -> bool:
+    """Whether Triton's back end inserts the fence between a write and a dot.
+
+    It does for an operand that was stored from registers for one dot. Such an allocation is immutable. Those of Gluon
+    are mutable, and no pass of Gluon inserts a fence.
+    """
+    alloc = LocalAllocOp.of(write.op)
+    kind = parse_type(alloc.op.result.type) if alloc else None
+    return isinstance(kind, MemDescType) and not kind.mutable
 
 
 __all__ = ["FENCES_FOLLOW", "Access", "Actor", "Memory", "OtherNumber", "Region"]

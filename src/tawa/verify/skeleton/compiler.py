@@ -85,11 +85,13 @@ def compile_barriers(module: Module) -> Program:
         raise NotUnderstood(stop.reason, stop.op)
     accesses = Accesses(functions[0])
     accesses.require_known()
-    return _Compiler(module, functions[0], accesses).compile()
+    return _Compiler(module, functions[0], accesses, DEFAULT).compile()
 
 
 class _Compiler:
-    def __init__(self, module: Module, function: Operation, accesses: Accesses | None = None) -> None:
+    def __init__(
+        self, module: Module, function: Operation, accesses: Accesses | None = None, name: str = MAIN
+    ) -> None:
         self.function = function
         self.accesses = accesses
         self.register: dict[Value, int] = {}
@@ -100,7 +102,7 @@ class _Compiler:
         self.rings: dict[Value, int] = {}
         self.canonical: dict[Value, Any] = {}
         self.program = Program(module, [], [], [], self.registers, {}, Terms(), {}, crossed=self.sources.crossed)
-        self.part = Part(MAIN if accesses is None or not accesses.forks else DEFAULT)
+        self.part = Part(name)
         self.forked = 0
         self.groups: list[Operation] = []
         self._control = by_name({ForOp: self._scf_for, IfOp: self._scf_if, WhileOp: self._scf_while})
