@@ -24,8 +24,9 @@ from tawa.sim import Descriptor, simulate
 from tawa.sim.errors import MissingFence
 from tawa.sim.machine.cta import Order
 from tawa.verify.barriers import check_barriers
-from tawa.verify.verdict import Refuted, passes
+from tawa.verify.verdict import Refuted
 from tests.matrix.gluon import gluon_module
+from tests.support.verdicts import passes
 
 tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
 
