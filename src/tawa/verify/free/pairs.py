@@ -37,7 +37,8 @@ def _pair(program: Program, main: Part, writer: Part, reader: Part) -> Program:
     rings = [_read_by(ring, reader.name) for ring in program.rings]
     code = [_as_only_reader(instruction) for instruction in reader.code]
     alone = Part(reader.name, code, reader.ops, reader.puts, reader.gets, reader.uses, reader.live)
-    return replace(program, parts=[main, writer, alone], rings=rings)
+    forks = [(Code.FORK, (1, 2)) if it[0] == Code.FORK else it for it in main.code]
+    return replace(program, parts=[replace(main, code=forks), writer, alone], rings=rings)
 
 
 def _read_by(ring: Ring, name: str) -> Ring:

@@ -41,7 +41,7 @@ from tawa.verify.run.events import Act, Event
 from tawa.verify.run.happens_before import Order
 from tawa.verify.run.memory import OtherNumber
 from tawa.verify.run.places import NotUnderstood
-from tawa.verify.run.state import Channel, FaultError, Thread, copied
+from tawa.verify.run.state import Channel, FaultError, Thread, TooLongError, copied
 from tawa.verify.skeleton.program import Program, Term
 
 MOST = 20_000
@@ -118,6 +118,8 @@ def _explored(
         return Proof(False, f"if every unknown is any number: {fault}", fault.op, state.wishes())
     except NotUnderstood as stop:
         return Proof(False, stop.reason, stop.op)
+    except TooLongError as stop:
+        return Proof(False, str(stop))
     except OtherNumber:
         return Proof(False, "a number that comes out of memory is that of another iteration")
     except UnclearError as unclear:

@@ -27,7 +27,7 @@ from tawa.verify.numbers.facts import FAR, Facts
 from tawa.verify.numbers.loops import steps_to_try
 from tawa.verify.run.history import HistoryStep
 from tawa.verify.run.machine import Machine
-from tawa.verify.run.state import FaultError, ImpossibleError, NeedError
+from tawa.verify.run.state import FaultError, ImpossibleError, NeedError, TooLongError
 from tawa.verify.skeleton.program import Program, Term
 from tawa.verify.verdict import Checked, Refuted, Step, Unknown, Verdict, Witness
 
@@ -104,6 +104,8 @@ class Search:
                     made += 1
                     numbers = {**vector.numbers, leaf: number}
                     heapq.heappush(heap, (size + cost, made, _Vector(numbers, size + cost)))
+            except TooLongError:
+                self.skipped = "runs of many steps were given up"
             except FaultError as fault:
                 return self._refute(fault, vector)
             self.left -= machine.steps + _RUN

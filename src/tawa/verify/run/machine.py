@@ -22,11 +22,12 @@ from tawa.verify.run.events import Event as RunEvent
 from tawa.verify.run.happens_before import Order
 from tawa.verify.run.history import Fault
 from tawa.verify.run.places import NotUnderstood, Place, indexed, viewed
-from tawa.verify.run.state import Channel, Event, FaultError, Frame, ImpossibleError, NeedError, Thread
+from tawa.verify.run.state import Channel, Event, FaultError, Frame, ImpossibleError, NeedError, Thread, TooLongError
 from tawa.verify.skeleton.program import Program, Term
 from tawa.verify.verdict import FaultKind
 
-MOST_STEPS = 200_000
+MOST_STEPS = 100_000
+"""The most instructions of one run."""
 
 
 class Machine:
@@ -209,8 +210,6 @@ class Machine:
                 following = following if holds else instruction[2]
             elif kind == 11:
                 following = instruction[1]
-                if steps > MOST_STEPS:
-                    break
             elif kind == 12:
                 self._enter_while(thread, instruction)
             elif kind == 13:
@@ -242,9 +241,11 @@ class Machine:
                 return True
             thread.pc = following
             steps += 1
+            if steps > MOST_STEPS:
+                break
         self.steps = steps
         if steps > MOST_STEPS:
-            raise FaultError("deadlock", f"{thread.part.name} does not end", index, None)
+            raise TooLongError(f"{thread.part.name} makes more than {MOST_STEPS} steps")
         return steps > start
 
     def _fork(self, instruction: tuple[Any, ...]) -> None:

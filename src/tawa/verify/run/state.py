@@ -38,6 +38,10 @@ class ImpossibleError(Exception):
         self.step = step
 
 
+class TooLongError(Exception):
+    """The run was given up: it is neither right nor wrong."""
+
+
 class FaultError(Exception):
     """The run violates the protocol at `op` in `part`. steps: that lead there, at the barrier level."""
 

@@ -268,6 +268,8 @@ class _Finder:
             parity = other.get(ring.slots[known], -1)
             if parity in self.of.made or (parity >= 0 and isinstance(self.program.registers[parity], int)):
                 parity = -1
+            if ring.parities.get(parity, new) != new:
+                parity = -1  # it belongs to another slot
             ring.slots[new] = parity
             if parity >= 0:
                 ring.parities[parity] = new
