@@ -14,12 +14,13 @@ from tawa.errors import AssumptionError
 from tawa.ir import Module, Operation, ValueMap, clone_op, parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.verify.arefs import FULL, check_credits
 from tawa.verify.assumptions import parse_assumptions
-from tawa.verify.arefs import check_credits
-from tawa.verify.numbers.facts import Facts
-from tawa.verify.skeleton.compiler import compile_skeleton
-from tawa.verify.numbers.search import FULL, Search
 from tawa.verify.effort import Effort
+from tawa.verify.free.proof import Proof
+from tawa.verify.numbers.facts import Facts
+from tawa.verify.numbers.search import Search
+from tawa.verify.skeleton.compiler import compile_skeleton
 from tawa.verify.verdict import Checked, Proved, Refuted, Unknown, Verdict
 from tawa.verify.witness import describe
 from tests.cases.programs import ttgir as programs
@@ -66,7 +67,7 @@ def with_numbers(of: str | Module, assume: Sequence[str] = (), budget: int = FUL
     """The verdict of the search with numbers, which normally runs only if unconstrained trip counts prove nothing."""
     program = compile_skeleton(parse_module(of) if isinstance(of, str) else of)
     assert program is not None
-    return Search(program, Facts(program, parse_assumptions(assume)), budget).verdict()
+    return Search(program, Facts(program, parse_assumptions(assume)), budget, Proof(False)).verdict()
 
 
 def refuted(found: Verdict) -> Refuted:

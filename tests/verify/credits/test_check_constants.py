@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
-from tawa.ir import Builder, Module, parse_module
+from tawa.ir import Builder, Module, Value, parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.verify.arefs import check_credits
 from tawa.verify.effort import Effort
 from tawa.verify.verdict import Refuted, Unknown
 from tests.support.verdicts import passes
-from tests.verify.barriers.inputs.test_beyond import NE, SLT, TILE, Condition, Make
 from tests.verify.barriers.test_check import ops
 
+TILE = Path("tests/data/tile_64x64.triton3_6.mlir")
+NE, SLT = 1, 2
+
+
+class Make:
+    """Builds a condition before an operation; `k`: the induction variable of the enclosing loop."""
+
+    def __init__(self, builder: Builder, k: Value) -> None:
+        self.builder = builder
+        self.k = k
+
+    def op(self, name: str, left: Value, right: int | Value) -> Value:
+        right = self.number(right, left.type)
+        return self.builder.create(f"arith.{name}", (left, right), (left.type,)).result
+
+    def number(self, number: int | Value, type: str = "i32") -> Value:
+        if isinstance(number, Value):
+            return number
+        text = str(bool(number)).lower() if type == "i1" else f"{number} : {type}"
+        return self.builder.create("arith.constant", (), (type,), properties={"value": text}).result
+
+    def compare(self, predicate: int, left: Value, right: int | Value) -> Value:
+        properties = {"predicate": f"{predicate} : i64"}
+        operands = (left, self.number(right, left.type))
+        return self.builder.create("arith.cmpi", operands, ("i1",), properties=properties).result
+
+    def pid(self) -> Value:
+        return self.builder.create("tt.get_program_id", (), ("i32",), properties={"axis": "0 : i32"}).result
+
+
+Condition = Callable[[Make], Value]
 FAR: dict[str, Condition] = {
     "k != 1280": lambda m: m.compare(NE, m.k, 1280),
     "k < 1280": lambda m: m.compare(SLT, m.k, 1280),

@@ -15,9 +15,9 @@ from tawa.dialects.aref import ConsumedOp
 from tawa.ir import Builder, Module, Operation, Value, parse_module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import LoopPlan, Plan, PlanOptions
+from tawa.verify.arefs import check_credits
 from tawa.verify.assumptions import POSITIVE_STEP, positive_step
 from tawa.verify.barriers import check_barriers, check_refinement
-from tawa.verify.arefs import check_credits
 from tawa.verify.verdict import Checked, Proved, Refuted, Unknown, Verdict
 from tests.cases.programs.staged import attention_loop, kernel
 from tests.cases.programs.ttgir import binary, for_loop, op, store

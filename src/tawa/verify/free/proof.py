@@ -314,7 +314,7 @@ class FreeRun(WalkerState):
         answer, _ = self._query(walker, site)
         return answer if answer is None else answer != site.inverted
 
-    def _enter_loop(self, thread: Thread, instruction: tuple[Any, ...], leads: bool) -> bool | None:
+    def _enter_loop(self, thread: Thread, instruction: tuple[Any, ...]) -> bool | None:
         walker, site = self._site(thread)
         assert site is not None
         answer, time = self._query(walker, site)
@@ -329,7 +329,7 @@ class FreeRun(WalkerState):
                 self.registers[instruction[4]] = loop.lower
         return answer
 
-    def _next(self, thread: Thread, instruction: tuple[Any, ...], leads: bool) -> bool | None:
+    def _next(self, thread: Thread, instruction: tuple[Any, ...]) -> bool | None:
         walker, _ = self._site(thread)
         if self.steps > MOST:  # a loop with a large constant trip count
             raise UnclearError("a loop with a large constant trip count", thread.part.ops[thread.pc])
@@ -380,7 +380,7 @@ class FreeRun(WalkerState):
         walker.marks.append({})
         walker.set_nest()
 
-    def _test_while(self, thread: Thread, instruction: tuple[Any, ...], leads: bool) -> bool | None:
+    def _test_while(self, thread: Thread, instruction: tuple[Any, ...]) -> bool | None:
         walker, _ = self._site(thread)
         frame = walker.loops[-1]
         again = self._exceeds(walker, (frame.unknown, walker.nest[:-1], frame.time), frame.index)

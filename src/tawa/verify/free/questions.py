@@ -184,7 +184,7 @@ class _Finder:
                     ends.append(exits[at])
                 case (Code.TEST, *_):
                     sites[at] = whiles.pop()
-                case (Code.FOR, lower, upper, step, induction, _, target):
+                case (Code.FOR, lower, upper, step, induction, target):
                     op = part.ops[at]
                     if op is not None and ForOp(op).unsigned:
                         raise UnclearError("a loop over unsigned numbers", op)
@@ -368,7 +368,7 @@ def _asked(part: Part, sites: dict[int, Site]) -> dict[int, int]:
     caps = {at: 0 if site.cap is None else 1 << site.cap for at, site in sites.items()}
     found = {at: 1 << site.unknown | caps[at] for at, site in sites.items()}
     loops = [at for at in sites if part.code[at][0] == Code.FOR]
-    return found | {part.code[at][6] - 1: found[at] for at in loops}
+    return found | {part.code[at][5] - 1: found[at] for at in loops}
 
 
 def _not_negative(term: Term) -> bool:

@@ -8,14 +8,15 @@ to the known trips of their loops. Equal relative states have equal continuation
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from tawa.verify.free.questions import ENDLESS, Questions, Site
+from tawa.verify.run.events import InFlight
 from tawa.verify.run.machine import Machine
 from tawa.verify.run.places import Place
 from tawa.verify.run.recurrence import settle
 from tawa.verify.run.state import Channel, Thread
-from tawa.verify.skeleton.program import Part, Program
+from tawa.verify.skeleton.program import Part, Program, Term
 
 Nest = tuple[tuple[int, int, int], ...]
 """The active loops, outermost first: unknown, execution number, iteration."""
@@ -202,6 +203,26 @@ class WalkerState(Machine):
                 if base is not None and value.alloc in ring.allocs and ring.depth > 1:
                     return value._replace(path=((value.path[0] - base) % ring.depth, *value.path[1:]))
         return self._relative(value, kind, index)
+
+    def _relative(self, value: Any, kind: int, index: int) -> Any:
+        """What matters of a register of partition `index`."""
+        if kind < -1:
+            if not isinstance(value, int):
+                return None
+            limit, modulus = self.program.counters[-2 - kind]
+            return value if value <= limit else limit + 1 + (value - limit - 1) % modulus
+        if isinstance(value, Place):
+            return value
+        if isinstance(value, InFlight):
+            assert self.order is not None
+            issued = self.order.actors[index].issued
+            return tuple(sorted(group - issued for group in value.groups))
+        if isinstance(value, tuple):
+            place = cast(tuple[int, int], value)
+            return place[0], place[1] - self.channels[place[0]].puts
+        if isinstance(value, Term) or value is None:
+            return None
+        return value - self.channels[kind].puts if kind >= 0 else value
 
     def _origin(self, instance: Instance, askers: list[int]) -> int:
         """The known trips if a partition outside the loop may query them; −1 if only distances to them matter."""

@@ -43,15 +43,10 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """The computation of a number from one argument: its steps (operation, constant), last operation first.
-
-    If the argument grows by `unit`, a positive number grows by `slope`.
-    """
+    """The computation of a number from one argument: its steps (operation, constant), last operation first."""
 
     argument: Term
     steps: tuple[tuple[str, int], ...]
-    unit: int = 1
-    slope: int = 1
 
 
 def check_names(module: Module, assumptions: Sequence[Assumption]) -> None:
@@ -108,27 +103,15 @@ class Facts:
         """Whether a fact constrains this number."""
         return self._chain(term) is not None
 
-    def allows(self, term: Term, low: int, high: int, *, periodic: bool = False) -> bool:
-        """Whether the number can be in [low, high]. periodic: considers only facts with a modulus."""
+    def allows(self, term: Term, low: int, high: int) -> bool:
+        """Whether the number can be in [low, high]."""
         chain = self._chain(term)
         if chain is None:
             return True
         facts = self._about[chain.argument]
         self.used.update(dict.fromkeys(fact.text for fact in facts))
-        assumptions = [fact.assumption for fact in facts if not periodic or fact.assumption.modulus is not None]
+        assumptions = [fact.assumption for fact in facts]
         return any(_exists(part, assumptions) for part in _preimage(chain.steps, (low, high)))
-
-    def period(self, term: Term, step: int) -> int:
-        """The period, in trips of a loop with this step, of the facts with a modulus."""
-        chain = self._chain(term)
-        if chain is None:
-            return 1
-        moduli = [fact.assumption.modulus or 1 for fact in self._about[chain.argument]]
-        if all(modulus == 1 for modulus in moduli):
-            return 1
-        again = math.lcm(chain.unit, *moduli)
-        numbers = again // chain.unit * chain.slope
-        return math.lcm(numbers, step) // step
 
     def chain(self, term: Term) -> Term | None:
         """The argument that a number is computed from, by a chain of operations with constants; else None."""
@@ -150,7 +133,6 @@ class Facts:
 def _chain(term: Term) -> _Chain | None:
     """The computation of a number; None if it is not a chain of operations with constants on one argument."""
     steps: list[tuple[str, int]] = []
-    unit = slope = 1
     while term.key[0] != "argument":
         name, inputs = term.key[0], term.key[1:]
         parts = [it for it in inputs if isinstance(it, Term)]
@@ -166,16 +148,14 @@ def _chain(term: Term) -> _Chain | None:
                 steps.append(("add", -numbers[0]))
             case arith.MulIOp.NAME if numbers[0] > 0:
                 steps.append(("times", numbers[0]))
-                slope *= numbers[0]
             case arith.DivSIOp.NAME if type(inputs[-1]) is int and numbers[0] > 0:
                 steps.append(("over", numbers[0]))
-                unit *= numbers[0]
             case arith.CmpIOp.NAME if not steps and type(inputs[-1]) is int and _predicate(term):
                 steps.append((_predicate(term), numbers[0]))
             case _:
                 return None
         term = parts[0]
-    return _Chain(term, tuple(steps), unit, slope)
+    return _Chain(term, tuple(steps))
 
 
 def _predicate(term: Term) -> str:

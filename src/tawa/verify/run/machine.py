@@ -2,8 +2,7 @@
 
 Arefs with one writer and known readers are a bounded Kahn network: a maximal run ends in the same state for every
 schedule, so one schedule decides. In the one used here the *leader* (a partition that writes) runs one iteration at a
-time, and the others follow as far as they can. The progress of the others relative to the leader, at the heads of the
-leader's loops, is the state whose recurrence is detected.
+time, and the others follow as far as they can.
 
 A slot is empty when every reader has released its previous contents: put i needs the release of i − D.
 """
@@ -33,11 +32,8 @@ MOST_STEPS = 100_000
 class Machine:
     """The state of one run."""
 
-    def __init__(
-        self, program: Program, numbers: dict[Term, int], leader: int, *, records: bool = False, trace: bool = False
-    ) -> None:
+    def __init__(self, program: Program, numbers: dict[Term, int], leader: int, *, trace: bool = False) -> None:
         self.program = program
-        self.records = records  # the states at the heads of the leader's loops
         self.numbers = numbers
         self.leader = leader
         self.registers = list(program.registers)
@@ -60,7 +56,6 @@ class Machine:
         self.order = None if program.memories is None else Order(program.memories, names, records=trace)
         self.events: list[Event] | None = [] if trace else None
         self.steps: int = 0
-        self.trips: list[tuple[int, int, int]] = []  # of the leader's loops: loop, trips, periods of a recurrence
         self.times: dict[tuple[Any, ...], int] = {}
         self.chains: dict[Term, list[Any]] = {}
 
@@ -68,11 +63,8 @@ class Machine:
         """Returns if the run ends without a fault; raises `FaultError`, `NeedError` or `ImpossibleError` otherwise."""
         while self.alive:
             self._follow()
-            if self.leader in self.alive:
-                if self.records:
-                    self._record()
-                if self._run_partition(self.leader):
-                    continue
+            if self.leader in self.alive and self._run_partition(self.leader):
+                continue
             if self.alive:
                 self._block()
         self._finish()
@@ -92,63 +84,6 @@ class Machine:
         check_end(self.program, self.channels)
         if self.order is not None:
             self._ordered(0, None, self.order.finish)
-
-    # -- the state that recurs ---------------------------------------------------------------------------------------
-
-    def _record(self) -> None:
-        frames = self.threads[self.leader].frames
-        if not frames or self.program.loops[frames[-1].loop].constant:
-            return
-        frame = frames[-1]
-        state = self._state(len(frames) - 1, frame)
-        earlier = frame.seen.setdefault(state, [])
-        for index in earlier:
-            frame.recurs |= 1 << (frame.index - index)
-        earlier.append(frame.index)
-
-    def _state(self, depth: int, head: Frame) -> Any:
-        channels = self.channels
-        base = [channel.puts for channel in channels]
-        rings = tuple(
-            (tuple(channel.puts - got for got in channel.gets), tuple(tuple(b - channel.puts for b in it)
-             for it in channel.borrowed))
-            for channel in channels
-        )  # fmt: skip
-        threads: list[Any] = []
-        for index in self.alive:
-            thread = self.threads[index]
-            frames = tuple(
-                (it.loop, it.index - head.index, it.trips - it.index - head.trips + head.index)
-                if level == depth
-                else (it.loop, it.index, it.trips)
-                for level, it in enumerate(thread.frames)
-            )
-            flight = tuple(tuple(sorted((ring, count - base[ring]) for ring, count in it)) for it in thread.flight)
-            values = tuple(
-                self._relative(self.registers[number], kind, index) for number, kind in thread.part.live[thread.pc]
-            )
-            threads.append((index, thread.pc, frames, flight, values))
-        return rings, tuple(threads)
-
-    def _relative(self, value: Any, kind: int, index: int) -> Any:
-        """What matters of a register of partition `index`."""
-        if kind < -1:
-            if not isinstance(value, int):
-                return None
-            limit, modulus = self.program.counters[-2 - kind]
-            return value if value <= limit else limit + 1 + (value - limit - 1) % modulus
-        if isinstance(value, Place):
-            return value
-        if isinstance(value, InFlight):
-            assert self.order is not None
-            issued = self.order.actors[index].issued
-            return tuple(sorted(group - issued for group in value.groups))
-        if isinstance(value, tuple):
-            place = cast(tuple[int, int], value)
-            return place[0], place[1] - self.channels[place[0]].puts
-        if isinstance(value, Term) or value is None:
-            return None
-        return value - self.channels[kind].puts if kind >= 0 else value
 
     # -- running -----------------------------------------------------------------------------------------------------
 
@@ -194,12 +129,12 @@ class Machine:
                 thread.flight = thread.flight[max(len(thread.flight) - instruction[1], 0) :]
                 self._event(index, "wait", -1, instruction[1], thread)
             elif kind == 8:
-                entered = self._enter_loop(thread, instruction, leads)
+                entered = self._enter_loop(thread, instruction)
                 if entered is None:
                     break
-                following, head = following if entered else instruction[6], entered
+                following, head = following if entered else instruction[5], entered
             elif kind == 9:
-                again = self._next(thread, instruction, leads)
+                again = self._next(thread, instruction)
                 if again is None:
                     break
                 following, head = instruction[1] if again else following, again
@@ -213,7 +148,7 @@ class Machine:
             elif kind == 12:
                 self._enter_while(thread, instruction)
             elif kind == 13:
-                again = self._test_while(thread, instruction, leads)
+                again = self._test_while(thread, instruction)
                 if again is None:
                     break
                 following, head = following if again else instruction[2], again
@@ -307,20 +242,18 @@ class Machine:
             raise NeedError(condition, "flag")
         return bool(condition)
 
-    def _enter_loop(self, thread: Thread, instruction: tuple[Any, ...], leads: bool) -> bool | None:
+    def _enter_loop(self, thread: Thread, instruction: tuple[Any, ...]) -> bool | None:
         """Enters a loop; returns whether it has a trip. None if that is not decided yet."""
         lower, upper, step = (self.registers[it] for it in instruction[1:4])
-        frame = Frame(instruction[5], trip_count(lower, upper, step, thread.part.ops[thread.pc]), lower, step)
+        frame = Frame(trip_count(lower, upper, step, thread.part.ops[thread.pc]), lower, step)
         if frame.trips <= 0:
-            if leads:
-                self.trips.append((frame.loop, 0, -1))
             return False
         thread.frames.append(frame)
         if instruction[4] >= 0:
             self.registers[instruction[4]] = frame.lower
         return True
 
-    def _next(self, thread: Thread, instruction: tuple[Any, ...], leads: bool) -> bool | None:
+    def _next(self, thread: Thread, instruction: tuple[Any, ...]) -> bool | None:
         """Goes on to the next iteration, or leaves the loop; returns which. None if that is not decided yet."""
         frame = thread.frames[-1]
         frame.index += 1
@@ -329,20 +262,16 @@ class Machine:
                 self.registers[instruction[2]] = frame.lower + frame.index * frame.step
             return True
         thread.frames.pop()
-        if leads:
-            self.trips.append((frame.loop, frame.trips, frame.recurs))
         return False
 
     def _enter_while(self, thread: Thread, instruction: tuple[Any, ...]) -> None:
-        thread.frames.append(Frame(instruction[1], 0))
+        thread.frames.append(Frame(0))
 
-    def _test_while(self, thread: Thread, instruction: tuple[Any, ...], leads: bool) -> bool | None:
+    def _test_while(self, thread: Thread, instruction: tuple[Any, ...]) -> bool | None:
         """Whether a `while` goes on. None if that is not decided yet."""
         if self._test(thread, instruction):
             return True
-        frame = thread.frames.pop()
-        if leads:
-            self.trips.append((frame.loop, frame.index, frame.recurs))
+        thread.frames.pop()
         return False
 
     def _test(self, thread: Thread, instruction: tuple[Any, ...]) -> bool:

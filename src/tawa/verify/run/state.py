@@ -24,7 +24,6 @@ class NeedError(Exception):
         super().__init__(term.name)
         self.term = term
         self.role: Role = role
-        self.loop = loop
         # role end: the other bound, and the step towards this one; role step: the distance between the bounds
         self.range = lower, step
 
@@ -83,16 +82,13 @@ class Channel:
 class Frame:
     """An active loop of a partition."""
 
-    __slots__ = ("index", "loop", "lower", "recurs", "seen", "step", "trips")
+    __slots__ = ("index", "lower", "step", "trips")
 
-    def __init__(self, loop: int, trips: int, lower: Any = None, step: Any = None) -> None:
-        self.loop = loop
+    def __init__(self, trips: int, lower: Any = None, step: Any = None) -> None:
         self.index = 0
         self.trips = trips
         self.lower = lower
         self.step = step
-        self.recurs = 0  # bit d: a state recurred after d iterations
-        self.seen: dict[Any, list[int]] = {}  # the iterations in which each state occurred, if recorded
 
 
 class Thread:

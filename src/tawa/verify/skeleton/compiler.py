@@ -41,7 +41,6 @@ from tawa.verify.skeleton.live import live_registers, reached, uses_of
 from tawa.verify.skeleton.program import (
     MAIN,
     Code,
-    Loop,
     Part,
     Program,
     Ring,
@@ -49,11 +48,10 @@ from tawa.verify.skeleton.program import (
     Terms,
     UnsupportedError,
     integer_arguments,
-    merge_ranges,
     plain_name,
 )
 from tawa.verify.skeleton.raised import Expressions, blocked_by, expanded, raise_rings
-from tawa.verify.skeleton.sources import PROTOCOL, Sources, find_iteration_dependence, origin_of
+from tawa.verify.skeleton.sources import PROTOCOL, Sources, origin_of
 
 DEFAULT = "default"
 """The name of the first partition at the barrier level, which is also the code around the others."""
@@ -89,9 +87,7 @@ def compile_barriers(module: Module) -> Program:
 
 
 class _Compiler:
-    def __init__(
-        self, module: Module, function: Operation, accesses: Accesses | None = None, name: str = MAIN
-    ) -> None:
+    def __init__(self, module: Module, function: Operation, accesses: Accesses | None = None, name: str = MAIN) -> None:
         self.function = function
         self.accesses = accesses
         self.register: dict[Value, int] = {}
@@ -101,7 +97,7 @@ class _Compiler:
         self.needed = self.sources.needed
         self.rings: dict[Value, int] = {}
         self.canonical: dict[Value, Any] = {}
-        self.program = Program(module, [], [], [], self.registers, {}, Terms(), {}, crossed=self.sources.crossed)
+        self.program = Program(module, [], [], self.registers, {}, Terms(), crossed=self.sources.crossed)
         self.part = Part(name)
         self.forked = 0
         self.groups: list[Operation] = []
@@ -141,7 +137,6 @@ class _Compiler:
         if self.accesses is not None:
             self._find_touched()
             self._raise()
-        program.measure = lambda: find_iteration_dependence(program, self.sources, self.canonical)
         return program
 
     # -- instructions ------------------------------------------------------------------------------------------------
@@ -562,9 +557,7 @@ class _Compiler:
                 views = tuple(self._use(it) for it in (dot.a, dot.b) if it.type.startswith("!ttg.memdesc"))
                 self._emit(op, Code.DOT, views, dot.is_async)
             case WarpGroupDotWaitOp.NAME:
-                pendings = WarpGroupDotWaitOp(op).pendings
-                self.program.pendings = max(self.program.pendings, pendings)
-                self._emit(op, Code.WAIT, pendings)
+                self._emit(op, Code.WAIT, WarpGroupDotWaitOp(op).pendings)
             case _:
                 self._emit(op, Code.DOT, (self._use(LocalLoadOp(op).buffer),), False)
 
@@ -589,44 +582,18 @@ class _Compiler:
 
     # -- control -----------------------------------------------------------------------------------------------------
 
-    def _loop(self, op: Operation, constant: bool) -> int:
-        self.program.loops.append(Loop(op, constant))
-        return len(self.program.loops) - 1
-
     def _scf_for(self, op: Operation) -> None:
         view = ForOp(op)
-        lower, upper, step = (self.canonical.get(it) for it in view.bounds)
-        numbers = isinstance(lower, int) and isinstance(step, int)
-        loop = self._loop(op, numbers and isinstance(upper, int))
-        if isinstance(upper, Term) and lower is not None and isinstance(step, Term):
-            self._bound(upper, lower, 1)
-        elif isinstance(upper, Term) and lower is not None and isinstance(step, int) and step > 0:
-            self._bound(upper, lower, step)
-        elif upper is None and isinstance(lower, int) and isinstance(step, int) and step > 0:
-            inner = self.program.inner
-            self.program.inner = merge_ranges(inner, (lower, step)) if inner else (lower, step)
         induction = self._define(view.induction) if view.induction in self.needed else -1
         self._move(view.inits, view.iter_args)
         bounds = [self._use(it) for it in view.bounds]
-        at = self._emit(op, Code.FOR, *bounds, induction, loop, -1)
+        at = self._emit(op, Code.FOR, *bounds, induction, -1)
         first = len(self.part.code)
         self._block(view.body, view.body.ops[:-1])
         self._move(view.yielded, view.iter_args)
         self._emit(op, Code.NEXT, first, induction)
-        self._patch(at, 6, len(self.part.code))
+        self._patch(at, 5, len(self.part.code))
         self._move(view.iter_args, op.results)
-
-    def _bound(self, upper: Term, lower: int | Term, step: int) -> None:
-        """Records lower bound and step of a loop with this upper bound."""
-        program, before = self.program, self.program.bounds.get(upper)
-        if before is None or (isinstance(before[0], Term) and (isinstance(lower, int) or before[0].holds(upper))):
-            program.bounds[upper] = lower, step
-        elif isinstance(before[0], int) and isinstance(lower, int):
-            first, common = program.bounds[upper] = merge_ranges((before[0], before[1]), (lower, step))
-            last = max(lower + step, before[0] + before[1])
-            spread = -((first - last) // common)
-            program.spread[upper] = max(program.spread.get(upper, 0), spread)
-            program.largest = max(program.largest, spread - 1)
 
     def _scf_if(self, op: Operation) -> None:
         view = IfOp(op)
@@ -643,13 +610,12 @@ class _Compiler:
 
     def _scf_while(self, op: Operation) -> None:
         before, after = WhileOp(op).before, WhileOp(op).after
-        loop = self._loop(op, False)
         self._move(op.operands, before.args)
-        self._emit(op, Code.WHILE, loop)
+        self._emit(op, Code.WHILE)
         head = len(self.part.code)
         self._block(before, before.ops[:-1])
         condition, *handed = before.terminator.operands
-        at = self._emit(op, Code.TEST, self._use(condition), -1, loop)
+        at = self._emit(op, Code.TEST, self._use(condition), -1)
         self._move(handed, after.args)
         self._block(after, after.ops[:-1])
         self._move(after.terminator.operands, before.args)

@@ -67,7 +67,7 @@ def _uses(instruction: tuple[Any, ...]) -> Uses:
             return _bits(views), 0, True, -1
         case (Code.MOVE, sources, targets):
             return _bits(sources), _bits(targets), True, -1
-        case (Code.FOR, lower, upper, step, induction, _, target):
+        case (Code.FOR, lower, upper, step, induction, target):
             return _bits((lower, upper, step)), _bits((induction,)), True, target
         case (Code.NEXT, first, induction):
             return 0, _bits((induction,)), True, first
@@ -75,7 +75,7 @@ def _uses(instruction: tuple[Any, ...]) -> Uses:
             return 1 << condition, 0, True, target
         case (Code.JUMP, target):
             return 0, 0, False, target
-        case (Code.TEST, condition, target, _):
+        case (Code.TEST, condition, target):
             return 1 << condition, 0, True, target
         case (Code.ASSUME, condition):
             return 1 << condition, 0, True, -1

@@ -6,9 +6,8 @@ two partitions is one unknown.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -35,12 +34,12 @@ class Code(IntEnum):
     DOT = 5  # view registers, asynchronous
     WAIT = 6  # pendings
     MOVE = 7  # sources, targets
-    FOR = 8  # lower, upper, step, induction variable or -1, loop, exit
+    FOR = 8  # lower, upper, step, induction variable or -1, exit
     NEXT = 9  # first instruction of the body, induction variable or -1
     IF = 10  # condition, target if it is false
     JUMP = 11  # target
-    WHILE = 12  # loop
-    TEST = 13  # condition, exit, loop
+    WHILE = 12
+    TEST = 13  # condition, exit
     FORK = 14  # the partitions that start
     ASSUME = 15  # condition
     END = 16
@@ -84,15 +83,6 @@ class Term:
     def parts(self) -> list[Term]:
         """The terms among its operands."""
         return [part for part in self.key if isinstance(part, Term)]
-
-    def holds(self, other: Term) -> bool:
-        """Whether `other` is this term or a subterm of it."""
-        return self is other or any(part.holds(other) for part in self.parts)
-
-    @property
-    def kind(self) -> tuple[Any, ...]:
-        """The operation and its attributes, without operands."""
-        return tuple(item for item in self.key if not isinstance(item, Term | int))
 
     def walk(self) -> Iterator[Term]:
         """This term and all of its subterms."""
@@ -157,7 +147,6 @@ class Terms:
 
     def __init__(self) -> None:
         self._terms: dict[tuple[Any, ...], Term] = {}
-        self._parts: set[Term] = set()
 
     def __call__(self, key: tuple[Any, ...], name: str = "") -> Term:
         """The term of `key`; `name`, if there is one, is used in messages."""
@@ -165,7 +154,6 @@ class Terms:
         found = self._terms.get(key)
         if found is None:
             found = self._terms[key] = Term(key, len(self._terms), name)
-            self._parts.update(found.parts)
         found.given = found.given or name
         return found
 
@@ -204,10 +192,6 @@ class Terms:
             return (*key[:-2], left, last)
         return (*key[:-2], self((*key[:-2], left, last)), number)
 
-    def has_part(self, part: Term) -> bool:
-        """Whether `part` is an operand of another term."""
-        return part in self._parts
-
 
 @dataclass(slots=True)
 class Ring:
@@ -221,14 +205,6 @@ class Ring:
     readers: list[str] = field(default_factory=list[str])
     writers: list[str] = field(default_factory=list[str])
     left_out: bool = False
-
-
-@dataclass(slots=True)
-class Loop:
-    """A loop. `constant`: its bounds are constants."""
-
-    op: Operation
-    constant: bool
 
 
 @dataclass(slots=True)
@@ -262,22 +238,10 @@ class Program:
     module: Module
     parts: list[Part]
     rings: list[Ring]
-    loops: list[Loop]
     registers: list[Any]  # constants and arguments are preset
     arguments: dict[str, Term]
     terms: Terms
-    bounds: dict[Term, tuple[int | Term, int]]  # loop-invariant upper bounds, with lower bound and step
-    spread: dict[Term, int] = field(default_factory=dict[Term, int])
-    """Upper bounds shared by loops of different start or step: the value from which each of them has a trip."""
-    inner: tuple[int, int] | None = None  # lower bound and step of the loops with an upper bound computed in a loop
-    measure: Callable[[], None] = lambda: None  # computes `no_recurrence` and `largest`, for the search with numbers
-    no_recurrence: str = ""  # why runs beyond the bound may differ from those within; empty if they cannot
-    sampled: str = ""  # why some runs within the bound are not tried; empty if all are
-    largest: int = 0  # the largest constant that an unknown is compared with, in trips
-    settled: int = 0  # the largest constant that a function of an induction variable is compared with, in trips
-    decides: Operation | None = None  # the operation that this comparison controls
     fresh: int = 0  # D of the deepest ring with a put that does not wait: correct for the first D counts only
-    pendings: int = 0  # the largest number of wgmmas that a wait leaves in flight
     crossed: CrossedNumbers = NONE_CROSSED
     """The numbers that cross in rings."""
     memories: Memories | None = None  # at the barrier level
@@ -303,11 +267,6 @@ class Program:
     def computes(self) -> bool:
         """Whether the free proof computes scalars: slots and parities at the barrier level."""
         return self.memories is not None
-
-
-def merge_ranges(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-    """Lower bound and step such that the multiples reach every trip count of two loops with a common upper bound."""
-    return min(one[0], other[0]), math.gcd(one[1], other[1], one[0] - other[0])
 
 
 def integer_arguments(function: Operation) -> dict[Value, str]:

@@ -6,12 +6,12 @@ from tawa.verify.skeleton.live import live_registers, reached, uses_of
 from tawa.verify.skeleton.program import Code
 
 LOOP = [
-    (Code.FOR, 0, 1, 2, 3, 0, 4),  # registers: lower 0, upper 1, step 2, induction 3
-    (Code.PUT, 0, 4, True),  # count 4
+    (Code.FOR, 0, 1, 2, 3, 4),  # registers: lower 0, upper 1, step 2, induction 3
+    (Code.PUT, 0, 4, True, ()),  # count 4
     (Code.ADVANCE, 4, 4),
     (Code.NEXT, 1, 3),
     (Code.IF, 5, 6),
-    (Code.PUT, 0, 4, False),
+    (Code.PUT, 0, 4, False, ()),
     (Code.END,),
 ]
 

@@ -6,14 +6,14 @@ import pytest
 
 from tawa.ir import parse_module
 from tawa.verify.run.ends import check_end, deadlock
-from tawa.verify.skeleton.program import Part, Program, Ring, Terms
 from tawa.verify.run.state import Channel, FaultError, Thread
+from tawa.verify.skeleton.program import Part, Program, Ring, Terms
 from tests.cases.programs import ttgir as programs
 
 
 def program(depth: int) -> Program:
     rings = [Ring("ring0", depth, ["consumer"], ["producer"])]
-    return Program(parse_module(programs.tile_gemm()), [], rings, [], [], {}, Terms(), {})
+    return Program(parse_module(programs.tile_gemm()), [], rings, [], {}, Terms())
 
 
 def waiting(name: str, action: str, count: int) -> Thread:

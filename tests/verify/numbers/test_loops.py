@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tawa.verify.numbers.loops import is_positive, steps_to_try, trip_count
-from tawa.verify.skeleton.program import Terms
 from tawa.verify.run.state import ImpossibleError, NeedError
+from tawa.verify.skeleton.program import Terms
 
 TERMS = Terms()
 N, S = TERMS(("argument", 0), "n"), TERMS(("argument", 1), "s")

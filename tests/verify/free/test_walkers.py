@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tawa.verify.free.proof import _State  # pyright: ignore[reportPrivateUsage]
+from tawa.verify.free.proof import FreeRun
 from tawa.verify.free.questions import Site
 from tawa.verify.free.walkers import Iteration, Mark, Walker, WalkerState
 from tests.verify.barriers.test_check import made
-from tests.verify.credits.test_questions import queries
+from tests.verify.free.test_questions import queries
 
 
-def start() -> _State:
+def start() -> FreeRun:
     """A kernel of one loop, before its first step."""
-    return _State(*queries(made("tile")[0]))
+    return FreeRun(*queries(made("tile")[0]))
 
 
 def after(trips: int) -> WalkerState:

@@ -25,7 +25,7 @@ def test_a_tile_gemm_has_a_producer_that_puts_and_a_consumer_that_gets() -> None
     (consumer,) = [name for name in codes if name.startswith("consumer")]
     assert Code.PUT in codes[producer] and Code.GET not in codes[producer]
     assert {Code.GET, Code.CONSUMED, Code.DOT, Code.WAIT} <= {*codes[consumer]} and Code.PUT not in codes[consumer]
-    assert codes[MAIN][-2:] == [Code.FORK, Code.END]
+    assert codes[MAIN][-3:] == [Code.FORK, Code.JOIN, Code.END]
 
 
 def test_loops_of_two_partitions_share_the_register_of_their_bound() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from tawa.ir import parse_module
 from tawa.verify.run.machine import Machine
+from tawa.verify.run.state import FaultError, NeedError
 from tawa.verify.skeleton.compiler import compile_skeleton
 from tawa.verify.skeleton.program import Program
-from tawa.verify.run.state import FaultError, NeedError
 from tests.verify import mutations_aref as change
 from tests.verify.barriers.test_check import made, ops
 
@@ -23,7 +23,7 @@ def tile(drop: str = "") -> Program:
 
 
 def run(program: Program, trips: int) -> Machine:
-    machine = Machine(program, {program.arguments["n"]: trips}, program.leader, records=True, trace=True)
+    machine = Machine(program, {program.arguments["n"]: trips}, program.leader, trace=True)
     machine.run()
     return machine
 
@@ -32,7 +32,7 @@ def test_a_run_needs_a_number_for_the_bound_of_its_loop() -> None:
     program = tile()
     with pytest.raises(NeedError) as caught:
         Machine(program, {}, program.leader).run()
-    assert caught.value.term.holds(program.arguments["n"])
+    assert program.arguments["n"] in caught.value.term.walk()
 
 
 @pytest.mark.parametrize("trips", [0, 1, 2, 5])
@@ -40,10 +40,6 @@ def test_every_slot_is_put_got_and_released_once_per_trip(trips: int) -> None:
     events = run(tile(), trips).events or []
     counts = {kind: sum(event.action == kind for event in events) for kind in ("put", "get", "consumed")}
     assert len(set(counts.values())) == 1 and counts["put"] >= trips
-
-
-def test_a_steady_loop_recurs_after_one_iteration() -> None:
-    assert any(trips > 5 and recurs >> 1 & 1 for _, trips, recurs in run(tile(), 9).trips)
 
 
 def test_a_run_without_a_release_blocks() -> None:

@@ -16,7 +16,7 @@ from tests.cases.programs.ttgir import ops_named
 from tests.support.sample import sample
 from tests.verify.credits.test_check import aref
 from tests.verify.credits.test_check_mutations import wrong
-from tests.verify.credits.test_free import proved
+from tests.verify.free.test_proof import proved
 from tests.verify.mutations_aref import mutants
 
 

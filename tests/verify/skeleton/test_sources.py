@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tawa.ir import parse_module
-from tawa.verify.skeleton.compiler import compile_skeleton
 from tawa.verify.skeleton.sources import Sources, origin_of
 from tests.verify.barriers.test_check import made, ops
 
@@ -25,13 +24,3 @@ def test_a_count_carried_through_loops_originates_from_its_ring() -> None:
     for name in ("aref.put", "aref.get", "aref.consumed"):
         for op in ops(module, name):
             assert origin_of(op.operands[1]) is op.operands[0]
-
-
-def test_a_branch_on_the_iteration_number_prevents_a_proof_by_recurrence() -> None:
-    reasons: dict[str, str] = {}
-    for name in ("tile", "branching"):
-        program = compile_skeleton(parse_module(made(name)[0]))
-        assert program is not None
-        program.measure()
-        reasons[name] = program.no_recurrence
-    assert reasons == {"tile": "", "branching": "an scf.if depends on the iteration number of a loop"}

@@ -27,7 +27,7 @@ def facts_about(texts: list[str], steps: list[tuple[str, int]]) -> tuple[Facts, 
     for name, constant in steps:
         number = terms((name, number, constant))
     module = parse_module(programs.tile_gemm())
-    program = Program(module, [Part("kernel")], [], [], [], {"n": argument}, terms, {})
+    program = Program(module, [Part("kernel")], [], [], {"n": argument}, terms)
     return Facts(program, parse_assumptions(texts)), number
 
 
@@ -49,14 +49,6 @@ def test_a_number_is_allowed_exactly_if_an_allowed_argument_gives_it(
             possible.add(made)
     for made in range(-8, 9):
         assert facts.allows(number, made, made) == (made in possible), (texts, steps, made)
-
-
-@given(st.sampled_from(["n % 6 == 0", "n % 4 != 1", "n % 5 == 2"]), chains, st.integers(1, 4))
-def test_facts_with_a_modulus_repeat_with_their_period(text: str, steps: list[tuple[str, int]], step: int) -> None:
-    facts, number = facts_about([text], steps)
-    period = facts.period(number, step) * step
-    for made in range(2000, 2040):
-        assert facts.allows(number, made, made) == facts.allows(number, made + period, made + period)
 
 
 def test_a_number_computed_from_two_terms_is_unconstrained_and_uses_no_fact() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tawa.ir import parse_module
-from tawa.verify.skeleton.compiler import compile_skeleton
 from tawa.verify.free.questions import Questions, find_questions
+from tawa.verify.skeleton.compiler import compile_skeleton
 from tawa.verify.skeleton.program import Code, Program
-from tests.verify.barriers.program.test_shortened import long_loop_aref
 from tests.verify.barriers.test_check import made
+from tests.verify.free.test_proof import long_loop
 
 
 def queries(aref: str, free_from: int = 1 << 62) -> tuple[Program, Questions]:
@@ -36,7 +36,7 @@ def test_loops_with_different_bounds_query_different_unknowns() -> None:
 
 
 def test_a_large_constant_trip_count_is_unconstrained_only_on_request() -> None:
-    text = long_loop_aref(500)
+    text = long_loop(500)
     assert 500 in queries(text)[1].constant.values()
     free = queries(text, free_from=8)[1]
     assert 500 not in free.constant.values() and free.least
