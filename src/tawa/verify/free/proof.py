@@ -41,6 +41,7 @@ from tawa.verify.run.events import Act, Event
 from tawa.verify.run.happens_before import Order
 from tawa.verify.run.memory import OtherNumber
 from tawa.verify.run.places import NotUnderstood
+from tawa.verify.run.recurrence import Lacks, covers, forget
 from tawa.verify.run.state import Channel, FaultError, Thread, TooLongError, copied
 from tawa.verify.skeleton.program import Program, Term
 
@@ -48,6 +49,8 @@ MOST = 20_000
 """The largest number of instructions, even if the budget is larger: beyond it states seldom recur."""
 _STOP = 60
 """The cost of comparing and copying one state, in instructions."""
+_FEW = 3
+"""States of one key that are kept apart."""
 LONG = 8
 """Constant trip counts of this size or more are first treated as unconstrained."""
 
@@ -79,9 +82,11 @@ def prove(program: Program, budget: int, facts: Facts | None = None) -> Proof:
         exactly = find_questions(program, facts=facts) if questions.least else None
         assumed: dict[str, None] = {}
         for pair in pairs_of(program):
-            found = _explored(pair, LONG, budget, facts, assumed)
+            found = _explored(pair, LONG, _FEW, budget, facts, assumed)
+            if found is not None and program.computes:
+                found = _explored(pair, LONG, ENDLESS, budget, facts, assumed)
             if found is not None and exactly is not None:
-                found = _explored(pair, ENDLESS, budget, facts, assumed)
+                found = _explored(pair, ENDLESS, ENDLESS, budget, facts, assumed)
             if found is not None:
                 return found
     except UnclearError as unclear:
@@ -90,26 +95,28 @@ def prove(program: Program, budget: int, facts: Facts | None = None) -> Proof:
 
 
 def _explored(
-    program: Program, free_from: int, budget: int, facts: Facts | None, assumed: dict[str, None]
+    program: Program, free_from: int, most: int, budget: int, facts: Facts | None, assumed: dict[str, None]
 ) -> Proof | None:
-    """Why the proof fails; None if it holds."""
+    """Why the proof fails; None if it holds. most: see `_widened`."""
     state: FreeRun | None = None
     try:
         questions = find_questions(program, free_from, facts)
         states = [FreeRun(program, questions)]
-        seen: set[Any] = set()
+        seen: dict[Any, list[FreeRun]] = {}
+        made = 0
         while states:
             state = states.pop()
             asked = state.advance()
             budget -= state.steps + _STOP
             if budget < 0:
-                return Proof(False, f"the state did not recur within the budget of the proof ({len(seen)} states)")
+                return Proof(False, f"the state did not recur within the budget of the proof ({made} states)")
             if asked is None:
                 continue
-            key = state.relative()
-            if key not in seen:
-                seen.add(key)
-                states += [state.answered(asked, yes=True), state.answered(asked, yes=False)]
+            state.query = asked
+            following = _widened(state, seen.setdefault(state.relative(), []), most)
+            if following is not None:
+                made += 1
+                states += [following.answered(following.query, yes=yes) for yes in (False, True)]
         if state is not None and state.order is not None:
             assumed.update(state.order.assumed)
         return None
@@ -126,12 +133,47 @@ def _explored(
         return Proof(False, f"{unclear}", unclear.op)
 
 
+def _widened(state: FreeRun, known: list[FreeRun], most: int) -> FreeRun | None:
+    """The state to go on from so that it is covered; None if a known one covers it. known: those with the same key.
+
+    A state that lacks more than another, but in which more was written, is made to cover both: what was written in one
+    of them only counts as unwritten. If there are `most` already, the new one and one of them are made into one that
+    lacks what either lacks: it stands for more runs than there are.
+    """
+    for other in list(known):
+        one, two = state.settled, other.settled
+        if covers(two.lacks, one.lacks):
+            if two.written.keys() <= one.written.keys():
+                return None
+            state, other = other, state
+        elif covers(one.lacks, two.lacks):
+            pass
+        elif len(known) >= most and one.lacks.keys() >= two.lacks.keys():
+            _forget(state, two.lacks)
+        elif len(known) >= most and two.lacks.keys() >= one.lacks.keys():
+            _forget(other, one.lacks)
+            state, other = other, state
+        else:
+            continue
+        for rank in state.settled.written.keys() - other.settled.written.keys():
+            state.settled.written.pop(rank).unwritten = True
+        known[:] = [it for it in known if it is not state and it is not other]
+    known.append(state)
+    return state
+
+
+def _forget(state: FreeRun, more: Lacks) -> None:
+    assert state.order is not None
+    forget(state.order, state.settled.facts, more, state.settled.lacks)
+
+
 class FreeRun(WalkerState):
     """The run: its steps, and the queries by which it forks. asked: all of its answers."""
 
     def __init__(self, program: Program, questions: Questions) -> None:
         super().__init__(program, questions)
         self.asked: dict[Instance, tuple[int, bool]] = {}
+        self.query: Instance = (0, (), 0)
 
     def wishes(self) -> dict[str, list[int]]:
         """What the unknowns are in this run, by the bounds and conditions that they come from."""

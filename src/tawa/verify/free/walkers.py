@@ -14,7 +14,7 @@ from tawa.verify.free.questions import ENDLESS, Questions, Site
 from tawa.verify.run.events import InFlight
 from tawa.verify.run.machine import Machine
 from tawa.verify.run.places import Place
-from tawa.verify.run.recurrence import settle
+from tawa.verify.run.recurrence import Settled, settle
 from tawa.verify.run.state import Channel, Thread
 from tawa.verify.skeleton.program import Part, Program, Term
 
@@ -113,6 +113,7 @@ class WalkerState(Machine):
         self.threads = list(self.walkers)
         self.known: dict[Instance, tuple[int, bool]] = {}
         self.bases: list[int | None] = []
+        self.settled = Settled()  # of the last relative state
 
     def relative(self) -> Any:
         """The state that all continuations depend on. Drops the answers that no partition queries any more."""
@@ -147,12 +148,13 @@ class WalkerState(Machine):
         )
         self.bases = self._bases()
         threads = tuple(self._thread(index) for index in self.alive)
-        return tuple(self.alive), rings, tuple(known), threads, self._settled()
+        self.settled = self._settled()
+        return tuple(self.alive), rings, tuple(known), threads, self.settled.key
 
-    def _settled(self) -> Any:
+    def _settled(self) -> Settled:
         """The state of barriers and memory."""
         if self.order is None:
-            return None
+            return Settled()
         touches, writes = [-1] * len(self.walkers), [0] * len(self.walkers)
         for index in self.alive:
             walker = self.walkers[index]

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 
 from tawa.verify.run.events import Event
 from tawa.verify.run.history import History, HistoryStep, Memories, event_name
-from tawa.verify.run.memory import Access, Actor, Memory
+from tawa.verify.run.memory import Access, Actor, Memory, Region
 from tawa.verify.run.named_barriers import NamedBarriers
 from tawa.verify.run.places import Place
 from tawa.verify.verdict import FaultKind
@@ -111,8 +111,9 @@ class Order:
         for alloc, regions in self.memory.regions.items():
             own = made.memory.regions[alloc] = {}
             for place, region in regions.items():
-                own[place] = type(region)(
+                own[place] = Region(
                     None if region.write is None else of(region.write),
+                    region.unwritten,
                     {it: of(read) for it, read in region.reads.items()},
                 )
         made.barriers = {key: barrier.copy() for key, barrier in self.barriers.items()}

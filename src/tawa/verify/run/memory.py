@@ -59,9 +59,13 @@ class Access:
 
 @dataclass(slots=True, eq=False)
 class Region:
-    """The last write of a region, and the reads since then: the last of each partition and kind."""
+    """The last write of a region, and the reads since then: the last of each partition and kind.
+
+    unwritten: in one of the runs that this state stands for, it was not written yet.
+    """
 
     write: Access | None = None
+    unwritten: bool = False
     reads: dict[tuple[int, str], Access] = field(default_factory=dict[tuple[int, str], Access])
 
 
@@ -152,7 +156,7 @@ class Memory:
         written = False
         for region in overlapping:
             if region.write is not None:
-                written = True
+                written = written or not region.unwritten
                 self._ordered(actor, region.write, event, memory, "read before write")
                 if event.number is not None and event.number != region.write.event.number:
                     raise OtherNumber

@@ -1,21 +1,69 @@
-"""The state of a run that all continuations depend on: equal keys, equal continuations.
+"""The state of a run that all continuations depend on.
 
     full[1]: 1 arrival pending, phase 4 complete, which the producer does not know
-    →  (1, 0, parity 0, one phase that is not settled), and bit 1 in the past of every partition that knows it
 
 A completion, an access or a fence is *settled* if every partition that may still access that memory has it in its
 past: no later check can fail on it. Settled facts are left out, and the others numbered anew in the order of the
 memory. Of counts, only parities and differences remain. Hence the state of a correct protocol recurs.
+
+The state is a key; for each fact that is not settled, who lacks it; and which memory was written. Of two states with
+one key, the one that lacks more, and in which less was written, *covers* the other: every check asks whether something
+is known or was written, so if no continuation of the first has a fault, none of the second has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from tawa.verify.run.happens_before import Barrier, Order
 from tawa.verify.run.memory import Access, Region
 from tawa.verify.run.places import Place
+
+Lacks = dict[tuple[Any, ...], int]
+"""By fact that is not settled: who does not know it, as bits."""
+Regions = dict[tuple[Any, ...], Region]
+"""The regions that were written, by their place relative to the counts of the rings."""
+_PENDING, _RECENT = 16, 3
+"""The bits of partitions come first, then for each barrier those of its pending contributions and of recent phases."""
+
+
+def covers(more: Mapping[tuple[Any, ...], int], less: Mapping[tuple[Any, ...], int]) -> bool:
+    """Whether everything that the second state lacks is lacking in the first, for two states with one key."""
+    if len(less) > len(more):
+        return False
+    return all((known := more.get(fact)) is not None and not lack & ~known for fact, lack in less.items())
+
+
+def forget(order: Order, facts: Mapping[tuple[Any, ...], int], more: Lacks, lacks: Lacks) -> None:
+    """Takes from everybody in a settled state what he lacks in another one (`more`), of the same facts or fewer.
+
+    facts: the bits of each. lacks: of the state, which is changed.
+    """
+    barriers = list(order.barriers.values())
+    for fact, lack in more.items():
+        extra, gone = lack & ~lacks[fact], ~facts[fact]
+        lacks[fact] |= lack
+        while extra:
+            who = (extra & -extra).bit_length() - 1
+            extra &= extra - 1
+            place, part = divmod(who - _PENDING, _RECENT + 1)
+            if who < _PENDING - 1:
+                order.actors[who].mask &= gone
+            elif who == _PENDING - 1:
+                order.joined &= gone
+            elif place >= len(barriers):
+                named = list(order.named.barriers.values())[place - len(barriers)]
+                named.mask, named.past = (named.mask & gone, named.past) if not part else (named.mask, named.past & gone)
+            elif not part:
+                barriers[place].mask &= gone
+            else:
+                recent = barriers[place].recent
+                for at, (bit, past, parts) in enumerate(recent):
+                    ago = len(recent) - 1 - at
+                    if min(ago, _RECENT - 1) == part - 1:
+                        recent[at] = bit, past & gone, parts
 
 
 class _Settling:
@@ -36,7 +84,10 @@ class _Settling:
         self.union = union
         self.commons: dict[tuple[int, ...], int] = {}
         self.bits: dict[int, int] = {}
-        self.numbers: dict[Access, int] = {}
+        self.facts: list[tuple[tuple[Any, ...], int]] = []
+        self.written: Regions = {}
+        self.access_of: dict[Access, tuple[Any, ...]] = {}
+        self.queued = _queued(order, touches)
 
     def turn(self, place: Place) -> tuple[tuple[int, ...], int]:
         """The path of a place relative to the count of its ring, and whether parities are exchanged there."""
@@ -65,10 +116,16 @@ class _Settling:
             self.commons[users] = found
         return found
 
-    def bit(self, bits: int, common: int) -> int:
-        """The new number of a step, or of several of which one suffices: 1 if it is settled, 0 if there is none."""
+    def bit(self, bits: int, common: int, *fact: Any) -> int:
+        """The new number of a step, or of several of which one suffices: 1 if it is settled. Notes who lacks it."""
         if bits & common:
             return 1
+        made = self.renumbered(bits)
+        self.facts.append((fact, made))
+        return made
+
+    def renumbered(self, bits: int) -> int:
+        """The new numbers of steps."""
         made = 0
         while bits:
             low = bits & -bits
@@ -79,9 +136,15 @@ class _Settling:
             made |= new
         return made
 
-    def all(self, bits: int, common: int) -> int:
+    def all(self, bits: int, common: int, *fact: Any) -> int:
         """The new numbers of the steps, all of which are needed, that are not settled."""
-        return self.bit(bits & ~common, 0)
+        left, place, made = bits & ~common, 0, 0
+        while left:
+            low = left & -left
+            left ^= low
+            made |= self.bit(low, 0, *fact, place)
+            place += 1
+        return made
 
     def mask(self, mask: int) -> int:
         """A causal past in new numbers."""
@@ -91,10 +154,10 @@ class _Settling:
                 made |= new
         return made
 
-    def barrier(self, key: Place, barrier: Barrier) -> tuple[Any, ...]:
+    def barrier(self, place: int, key: Place, barrier: Barrier) -> tuple[Any, ...]:
         """Leaves out the phases that are settled."""
         common = self.common(key.alloc)
-        barrier.init = self.bit(barrier.init, common)
+        barrier.init = self.bit(barrier.init, common, "init", place)
         known = barrier.complete
         for bit, _, parts in reversed(barrier.recent):
             if bit & common or not parts & ~common:
@@ -102,60 +165,81 @@ class _Settling:
             known -= 1
         left = barrier.complete - known
         barrier.recent = barrier.recent[len(barrier.recent) - left :] if left else []
-        barrier.recent = [(self.bit(bit, common), past, self.all(parts, common)) for bit, past, parts in barrier.recent]
-        barrier.parts = self.all(barrier.parts, common)
+        ago = len(barrier.recent)
+        kept: list[tuple[int, int, int]] = []
+        for bit, past, parts in barrier.recent:
+            ago -= 1
+            kept.append((self.bit(bit, common, "phase", place, ago), past, self.all(parts, common, "part", place, ago)))
+        barrier.recent = kept
+        barrier.parts = self.all(barrier.parts, common, "part", place, -1)
         for actor, (bit, fresh) in barrier.waits.items():
-            barrier.waits[actor] = self.bit(bit, common), fresh
+            barrier.waits[actor] = self.bit(bit, common, "wait", place, actor), fresh
         for actor, bit in barrier.touched.items():
-            barrier.touched[actor] = self.bit(bit, common)
+            barrier.touched[actor] = self.bit(bit, common, "touch", place, actor)
         path, exchanged = self.turn(key)
-        return (
-            key.alloc,
-            path,
-            barrier.init,
-            barrier.count,
-            barrier.pending,
-            barrier.tx,
-            barrier.complete & 1 ^ exchanged,
-            tuple((bit, parts) for bit, _, parts in barrier.recent),
-            barrier.parts,
-            tuple(sorted(barrier.waits.items())),
-            tuple(sorted(barrier.touched.items())),
-        )
+        return key.alloc, path, barrier.count, barrier.pending, barrier.tx, barrier.complete & 1 ^ exchanged
 
     def region(self, place: Place, region: Region) -> tuple[Any, ...]:
-        """Leaves out the reads that are settled."""
+        """Leaves out the reads that are settled. Returns the number that is in the region, if it holds one."""
         common = self.common(place.alloc)
-        write, found = region.write, None
+        write, number, rank = region.write, None, self.rank(place)
         if write is not None:
-            found = self.access(write, common)
-            number = write.event.number
-            if number is not None:
-                found = (*found, self.rename(number))
+            self.access(write, common, (rank, "write"))
+            number = None if write.event.number is None else self.rename(write.event.number)
+            if not region.unwritten:
+                self.written[rank] = region
         common = self.common(place.alloc, writers=True)
-        reads = {key: read for key, read in sorted(region.reads.items()) if not self.settled(read, common)}
-        region.reads = reads
-        return self.rank(place), found, tuple((key, *self.access(read, common)) for key, read in reads.items())
+        region.reads = {key: read for key, read in sorted(region.reads.items()) if not self.settled(read, common)}
+        for key, read in region.reads.items():
+            self.access(read, common, (rank, *key))
+        return () if number is None else (rank, number)
 
     def settled(self, access: Access, common: int) -> bool:
         """Whether no later access needs to wait for this one."""
         return bool(access.end & common) and (access.proxy or bool(access.fence & common))
 
-    def access(self, access: Access, common: int) -> tuple[Any, ...]:
-        """What later accesses of the same memory depend on."""
+    def access(self, access: Access, common: int, where: tuple[Any, ...]) -> None:
+        """Notes what later accesses of the same memory depend on."""
         if self.settled(access, common):
             access.end = access.fence = 1
-            return (1, 1)
-        access.end = self.bit(access.end, common)
-        self.numbers[access] = len(self.numbers)
-        if access.proxy:
-            return access.end, 1
-        access.fence = self.bit(access.fence, common)
-        return access.end, access.fence, access.event.op.name, access.partition
+            return
+        queue = self.queued.get(access, ())
+        access.end = self.bit(access.end, common, "end", *where, access.proxy, queue)
+        self.access_of[access] = where
+        if not access.proxy:
+            meta = (access.event.op.name, access.partition)
+            access.fence = self.bit(access.fence, common, "fence", *where, *meta, "unfenced" in queue)
 
     def numbered(self, accesses: Sequence[Access]) -> list[Access]:
         """Those whose end or fence can still matter."""
-        return [access for access in accesses if access in self.numbers]
+        return [access for access in accesses if access in self.access_of]
+
+
+def _queued(order: Order, touches: Sequence[int]) -> dict[Access, tuple[Any, ...]]:
+    """Where each access is in flight, or waits for a fence: the queue, and its place from the end of it."""
+    found: dict[Access, tuple[Any, ...]] = {}
+    for actor, touched in zip(order.actors, touches, strict=True):
+        if touched < 0:
+            continue
+        for name, queue in zip(("dots", "stores", "copies"), actor.queues(), strict=True):
+            for place, group in enumerate(reversed(queue)):
+                for access in group:
+                    found[access] = (*found.get(access, ()), name, actor.number, place)
+        for access in actor.uncommitted:
+            found[access] = (*found.get(access, ()), "uncommitted", actor.number)
+        for access in actor.unfenced:
+            found[access] = (*found.get(access, ()), "unfenced")
+    return found
+
+
+@dataclass(slots=True)
+class Settled:
+    """What a state is. key, lacks, written: see above. facts: of each fact that somebody lacks, its bits."""
+
+    key: Any = None
+    lacks: Lacks = field(default_factory=Lacks)
+    written: Regions = field(default_factory=Regions)
+    facts: dict[tuple[Any, ...], int] = field(default_factory=dict[tuple[Any, ...], int])
 
 
 Turned = Mapping[int, tuple[int, int]]
@@ -164,26 +248,27 @@ Turned = Mapping[int, tuple[int, int]]
 
 def settle(
     order: Order, touches: Sequence[int], writes: Sequence[int], turned: Turned, rename: Callable[[Any], Any]
-) -> tuple[Any, ...]:
-    """Renumbers the steps of a run in place, without those that are settled; returns the key of its state.
+) -> Settled:
+    """Renumbers the steps of a run in place, without those that are settled; returns the what its state is.
 
     touches: by partition the allocations that it may still access, as bits one above their numbers; -1 if it ended.
-    writes: likewise, that it may still write. turned: the rings whose slots do not matter. rename: applied to the numbers that are in memory.
+    writes: likewise, that it may still write. turned: the rings whose slots do not matter. rename: applied to the
+    numbers that are in memory.
     """
     work = _Settling(order, touches, writes, turned, rename)
     order.barriers = {key: order.barriers[key] for key in sorted(order.barriers, key=work.rank)}
-    barriers = [work.barrier(key, barrier) for key, barrier in order.barriers.items()]
+    barriers = [work.barrier(place, key, barrier) for place, (key, barrier) in enumerate(order.barriers.items())]
     regions: list[Any] = []
     for alloc in sorted(order.memory.regions):
         places = order.memory.regions[alloc]
-        regions += [work.region(place, places[place]) for place in sorted(places, key=work.rank)]
+        found = [work.region(place, places[place]) for place in sorted(places, key=work.rank)]
+        regions += [it for it in found if it]
     named: list[Any] = []
     for key, it in sorted(order.named.barriers.items()):
-        it.done = work.bit(it.done, work.common(-1))
-        named.append((key.path, it.count, it.arrived, it.done))
-    meeting = sorted(
-        (key, min(order.named.barriers[key[1]].complete - it, 2)) for key, it in order.named.meeting.items()
-    )
+        it.done = work.bit(it.done, work.common(-1), "named", key.path)
+        named.append((key.path, it.count, it.arrived))
+    complete = {key: it.complete for key, it in order.named.barriers.items()}
+    meeting = sorted((key, min(complete[key[1]] - it, 2)) for key, it in order.named.meeting.items())
     actors: list[Any] = []
     for actor, touched in zip(order.actors, touches, strict=True):
         if touched < 0:
@@ -193,32 +278,37 @@ def settle(
                 group[:] = work.numbered(group)
         actor.uncommitted = work.numbered(actor.uncommitted)
         actor.unfenced = [it for it in work.numbered(actor.unfenced) if not it.fence]
-        numbers: Mapping[Access, int] = work.numbers
-        actors.append(
-            (
-                actor.issued - actor.done,
-                *(tuple(tuple(numbers[it] for it in group) for group in queue) for queue in actor.queues()),
-                tuple(numbers[it] for it in actor.uncommitted),
-                tuple(numbers[it] for it in actor.unfenced),
-            )
-        )
-    masks: list[int] = []
+        actors.append((actor.issued - actor.done, *(len(queue) for queue in actor.queues())))
+    knows: list[tuple[int, int]] = []
     for actor, touched in zip(order.actors, touches, strict=True):
         actor.mask = work.mask(actor.mask)
-        masks.append(actor.mask if touched >= 0 else 0)
+        if touched >= 0:
+            knows.append((1 << actor.number, actor.mask))
     order.joined = work.mask(order.joined)
-    masks.append(order.joined)
-    for barrier in order.barriers.values():
+    knows.append((1 << (_PENDING - 1), order.joined))
+    for place, barrier in enumerate(order.barriers.values()):
+        first = _PENDING + place * (_RECENT + 1)
         barrier.mask = work.mask(barrier.mask) if barrier.mask else 0
+        knows += [(1 << first, barrier.mask)] if barrier.mask else []
         barrier.recent = [(bit, work.mask(past), parts) for bit, past, parts in barrier.recent]
-        masks += [barrier.mask, *(past for _, past, _ in barrier.recent)]
-    for it in order.named.barriers.values():
+        for ago, (_, past, _) in enumerate(reversed(barrier.recent)):
+            knows.append((1 << (first + 1 + min(ago, _RECENT - 1)), past))
+    for place, it in enumerate(order.named.barriers.values(), len(order.barriers)):
         it.mask, it.past = work.mask(it.mask) if it.mask else 0, work.mask(it.past)
-        masks += [it.mask, it.past]
+        first = _PENDING + place * (_RECENT + 1)
+        knows += [(1 << first, it.mask), (2 << first, it.past)]
+    lacks: Lacks = {}
+    for fact, bits in work.facts:
+        lack = 0
+        for who, mask in knows:
+            if not mask & bits:
+                lack |= who
+        lacks[fact] = lack
     order.history.count = len(work.bits) + 1
     order.history.bit = 1
     dead = tuple(sorted(order.dead))
-    return tuple(barriers), tuple(regions), tuple(named), tuple(meeting), tuple(actors), tuple(masks), dead
+    key = tuple(barriers), tuple(regions), tuple(named), tuple(meeting), tuple(actors), dead
+    return Settled(key, lacks, work.written, dict(work.facts))
 
 
-__all__ = ["settle"]
+__all__ = ["Lacks", "Settled", "covers", "forget", "settle"]
