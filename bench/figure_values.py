@@ -42,8 +42,8 @@ MUTANTS = {
 }
 
 FLEX = ("full", "causal", "window", "documents", "distance", "cap")
-FOREIGN = ("kernels", "versions", "proved", "refuted", "unknown")
-FOREIGN_FAULTS = ("places", "proved", "refuted", "unknown", "simulated")
+FOREIGN = ("kernels", "versions", "passed", "refuted", "unknown")
+FOREIGN_FAULTS = ("places", "refuted", "unknown", "simulated")
 
 
 class Missing(Exception):

@@ -12,11 +12,12 @@ NAMES = {"one partition": "alone at its barrier"}
 
 
 def verdicts(rows: Sequence[Row], what: str, triton: bool = True) -> str:
-    """How many versions, or kernels, have a verdict: of Triton's repository, or of the other files."""
+    """How many versions, or kernels, have a verdict, or passed: of Triton's repository, or of the other files."""
     found = [it.case for it in rows if it.candidate == "verdicts" and it.case["file"].startswith(TRITON) == triton]
     if what == "kernels":
         return str(len(found))
-    return str(sum(int(case[what]) for case in found))
+    names = ("proved", "checked") if what == "passed" else (what,)
+    return str(sum(int(case.get(name, 0)) for case in found for name in names))
 
 
 def faults(rows: Sequence[Row], what: str) -> str:

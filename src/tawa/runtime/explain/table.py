@@ -120,7 +120,8 @@ def protocol_text(explanation: Explanation) -> str:
     if found["verdict"] == "proved":
         return f"proved, {explanation.verification}: {ALL_RUNS}{assuming}"
     if found["verdict"] == "checked":
-        return f"checked, {explanation.verification}: {found['bound']}{assuming}; not proved: {found['left']}"
+        place = f" ({found['location']})" if found["location"] else ""
+        return f"checked, {explanation.verification}: {found['bound']}{assuming}; not proved: {found['left']}{place}"
     if found["verdict"] == "refuted":
         what = f"{found['kind']}: {found['message'].removeprefix(found['kind'] + ': ')}"
         return f"refuted, {explanation.verification}: {what}{assuming}"
