@@ -25,11 +25,11 @@ from tawa.remarks import Remark, SourceLocation
 from tawa.symbolic.host.expr import Argument
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.transforms.result import Pass
+from tawa.verify.arefs import check_credits
 from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.check import combine, trusted
-from tawa.verify.arefs import check_credits
 from tawa.verify.effort import Effort, Verification
-from tawa.verify.verdict import Checked, Refuted, Unknown, Verdict
+from tawa.verify.verdict import Checked, Proved, Refuted, Unknown, Verdict
 from tawa.verify.witness import chrome_trace, describe
 
 
@@ -217,12 +217,14 @@ def credits_checked(flow: Flow) -> None:
 def barriers_checked(flow: Flow) -> None:
     """Checks the barrier level: its structure, its barriers, and that it refines the aref level.
 
-    The levels are compared at full effort, and if the barriers are only checked: see `tawa.verify.check.trusted`.
+    The levels are compared at full effort, and if the barriers of a proved aref level are only checked: see
+    `tawa.verify.check.trusted`.
     """
     _require_structure(flow.module, "barrier")
     if flow.verification != "off":
         flow.verdicts["barriers"] = _not_refuted(_checked(check_barriers, flow), "barrier", flow.module)
-    if flow.verification == "full" or isinstance(flow.verdicts.get("barriers"), Checked):
+    credits, barriers = (flow.verdicts.get(name) for name in ("credits", "barriers"))
+    if flow.verification == "full" or (isinstance(credits, Proved) and isinstance(barriers, Checked)):
         compared = partial(check_refinement, parse_module(flow.aref))
         flow.verdicts["refinement"] = _not_refuted(_checked(compared, flow), "barrier", flow.module)
 

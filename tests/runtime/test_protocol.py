@@ -84,17 +84,10 @@ def test_a_wrong_protocol_fails_with_the_run_that_goes_wrong(tmp_path: Path) -> 
         tawa.assert_protocol(kernel, TYPES, CONSTANTS, num_warps=8)
 
 
-def test_what_is_not_understood_fails_with_the_reason(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[1] / "rings" / "kernels.py").read_text()
-    plain = "    tile = gl.to_tensor(-1)\n    while tile < count:\n        tile, tiles = tiles.get()"
-    assert plain in text
-    other = "    tile, tiles = tiles.get()\n    while tile < count:\n        tile, tiles = tiles.get()"
-    (tmp_path / "other.py").write_text(text.replace(plain, other))
-    kernel = load_kernel(f"{tmp_path / 'other.py'}:marked")
-    given = "counter=*i32, o=*i32, count=i32", {"D": 2}
-    assert isinstance(tawa.check_protocol(kernel, *given), Unknown)
-    with pytest.raises(AssertionError, match="the protocol of marked is not proved: barriers: the run depends on"):
-        tawa.assert_protocol(kernel, *given)
+def test_what_is_not_understood_fails_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = says(Unknown("barriers: a clock", SourceLocation("k.py", 7)), monkeypatch)
+    with pytest.raises(AssertionError, match=r"^the protocol of gemm is not proved: barriers: a clock \(k\.py:7\)$"):
+        tawa.assert_protocol(kernel, OF_GEMM)
 
 
 def test_assumptions_and_options_are_taken() -> None:
