@@ -160,6 +160,7 @@ class _Finder:
         conditions: dict[int, int | Term] = {}
         ends: list[int] = []
         whiles: list[Site] = []
+        program = self.program
         exits = _exits(part)
         for at, instruction in enumerate(part.code):
             while ends and ends[-1] <= at:
@@ -168,7 +169,9 @@ class _Finder:
                 case (Code.SCALAR, function, ins, out, signature):
                     made = self._scalar(function, [self.values.get(it) for it in ins], signature)
                     op = part.ops[at]
-                    self.values[out] = self._decided(op.result) if made is None and op is not None else made
+                    if made is None and op is not None and not (program.computes and out not in program.unknown):
+                        made = self._decided(op.result)  # else the run computes it
+                    self.values[out] = made
                 case (Code.ACT, act) if act.takes:
                     self.values[act.number] = self._decided(self.program.crossed.loads[act.op])
                 case (Code.RECEIVE, _, out):
