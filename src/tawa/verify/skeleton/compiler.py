@@ -37,7 +37,7 @@ from tawa.verify.run.places import NotUnderstood, Place
 from tawa.verify.skeleton.allocation_names import allocation_names
 from tawa.verify.skeleton.barrier_level import DESCRIBING, WRITING, Accesses, assembly, barrier_events, chooses_tile
 from tawa.verify.skeleton.counters import find_counters
-from tawa.verify.skeleton.live import live_registers, reached, uses_of
+from tawa.verify.skeleton.live import Live, reached, uses_of
 from tawa.verify.skeleton.program import (
     MAIN,
     Code,
@@ -131,9 +131,11 @@ class _Compiler:
             part.uses = uses_of(part.code)
             for at, instruction in enumerate(part.code):
                 if instruction[0] == Code.FORK:  # it reads what the partitions that it starts read
-                    inside = {it for place in instruction[1] for it, _ in program.parts[place].live[0]}
-                    part.uses[at] = sum(1 << it for it in inside), 0, True, -1
-            part.live = live_registers(part.uses, self.kinds)
+                    inside = 0
+                    for place in instruction[1]:
+                        inside |= program.parts[place].live.bits[0]
+                    part.uses[at] = inside, 0, True, -1
+            part.live = Live(part.uses, self.kinds)
         if self.accesses is not None:
             self._find_touched()
             self._raise()
@@ -372,11 +374,7 @@ class _Compiler:
         program.raised = raise_rings(program, expressions)
         program.turning = {it: place for place, ring in enumerate(program.raised) for it in ring.registers}
         for part in reversed(program.parts):
-            made: dict[int, Any] = {}
-            for live in part.live:
-                if id(live) not in made:
-                    made[id(live)] = expanded(live, expressions, self.kinds)
-            part.live = [made[id(live)] for live in part.live]
+            part.live.shown = lambda live: expanded(live, expressions, self.kinds)
             marks: dict[int, int] = {}
             for place, ring in enumerate(program.raised):
                 for at in blocked_by(ring, part, expressions, self.registers):

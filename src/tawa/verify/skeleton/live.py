@@ -5,7 +5,7 @@ Dead registers are not part of a run's state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tawa.verify.skeleton.program import Code
@@ -19,8 +19,32 @@ def uses_of(code: list[tuple[Any, ...]]) -> list[Uses]:
     return [_uses(instruction) for instruction in code]
 
 
-def live_registers(code: list[Uses], kinds: dict[int, int]) -> list[tuple[tuple[int, int], ...]]:
-    """The live registers before each instruction: a backward data-flow analysis on bit sets, to a fixed point."""
+class Live:
+    """The live registers before each instruction, each with its kind: a backward data-flow analysis on bit sets.
+
+    shown: makes of live registers what is part of a run's state. Computed where it is asked for.
+    """
+
+    def __init__(self, code: list[Uses], kinds: Mapping[int, int]) -> None:
+        self.kinds = kinds
+        self.bits = _before(code)
+        self.shown: Callable[[list[int]], Iterable[int]] | None = None
+        self._made: dict[int, tuple[tuple[int, int], ...]] = {}
+
+    def __getitem__(self, place: int) -> tuple[tuple[int, int], ...]:
+        bits = self.bits[place]
+        found = self._made.get(bits)
+        if found is None:
+            kinds = self.kinds
+            registers: Iterable[int] = [it for it in _places(bits) if it in kinds]
+            if self.shown is not None:
+                registers = self.shown(registers)
+            found = self._made[bits] = tuple([(it, kinds[it]) for it in registers])
+        return found
+
+
+def _before(code: list[Uses]) -> list[int]:
+    """By instruction the registers that are live before it, as bits, to a fixed point."""
     before = [0] * (len(code) + 1)
     changed = True
     while changed:
@@ -32,8 +56,17 @@ def live_registers(code: list[Uses], kinds: dict[int, int]) -> list[tuple[tuple[
             if now != before[at]:
                 before[at] = now
                 changed = True
-    made = {bits: tuple((at, kind) for at, kind in kinds.items() if bits >> at & 1) for bits in dict.fromkeys(before)}
-    return [made[bits] for bits in before]
+    return before
+
+
+def _places(bits: int) -> list[int]:
+    """The places of the bits that are set."""
+    found: list[int] = []
+    while bits:
+        low = bits & -bits
+        bits ^= low
+        found.append(low.bit_length() - 1)
+    return found
 
 
 def reached(code: list[Uses], marks: dict[int, int]) -> list[int]:

@@ -218,7 +218,7 @@ class Part:
     gets: int = 0
     uses: list[tuple[int, int, bool, int]] = field(default_factory=list[tuple[int, int, bool, int]])
     """The registers that each instruction reads and writes, and its successors (`skeleton.live.Uses`)."""
-    live: list[tuple[tuple[int, int], ...]] = field(default_factory=list[tuple[tuple[int, int], ...]])
+    live: Any = None
     """For each instruction the registers that are live before it, each with its kind: a ring number for counts."""
     fixed: list[int] = field(default_factory=list[int])
     """For each instruction the rings of which a constant slot may be used from there on, as bits."""

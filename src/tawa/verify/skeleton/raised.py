@@ -98,15 +98,15 @@ class Expressions:
         return made[0](*inputs) if all(isinstance(it, int) for it in inputs) else None
 
 
-def expanded(live: Iterable[tuple[int, int]], expressions: Expressions, kinds: Mapping[int, int]) -> tuple[Any, ...]:
+def expanded(live: Iterable[int], expressions: Expressions, kinds: Mapping[int, int]) -> Iterable[int]:
     """Live registers with the roots of those that operations compute in their place."""
-    found: dict[int, int] = {}
-    for register, kind in live:
+    found: dict[int, None] = {}
+    for register in live:
         if register in expressions.made:
-            found.update((root, kinds[root]) for root in sorted(expressions.roots(register)) if root in kinds)
+            found.update((root, None) for root in sorted(expressions.roots(register)) if root in kinds)
         else:
-            found[register] = kind
-    return tuple(found.items())
+            found[register] = None
+    return found
 
 
 def raise_rings(program: Program, expressions: Expressions) -> list[RaisedRing]:
