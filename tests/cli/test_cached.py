@@ -230,10 +230,12 @@ def test_damaged_metadata_is_no_failure(tawa: Tawa, seed: int) -> None:
         path.write_text(whole)
 
 
-def test_assumptions_are_taken(tawa: Tawa) -> None:
+def test_assumptions_are_taken(tawa: Tawa, monkeypatch: pytest.MonkeyPatch) -> None:
     squares()
-    result = tawa("verify", "--cached", "squares", "--accept", "checked", "--assume", "count >= 2")
-    assert result.exit_code == 0 and "assuming count >= 2" in result.stdout
+    monkeypatch.setattr(stored, "check_levels", lambda *_, assume, max_trips: Proved((*assume, str(max_trips))))
+    result = tawa("verify", "--cached", "squares", "--assume", "count >= 2", "--trips", "3")
+    assert result.exit_code == 0
+    assert {"  assuming count >= 2", "  assuming 3"} <= {*result.stdout.splitlines()}
 
 
 def test_wrong_usage(tawa: Tawa, own_cache: Path) -> None:
