@@ -29,12 +29,12 @@ first D counts only, so while one may still come, the number of puts up to D is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from tawa.ir import Operation
 from tawa.verify.free.pairs import pairs_of
-from tawa.verify.free.questions import ENDLESS, Questions, Site, UnclearError, find_questions
+from tawa.verify.free.questions import ENDLESS, Asked, Questions, Site, UnclearError, find_questions
 from tawa.verify.free.walkers import Instance, Iteration, Mark, Walker, WalkerState
 from tawa.verify.numbers.facts import Facts
 from tawa.verify.run.events import Act, Event
@@ -59,15 +59,16 @@ LONG = 8
 class Proof:
     """The result of the proof. holds: every run is correct, whatever the unknowns are.
 
-    reason, op: else, why it does not hold or is inconclusive, and where. wishes: by the unknown number (as text), what
-    it is in the run that has a fault; the search with numbers tries it first. positive: steps that are positive only by
+    reason, op: else, why it does not hold or is inconclusive, and where. asked: the numbers that were asked for. wishes:
+    those of the run that has a fault, with what they are in it; the search with numbers tries that first. positive: steps that are positive only by
     the language's definition. assumed: what the order of events relied on.
     """
 
     holds: bool
     reason: str = ""
     op: Operation | None = None
-    wishes: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    asked: tuple[Asked, ...] = ()
+    wishes: tuple[tuple[Asked, int], ...] = ()
     positive: tuple[tuple[Term, Operation | None], ...] = ()
     assumed: tuple[str, ...] = ()
 
@@ -88,7 +89,7 @@ def prove(program: Program, budget: int, facts: Facts | None = None) -> Proof:
             if found is not None and exactly is not None:
                 found = _explored(pair, ENDLESS, ENDLESS, budget, facts, assumed)
             if found is not None:
-                return found
+                return replace(found, asked=tuple(questions.asked.values()))
     except UnclearError as unclear:
         return Proof(False, f"{unclear}", unclear.op)
     return Proof(True, positive=questions.positive, assumed=tuple(assumed))
@@ -122,7 +123,7 @@ def _explored(
         return None
     except FaultError as fault:
         assert state is not None
-        return Proof(False, f"if every unknown is any number: {fault}", fault.op, state.wishes())
+        return Proof(False, f"if every unknown is any number: {fault}", fault.op, wishes=state.wishes())
     except NotUnderstood as stop:
         return Proof(False, stop.reason, stop.op)
     except TooLongError as stop:
@@ -175,14 +176,14 @@ class FreeRun(WalkerState):
         self.asked: dict[Instance, tuple[int, bool]] = {}
         self.query: Instance = (0, (), 0)
 
-    def wishes(self) -> dict[str, list[int]]:
-        """What the unknowns are in this run, by the bounds and conditions that they come from."""
-        found: dict[str, list[int]] = {}
-        for (unknown, nest, _), (number, _) in sorted(self.asked.items()):
-            text = self.questions.texts.get(unknown)
-            if text is not None and not nest:
-                found.setdefault(text, []).append(number)
-        return found
+    def wishes(self) -> tuple[tuple[Asked, int], ...]:
+        """The numbers that were asked for outside of loops, with the answers of this run."""
+        asked = self.questions.asked
+        return tuple(
+            (asked[unknown], number)
+            for (unknown, nest, _), (number, _) in sorted(self.asked.items())
+            if unknown in asked and not nest
+        )
 
     # -- running -----------------------------------------------------------------------------------------------------
 

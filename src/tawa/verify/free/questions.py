@@ -40,7 +40,7 @@ from tawa.verify.data_dependent_loops import decided_by
 from tawa.verify.numbers.facts import FAR, Facts
 from tawa.verify.numbers.loops import is_positive
 from tawa.verify.skeleton.live import reached
-from tawa.verify.skeleton.program import Code, Part, Program, Term, Terms
+from tawa.verify.skeleton.program import Code, Part, Program, Term, Terms, text_of
 
 ENDLESS = 1 << 62
 _MOST_LEAST = 64
@@ -64,6 +64,15 @@ class Site:
     cap: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A number that is asked for: a condition, or the upper bound of a loop, with its lower bound and step (else 0)."""
+
+    term: Term
+    lower: int | Term = 0
+    step: int | Term = 0
+
+
 @dataclass(slots=True)
 class Questions:
     """All sites, by partition and instruction. An instruction without a site has operands that the run computes."""
@@ -75,8 +84,8 @@ class Questions:
     least: dict[int, int]  # lower bounds of unknowns with a constant trip count that is treated as unconstrained
     fresh: int  # the bit in `reach` of a put that does not wait
     caps: frozenset[int] = frozenset()  # unknowns that end a stage
-    texts: dict[int, str] = field(default_factory=dict[int, str])
-    """The number that an unknown comes from: the upper bound of a loop, or a condition."""
+    asked: dict[int, Asked] = field(default_factory=dict[int, Asked])
+    """The number that an unknown comes from, if it is one: the upper bound of a loop, or a condition."""
     positive: tuple[tuple[Term, Operation | None], ...] = ()
     """Steps that are positive only by the language's definition, each with a loop that has it."""
 
@@ -112,7 +121,7 @@ class _Finder:
     unknowns: dict[tuple[Any, ...], int] = field(default_factory=dict[tuple[Any, ...], int])
     constant: dict[int, int] = field(default_factory=dict[int, int])
     flags: dict[int, int] = field(default_factory=dict[int, int])
-    texts: dict[int, str] = field(default_factory=dict[int, str])
+    asked: dict[int, Asked] = field(default_factory=dict[int, Asked])
     steps: dict[Any, list[Any]] = field(default_factory=dict[Any, list[Any]])
     """By upper bound: the steps of its loops."""
     least: dict[int, int] = field(default_factory=dict[int, int])
@@ -143,7 +152,7 @@ class _Finder:
             reach.append(reached(part.uses, _asked(part, found) | puts))
         positive = tuple((step, self.places[step]) for step in self.positive if not is_positive(step))
         caps = frozenset(site.cap for found in sites for site in found.values() if site.cap is not None)
-        return Questions(sites, self.flags, self.constant, reach, self.least, fresh, caps, self.texts, positive)
+        return Questions(sites, self.flags, self.constant, reach, self.least, fresh, caps, self.asked, positive)
 
     # -- expressions ------------------------------------------------------------------------------------------------
 
@@ -273,8 +282,8 @@ class _Finder:
         capped = _capped(upper)
         if isinstance(lower, int) and isinstance(upper, int) and lower < upper:
             self.least[site.unknown] = max(self.least.get(site.unknown, 0), 1)
-        if isinstance(upper, Term) and not capped:
-            self.texts[site.unknown] = text_of(upper)
+        if isinstance(upper, Term) and not capped and (isinstance(lower, int) or site.unknown not in self.asked):
+            self.asked[site.unknown] = Asked(upper, lower, step)
         self._bound_by_facts(site, lower, upper, step, capped is not None)
         known = self.steps.setdefault(capped[2] if capped else upper, [])
         if step not in known:
@@ -362,7 +371,7 @@ class _Finder:
                     return replace(known[0], inverted=inverted)
         unknown = self._unknown("flag", term)
         self.flags[unknown] = _depth_of(term)
-        self.texts[unknown] = text_of(term)
+        self.asked[unknown] = Asked(term)
         return Site(unknown)
 
 
@@ -449,10 +458,3 @@ def _depth_of(term: Term) -> int:
         elif part.key[0] in ("decided", "opaque", "atomic"):
             return ENDLESS
     return depth
-
-
-def text_of(term: Any) -> str:
-    """A number as text: equal in every program that computes it alike."""
-    if not isinstance(term, Term):
-        return str(term)
-    return f"({' '.join(text_of(it) for it in term.key)})"

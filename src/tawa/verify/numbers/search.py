@@ -16,13 +16,15 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from tawa.dialects.tt import GetNumProgramsOp, GetProgramIdOp, LoadOp
 from tawa.ir import source_of
 from tawa.verify.crossed_numbers import SEVERAL_ATOMICS
 from tawa.verify.free.proof import Proof
-from tawa.verify.free.questions import text_of
+from tawa.verify.free.questions import Asked
+from tawa.verify.skeleton.program import text_of
 from tawa.verify.numbers.facts import FAR, Facts
 from tawa.verify.numbers.loops import steps_to_try
 from tawa.verify.run.history import HistoryStep
@@ -36,6 +38,7 @@ _RUN = 40
 _MOST_SKIPPED = 1 << 12
 _GENERIC = (0, 1, 2, 3, 4, 5, 8, 64, 65, 127, 128, 129)
 _GUESSES = 6
+_MOST_TRIED, _FEW_TRIED = 520, 2
 SAME_MEMORY = "numbers in memory are the same in every partition"
 
 
@@ -163,23 +166,32 @@ class Search:
         if leaf.key[0] == "while":
             yield from ((trips, trips) for trips in range(self.most + 1))
             return
-        for wish in self._wishes(need):
-            yield from ((0, number) for number in self._reaching(leaf, term, wish, vector))
+        for asked, answer in self.proof.wishes:
+            yield from ((0, number) for number in self._answering(leaf, asked, answer, need, vector))
         for size, wanted in self._wanted(need):
             yield from ((size, number) for number in self._reaching(leaf, term, wanted, vector))
-        numbers = {it for part in term.walk() for it in part.key[1:] if type(it) is int}
-        if not self._is_chain(leaf, term):
+        for answer in range(self.most + 1):
+            for asked in self.proof.asked:
+                if asked.step or answer < 2:
+                    yield from ((answer, number) for number in self._answering(leaf, asked, answer, need, vector))
+        if leaf is not term and self.facts.chain(term) is None:
+            numbers = {it for part in term.walk() for it in part.key[1:] if type(it) is int}
             near = sorted({it + by for it in numbers for by in (-1, 0, 1)}, key=abs)
             yield from ((1 + place // 4, number) for place, number in enumerate((*_GENERIC, *near[:12])))
 
-    def _is_chain(self, leaf: Term, term: Term) -> bool:
-        return leaf is term or self.facts.chain(term) is not None
-
-    def _wishes(self, need: NeedError) -> Iterator[int]:
-        """What the run of the proof had."""
-        lower, step = need.range
-        for number in self.proof.wishes.get(text_of(need.term), ()):
-            yield number if need.role == "flag" else lower + number * step
+    def _answering(self, leaf: Term, asked: Asked, answer: int, need: NeedError, vector: _Vector) -> Iterable[int]:
+        """Numbers of the leaf for which a condition has this value, or a loop this many trips."""
+        if not asked.step:
+            return self._reaching(leaf, asked.term, answer, vector)
+        if need.role == "end" and text_of(need.term) == text_of(asked.term):
+            lower, step = need.range
+        else:
+            given = {text_of(it): number for it, number in vector.numbers.items()}
+            bounds = [self.program.terms.evaluate(it, given) for it in (asked.lower, asked.step)]
+            if bounds[0] is None or bounds[1] is None:
+                return ()
+            lower, step = bounds[0], bounds[1]
+        return self._reaching(leaf, asked.term, lower + answer * step, vector)
 
     def _wanted(self, need: NeedError) -> Iterator[tuple[int, int]]:
         """The numbers that the needed term should have, each with its size."""
@@ -198,19 +210,31 @@ class Search:
                         yield trips, lower + trips * step - (step - 1 if trips else 1)
 
     def _reaching(self, leaf: Term, term: Term, wanted: int, vector: _Vector) -> Iterable[int]:
-        """Numbers of the leaf for which the term is `wanted`."""
-        if leaf is term:
+        """Numbers of the leaf for which the term is `wanted`, with the numbers that are chosen already."""
+        name = text_of(leaf)
+        if text_of(term) == name:
             return (wanted,)
-        intervals = self.facts.preimage(term, wanted)
-        if intervals is None:
+        start = self.facts.chain(term)
+        if start is None:
+            return self._scanned(name, term, wanted, vector)
+        if text_of(start) != name:
             return ()
         found: list[int] = []
-        for low, high in intervals:
+        for low, high in self.facts.preimage(term, wanted) or ():
             low, high = max(low, -(1 << 31)), min(high, (1 << 31) - 1)
             if low <= high:
                 inside = [low, high] if high - low < _MOST_SKIPPED else [max(low, min(high, 0)), low, high]
                 found += dict.fromkeys([*inside, *(low + it for it in range(min(high - low, _GUESSES)))])
         return sorted(found, key=abs)
+
+    def _scanned(self, name: str, term: Term, wanted: int, vector: _Vector) -> Iterable[int]:
+        """The same, by trying: for a term that no chain of operations leads to."""
+        given = {text_of(it): number for it, number in vector.numbers.items()}
+        evaluate = self.program.terms.evaluate
+        if name in given or name not in text_of(term):
+            return ()
+        found = (number for number in range(_MOST_TRIED) if evaluate(term, {**given, name: number}) == wanted)
+        return list(islice(found, _FEW_TRIED))
 
     # -- witness -----------------------------------------------------------------------------------------------------
 

@@ -463,7 +463,10 @@ class _Compiler:
                 self._masked_load(op)
                 return
             ins = () if op in self.given else tuple(self._use(it) for it in self._inputs(op))
-            self._emit(op, Code.SCALAR, function, ins, self._define(op.result), self._signature(op))
+            signature = self._signature(op)
+            if function is not None:
+                self.program.terms.functions[signature] = function
+            self._emit(op, Code.SCALAR, function, ins, self._define(op.result), signature)
             self._find_canonical(op)
 
     def _masked_load(self, op: Operation) -> None:

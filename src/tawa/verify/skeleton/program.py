@@ -7,7 +7,7 @@ two partitions is one unknown.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -147,6 +147,8 @@ class Terms:
 
     def __init__(self) -> None:
         self._terms: dict[tuple[Any, ...], Term] = {}
+        self.functions: dict[tuple[Any, ...], Callable[..., int | None]] = {}
+        """By operation and attributes: what it computes."""
 
     def __call__(self, key: tuple[Any, ...], name: str = "") -> Term:
         """The term of `key`; `name`, if there is one, is used in messages."""
@@ -156,6 +158,20 @@ class Terms:
             found = self._terms[key] = Term(key, len(self._terms), name)
         found.given = found.given or name
         return found
+
+    def evaluate(self, term: Any, given: Mapping[str, int]) -> int | None:
+        """The number for these numbers, by the text of terms; None if it needs others, or has no defined value."""
+        if not isinstance(term, Term):
+            return term if isinstance(term, int) else None
+        known = given.get(text_of(term))
+        if known is not None:
+            return known
+        for count in (2, 1, 3):
+            function = self.functions.get(term.key[:-count])
+            if function is not None:
+                inputs = [self.evaluate(it, given) for it in term.key[-count:]]
+                return None if None in inputs else function(*inputs)
+        return None
 
     def _normal(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
         """Sums and products in one order, constants last; a choice by one condition within itself is the same choice."""
@@ -289,3 +305,10 @@ def plain_name(hint: str) -> str:
     """A value's name without the numeric suffix that the printer adds."""
     head, _, tail = hint.rpartition("_")
     return head if head and tail.isdigit() else hint
+
+
+def text_of(term: Any) -> str:
+    """A number as text: equal in every program that computes it alike."""
+    if not isinstance(term, Term):
+        return str(term)
+    return f"({' '.join(text_of(it) for it in term.key)})"
