@@ -42,6 +42,7 @@ CORPUS = "corpus"
 LIMIT_S = 300.0
 _PLACE = re.compile(r" loc\(.*?\)$|^#loc.*$", re.MULTILINE)
 _NUMBER = re.compile(r"\d+")
+_SLOT = re.compile(r"[\w.]+\[\d+\]")
 
 
 # --- the worker's side ------------------------------------------------------------------------------------------------
@@ -359,8 +360,8 @@ class Findings:
 
 
 def plain(reason: str) -> str:
-    """A reason without its numbers."""
-    return _NUMBER.sub("N", reason)
+    """A reason without its numbers, and without the names of slots."""
+    return _NUMBER.sub("N", _SLOT.sub("a slot", reason))
 
 
 def main(given: Sequence[str] | None = None) -> int:

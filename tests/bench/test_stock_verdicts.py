@@ -76,4 +76,4 @@ def test_the_same_module_counts_once_in_a_source() -> None:
     counted = [row.case for row in rows if row.candidate == FINAL]
     assert [(it["source"], it["modules"], it["refuted"]) for it in counted] == [("gemm", 2, 1), ("corpus", 2, 1)]
     assert [row.case["of"] for row in rows if row.candidate == "false alarm"] == ["one", "three"]
-    assert plain("order: 3") == "order: N"
+    assert plain("order: 3 copies of b.0[1]") == "order: N copies of a slot"
