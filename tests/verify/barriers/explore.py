@@ -1,16 +1,67 @@
 """An independent check of small programs: explores every interleaving, without happens-before.
 
-Explores the states of an unrolled program exhaustively: partitions take steps in any order, each TMA copy in flight
-may land at any time. Says True where some run goes wrong: deadlock, too many arrivals, an access that meets another
-one in flight, or a read that finds different contents in different runs.
+`recorded` runs a program with chosen numbers and records the events of each partition; no event blocks there, as
+control flow depends on numbers only. `goes_wrong` explores their states exhaustively: partitions take steps in any
+order, each TMA copy in flight may land at any time. It names a fault of some run: deadlock, too many arrivals, an
+access that meets another one in flight, or a read that finds different contents in different runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
 
-from tawa.verify.barriers.program.kernel import Memory
-from tawa.verify.barriers.run.events import Event, Segment
+from tawa.verify.run.events import Event
+from tawa.verify.run.machine import Machine
+from tawa.verify.run.memory import Actor
+from tawa.verify.run.places import Place
+from tawa.verify.run.state import NeedError
+from tawa.verify.skeleton.program import Program, Term
+
+Segment = list[list[Event]]
+"""The events of each partition, in its order."""
+
+
+class _Recorder:
+    """Stands for the order of events in a run: records each event, and lets none block."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.actors = [Actor(name, number) for number, name in enumerate(names)]
+        self.segments: list[Segment] = [[[]]]
+        self.memory = SimpleNamespace(regions={})
+
+    def step(self, actor: Actor, event: Event) -> bool:
+        self.segments[-1][actor.number].append(event)
+        return True
+
+    def fork(self) -> None:
+        self.segments.append([[] for _ in self.actors])
+
+    def join(self) -> None:
+        self.segments.append([[]])
+
+    def end(self, actor: Actor) -> None:
+        """Nothing is checked here."""
+
+    def finish(self) -> None:
+        """Nothing is checked here."""
+
+
+def recorded(program: Program, arguments: Mapping[str, int], trips: int = 0) -> list[Segment]:
+    """The events ahead of the partitions, of the partitions, and behind them. trips: every number that has no name."""
+    numbers: dict[Term, int] = {term: arguments[name] for name, term in program.arguments.items() if name in arguments}
+    while True:
+        machine = Machine(program, numbers, program.leader)
+        recorder: Any = _Recorder([part.name for part in program.parts])
+        machine.order = recorder
+        try:
+            machine.run()
+        except NeedError as need:
+            numbers[need.term] = trips
+            continue
+        return recorder.segments
 
 
 class TooManyStates(Exception):
@@ -25,14 +76,14 @@ class State:
     """
 
     places: tuple[int, ...]
-    barriers: tuple[tuple[Memory, int, int, int, int], ...] = ()
+    barriers: tuple[tuple[Place, int, int, int, int], ...] = ()
     flying: tuple[tuple[int, int], ...] = ()
-    contents: tuple[tuple[Memory, tuple[int, int]], ...] = ()
-    groups: tuple[tuple[tuple[Memory, ...], ...], ...] = ()
-    stores: tuple[tuple[tuple[Memory, ...], ...], ...] = ()
-    unfenced: tuple[tuple[Memory, int], ...] = ()
-    named: tuple[tuple[Memory, int, int, int], ...] = ()  # (key, threads wanted, threads there, rendezvous complete)
-    meeting: tuple[tuple[int, Memory, int], ...] = ()  # the rendezvous at which a partition arrived last
+    contents: tuple[tuple[Place, tuple[int, int]], ...] = ()
+    groups: tuple[tuple[tuple[Place, ...], ...], ...] = ()
+    stores: tuple[tuple[tuple[Place, ...], ...], ...] = ()
+    unfenced: tuple[tuple[Place, int], ...] = ()
+    named: tuple[tuple[Place, int, int, int], ...] = ()  # (key, threads wanted, threads there, rendezvous complete)
+    meeting: tuple[tuple[int, Place, int], ...] = ()  # the rendezvous at which a partition arrived last
 
 
 class Wrong(Exception):
@@ -45,7 +96,7 @@ def goes_wrong(segments: list[Segment], most_states: int = 60_000) -> str:
     start = {State((0,))}
     try:
         for number, segment in enumerate(segments):
-            lines = [trace.events for trace in segment]
+            lines = segment
             begins = {
                 replace(
                     state,
@@ -64,9 +115,7 @@ def goes_wrong(segments: list[Segment], most_states: int = 60_000) -> str:
     return ""
 
 
-def _spread(
-    lines: tuple[tuple[tuple[Memory, ...], ...], ...], number: int
-) -> tuple[tuple[tuple[Memory, ...], ...], ...]:
+def _spread(lines: tuple[tuple[tuple[Place, ...], ...], ...], number: int) -> tuple[tuple[tuple[Place, ...], ...], ...]:
     first = lines[0] if lines else ()
     return (first, *((),) * (number - 1))
 
@@ -74,7 +123,7 @@ def _spread(
 class _Explorer:
     def __init__(self, most_states: int) -> None:
         self.most_states = most_states
-        self.read: dict[tuple[int, int, int, Memory], tuple[int, int] | None] = {}
+        self.read: dict[tuple[int, int, int, Place], tuple[int, int] | None] = {}
         self.seen_states = 0
         self.events: dict[tuple[int, int], Event] = {}
 
@@ -164,7 +213,7 @@ class _Explorer:
             case _:
                 raise AssertionError(event.kind)
 
-    def idle(self, event: Event, state: State) -> Memory:
+    def idle(self, event: Event, state: State) -> Place:
         """The memory of an event, which no copy or wgmma in flight may access."""
         (memory,) = event.memory
         busy = [other for line in (*state.groups, *state.stores) for reads in line for other in reads]
@@ -202,7 +251,7 @@ class _Explorer:
                 raise Wrong("what is read depends on the order")
 
 
-def _rounds(state: State, key: Memory | None) -> tuple[Memory, int, int, int]:
+def _rounds(state: State, key: Place | None) -> tuple[Place, int, int, int]:
     assert key is not None
     return next((entry for entry in state.named if entry[0] == key), (key, 0, 0, 0))
 
@@ -220,14 +269,14 @@ def _arrive_at(state: State, which: int, event: Event) -> State:
     return replace(state, named=named, meeting=tuple(sorted((*others, (which, key, done)))))
 
 
-def _of(state: State, barrier: Memory) -> tuple[Memory, int, int, int, int]:
+def _of(state: State, barrier: Place) -> tuple[Place, int, int, int, int]:
     for entry in state.barriers:
         if entry[0] == barrier:
             return entry
     raise Wrong("not initialised")
 
 
-def _arrive(state: State, barrier: Memory, arrivals: int, tx: int) -> State:
+def _arrive(state: State, barrier: Place, arrivals: int, tx: int) -> State:
     key, count, pending, old, phases = _of(state, barrier)
     pending, tx = pending - arrivals, old + tx
     if pending < 0:
@@ -239,13 +288,13 @@ def _arrive(state: State, barrier: Memory, arrivals: int, tx: int) -> State:
 
 
 def _append(
-    lines: tuple[tuple[tuple[Memory, ...], ...], ...], which: int, reads: tuple[Memory, ...]
-) -> tuple[tuple[tuple[Memory, ...], ...], ...]:
+    lines: tuple[tuple[tuple[Place, ...], ...], ...], which: int, reads: tuple[Place, ...]
+) -> tuple[tuple[tuple[Place, ...], ...], ...]:
     return (*lines[:which], (*lines[which], reads), *lines[which + 1 :])
 
 
 def _keep(
-    lines: tuple[tuple[tuple[Memory, ...], ...], ...], which: int, left: int
-) -> tuple[tuple[tuple[Memory, ...], ...], ...]:
+    lines: tuple[tuple[tuple[Place, ...], ...], ...], which: int, left: int
+) -> tuple[tuple[tuple[Place, ...], ...], ...]:
     line = lines[which]
     return (*lines[:which], line[max(len(line) - left, 0) :], *lines[which + 1 :])

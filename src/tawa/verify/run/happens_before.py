@@ -287,13 +287,13 @@ class Order:
         """Adds arrivals and bytes to the current phase; completes the phase if nothing is pending."""
         barrier, key = self._barrier(actor, event), event.key
         self._touch(barrier, actor)
+        if self._is_unobserved(key, barrier):
+            return
         if barrier.recent and barrier.known(mask) < barrier.complete:
-            if self._is_unobserved(key, barrier):
-                return
             kind: FaultKind = "transaction bytes" if event.kind == "copy in" else "arrive count"
             message = (
-                f"{event_name(event)} on {self.name(key)} may happen before phase {barrier.complete - 1} completes, and "
-                f"then counts for that phase (arrival count {barrier.count})"
+                f"{event_name(event)} on {self.name(key)} may happen before phase {barrier.complete - 1} completes, "
+                f"and then counts for that phase (arrival count {barrier.count})"
             )
             raise self.fault(kind, message, mask)
         barrier.pending -= arrivals
@@ -301,8 +301,6 @@ class Order:
         barrier.parts |= self.history.bit
         barrier.mask |= mask
         if barrier.pending < 0:
-            if self._is_unobserved(key, barrier):
-                return
             message = f"{self.name(key)}: {-barrier.pending} more arrivals than its arrival count of {barrier.count}"
             raise self.fault("arrive count", message, barrier.mask)
         if barrier.pending == 0 and barrier.tx < 0:

@@ -55,7 +55,9 @@ def forget(order: Order, facts: Mapping[tuple[Any, ...], int], more: Lacks, lack
                 order.joined &= gone
             elif place >= len(barriers):
                 named = list(order.named.barriers.values())[place - len(barriers)]
-                named.mask, named.past = (named.mask & gone, named.past) if not part else (named.mask, named.past & gone)
+                named.mask, named.past = (
+                    (named.mask & gone, named.past) if not part else (named.mask, named.past & gone)
+                )
             elif not part:
                 barriers[place].mask &= gone
             else:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tawa.verify.barriers.program.kernel import BarrierProgram, Memory
+from tawa.verify.skeleton.compiler import compile_barriers
 from tests.verify.barriers.test_foreign import ALLOC, COPY_IN, EXPECT, INIT, LOAD, MAKE, WAIT, kernel
 
 
 def names(*lines: str) -> list[str]:
-    program = BarrierProgram(kernel(*lines))
-    return [program.name_of(Memory(number)) for number in range(len(program.allocations))]
+    memories = compile_barriers(kernel(*lines)).memories
+    assert memories is not None
+    return memories.names
 
 
 def on(line: str, barrier: str) -> str:

@@ -5,27 +5,23 @@ from __future__ import annotations
 import pytest
 
 from tawa.ir import Operation
-from tawa.verify.barriers.program.kernel import Memory, NotUnderstood
-from tawa.verify.barriers.program.operations import view
-from tawa.verify.barriers.run.events import Environment
+from tawa.verify.run.places import NotUnderstood, Place, viewed
 
-SLOT = Memory(3, (1,))
+SLOT = Place(3, (1,))
 
 
 def memdesc(rows: int, columns: int, element: str) -> str:
     return f"!ttg.memdesc<{rows}x{columns}x{element}, #shared, #smem, mutable>"
 
 
-def seen(*steps: tuple[str, str, dict[str, str]]) -> Memory:
+def seen(*steps: tuple[str, str, dict[str, str]]) -> Place:
     """The memory behind a chain of views of a slot of 64 x 128 bytes."""
     value = Operation("ttg.local_alloc", (), (memdesc(64, 128, "i8"),)).result
-    env: Environment = {value: SLOT}
+    found = SLOT
     for name, type, properties in steps:
         op = Operation(f"ttg.memdesc_{name}", (value,), (type,), properties=properties)
-        view(None, op, env, None)  # type: ignore[arg-type]  # neither recorder nor trace is used
+        found = viewed(op, found)
         value = op.result
-    found = env[value]
-    assert isinstance(found, Memory)
     return found
 
 
@@ -38,12 +34,12 @@ def piece(rows: int, columns: int, at: tuple[int, int]) -> tuple[str, str, dict[
 
 
 def test_a_piece_of_wider_elements_counts_in_those_of_the_allocation() -> None:
-    assert seen(WIDE, piece(16, 8, (32, 8))).place == Memory(3, (1,), ((32, 48), (32, 64)))
+    assert seen(WIDE, piece(16, 8, (32, 8))).place == Place(3, (1,), ((32, 48), (32, 64)))
 
 
 def test_a_piece_of_a_transposed_view_is_a_box_of_the_allocation() -> None:
     wide = ("reinterpret", memdesc(128, 16, "i32"), {})
-    assert seen(TURNED, wide, piece(32, 8, (96, 8))).place == Memory(3, (1,), ((32, 64), (96, 128)))
+    assert seen(TURNED, wide, piece(32, 8, (96, 8))).place == Place(3, (1,), ((32, 64), (96, 128)))
 
 
 def test_the_whole_is_the_whole_however_it_is_viewed() -> None:
