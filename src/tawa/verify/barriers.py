@@ -54,8 +54,8 @@ def check_barriers(
     check_names(module, assumptions)
     try:
         program = compile_barriers(module)
-        proof = prove(program, PROOF[effort] if budget_states is None else budget_states)
         facts = Facts(program, assumptions)
+        proof = prove(program, PROOF[effort] if budget_states is None else budget_states, facts)
         if proof.holds:
             for step, loop in proof.positive:
                 facts.assume_positive(step, loop)

@@ -88,13 +88,6 @@ def test_the_pipeline_s_output_is_proved_for_all_trip_counts(name: str, depth: i
     assert verdict(aref(name, depth, mma_depth)) == Proved()
 
 
-@pytest.mark.parametrize("depth", [1, 3])
-def test_a_branch_on_the_iteration_number_is_checked_up_to_a_bound(depth: int) -> None:
-    found = with_numbers(aref("branching", depth, 0))
-    assert isinstance(found, Checked)
-    assert found.bound.startswith("up to ") and "depends on the iteration number of a loop" in found.left
-
-
 @pytest.mark.parametrize("file", sorted(DATA.glob("*.mlir")), ids=lambda file: file.stem)
 def test_real_kernels_are_proved(file: Path) -> None:
     made = specialise(file.read_text(), PlanOptions(enable_warp_specialization=True), Target(4, 3))
@@ -370,13 +363,8 @@ def test_the_kernel_s_own_assumption_is_used_and_stated_with_its_line() -> None:
     assert passes(found) and found.assumptions == ("tl.assume at kernel.py:7",)
 
 
-@pytest.mark.parametrize("fact", ["n % 2 == 0", "n % 6 == 3", "n >= 5", "n != 2"])
-def test_a_program_right_for_all_trip_counts_is_proved_under_any_assumption(fact: str) -> None:
-    assert with_numbers(aref("tile"), (fact,)) == Proved((fact,))
-
-
 def test_an_assumption_about_an_unused_argument_is_not_stated() -> None:
-    assert with_numbers(aref("tile"), ("m >= 3", "n >= 1")) == Proved(("n >= 1",))
+    assert with_numbers(aref("tile"), ("m >= 3", "n >= 1")).assumptions == ("n >= 1",)
 
 
 @pytest.mark.parametrize("fact", ["n >= 5", "n >= 1000000", "n % 2 == 0", "n == 3"])
@@ -405,12 +393,22 @@ def test_unsatisfiable_assumptions_prove_nothing() -> None:
 
 def test_trip_counts_too_large_to_be_tried_are_unknown() -> None:
     found = with_numbers(aref("tile"), ("n >= 1000000",))
-    assert isinstance(found, Unknown) and "more trips than can be tried" in found.reason
+    assert isinstance(found, Unknown) and "larger numbers than can be tried" in found.reason
 
 
-@pytest.mark.parametrize("fact", ["n <= 1000", "n <= 2", "n == 3"])
-def test_an_assumed_upper_limit_is_part_of_the_proof(fact: str) -> None:
-    assert with_numbers(aref("tile"), (fact,)) == Proved((fact,))
+@pytest.mark.parametrize(
+    ("fact", "right"), [("n <= 3", True), ("n == 2", True), ("n < 4 and n >= 1", True), ("n <= 4", False)]
+)
+def test_an_assumed_upper_limit_is_part_of_the_proof(fact: str, right: bool) -> None:
+    """A put that never waits is correct for as many trips as there are slots."""
+
+    def never_wait(module: Module) -> None:
+        for put in named(module, "aref.put"):
+            put.properties["fresh"] = "true"
+
+    found = verdict(aref("tile", 3, 1), never_wait, assume=(fact,))
+    assert isinstance(found, Proved if right else Refuted), describe(found)
+    assert found.assumptions == tuple(fact.split(" and "))
 
 
 def test_an_assumption_about_an_unknown_argument_lists_the_arguments() -> None:
@@ -425,8 +423,7 @@ def test_an_exhausted_budget_is_unknown() -> None:
 
 def test_a_small_budget_checks_a_smaller_bound() -> None:
     found = with_numbers(aref("two_loops", 4, 2), budget=3000)
-    assert isinstance(found, Checked) and found.left == "the budget ran out"
-    assert found.bound.startswith("all runs of at most ")
+    assert isinstance(found, Checked) and found.bound.endswith(" trips in total")
 
 
 def test_an_unknown_access_is_unknown_with_its_location() -> None:

@@ -29,7 +29,7 @@ first D counts only, so while one may still come, the number of puts up to D is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from tawa.ir import Operation
@@ -59,27 +59,37 @@ LONG = 8
 class Proof:
     """The result of the proof. holds: every run is correct, whatever the unknowns are.
 
-    reason, op: else, why it does not hold or is inconclusive, and where. asked: the numbers that were asked for. wishes:
-    those of the run that has a fault, with what they are in it; the search with numbers tries that first. positive: steps that are positive only by
-    the language's definition. assumed: what the order of events relied on.
+    reason, op: else, why it does not hold or is inconclusive, and where. asked: the numbers that were asked for, by
+    unknown. compared: all comparisons. wishes: the numbers of the run that has a fault, with what they are in it; the
+    search with numbers tries that first. positive: steps that are positive only by the language's definition. assumed:
+    what the order of events relied on.
     """
 
     holds: bool
     reason: str = ""
     op: Operation | None = None
-    asked: tuple[Asked, ...] = ()
+    asked: dict[int, Asked] = field(default_factory=dict[int, Asked])
+    compared: tuple[Term, ...] = ()
     wishes: tuple[tuple[Asked, int], ...] = ()
     positive: tuple[tuple[Term, Operation | None], ...] = ()
     assumed: tuple[str, ...] = ()
 
 
 def prove(program: Program, budget: int, facts: Facts | None = None) -> Proof:
-    """Whether all runs are correct with every unknown unconstrained, except by facts about arguments.
+    """Whether all runs are correct with every unknown unconstrained.
 
-    budget: the largest number of instructions.
+    budget: the largest number of instructions. facts: about arguments; the proof uses them if it fails without them.
     """
+    proof = _prove(program, budget, None)
+    return proof if proof.holds or not facts else _prove(program, budget, facts)
+
+
+def _prove(program: Program, budget: int, facts: Facts | None) -> Proof:
+    asked: dict[int, Asked] = {}
+    compared: tuple[Term, ...] = ()
     try:
         questions = find_questions(program, LONG, facts)
+        asked, compared = questions.asked, questions.compared
         exactly = find_questions(program, facts=facts) if questions.least else None
         assumed: dict[str, None] = {}
         for pair in pairs_of(program):
@@ -89,9 +99,9 @@ def prove(program: Program, budget: int, facts: Facts | None = None) -> Proof:
             if found is not None and exactly is not None:
                 found = _explored(pair, ENDLESS, ENDLESS, budget, facts, assumed)
             if found is not None:
-                return replace(found, asked=tuple(questions.asked.values()))
+                return replace(found, asked=asked, compared=compared)
     except UnclearError as unclear:
-        return Proof(False, f"{unclear}", unclear.op)
+        return Proof(False, f"{unclear}", unclear.op, asked=asked, compared=compared)
     return Proof(True, positive=questions.positive, assumed=tuple(assumed))
 
 
@@ -169,11 +179,11 @@ def _forget(state: FreeRun, more: Lacks) -> None:
 
 
 class FreeRun(WalkerState):
-    """The run: its steps, and the queries by which it forks. asked: all of its answers."""
+    """The run: its steps, and the queries by which it forks. answers: all answers so far."""
 
     def __init__(self, program: Program, questions: Questions) -> None:
         super().__init__(program, questions)
-        self.asked: dict[Instance, tuple[int, bool]] = {}
+        self.answers: dict[Instance, tuple[int, bool]] = {}
         self.query: Instance = (0, (), 0)
 
     def wishes(self) -> tuple[tuple[Asked, int], ...]:
@@ -181,7 +191,7 @@ class FreeRun(WalkerState):
         asked = self.questions.asked
         return tuple(
             (asked[unknown], number)
-            for (unknown, nest, _), (number, _) in sorted(self.asked.items())
+            for (unknown, nest, _), (number, _) in sorted(self.answers.items())
             if unknown in asked and not nest
         )
 
@@ -220,7 +230,7 @@ class FreeRun(WalkerState):
         made.order = None if self.order is None else self.order.copy()
         number, _ = self.known.get(asked, (0, False))
         made.known = {**self.known, asked: (number + 1, False) if yes else (number, True)}
-        made.asked = {**self.asked, asked: made.known[asked]}
+        made.answers = {**self.answers, asked: made.known[asked]}
         return made
 
     def _run_partition(self, index: int) -> bool:
@@ -285,6 +295,8 @@ class FreeRun(WalkerState):
         if than < self.questions.least.get(instance[0], 0):
             self.known[instance] = (than + 1, False)
             return True
+        if than >= self.questions.most.get(instance[0], ENDLESS):
+            return False
         walker.asks = instance
         return None
 

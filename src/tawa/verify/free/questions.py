@@ -18,7 +18,7 @@
 value that early puts compute: min(low + E·s, high). Every other condition is an unknown of its own that is 0 or 1.
 Relations between bounds (one is the minimum of two, one comes from the program id, …) are ignored, but not which loops
 are the same: bounds are expression trees, and equal trees at corresponding points are one unknown. So are loop-carried
-values if their computations are equal (`tawa.verify.data_dependent_loops`).
+values if their computations are equal (`tawa.verify.equal_numbers`).
 
 A loop with a large constant trip count may be treated as unconstrained as well: then the iterations far from its ends
 are one state, as in any other loop.
@@ -28,15 +28,17 @@ Arithmetic is assumed not to overflow, as everywhere in this check.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, MaxSIOp, MinSIOp, SelectOp, SubIOp
+from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, MaxSIOp, MinSIOp, SelectOp, SubIOp, XOrIOp
 from tawa.dialects.control_flow import deciding
 from tawa.dialects.scf import ForOp
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_int
-from tawa.verify.data_dependent_loops import decided_by
+from tawa.verify.comparisons import GREATER_EQUAL, LESS, NOT_EQUAL, UNSIGNED, negated
+from tawa.verify.equal_numbers import decided_by
 from tawa.verify.numbers.facts import FAR, Facts
 from tawa.verify.numbers.loops import is_positive
 from tawa.verify.skeleton.live import reached
@@ -44,7 +46,6 @@ from tawa.verify.skeleton.program import Code, Part, Program, Term, Terms, text_
 
 ENDLESS = 1 << 62
 _MOST_LEAST = 64
-_LESS, _LESS_EQUAL, _GREATER, _GREATER_EQUAL, _ABOVE = 2, 3, 4, 5, 8  # arith.cmpi predicates
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +82,14 @@ class Questions:
     flags: dict[int, int]  # unknowns that are conditions, 0 or 1: the number of loops around that they depend on
     constant: dict[int, int]  # unknowns with a constant trip count
     reach: list[list[int]]  # by partition and instruction: the unknowns that may still be queried, as bits
-    least: dict[int, int]  # lower bounds of unknowns with a constant trip count that is treated as unconstrained
+    least: dict[int, int]  # lower bounds of unknowns: of large constant trip counts, and by facts
+    most: dict[int, int]  # upper bounds of unknowns, by facts
     fresh: int  # the bit in `reach` of a put that does not wait
     caps: frozenset[int] = frozenset()  # unknowns that end a stage
     asked: dict[int, Asked] = field(default_factory=dict[int, Asked])
     """The number that an unknown comes from, if it is one: the upper bound of a loop, or a condition."""
+    compared: tuple[Term, ...] = ()
+    """All comparisons, also those that only take part in a condition."""
     positive: tuple[tuple[Term, Operation | None], ...] = ()
     """Steps that are positive only by the language's definition, each with a loop that has it."""
 
@@ -122,9 +126,11 @@ class _Finder:
     constant: dict[int, int] = field(default_factory=dict[int, int])
     flags: dict[int, int] = field(default_factory=dict[int, int])
     asked: dict[int, Asked] = field(default_factory=dict[int, Asked])
+    compared: dict[Term, None] = field(default_factory=dict[Term, None])
     steps: dict[Any, list[Any]] = field(default_factory=dict[Any, list[Any]])
     """By upper bound: the steps of its loops."""
     least: dict[int, int] = field(default_factory=dict[int, int])
+    most: dict[int, int] = field(default_factory=dict[int, int])
     positive: dict[Term, None] = field(default_factory=dict[Term, None])
     places: dict[Term, Operation | None] = field(default_factory=dict[Term, Operation | None])
     """By step: one loop that has it."""
@@ -152,7 +158,19 @@ class _Finder:
             reach.append(reached(part.uses, _asked(part, found) | puts))
         positive = tuple((step, self.places[step]) for step in self.positive if not is_positive(step))
         caps = frozenset(site.cap for found in sites for site in found.values() if site.cap is not None)
-        return Questions(sites, self.flags, self.constant, reach, self.least, fresh, caps, self.asked, positive)
+        return Questions(
+            sites,
+            self.flags,
+            self.constant,
+            reach,
+            self.least,
+            self.most,
+            fresh,
+            caps,
+            self.asked,
+            tuple(self.compared),
+            positive,
+        )
 
     # -- expressions ------------------------------------------------------------------------------------------------
 
@@ -225,6 +243,8 @@ class _Finder:
         made = self.terms((*signature, *inputs))
         if signature[0] == SubIOp.NAME:
             self._find_taken(made)
+        if signature[0] == CmpIOp.NAME:
+            self.compared[made] = None
         return made
 
     def _find_taken(self, difference: Term) -> None:
@@ -263,9 +283,9 @@ class _Finder:
     def _loop(self, lower: Any, upper: Any, step: Any, op: Operation | None) -> Site:
         if lower is None or upper is None or step is None:
             raise UnclearError("the bounds of a loop are no numbers that the partitions share", op)
+        if isinstance(step, int) and step <= 0:
+            raise UnclearError("a loop with a step of 0 or less", op)
         if isinstance(lower, int) and isinstance(upper, int) and isinstance(step, int):
-            if step <= 0:
-                raise UnclearError("a loop with a step of 0 or less", op)
             trips = max(-((lower - upper) // step), 0)
             if trips < self.free_from:
                 unknown = self._unknown("constant", lower, upper, step)
@@ -283,7 +303,8 @@ class _Finder:
         if isinstance(lower, int) and isinstance(upper, int) and lower < upper:
             self.least[site.unknown] = max(self.least.get(site.unknown, 0), 1)
         if isinstance(upper, Term) and not capped and (isinstance(lower, int) or site.unknown not in self.asked):
-            self.asked[site.unknown] = Asked(upper, lower, step)
+            base, _ = _first(lower, step) if isinstance(step, int) else self._without(lower, step)
+            self.asked[site.unknown] = Asked(upper, base, step)
         self._bound_by_facts(site, lower, upper, step, capped is not None)
         known = self.steps.setdefault(capped[2] if capped else upper, [])
         if step not in known:
@@ -291,7 +312,7 @@ class _Finder:
         return site
 
     def _bound_by_facts(self, site: Site, lower: Any, upper: Any, step: Any, capped: bool) -> None:
-        """The least number of trips that the facts about arguments allow."""
+        """The least and the largest number of trips that the facts about arguments allow."""
         if self.facts is None or capped or site.stage is not None or not isinstance(upper, Term):
             return
         if isinstance(lower, int) and isinstance(step, int) and self.facts.constrains(upper):
@@ -300,16 +321,18 @@ class _Finder:
                 least += 1
             if least:
                 self.least[site.unknown] = max(self.least.get(site.unknown, 0), site.start + least)
+            for most in range(_MOST_LEAST):
+                if not self.facts.allows(upper, lower + most * step + 1, FAR):
+                    self.most[site.unknown] = min(self.most.get(site.unknown, ENDLESS), site.start + most)
+                    break
 
     def _range(self, lower: Any, upper: Any, step: Any) -> Site | None:
         """The trips from `lower` to `upper` as part of a longer range; None if parts are not whole numbers of trips."""
         if not isinstance(step, int):
-            base, before = _first(lower, step)
+            base, before = self._without(lower, step)
             if before:
                 self.positive[step] = None
             return Site(self._unknown("range", base, upper, step), before)
-        if step <= 0:
-            return None
         if step == 1 and isinstance(lower, int) and lower >= 0 and (staged := self._staged(upper)) is not None:
             length, stage, cap = staged
             capping = None if cap is None else self._unknown("range", 0, cap, 1)
@@ -331,6 +354,20 @@ class _Finder:
             start = most // step
         base, before = _first(lower, step)
         return Site(self._unknown("range", base, upper, step), start + before, end)
+
+    def _without(self, lower: Any, step: Term) -> tuple[Any, int]:
+        """The start of the range that a loop from `lower` continues, and the number of steps before `lower`."""
+        parts, number = _addends(lower)
+        by, more = _addends(step)
+        trips = 0
+        while by <= parts:
+            parts, number, trips = parts - by, number - more, trips + 1
+        if not trips:
+            return lower, 0
+        base: Any = number
+        for part in sorted(parts.elements(), key=lambda it: it.number):
+            base = part if base == 0 else self.terms((AddIOp.NAME, part, base))
+        return base, trips
 
     def _known(self, lower: Any, upper: Any, step: Any) -> Site | None:
         """`_range` if a loop queries that range; else None."""
@@ -356,23 +393,29 @@ class _Finder:
             possible = [number for number in (0, 1) if self.facts.allows(term, number, number)]
             if len(possible) == 1:
                 return self._condition(possible[0], behind)
-        compared = _compared(term)
-        if compared is not None:
-            predicate, left, right = compared
-            if predicate in (_GREATER, _LESS_EQUAL):
-                left, right = right, left
-            if predicate in (_LESS, _LESS_EQUAL, _GREATER, _GREATER_EQUAL):
-                capped = _capped(right)
-                sites = [self._known(left, right, it) for it in self.steps.get(capped[2] if capped else right, ())]
-                order = {site.unknown: place for place, site in reversed(list(enumerate(behind)))}
-                known = sorted(filter(None, sites), key=lambda it: order.get(it.unknown, len(behind)))
-                if known:
-                    inverted = predicate in (_LESS_EQUAL, _GREATER_EQUAL)
-                    return replace(known[0], inverted=inverted)
+        for lower, upper, inverted in _orders(term):
+            capped = _capped(upper)
+            sites = [self._known(lower, upper, it) for it in self.steps.get(capped[2] if capped else upper, ())]
+            order = {site.unknown: place for place, site in reversed(list(enumerate(behind)))}
+            known = sorted(filter(None, sites), key=lambda it: order.get(it.unknown, len(behind)))
+            if known:
+                return replace(known[0], inverted=inverted)
+        term, inverted = self._affirmed(term)
         unknown = self._unknown("flag", term)
         self.flags[unknown] = _depth_of(term)
         self.asked[unknown] = Asked(term)
-        return Site(unknown)
+        return Site(unknown, inverted=inverted)
+
+    def _affirmed(self, condition: Term) -> tuple[Term, bool]:
+        """A condition without ``not``, and whether it was denied: both are one unknown."""
+        denied = False
+        while condition.key[0] == XOrIOp.NAME and 1 in condition.key[-2:] and len(condition.parts) == 1:
+            (condition,), denied = condition.parts, not denied
+        compared = _compared(condition)
+        if compared is not None and compared[0] in (NOT_EQUAL, GREATER_EQUAL, GREATER_EQUAL + UNSIGNED):
+            predicate = f"{negated(compared[0])} : i64"
+            return self.terms((*condition.key[:2], predicate, *condition.key[3:])), not denied
+        return condition, denied
 
 
 def _asked(part: Part, sites: dict[int, Site]) -> dict[int, int]:
@@ -388,14 +431,19 @@ def _not_negative(term: Term) -> bool:
     return term.key[0] == MaxSIOp.NAME and any(isinstance(it, int) and it >= 0 for it in term.key[-2:])
 
 
-def _first(lower: Any, step: int | Term) -> tuple[Any, int]:
+def _addends(number: Any) -> tuple[Counter[Term], int]:
+    """The terms of a sum, and its constant."""
+    if isinstance(number, int):
+        return Counter(), number
+    if number.key[0] != AddIOp.NAME:
+        return Counter([number]), 0
+    (one, first), (other, second) = map(_addends, number.key[-2:])
+    return one + other, first + second
+
+
+def _first(lower: Any, step: int) -> tuple[Any, int]:
     """The start of the range that a loop from `lower` continues, and the number of trips before `lower`."""
     trips = 0
-    if isinstance(step, Term):
-        while isinstance(lower, Term) and lower.key[0] == AddIOp.NAME and step in lower.key[-2:]:
-            left, right = lower.key[-2:]
-            lower, trips = left if right is step else right, trips + 1
-        return lower, trips
     while isinstance(lower, Term) and lower.key[0] == AddIOp.NAME:
         parts = [it for it in lower.key[-2:] if isinstance(it, Term)]
         numbers = [it for it in lower.key[-2:] if isinstance(it, int)]
@@ -414,14 +462,14 @@ def _capped(term: Any) -> tuple[Any, int, Any] | None:
     condition, near, high = term.key[-3:]
     if not isinstance(condition, Term) or condition.key[0] != AndIOp.NAME:
         return None
-    some, longer = (_compared(it) for it in condition.key[-2:])
-    if some is None or longer is None or some[0] != _LESS or longer[0] != _ABOVE:
+    longer = _compared(condition.key[-1])
+    if longer is None or longer[0] != GREATER_EQUAL + UNSIGNED:
         return None
-    _, low, upper = some
     _, length, most = longer
-    if upper != high or not isinstance(most, int) or most <= 0 or not isinstance(length, Term):
+    if not isinstance(most, int) or most <= 1 or not isinstance(length, Term) or length.key[0] != SubIOp.NAME:
         return None
-    if length.key[0] != SubIOp.NAME or length.key[-2:] != (high, low):
+    most, low = most - 1, length.key[-1]
+    if length.key[-2] != high or (low, high, False) not in _orders(condition.key[-2]):
         return None
     if isinstance(low, int):
         return (low, most, high) if near == low + most else None
@@ -435,6 +483,15 @@ def _compared(term: Any) -> tuple[int, Any, Any] | None:
         return None
     properties = dict(zip(term.key[1:-2:2], term.key[2:-2:2], strict=True))
     return read_int(str(properties["predicate"])), *term.key[-2:]
+
+
+def _orders(term: Any) -> list[tuple[Any, Any, bool]]:
+    """What a comparison says as ``lower < upper``, in each way; the last item tells whether it says the opposite."""
+    predicate, left, right = _compared(term) or (-1, None, None)
+    if predicate not in (LESS, GREATER_EQUAL):
+        return []
+    found = [(left, right, predicate == GREATER_EQUAL)]
+    return [*found, (right - 1, left, predicate == LESS)] if isinstance(right, int) else found
 
 
 def _exits(part: Part) -> dict[int, int]:

@@ -142,7 +142,7 @@ class WalkerState(Machine):
                 time,
                 ended,
                 self._origin((unknown, nest, time), askers[unknown, nest, time]),
-                min(number, self.questions.least.get(unknown, 0)),
+                min(number, max(self.questions.least.get(unknown, 0), self.questions.most.get(unknown, 0))),
             )
             for (unknown, nest, time), (number, ended) in self.known.items()
         )

@@ -43,9 +43,9 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """The computation of a number from one argument: its steps (operation, constant), last operation first."""
+    """The computation of a number: its steps (operation, constant), last operation first, and what it starts from."""
 
-    argument: Term
+    root: Term
     steps: tuple[tuple[str, int], ...]
 
 
@@ -74,6 +74,9 @@ class Facts:
         for op, condition in program.assumed:
             for argument, assumption in _stated(condition):
                 self._add(argument, Fact(assumption, self._text(op)))
+
+    def __bool__(self) -> bool:
+        return bool(self._about)
 
     def _add(self, argument: Term, fact: Fact) -> None:
         self._about.setdefault(argument, []).append(fact)
@@ -108,37 +111,35 @@ class Facts:
         chain = self._chain(term)
         if chain is None:
             return True
-        facts = self._about[chain.argument]
+        facts = self._about[chain.root]
         self.used.update(dict.fromkeys(fact.text for fact in facts))
         assumptions = [fact.assumption for fact in facts]
         return any(_exists(part, assumptions) for part in _preimage(chain.steps, (low, high)))
 
-    def chain(self, term: Term) -> Term | None:
-        """The argument that a number is computed from, by a chain of operations with constants; else None."""
-        found = _chain(term)
-        return found.argument if found else None
+    def root(self, term: Term) -> Term:
+        """What a number is computed from by operations with constants: an argument, if nothing else takes part."""
+        return _chain(term).root
 
-    def preimage(self, term: Term, number: int) -> list[Interval] | None:
-        """The values of that argument for which the term is `number`; None without one."""
-        found = _chain(term)
-        return _preimage(found.steps, (number, number)) if found else None
+    def preimage(self, term: Term, number: int) -> list[Interval]:
+        """The values of its root for which the term is `number`."""
+        return _preimage(_chain(term).steps, (number, number))
 
     def _chain(self, term: Term) -> _Chain | None:
         if term not in self._chains:
             chain = _chain(term)
-            self._chains[term] = chain if chain and chain.argument in self._about else None
+            self._chains[term] = chain if chain.root in self._about else None
         return self._chains[term]
 
 
-def _chain(term: Term) -> _Chain | None:
-    """The computation of a number; None if it is not a chain of operations with constants on one argument."""
+def _chain(term: Term) -> _Chain:
+    """The chain of operations with constants that computes a number, and what it starts from."""
     steps: list[tuple[str, int]] = []
-    while term.key[0] != "argument":
+    while True:
         name, inputs = term.key[0], term.key[1:]
         parts = [it for it in inputs if isinstance(it, Term)]
         numbers = [it for it in inputs if type(it) is int]
         if len(parts) != 1:
-            return None
+            break
         match name:
             case _ if name in _SAME_NUMBER and not numbers:
                 pass
@@ -150,10 +151,14 @@ def _chain(term: Term) -> _Chain | None:
                 steps.append(("times", numbers[0]))
             case arith.DivSIOp.NAME if type(inputs[-1]) is int and numbers[0] > 0:
                 steps.append(("over", numbers[0]))
+            case arith.MinSIOp.NAME:
+                steps.append(("min", numbers[0]))
+            case arith.MaxSIOp.NAME:
+                steps.append(("max", numbers[0]))
             case arith.CmpIOp.NAME if not steps and type(inputs[-1]) is int and _predicate(term):
                 steps.append((_predicate(term), numbers[0]))
             case _:
-                return None
+                break
         term = parts[0]
     return _Chain(term, tuple(steps))
 
@@ -183,6 +188,10 @@ def _step_preimage(name: str, constant: int, low: int, high: int) -> list[Interv
             start = low * constant if low > 0 else low * constant - constant + 1
             end = high * constant if high < 0 else high * constant + constant - 1
             return [(start, end)]
+        case "min":
+            return [(low, FAR if high >= constant else high)] if low <= constant else []
+        case "max":
+            return [(-FAR if low <= constant else low, high)] if high >= constant else []
         case _:
             true, false = _comparison_preimage(name, constant)
             return [*(true if low <= 1 <= high else ()), *(false if low <= 0 <= high else ())]

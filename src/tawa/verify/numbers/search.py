@@ -24,13 +24,12 @@ from tawa.ir import source_of
 from tawa.verify.crossed_numbers import SEVERAL_ATOMICS
 from tawa.verify.free.proof import Proof
 from tawa.verify.free.questions import Asked
-from tawa.verify.skeleton.program import text_of
 from tawa.verify.numbers.facts import FAR, Facts
 from tawa.verify.numbers.loops import steps_to_try
 from tawa.verify.run.history import HistoryStep
 from tawa.verify.run.machine import Machine
 from tawa.verify.run.state import FaultError, ImpossibleError, NeedError, TooLongError
-from tawa.verify.skeleton.program import Program, Term
+from tawa.verify.skeleton.program import Program, Term, text_of
 from tawa.verify.verdict import Checked, Refuted, Step, Unknown, Verdict, Witness
 
 _RUN = 40
@@ -38,6 +37,9 @@ _RUN = 40
 _MOST_SKIPPED = 1 << 12
 _GENERIC = (0, 1, 2, 3, 4, 5, 8, 64, 65, 127, 128, 129)
 _GUESSES = 6
+_FARTHEST = 1 << 16
+"""The largest number next to which a comparison is tried."""
+_LARGEST = 1 << 31
 _MOST_TRIED, _FEW_TRIED = 520, 2
 SAME_MEMORY = "numbers in memory are the same in every partition"
 
@@ -162,6 +164,7 @@ class Search:
         return number >= 1 and (known is None or known < number)
 
     def _candidates(self, leaf: Term, need: NeedError, vector: _Vector) -> Iterator[tuple[int, int]]:
+        """Numbers for all that is computed from the unknown: what the run needs now, and what it asks later."""
         term = need.term
         if leaf.key[0] == "while":
             yield from ((trips, trips) for trips in range(self.most + 1))
@@ -171,13 +174,27 @@ class Search:
         for size, wanted in self._wanted(need):
             yield from ((size, number) for number in self._reaching(leaf, term, wanted, vector))
         for answer in range(self.most + 1):
-            for asked in self.proof.asked:
+            for asked in self.proof.asked.values():
                 if asked.step or answer < 2:
                     yield from ((answer, number) for number in self._answering(leaf, asked, answer, need, vector))
-        if leaf is not term and self.facts.chain(term) is None:
+        for compared in self.proof.compared:
+            for answer in (0, 1):
+                yield from ((1, number) for number in self._reaching(leaf, compared, answer, vector))
+            for loop, trips in self._up_to(compared):
+                yield from ((1, number) for number in self._answering(leaf, loop, trips, need, vector))
+        if text_of(self.facts.root(term)) != text_of(leaf):
             numbers = {it for part in term.walk() for it in part.key[1:] if type(it) is int}
             near = sorted({it + by for it in numbers for by in (-1, 0, 1)}, key=abs)
             yield from ((1 + place // 4, number) for place, number in enumerate((*_GENERIC, *near[:12])))
+
+    def _up_to(self, compared: Term) -> Iterator[tuple[Asked, int]]:
+        """If an iteration number is compared: its loop, with the trips after which the comparison has changed."""
+        root = self.facts.root(compared)
+        loop = self.proof.asked.get(root.key[1]) if root.key[0] == "induction" else None
+        if loop is not None and isinstance(loop.lower, int) and isinstance(loop.step, int) and loop.step > 0:
+            edges = {it for flag in (0, 1) for part in self.facts.preimage(compared, flag) for it in part}
+            for edge in sorted(it for it in edges if loop.lower <= it < _FARTHEST):
+                yield loop, (edge - loop.lower) // loop.step + 1
 
     def _answering(self, leaf: Term, asked: Asked, answer: int, need: NeedError, vector: _Vector) -> Iterable[int]:
         """Numbers of the leaf for which a condition has this value, or a loop this many trips."""
@@ -214,17 +231,15 @@ class Search:
         name = text_of(leaf)
         if text_of(term) == name:
             return (wanted,)
-        start = self.facts.chain(term)
-        if start is None:
+        if text_of(self.facts.root(term)) != name:
             return self._scanned(name, term, wanted, vector)
-        if text_of(start) != name:
-            return ()
         found: list[int] = []
-        for low, high in self.facts.preimage(term, wanted) or ():
-            low, high = max(low, -(1 << 31)), min(high, (1 << 31) - 1)
-            if low <= high:
-                inside = [low, high] if high - low < _MOST_SKIPPED else [max(low, min(high, 0)), low, high]
-                found += dict.fromkeys([*inside, *(low + it for it in range(min(high - low, _GUESSES)))])
+        for low, high in self.facts.preimage(term, wanted):
+            nearest = max(low, min(high, 0))
+            ends = [end for end in (low, high) if abs(end) < _FARTHEST]
+            first = low if low in ends else max(low, high - _GUESSES) if ends else nearest
+            guesses = range(first, min(high, first + _GUESSES) + 1)
+            found += [it for it in dict.fromkeys([nearest, *ends, *guesses]) if abs(it) < _LARGEST]
         return sorted(found, key=abs)
 
     def _scanned(self, name: str, term: Term, wanted: int, vector: _Vector) -> Iterable[int]:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tawa.dialects.aref import AccessOp, AdvanceOp, ConsumedOp, CreateOp, FirstOp, GetOp, LandedOp, PutOp, index_depth
-from tawa.dialects.arith import SelectOp
+from tawa.dialects.arith import CmpIOp, SelectOp
 from tawa.dialects.builtin import AssumeOp, CastOp
 from tawa.dialects.control_flow import successor_operands
 from tawa.dialects.declare.declaration import by_name, effects_by_name
@@ -509,6 +509,8 @@ class _Compiler:
         if LoadOp.matches(op):
             return (LoadOp.NAME,)
         properties = sorted((name, text) for name, text in op.properties.items() if name != "overflowFlags")
+        if CmpIOp.matches(op) and op.operands[0].type == "i1":
+            properties.append(("of", "flags"))  # no order of numbers
         return (op.name, *(item for pair in properties for item in pair))
 
     def _find_canonical(self, op: Operation) -> None:

@@ -17,6 +17,8 @@ from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.parameters import part_of_descriptor
 from tawa.dialects.scalars import width_of
 from tawa.ir import Module, Operation, Value
+from tawa.ir.attributes import read_int
+from tawa.verify.comparisons import NOT_EQUAL, holds, negated, one_form
 from tawa.verify.crossed_numbers import NONE_CROSSED, CrossedNumbers
 from tawa.verify.run.history import Memories
 
@@ -166,6 +168,9 @@ class Terms:
         known = given.get(text_of(term))
         if known is not None:
             return known
+        if term.key[0] == arith.CmpIOp.NAME and len(term.key) == _COMPARISON:
+            left, right = (self.evaluate(it, given) for it in term.key[-2:])
+            return None if left is None or right is None else holds(read_int(term.key[2]), left, right)
         for count in (2, 1, 3):
             function = self.functions.get(term.key[:-count])
             if function is not None:
@@ -174,16 +179,31 @@ class Terms:
         return None
 
     def _normal(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Sums and products in one order, constants last; a choice by one condition within itself is the same choice."""
-        if key[0] == arith.SelectOp.NAME:
-            condition, one, other = key[-3:]
-            if isinstance(one, Term) and one.key[0] == key[0] and one.key[-3] is condition:
-                one = one.key[-2]
-            if isinstance(other, Term) and other.key[0] == key[0] and other.key[-3] is condition:
-                other = other.key[-1]
-            return (*key[:-3], condition, one, other)
-        if key[0] not in (arith.AddIOp.NAME, arith.MulIOp.NAME):
-            return key
+        """The key of an equal term in one form: equal keys are equal numbers."""
+        match key[0]:
+            case arith.SelectOp.NAME:
+                return _choice(key)
+            case arith.CmpIOp.NAME if len(key) == _COMPARISON:
+                predicate, left, right = one_form(read_int(key[2]), *key[-2:])
+                if (
+                    predicate <= NOT_EQUAL
+                    and isinstance(left, Term)
+                    and isinstance(right, Term)
+                    and right.number < left.number
+                ):
+                    left, right = right, left
+                return (*key[:2], f"{predicate} : i64", left, right)
+            case arith.XOrIOp.NAME if (compared := _denied(*key[-2:])) is not None:
+                return self._normal(
+                    (*compared.key[:2], f"{negated(read_int(compared.key[2]))} : i64", *compared.key[-2:])
+                )
+            case arith.AddIOp.NAME | arith.MulIOp.NAME:
+                return self._sum(key)
+            case _:
+                return key
+
+    def _sum(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A sum or a product in one order, constants last."""
         parts: list[Term] = []
         number, work = (0 if key[0] == arith.AddIOp.NAME else 1), [key[-1], key[-2]]
         while work:
@@ -196,6 +216,8 @@ class Terms:
                 number += part
             else:
                 number *= part
+        if not parts:
+            return key
         parts.sort(key=lambda part: part.number)
         left: Any = parts[0]
         for part in parts[1:-1]:
@@ -207,6 +229,28 @@ class Terms:
         if neutral:
             return (*key[:-2], left, last)
         return (*key[:-2], self((*key[:-2], left, last)), number)
+
+
+_COMPARISON = 5
+"""Items in the key of a comparison of numbers; that of flags has more (`skeleton.compiler`)."""
+
+
+def _choice(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A choice by the same condition as one of its operands is the choice of that operand."""
+    condition, one, other = key[-3:]
+    if isinstance(one, Term) and one.key[0] == key[0] and one.key[-3] is condition:
+        one = one.key[-2]
+    if isinstance(other, Term) and other.key[0] == key[0] and other.key[-3] is condition:
+        other = other.key[-1]
+    return (*key[:-3], condition, one, other)
+
+
+def _denied(left: Term | int, right: Term | int) -> Term | None:
+    """The comparison of ``comparison ^ true``."""
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Term) and one.key[0] == arith.CmpIOp.NAME and len(one.key) == _COMPARISON and other == 1:
+            return one
+    return None
 
 
 @dataclass(slots=True)
