@@ -1,0 +1,11 @@
+"""All faulty programs, and all right ones."""
+
+from __future__ import annotations
+
+from bench.reviewed import faults_rings
+from bench.reviewed.kinds import Fault
+from bench.reviewed.right import RIGHT
+
+FAULTS: tuple[Fault, ...] = (*faults_rings.FAULTS,)
+
+__all__ = ["FAULTS", "RIGHT"]
