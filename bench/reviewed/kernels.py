@@ -11,12 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tawa.bridge.driver.data import Worksheet
+from tawa.bridge.driver.driver import specialise
+from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.ir import Module, parse_module, print_module
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, StorePlan
 from tests.cases.case import Specimen
-from tests.matrix.compiling import attempted
+from tests.matrix.compiling import signature
 from tests.matrix.gluon import gluon_module
+from tests.support.fronts import front
 
 Table = Sequence[int] | Callable[[int], int]
 
@@ -45,11 +49,14 @@ def text_of(name: str) -> str:
 def _tawa(find: Callable[[], Specimen], plan: Plan = Plan()) -> Callable[[], str]:
     def make() -> str:
         with launched_by_us():
+            case, sheet = find(), Worksheet()
             options = PlanOptions(enable_warp_specialization=True, precision="relaxed")
-            found, levels = attempted(find(), options, plan)
-        if "barrier" not in levels.asm:
+            made = front(case.kernel, signature(case), num_warps=case.num_warps, num_stages=case.num_stages)
+            request = Request(options, plan, verification="off")
+            found = specialise(made.tools, made.source(case.name), request, sheet)
+        if "barrier" not in sheet.texts:
             raise ValueError(f"not specialised: {found}")
-        return levels.asm["barrier"]
+        return sheet.texts["barrier"]
 
     return make
 
