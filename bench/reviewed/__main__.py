@@ -12,6 +12,7 @@ it finds no wrong run of them. A fault that is proved, and a right program that 
 from __future__ import annotations
 
 import argparse
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,8 +27,8 @@ from bench.reviewed.programs import FAULTS, RIGHT
 from tawa.ir import parse_module, print_module
 from tawa.verify.check import check_levels
 
-VERDICTS = ("proved", "checked", "refuted", "unknown")
-LIMIT_S = 300
+VERDICTS = ("proved", "checked", "refuted", "unknown", "no answer")
+LIMIT_S, ANSWER_S = 300, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +54,33 @@ class Judged:
         return None
 
 
+class _TooLong(BaseException):
+    """The check takes too much processor time."""
+
+
+def _give_up(*_: object) -> None:
+    raise _TooLong
+
+
 def verdict_of(text: str) -> str:
-    """The verdict on a program."""
-    return type(check_levels(None, parse_module(text), effort="full")).__name__.lower()
+    """The verdict on a program; "no answer" if the check fails, or takes more than ANSWER_S of processor time."""
+    module, before = parse_module(text), signal.signal(signal.SIGPROF, _give_up)
+    signal.setitimer(signal.ITIMER_PROF, ANSWER_S)
+    try:
+        return type(check_levels(None, module, effort="full")).__name__.lower()
+    except (Exception, _TooLong):
+        return "no answer"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def judge(fault: Fault, right: bool) -> Judged:
     """Verifies a program, and runs it."""
     text, kernel = print_module(fault.program().module), KERNELS[fault.kernel]
     start = time.perf_counter()
-    run = outcome(parse_module(text), {**kernel.numbers, **fault.numbers}, {**kernel.tables, **fault.tables})
+    numbers, tables = {**kernel.numbers, **fault.numbers}, {**kernel.tables, **fault.tables}
+    run = outcome(parse_module(text), numbers, tables) if fault.shown else "not made"
     between = time.perf_counter()
     verdict = verdict_of(text)
     return Judged(fault, right, verdict, run, time.perf_counter() - between, between - start)
@@ -91,7 +109,7 @@ def rows(found: Sequence[Judged]) -> Iterator[Row]:
 
 def table(found: Sequence[Judged]) -> Iterator[str]:
     """Kernels by verdicts: faulty programs, then right ones."""
-    yield f"{'':14}{'faulty':>40}{'right':>40}"
+    yield f"{'':14}{'faulty':>50}{'right':>50}"
     yield f"{'kernel':14}" + "".join(f"{name:>10}" for _ in range(2) for name in VERDICTS)
     for name in dict.fromkeys(it.fault.kernel for it in found):
         counts = Counter((it.right, it.verdict) for it in found if it.fault.kernel == name)

@@ -130,7 +130,7 @@ def _small() -> Specimen:
 _CONVERTER = Plan(operands=(OperandPlan(turned="converter"),))
 _THREE = Plan(groups=3, split="programs", loops=(LoopPlan(kept=()),))
 _GEMM: Mapping[str, Any] = {"M": 300, "N": 300, "K": 64 * 7, "programs0": 2}
-_ATTENTION: Mapping[str, Any] = {"H": 2, "SQ": 900, "SK": 900}
+_ATTENTION: Mapping[str, Any] = {"H": 2, "SQ": 900, "SK": 900, "programs0": 8}
 _BOXES = {"a": [64, 64], "b": [64, 64], "c": [64, 64]}
 _NO: Mapping[str, str] = {}
 _COUNTER = {"counter": "*i32", "o": "*i32"}
@@ -139,7 +139,7 @@ _ALL = (
     Kernel("persistent", "persistent GEMM", _tawa(_gemm("persistent")), _GEMM),
     Kernel("grouped", "grouped GEMM; descriptors made in the kernel", _tawa(_pointers("grouped_tma")),
            {"GROUPS": 3, "programs0": 1},
-           {"sizes_ptr": (128, 256, 320, 256, 128, 192, 200, 128, 448), "strides_ptr": (64,)}),
+           {"sizes_ptr": (640, 640, 320, 256, 128, 192, 200, 128, 448), "strides_ptr": (64,)}),
     Kernel("joined", "causal attention: two loops in a row", _tawa(_attention("two_loops_fp16_d128_causal")),
            {**_ATTENTION, "diagonal": 0, "pid0": 3}),
     Kernel("converter", "fp8 GEMM with a converter", _tawa(_floats, _CONVERTER), {**_GEMM, "K": 128 * 9}),

@@ -18,7 +18,10 @@ Change = Callable[[Program], None]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A faulty program. why: one sentence. numbers: arguments of a run that goes wrong. shown: by the interpreter."""
+    """A faulty program. why: one sentence. numbers: arguments of a run that goes wrong.
+
+    shown: whether the interpreter finds it; a run of more than a million operations is not made.
+    """
 
     kernel: str
     name: str
