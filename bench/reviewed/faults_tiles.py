@@ -157,9 +157,11 @@ def _of_values() -> list[Fault]:
         ("grouped", "waits for full only if the first stride is positive", Place(WAIT),
          loaded_is("strides_ptr", ">", 0), {},
          {"strides_ptr": (0,)}),
-        ("experts", "released only if the first token is not 5", Place(ARRIVE, 0, 1), loaded_is("tokens_ptr", "!=", 5), {},
+        ("experts", "released only if the first token is not 5", Place(ARRIVE, 0, 1),
+         loaded_is("tokens_ptr", "!=", 5), {},
          {"tokens_ptr": (5,)}),
-        ("counter", "released only if the counter is not 3", Place(ARRIVE), loaded_is("tawa_tile_counter", "<", 2), {}, {}),
+        ("counter", "released only if the counter is below 2", Place(ARRIVE),
+         loaded_is("tawa_tile_counter", "<", 2), {}, {}),
         ("pointers", "released only if N <= 1024", Place(ARRIVE), argument_is("N", "<=", 1024), {"N": 2000}, {}),
     )  # fmt: skip
     why = "If the condition is false, the operation is missing in every trip: deadlock or race."
@@ -191,7 +193,7 @@ def _of_barriers() -> list[Fault]:
         found += [
             Fault(kernel, "the first mbarrier counts one arrival more", "Its first phase never completes.",
                   _first_init(1)),
-            Fault(kernel, "the last mbarrier is not initialised", "An mbarrier is used that has never been initialised.",
+            Fault(kernel, "the last mbarrier is not initialised", "An mbarrier is used without initialisation.",
                   lambda program: At(program, program.all(INIT, -1)[-1], -1).drop()),
             Fault(kernel, "the last mbarrier is initialised by one partition",
                   "The other partitions may use it before it is initialised.", _late_init),
