@@ -9,11 +9,11 @@ from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.ttng import TensormapCreateOp
 from tawa.emit.body import INDENT, Body, Writer, statement
 from tawa.emit.errors import cannot_say
-from tawa.emit.rings.recognised import Ring, memory_of, number_of
+from tawa.emit.rings.recognised import Ring, number_of
 from tawa.emit.values.expressions import integers, type_source
 from tawa.ir import Operation, Value
 from tawa.ir.locations import source_of
-from tawa.ir.types import MemDescType, TensorDescType, TensorType, parse_type
+from tawa.ir.types import TensorDescType, TensorType, memdesc_type, parse_type
 
 DEFAULT_IMPRECISE = 2**30
 """Sums of an fp8 dot that Hopper may add up in limited precision: Triton's default is all."""
@@ -24,8 +24,7 @@ def _alloc(body: Body, op: Operation) -> None:
         if op is ring.last:
             _ring(body, ring)
         return
-    type = parse_type(op.result.type)
-    assert isinstance(type, MemDescType)
+    type = memdesc_type(op.result.type)
     barrier = type.element == "i64" and type.shape[-1:] == (1,)
     layout = "mbarrier.MBarrierLayout()" if barrier else body.layout(type)
     value = f", {body.of(op.operands[0])}" if op.operands else ""
@@ -39,7 +38,7 @@ def _ring(body: Body, ring: Ring) -> None:
     body.file.methods.add("mbarriers")
     tiles = [
         f"gl.allocate_shared_memory({type_source(type.element)}, {list(type.shape)}, {body.layout(type)})"
-        for type in map(memory_of, (it.result for it in ring.payload))
+        for type in (memdesc_type(it.result.type) for it in ring.found.tiles)
     ]
     body.put(f"{body.ring(ring)} = Ring(")
     body.depth += 1
@@ -50,8 +49,8 @@ def _ring(body: Body, ring: Ring) -> None:
         for tile in tiles:
             body.put(f"{INDENT}{tile},")
         body.put("),")
-    for count in (ring.full_count, ring.empty_count):
-        body.put(f"mbarriers({ring.slots}, {count}),")
+    for it in ring.found.ends.values():
+        body.put(f"mbarriers({it.slots}, {it.arrivals}),")
     body.depth -= 1
     body.put(")")
 
@@ -88,9 +87,7 @@ def _dot(body: Body, op: Operation) -> None:
 
 def _element_of_buffer(text: str) -> str:
     """The element type of a buffer in shared memory."""
-    type = parse_type(text)
-    assert isinstance(type, MemDescType)
-    return type.element
+    return memdesc_type(text).element
 
 
 def _dot_wait(body: Body, op: Operation) -> None:

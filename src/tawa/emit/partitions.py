@@ -13,11 +13,11 @@ from tawa.emit.body import INDENT, Body, File
 from tawa.emit.errors import cannot_say
 from tawa.emit.python.names import Names
 from tawa.emit.python.text import wrapped
-from tawa.emit.rings.recognised import Member, Ring, advances_of, memory_of, stem_of
+from tawa.emit.rings.recognised import Member, Ring, advances_of, stem_of
 from tawa.emit.rings.roles import operations_of, roles_of
 from tawa.ir import Block, Operation, Value
 from tawa.ir.rewriter import clone_op
-from tawa.ir.types import TensorDescType, parse_type
+from tawa.ir.types import TensorDescType, memdesc_type, parse_type
 
 
 @dataclass(eq=False)
@@ -273,7 +273,7 @@ def _buffers(block: Block) -> Iterator[tuple[Value, str]]:
 
 
 def _buffer_name(op: Operation, source: Value | None) -> str:
-    type = memory_of(op.result)
+    type = memdesc_type(op.result.type)
     if type.element == "i64" and type.shape[-1:] == (1,):
         return f"{op.result.hint}_full" if op.result.hint else "barrier"
     stem = (source.hint if source is not None else "") or stem_of(op)

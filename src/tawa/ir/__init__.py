@@ -16,6 +16,7 @@ from tawa.ir.types import (
     TensorDescType,
     TensorType,
     is_scalar,
+    memdesc_type,
     parse_type,
     shape_of,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "clone_region",
     "copy_module",
     "is_scalar",
+    "memdesc_type",
     "parse_module",
     "parse_type",
     "print_module",

@@ -168,6 +168,13 @@ def parse_type(text: str) -> Type:
     return OpaqueType(text)
 
 
+def memdesc_type(text: str) -> MemDescType:
+    """Reads the type of a value in shared memory."""
+    type = parse_type(text)
+    assert isinstance(type, MemDescType), text
+    return type
+
+
 def is_scalar(text: str) -> bool:
     """Whether the type is a number or a pointer: one value per thread block, not a tile."""
     return isinstance(parse_type(text), ScalarType | PointerType)

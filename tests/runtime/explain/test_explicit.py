@@ -11,6 +11,7 @@ import pytest
 import tawa
 from tawa.errors import PlanError
 from tawa.runtime.explain.explanation import Explanation
+from tawa.runtime.explain.explicit import barrier_text
 from tests.rings import kernels
 from tests.support.verdicts import passes
 
@@ -60,6 +61,13 @@ def test_a_refuted_protocol_is_explained_with_its_place() -> None:
     assert found.location is not None and found.location.startswith(str(Path(kernels.__file__)))
     text = str(found)
     assert "its protocol is refuted" in text and "tawa verify shows the run that goes wrong" in text
+
+
+def test_a_ring_whose_slots_nobody_releases_says_so() -> None:
+    found = explained("never released").program
+    assert found is not None and not found.program.signals
+    (ring,) = found.program.rings
+    assert barrier_text(ring.full) == "1 arrival" and barrier_text(ring.empty) == "1 arrival by nobody"
 
 
 def test_a_kernel_under_tawa_is_explained_from_its_record(driver: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytest.importorskip("triton.experimental.gluon")
+
+from tawa.verify.skeleton.allocation_names import allocation_names
+from tawa.verify.skeleton.barrier_level import Accesses
 from tawa.verify.skeleton.compiler import compile_barriers
+from tests.matrix.gluon import gluon_module
+from tests.rings import crossed
 from tests.verify.barriers.test_foreign import ALLOC, COPY_IN, EXPECT, INIT, LOAD, MAKE, WAIT, kernel
 
 
@@ -49,6 +57,12 @@ def test_barriers_of_several_rings_have_the_names_of_their_tiles() -> None:
     more = [ALLOC.replace("%tile", "%k"), *(on(line, "%made_1") for line in (MAKE, INIT))]
     second = [on(EXPECT, "%made_1"), on(COPY_IN, "%made_1").replace("%tile", "%k"), on(WAIT, "%made_1")]
     assert names(*MADE, *more, *FILL, *second) == ["tile", "tile.full", "empty", "k", "k.full"]
+
+
+def test_the_roles_of_barriers_are_those_that_explain_says() -> None:
+    accesses = Accesses(gluon_module(crossed.crossed, {}, {"D": 2, "num_warps": 4}, {}, {"o": "*fp32"}).op)
+    rings = ["tiles_a.full", "tiles_b.full", "tiles_b.empty", "tiles_a.empty"]
+    assert allocation_names(accesses) == ["tiles_a", "tiles_b", *rings]
 
 
 def test_barriers_of_several_rings_of_one_tile_have_numbers() -> None:

@@ -25,7 +25,7 @@ from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.tt import DescriptorLoadOp, LoadOp, TransOp
 from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.ir import MemDescType, Module, Operation, ScalarType, TensorType, Value, parse_type
+from tawa.ir import MemDescType, Module, Operation, ScalarType, TensorType, Value, memdesc_type, parse_type
 from tawa.ir.attributes import read_bool, read_int
 from tawa.machine.distribution import Base, Distribution, distribution_at
 
@@ -99,8 +99,7 @@ def _paths(tile: Value, order: Base) -> tuple[tuple[Operation, ...], list[tuple[
 
 
 def _memdesc(allocation: Operation) -> MemDescType:
-    type = parse_type(allocation.result.type)
-    assert isinstance(type, MemDescType)
+    type = memdesc_type(allocation.result.type)
     return MemDescType(type.shape, type.element, type.encoding, "#smem", mutable=True)
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 
-from tawa.analysis.rings.explicit import ring_allocations
 from tawa.dialects import arith, scf, ttg, ttng
-from tawa.dialects.control_flow import incoming
+from tawa.dialects.control_flow import incoming, outgoing
 from tawa.ir import Block, Module, Operation, Value
 from tawa.ir.attributes import read_int
-from tawa.ir.types import MemDescType, parse_type
+from tawa.ir.types import memdesc_type
+from tawa.verify.skeleton import rings as skeleton
+from tawa.verify.skeleton.barrier_level import Accesses
 
 AFFIXES = ("_desc", "desc_", "_ptr", "ptr_", "_descriptor", "_tensor")
 """Affixes of argument names that are left out of the names of tiles."""
@@ -25,43 +25,34 @@ AFFIXES = ("_desc", "desc_", "_ptr", "ptr_", "_descriptor", "_tensor")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ring:
-    """D slots of tiles. stem: the names of the tiles. payload, full, empty: allocations. count: of the empty barriers.
+    """A ring that the file makes. stems: the names of its tiles. inits: the operations that initialise its barriers."""
 
-    inits: the operations that initialise the barriers.
-    """
-
-    stem: str
+    found: skeleton.Ring
     stems: tuple[str, ...]
-    slots: int
-    payload: tuple[Operation, ...]
-    full: Operation
-    empty: Operation
-    full_count: int
-    empty_count: int
     inits: frozenset[Operation]
+
+    @property
+    def stem(self) -> str:
+        """The names of the tiles in one."""
+        return "_".join(dict.fromkeys(self.stems))
 
     @property
     def allocations(self) -> tuple[Operation, ...]:
         """All allocations."""
-        return (*self.payload, self.full, self.empty)
+        return (*self.found.tiles, *(it.allocation for it in self.found.ends.values()))
 
     @property
     def last(self) -> Operation:
         """The allocation that stands last."""
-        block = self.full.parent
+        block = self.found.full.allocation.parent
         assert block is not None
         return max(self.allocations, key=block.index_of)
 
     @property
     def members(self) -> dict[Value, Member]:
         """The parts, by the results of the allocations."""
-        tiles = {it.result: Member(self, "tiles", at) for at, it in enumerate(self.payload)}
-        return {**tiles, self.full.result: Member(self, "full"), self.empty.result: Member(self, "empty")}
-
-    @property
-    def slot_bytes(self) -> int:
-        """Bytes of the tiles of one slot."""
-        return sum(memory_of(it.result).bytes for it in self.payload) // self.slots
+        tiles = {it.result: Member(self, "tiles", at) for at, it in enumerate(self.found.tiles)}
+        return {**tiles, **{it.allocation.result: Member(self, role) for role, it in self.found.ends.items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,57 +85,39 @@ def rings_of(module: Module, block: Block) -> Sequence[Ring]:
 
     Of two that share tiles, it is the one with fewer.
     """
-    found = list(_candidates(module, block))
+    recognised = skeleton.Rings(Accesses(module.op))
+    found = [ring for it in recognised.rings if (ring := _ring(it, block, recognised.uses)) is not None]
     taken: set[Operation] = set()
     chosen: set[Ring] = set()
-    for ring in sorted(found, key=lambda it: len(it.payload)):
+    for ring in sorted(found, key=lambda it: len(it.found.tiles)):
         if taken.isdisjoint(ring.allocations):
             chosen.add(ring)
             taken.update(ring.allocations)
     return [it for it in found if it in chosen]
 
 
-def _candidates(module: Module, block: Block) -> Iterator[Ring]:
-    for found in ring_allocations(module):
-        full, empty = found.full, found.empty
-        if empty is None or any(it.parent is not block or it.operands for it in (full, empty, *found.payload)):
-            continue
-        slots = prod(memory_of(full.result).shape)
-        shapes = [memory_of(it.result).shape for it in found.payload]
-        whole = all(shape[0] == slots and len(shape) > 1 for shape in shapes)
-        inits = [_inits(it, slots, block) for it in (full, empty)]
-        if not whole or inits[0] is None or inits[1] is None:
-            continue
-        stems = tuple(stem_of(it) for it in found.payload)
-        stem = "_".join(dict.fromkeys(stems))
-        both = frozenset((*inits[0][0], *inits[1][0]))
-        ring = Ring(stem, stems, slots, found.payload, full, empty, inits[0][1], inits[1][1], both)
-        if all(_after(op, ring.last, both) for it in ring.allocations for op in _users(it.result)):
-            yield ring
+def _ring(found: skeleton.Ring, block: Block, uses: Sequence[skeleton.Use]) -> Ring | None:
+    """A ring whose slots are initialised alike, and that is used behind its last allocation; None for any other."""
+    ends = [it.allocation for it in found.ends.values()]
+    inits = [it for it in uses if it.kind == "init" and it.allocation in ends]
+    ring = Ring(found, tuple(stem_of(it) for it in found.tiles), frozenset(it.op for it in inits))
+    shapes = [memdesc_type(it.result.type).shape for it in found.tiles]
+    whole = all(shape[0] == found.slots and len(shape) > 1 for shape in shapes)
+    empty = not any(it.operands for it in ring.allocations)
+    here = all(it.parent is block for it in (*ring.allocations, *ring.inits))
+    alike = all(_alike([it for it in inits if it.allocation is end], found.slots) for end in ends)
+    if found.empty is None or not (whole and empty and here and alike):
+        return None
+    later = set(block.ops[block.index_of(ring.last) + 1 :])
+    places = [it.op.within(block) for it in uses if it.allocation in ring.allocations and it.op not in ring.inits]
+    return ring if later.issuperset(places) else None
 
 
-def _after(op: Operation, last: Operation, inits: frozenset[Operation]) -> bool:
-    """Whether an operation follows the last allocation of a ring, or only initialises a barrier."""
-    block = last.parent
-    assert block is not None
-    outer = op.within(block)
-    return op in inits or (outer is not None and block.index_of(outer) > block.index_of(last))
-
-
-def _inits(barriers: Operation, slots: int, block: Block) -> tuple[list[Operation], int] | None:
-    """The operations that initialise each slot once, and the arrival count; None for any other initialisation."""
-    found: dict[int, Operation] = {}
-    for view in barriers.result.users:
-        if not ttg.MemDescIndexOp.matches(view):
-            continue
-        for op in view.result.users:
-            if ttng.InitBarrierOp.matches(op):
-                number = number_of(ttg.MemDescIndexOp(view).index)
-                if number is None or op.parent is not block or number in found:
-                    return None
-                found[number] = op
-    counts = {ttng.InitBarrierOp(op).count for op in found.values()}
-    return (list(found.values()), counts.pop()) if len(found) == slots and len(counts) == 1 else None
+def _alike(inits: Sequence[skeleton.Use], slots: int) -> bool:
+    """Whether each slot is initialised once, and all with the same count."""
+    numbers = [None if it.slot is None else number_of(it.slot) for it in inits]
+    counts = {ttng.InitBarrierOp(it.op).count for it in inits}
+    return len(inits) == slots and set(numbers) == set(range(slots)) and len(counts) == 1
 
 
 def stem_of(tiles: Operation) -> str:
@@ -167,22 +140,19 @@ def bare(name: str) -> str:
     return name
 
 
-def _users(value: Value) -> Iterator[Operation]:
+def _users(buffer: Value) -> Iterator[Operation]:
     """Users of a buffer through views and captures."""
     seen: set[Value] = set()
-    work = [value]
+    work = [buffer]
     while work:
         it = work.pop(0)
         if it in seen:
             continue
         seen.add(it)
         for use in it.uses:
-            if use.op.name in ttg.VIEWS:
-                work.append(use.op.result)
-            elif ttg.WarpSpecializeOp.matches(use.op) or ttg.WarpSpecializePartitionsOp.matches(use.op):
-                holder = ttg.WarpSpecializeOp(use.op).holder.op if ttg.WarpSpecializeOp.matches(use.op) else use.op
-                work += [region.blocks[0].args[use.index] for region in holder.regions]
-            else:
+            handed = [use.op.result] if use.op.name in ttg.VIEWS else outgoing(use)
+            work += handed
+            if not handed:
                 yield use.op
 
 
@@ -265,14 +235,7 @@ def begins_another(value: Value, name: str) -> bool:
     return any(ttng.WarpGroupDotOp.matches(it) and it.result.hint != name for it in value.users)
 
 
-def memory_of(value: Value) -> MemDescType:
-    """The type of a buffer."""
-    type = parse_type(value.type)
-    assert isinstance(type, MemDescType)
-    return type
-
-
 __all__ = [
-    "Advance", "Member", "Ring", "advances_of", "bare", "begins_another", "carried", "memory_of", "number_of",
+    "Advance", "Member", "Ring", "advances_of", "bare", "begins_another", "carried", "number_of",
     "opposite", "rings_of", "root_of", "stem_of",
 ]  # fmt: skip

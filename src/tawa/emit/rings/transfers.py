@@ -80,7 +80,7 @@ def _line(body: Body, op: Operation, text: str) -> None:
 def _get(body: Body, op: Operation, slot: Slot, pred: str) -> None:
     """Writes a wait for a full slot as `get`, which returns the tiles that are read afterwards."""
     text = call(body, slot, "get", body.of(ttng.WaitBarrierOp(op).parity), pred)
-    views = [_views(body, op, slot, index) for index in range(len(slot.ring.payload))]
+    views = [_views(body, op, slot, index) for index in range(len(slot.ring.stems))]
     for it in (op, *(view for found in views for view in found[:1])):
         body.comment(it)
     body.release(op)
@@ -135,9 +135,9 @@ def _load(body: Body, op: Operation) -> None:
 
 def _transfer(body: Body, op: Operation, slot: Slot, wait: ttng.WaitBarrierOp | None) -> bool:
     """Tries to write the expect and all copies of a slot as one `put` or `fill`, in place of the last copy."""
-    following = list(_effects_from(body, op))[: len(slot.ring.payload) + 1 + (wait is not None)]
+    following = list(_effects_from(body, op))[: len(slot.ring.stems) + 1 + (wait is not None)]
     expect, copies = following[wait is not None :][:1], following[wait is not None :][1:]
-    if not expect or not _expects(body, expect[0], slot) or len(copies) != len(slot.ring.payload):
+    if not expect or not _expects(body, expect[0], slot) or len(copies) != len(slot.ring.stems):
         return False
     order: list[Operation | None] = [None] * len(copies)
     for copy in copies:
@@ -177,7 +177,7 @@ def _expects(body: Body, op: Operation, slot: Slot) -> bool:
     view = ttng.BarrierExpectOp(op)
     return (
         slot.same(_peek(body, view.barrier), "full")
-        and view.size == slot.ring.slot_bytes
+        and view.size == slot.ring.found.slot_bytes
         and _true(view.predicate)
     )  # fmt: skip
 

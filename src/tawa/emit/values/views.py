@@ -8,7 +8,7 @@ from tawa.emit.body import Body, Expression, type_of
 from tawa.emit.values.expressions import CASTS, ELEMENTWISE, elementwise, integers, type_source
 from tawa.emit.values.objects import literal, object_of
 from tawa.ir import Operation
-from tawa.ir.types import MemDescType, PointerType, ScalarType, TensorType, parse_type
+from tawa.ir.types import PointerType, ScalarType, TensorType, memdesc_type, parse_type
 
 
 def _elementwise(body: Body, op: Operation) -> str:
@@ -100,8 +100,7 @@ def _permuted(body: Body, op: Operation) -> str:
 
 def _sliced(body: Body, op: Operation) -> str:
     """A subslice of a buffer, one `slice` for each axis."""
-    source, result = parse_type(op.operands[0].type), parse_type(op.result.type)
-    assert isinstance(source, MemDescType) and isinstance(result, MemDescType)
+    source, result = memdesc_type(op.operands[0].type), memdesc_type(op.result.type)
     buffer = _buffer(body, op)
     offsets = integers(op.properties["offsets"])
     for axis, (size, part, offset) in enumerate(zip(source.shape, result.shape, offsets, strict=True)):
@@ -111,14 +110,12 @@ def _sliced(body: Body, op: Operation) -> str:
 
 
 def _reshaped(body: Body, op: Operation) -> str:
-    type = parse_type(op.result.type)
-    assert isinstance(type, MemDescType)
+    type = memdesc_type(op.result.type)
     return f"{_buffer(body, op)}.reshape({list(type.shape)})"
 
 
 def _reinterpreted(body: Body, op: Operation) -> str:
-    type = parse_type(op.result.type)
-    assert isinstance(type, MemDescType)
+    type = memdesc_type(op.result.type)
     return f"{_buffer(body, op)}._reinterpret({type_source(type.element)}, {list(type.shape)}, {body.layout(type)})"
 
 

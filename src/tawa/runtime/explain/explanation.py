@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from tawa.analysis.rings.explicit import explicit_program
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.compile import compile_kernel, jit_function
 from tawa.bridge.driver.request import Request, surrounding_request
@@ -356,7 +355,7 @@ def _explain_explicit(compiled: Any, sass: bool) -> Explanation:
         verification=verification,
         verdict=verdict,
         decision="explicit",
-        program=NamedProgram.of(explicit_program(module)),
+        program=NamedProgram.of(module),
     )
 
 

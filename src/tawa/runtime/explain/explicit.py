@@ -10,20 +10,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tawa.analysis.rings.explicit import (
-    BarrierInfo,
-    ExplicitProgram,
-    PartitionInfo,
-    RingInfo,
-    WaitInfo,
-)
 from tawa.bridge.gluon.check import check_module
 from tawa.bridge.report import record as records
 from tawa.bridge.triton.read_module import read_final
-from tawa.ir import Module
-from tawa.remarks import SourceLocation
+from tawa.ir import Module, Operation
+from tawa.ir.locations import source_of
 from tawa.runtime.settings import Settings
 from tawa.verify.effort import Verification
+from tawa.verify.skeleton.barrier_level import Accesses
+from tawa.verify.skeleton.rings import Barriers, Partition, Ring, Rings, Wait
 from tawa.verify.witness import verdict_to_dict
 
 
@@ -51,13 +46,15 @@ def is_explicit(compiled: Any) -> bool:
 class NamedProgram:
     """A program, and the function of the source that each partition runs, by name of the partition."""
 
-    program: ExplicitProgram
+    module: Module
+    program: Rings
     functions: Mapping[str, str]
 
     @staticmethod
-    def of(program: ExplicitProgram) -> NamedProgram:
+    def of(module: Module) -> NamedProgram:
         """Finds the functions in the source files, as far as these are there."""
-        return NamedProgram(program, {it.name: _function_of(it.places) for it in program.partitions})
+        program = Rings(Accesses(module.op))
+        return NamedProgram(module, program, {it.name: _function_of(module, it.own) for it in program.partitions})
 
     def who(self, names: tuple[str, ...]) -> str:
         """Partitions by their functions; those that share one with others are told apart: ``multiply (default)``."""
@@ -70,29 +67,64 @@ class NamedProgram:
         ]  # fmt: skip
         return ", ".join(texts) or "nobody"
 
+    def place(self, op: Operation) -> str:
+        """``gemm.py:20``, or a dash."""
+        place = source_of(self.module, op)
+        return f"{Path(place.file).name}:{place.line}" if place else "-"
+
+    def waits(self, part: Partition) -> Iterator[str]:
+        """The waits of a partition with their lines, each text once: ``a slot of ring0 to be full (gemm.py:20)``."""
+        yield from dict.fromkeys(f"{wait_text(it)} ({self.place(it.op)})".removesuffix(" (-)") for it in part.waits)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data: what the explanation of a specialised kernel has of its Plan, and the waits."""
         return {
             "partitions": [self._partition(it) for it in self.program.partitions],
-            "rings": [_ring(it) for it in self.program.rings],
-            "signals": [{"name": it.name, **_barrier(it.barrier)} for it in self.program.signals],
+            "rings": [self._ring(it) for it in self.program.rings],
+            "signals": [{"name": name, **self._barriers(it)} for name, it in self.program.signals.items()],
             "buffer_bytes": self.program.buffer_bytes,
         }
 
-    def _partition(self, part: PartitionInfo) -> dict[str, Any]:
+    def _partition(self, part: Partition) -> dict[str, Any]:
+        waits = dict.fromkeys((it.kind, it.target or None, it.pending, self._location(it.op)) for it in part.waits)
         return {
             "name": part.name,
             "function": self.functions[part.name] or None,
             "warps": part.warps,
             "registers": part.registers,
-            "waits": [
-                {"for": it.kind, "target": it.target or None, "pending": it.pending, "location": _text(it.location)}
-                for it in part.waits
-            ],
+            "waits": [dict(zip(("for", "target", "pending", "location"), it, strict=True)) for it in waits],
         }
 
+    def _ring(self, ring: Ring) -> dict[str, Any]:
+        return {
+            "name": ring.name,
+            "payload": list(ring.payload),
+            "depth": ring.slots,
+            "bytes": ring.slots * ring.slot_bytes,
+            "filled_by": "TMA" if ring.by_copies else "threads",
+            "writers": list(ring.writers),
+            "readers": list(ring.readers),
+            "full": self._barriers(ring.full),
+            "empty": self._barriers(ring.empty) if ring.empty is not None else None,
+            "location": self._location(ring.tiles[0]),
+        }
 
-def wait_text(wait: WaitInfo) -> str:
+    def _barriers(self, barriers: Barriers) -> dict[str, Any]:
+        return {
+            "slots": barriers.slots,
+            "arrivals": barriers.arrivals,
+            "bytes": barriers.bytes,
+            "arrivers": list(barriers.arrivers),
+            "waiters": list(barriers.waiters),
+            "location": self._location(barriers.allocation),
+        }
+
+    def _location(self, op: Operation) -> str | None:
+        place = source_of(self.module, op)
+        return str(place) if place else None
+
+
+def wait_text(wait: Wait) -> str:
     """What a wait is for, in words."""
     match wait.kind:
         case "full" | "empty":
@@ -104,61 +136,20 @@ def wait_text(wait: WaitInfo) -> str:
             return f"all {what}" if wait.pending == 0 else f"all {what} but {wait.pending}"
 
 
-def waits_of(part: PartitionInfo) -> Iterator[str]:
-    """The waits of a partition with their lines, each text once: ``a slot of ring0 to be full (gemm.py:20)``."""
-    yield from dict.fromkeys(f"{wait_text(it)}{_where(it.location)}" for it in part.waits)
-
-
-def barrier_text(barrier: BarrierInfo | None) -> str:
+def barrier_text(barrier: Barriers | None) -> str:
     """What completes a phase: ``1 arrival, 32768 bytes``."""
     if barrier is None:
         return "none"
     arrivals = f"{barrier.arrivals} arrival{'' if barrier.arrivals == 1 else 's'}"
+    if barrier.waiters and not barrier.arrivers:
+        arrivals += " by nobody"
     return f"{arrivals}, {barrier.bytes} bytes" if barrier.bytes else arrivals
 
 
-def place_text(place: SourceLocation | None) -> str:
-    """``gemm.py:20``, or a dash."""
-    return f"{Path(place.file).name}:{place.line}" if place else "-"
-
-
-def _where(place: SourceLocation | None) -> str:
-    return f" ({place_text(place)})" if place else ""
-
-
-def _text(place: SourceLocation | None) -> str | None:
-    return str(place) if place else None
-
-
-def _ring(ring: RingInfo) -> dict[str, Any]:
-    return {
-        "name": ring.name,
-        "payload": list(ring.payload),
-        "depth": ring.slots,
-        "bytes": ring.slots * ring.slot_bytes,
-        "filled_by": "TMA" if ring.by_copies else "threads",
-        "writers": list(ring.writers),
-        "readers": list(ring.readers),
-        "full": _barrier(ring.full),
-        "empty": _barrier(ring.empty) if ring.empty is not None else None,
-        "location": _text(ring.location),
-    }
-
-
-def _barrier(barrier: BarrierInfo) -> dict[str, Any]:
-    return {
-        "slots": barrier.slots,
-        "arrivals": barrier.arrivals,
-        "bytes": barrier.bytes,
-        "arrivers": list(barrier.arrivers),
-        "waiters": list(barrier.waiters),
-        "location": _text(barrier.location),
-    }
-
-
-def _function_of(places: tuple[SourceLocation, ...]) -> str:
+def _function_of(module: Module, ops: tuple[Operation, ...]) -> str:
     """The function that most of the operations of a partition come from; empty if no source is there."""
-    names = Counter(name for place in places if (name := _enclosing(place.file, place.line)))
+    places = [source_of(module, op) for op in ops if "unknown" not in module.locs.get(op.loc, op.loc)]
+    names = Counter(name for place in places if place and (name := _enclosing(place.file, place.line)))
     return names.most_common(1)[0][0] if names else ""
 
 

@@ -48,13 +48,13 @@ def plan_table(decisions: Iterable[Decision]) -> Table:
 
 def program_tables(named: NamedProgram) -> Iterator[RenderableType]:
     """The partitions, rings and signals of an explicit program."""
-    from tawa.runtime.explain.explicit import barrier_text, place_text, waits_of
+    from tawa.runtime.explain.explicit import barrier_text
 
     parts = _headed("Partitions", "partition", "function", "warps", "registers per thread", "waits for")
     rest = "what is left" if any(it.registers is not None for it in named.program.partitions) else "as compiled"
     for it in named.program.partitions:
         registers = rest if it.registers is None else f"{it.registers} requested"
-        waits = "\n".join(waits_of(it)) or "nothing"
+        waits = "\n".join(named.waits(it)) or "nothing"
         parts.add_row(*map(Text, (it.name, named.functions[it.name] or "-", str(it.warps), registers, waits)))
     yield ""
     yield parts
@@ -65,17 +65,15 @@ def program_tables(named: NamedProgram) -> Iterator[RenderableType]:
             how = "TMA of " if ring.by_copies else "threads of "
             tiles = f"{', '.join(ring.payload)}: {ring.slot_bytes} bytes"
             who = how + named.who(ring.writers), named.who(ring.readers)
-            ends = barrier_text(ring.full), barrier_text(ring.empty), place_text(ring.location)
+            ends = barrier_text(ring.full), barrier_text(ring.empty), named.place(ring.tiles[0])
             table.add_row(*map(Text, (ring.name, str(ring.slots), tiles, *who, *ends)))
         yield ""
         yield table
     if named.program.signals:
         table = _headed("Signals", "signal", "barriers", "complete after", "arrived on by", "waited for by", "made at")
-        for signal in named.program.signals:
-            barrier = signal.barrier
-            who = named.who(barrier.arrivers), named.who(barrier.waiters)
-            row = signal.name, str(barrier.slots), barrier_text(barrier), *who, place_text(barrier.location)
-            table.add_row(*map(Text, row))
+        for name, it in named.program.signals.items():
+            who = named.who(it.arrivers), named.who(it.waiters)
+            table.add_row(*map(Text, (name, str(it.slots), barrier_text(it), *who, named.place(it.allocation))))
         yield ""
         yield table
 

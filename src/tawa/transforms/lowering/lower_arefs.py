@@ -69,7 +69,7 @@ from tawa.dialects.ttng import (
     WaitBarrierOp,
 )
 from tawa.dialects.warp import GroupOp
-from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, parse_type
+from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, memdesc_type
 from tawa.ir.attributes import array_attr, bool_attr, int_attr
 from tawa.machine.hopper import WARP
 from tawa.transforms.lowering.slots import next_slot
@@ -157,7 +157,7 @@ class _Lowering:
         view = CreateOp(op)
         type = view.type
         builder = Builder.before(op)
-        payload = [_memdesc(text) for text in type.payload]
+        payload = [memdesc_type(text) for text in type.payload]
         buffers = [
             builder.create(LocalAllocOp.NAME, (), (str(buffer.with_slots(type.depth)),), hints=(view.name,)).result
             for buffer in payload
@@ -439,15 +439,9 @@ def _is_count(value: Value) -> bool:
     return index_depth(value.type) is not None
 
 
-def _memdesc(text: str) -> MemDescType:
-    type = parse_type(text)
-    assert isinstance(type, MemDescType)
-    return type
-
-
 def _slot_view(builder: Builder, ring: Value, slot: Value) -> Value:
     """A view of one slot of a buffer or of an array of barriers."""
-    type = _memdesc(ring.type)
+    type = memdesc_type(ring.type)
     view = MemDescType(type.shape[1:], type.element, type.encoding, type.space, mutable=True)
     return builder.create(MemDescIndexOp.NAME, (ring, slot), (str(view),)).result
 

@@ -6,16 +6,14 @@ from dataclasses import replace
 
 from tawa.dialects.arith import AddIOp, CmpIOp, Predicate, SelectOp
 from tawa.dialects.ttg import VIEWS
-from tawa.ir import Builder, MemDescType, Operation, Value, parse_type
+from tawa.ir import Builder, Operation, Value, memdesc_type
 
 
 def make_mutable(view: Value, builder: Builder) -> None:
     """Makes the types of all views of a slot mutable, and moves views that precede the get to after it."""
     for user in view.users:
         if user.name in VIEWS:
-            type = parse_type(user.result.type)
-            assert isinstance(type, MemDescType)
-            user.result.type = str(replace(type, mutable=True))
+            user.result.type = str(replace(memdesc_type(user.result.type), mutable=True))
             if user.parent is builder.block and _precedes(user, builder):
                 builder.insert(user.detach())
             make_mutable(user.result, builder)

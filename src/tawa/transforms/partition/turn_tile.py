@@ -31,7 +31,7 @@ from tawa.analysis.rings.turned import runs_of
 from tawa.dialects.arith import ConstantOp, ExtUIOp, OrIOp, ShLIOp
 from tawa.dialects.tt import ExternElementwiseOp, JoinOp, ReshapeOp, SplitOp, TransOp
 from tawa.dialects.ttg import LocalLoadOp, LocalStoreOp, MemDescReinterpretOp, MemDescSubsliceOp, MemDescTransOp
-from tawa.ir import Builder, MemDescType, Module, TensorType, Value, parse_type
+from tawa.ir import Builder, Module, TensorType, Value, memdesc_type, parse_type
 from tawa.ir.attributes import array_attr, bool_attr, string_attr
 from tawa.ir.text import print_dictionary
 from tawa.machine.distribution import Base, Distribution
@@ -51,11 +51,11 @@ def turn_tile(
     order: for each bit of a place along the rows the bit of the row that is stored there. piece_bytes: of a piece, if
     the order allows pieces of `ROWS` rows.
     """
-    shape = _memdesc(source).shape
+    shape = memdesc_type(source.type).shape
     rows = _rows_of_piece(shape[0], order)
     columns = min(shape[1], max(2 * _MATRIX, piece_bytes // rows))
     halves = _reinterpreted(builder, module, source, 16)
-    if _memdesc(target).shape != shape[::-1] or _is_transposed(module, target):
+    if memdesc_type(target.type).shape != shape[::-1] or _is_transposed(module, target):
         target = _transposed(builder, module, target)
     words = _reinterpreted(builder, module, target, 32)
     layout = _layout(rows, columns // _PAIR, order)
@@ -95,7 +95,7 @@ def _layout(rows: int, pairs: int, order: Sequence[int]) -> Distribution:
 
 def _turned(builder: Builder, piece: Value, layout: Distribution, order: Sequence[int]) -> Value:
     """The tile of a piece, pairs of columns by rows, as columns by words of four rows."""
-    pairs, rows = _memdesc(piece).shape
+    pairs, rows = memdesc_type(piece.type).shape
     tile = builder.create(LocalLoadOp.NAME, (piece,), (_tile((pairs, rows), "i16", layout),)).result
     tile, layout = reordered(builder, tile, layout, order[: rows.bit_length() - 1])
     low, high, layout = _split(builder, tile, layout)
@@ -190,7 +190,7 @@ def _tensor(tile: Value) -> TensorType:
 
 def _reinterpreted(builder: Builder, module: Module, buffer: Value, bits: int) -> Value:
     """A buffer of bytes, with contiguous rows, as one of wider integers."""
-    type = _memdesc(buffer)
+    type = memdesc_type(buffer.type)
     fields = {**fields_of(module, type.encoding), "elementBitWidth": str(bits)}
     shape = (type.shape[0], type.shape[1] * 8 // bits)
     view = replace(type, shape=shape, element=f"i{bits}", encoding=_encoding(fields))
@@ -198,7 +198,7 @@ def _reinterpreted(builder: Builder, module: Module, buffer: Value, bits: int) -
 
 
 def _transposed(builder: Builder, module: Module, buffer: Value) -> Value:
-    type = _memdesc(buffer)
+    type = memdesc_type(buffer.type)
     fields = fields_of(module, type.encoding)
     fields["transposed"] = "false" if fields["transposed"] == "true" else "true"
     whole = "x".join(reversed(type.allocation.split("x"))) if type.allocation else ""
@@ -208,24 +208,18 @@ def _transposed(builder: Builder, module: Module, buffer: Value) -> Value:
 
 
 def _piece(builder: Builder, buffer: Value, at: Base, shape: Base) -> Value:
-    type = _memdesc(buffer)
+    type = memdesc_type(buffer.type)
     view = replace(type, shape=shape, allocation="x".join(map(str, type.shape)))
     properties = {"offsets": array_attr(at)}
     return builder.create(MemDescSubsliceOp.NAME, (buffer,), (str(view),), properties=properties).result
 
 
 def _is_transposed(module: Module, buffer: Value) -> bool:
-    return fields_of(module, _memdesc(buffer).encoding)["transposed"] == "true"
+    return fields_of(module, memdesc_type(buffer.type).encoding)["transposed"] == "true"
 
 
 def _encoding(fields: dict[str, str]) -> str:
     return f"#ttg.nvmma_shared<{{{print_dictionary(fields)}}}>"
-
-
-def _memdesc(buffer: Value) -> MemDescType:
-    type = parse_type(buffer.type)
-    assert isinstance(type, MemDescType)
-    return type
 
 
 __all__ = ["reordered", "turn_tile"]
