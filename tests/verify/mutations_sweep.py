@@ -17,8 +17,8 @@ from typing import Literal
 
 from tawa.ir import Module, parse_module
 from tawa.sim.errors import UnsupportedOp
-from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.arefs import check_credits
+from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.verdict import Refuted, Verdict
 from tawa.verify.witness import describe
 from tests.cases.case import Specimen

@@ -14,8 +14,8 @@ from tawa.ir import Builder, Module, Operation, parse_module
 from tawa.ir.attributes import int_attr, read_int
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions, RingPlan
-from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.arefs import check_credits
+from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.verdict import Proved, Refuted, Verdict
 from tests.cases.gemm.turned import SMALL
 from tests.cases.programs.ttgir import ops_named

@@ -13,8 +13,8 @@ import pytest
 from tawa.ir import Module, parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.verify.barriers import check_barriers
 from tawa.verify.arefs import check_credits
+from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import FaultKind, Proved, Refuted, Verdict
 from tawa.verify.witness import describe
 from tests.cases.gemm.cases import find
@@ -108,7 +108,7 @@ def test_a_parity_that_does_not_flip_when_a_slot_is_reused() -> None:
 
 def test_a_second_persistent_wave_that_restarts_its_parity() -> None:
     """tilelang#2674: persistent kernels hang in their second wave."""
-    barriers_tell("second_wave", "arrive count", {"n": 1})
+    barriers_tell("second_wave", "parity alias", {"n": 1})
     own_kernel_is_proved(programs.persistent_gemm(waves=3))
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from tawa.ir import Builder, Module, parse_module
 from tawa.ir.attributes import attribute_of
-from tawa.verify.barriers import check_barriers
 from tawa.verify.arefs import check_credits
+from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Unknown, Verdict
 from tests.support.verdicts import passes
 from tests.verify.barriers.test_check import barrier, made, ops

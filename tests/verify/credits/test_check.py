@@ -312,7 +312,7 @@ def test_a_partition_that_runs_longer_than_the_other_is_refuted() -> None:
     text = tokens(partition("one", GIVE_A, *TAKE_B) + "\n" + partition("two", *TAKE_A, GIVE_B, upper="m"))
     found = refuted(verdict(text))
     assert sorted(found.witness.inputs) == ["m", "n"]
-    assert found.witness.inputs["m"] != found.witness.inputs["n"]
+    assert sum(found.witness.inputs.values()) == 1
 
 
 # -- assumptions, budgets, what it does not know -----------------------------------------------------------------------

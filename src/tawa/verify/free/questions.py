@@ -210,6 +210,7 @@ class _Finder:
                     if term is None:
                         raise UnclearError("the condition of a while is no number that the partitions share", op)
                     sites[at] = Site(self._unknown("while", term))
+                    self.asked[sites[at].unknown] = Asked(term, 0, 1)
                     whiles.append(sites[at])
                     ends.append(exits[at])
                 case (Code.TEST, *_):

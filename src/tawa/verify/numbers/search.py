@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -34,6 +34,8 @@ from tawa.verify.verdict import Checked, Refuted, Step, Unknown, Verdict, Witnes
 
 _RUN = 40
 """What a run costs before its first instruction, in instructions."""
+_SMALLEST = 5_000
+"""The budget of the search for a smaller witness, in instructions."""
 _MOST_SKIPPED = 1 << 12
 _GENERIC = (0, 1, 2, 3, 4, 5, 8, 64, 65, 127, 128, 129)
 _GUESSES = 6
@@ -70,6 +72,10 @@ class Search:
     def verdict(self) -> Verdict:
         """The first fault, or the runs that were made."""
         found = self._first_fault()
+        if isinstance(found, Refuted) and self.proof.wishes:  # the fault may also be in a smaller run
+            proof = replace(self.proof, wishes=())
+            smaller = Search(self.program, self.facts, _SMALLEST, proof, self.most)._first_fault()
+            return smaller if isinstance(smaller, Refuted) else found
         if found is not None:
             return found
         place = source_of(self.program.module, self.proof.op) if self.proof.op is not None else None
@@ -167,6 +173,9 @@ class Search:
         """Numbers for all that is computed from the unknown: what the run needs now, and what it asks later."""
         term = need.term
         if leaf.key[0] == "while":
+            yield from (
+                (0, trips) for asked, trips in self.proof.wishes if asked.step and asked.term.key[0] == "decided"
+            )
             yield from ((trips, trips) for trips in range(self.most + 1))
             return
         for asked, answer in self.proof.wishes:
