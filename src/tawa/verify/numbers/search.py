@@ -75,7 +75,7 @@ class Search:
         if isinstance(found, Refuted) and self.proof.wishes:  # the fault may also be in a smaller run
             proof = replace(self.proof, wishes=())
             smaller = Search(self.program, self.facts, _SMALLEST, proof, self.most)._first_fault()
-            return smaller if isinstance(smaller, Refuted) else found
+            return smaller if isinstance(smaller, Refuted) and _size(smaller) < _size(found) else found
         if found is not None:
             return found
         place = source_of(self.program.module, self.proof.op) if self.proof.op is not None else None
@@ -125,7 +125,7 @@ class Search:
     def _unknown(self, reason: str, op: Any) -> Unknown:
         return Unknown(reason, source_of(self.program.module, op) if op else None, self._used())
 
-    # -- what is chosen, and which numbers --------------------------------------------------------------------------------
+    # -- what is chosen, and which numbers ---------------------------------------------------------------------------
 
     def _leaf(self, term: Term, vector: _Vector) -> Term | None:
         """The unknown to choose: an integer that `term` is computed from, and that is not computed itself."""
@@ -173,9 +173,8 @@ class Search:
         """Numbers for all that is computed from the unknown: what the run needs now, and what it asks later."""
         term = need.term
         if leaf.key[0] == "while":
-            yield from (
-                (0, trips) for asked, trips in self.proof.wishes if asked.step and asked.term.key[0] == "decided"
-            )
+            decided = [trips for asked, trips in self.proof.wishes if asked.step and asked.term.key[0] == "decided"]
+            yield from ((0, trips) for trips in decided)
             yield from ((trips, trips) for trips in range(self.most + 1))
             return
         for asked, answer in self.proof.wishes:
@@ -307,6 +306,10 @@ class Search:
             target = "named barrier" if named else memories.names[step.target.alloc]
             slot = step.target.path[0] if step.target.path else None
         return Step(step.partition, step.action, target, slot, step.parity, location)
+
+
+def _size(found: Refuted) -> int:
+    return sum(abs(number) for number in found.witness.inputs.values())
 
 
 def _label(term: Term) -> str:
