@@ -169,8 +169,6 @@ def advance(part: Partition, steps: int) -> None:
                 return
             join(part.clock, part.waits[0].done)
             part.waits = None
-        elif found == "land":
-            return
 
 
 def machine_argument(arg: Value, number: int, arguments: Mapping[str, Any]) -> Any:

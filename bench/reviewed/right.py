@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench.reviewed.edits import DOT_WAIT, EXPECT, FENCE, INIT, WAIT, At, Program
+from bench.reviewed.edits import ARRIVE, DOT_WAIT, EXPECT, FENCE, INIT, WAIT, At, Program
 from bench.reviewed.faults_rings import RINGS
 from bench.reviewed.kinds import Change, Fault, Place, both, doubled, guarded, integer, partition_if
 from bench.reviewed.rings import RingOf
@@ -154,8 +154,26 @@ def _all() -> Iterator[Fault]:
             yield from bounds(it, _WORDS[number % 4], _TWO[number % 2])
 
 
+def _others() -> Iterator[Fault]:
+    """The kernels without a ring of `RINGS`."""
+    producers = {"grouped": 1, "joined": 2, "ping_pong": 2, "three": 3, "attention": 2, "tickets": 2}
+    for kernel, producer in producers.items():
+        yield Fault(
+            kernel, "waits for full twice", "The phase cannot end before the slot is released.", doubled(Place(WAIT))
+        )
+        yield Fault(
+            kernel,
+            "waits for empty twice",
+            "The phase cannot end before the slot is filled.",
+            doubled(Place(WAIT, producer, 4 if kernel == "grouped" else 0)),
+        )
+        yield Fault(kernel, "released if the program's number is not negative", "It never is.",
+                    guarded(Place(ARRIVE), lambda at: at.compare(at.program_id(), ">=", 0)))  # fmt: skip
+
+
 RIGHT = (
     *_all(),
+    *_others(),
     Fault("tickets_sum", "as it is", "It is `tickets`, where the sum of one number is that number.", lambda it: None),
     Fault("pairs", "P = 0", "The consumers wait for each wgmma before they go on.", both(
         integer(Place(DOT_WAIT, 0), "pendings", lambda _: 0), integer(Place(DOT_WAIT, 1), "pendings", lambda _: 0))),

@@ -178,18 +178,19 @@ def reinterpret(machine: Machine, op: Operation, env: Env, part: Partition) -> N
     env[op.result] = View(view.memory, ((low, low + tile_bytes(op.result.type)),))
 
 
-def local_store(machine: Machine, op: Operation, env: Env, part: Partition) -> None:
+def local_store(machine: Machine, op: Operation, env: Env, part: Partition) -> Iterator[object]:
     """A store of threads."""
     value, view = machine.take(op.operands[0], env, part), env[op.operands[1]]
     machine.touch(view, part, "a store", True)
     view.memory.values[view.where[0][0]] = value
+    yield "store"
 
 
 def local_load(machine: Machine, op: Operation, env: Env, part: Partition) -> None:
     """A load of threads."""
     view = env[op.operands[0]]
     machine.touch(view, part, "a load", False)
-    env[op.result] = view.memory.values.get(view.where[0][0])
+    env[op.result] = view.memory.values.get(view.where[0][0], 0 if shape_of(op.result) == (1,) else None)
 
 
 def fence(machine: Machine, op: Operation, env: Env, part: Partition) -> None:
