@@ -313,6 +313,8 @@ class Program:
     """The rings of the barrier level that turn (`skeleton.raised`)."""
     turning: dict[int, int] = field(default_factory=dict[int, int])
     """By register of a count: the place of its ring in `raised`."""
+    chosen: dict[int, Value] = field(default_factory=dict[int, Value])
+    """By register, the results of branches."""
     unknown: set[int] = field(default_factory=set[int])
     """Registers of numbers that the free proof does not compute."""
     assumed: list[tuple[Operation, Term]] = field(default_factory=list[tuple[Operation, Term]])
