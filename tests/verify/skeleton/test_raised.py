@@ -71,7 +71,7 @@ def test_a_parity_that_is_denied_turns_as_well() -> None:
     assert [it[0] for it in rings(waits(*body, carried=PAIR))] == [3]
 
 
-# -- what is none -------------------------------------------------------------------------------------------------------
+# -- what is none ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("last", ["c2", "c4"])

@@ -106,7 +106,7 @@ class _Compiler:
         self.kinds: dict[int, int] = {}  # per register: the ring of a count, −1 for conditions and views
 
     def compile(self) -> Program:
-        program, body = self.program, self.function.regions[0].block
+        program, body = self.program, self.function.regions[0].blocks[0]
         for arg, name in integer_arguments(self.function).items():
             term = program.terms(("argument", arg.index), name)
             program.arguments[name] = term
