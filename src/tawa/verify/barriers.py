@@ -55,6 +55,8 @@ def check_barriers(
     try:
         program = compile_barriers(module)
         facts = Facts(program, assumptions)
+        if name := facts.contradiction():
+            return Unknown(f"no number {name} satisfies the assumptions", None, tuple(texts))
         proof = prove(program, PROOF[effort] if budget_states is None else budget_states, facts)
         if proof.holds:
             for step, loop in proof.positive:

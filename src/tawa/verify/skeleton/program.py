@@ -64,12 +64,14 @@ class UnsupportedError(Exception):
 class Term:
     """An unknown number: an operation on known and unknown numbers. Equal terms are one object (hash-consed)."""
 
-    __slots__ = ("given", "key", "number")
+    __slots__ = ("given", "key", "number", "text")
 
     def __init__(self, key: tuple[Any, ...], number: int, given: str) -> None:
         self.key = key
         self.number = number
         self.given = given
+        self.text = f"({' '.join(text_of(it) for it in key)})"
+        """Equal in every program that computes it alike."""
 
     @property
     def name(self) -> str:
@@ -355,6 +357,4 @@ def plain_name(hint: str) -> str:
 
 def text_of(term: Any) -> str:
     """A number as text: equal in every program that computes it alike."""
-    if not isinstance(term, Term):
-        return str(term)
-    return f"({' '.join(text_of(it) for it in term.key)})"
+    return term.text if isinstance(term, Term) else str(term)
