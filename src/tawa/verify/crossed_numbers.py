@@ -43,6 +43,7 @@ NONE_CROSSED = CrossedNumbers()
 ATOMIC = "result of atomic "
 """How the names of the results of atomics begin."""
 SEVERAL_ATOMICS = "the run depends on the results of several atomics, which may be related"
+SAME_MEMORY = "numbers in memory are the same in every partition"
 FIRST_TIME = "time 0"
 """How the name of the result of the first execution of an atomic ends."""
 
@@ -136,4 +137,12 @@ def _root(view: Value) -> Value | None:
     return found.pop() if len(found) == 1 else None
 
 
-__all__ = ["ATOMIC", "FIRST_TIME", "NONE_CROSSED", "SEVERAL_ATOMICS", "CrossedNumbers", "crossed_numbers"]
+__all__ = [
+    "ATOMIC",
+    "FIRST_TIME",
+    "NONE_CROSSED",
+    "SAME_MEMORY",
+    "SEVERAL_ATOMICS",
+    "CrossedNumbers",
+    "crossed_numbers",
+]

@@ -411,6 +411,9 @@ class _Comparison:
         steps = [
             Step(role, it.kind, it.ring, it.slot, it.parity, source_of(self.low, op)) for it, op in made[: place + 1]
         ]
+        if have is None and want is not None:
+            lacking = source_of(self.high, wanted[place][1])
+            steps.append(Step(role, f"does not {want.kind}", want.ring, want.slot, want.parity, lacking))
         return Refuted(Witness("refinement", message, {}, tuple(steps)))
 
 

@@ -13,10 +13,9 @@ pytest.importorskip("triton.experimental.gluon")
 from tawa.ir import Module, parse_module, print_module
 from tawa.sim import Descriptor, simulate
 from tawa.verify.barriers import check_barriers
-from tawa.verify.verdict import FaultKind, Refuted
+from tawa.verify.verdict import FaultKind, Proved, Refuted
 from tawa.verify.witness import describe
 from tests.matrix.gluon import gluon_module
-from tests.support.verdicts import passes
 from tests.verify import mutations_barrier as mutate
 from tests.verify import mutations_edits as edits
 from tests.verify.barriers import by_hand
@@ -35,14 +34,14 @@ def summed(phases: str, exit: str = "none", D: int = 3) -> Module:
 @pytest.mark.parametrize("phases", PHASES)
 def test_phases_made_by_hand_are_proved(phases: str, D: int) -> None:
     verdict = check_barriers(summed(phases, D=D))
-    assert passes(verdict), describe(verdict)
+    assert isinstance(verdict, Proved), describe(verdict)
 
 
 @pytest.mark.parametrize("exit", EXITS)
 @pytest.mark.parametrize("phases", ["count", "select"])
 def test_early_exits_and_counts_from_memory_are_proved(phases: str, exit: str) -> None:
     verdict = check_barriers(summed(phases, exit))
-    assert passes(verdict), describe(verdict)
+    assert isinstance(verdict, Proved), describe(verdict)
 
 
 def test_a_partition_that_leaves_alone_is_refuted() -> None:

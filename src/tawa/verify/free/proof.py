@@ -33,6 +33,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from tawa.ir import Operation
+from tawa.verify.crossed_numbers import SAME_MEMORY
 from tawa.verify.free.pairs import pairs_of
 from tawa.verify.free.questions import ENDLESS, Asked, Questions, Site, UnclearError, find_questions
 from tawa.verify.free.walkers import Instance, Iteration, Mark, Walker, WalkerState
@@ -47,7 +48,7 @@ from tawa.verify.skeleton.program import Program, Term
 
 MOST = 20_000
 """The largest number of instructions, even if the budget is larger: beyond it states seldom recur."""
-_STOP = 100
+_STOP = 60
 """The cost of comparing and copying one state, in instructions."""
 _FEW = 3
 """States of one key that are kept apart."""
@@ -91,10 +92,10 @@ def _prove(program: Program, budget: int, facts: Facts | None) -> Proof:
         questions = find_questions(program, LONG, facts)
         asked, compared = questions.asked, questions.compared
         exactly = find_questions(program, facts=facts) if questions.least else None
-        assumed: dict[str, None] = {}
+        assumed: dict[str, None] = {SAME_MEMORY: None} if questions.shares_memory else {}
         for pair in pairs_of(program):
             found = _explored(pair, LONG, _FEW, budget, facts, assumed)
-            if found is not None and found.op is not None and program.computes:
+            if found is not None and program.computes:
                 found = _explored(pair, LONG, ENDLESS, budget, facts, assumed)
             if found is not None and exactly is not None:
                 found = _explored(pair, ENDLESS, ENDLESS, budget, facts, assumed)

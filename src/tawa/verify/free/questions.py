@@ -35,6 +35,7 @@ from typing import Any
 from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, MaxSIOp, MinSIOp, SelectOp, SubIOp, XOrIOp
 from tawa.dialects.control_flow import deciding
 from tawa.dialects.scf import ForOp
+from tawa.dialects.tt import LoadOp
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_int
 from tawa.verify.comparisons import GREATER_EQUAL, LESS, NOT_EQUAL, UNSIGNED, negated
@@ -92,6 +93,8 @@ class Questions:
     """All comparisons, also those that only take part in a condition."""
     positive: tuple[tuple[Term, Operation | None], ...] = ()
     """Steps that are positive only by the language's definition, each with a loop that has it."""
+    shares_memory: bool = False
+    """Whether a number in memory is an unknown of several partitions."""
 
 
 class UnclearError(Exception):
@@ -170,18 +173,23 @@ class _Finder:
             self.asked,
             tuple(self.compared),
             positive,
+            self._shares_memory(sites),
         )
+
+    def _shares_memory(self, sites: list[dict[int, Site]]) -> bool:
+        """Whether a number in memory is an unknown of several partitions."""
+        texts = {unknown: str(key) for key, unknown in self.unknowns.items()}
+        asked = [unknown for found in sites for unknown in {site.unknown for site in found.values()}]
+        return any(LoadOp.NAME in texts[unknown] and asked.count(unknown) > 1 for unknown in set(asked))
 
     # -- expressions ------------------------------------------------------------------------------------------------
 
     def _find_carried(self, part: Part) -> None:
-        """Loop-carried values and results of branches have several sources, hence no term of their own."""
-        chosen = self.program.chosen
+        """Loop-carried values and results of branches have several sources, hence no term."""
         for instruction in part.code:
             if instruction[0] == Code.MOVE:
                 for target in instruction[2]:
-                    known = target in chosen and (target in self.program.unknown or not self.program.computes)
-                    self.values[target] = self._decided(chosen[target]) if known else None
+                    self.values[target] = None
 
     def _walk(self, part: Part) -> tuple[dict[int, Site], dict[int, int | Term]]:
         """The sites of the loops, and the terms of the conditions."""
@@ -222,8 +230,6 @@ class _Finder:
                     if op is not None and ForOp(op).unsigned:
                         raise UnclearError("a loop over unsigned numbers", op)
                     bounds = [self.values.get(it) for it in (lower, upper, step)]
-                    for place, value in enumerate(ForOp(op).bounds if op is not None else ()):
-                        bounds[place] = self._decided(value) if bounds[place] is None else bounds[place]
                     if isinstance(bounds[2], Term):
                         self.places.setdefault(bounds[2], op)
                     site = sites[at] = self._loop(*bounds, op)
