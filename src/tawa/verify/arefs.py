@@ -66,6 +66,8 @@ def check_credits(
     if budget is None:
         budget = FAST if effort == "fast" else FULL
     facts = Facts(program, assumptions)
+    if name := facts.contradiction():
+        return Unknown(f"no number {name} satisfies the assumptions", None, tuple(assume))
     proof = prove(program, min(budget, MOST), facts)
     if proof.holds:
         for step, loop in proof.positive:

@@ -28,8 +28,8 @@ from tawa.verify.skeleton.counters import FEWER_ACCESSES
 from tawa.verify.skeleton.program import UnsupportedError
 from tawa.verify.verdict import Proved, Unknown, Verdict
 
-PROOF: Mapping[Effort, int] = {"fast": 60_000, "full": 1_500_000}
-RUNS: Mapping[Effort, int] = {"fast": 15_000, "full": 400_000}
+PROOF: Mapping[Effort, int] = {"fast": 20_000, "full": 300_000}
+RUNS: Mapping[Effort, int] = {"fast": 8_000, "full": 150_000}
 """The most steps of the proof, and of the runs that look for a witness."""
 
 
@@ -55,6 +55,8 @@ def check_barriers(
     try:
         program = compile_barriers(module)
         facts = Facts(program, assumptions)
+        if name := facts.contradiction():
+            return Unknown(f"no number {name} satisfies the assumptions", None, tuple(texts))
         proof = prove(program, PROOF[effort] if budget_states is None else budget_states, facts)
         if proof.holds:
             for step, loop in proof.positive:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tawa.verify.skeleton.program import Terms, plain_name
+from tawa.verify.skeleton.program import Term, Terms, plain_name, text_of
 
 
 def test_equal_terms_are_one_object_and_know_their_subterms() -> None:
@@ -38,6 +38,51 @@ def test_a_term_with_an_opaque_subterm_is_opaque() -> None:
     loaded = terms(("opaque", "tt.atomic_rmw", 7))
     assert terms(("arith.addi", loaded, 1)).opaque
     assert not terms(("arith.addi", terms(("argument", 0)), 1)).opaque
+
+
+def test_sums_and_products_are_one_however_they_are_associated() -> None:
+    terms = Terms()
+    a, b, c = (terms(("argument", number), name) for number, name in enumerate("abc"))
+    for name in ("arith.addi", "arith.muli"):
+        one = terms((name, terms((name, a, b)), terms((name, c, 5))))
+        other = terms((name, terms((name, 5, c)), terms((name, b, a))))
+        assert one is other
+        assert one is not terms((name, terms((name, a, b)), terms((name, c, 6))))
+    assert terms(("arith.addi", terms(("arith.addi", a, 2)), 3)) is terms(("arith.addi", a, 5))
+    assert terms(("arith.subi", a, b)) is not terms(("arith.subi", b, a))
+
+
+def test_a_choice_within_a_choice_by_the_same_condition_is_one() -> None:
+    terms = Terms()
+    c, d, x, y, z = (terms(("argument", number), name) for number, name in enumerate("cdxyz"))
+    select = "arith.select"
+    assert terms((select, c, terms((select, c, x, y)), z)) is terms((select, c, x, z))
+    assert terms((select, c, x, terms((select, c, y, z)))) is terms((select, c, x, z))
+    assert terms((select, c, terms((select, d, x, y)), z)) is not terms((select, c, x, z))
+
+
+def compared(terms: Terms, predicate: int, left: object, right: object) -> Term:
+    return terms(("arith.cmpi", "predicate", f"{predicate} : i64", left, right))
+
+
+def test_comparisons_are_one_in_all_of_their_forms() -> None:
+    terms = Terms()
+    a, b = (terms(("argument", number), name) for number, name in enumerate("ab"))
+    assert compared(terms, 4, a, -1) is compared(terms, 5, a, 0) is compared(terms, 3, 0, a)
+    assert compared(terms, 2, a, b) is compared(terms, 4, b, a) is not compared(terms, 2, b, a)
+    assert compared(terms, 0, a, b) is compared(terms, 0, b, a)
+    assert terms(("arith.xori", compared(terms, 2, a, 0), 1)) is compared(terms, 5, a, 0)
+    flags = ("arith.cmpi", "predicate", "4 : i64", "of", "flags", a, 0)
+    assert terms(flags).key == flags, "one bit has no numbers above 0"
+
+
+def test_a_term_is_evaluated_for_numbers_of_its_parts() -> None:
+    terms = Terms()
+    a, b = (terms(("argument", number), name) for number, name in enumerate("ab"))
+    terms.functions["arith.addi",] = lambda one, other: one + other
+    more = compared(terms, 2, terms(("arith.addi", a, 3)), b)
+    assert [terms.evaluate(more, {text_of(a): 4, text_of(b): number}) for number in (7, 8)] == [0, 1]
+    assert terms.evaluate(more, {text_of(a): 4}) is None
 
 
 def test_a_plain_name_has_no_numeric_suffix() -> None:

@@ -48,7 +48,7 @@ from tawa.verify.skeleton.program import Program, Term
 
 MOST = 20_000
 """The largest number of instructions, even if the budget is larger: beyond it states seldom recur."""
-_STOP = 60
+_STOP = 100
 """The cost of comparing and copying one state, in instructions."""
 _FEW = 3
 """States of one key that are kept apart."""
@@ -95,7 +95,7 @@ def _prove(program: Program, budget: int, facts: Facts | None) -> Proof:
         assumed: dict[str, None] = {SAME_MEMORY: None} if questions.shares_memory else {}
         for pair in pairs_of(program):
             found = _explored(pair, LONG, _FEW, budget, facts, assumed)
-            if found is not None and program.computes:
+            if found is not None and found.op is not None and program.computes:
                 found = _explored(pair, LONG, ENDLESS, budget, facts, assumed)
             if found is not None and exactly is not None:
                 found = _explored(pair, ENDLESS, ENDLESS, budget, facts, assumed)

@@ -185,11 +185,13 @@ class _Finder:
     # -- expressions ------------------------------------------------------------------------------------------------
 
     def _find_carried(self, part: Part) -> None:
-        """Loop-carried values and results of branches have several sources, hence no term."""
+        """Loop-carried values and results of branches have several sources, hence no term of their own."""
+        chosen = self.program.chosen
         for instruction in part.code:
             if instruction[0] == Code.MOVE:
                 for target in instruction[2]:
-                    self.values[target] = None
+                    known = target in chosen and (target in self.program.unknown or not self.program.computes)
+                    self.values[target] = self._decided(chosen[target]) if known else None
 
     def _walk(self, part: Part) -> tuple[dict[int, Site], dict[int, int | Term]]:
         """The sites of the loops, and the terms of the conditions."""
@@ -230,6 +232,8 @@ class _Finder:
                     if op is not None and ForOp(op).unsigned:
                         raise UnclearError("a loop over unsigned numbers", op)
                     bounds = [self.values.get(it) for it in (lower, upper, step)]
+                    for place, value in enumerate(ForOp(op).bounds if op is not None else ()):
+                        bounds[place] = self._decided(value) if bounds[place] is None else bounds[place]
                     if isinstance(bounds[2], Term):
                         self.places.setdefault(bounds[2], op)
                     site = sites[at] = self._loop(*bounds, op)

@@ -102,6 +102,13 @@ class Facts:
         if not is_positive(step) and step.key[0] != GetProgramIdOp.NAME and self.allows(step, -FAR, 0):
             self.used[positive_step(step.name) if step.key[0] == "argument" else self._positive(loop)] = None
 
+    def contradiction(self) -> str:
+        """An argument that no number satisfies all facts of; empty if there is none."""
+        for argument, facts in self._about.items():
+            if not _exists((-FAR, FAR), [fact.assumption for fact in facts]):
+                return argument.name
+        return ""
+
     def constrains(self, term: Term) -> bool:
         """Whether a fact constrains this number."""
         return self._chain(term) is not None

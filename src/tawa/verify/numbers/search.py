@@ -16,7 +16,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any
 
 from tawa.dialects.tt import GetNumProgramsOp, GetProgramIdOp, LoadOp
@@ -42,7 +41,7 @@ _GUESSES = 6
 _FARTHEST = 1 << 16
 """The largest number next to which a comparison is tried."""
 _LARGEST = 1 << 31
-_MOST_TRIED, _FEW_TRIED = 520, 2
+_TRIED, _FEW_TRIED = range(300), 2
 
 
 @dataclass(slots=True)
@@ -67,6 +66,7 @@ class Search:
         self.complete = -1  # all vectors up to this size are correct
         self.skipped = ""  # an allowed number that was not tried
         self.read = False
+        self._tables: dict[Any, dict[int, list[int]]] = {}
 
     def verdict(self) -> Verdict:
         """The first fault, or the runs that were made."""
@@ -251,12 +251,21 @@ class Search:
 
     def _scanned(self, name: str, term: Term, wanted: int, vector: _Vector) -> Iterable[int]:
         """The same, by trying: for a term that no chain of operations leads to."""
-        given = {text_of(it): number for it, number in vector.numbers.items()}
-        evaluate = self.program.terms.evaluate
-        if name in given or name not in text_of(term):
+        if name not in term.text:
             return ()
-        found = (number for number in range(_MOST_TRIED) if evaluate(term, {**given, name: number}) == wanted)
-        return list(islice(found, _FEW_TRIED))
+        given = {it.text: number for it, number in vector.numbers.items() if it.text in term.text}
+        if name in given:
+            return ()
+        key = name, term.text, tuple(given.items())
+        table = self._tables.get(key)
+        if table is None:
+            table = self._tables[key] = {}
+            for number in _TRIED:
+                result = self.program.terms.evaluate(term, {**given, name: number})
+                if result is None:
+                    break  # it needs others
+                table.setdefault(result, []).append(number)
+        return table.get(wanted, ())[:_FEW_TRIED]
 
     # -- witness -----------------------------------------------------------------------------------------------------
 

@@ -32,6 +32,11 @@ from tawa.verify.verdict import FaultKind
 FENCES_FOLLOW = "Triton's pass that inserts proxy fences runs behind this level (operands stored for one dot)"
 """Assumed of an operand that ``ttg.local_alloc`` stores, immutable, for a dot: only Triton's own passes make those."""
 
+COPIES_SEEN = (
+    "a dot sees what cp.async of the same warps wrote and they have waited for (Triton's pipelines rely on it)"
+)
+FENCED_READS = "Triton's back end inserts the proxy fence between a load and a TMA copy of one partition (since 3.6)"
+
 
 class OtherNumber(Exception):
     """A load reads another number than the one that the check took for it."""
@@ -186,8 +191,9 @@ class Memory:
     ) -> None:
         if earlier.fence & actor.mask:
             return
-        if event.kind == "dot" and _fenced_by_triton(earlier.event):
-            self.assumed[FENCES_FOLLOW] = None
+        reliance = _relied_on(earlier, event, earlier.partition == actor.number)
+        if reliance:
+            self.assumed[reliance] = None
             return
         did, who = ("read", "the reader") if earlier.event.kind == "read" else ("wrote", "the writer")
         message = (
@@ -207,15 +213,19 @@ class Memory:
         return None
 
 
-def _fenced_by_triton(write: Event) -> bool:
-    """Whether Triton's back end inserts the fence between a write and a dot.
+def _relied_on(earlier: Access, event: Event, same: bool) -> str:
+    """What stands in for a fence, although PTX does not promise it; empty if nothing does. same: in one partition.
 
-    It does for an operand that was stored from registers for one dot. Such an allocation is immutable. Those of Gluon
-    are mutable, and no pass of Gluon inserts a fence.
+    Triton's own passes insert the fence for an operand that was stored from registers for one dot. Such an allocation is
+    immutable; those of Gluon are mutable, and no pass of Gluon inserts a fence.
     """
-    alloc = LocalAllocOp.of(write.op)
+    alloc = LocalAllocOp.of(earlier.event.op)
     kind = parse_type(alloc.op.result.type) if alloc else None
-    return isinstance(kind, MemDescType) and not kind.mutable
+    if event.kind == "dot" and isinstance(kind, MemDescType) and not kind.mutable:
+        return FENCES_FOLLOW
+    if event.kind == "dot" and earlier.event.kind == "cp.async" and same:
+        return COPIES_SEEN
+    return FENCED_READS if event.kind == "copy in" and earlier.event.kind == "read" and same else ""
 
 
-__all__ = ["FENCES_FOLLOW", "Access", "Actor", "Memory", "OtherNumber", "Region"]
+__all__ = ["COPIES_SEEN", "FENCED_READS", "FENCES_FOLLOW", "Access", "Actor", "Memory", "OtherNumber", "Region"]

@@ -610,6 +610,7 @@ class _Compiler:
             self._block(other, other.ops[:-1])
             self._move(other.terminator.operands, op.results)
         self._patch(over, 1, len(self.part.code))
+        self.program.chosen.update((self.register[it], it) for it in op.results if it in self.register)
 
     def _scf_while(self, op: Operation) -> None:
         before, after = WhileOp(op).before, WhileOp(op).after

@@ -102,8 +102,8 @@ def _uses(instruction: tuple[Any, ...]) -> Uses:
             return _bits(sources), _bits(targets), True, -1
         case (Code.FOR, lower, upper, step, induction, target):
             return _bits((lower, upper, step)), _bits((induction,)), True, target
-        case (Code.NEXT, first, induction):
-            return 0, _bits((induction,)), True, first
+        case (Code.NEXT, first, induction):  # the next number is that of this iteration and the step
+            return _bits((induction,)), _bits((induction,)), True, first
         case (Code.IF, condition, target):
             return 1 << condition, 0, True, target
         case (Code.JUMP, target):

@@ -64,12 +64,14 @@ class UnsupportedError(Exception):
 class Term:
     """An unknown number: an operation on known and unknown numbers. Equal terms are one object (hash-consed)."""
 
-    __slots__ = ("given", "key", "number")
+    __slots__ = ("given", "key", "number", "text")
 
     def __init__(self, key: tuple[Any, ...], number: int, given: str) -> None:
         self.key = key
         self.number = number
         self.given = given
+        self.text = f"({' '.join(text_of(it) for it in key)})"
+        """Equal in every program that computes it alike."""
 
     @property
     def name(self) -> str:
@@ -313,6 +315,8 @@ class Program:
     """The rings of the barrier level that turn (`skeleton.raised`)."""
     turning: dict[int, int] = field(default_factory=dict[int, int])
     """By register of a count: the place of its ring in `raised`."""
+    chosen: dict[int, Value] = field(default_factory=dict[int, Value])
+    """By register, the results of branches."""
     unknown: set[int] = field(default_factory=set[int])
     """Registers of numbers that the free proof does not compute."""
     assumed: list[tuple[Operation, Term]] = field(default_factory=list[tuple[Operation, Term]])
@@ -353,6 +357,4 @@ def plain_name(hint: str) -> str:
 
 def text_of(term: Any) -> str:
     """A number as text: equal in every program that computes it alike."""
-    if not isinstance(term, Term):
-        return str(term)
-    return f"({' '.join(text_of(it) for it in term.key)})"
+    return term.text if isinstance(term, Term) else str(term)

@@ -241,6 +241,8 @@ class _Finder:
 
     def _complete(self, ring: RaisedRing, members: set[int]) -> None:
         """Gives the registers that are only moved their role: that of what they are moved from or to."""
+        for counter in ring.counters:
+            ring.slots.pop(counter, None)  # a view needs the slot alone
         for _ in range(len(members) + 1):
             known = dict(ring.slots), ring.registers
             for sources, targets in self.moves:
