@@ -29,7 +29,7 @@ def freed_behind(block: Block) -> dict[Operation, list[Operation]]:
     for op in block.ops:
         if op.name != LocalAllocOp.NAME:
             continue
-        users = [user.within(block) for user in _users(op)]
+        users = [user.within(block) for user in users_of(op)]
         if not op.result.uses or any(user is None or LocalDeallocOp.matches(user) for user in users):
             continue
         last = max(places[user] for user in users if user is not None)
@@ -77,7 +77,7 @@ def _asks_for_memory(op: Operation) -> bool:
     return any(_asks_for_memory(inner) for region in op.regions for block in region.blocks for inner in block.ops)
 
 
-def _users(op: Operation) -> list[Operation]:
+def users_of(op: Operation) -> list[Operation]:
     """The users of an allocation and of its views."""
     users = op.result.users
-    return [it for user in users for it in (_users(user) if user.name in VIEWS else ()) or (user,)]
+    return [it for user in users for it in (users_of(user) if user.name in VIEWS else ()) or (user,)]

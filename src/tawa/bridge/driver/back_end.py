@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,20 +9,20 @@ from tawa.analysis.memory.provenance import remakes_descriptors
 from tawa.bridge.driver.data import Source, Toolchain, Worksheet
 from tawa.bridge.driver.spills import Spills, find_spills
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
-from tawa.bridge.triton.final_check import check_final
 from tawa.bridge.triton.generic_print import parse_module, print_generic, without_temporary_places
 from tawa.bridge.triton.stage_output import StageOutput, StageResult
 from tawa.bridge.triton.stages import clean_up
 from tawa.bridge.triton.versions import installed_text
 from tawa.errors import ProtocolError
 from tawa.flow import Flow
+from tawa.ir import Module, print_module
 from tawa.ir import parse_module as read_module
-from tawa.ir import print_module
 from tawa.pipeline import Outcome
 from tawa.plan.cost.shared_use import SharedUse, shared_use
 from tawa.remarks import Remark
 from tawa.transforms.lowering.convert_first import ConvertFirst
 from tawa.verify.check import trusted
+from tawa.verify.preserved import check_final
 from tawa.verify.verdict import Checked, Refuted, Unknown
 from tawa.verify.witness import chrome_trace, describe
 
@@ -69,13 +68,14 @@ def through_back_end(
         hoist = outcome.module is None or not remakes_descriptors(outcome.module)
         mod = clean_up(mod, tools.capability, hoist=hoist)
         mod = tools.split.back(mod, metadata, options, tools.capability)
+    with sheet.timed("read final"):
+        final = read_module(print_generic(mod))
+    with sheet.timed("convert first"):
+        if ConvertFirst().run(final).changed:
+            mod = parse_module(print_module(final), source.context)
     text = without_temporary_places(str(mod))
-    if _MAY_RENAME.search(text):
-        with sheet.timed("convert first"):
-            mod = _converted_first(mod, source.context)
-        text = without_temporary_places(str(mod))
     with sheet.timed("check final"):
-        refusal = _refused(outcome, mod, text)
+        refusal = _refused(outcome, final, text)
     if refusal is not None:
         return refusal
     results["ttgir"] = StageResult(StageOutput(text, mod, source.context), dict(metadata))
@@ -98,22 +98,15 @@ def through_back_end(
     return Made(outcome, form, spills, results, int(metadata.get("shared") or 0))
 
 
-_MAY_RENAME = re.compile(r"ttg\.convert_layout %\S+ : tensor<[^>]*#linear\d*> -> tensor<[^>]*#ttg\.dot_op")
-"""A conversion of an operand that may be a renaming of registers, and from which `ConvertFirst` may gain."""
+def _refused(outcome: Outcome, final: Module, text: str) -> Remark | None:
+    """Why the final program is not trusted, if the barrier level was. Raises ProtocolError if it is wrong.
 
-
-def _converted_first(mod: Any, context: Any) -> Any:
-    """The final module with operands laid out before their elements become narrow, where that is free."""
-    made = read_module(print_generic(mod))
-    return parse_module(print_module(made), context) if ConvertFirst().run(made).changed else mod
-
-
-def _refused(outcome: Outcome, mod: Any, text: str) -> Remark | None:
-    """Why the final program is not trusted, if the barrier level was. Raises ProtocolError if it is wrong."""
+    Triton's ``tritongpu-reorder-instructions`` moves reads of shared memory; it does not know who else writes a slot.
+    """
     if not outcome.verdicts:  # the checks are off
         return None
     proved = outcome.module if outcome.module is not None else read_module(outcome.barrier)
-    found = check_final(proved, mod, text)
+    found = check_final(proved, final)
     if isinstance(found, Refuted):
         files = {"final.ttgir": text, "witness.json": chrome_trace(found.witness)}
         raise ProtocolError(f"the program that Triton's passes made of the kernel is {describe(found)}", files)

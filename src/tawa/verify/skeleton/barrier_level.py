@@ -64,15 +64,15 @@ class Accesses:
     def __init__(self, function: Operation) -> None:
         self.ops = list(function.walk())
         self.forks = [op for op in self.ops if ttg.WarpSpecializeOp.matches(op)]
-        self.tiles = self._followed(
+        self.tiles = self.followed(
             [op.result for op in self.ops if op.name == WarpGroupDotOp.NAME and WarpGroupDotOp(op).is_async], _tile_of
         )
-        in_loops = [op for op in self.ops if op.name == MakeTensorDescOp.NAME and _in_loop(op)]
-        scratch = {op.operands[0] for op in self.ops if ttng.TensormapCreateOp.matches(op) and _in_loop(op)}
+        in_loops = [op for op in self.ops if op.name == MakeTensorDescOp.NAME and in_loop(op)]
+        scratch = {op.operands[0] for op in self.ops if ttng.TensormapCreateOp.matches(op) and in_loop(op)}
         scratch = {_base(value) for value in scratch}
         made = [value for value in scratch if value.defining_op is not None]
         self.described = [*(op.result for op in in_loops), *made]
-        self.descriptors = self._followed(self.described, _descriptor_of)
+        self.descriptors = self.followed(self.described, _descriptor_of)
         allocations = [op for op in self.ops if op.name == ttg.LocalAllocOp.NAME]
         self.allocations = {op: place for place, op in enumerate(allocations)}
         self.allocations.update(
@@ -83,7 +83,7 @@ class Accesses:
         self.roots: dict[Value, frozenset[Operation]] = {}
         self.barriers = self._barriers()
 
-    def _followed(self, work: list[Value], through: Callable[[Operation, int], Value | None]) -> set[Value]:
+    def followed(self, work: list[Value], through: Callable[[Operation, int], Value | None]) -> set[Value]:
         """The values that these may become, through control flow and the operations of `through`."""
         found: set[Value] = set()
         work = list(work)
@@ -189,7 +189,8 @@ class Accesses:
                 raise NotUnderstood(f"{op.name} accesses shared memory in a way that this check does not model", op)
 
 
-def _in_loop(op: Operation) -> bool:
+def in_loop(op: Operation) -> bool:
+    """Whether an operation may be executed several times."""
     return any(outer.name in LOOPS for outer in op.ancestors())
 
 
@@ -432,4 +433,4 @@ DESCRIBING = op_names(MakeTensorDescOp, ttng.TensormapCreateOp, ttng.TensormapFe
 WRITING = ("write", "free", "copy in", "cp.async", "describe", "descriptor", "init", "inval")
 """Events that write memory."""
 
-__all__ = ["DESCRIBING", "WRITING", "Accesses", "assembly", "barrier_events", "chooses_tile"]
+__all__ = ["DESCRIBING", "WRITING", "Accesses", "assembly", "barrier_events", "chooses_tile", "in_loop"]

@@ -24,7 +24,7 @@ from tawa.dialects.declare.declaration import by_name, effects_by_name
 from tawa.dialects.inline.effects import acts
 from tawa.dialects.lifetimes import freed_behind
 from tawa.dialects.scalars import scalar_of, width_of
-from tawa.dialects.scf import CONTROL, LOOPS, ForOp, IfOp, WhileOp
+from tawa.dialects.scf import CONTROL, ForOp, IfOp, WhileOp
 from tawa.dialects.tt import FuncOp, LoadOp
 from tawa.dialects.ttg import VIEWS, LocalLoadOp, MemDescIndexOp, WarpSpecializeOp
 from tawa.dialects.ttng import ReinterpretTensorDescOp, WarpGroupDotOp, WarpGroupDotWaitOp
@@ -35,7 +35,15 @@ from tawa.verify.not_modelled import not_modelled
 from tawa.verify.run.events import Act
 from tawa.verify.run.places import NotUnderstood, Place
 from tawa.verify.skeleton.allocation_names import allocation_names
-from tawa.verify.skeleton.barrier_level import DESCRIBING, WRITING, Accesses, assembly, barrier_events, chooses_tile
+from tawa.verify.skeleton.barrier_level import (
+    DESCRIBING,
+    WRITING,
+    Accesses,
+    assembly,
+    barrier_events,
+    chooses_tile,
+    in_loop,
+)
 from tawa.verify.skeleton.counters import find_counters
 from tawa.verify.skeleton.live import Live, reached, uses_of
 from tawa.verify.skeleton.program import (
@@ -248,7 +256,7 @@ class _Compiler:
             if tiles:
                 self.act(Act("use", op, uses=tuple(self._use(it) for it in tiles)))
         make = barrier_events().get(op.name)
-        if make is not None and (op.name not in DESCRIBING or _is_in_loop(op)):
+        if make is not None and (op.name not in DESCRIBING or in_loop(op)):
             make(self, op)
             return True
         if op in accesses.allocations and op.result in self.needed:
@@ -630,7 +638,3 @@ class _Compiler:
 
 def _select(condition: int, one: Any, other: Any) -> Any:
     return one if condition else other
-
-
-def _is_in_loop(op: Operation) -> bool:
-    return any(outer.name in LOOPS for outer in op.ancestors())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -10,12 +9,12 @@ import pytest
 from tawa.bridge.driver import back_end
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.added_arguments import launched_by_us
-from tawa.bridge.triton.final_check import check_final, order_of_module, order_of_text, same_order
 from tawa.errors import InternalError
-from tawa.ir import Module, parse_module
+from tawa.ir import Block, Module
 from tawa.plan import LoopPlan, Plan, PlanOptions, RingPlan
 from tawa.transforms.lowering.hold_slots import HoldSlots
 from tawa.transforms.result import PassResult
+from tawa.verify.preserved import check_final, preserved
 from tawa.verify.verdict import Refuted, Verdict
 from tests.cases.attention.cases import bench_case
 from tests.cases.attention.cases import find as find_attention
@@ -28,7 +27,7 @@ from tests.support.verdicts import passes
 
 pytestmark = pytest.mark.contract
 
-_SYNCHRONISES = re.compile(r"ttng\.(wait_barrier|warp_group_dot)")
+SYNCHRONISING = ("ttng.wait_barrier", "ttng.warp_group_dot", "ttng.warp_group_dot_wait")
 CASES = [
     find_gemm("tile_fp16_tt"), find_gemm("persistent_range"),
     find_attention("varlen_gqa"), find_attention("flex_d64"), find_attention("dq_fp16_d96_causal"),
@@ -38,12 +37,12 @@ CASES = [
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Module, str, Verdict | None]]:
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Module, Module, Verdict | None]]:
     """What every compile of the test checks: the proved module, the final text, and the verdict."""
-    found: list[tuple[Module, str, Verdict | None]] = []
+    found: list[tuple[Module, Module, Verdict | None]] = []
 
-    def check(proved: Module, mod: Any, text: str) -> Verdict | None:
-        found.append((proved, text, check_final(proved, mod, text)))
+    def check(proved: Module, final: Module) -> Verdict | None:
+        found.append((proved, final, check_final(proved, final)))
         return found[-1][2]
 
     monkeypatch.setattr(back_end, "check_final", check)
@@ -61,7 +60,7 @@ def two_loops() -> Any:
 
 
 def test_a_read_behind_the_release_of_its_slot_is_refuted(
-    monkeypatch: pytest.MonkeyPatch, seen: list[tuple[Module, str, Verdict | None]]
+    monkeypatch: pytest.MonkeyPatch, seen: list[tuple[Module, Module, Verdict | None]]
 ) -> None:
     monkeypatch.setattr(HoldSlots, "run", lambda self, module: PassResult(False))  # type: ignore[misc]
     with pytest.raises(InternalError, match="write before release"):
@@ -70,17 +69,17 @@ def test_a_read_behind_the_release_of_its_slot_is_refuted(
 
 
 def test_a_read_that_moves_within_the_lifetime_of_its_slot_is_proved_again(
-    seen: list[tuple[Module, str, Verdict | None]],
+    seen: list[tuple[Module, Module, Verdict | None]],
 ) -> None:
     two_loops()
-    proved, text, verdict = seen[-1]
-    assert not same_order(order_of_module(proved), order_of_text(text))  # Triton moved the load into the loop
+    proved, final, verdict = seen[-1]
+    assert not preserved(proved, final)  # Triton moved the load into the loop
     assert passes(verdict)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_triton_adds_to_a_program_does_not_change_its_order(
-    case: Specimen, seen: list[tuple[Module, str, Verdict | None]]
+def test_what_triton_adds_to_a_program_does_not_change_its_protocol(
+    case: Specimen, seen: list[tuple[Module, Module, Verdict | None]]
 ) -> None:
     with launched_by_us(function=case.kernel):
         attempted(case, PlanOptions(only_if_faster=False))
@@ -88,22 +87,24 @@ def test_what_triton_adds_to_a_program_does_not_change_its_order(
     assert all(verdict is None for _, _, verdict in seen)
 
 
-def test_a_change_of_order_is_seen(seen: list[tuple[Module, str, Verdict | None]]) -> None:
+def before(block: Block, at: int) -> int:
+    """The place of the last operation before a place of a block that synchronises."""
+    return max(place for place, op in enumerate(block.ops[:at]) if op.name in SYNCHRONISING)
+
+
+@pytest.mark.parametrize(
+    "name", ["ttng.arrive_barrier", "ttng.async_tma_copy_global_to_local", "ttng.warp_group_dot"]
+)
+def test_a_move_in_the_final_program_is_seen(name: str, seen: list[tuple[Module, Module, Verdict | None]]) -> None:
     with launched_by_us():
         attempted(find_gemm("tile_fp16_tt"), PlanOptions(only_if_faster=False))
-    proved, text, _ = seen[-1]
-    order = order_of_module(proved)
-    assert same_order(order, order_of_text(text))
-    lines = text.splitlines()
-    for name in ("ttng.arrive_barrier", "ttng.async_tma_copy_global_to_local", "ttng.warp_group_dot "):
-        at = max(place for place, line in enumerate(lines) if name in line)
-        before = max(place for place, line in enumerate(lines[:at]) if _SYNCHRONISES.search(line))
-        moved = [*lines[:before], lines[at], *lines[before:at], *lines[at + 1 :]]
-        assert not same_order(order, order_of_text("\n".join(moved))), name
-        without = [*lines[:at], *lines[at + 1 :]]
-        assert not same_order(order, order_of_text("\n".join(without))), name
-
-
-def test_empty_loops_do_not_count() -> None:
-    empty = parse_module('"builtin.module"() ({\n}) : () -> ()')
-    assert order_of_module(empty) == order_of_text("module {\n}\n") == []
+    proved, final, _ = seen[-1]
+    assert preserved(proved, final)
+    moved = [op for op in final.walk() if op.name == name][-1]
+    block = moved.parent
+    assert block is not None
+    at = block.index_of(moved)
+    block.ops.insert(before(block, at), block.ops.pop(at))
+    assert not preserved(proved, final)
+    moved.erase()
+    assert not preserved(proved, final)
