@@ -20,7 +20,7 @@ def test_a_register_is_live_while_an_instruction_may_still_read_it() -> None:
     found = Live(uses_of(LOOP), dict.fromkeys(range(6), -1))
     live = [{number for number, _ in found[at]} for at in range(len(LOOP))]
     assert live[0] == {0, 1, 2, 4, 5}
-    assert live[1] == live[2] == live[3] == {4, 5}, "the induction variable is dead, the count is carried around"
+    assert live[1] == live[2] == live[3] == {3, 4, 5}, "the next iteration is numbered after this one"
     assert live[5] == {4} and live[6] == set()
 
 

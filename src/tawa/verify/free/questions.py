@@ -236,7 +236,7 @@ class _Finder:
                         bounds[place] = self._decided(value) if bounds[place] is None else bounds[place]
                     if isinstance(bounds[2], Term):
                         self.places.setdefault(bounds[2], op)
-                    site = sites[at] = self._loop(*bounds, op)
+                    site = sites[at] = self._loop(bounds[0], bounds[1], bounds[2], op)
                     ends.append(target)
                     if induction >= 0:
                         self.values[induction] = self.terms(("induction", site.unknown, len(ends)))

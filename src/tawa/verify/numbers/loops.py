@@ -26,13 +26,13 @@ def trip_count(lower: Any, upper: Any, step: Any, op: Operation | None) -> int:
     """The trip count. Raises `NeedError` for an unknown operand, `ImpossibleError` if the step is 0 or less."""
     if isinstance(lower, Term) and not isinstance(upper, Term):
         if isinstance(step, Term):
-            raise NeedError(_factor(step), role="step", loop=op)
+            raise NeedError(_factor(step), role="step")
         raise NeedError(lower, lower=upper, step=-step)
     if isinstance(lower, Term):
         raise NeedError(lower, role="start")
     if isinstance(step, Term):
         distance = 0 if isinstance(upper, Term) else max(upper - lower, 0)
-        raise NeedError(_factor(step), lower=distance, role="step", loop=op)
+        raise NeedError(_factor(step), lower=distance, role="step")
     if isinstance(upper, Term):
         raise NeedError(upper, lower=lower, step=max(step, 1))
     trips = trips_of(lower, upper, step)

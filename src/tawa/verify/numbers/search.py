@@ -108,7 +108,7 @@ class Search:
             except NeedError as need:
                 leaf = self._leaf(need.term, vector)
                 if leaf is None:
-                    return self._unknown("the run depends on a number that cannot be chosen", need.loop)
+                    return self._unknown("the run depends on a number that cannot be chosen", self.proof.op)
                 self.read |= leaf.key[0] == LoadOp.NAME
                 for cost, number in self._domain(leaf, need, vector):
                     made += 1

@@ -18,9 +18,7 @@ Role = Literal["end", "start", "step", "flag"]
 class NeedError(Exception):
     """The run cannot continue until `term` has a number."""
 
-    def __init__(
-        self, term: Term, role: Role = "end", *, lower: int = 0, step: int = 1, loop: Operation | None = None
-    ) -> None:
+    def __init__(self, term: Term, role: Role = "end", *, lower: int = 0, step: int = 1) -> None:
         super().__init__(term.name)
         self.term = term
         self.role: Role = role
