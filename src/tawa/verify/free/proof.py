@@ -30,7 +30,7 @@ first D counts only, so while one may still come, the number of puts up to D is 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from tawa.ir import Operation
 from tawa.verify.crossed_numbers import SAME_MEMORY
@@ -239,7 +239,8 @@ class FreeRun(WalkerState):
         return super()._run_partition(index)
 
     def _fork(self, instruction: tuple[Any, ...]) -> None:
-        main, others = self.walkers[0], [self.walkers[place] for place in instruction[1]]
+        main, started = self.walkers[0], cast(tuple[int, ...], instruction[1])
+        others = [self.walkers[place] for place in started]
         for walker in others:
             walker.loops = [it.copy() for it in main.loops]
             walker.marks = [{} for _ in range(len(walker.loops) + 1)]

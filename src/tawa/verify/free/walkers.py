@@ -54,8 +54,8 @@ class Mark:
 class Iteration:
     """An active loop of a partition: its iteration, counted from the start of the whole range, and its end.
 
-    taken: where its stage starts. stage, cap: as in its `Site`. trip: its iteration, counted from here; lower, step: its
-    bounds, if its iterations are numbers that the proof computes.
+    taken: where its stage starts. stage, cap: as in its `Site`. trip: its iteration, counted from here. lower,
+    step: its bounds, if its iterations are numbers that the proof computes.
     """
 
     __slots__ = ("cap", "end", "index", "lower", "stage", "step", "taken", "time", "trip", "unknown")

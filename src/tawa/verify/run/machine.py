@@ -203,7 +203,7 @@ class Machine:
             order = self.order
             self._ordered(index, None, lambda: order.end(order.actors[index]))
 
-    # -- the policy for what is unknown: numbers -------------------------------------------------------------------------
+    # -- the policy for what is unknown: numbers ---------------------------------------------------------------------
 
     def _scalar(self, function: Any, inputs: list[Any], signature: tuple[Any, ...], out: int) -> Any:
         if function is not None:

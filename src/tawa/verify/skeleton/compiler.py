@@ -334,7 +334,7 @@ class _Compiler:
             self.act(Act("free", op, (register,), reads=(register,)))
 
     def _fork(self, op: Operation) -> None:
-        """Compiles the partitions of ``ttg.warp_specialize``; the first runs on beside them, and waits for their ends."""
+        """Compiles the partitions of ``ttg.warp_specialize``; the first runs on beside them and waits for them."""
         main, fork = self.part, WarpSpecializeOp(op)
         if main is not self.program.parts[0]:
             raise UnsupportedError("partitions inside a partition", op)
@@ -356,7 +356,7 @@ class _Compiler:
         self._emit(op, Code.JOIN)
 
     def _find_touched(self) -> None:
-        """The allocations that the code from each instruction on accesses; of what starts partitions, theirs as well."""
+        """The allocations that the code from each instruction on accesses, and the partitions that it starts."""
         accesses, program = self.accesses, self.program
         assert accesses is not None
         for part in reversed(program.parts):

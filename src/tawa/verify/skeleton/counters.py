@@ -140,7 +140,7 @@ class _Finder:
             case (Code.MOVE, sources, targets):
                 for source, target in zip(sources, targets, strict=True):
                     self._note(source, self.matters.get(target))
-            case (Code.FOR, lower, upper, step, induction, *_):
+            case (Code.FOR, lower, upper, step, *_):
                 self._exact(lower, upper, step)
             case (Code.IF, condition, _) | (Code.TEST, condition, *_) | (Code.PICK, condition, *_):
                 self._exact(condition)

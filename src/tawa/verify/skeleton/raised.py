@@ -4,10 +4,10 @@
     wait full[s], p;  copy tiles[s];  arrive empty[s]          full, tiles and empty turn with it
 
 A ring is raised by evaluation, not by the form of its arithmetic: every way in which its numbers get new values must
-add a constant to the count, for all 2·D counts; every slot must be the count plus a constant, modulo D; and every parity
-that a wait is for must be the quotient. Then turning all of it by one slot changes nothing that a later step can tell,
-so the state of a run matters only up to that turn: differences of counts, instead of slots and parities. The count may
-be a pair of slot and parity, a running counter, a slot alone, or for D = 1 a parity alone.
+add a constant to the count, for all 2·D counts; every slot must be the count plus a constant, modulo D; and every
+parity that a wait is for must be the quotient. Then turning all of it by one slot changes nothing that a later step can
+tell, so the state of a run matters only up to that turn: differences of counts, instead of slots and parities. The
+count may be a pair of slot and parity, a running counter, a slot alone, or for D = 1 a parity alone.
 
 A ring that is used in any other way is left as it is: its slots and parities are part of the state.
 """
@@ -387,9 +387,9 @@ def blocked_by(ring: RaisedRing, part: Part, expressions: Expressions, registers
                         found.add(at)
             case (Code.VIEW, source, slot, _):
                 known = registers[source]
-                if slot >= 0 and isinstance(known, Place) and known.alloc in ring.allocs and ring.depth > 1:
-                    if not expressions.roots(slot):
-                        found.add(at)
+                turns = isinstance(known, Place) and known.alloc in ring.allocs and ring.depth > 1
+                if slot >= 0 and turns and not expressions.roots(slot):
+                    found.add(at)
             case (Code.ACT, act) if act.parity >= 0 and not expressions.roots(act.parity):
                 known = registers[act.barrier]
                 if known is None or (isinstance(known, Place) and known.alloc in ring.allocs):
