@@ -145,14 +145,14 @@ def of_numbers(mutant: Mutant) -> bool:
 @pytest.mark.parametrize(
     "outcome", sample([pytest.param(BY_TILE, id="trips by tile"), pytest.param(OUTCOME, id="same trips")], 2)
 )
-def test_mutants_of_a_ring_of_numbers_are_refuted_at_the_barrier_level(outcome: Outcome) -> None:
+def test_no_mutant_of_a_ring_of_numbers_is_proved_and_most_are_refuted_at_the_barrier_level(outcome: Outcome) -> None:
     found = [mutant for mutant in mutations_barrier.mutants(outcome.barrier) if of_numbers(mutant)]
     unlike: list[str] = []
     refuted = 0
     for mutant in found:
         verdict = check_barriers(mutant.module, effort="fast")
         refuted += isinstance(verdict, Refuted)
-        if not isinstance(verdict, Refuted | Unknown) and reason_of(mutant) is None:
+        if isinstance(verdict, Proved) and reason_of(mutant) is None:
             unlike.append(f"{mutant}: {verdict}")
     assert unlike == []
     assert refuted > len(found) // 2 > 10

@@ -145,7 +145,7 @@ def test_a_ping_pong_token_that_is_never_put_is_a_deadlock() -> None:
         module = parse_module(PING_PONG)
         drop([op for op in module.walk() if op.name == ARRIVE][number])
         verdict = check_barriers(module)
-        assert isinstance(verdict, Refuted) and verdict.witness.kind == "deadlock", (number, verdict)
+        assert isinstance(verdict, Refuted) and verdict.witness.message.startswith("deadlock"), (number, verdict)
         assert any(step.action == "wait" for step in verdict.witness.steps)
 
 

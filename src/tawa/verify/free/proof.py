@@ -188,13 +188,12 @@ class FreeRun(WalkerState):
         self.query: Instance = (0, (), 0)
 
     def wishes(self) -> tuple[tuple[Asked, int], ...]:
-        """The numbers that were asked for outside of loops, with the answers of this run."""
-        asked = self.questions.asked
-        return tuple(
-            (asked[unknown], number)
-            for (unknown, nest, _), (number, _) in sorted(self.answers.items())
-            if unknown in asked and not nest
-        )
+        """The numbers that were asked for, with the answers of this run; of those inside of loops, the largest."""
+        largest: dict[int, int] = {}
+        for (unknown, _, _), (number, _) in sorted(self.answers.items()):
+            if unknown in self.questions.asked:
+                largest[unknown] = max(number, largest.get(unknown, 0))
+        return tuple((self.questions.asked[unknown], number) for unknown, number in largest.items())
 
     # -- running -----------------------------------------------------------------------------------------------------
 

@@ -177,13 +177,13 @@ class Search:
             yield from ((trips, trips) for trips in range(self.most + 1))
             return
         for asked, answer in self.proof.wishes:
-            yield from ((0, number) for number in self._answering(leaf, asked, answer, need, vector))
+            yield from _later(0, self._answering(leaf, asked, answer, need, vector))
         for size, wanted in self._wanted(need):
-            yield from ((size, number) for number in self._reaching(leaf, term, wanted, vector))
+            yield from _later(size, self._reaching(leaf, term, wanted, vector))
         for answer in range(self.most + 1):
             for asked in self.proof.asked.values():
                 if asked.step or answer < 2:
-                    yield from ((answer, number) for number in self._answering(leaf, asked, answer, need, vector))
+                    yield from _later(answer, self._answering(leaf, asked, answer, need, vector))
         for compared in self.proof.compared:
             for answer in (0, 1):
                 yield from ((1, number) for number in self._reaching(leaf, compared, answer, vector))
@@ -318,6 +318,11 @@ class Search:
 
 def _size(found: Refuted) -> int:
     return sum(abs(number) for number in found.witness.inputs.values())
+
+
+def _later(size: int, numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Numbers that do the same, each with its size: after the first two, they are tried later."""
+    return ((size + (place + 2) // 4, number) for place, number in enumerate(numbers))
 
 
 def _label(term: Term) -> str:
