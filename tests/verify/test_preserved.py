@@ -142,11 +142,11 @@ def another_trip_count(module: Module) -> None:
 
 
 def another_read(module: Module) -> None:
-    """The first operation of the partition reads a slot, before any other access to it."""
-    (copy,) = every(module, "ttng.barrier_expect")
-    Builder.before(copy).create(
-        "ttg.local_load", (every(module, "ttg.memdesc_index")[-1].result,), ("tensor<64x64xf16>",)
-    )
+    """A slot is read before any other access to it."""
+    (loop,), slots = every(module, "scf.for"), every(module, "ttg.local_alloc")[0].result
+    build, slot = Builder.before(loop), "!ttg.memdesc<64x64xf16, #shared, #smem, mutable>"
+    view = build.create("ttg.memdesc_index", (slots, loop.operands[0]), (slot,))
+    build.create("ttg.local_load", (view.result,), ("tensor<64x64xf16>",))
 
 
 @pytest.mark.parametrize(
