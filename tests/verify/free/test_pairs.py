@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tawa.ir import parse_module, print_module
 from tawa.verify.arefs import check_credits
 from tawa.verify.free.pairs import pairs_of
-from tawa.verify.skeleton.compiler import compile_skeleton
-from tawa.verify.skeleton.program import Program
+from tawa.verify.skeleton.compiler import compile_barriers, compile_skeleton
+from tawa.verify.skeleton.program import Part, Program
 from tawa.verify.verdict import Proved
 from tests.cases.programs import streams, turns
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import ops_named
 from tests.support.sample import sample
+from tests.verify.barriers.test_check import barrier
 from tests.verify.credits.test_check import aref
 from tests.verify.credits.test_check_mutations import wrong
 from tests.verify.free.test_proof import proved
@@ -104,3 +107,9 @@ def test_a_stage_that_is_left_out_is_not_proved(stage: int) -> None:
         result.replace_all_uses_with(init)
     skipped.erase()
     assert wrong(module, 2) and not proved(module)
+
+
+def test_a_program_of_the_barrier_level_stays_whole() -> None:
+    program = compile_barriers(barrier("tile"))
+    two_readers = replace(program, parts=[*program.parts, Part("one"), Part("two")])
+    assert pairs_of(two_readers) == [two_readers]

@@ -27,6 +27,8 @@ def pairs_of(program: Program) -> list[Program]:
     writers = [part for part in parts if part.puts]
     readers = [part for part in parts if part not in writers]
     alone = len(writers) == 1 and len(readers) > 1 and not main.gets and not writers[0].gets
+    if program.memories is not None:
+        return [program]  # at the barrier level, partitions share barriers and memory beside the rings
     if not alone or any(not ring.readers for ring in program.rings):
         return [program]
     return [_pair(program, main, writers[0], reader) for reader in readers]
