@@ -2,9 +2,9 @@
 
 Every specialised GEMM kernel of the matrix, and one attention kernel of each form, is checked at both levels, with the
 effort of a compile (`fast`) and with that of ``tawa verify`` (`full`). ``--every`` takes all kernels of the matrix:
-GEMM, attention, pointers and operations. The best of `--repeat` runs counts, each on a fresh module. Times are processor
-times, on which other work on the machine has little influence. "compile" is what a compile adds: credits and barriers,
-fast. One GEMM of 512 x 512 x 512 is simulated in each landing order. ``--only TEXT`` takes some kernels.
+GEMM, attention, pointers and operations. The best of `--repeat` runs counts, each on a fresh module. Times are
+processor times, on which other work on the machine has little influence. "compile" is what a compile adds: credits and
+barriers, fast. One GEMM of 512 x 512 x 512 is simulated in each landing order. ``--only TEXT`` takes some kernels.
 
 Results: ``bench/results/verify.json``; an error is the verdict of a check that did not prove its kernel.
 """
@@ -17,6 +17,8 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
 from typing import Any
 
 from bench.harness import Report, Row, Timing
@@ -95,13 +97,21 @@ def simulate_ms(order: Any) -> float:
     return (time.process_time() - start) * 1000
 
 
+def _checked(case: Specimen, repeat: int) -> dict[str, tuple[float, Verdict]] | str:
+    """The checks of a kernel; why it is declined."""
+    try:
+        return check_all(case, repeat)
+    except UnsupportedKernel as declined:
+        return str(declined)
+
+
 def main() -> int:
     """Times all checks and prints the medians and the worst."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--only", default="")
     parser.add_argument("--every", action="store_true", help="all kernels of the matrix")
-    parser.add_argument("--share", default="0/1", help="K/N: only every Nth kernel, from the Kth on")
+    parser.add_argument("--processes", type=int, default=1)
     arguments = parser.parse_args()
     from triton import knobs
 
@@ -111,13 +121,13 @@ def main() -> int:
     cases = [*SPECIALISED, *(EVERY_ATTENTION if arguments.every else map(find_attention, ATTENTION))]
     cases += [*POINTERS, *OPERATIONS] if arguments.every else []
     cases = [case for case in cases if case.expect.verdict == "specialised" and arguments.only in case.name]
-    first, every = map(int, arguments.share.split("/"))
     proved: list[str] = []
-    for case in cases[first::every]:
-        try:
-            found = check_all(case, arguments.repeat)
-        except UnsupportedKernel as declined:
-            print(f"{case.name:28} {declined}")
+    check = partial(_checked, repeat=arguments.repeat)
+    with get_context("fork").Pool(arguments.processes) as pool:
+        results = list(zip(cases, pool.imap(check, cases, chunksize=1), strict=True))
+    for case, found in results:
+        if isinstance(found, str):
+            print(f"{case.name:28} {found}")
             continue
         levels = ("credits full", "barriers full", "refinement full")
         proved += [case.name] if all(isinstance(found[name][1], Proved) for name in levels) else []
