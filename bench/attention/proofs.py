@@ -33,8 +33,8 @@ from bench.harness import RESULTS, Report, Row, describe, read  # noqa: E402
 from tawa.bridge.report.report import report as report_of  # noqa: E402
 from tawa.errors import UnsupportedKernel  # noqa: E402
 from tawa.ir import parse_module  # noqa: E402
-from tawa.verify.barriers import check_barriers  # noqa: E402
 from tawa.verify.arefs import check_credits  # noqa: E402
+from tawa.verify.barriers import check_barriers  # noqa: E402
 from tawa.verify.verdict import Checked, Proved, Verdict  # noqa: E402
 from tawa.verify.witness import describe as verdict_text  # noqa: E402
 from tests.cases.attention.cases import CASES, find  # noqa: E402

@@ -17,8 +17,8 @@ from tawa.bridge.triton.versions import NEWER_IR_FROM, triton_version
 from tawa.errors import PlanError
 from tawa.machine.hopper import HARMLESS_BYTES
 from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan
-from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.arefs import check_credits
+from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.verdict import Proved
 from tests.cases.attention.builders import forward_case, resized
 from tests.cases.case import Specimen

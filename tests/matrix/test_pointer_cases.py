@@ -18,8 +18,8 @@ from tawa.ir import parse_module
 from tawa.plan import PlanOptions
 from tawa.runtime.config import Config
 from tawa.sim.errors import SharedMemoryRace
-from tawa.verify.barriers import check_barriers
 from tawa.verify.arefs import check_credits
+from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Checked, Refuted
 from tests.cases.case import Specimen
 from tests.cases.pointers.cases import CASES, find

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tawa.dialects.added import GRID_SIZE
@@ -70,11 +70,6 @@ def is_grid_size(name: str) -> bool:
     Names here lack the numeric suffix of the value: ``%tawa_grid_0`` is named tawa_grid.
     """
     return name.startswith(GRID_SIZE.rstrip("_"))
-
-
-def holding(assumptions: Sequence[Assumption], name: str, value: int) -> bool:
-    """Whether every fact about `name` allows `value`."""
-    return all(fact.holds(value) for fact in assumptions if fact.name == name)
 
 
 def _facts(part: str, text: str) -> list[Assumption]:

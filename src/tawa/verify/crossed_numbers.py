@@ -3,9 +3,10 @@
     put r[i] { splat %ticket }            …  unsplat(local_load(get r[j]))              at the aref level
     local_store splat %ticket, %r[%slot]  …  unsplat(local_load(%r[%slot]))             at the barrier level
 
-A number that comes out of a ring is the one that was put in, if the access with the same count put it in. The checks
-use that where control flow depends on the number, and check the counts: see `tawa.verify.free.proof` and
-`tawa.verify.barriers.run.numbers`.
+A number that comes out of a ring is the one that was put in, if the access with the same count put it in. A run keeps
+the number with the slot: in the ring at the aref level (`tawa.verify.run.state`), with the write that is in memory at
+the barrier level (`tawa.verify.run.events`). The proof also checks that both sides are in the same iterations
+(`tawa.verify.free.proof`).
 
 A number that an atomic returns is unknown, and differs from one execution to the next. It is told apart from the
 results of other atomics by its place in the program.
@@ -40,12 +41,8 @@ class CrossedNumbers:
 
 
 NONE_CROSSED = CrossedNumbers()
-ATOMIC = "result of atomic "
-"""How the names of the results of atomics begin."""
 SEVERAL_ATOMICS = "the run depends on the results of several atomics, which may be related"
 SAME_MEMORY = "numbers in memory are the same in every partition"
-FIRST_TIME = "time 0"
-"""How the name of the result of the first execution of an atomic ends."""
 
 
 def crossed_numbers(ops: Iterable[Operation]) -> CrossedNumbers:
@@ -137,12 +134,4 @@ def _root(view: Value) -> Value | None:
     return found.pop() if len(found) == 1 else None
 
 
-__all__ = [
-    "ATOMIC",
-    "FIRST_TIME",
-    "NONE_CROSSED",
-    "SAME_MEMORY",
-    "SEVERAL_ATOMICS",
-    "CrossedNumbers",
-    "crossed_numbers",
-]
+__all__ = ["NONE_CROSSED", "SAME_MEMORY", "SEVERAL_ATOMICS", "CrossedNumbers", "crossed_numbers"]

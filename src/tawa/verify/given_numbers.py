@@ -31,13 +31,11 @@ from tawa.dialects.inline.assembly import only_registers, reads_thread
 from tawa.dialects.inline.markers import GroupIndexOp, SameNumberOp
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import CONTROL, LOOPS
-from tawa.dialects.tt import INLINE, LoadOp, ReduceOp, ScanOp
+from tawa.dialects.tt import INLINE, ReduceOp, ScanOp
 from tawa.dialects.ttg import ConvertLayoutOp, WarpSpecializeOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Operation, Value, shape_of
 
-GIVEN, FUNCTION, LOADED = "given ", "function ", "loaded by "
-"""How the names of given numbers begin, and those of functions that read no memory, and that read memory."""
 _FLOATS = ("f", "bf", "tf", "tensor<")
 _EXACT = op_names(
     MaxNumFOp, MaximumFOp, MinNumFOp, MinimumFOp, SelectOp, ConstantOp, NegFOp, ExtFOp, ReduceOp, ScanOp
@@ -50,7 +48,7 @@ _REPEATED = LOOPS | op_names(WarpSpecializeOp, GroupOp)
 def given_numbers(ops: Iterable[Operation]) -> dict[Operation, str]:
     """The operations that compute given numbers, in textual order, each with a name."""
     found = [op for op in ops if _gives_number(op)]
-    return {op: f"{GIVEN}{at}" for at, op in enumerate(found)}
+    return {op: f"given {at}" for at, op in enumerate(found)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +69,7 @@ def function_of(op: Operation) -> Function | None:
     found.operation(op)
     if not found.known:
         return None
-    prefix = LOADED if found.loads else FUNCTION
-    return Function(f"{prefix}{hashlib.sha256(' '.join(found.words).encode()).hexdigest()[:8]}", tuple(found.inputs))
+    return Function(hashlib.sha256(" ".join(found.words).encode()).hexdigest()[:8], tuple(found.inputs))
 
 
 class _Expression:
@@ -83,7 +80,6 @@ class _Expression:
         self.inputs: dict[Value, int] = {}
         self.places: dict[Value, int] = {}
         self.known = True
-        self.loads = False
 
     def value(self, value: Value) -> None:
         op = value.defining_op
@@ -105,7 +101,6 @@ class _Expression:
         if op.name in INLINE:
             self.known &= not (GroupIndexOp.matches(op) or SameNumberOp.matches(op) or reads_thread(op))
             self.known &= only_registers(op)
-        self.loads |= LoadOp.matches(op)
         shapes = [shape_of(result) for result in op.results]
         self.words.append(f"({op.name} {_without_layouts(op)} {shapes} {_region_text(op)}")
         for operand in op.operands if self.known else ():
@@ -140,11 +135,6 @@ def _is_tile(value: Value) -> bool:
     return value.type.startswith("tensor<")
 
 
-def called(function: str, *inputs: object) -> str:
-    """The name of the result of a function for known numbers."""
-    return f"{function} of {', '.join(map(str, inputs))}"
-
-
 def _gives_number(op: Operation) -> bool:
     """Whether `op` defines an integer, equal in all threads, that depends on more than integers; flags are left out."""
     if op.name in CONTROL or op.name in INLINE or len(op.results) != 1 or op.result.type == "i1":
@@ -155,4 +145,4 @@ def _gives_number(op: Operation) -> bool:
     return unread and function_of(op) is None and not any(outer.name in _REPEATED for outer in op.ancestors())
 
 
-__all__ = ["FUNCTION", "GIVEN", "LOADED", "Function", "called", "function_of", "given_numbers"]
+__all__ = ["Function", "function_of", "given_numbers"]

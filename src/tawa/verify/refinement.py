@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from tawa.dialects.aref import CreateOp
 from tawa.dialects.ttg import LocalAllocOp
@@ -174,7 +174,7 @@ class _Arefs(_Alone):
         return self.program.rings[ring].name, count % depth, count // depth % 2
 
     def _put(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> bool:
-        ring, at, fresh, views = instruction[1:]
+        ring, at, fresh, views = cast(tuple[int, int, bool, tuple[int, ...]], instruction[1:])
         count: int = self.registers[at]
         create, (name, slot, parity) = self.rings[ring], self._at(ring, count)
         payload = create.type.payload
@@ -418,7 +418,7 @@ class _Comparison:
 
 
 def _entries(low: Program, rings: set[str]) -> tuple[dict[int, tuple[str, int]], frozenset[str]]:
-    """By allocation of the barrier level: the ring of which it is a buffer, and which one. The rings without buffers."""
+    """By allocation of the barrier level: its ring, and which buffer of it; and the rings without buffers."""
     assert low.memories is not None
     found: dict[int, tuple[str, int]] = {}
     counts: dict[str, int] = {}

@@ -11,8 +11,8 @@ import pytest
 from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.scf import LOOPS
 from tawa.ir import Builder, Module, Operation, parse_module, print_module, replace_op
-from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.arefs import check_credits
+from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.verdict import Proved, Refuted
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs

@@ -22,8 +22,8 @@ from tawa.transforms.pipelining.expand_stages import Expander
 from tawa.transforms.pipelining.join_stages import scheduled_loops, why_not_joined
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
 from tawa.transforms.pipelining.pipeline_stages import PipelineStages
-from tawa.verify.barriers import check_barriers
 from tawa.verify.arefs import check_credits
+from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Proved
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs

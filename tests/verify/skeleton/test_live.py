@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tawa.verify.skeleton.live import Live, reached, uses_of
+from tawa.verify.skeleton.live import Live, reached
+from tawa.verify.skeleton.lookahead import uses_of
 from tawa.verify.skeleton.program import Code
 
 LOOP = [

@@ -82,7 +82,8 @@ class Act:
             barrier, descriptor, kind = known.get(self.barrier), known.get(self.descriptor), self.kind
             of = known[self.threads] if self.threads >= 0 else self.of
             if self.check is not None:
-                kind, barrier = self.check(self.op, barrier, of), Place(NAMED, (barrier,))
+                named: int = known[self.barrier]
+                kind, barrier = self.check(self.op, named, of), Place(NAMED, (named,))
             found = Event(
                 kind,
                 self.op,

@@ -216,8 +216,8 @@ class Memory:
 def _relied_on(earlier: Access, event: Event, same: bool) -> str:
     """What stands in for a fence, although PTX does not promise it; empty if nothing does. same: in one partition.
 
-    Triton's own passes insert the fence for an operand that was stored from registers for one dot. Such an allocation is
-    immutable; those of Gluon are mutable, and no pass of Gluon inserts a fence.
+    Triton's own passes insert the fence for an operand that was stored from registers for one dot. Such an allocation
+    is immutable; those of Gluon are mutable, and no pass of Gluon inserts a fence.
     """
     alloc = LocalAllocOp.of(earlier.event.op)
     kind = parse_type(alloc.op.result.type) if alloc else None

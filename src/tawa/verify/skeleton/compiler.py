@@ -37,7 +37,6 @@ from tawa.verify.run.places import NotUnderstood, Place
 from tawa.verify.skeleton.allocation_names import allocation_names
 from tawa.verify.skeleton.barrier_level import (
     DESCRIBING,
-    WRITING,
     Accesses,
     assembly,
     barrier_events,
@@ -45,7 +44,7 @@ from tawa.verify.skeleton.barrier_level import (
     in_loop,
 )
 from tawa.verify.skeleton.counters import find_counters
-from tawa.verify.skeleton.live import Live, reached, uses_of
+from tawa.verify.skeleton.lookahead import look_ahead
 from tawa.verify.skeleton.program import (
     MAIN,
     Code,
@@ -58,7 +57,6 @@ from tawa.verify.skeleton.program import (
     integer_arguments,
     plain_name,
 )
-from tawa.verify.skeleton.raised import Expressions, blocked_by, expanded, raise_rings
 from tawa.verify.skeleton.sources import PROTOCOL, Sources, origin_of
 
 DEFAULT = "default"
@@ -107,7 +105,6 @@ class _Compiler:
         self.canonical: dict[Value, Any] = {}
         self.program = Program(module, [], [], self.registers, {}, Terms(), crossed=self.sources.crossed)
         self.part = Part(name)
-        self.forked = 0
         self.groups: list[Operation] = []
         self._control = by_name({ForOp: self._scf_for, IfOp: self._scf_if, WhileOp: self._scf_while})
         self.widths: dict[int, int | None] = {}
@@ -135,18 +132,7 @@ class _Compiler:
         program.kinds = self.kinds
         if self.accesses is not None:
             find_counters(program, self.kinds, self.widths)
-        for part in reversed(program.parts):
-            part.uses = uses_of(part.code)
-            for at, instruction in enumerate(part.code):
-                if instruction[0] == Code.FORK:  # it reads what the partitions that it starts read
-                    inside = 0
-                    for place in instruction[1]:
-                        inside |= program.parts[place].live.bits[0]
-                    part.uses[at] = inside, 0, True, -1
-            part.live = Live(part.uses, self.kinds)
-        if self.accesses is not None:
-            self._find_touched()
-            self._raise()
+        look_ahead(program, self.accesses)
         return program
 
     # -- instructions ------------------------------------------------------------------------------------------------
@@ -354,55 +340,6 @@ class _Compiler:
         self._emit(op, Code.FORK, tuple(started))
         self._region(fork.regions[0], op.results)
         self._emit(op, Code.JOIN)
-
-    def _find_touched(self) -> None:
-        """The allocations that the code from each instruction on accesses, and the partitions that it starts."""
-        accesses, program = self.accesses, self.program
-        assert accesses is not None
-        for part in reversed(program.parts):
-            touched: dict[int, int] = {}
-            written: dict[int, int] = {}
-            uses = list(part.uses)
-            for at, instruction in enumerate(part.code):
-                if instruction[0] == Code.ACT:
-                    touched[at] = self._touched(accesses, instruction[1])
-                    written[at] = touched[at] if instruction[1].kind in WRITING else 0
-                elif instruction[0] == Code.FORK:
-                    started = [program.parts[place] for place in instruction[1]]
-                    for it in started:
-                        touched[at] = touched.get(at, 0) | it.touches[0]
-                        written[at] = written.get(at, 0) | it.writes[0]
-                elif instruction[0] == Code.JOIN:
-                    uses[at] = (0, 0, False, -1)
-            part.touches, part.writes = reached(uses, touched), reached(uses, written)
-
-    def _raise(self) -> None:
-        """Raises the rings, and keeps carried registers only as what is live."""
-        program, expressions = self.program, Expressions(self.program)
-        program.raised = raise_rings(program, expressions)
-        program.turning = {it: place for place, ring in enumerate(program.raised) for it in ring.registers}
-        for part in reversed(program.parts):
-            part.live.shown = lambda live: expanded(live, expressions, self.kinds)
-            marks: dict[int, int] = {}
-            for place, ring in enumerate(program.raised):
-                for at in blocked_by(ring, part, expressions, self.registers):
-                    marks[at] = marks.get(at, 0) | 1 << place
-            for at, instruction in enumerate(part.code):
-                if instruction[0] == Code.FORK:
-                    for place in instruction[1]:
-                        marks[at] = marks.get(at, 0) | (program.parts[place].fixed or [0])[0]
-            part.fixed = reached(part.uses, marks)
-
-    def _touched(self, accesses: Accesses, act: Act) -> int:
-        values = [it for it in act.op.operands if it.type.startswith("!ttg.memdesc")]
-        values += [it for it in act.op.results if it.type.startswith("!ttg.memdesc")]
-        found = {accesses.allocations[root] for value in values for root in accesses.roots_of(value)}
-        if act.descriptor >= 0 or act.kind in ("describe", "descriptor"):
-            found |= {accesses.allocations[it.defining_op] for it in accesses.described if it.defining_op is not None}
-        bits = 1 if act.check is not None else 0
-        for alloc in found:
-            bits |= 2 << alloc
-        return bits
 
     def _of_both(self, op: Operation) -> None:
         if op.name in CONTROL:

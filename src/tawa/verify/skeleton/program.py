@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tawa.dialects import arith, tt
 from tawa.dialects.declare.declaration import by_name
@@ -21,6 +21,10 @@ from tawa.ir.attributes import read_int
 from tawa.verify.comparisons import NOT_EQUAL, holds, negated, one_form
 from tawa.verify.crossed_numbers import NONE_CROSSED, CrossedNumbers
 from tawa.verify.run.history import Memories
+from tawa.verify.skeleton.live import Live, Uses
+
+if TYPE_CHECKING:
+    from tawa.verify.skeleton.raised import RaisedRing
 
 MAIN = "kernel"
 
@@ -278,9 +282,9 @@ class Part:
     ops: list[Operation | None] = field(default_factory=list[Operation | None])
     puts: int = 0
     gets: int = 0
-    uses: list[tuple[int, int, bool, int]] = field(default_factory=list[tuple[int, int, bool, int]])
-    """The registers that each instruction reads and writes, and its successors (`skeleton.live.Uses`)."""
-    live: Any = None
+    uses: list[Uses] = field(default_factory=list[Uses])
+    """The registers that each instruction reads and writes, and its successors."""
+    live: Live = field(default_factory=Live)
     """For each instruction the registers that are live before it, each with its kind: a ring number for counts."""
     fixed: list[int] = field(default_factory=list[int])
     """For each instruction the rings of which a constant slot may be used from there on, as bits."""
@@ -311,7 +315,7 @@ class Program:
     """What matters of a counter, by kind: its value up to the first number, beyond it the remainder by the second."""
     kinds: dict[int, int] = field(default_factory=dict[int, int])
     """What matters of each register: the count of a ring, a counter, or (-1) all of it."""
-    raised: list[Any] = field(default_factory=list[Any])
+    raised: list[RaisedRing] = field(default_factory=list["RaisedRing"])
     """The rings of the barrier level that turn (`skeleton.raised`)."""
     turning: dict[int, int] = field(default_factory=dict[int, int])
     """By register of a count: the place of its ring in `raised`."""

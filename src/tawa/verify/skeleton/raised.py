@@ -83,7 +83,7 @@ class Expressions:
             if made is not None:
                 found = frozenset[int]().union(*(self.roots(it) for it in made[1]))
             else:
-                found = frozenset() if isinstance(self.registers[register], int | Place) else frozenset([register])
+                found = frozenset([] if isinstance(self.registers[register], int | Place) else [register])
             self._roots[register] = found
         return found
 
