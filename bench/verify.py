@@ -97,10 +97,13 @@ def simulate_ms(order: Any) -> float:
     return (time.process_time() - start) * 1000
 
 
-def _checked(case: Specimen, repeat: int) -> dict[str, tuple[float, Verdict]] | str:
+_TAKEN: list[Specimen] = []
+
+
+def _checked(place: int, repeat: int) -> dict[str, tuple[float, Verdict]] | str:
     """The checks of a kernel; why it is declined."""
     try:
-        return check_all(case, repeat)
+        return check_all(_TAKEN[place], repeat)
     except UnsupportedKernel as declined:
         return str(declined)
 
@@ -122,9 +125,10 @@ def main() -> int:
     cases += [*POINTERS, *OPERATIONS] if arguments.every else []
     cases = [case for case in cases if case.expect.verdict == "specialised" and arguments.only in case.name]
     proved: list[str] = []
+    _TAKEN[:] = cases  # kernels do not pickle; a forked process has them
     check = partial(_checked, repeat=arguments.repeat)
     with get_context("fork").Pool(arguments.processes) as pool:
-        results = list(zip(cases, pool.imap(check, cases, chunksize=1), strict=True))
+        results = list(zip(cases, pool.imap(check, range(len(cases)), chunksize=1), strict=True))
     for case, found in results:
         if isinstance(found, str):
             print(f"{case.name:28} {found}")
