@@ -10,6 +10,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from bench import verdict_table
 from bench.attention import page_tables as attention_pages
 from bench.attention import report as attention_report
 from bench.attention.candidates import V_AS_ROWS
@@ -24,7 +25,7 @@ CUBLAS_GROUPS = "cuBLAS, one group after the other"
 SAME = "stock Triton, same configuration"
 WEIGHTS = "pointers_weights_i8_weights_fp8e4nv"
 
-# How the table in docs/proof.md groups the reasons of `mutations.json`.
+# How the table in docs/evidence.md groups the reasons of `mutations.json`.
 MUTANTS = {
     "pure": ("pure",),
     "unordered": ("unordered",),
@@ -390,7 +391,7 @@ def _mutants_by_reason(names: Sequence[str]) -> str:
         counts.update(row.case.get("reasons", {}) if row.candidate == "check" else {})
     known = {it for group in MUTANTS.values() for it in group}
     if set(counts) - known:
-        raise Missing(f"docs/proof.md has no row for {sorted(set(counts) - known)}")
+        raise Missing(f"docs/evidence.md has no row for {sorted(set(counts) - known)}")
     return str(sum(counts[name] for name in names))
 
 
@@ -480,6 +481,10 @@ FIGURES: dict[str, Callable[[], str]] = {
     "compile.specialised": lambda: _median("compile_time", "all", "specialised compile"),
     "compile.stock": lambda: _median("compile_time", "all", "stock compile"),
     "verify.compile": lambda: _median("verify", "all", "compile"),
+    "verify.compile.worst": lambda: _median("verify", "worst", "compile"),
+    **{f"verify.full.{it}": functools.partial(_median, "verify", "worst", f"{it} full")
+       for it in ("credits", "barriers", "refinement")},
+    "verify.lines": lambda: verdict_table.source_lines(rows("verify")),
     **{f"rings.{name}": functools.partial(_ring, name) for name in RINGS},
     **{f"emitted.{kind}": functools.partial(_emitted, kind) for kind in EMITTED},
     **{f"foreign.{it}": functools.partial(_foreign, it) for it in FOREIGN},
@@ -506,5 +511,6 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "scaled": products.scaled,
     "batched": products.batched,
     "foreign": lambda: foreign.table(rows("foreign")),
+    "verdicts": lambda: verdict_table.table(rows),
 }
 """The lines of each table, by the name in the comment above it."""

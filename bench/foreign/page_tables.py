@@ -1,4 +1,4 @@
-"""The figures and the table of docs/proof.md about kernels of other projects, from ``foreign.json``."""
+"""The figures and the table of docs/evidence.md about kernels of other projects, from ``foreign.json``."""
 
 from __future__ import annotations
 
