@@ -31,12 +31,9 @@ RESULTS: Mapping[str, Sequence[Row]] = {
         Row({"modules": 5, "proved": 0, "refuted": 5}, "before fences"),
     ],
     "verify": [
-        Row({"lines": 7000}, "source"),
-        *(Row({"kernel": "one", "verdict": "proved"}, f"{it} full") for it in ("credits", "barriers")),
-        Row({"kernel": "two", "verdict": "proved"}, "credits full"),
-        Row({"kernel": "two", "verdict": "checked"}, "barriers full"),
-        Row({"kernel": "two", "verdict": "unknown"}, "barriers fast"),
-        Row({"kernel": "all"}, "barriers full"),
+        Row({"kernel": "all", "kernels": 4, "proved": 2, "lines": 7000}, "proved"),
+        *(Row({"kernel": "one"}, f"barriers {it}", error="refuted: deadlock") for it in ("fast", "full")),
+        Row({"kernel": "two"}, "barriers full", error="unknown: an operation"),
     ],
 }
 
@@ -51,6 +48,6 @@ def test_a_wrong_program_must_be_refuted_and_a_right_one_proved() -> None:
         [10, 6, 3, 1],
         [8, 5, 3, 0],
         [5, 1, 3, 1],
-        [2, 1, 1, 0],
+        [4, 2, 1, 1],
     ]
     assert source_lines(RESULTS["verify"]) == "7000"
