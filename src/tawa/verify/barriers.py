@@ -13,7 +13,6 @@ Not modelled: which allocations Triton places at the same address, clusters, val
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tawa.ir import Module, source_of
 from tawa.verify.assumptions import parse_assumptions
@@ -25,7 +24,7 @@ from tawa.verify.refinement import check_refinement
 from tawa.verify.run.places import NotUnderstood
 from tawa.verify.skeleton.compiler import compile_barriers
 from tawa.verify.skeleton.counters import FEWER_ACCESSES
-from tawa.verify.skeleton.program import UnsupportedError
+from tawa.verify.skeleton.program import Program, UnsupportedError
 from tawa.verify.verdict import Proved, Unknown, Verdict
 
 PROOF: Mapping[Effort, int] = {"fast": 20_000, "full": 300_000}
@@ -71,7 +70,7 @@ def check_barriers(
     return found
 
 
-def _assumptions(program: Any, facts: Facts, proof: Proof) -> tuple[str, ...]:
+def _assumptions(program: Program, facts: Facts, proof: Proof) -> tuple[str, ...]:
     counts = [FEWER_ACCESSES] if program.counters else []
     return (*facts.used, *proof.assumed, *counts)
 

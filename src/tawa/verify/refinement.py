@@ -36,6 +36,7 @@ from tawa.verify.assumptions import parse_assumptions
 from tawa.verify.effort import Effort
 from tawa.verify.free.proof import FreeRun
 from tawa.verify.free.questions import Questions, UnclearError, find_questions
+from tawa.verify.free.walkers import Instance
 from tawa.verify.numbers.facts import check_names
 from tawa.verify.run.events import Act
 from tawa.verify.run.places import NotUnderstood, Place
@@ -116,7 +117,7 @@ class _Alone(FreeRun):
         self.index, self.goes_on = index, goes_on
         self.made: list[Made] = []
 
-    def advance(self) -> Any:
+    def advance(self) -> Instance | None:
         """Runs until a query, which it returns, or to the end: None."""
         while self.alive:
             current = self.alive[-1]
@@ -125,13 +126,13 @@ class _Alone(FreeRun):
                 return self.walkers[current].asks
         return None
 
-    def answered(self, asked: Any, *, yes: bool) -> _Alone:
+    def answered(self, asked: Instance, *, yes: bool) -> _Alone:
         """A copy in which the query of `asked` is answered."""
         made = super().answered(asked, yes=yes)
         made.index, made.goes_on, made.made, made.bases = self.index, self.goes_on, [], []
         return made
 
-    def _may_ask(self, index: int, instance: Any) -> bool:
+    def _may_ask(self, index: int, instance: Instance) -> bool:
         return (index == self.index or index in self.alive) and super()._may_ask(index, instance)
 
     def _fork(self, instruction: tuple[Any, ...]) -> None:
@@ -153,7 +154,7 @@ class _Arefs(_Alone):
 
     rings: list[CreateOp]
 
-    def answered(self, asked: Any, *, yes: bool) -> _Arefs:
+    def answered(self, asked: Instance, *, yes: bool) -> _Arefs:
         """A copy in which the query of `asked` is answered."""
         made = super().answered(asked, yes=yes)
         assert isinstance(made, _Arefs)
@@ -265,7 +266,7 @@ class _Barriers(_Alone):
     known: Any
     given: list[int | None]
 
-    def answered(self, asked: Any, *, yes: bool) -> _Barriers:
+    def answered(self, asked: Instance, *, yes: bool) -> _Barriers:
         """A copy in which the query of `asked` is answered."""
         made = super().answered(asked, yes=yes)
         assert isinstance(made, _Barriers)

@@ -28,18 +28,17 @@ Arithmetic is assumed not to overflow, as everywhere in this check.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, MaxSIOp, MinSIOp, SelectOp, SubIOp, XOrIOp
+from tawa.dialects.arith import AddIOp, CmpIOp, MinSIOp, SubIOp, XOrIOp
 from tawa.dialects.control_flow import deciding
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import LoadOp
 from tawa.ir import Operation, Value
-from tawa.ir.attributes import read_int
-from tawa.verify.comparisons import GREATER_EQUAL, LESS, NOT_EQUAL, UNSIGNED, negated
+from tawa.verify.comparisons import GREATER_EQUAL, NOT_EQUAL, UNSIGNED, negated
 from tawa.verify.equal_numbers import decided_by
+from tawa.verify.free.bounds import addends_of, cap_of, comparison_of, is_not_negative, orders_of, start_of
 from tawa.verify.numbers.facts import FAR, Facts
 from tawa.verify.numbers.loops import is_positive
 from tawa.verify.skeleton.live import reached
@@ -268,7 +267,7 @@ class _Finder:
         if isinstance(least, Term) and least.key[0] == MinSIOp.NAME and left in least.key[-2:]:
             one, other = least.key[-2:]
             cap = one if other == left else other
-            if isinstance(cap, Term) and _not_negative(cap):
+            if isinstance(cap, Term) and is_not_negative(cap):
                 self.taken[least] = left, cap
 
     def _staged(self, upper: Any) -> tuple[Any, int, Term | None] | None:
@@ -314,11 +313,11 @@ class _Finder:
         site = self._range(lower, upper, step)
         if site is None:
             raise UnclearError("a loop that starts or ends inside of a step of another one", op)
-        capped = _capped(upper)
+        capped = cap_of(upper)
         if isinstance(lower, int) and isinstance(upper, int) and lower < upper:
             self.least[site.unknown] = max(self.least.get(site.unknown, 0), 1)
         if isinstance(upper, Term) and not capped and (isinstance(lower, int) or site.unknown not in self.asked):
-            base, _ = _first(lower, step) if isinstance(step, int) else self._without(lower, step)
+            base, _ = start_of(lower, step) if isinstance(step, int) else self._without(lower, step)
             self.asked[site.unknown] = Asked(upper, base, step)
         self._bound_by_facts(site, lower, upper, step, capped is not None)
         known = self.steps.setdefault(capped[2] if capped else upper, [])
@@ -353,27 +352,27 @@ class _Finder:
             capping = None if cap is None else self._unknown("range", 0, cap, 1)
             return Site(self._unknown("range", 0, length, 1), lower, ENDLESS, False, stage, capping)
         end = ENDLESS
-        if (capped := _capped(upper)) is not None:
+        if (capped := cap_of(upper)) is not None:
             low, most, upper = capped
             if most % step:
                 return None
-            first, before = _first(low, step)
-            if _first(lower, step)[0] != first:
+            first, before = start_of(low, step)
+            if start_of(lower, step)[0] != first:
                 return None
             end = before + most // step
         start = 0
-        if (capped := _capped(lower)) is not None and capped[2] == upper:
+        if (capped := cap_of(lower)) is not None and capped[2] == upper:
             lower, most, _ = capped
             if most % step:
                 return None
             start = most // step
-        base, before = _first(lower, step)
+        base, before = start_of(lower, step)
         return Site(self._unknown("range", base, upper, step), start + before, end)
 
     def _without(self, lower: Any, step: Term) -> tuple[Any, int]:
         """The start of the range that a loop from `lower` continues, and the number of steps before `lower`."""
-        parts, number = _addends(lower)
-        by, more = _addends(step)
+        parts, number = addends_of(lower)
+        by, more = addends_of(step)
         trips = 0
         while by <= parts:
             parts, number, trips = parts - by, number - more, trips + 1
@@ -408,8 +407,8 @@ class _Finder:
             possible = [number for number in (0, 1) if self.facts.allows(term, number, number)]
             if len(possible) == 1:
                 return self._condition(possible[0], behind)
-        for lower, upper, inverted in _orders(term):
-            capped = _capped(upper)
+        for lower, upper, inverted in orders_of(term):
+            capped = cap_of(upper)
             sites = [self._known(lower, upper, it) for it in self.steps.get(capped[2] if capped else upper, ())]
             order = {site.unknown: place for place, site in reversed(list(enumerate(behind)))}
             known = sorted(filter(None, sites), key=lambda it: order.get(it.unknown, len(behind)))
@@ -426,7 +425,7 @@ class _Finder:
         denied = False
         while condition.key[0] == XOrIOp.NAME and 1 in condition.key[-2:] and len(condition.parts) == 1:
             (condition,), denied = condition.parts, not denied
-        compared = _compared(condition)
+        compared = comparison_of(condition)
         if compared is not None and compared[0] in (NOT_EQUAL, GREATER_EQUAL, GREATER_EQUAL + UNSIGNED):
             predicate = f"{negated(compared[0])} : i64"
             return self.terms((*condition.key[:2], predicate, *condition.key[3:])), not denied
@@ -439,74 +438,6 @@ def _asked(part: Part, sites: dict[int, Site]) -> dict[int, int]:
     found = {at: 1 << site.unknown | caps[at] for at, site in sites.items()}
     loops = [at for at in sites if part.code[at][0] == Code.FOR]
     return found | {part.code[at][5] - 1: found[at] for at in loops}
-
-
-def _not_negative(term: Term) -> bool:
-    """Whether a number is at least 0 by the operation that computes it."""
-    return term.key[0] == MaxSIOp.NAME and any(isinstance(it, int) and it >= 0 for it in term.key[-2:])
-
-
-def _addends(number: Any) -> tuple[Counter[Term], int]:
-    """The terms of a sum, and its constant."""
-    if isinstance(number, int):
-        return Counter(), number
-    if number.key[0] != AddIOp.NAME:
-        return Counter([number]), 0
-    (one, first), (other, second) = map(_addends, number.key[-2:])
-    return one + other, first + second
-
-
-def _first(lower: Any, step: int) -> tuple[Any, int]:
-    """The start of the range that a loop from `lower` continues, and the number of trips before `lower`."""
-    trips = 0
-    while isinstance(lower, Term) and lower.key[0] == AddIOp.NAME:
-        parts = [it for it in lower.key[-2:] if isinstance(it, Term)]
-        numbers = [it for it in lower.key[-2:] if isinstance(it, int)]
-        if len(parts) != 1 or len(numbers) != 1 or numbers[0] < 0 or numbers[0] % step:
-            break
-        lower, trips = parts[0], trips + numbers[0] // step
-    if isinstance(lower, int) and lower > 0:
-        lower, trips = lower % step, trips + lower // step
-    return lower, trips
-
-
-def _capped(term: Any) -> tuple[Any, int, Any] | None:
-    """(low, E, high) if the term is ``select(low < high and high - low >u E, low + E, high)``."""
-    if not isinstance(term, Term) or term.key[0] != SelectOp.NAME:
-        return None
-    condition, near, high = term.key[-3:]
-    if not isinstance(condition, Term) or condition.key[0] != AndIOp.NAME:
-        return None
-    longer = _compared(condition.key[-1])
-    if longer is None or longer[0] != GREATER_EQUAL + UNSIGNED:
-        return None
-    _, length, most = longer
-    if not isinstance(most, int) or most <= 1 or not isinstance(length, Term) or length.key[0] != SubIOp.NAME:
-        return None
-    most, low = most - 1, length.key[-1]
-    if length.key[-2] != high or (low, high, False) not in _orders(condition.key[-2]):
-        return None
-    if isinstance(low, int):
-        return (low, most, high) if near == low + most else None
-    is_near = isinstance(near, Term) and near.key[0] == AddIOp.NAME and near.key[-2:] == (low, most)
-    return (low, most, high) if is_near else None
-
-
-def _compared(term: Any) -> tuple[int, Any, Any] | None:
-    """Predicate, left and right operand of a comparison; None for any other term."""
-    if not isinstance(term, Term) or term.key[0] != CmpIOp.NAME:
-        return None
-    properties = dict(zip(term.key[1:-2:2], term.key[2:-2:2], strict=True))
-    return read_int(str(properties["predicate"])), *term.key[-2:]
-
-
-def _orders(term: Any) -> list[tuple[Any, Any, bool]]:
-    """What a comparison says as ``lower < upper``, in each way; the last item tells whether it says the opposite."""
-    predicate, left, right = _compared(term) or (-1, None, None)
-    if predicate not in (LESS, GREATER_EQUAL):
-        return []
-    found = [(left, right, predicate == GREATER_EQUAL)]
-    return [*found, (right - 1, left, predicate == LESS)] if isinstance(right, int) else found
 
 
 def _exits(part: Part) -> dict[int, int]:

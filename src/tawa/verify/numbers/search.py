@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tawa.dialects.tt import GetNumProgramsOp, GetProgramIdOp, LoadOp
-from tawa.ir import source_of
+from tawa.ir import Operation, source_of
 from tawa.verify.crossed_numbers import SAME_MEMORY, SEVERAL_ATOMICS
 from tawa.verify.free.proof import Proof
 from tawa.verify.free.questions import Asked
@@ -121,7 +121,7 @@ class Search:
             self.left -= machine.steps + _RUN
         return None
 
-    def _unknown(self, reason: str, op: Any) -> Unknown:
+    def _unknown(self, reason: str, op: Operation | None) -> Unknown:
         return Unknown(reason, source_of(self.program.module, op) if op else None, self._used())
 
     # -- what is chosen, and which numbers ---------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tawa.ir import MemDescType, parse_type
+from tawa.verify.run.events import Act
 from tawa.verify.run.places import Place
 from tawa.verify.skeleton.program import Code, Part, Program
 
@@ -157,7 +158,7 @@ class _Finder:
                 case _:
                     pass
 
-    def _read_act(self, act: Any) -> None:
+    def _read_act(self, act: Act) -> None:
         if act.number >= 0 and not act.takes:
             self.others |= self.of.roots(act.number)
         if act.threads >= 0 or act.check is not None:

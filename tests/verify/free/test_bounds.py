@@ -1,0 +1,80 @@
+"""The forms of bounds and conditions that the queries of loops rely on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, MaxSIOp, SelectOp, SubIOp
+from tawa.verify.comparisons import GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, UNSIGNED
+from tawa.verify.free.bounds import (
+    Number,
+    addends_of,
+    cap_of,
+    comparison_of,
+    is_not_negative,
+    orders_of,
+    start_of,
+)
+from tawa.verify.skeleton.program import Term, Terms
+
+TERMS = Terms()
+N, LOW, HIGH = (TERMS(("argument", place), name) for place, name in enumerate(("n", "low", "high")))
+
+
+def added(one: Number, other: Number) -> Term:
+    return TERMS((AddIOp.NAME, one, other))
+
+
+def compared(predicate: int, left: Number, right: Number) -> Term:
+    return TERMS((CmpIOp.NAME, "predicate", f"{predicate} : i64", left, right))
+
+
+def capped(most: int, *, length: Term | None = None, near: Term | None = None) -> Term:
+    """``min(low + most, high)``, as early puts compute it."""
+    distance = length or TERMS((SubIOp.NAME, HIGH, LOW))
+    longer = compared(GREATER + UNSIGNED, distance, most)
+    condition = TERMS((AndIOp.NAME, compared(LESS, LOW, HIGH), longer))
+    return TERMS((SelectOp.NAME, condition, near or added(LOW, most), HIGH))
+
+
+def test_a_range_starts_before_the_whole_steps_that_are_added() -> None:
+    assert start_of(added(N, 4), 2) == (N, 2)
+    assert start_of(added(N, 3), 2) == (added(N, 3), 0), "no whole number of steps"
+    assert start_of(7, 3) == (1, 2) and start_of(-2, 3) == (-2, 0)
+
+
+def test_a_sum_has_its_terms_and_its_constant() -> None:
+    parts, number = addends_of(added(added(N, 3), added(N, LOW)))
+    assert parts == {N: 2, LOW: 1} and number == 3
+    assert addends_of(5) == ({}, 5)
+
+
+def test_the_end_of_early_puts_is_a_cap() -> None:
+    assert cap_of(capped(3)) == (LOW, 3, HIGH)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        HIGH,
+        5,
+        capped(3, length=TERMS((SubIOp.NAME, N, LOW))),
+        capped(3, near=added(LOW, 2)),
+        TERMS((SelectOp.NAME, compared(LESS, LOW, HIGH), added(LOW, 3), HIGH)),
+    ],
+)
+def test_any_other_choice_is_no_cap(other: Number) -> None:
+    assert cap_of(other) is None
+
+
+def test_a_comparison_says_which_number_is_below_the_other() -> None:
+    assert orders_of(compared(LESS, N, HIGH)) == [(N, HIGH, False)]
+    assert orders_of(compared(LESS_EQUAL, HIGH, N)) == [(N, HIGH, True)]
+    assert orders_of(compared(LESS, N, 8)) == [(N, 8, False), (7, N, True)]
+    assert orders_of(compared(GREATER_EQUAL + UNSIGNED, N, 8)) == orders_of(N) == []
+    assert comparison_of(N) is None
+
+
+def test_a_maximum_with_zero_is_not_negative() -> None:
+    assert is_not_negative(TERMS((MaxSIOp.NAME, N, 0)))
+    assert not is_not_negative(TERMS((MaxSIOp.NAME, N, -1))) and not is_not_negative(N)
