@@ -106,67 +106,67 @@ class Machine:
                 values = [registers[it] for it in instruction[1]]
                 for target, value in zip(instruction[2], values, strict=True):
                     registers[target] = value
-            elif kind == 19:
+            elif kind == 19:  # ACT
                 if not self._act(index, thread, instruction[1]):
                     break
-            elif kind == 20:
+            elif kind == 20:  # VIEW
                 registers[instruction[3]] = self._view(thread, instruction)
-            elif kind == 2:
+            elif kind == 2:  # PUT
                 if not self._put(index, thread, instruction):
                     break
-            elif kind == 3:
+            elif kind == 3:  # GET
                 if not self._get(index, thread, instruction):
                     break
-            elif kind == 4:
+            elif kind == 4:  # CONSUMED
                 holds = True if instruction[3] < 0 else self._holds(thread, instruction[3])
                 if holds is None:
                     break
                 if holds:
                     self._consumed(index, thread, instruction)
-            elif kind == 5:
+            elif kind == 5:  # DOT
                 self._dot(index, thread, instruction)
-            elif kind == 6:
+            elif kind == 6:  # WAIT
                 thread.flight = thread.flight[max(len(thread.flight) - instruction[1], 0) :]
                 self._event(index, "wait", -1, instruction[1], thread)
-            elif kind == 8:
+            elif kind == 8:  # FOR
                 entered = self._enter_loop(thread, instruction)
                 if entered is None:
                     break
                 following, head = following if entered else instruction[5], entered
-            elif kind == 9:
+            elif kind == 9:  # NEXT
                 again = self._next(thread, instruction)
                 if again is None:
                     break
                 following, head = instruction[1] if again else following, again
-            elif kind == 10:
+            elif kind == 10:  # IF
                 holds = self._holds(thread, instruction[1])
                 if holds is None:
                     break
                 following = following if holds else instruction[2]
-            elif kind == 11:
+            elif kind == 11:  # JUMP
                 following = instruction[1]
-            elif kind == 12:
+            elif kind == 12:  # WHILE
                 self._enter_while(thread, instruction)
-            elif kind == 13:
+            elif kind == 13:  # TEST
                 again = self._test_while(thread, instruction)
                 if again is None:
                     break
                 following, head = following if again else instruction[2], again
-            elif kind == 14:
+            elif kind == 14:  # FORK
                 self._fork(instruction)
                 thread.pc = following
                 self.steps = steps + 1
                 return True
-            elif kind == 15:
+            elif kind == 15:  # ASSUME
                 self._assume(thread, registers[instruction[1]])
-            elif kind == 17:
+            elif kind == 17:  # SEND
                 self._send(thread, self.channels[cast(int, instruction[1])], registers[instruction[2]])
-            elif kind == 18:
+            elif kind == 18:  # RECEIVE
                 ring, count = cast(tuple[int, int], registers[instruction[1]])
                 registers[instruction[2]] = self._receive(thread, self.channels[ring].numbers.get(count))
-            elif kind == 21:
+            elif kind == 21:  # PICK
                 registers[instruction[4]] = _picked(*(registers[it] for it in instruction[1:4]))
-            elif kind == 22:
+            elif kind == 22:  # JOIN
                 if len(self.alive) > 1:
                     break
                 self._join(thread)

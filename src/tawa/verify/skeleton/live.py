@@ -61,19 +61,9 @@ def _places(bits: int) -> list[int]:
     return found
 
 
-def reached(code: Sequence[Uses], marks: dict[int, int]) -> list[int]:
+def reached(code: Sequence[Uses], marks: Mapping[int, int]) -> list[int]:
     """For each instruction the union of the marks of all instructions that it may reach, itself included."""
-    found = [0] * (len(code) + 1)
-    changed = True
-    while changed:
-        changed = False
-        for at in range(len(code) - 1, -1, -1):
-            _, _, goes_on, jump = code[at]
-            now = marks.get(at, 0) | (found[at + 1] if goes_on else 0) | (found[jump] if jump >= 0 else 0)
-            if now != found[at]:
-                found[at] = now
-                changed = True
-    return found
+    return _before([(marks.get(at, 0), 0, goes_on, jump) for at, (_, _, goes_on, jump) in enumerate(code)])
 
 
 __all__ = ["Live", "Uses", "reached"]
