@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from tawa.verify.skeleton.barrier_level import Accesses
 from tawa.verify.skeleton.compiler import compile_barriers
+from tawa.verify.skeleton.lookahead import look_ahead
 from tawa.verify.skeleton.program import Code, Part, Program
 from tests.verify.barriers.test_check import barrier
 
@@ -26,6 +28,17 @@ def test_what_starts_partitions_depends_on_all_that_they_depend_on() -> None:
         assert not part.touches[0] & ~main.touches[fork]
         assert not part.writes[0] & ~main.writes[fork]
         assert not part.live.bits[0] & ~main.live.bits[fork]
+
+
+def test_code_that_accesses_no_memory_touches_what_the_partitions_that_it_starts_touch() -> None:
+    found = compile_barriers(barrier("two_loops"))
+    main, *started = found.parts
+    (fork,) = places(main, Code.FORK)
+    main.code = [(Code.MOVE, (), ()) if it[0] == Code.ACT else it for it in main.code]
+    look_ahead(found, Accesses(found.module.op))
+    assert main.touches[fork] == started[0].touches[0] != 0
+    assert main.writes[fork] == started[0].writes[0] != 0
+    assert main.touches[fork + 1] == 0
 
 
 def test_memory_is_touched_up_to_its_last_access() -> None:
