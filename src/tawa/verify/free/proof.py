@@ -2,8 +2,9 @@
 
 A run stops where a partition queries an unknown that is not decided yet (`tawa.verify.free.questions`), and forks
 into two: one for yes, one for no. Before a query is answered, every other partition runs as far as it can: arefs form a
-Kahn network, so the schedule does not matter. A state that was visited before is pruned. If no state is left and none
-has a fault, every run is correct.
+Kahn network, so the schedule does not matter; at the barrier level, one schedule covers all that decide alike
+(`tawa.verify.run.happens_before`). A state that was visited before is pruned. If no state is left and none has a fault,
+every run is correct.
 
 Soundness: give every unknown any number. The run with these numbers makes finitely many queries; by induction over
 them, it is at each query in a visited state, up to differences that no step observes: counts of rings matter only

@@ -15,8 +15,9 @@ overlap in some run. This is full partial-order reduction: one run for each way 
 A barrier on which no partition waits orders nothing: the run is the same, whichever arrivals share a phase. They need
 no order if all are of one size that divides the count, so that none can exceed what is pending.
 
-The same holds for named barriers (`run.named_barriers`). `run.memory` checks accesses. `Order.key` is the state that
-all continuations depend on: what is settled for every partition that may still ask is left out, hence it recurs.
+The same holds for named barriers (`run.named_barriers`). `run.memory` checks accesses. `run.recurrence` finds the
+state that all continuations depend on: what is settled for every partition that may still ask is left out, hence it
+recurs.
 
 Source: PTX ISA, "mbarrier" (phase, expect-tx, try_wait.parity); Lamport's happens-before.
 """

@@ -5,8 +5,7 @@
               fence after each access through the generic proxy
     read      after the last write; a read through the async proxy needs a fence after a write through the generic proxy
 
-A load of a number that decides control flow must read the store that the check took the number from; otherwise the
-check does not understand the program.
+In the proof, a load of a number that crosses partitions must read the store of the same iterations (`OtherNumber`).
 
 An asynchronous access (TMA, an asynchronous dot, cp.async) is in flight from its start until a wait of its partition,
 or a barrier, implies its completion. The memory is shared memory, and descriptors in global memory that the kernel
@@ -39,7 +38,7 @@ FENCED_READS = "Triton's back end inserts the proxy fence between a load and a T
 
 
 class OtherNumber(Exception):
-    """A load reads another number than the one that the check took for it."""
+    """A load reads a number that was stored in another iteration."""
 
 
 class Access:

@@ -1,7 +1,7 @@
 """The protocol operations of the barrier level, as templates of events: barriers, shared memory, copies and dots.
 
     ttng.wait_barrier %slot, %p, %true     →   ACT wait, barrier in the register of %slot, parity in that of %p
-    %slot = ttg.memdesc_index %full[%s]    →   VIEW
+    ttg.local_load %slot                   →   ACT read, memory in the register of %slot
 
 An operation that accesses shared memory or barriers in a way not modelled here raises `NotUnderstood`.
 """

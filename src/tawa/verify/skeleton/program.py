@@ -1,4 +1,4 @@
-"""The protocol skeleton of an aref-level module: per partition a list of instructions over numbered registers.
+"""The protocol skeleton of a module, at either level: per partition a list of instructions over numbered registers.
 
 A value that is not a known constant is a `Term`, the expression tree that computes it, so that the same expression in
 two partitions is one unknown.
@@ -34,7 +34,7 @@ class Code(IntEnum):
 
     SCALAR = 0  # function or None, input registers, result register, signature
     ADVANCE = 1  # input, result
-    PUT = 2  # ring, count, fresh
+    PUT = 2  # ring, count, fresh, view registers
     GET = 3  # ring, count, reader, view registers
     CONSUMED = 4  # ring, count, condition or -1, reader
     DOT = 5  # view registers, asynchronous
