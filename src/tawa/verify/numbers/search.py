@@ -145,22 +145,22 @@ class Search:
         """Numbers for an unknown, each with its size."""
         seen: set[int] = set()
         for cost, number in self._candidates(leaf, need, vector):
-            if number not in seen and self.facts.allows(leaf, number, number):
-                if leaf.key[0] in (GetProgramIdOp.NAME, GetNumProgramsOp.NAME) and not self._is_program(
-                    leaf, number, vector
-                ):
-                    continue
+            if number not in seen and self._is_possible(leaf, number, vector):
                 seen.add(number)
                 yield cost, number
         if not seen:
-            first = next((it for it in range(_MOST_SKIPPED) if self.facts.allows(leaf, it, it)), None)
+            first = next((it for it in range(_MOST_SKIPPED) if self._is_possible(leaf, it, vector)), None)
             if first is not None:
                 yield 0, first
             elif self.facts.allows(leaf, -FAR, FAR):
                 self.skipped = f"the assumptions require larger numbers than can be tried ({leaf.name})"
 
-    def _is_program(self, leaf: Term, number: int, vector: _Vector) -> bool:
-        """Whether a program id is below the number of programs, along each axis."""
+    def _is_possible(self, leaf: Term, number: int, vector: _Vector) -> bool:
+        """Whether the facts allow a number; a program id is below the number of programs, along each axis."""
+        if not self.facts.allows(leaf, number, number):
+            return False
+        if leaf.key[0] not in (GetProgramIdOp.NAME, GetNumProgramsOp.NAME):
+            return True
         axis = leaf.key[1:]
         other = GetNumProgramsOp.NAME if leaf.key[0] == GetProgramIdOp.NAME else GetProgramIdOp.NAME
         known = next((it for term, it in vector.numbers.items() if term.key == (other, *axis)), None)
