@@ -209,10 +209,9 @@ class FreeRun(WalkerState):
                 continue
             asks = [self.walkers[it].asks for it in (self.leader, *self.alive) if it in self.alive]
             asked = [it for it in asks if it is not None]
-            if asked:  # the leader must not run ahead for ever of a reader that asks what the leader never asks
-                lead = self.walkers[self.leader]
-                reach = self.questions.reach[self.leader][lead.pc] if self.leader in self.alive else 0
-                return next((it for it in asked if it[0] in self.questions.caps or not reach >> it[0] & 1), asked[0])
+            if asked:  # the leader must not run ahead for ever of a reader that asks what the leader asks no more
+                leads = self.leader in self.alive
+                return next((it for it in asked if not (leads and self._may_ask(self.leader, it))), asked[0])
             if self.alive:
                 self._block()
         self._finish()
