@@ -51,7 +51,7 @@ MOST = 20_000
 """The largest number of instructions, even if the budget is larger: beyond it states seldom recur."""
 _STOP = 100
 """The cost of comparing and copying one state, in instructions."""
-_FEW = 3
+_FEW = 1
 """States of one key that are kept apart."""
 LONG = 8
 """Constant trip counts of this size or more are first treated as unconstrained."""
