@@ -18,7 +18,7 @@ from tests.verify.mutations_edits import PROTOCOL
 
 GLUON = ("python/tutorials/gluon", "python/examples/gluon")
 """The folders of Triton's repository with Gluon kernels."""
-NAMED = "tests.verify.barriers.named.py"
+NAMED = "tests/verify/barriers/named.py"
 PARTS = PROTOCOL | INLINE
 LIMIT_S = 1800
 
