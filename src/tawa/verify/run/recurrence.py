@@ -13,12 +13,12 @@ is known or was written, so if no continuation of the first has a fault, none of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tawa.verify.run.happens_before import Barrier, Order
-from tawa.verify.run.memory import Access, Region
+from tawa.verify.run.memory import Access, Actor, Region
 from tawa.verify.run.places import Place
 
 Lacks = dict[tuple[Any, ...], int]
@@ -216,6 +216,68 @@ class _Settling:
         """Those whose end or fence can still matter."""
         return [access for access in accesses if access in self.access_of]
 
+    def all_regions(self) -> Iterator[tuple[Any, ...]]:
+        """The numbers that are in memory, in the order of the places."""
+        for alloc in sorted(self.order.memory.regions):
+            places = self.order.memory.regions[alloc]
+            for place in sorted(places, key=self.rank):
+                if found := self.region(place, places[place]):
+                    yield found
+
+    def named_barriers(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """The named barriers, and how far behind them partitions are that wait there."""
+        named = self.order.named
+        found: list[tuple[Any, ...]] = []
+        for key, it in sorted(named.barriers.items()):
+            it.done = self.bit(it.done, self.common(-1), "named", key.path)
+            found.append((key.path, it.count, it.arrived))
+        complete = {key: it.complete for key, it in named.barriers.items()}
+        meeting = sorted((key, min(complete[key[1]] - it, 2)) for key, it in named.meeting.items())
+        return tuple(found), tuple(meeting)
+
+    def actor(self, actor: Actor) -> tuple[int, ...]:
+        """Leaves out what is settled of the accesses in flight of a partition. Returns the lengths of its queues."""
+        for queue in actor.queues():
+            for group in queue:
+                group[:] = self.numbered(group)
+        actor.uncommitted = self.numbered(actor.uncommitted)
+        actor.unfenced = [it for it in self.numbered(actor.unfenced) if not it.fence]
+        return (actor.issued - actor.done, *(len(queue) for queue in actor.queues()))
+
+    def knowledge(self) -> list[tuple[int, int]]:
+        """Who knows which steps, in new numbers: partitions, and what a wait on a barrier will tell."""
+        order = self.order
+        knows: list[tuple[int, int]] = []
+        for actor, touched in zip(order.actors, self.touches, strict=True):
+            actor.mask = self.mask(actor.mask)
+            if touched >= 0:
+                knows.append((1 << actor.number, actor.mask))
+        order.joined = self.mask(order.joined)
+        knows.append((1 << (_PENDING - 1), order.joined))
+        for place, barrier in enumerate(order.barriers.values()):
+            first = _PENDING + place * (_RECENT + 1)
+            barrier.mask = self.mask(barrier.mask) if barrier.mask else 0
+            knows += [(1 << first, barrier.mask)] if barrier.mask else []
+            barrier.recent = [(bit, self.mask(past), parts) for bit, past, parts in barrier.recent]
+            for ago, (_, past, _) in enumerate(reversed(barrier.recent)):
+                knows.append((1 << (first + 1 + min(ago, _RECENT - 1)), past))
+        for place, it in enumerate(order.named.barriers.values(), len(order.barriers)):
+            it.mask, it.past = self.mask(it.mask) if it.mask else 0, self.mask(it.past)
+            first = _PENDING + place * (_RECENT + 1)
+            knows += [(1 << first, it.mask), (2 << first, it.past)]
+        return knows
+
+    def lacks(self, knows: Sequence[tuple[int, int]]) -> Lacks:
+        """By fact, who lacks it."""
+        found: Lacks = {}
+        for fact, bits in self.facts:
+            lack = 0
+            for who, mask in knows:
+                if not mask & bits:
+                    lack |= who
+            found[fact] = lack
+        return found
+
 
 def _queued(order: Order, touches: Sequence[int]) -> dict[Access, tuple[Any, ...]]:
     """Where each access is in flight, or waits for a fence: the queue, and its place from the end of it."""
@@ -251,7 +313,7 @@ Turned = Mapping[int, tuple[int, int]]
 def settle(
     order: Order, touches: Sequence[int], writes: Sequence[int], turned: Turned, rename: Callable[[Any], Any]
 ) -> Settled:
-    """Renumbers the steps of a run in place, without those that are settled; returns the what its state is.
+    """Renumbers the steps of a run in place, without those that are settled; returns what its state is.
 
     touches: by partition the allocations that it may still access, as bits one above their numbers; -1 if it ended.
     writes: likewise, that it may still write. turned: the rings whose slots do not matter. rename: applied to the
@@ -259,58 +321,15 @@ def settle(
     """
     work = _Settling(order, touches, writes, turned, rename)
     order.barriers = {key: order.barriers[key] for key in sorted(order.barriers, key=work.rank)}
-    barriers = [work.barrier(place, key, barrier) for place, (key, barrier) in enumerate(order.barriers.items())]
-    regions: list[Any] = []
-    for alloc in sorted(order.memory.regions):
-        places = order.memory.regions[alloc]
-        found = [work.region(place, places[place]) for place in sorted(places, key=work.rank)]
-        regions += [it for it in found if it]
-    named: list[Any] = []
-    for key, it in sorted(order.named.barriers.items()):
-        it.done = work.bit(it.done, work.common(-1), "named", key.path)
-        named.append((key.path, it.count, it.arrived))
-    complete = {key: it.complete for key, it in order.named.barriers.items()}
-    meeting = sorted((key, min(complete[key[1]] - it, 2)) for key, it in order.named.meeting.items())
-    actors: list[Any] = []
-    for actor, touched in zip(order.actors, touches, strict=True):
-        if touched < 0:
-            continue
-        for queue in actor.queues():
-            for group in queue:
-                group[:] = work.numbered(group)
-        actor.uncommitted = work.numbered(actor.uncommitted)
-        actor.unfenced = [it for it in work.numbered(actor.unfenced) if not it.fence]
-        actors.append((actor.issued - actor.done, *(len(queue) for queue in actor.queues())))
-    knows: list[tuple[int, int]] = []
-    for actor, touched in zip(order.actors, touches, strict=True):
-        actor.mask = work.mask(actor.mask)
-        if touched >= 0:
-            knows.append((1 << actor.number, actor.mask))
-    order.joined = work.mask(order.joined)
-    knows.append((1 << (_PENDING - 1), order.joined))
-    for place, barrier in enumerate(order.barriers.values()):
-        first = _PENDING + place * (_RECENT + 1)
-        barrier.mask = work.mask(barrier.mask) if barrier.mask else 0
-        knows += [(1 << first, barrier.mask)] if barrier.mask else []
-        barrier.recent = [(bit, work.mask(past), parts) for bit, past, parts in barrier.recent]
-        for ago, (_, past, _) in enumerate(reversed(barrier.recent)):
-            knows.append((1 << (first + 1 + min(ago, _RECENT - 1)), past))
-    for place, it in enumerate(order.named.barriers.values(), len(order.barriers)):
-        it.mask, it.past = work.mask(it.mask) if it.mask else 0, work.mask(it.past)
-        first = _PENDING + place * (_RECENT + 1)
-        knows += [(1 << first, it.mask), (2 << first, it.past)]
-    lacks: Lacks = {}
-    for fact, bits in work.facts:
-        lack = 0
-        for who, mask in knows:
-            if not mask & bits:
-                lack |= who
-        lacks[fact] = lack
+    barriers = tuple([work.barrier(place, key, it) for place, (key, it) in enumerate(order.barriers.items())])
+    regions = tuple(work.all_regions())
+    named, meeting = work.named_barriers()
+    actors = tuple([work.actor(it) for it, touched in zip(order.actors, touches, strict=True) if touched >= 0])
+    knows = work.knowledge()
     order.history.count = len(work.bits) + 1
     order.history.bit = 1
-    dead = tuple(sorted(order.dead))
-    key = tuple(barriers), tuple(regions), tuple(named), tuple(meeting), tuple(actors), dead
-    return Settled(key, lacks, work.written, dict(work.facts))
+    key = barriers, regions, named, meeting, actors, tuple(sorted(order.dead))
+    return Settled(key, work.lacks(knows), work.written, dict(work.facts))
 
 
 __all__ = ["Lacks", "Settled", "covers", "forget", "settle"]
