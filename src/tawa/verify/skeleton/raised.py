@@ -182,63 +182,56 @@ class _Finder:
 
     def candidates(self) -> list[RaisedRing]:
         """Allocations and counts that are used together, in groups."""
-        owner: dict[Any, RaisedRing] = {}
-
-        def join(ring: RaisedRing, other: RaisedRing) -> RaisedRing:
-            if ring is not other:
-                ring.depth = ring.depth if ring.depth == other.depth else 0
-                ring.allocs |= other.allocs
-                ring.slots |= {it: parity for it, parity in other.slots.items() if ring.slots.get(it, -1) < 0}
-                ring.parities |= other.parities
-                ring.counters |= other.counters
-                owner.update({key: ring for key, it in owner.items() if it is other})
-            return ring
-
-        def own(ring: RaisedRing, key: Any) -> RaisedRing:
-            ring = join(ring, owner.get(key, ring))
-            owner[key] = ring
-            return ring
-
+        groups = _Groups()
         for use in self.uses:
-            ring = own(RaisedRing(self._depth(use.alloc), {use.alloc}), ("alloc", use.alloc))
-            slots = self.of.roots(use.slot) if use.slot >= 0 else frozenset[int]()
-            parities = self.of.roots(use.parity) - slots if use.parity >= 0 else frozenset[int]()
-            for root in slots | parities:
-                ring = own(ring, root)
-            if len(slots) > 1 or len(parities) > 1:
-                ring.depth = 0
-                continue
-            slot = next(iter(slots), -1)
-            if use.parity >= 0 and not parities and slots:
-                ring.counters.add(slot)
-            elif parities:
-                (parity,) = parities
-                ring.parities[parity] = slot
-                if slot >= 0:
-                    ring.slots[slot] = parity
-            elif slot >= 0:
-                ring.slots.setdefault(slot, -1)
+            self._group(use, groups)
         changed = True
-        while changed:  # what the counts are moved from and to
-            changed = False
-            for sources, targets in self.moves:
-                for source, target in zip(sources, targets, strict=True):
-                    ring = owner.get(target)
-                    for root in self.of.roots(source):
-                        other = owner.get(root)
-                        if ring is not None and other is None:
-                            owner[root] = ring
-                        elif ring is None and other is not None and root == source:
-                            owner[target] = ring = other
-                        elif ring is None or other is ring or other is None:
-                            continue
-                        else:
-                            ring = join(ring, other)
-                        changed = True
-        rings = list({id(ring): ring for ring in owner.values()}.values())
-        for ring in rings:
-            self._complete(ring, {it for it, found in owner.items() if found is ring and isinstance(it, int)})
-        return [ring for ring in rings if ring.depth and ring.registers]
+        while changed:
+            changed = sum(self._group_move(source, target, groups) for source, target in self._moved()) > 0
+        for ring in groups.rings():
+            self._complete(ring, groups.registers(ring))
+        return [ring for ring in groups.rings() if ring.depth and ring.registers]
+
+    def _group(self, use: _Use, groups: _Groups) -> None:
+        """Groups an allocation with the counts that are its slot and parity in one use."""
+        ring = groups.own(RaisedRing(self._depth(use.alloc), {use.alloc}), ("alloc", use.alloc))
+        slots = self.of.roots(use.slot) if use.slot >= 0 else frozenset[int]()
+        parities = self.of.roots(use.parity) - slots if use.parity >= 0 else frozenset[int]()
+        for root in slots | parities:
+            ring = groups.own(ring, root)
+        if len(slots) > 1 or len(parities) > 1:
+            ring.depth = 0
+            return
+        slot = next(iter(slots), -1)
+        if use.parity >= 0 and not parities and slots:
+            ring.counters.add(slot)
+        elif parities:
+            (parity,) = parities
+            ring.parities[parity] = slot
+            if slot >= 0:
+                ring.slots[slot] = parity
+        elif slot >= 0:
+            ring.slots.setdefault(slot, -1)
+
+    def _moved(self) -> list[tuple[int, int]]:
+        """All moves of one register to another."""
+        return [pair for sources, targets in self.moves for pair in zip(sources, targets, strict=True)]
+
+    def _group_move(self, source: int, target: int, groups: _Groups) -> bool:
+        """Groups a register with those that it is moved from; returns whether that is new."""
+        ring, changed = groups.owner.get(target), False
+        for root in self.of.roots(source):
+            other = groups.owner.get(root)
+            if ring is not None and other is None:
+                groups.owner[root] = ring
+            elif ring is None and other is not None and root == source:
+                groups.owner[target] = ring = other
+            elif ring is None or other is ring or other is None:
+                continue
+            else:
+                ring = groups.join(ring, other)
+            changed = True
+        return changed
 
     def _complete(self, ring: RaisedRing, members: set[int]) -> None:
         """Gives the registers that are only moved their role: that of what they are moved from or to."""
@@ -375,6 +368,38 @@ class _Finder:
             turned = (parity ^ (count + shift) // ring.depth) & 1 if use.parity >= 0 else 0
             found.add((shift, turned))
         return len(found) == 1
+
+
+class _Groups:
+    """The rings so far, by what they own: registers, and allocations as pairs."""
+
+    def __init__(self) -> None:
+        self.owner: dict[int | tuple[str, int], RaisedRing] = {}
+
+    def join(self, ring: RaisedRing, other: RaisedRing) -> RaisedRing:
+        """Makes two rings one."""
+        if ring is not other:
+            ring.depth = ring.depth if ring.depth == other.depth else 0
+            ring.allocs |= other.allocs
+            ring.slots |= {it: parity for it, parity in other.slots.items() if ring.slots.get(it, -1) < 0}
+            ring.parities |= other.parities
+            ring.counters |= other.counters
+            self.owner.update({key: ring for key, it in self.owner.items() if it is other})
+        return ring
+
+    def own(self, ring: RaisedRing, key: int | tuple[str, int]) -> RaisedRing:
+        """Makes a ring own something; joins it with the ring that does."""
+        ring = self.join(ring, self.owner.get(key, ring))
+        self.owner[key] = ring
+        return ring
+
+    def rings(self) -> list[RaisedRing]:
+        """Each ring once."""
+        return list({id(ring): ring for ring in self.owner.values()}.values())
+
+    def registers(self, ring: RaisedRing) -> set[int]:
+        """The registers that a ring owns."""
+        return {it for it, found in self.owner.items() if found is ring and isinstance(it, int)}
 
 
 def blocked_by(ring: RaisedRing, part: Part, expressions: Expressions, registers: list[Any]) -> set[int]:
