@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from tawa.verify.run.events import Event
 from tawa.verify.run.history import History, HistoryStep, Memories, event_name
@@ -194,13 +195,7 @@ class Order:
             case "dot wait":
                 self._drain(actor.groups, event.amount)
             case "write" | "free" | "read":
-                for place in event.memory:
-                    reads = kind == "read"
-                    access = (memory.read if reads else memory.write)(actor, event, place, proxy=False)
-                    access.end = bit
-                    actor.unfenced.append(access)
-                    if kind == "free":
-                        memory.forget(place)
+                self._access(actor, event)
             case "describe":  # what writes a descriptor makes it visible to TMA, too
                 access = memory.write(actor, event, event.memory[0], proxy=False)
                 access.end = access.fence = bit
@@ -209,11 +204,7 @@ class Order:
                 access.end = bit
                 actor.unfenced.append(access)
             case "fence" | "descriptor fence":
-                for access in actor.unfenced:
-                    if access.end & mask and (kind == "fence" or access.event.kind == "descriptor"):
-                        access.fence |= bit
-                actor.unfenced = [access for access in actor.unfenced if not access.fence]
-                memory.fence_copies(actor)
+                self._fence(actor, event, mask)
             case "cp.async":
                 access = memory.write(actor, event, event.memory[0], proxy=False)
                 actor.uncommitted.append(access)
@@ -232,20 +223,39 @@ class Order:
                 self._lifecycle(actor, event, mask)
             case "arrive at":
                 self.named.arrive(actor, event, mask)
-            case "reserved":
-                message = (
-                    f"{self.name(event.key)} starts and ends the partitions in Triton's code: "
-                    f"{self.memories.free_barriers}"
-                )
-                raise self.fault("reserved barrier", message, mask)
             case _:
-                message = (
-                    f"{event.op.name} uses the result of a wgmma past its wait: only results of the wait are complete"
-                    if event.amount
-                    else f"{event.op.name} uses an accumulator that a wgmma still writes"
-                )
-                raise self.fault("accumulator in flight", message, mask)
+                self._refuse(event, mask)
         return True
+
+    def _access(self, actor: Actor, event: Event) -> None:
+        """An access through the generic proxy, which is complete at once."""
+        for place in event.memory:
+            start = self.memory.read if event.kind == "read" else self.memory.write
+            access = start(actor, event, place, proxy=False)
+            access.end = self.history.bit
+            actor.unfenced.append(access)
+            if event.kind == "free":
+                self.memory.forget(place)
+
+    def _fence(self, actor: Actor, event: Event, mask: int) -> None:
+        for access in actor.unfenced:
+            if access.end & mask and (event.kind == "fence" or access.event.kind == "descriptor"):
+                access.fence |= self.history.bit
+        actor.unfenced = [access for access in actor.unfenced if not access.fence]
+        self.memory.fence_copies(actor)
+
+    def _refuse(self, event: Event, mask: int) -> NoReturn:
+        """Raises the fault of an event that is one in itself."""
+        if event.kind == "reserved":
+            reason = "starts and ends the partitions in Triton's code"
+            message = f"{self.name(event.key)} {reason}: {self.memories.free_barriers}"
+            raise self.fault("reserved barrier", message, mask)
+        message = (
+            f"{event.op.name} uses the result of a wgmma past its wait: only results of the wait are complete"
+            if event.amount
+            else f"{event.op.name} uses an accumulator that a wgmma still writes"
+        )
+        raise self.fault("accumulator in flight", message, mask)
 
     # -- mbarriers ---------------------------------------------------------------------------------------------------
 
