@@ -8,6 +8,7 @@ import pytest
 
 from tawa.ir import Module, parse_module
 from tawa.verify.barriers import check_barriers
+from tawa.verify.run.memory import COPIES_SEEN, FENCED_READS
 from tawa.verify.verdict import FaultKind, Proved, Refuted, Unknown
 from tests.support.verdicts import passes
 
@@ -133,12 +134,7 @@ WRONG: dict[str, tuple[FaultKind, tuple[str, ...]]] = {
         (ALLOC, CP_ASYNC, COMMIT, cp_wait(1), FENCE, DOT, DOT_WAIT),
     ),
     "cp.async, not committed": ("read before write", (ALLOC, CP_ASYNC, cp_wait(0).replace("%group", "%copy"), LOAD)),
-    "cp.async, without a fence": ("missing fence", (ALLOC, CP_ASYNC, COMMIT, cp_wait(0), DOT, DOT_WAIT)),
     "a TMA copy over a tile that was stored": ("missing fence", (ALLOC, MAKE, INIT, STORE, EXPECT, COPY_IN, WAIT)),
-    "a TMA copy over a tile whose store is fenced, but not its load": (
-        "missing fence",
-        (ALLOC, MAKE, INIT, STORE, FENCE, LOAD, EXPECT, COPY_IN, WAIT),
-    ),
     "a TMA copy over a tile that is stored to again after the fence": (
         "missing fence",
         (ALLOC, MAKE, INIT, STORE, FENCE, STORE, EXPECT, COPY_IN, WAIT),
@@ -259,15 +255,25 @@ def test_pipelines_of_stock_triton_have_no_fault(name: str) -> None:
     assert passes(verdict), verdict
 
 
-def test_a_pointer_gemm_of_triton_3_6_lacks_a_fence_that_3_9_has() -> None:
+def test_a_pointer_gemm_of_triton_3_6_relies_on_what_the_fence_of_3_9_ensures() -> None:
     """cp.async writes through the generic proxy; the wgmma reads through the async proxy."""
     from tawa.bridge.triton.versions import triton_version
 
     verdict = check_barriers(stock("pointer masked_nn"), effort="fast")
-    if triton_version()[:2] == (3, 6):
-        assert isinstance(verdict, Refuted) and verdict.witness.kind == "missing fence", verdict
-    else:
-        assert passes(verdict), verdict
+    assert passes(verdict), verdict
+    assert (COPIES_SEEN in verdict.assumptions) == (triton_version()[:2] == (3, 6))
+
+
+@pytest.mark.parametrize(
+    ("reliance", "program"),
+    [
+        (COPIES_SEEN, (ALLOC, CP_ASYNC, COMMIT, cp_wait(0), DOT, DOT_WAIT)),
+        (FENCED_READS, (ALLOC, MAKE, INIT, STORE, FENCE, LOAD, EXPECT, COPY_IN, WAIT)),
+    ],
+)
+def test_what_stands_in_for_a_fence_of_one_partition_is_stated(reliance: str, program: tuple[str, ...]) -> None:
+    verdict = check_barriers(kernel(*program))
+    assert isinstance(verdict, Proved) and reliance in verdict.assumptions, verdict
 
 
 def test_a_kernel_that_takes_its_tiles_from_a_counter_has_no_fault() -> None:
