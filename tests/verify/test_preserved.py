@@ -10,6 +10,7 @@ import pytest
 from tawa.ir import Builder, Module, Operation, clone_op, parse_module
 from tawa.ir.attributes import int_attr
 from tawa.verify.preserved import preserved
+from tests.support.sample import EVERY_CASE
 from tests.verify import mutations_barrier
 from tests.verify.mutations_edits import FENCE, nudge
 
@@ -223,7 +224,7 @@ def test_every_mutant_of_a_program_is_another_program(name: str) -> None:
     assert preserved(parse_module(text), parse_module(text))
     unseen = {
         (mutant.kind, None if mutant.site.kind.change is nudge else mutant.target)
-        for mutant in mutations_barrier.mutants(text)
-        if preserved(parse_module(text), mutant.module)
+        for place, mutant in enumerate(mutations_barrier.mutants(text))
+        if (EVERY_CASE or place % 8 == 0) and preserved(parse_module(text), mutant.module)
     }
     assert unseen <= HARMLESS
