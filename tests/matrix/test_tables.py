@@ -181,12 +181,7 @@ def test_tables_are_left_where_a_program_has_little_work() -> None:
     assert not result.changed and "if a program computes a single tile" in reasons(result)
 
 
-OPEN = pytest.mark.xfail(strict=True, reason="the credits are only checked: a release depends on an iteration number")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param("grouped", marks=OPEN), pytest.param("grouped_edges", marks=OPEN), "array"]
-)
+@pytest.mark.parametrize("name", ["grouped", "grouped_edges", "array"])
 def test_automatic_mode_takes_programs_of_many_tiles(name: str) -> None:
     found, _ = attempted(find(name), PlanOptions())
     assert isinstance(found, Specialised) and found.outcome.plan is not None

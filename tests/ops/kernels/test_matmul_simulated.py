@@ -134,10 +134,7 @@ def test_it_is_specialised_and_proved(name: str) -> None:
     assert passes(found.outcome.verdict)
 
 
-OPEN = pytest.mark.xfail(strict=True, reason="the credits are only checked: free trip counts have too many states")
-
-
-@pytest.mark.parametrize("name", [pytest.param(it, marks=[OPEN] if FORMS[it].split > 1 else []) for it in FORMS])
+@pytest.mark.parametrize("name", FORMS)
 def test_automatic_mode_takes_it(name: str) -> None:
     found, _ = attempted(product_case(FORMS[name]), PlanOptions(only_if_faster=False))
     assert isinstance(found, Specialised), found.remarks

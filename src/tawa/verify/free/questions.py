@@ -128,6 +128,8 @@ class _Finder:
     constant: dict[int, int] = field(default_factory=dict[int, int])
     flags: dict[int, int] = field(default_factory=dict[int, int])
     asked: dict[int, Asked] = field(default_factory=dict[int, Asked])
+    moved: dict[int, int] = field(default_factory=dict[int, int])
+    """By register, how many moves set it: a register with one is another name of its source."""
     compared: dict[Term, None] = field(default_factory=dict[Term, None])
     steps: dict[Any, list[Any]] = field(default_factory=dict[Any, list[Any]])
     """By upper bound: the steps of its loops."""
@@ -191,6 +193,7 @@ class _Finder:
                 for target in instruction[2]:
                     known = target in chosen and (target in self.program.unknown or not self.program.computes)
                     self.values[target] = self._decided(chosen[target]) if known else None
+                    self.moved[target] = self.moved.get(target, 0) + 1
 
     def _walk(self, part: Part) -> tuple[dict[int, Site], dict[int, int | Term]]:
         """The sites of the loops, and the terms of the conditions."""
@@ -204,6 +207,10 @@ class _Finder:
             while ends and ends[-1] <= at:
                 ends.pop()
             match instruction:
+                case (Code.MOVE, sources, targets):
+                    for source, target in zip(sources, targets, strict=True):
+                        if self.moved[target] == 1 and self.values[target] is None:
+                            self.values[target] = self.values.get(source)
                 case (Code.SCALAR, function, ins, out, signature):
                     made = self._scalar(function, [self.values.get(it) for it in ins], signature)
                     op = part.ops[at]
