@@ -114,7 +114,7 @@ def test_a_number_that_is_read_behind_the_loop_that_carries_its_ring_is_known() 
     module = numbers()
     crossed = crossed_numbers(module.walk())
     assert len(crossed.sources) == 2 and len(set(crossed.sources.values())) == 1
-    assert passes(check_barriers(module))
+    assert passes(check_barriers(module, assume=["count >= 0"]))  # it waits for a number that -1 would not send
 
 
 @pytest.mark.parametrize("order", ORDERS)
