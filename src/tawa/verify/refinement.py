@@ -46,7 +46,9 @@ from tawa.verify.skeleton.program import Program, UnsupportedError
 from tawa.verify.verdict import Checked, Proved, Refuted, Step, Unknown, Verdict, Witness
 
 _LONG = 8
-_BUDGET: Mapping[Effort, int] = {"fast": 100_000, "full": 2_000_000}
+_PAIR = 100
+"""What two states cost to compare and to copy, in steps."""
+_BUDGET: Mapping[Effort, int] = {"fast": 60_000, "full": 400_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +272,7 @@ class _Barriers(_Alone):
         """A copy in which the query of `asked` is answered."""
         made = super().answered(asked, yes=yes)
         assert isinstance(made, _Barriers)
-        made.entries = self.entries
+        made.entries, made.tokens = self.entries, self.tokens
         return made
 
     def _act(self, index: int, thread: Thread, act: Act) -> bool:
@@ -356,7 +358,7 @@ class _Comparison:
         while pairs:
             one, other, wanted, made = pairs.pop()
             asks, answers = one.advance(), other.advance()
-            self.budget -= one.steps + other.steps + 20
+            self.budget -= one.steps + other.steps + _PAIR
             wanted, made = (*wanted, *one.made), (*made, *other.made)
             same = 0
             while same < min(len(wanted), len(made)) and wanted[same][0] == made[same][0]:

@@ -251,9 +251,9 @@ class Search:
 
     def _scanned(self, name: str, term: Term, wanted: int, vector: _Vector) -> Iterable[int]:
         """The same, by trying: for a term that no chain of operations leads to."""
-        if name not in term.text:
+        if name not in term.leaves:
             return ()
-        given = {it.text: number for it, number in vector.numbers.items() if it.text in term.text}
+        given = {it.text: number for it, number in vector.numbers.items() if it.text in term.leaves}
         if name in given:
             return ()
         key = name, term.text, tuple(given.items())

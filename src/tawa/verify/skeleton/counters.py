@@ -140,8 +140,10 @@ class _Finder:
             case (Code.MOVE, sources, targets):
                 for source, target in zip(sources, targets, strict=True):
                     self._note(source, self.matters.get(target))
-            case (Code.FOR, lower, upper, step, *_):
-                self._exact(lower, upper, step)
+            case (Code.FOR, lower, _, step, induction, *_) if induction >= 0:  # its trips are asked for, not computed
+                after = self.matters.get(induction)
+                self._note(lower, after)
+                self._note(step, None if after is None else EXACT)
             case (Code.IF, condition, _) | (Code.TEST, condition, *_) | (Code.PICK, condition, *_):
                 self._exact(condition)
             case (Code.VIEW, _, slot, _):

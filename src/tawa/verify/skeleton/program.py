@@ -6,6 +6,7 @@ two partitions is one unknown.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -68,14 +69,18 @@ class UnsupportedError(Exception):
 class Term:
     """An unknown number: an operation on known and unknown numbers. Equal terms are one object (hash-consed)."""
 
-    __slots__ = ("given", "key", "number", "text")
+    __slots__ = ("given", "key", "leaves", "number", "text")
 
     def __init__(self, key: tuple[Any, ...], number: int, given: str) -> None:
         self.key = key
         self.number = number
         self.given = given
-        self.text = f"({' '.join(text_of(it) for it in key)})"
-        """Equal in every program that computes it alike."""
+        text = f"({' '.join(text_of(it) for it in key)})"
+        self.text = text if len(text) < _LONG else hashlib.sha256(text.encode()).hexdigest()
+        """Equal in every program that computes it alike. Terms share operands, so a long text is only its digest."""
+        own = () if str(key[0]).startswith("arith.") else (self.text,)
+        self.leaves: frozenset[str] = frozenset(own).union(*(part.leaves for part in self.parts))
+        """The texts of the numbers that it is computed from, and that are not computed themselves."""
 
     @property
     def name(self) -> str:
@@ -85,7 +90,7 @@ class Term:
     @property
     def opaque(self) -> bool:
         """Whether it contains an operation whose results may differ between partitions."""
-        return self.key[0] == "opaque" or any(part.opaque for part in self.parts)
+        return any(part.key[0] == "opaque" for part in self.walk())
 
     @property
     def parts(self) -> list[Term]:
@@ -93,10 +98,14 @@ class Term:
         return [part for part in self.key if isinstance(part, Term)]
 
     def walk(self) -> Iterator[Term]:
-        """This term and all of its subterms."""
-        yield self
-        for part in self.parts:
-            yield from part.walk()
+        """This term and all of its subterms, each once."""
+        seen, work = set[Term](), [self]
+        while work:
+            term = work.pop()
+            if term not in seen:
+                seen.add(term)
+                yield term
+                work += reversed(term.parts)
 
     def __repr__(self) -> str:
         return self.name
@@ -127,6 +136,8 @@ _NOUNS = {
     "decided": "a number that a loop or a branch decides",
     "induction": "the counter of a loop",
 }
+_LONG = 400
+"""Characters of the text of a term."""
 _DEPTH = 3
 """Operations in a description; what is inside of them is left out."""
 
@@ -169,18 +180,24 @@ class Terms:
 
     def evaluate(self, term: Any, given: Mapping[str, int]) -> int | None:
         """The number for these numbers, by the text of terms; None if it needs others, or has no defined value."""
+        return self._evaluated(term, given, {})
+
+    def _evaluated(self, term: Any, given: Mapping[str, int], found: dict[Term, int | None]) -> int | None:
         if not isinstance(term, Term):
             return term if isinstance(term, int) else None
-        known = given.get(text_of(term))
-        if known is not None:
-            return known
+        if term not in found:
+            known = given.get(term.text)
+            found[term] = self._computed(term, given, found) if known is None else known
+        return found[term]
+
+    def _computed(self, term: Term, given: Mapping[str, int], found: dict[Term, int | None]) -> int | None:
         if term.key[0] == arith.CmpIOp.NAME and len(term.key) == _COMPARISON:
-            left, right = (self.evaluate(it, given) for it in term.key[-2:])
+            left, right = (self._evaluated(it, given, found) for it in term.key[-2:])
             return None if left is None or right is None else holds(read_int(term.key[2]), left, right)
         for count in (2, 1, 3):
             function = self.functions.get(term.key[:-count])
             if function is not None:
-                inputs = [self.evaluate(it, given) for it in term.key[-count:]]
+                inputs = [self._evaluated(it, given, found) for it in term.key[-count:]]
                 return None if None in inputs else function(*inputs)
         return None
 
