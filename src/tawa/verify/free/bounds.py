@@ -2,6 +2,7 @@
 
 x + 4, in steps of 2                                      x, and 2 trips before
 select(low < high and high - low >u E, low + E, high)     a loop up to there ends after E trips of low … high
+low < high and high - low >u E                            low + E < high
 n <= 7                                                    7 < n, denied: n < 8 is n <= 7
 """
 
@@ -51,21 +52,28 @@ def cap_of(term: Number) -> tuple[Number, int, Number] | None:
     if not isinstance(term, Term) or term.key[0] != SelectOp.NAME:
         return None
     condition, near, high = term.key[-3:]
-    if not isinstance(condition, Term) or condition.key[0] != AndIOp.NAME:
+    longer = longer_than(condition)
+    if longer is None or longer[2] != high:
         return None
-    longer = comparison_of(condition.key[-1])
+    low, most, _ = longer
+    if isinstance(low, int):
+        return longer if near == low + most else None
+    is_near = isinstance(near, Term) and near.key[0] == AddIOp.NAME and near.key[-2:] == (low, most)
+    return longer if is_near else None
+
+
+def longer_than(term: Number) -> tuple[Number, int, Number] | None:
+    """(low, E, high) if the term is ``low < high and high - low >u E``: then, and only then, low + E < high."""
+    if not isinstance(term, Term) or term.key[0] != AndIOp.NAME:
+        return None
+    longer = comparison_of(term.key[-1])
     if longer is None or longer[0] != GREATER_EQUAL + UNSIGNED:
         return None
     _, length, most = longer
     if not isinstance(most, int) or most <= 1 or not isinstance(length, Term) or length.key[0] != SubIOp.NAME:
         return None
-    most, low = most - 1, length.key[-1]
-    if length.key[-2] != high or (low, high, False) not in orders_of(condition.key[-2]):
-        return None
-    if isinstance(low, int):
-        return (low, most, high) if near == low + most else None
-    is_near = isinstance(near, Term) and near.key[0] == AddIOp.NAME and near.key[-2:] == (low, most)
-    return (low, most, high) if is_near else None
+    high, low = length.key[-2:]
+    return (low, most - 1, high) if (low, high, False) in orders_of(term.key[-2]) else None
 
 
 def comparison_of(term: Number) -> tuple[int, Number, Number] | None:
@@ -86,4 +94,4 @@ def orders_of(term: Number) -> list[tuple[Number, Number, bool]]:
     return [*found, (right - 1, left, predicate == LESS)] if isinstance(right, int) else found
 
 
-__all__ = ["Number", "addends_of", "cap_of", "comparison_of", "is_not_negative", "orders_of", "start_of"]
+__all__ = ["Number", "addends_of", "cap_of", "comparison_of", "is_not_negative", "longer_than", "orders_of", "start_of"]

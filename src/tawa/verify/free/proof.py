@@ -301,8 +301,11 @@ class FreeRun(WalkerState):
         walker.asks = instance
         return None
 
-    def _query(self, walker: Walker, site: Site) -> tuple[bool | None, int]:
-        """The answer to the first query of a site, and the execution number of its unknown."""
+    def _query(self, walker: Walker, site: Site, *, peeks: bool = False) -> tuple[bool | None, int]:
+        """The answer to the first query of a site, and the execution number of its unknown.
+
+        peeks: for a condition. A site that starts before that trip, and comes after it, is of the same execution.
+        """
         constant = self.questions.constant.get(site.unknown)
         if constant is not None:
             return constant > site.start, 0
@@ -315,14 +318,15 @@ class FreeRun(WalkerState):
             return self._query_stage(walker, site, site.stage)
         level = walker.marks[-1]
         mark = level.get(site.unknown) or Mark(0, -1, False)
-        if site.start > mark.start:
-            time, answer = mark.time, False if mark.ended else None
-        else:
-            time, answer = mark.time + 1, None
+        last, time, answer = mark.start, mark.time, None
+        if site.start > last:
+            answer = False if mark.ended else None
+        elif site.start == last or not mark.peeked:
+            last, time = -1, mark.time + 1
         if answer is None:
             answer = self._exceeds(walker, (site.unknown, walker.nest, time), site.start)
         if answer is not None:
-            level[site.unknown] = Mark(time, site.start, not answer)
+            level[site.unknown] = Mark(time, max(site.start, last), not answer, peeked=peeks)
         return answer, time
 
     def _query_stage(self, walker: Walker, site: Site, stage: int) -> tuple[bool | None, int]:
@@ -367,7 +371,7 @@ class FreeRun(WalkerState):
             raise UnclearError(
                 "a condition is no count, and no number that the partitions share", thread.part.ops[thread.pc]
             )
-        answer, _ = self._query(walker, site)
+        answer, _ = self._query(walker, site, peeks=True)
         return answer if answer is None else answer != site.inverted
 
     def _enter_loop(self, thread: Thread, instruction: tuple[Any, ...]) -> bool | None:

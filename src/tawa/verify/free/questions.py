@@ -38,7 +38,7 @@ from tawa.dialects.tt import LoadOp
 from tawa.ir import Operation, Value
 from tawa.verify.comparisons import GREATER_EQUAL, NOT_EQUAL, UNSIGNED, negated
 from tawa.verify.equal_numbers import decided_by
-from tawa.verify.free.bounds import addends_of, cap_of, comparison_of, is_not_negative, orders_of, start_of
+from tawa.verify.free.bounds import addends_of, cap_of, comparison_of, is_not_negative, longer_than, orders_of, start_of
 from tawa.verify.numbers.facts import FAR, Facts
 from tawa.verify.numbers.loops import is_positive
 from tawa.verify.skeleton.live import reached
@@ -414,7 +414,7 @@ class _Finder:
             possible = [number for number in (0, 1) if self.facts.allows(term, number, number)]
             if len(possible) == 1:
                 return self._condition(possible[0], behind)
-        for lower, upper, inverted in orders_of(term):
+        for lower, upper, inverted in self._orders(term):
             capped = cap_of(upper)
             sites = [self._known(lower, upper, it) for it in self.steps.get(capped[2] if capped else upper, ())]
             order = {site.unknown: place for place, site in reversed(list(enumerate(behind)))}
@@ -426,6 +426,15 @@ class _Finder:
         self.flags[unknown] = _depth_of(term)
         self.asked[unknown] = Asked(term)
         return Site(unknown, inverted=inverted)
+
+    def _orders(self, term: Term) -> list[tuple[Any, Any, bool]]:
+        """`orders_of`, also of a condition whether a range is longer than a number."""
+        longer = longer_than(term)
+        if longer is None:
+            return orders_of(term)
+        low, length, high = longer
+        lower = low + length if isinstance(low, int) else self.terms((AddIOp.NAME, low, length))
+        return [(lower, high, False)]
 
     def _affirmed(self, condition: Term) -> tuple[Term, bool]:
         """A condition without ``not``, and whether it was denied: both are one unknown."""

@@ -30,7 +30,7 @@ class Mark:
 
     For an unknown whose trips are taken in stages, `start` is the largest of the stage that was answered with yes, and
     `ended` whether the whole range has ended. taken: trips before the stage. closed: the `start` that was answered with
-    no, which ended the stage; -1 while it goes on.
+    no, which ended the stage; -1 while it goes on. peeked: the last query was a condition's, which ends no execution.
     """
 
     time: int
@@ -39,6 +39,7 @@ class Mark:
     stage: int | None = None
     taken: int = 0
     closed: int = -1
+    peeked: bool = False
 
     @property
     def place(self) -> int:
@@ -258,7 +259,8 @@ class WalkerState(Machine):
             if at != iteration:
                 return at < iteration
         mark = walker.marks[len(nest)].get(unknown)
-        return mark is None or mark.time < time or (mark.time == time and not mark.ended)
+        open_ = mark is not None and (not mark.ended or (mark.peeked and mark.start > 0))
+        return mark is None or mark.time < time or (mark.time == time and open_)
 
     def _renamed(self, nest: Nest) -> Nest:
         """The nest with iterations relative to the known trips of their loops."""
@@ -292,7 +294,7 @@ class WalkerState(Machine):
     def _relative_mark(self, walker: Walker, depth: int, unknown: int, mark: Mark) -> tuple[Any, ...]:
         """What later queries depend on; a place in a range that is taken in stages, relative to its known trips."""
         if mark.stage is None:
-            return mark.time, mark.start, mark.ended
+            return mark.time, mark.start, mark.ended, mark.peeked
         if depth < len(walker.loops) and walker.loops[depth].unknown == unknown:
             return mark.time, -1, False, mark.stage  # the loop replaces the mark when it ends
         known, _ = self.known.get((unknown, walker.nest[:depth], mark.time), (0, False))
