@@ -35,7 +35,8 @@ from tawa.ir import MemDescType, Module, Operation, parse_type, source_of
 from tawa.verify.assumptions import parse_assumptions
 from tawa.verify.effort import Effort
 from tawa.verify.free.proof import FreeRun
-from tawa.verify.free.questions import Questions, UnclearError, find_questions
+from tawa.verify.free.questions import UnclearError, find_questions
+from tawa.verify.free.sites import Questions
 from tawa.verify.free.walkers import Instance
 from tawa.verify.numbers.facts import check_names
 from tawa.verify.run.events import Act

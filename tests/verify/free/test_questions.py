@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tawa.ir import Builder, parse_module, print_module
-from tawa.verify.free.questions import Questions, Site, find_questions
+from tawa.verify.free.questions import find_questions
+from tawa.verify.free.sites import Questions, Site
 from tawa.verify.skeleton.compiler import compile_skeleton
 from tawa.verify.skeleton.program import Code, Program
 from tests.verify.barriers.test_check import made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tawa.verify.free.proof import FreeRun
-from tawa.verify.free.questions import Site
+from tawa.verify.free.sites import Site
 from tawa.verify.free.walkers import Iteration, Mark, Walker, WalkerState
 from tests.verify.barriers.test_check import made
 from tests.verify.free.test_questions import queries

@@ -34,15 +34,15 @@ def addends_of(number: Number) -> tuple[Counter[Term], int]:
 
 
 def start_of(lower: Number, step: int) -> tuple[Number, int]:
-    """The start of the range that a loop from `lower` continues, and the number of trips before `lower`."""
+    """The start of the range that a loop from `lower` is a part of, and the trips from there to `lower`, maybe < 0."""
     trips = 0
     while isinstance(lower, Term) and lower.key[0] == AddIOp.NAME:
         parts = [it for it in lower.key[-2:] if isinstance(it, Term)]
         numbers = [it for it in lower.key[-2:] if isinstance(it, int)]
-        if len(parts) != 1 or len(numbers) != 1 or numbers[0] < 0 or numbers[0] % step:
+        if len(parts) != 1 or len(numbers) != 1 or numbers[0] % step:
             break
         lower, trips = parts[0], trips + numbers[0] // step
-    if isinstance(lower, int) and lower > 0:
+    if isinstance(lower, int):
         lower, trips = lower % step, trips + lower // step
     return lower, trips
 

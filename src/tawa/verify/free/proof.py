@@ -36,7 +36,8 @@ from typing import Any, Self, cast
 from tawa.ir import Operation
 from tawa.verify.crossed_numbers import SAME_MEMORY
 from tawa.verify.free.pairs import pairs_of
-from tawa.verify.free.questions import ENDLESS, Asked, Questions, Site, UnclearError, find_questions
+from tawa.verify.free.questions import UnclearError, find_questions
+from tawa.verify.free.sites import ENDLESS, Asked, Questions, Site
 from tawa.verify.free.walkers import Instance, Iteration, Mark, Walker, WalkerState
 from tawa.verify.numbers.facts import Facts
 from tawa.verify.run.events import Act, Event

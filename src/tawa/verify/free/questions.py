@@ -39,61 +39,13 @@ from tawa.ir import Operation, Value
 from tawa.verify.comparisons import GREATER_EQUAL, NOT_EQUAL, UNSIGNED, negated
 from tawa.verify.equal_numbers import decided_by
 from tawa.verify.free.bounds import addends_of, cap_of, comparison_of, is_not_negative, longer_than, orders_of, start_of
+from tawa.verify.free.sites import ENDLESS, Asked, Questions, Site
 from tawa.verify.numbers.facts import FAR, Facts
 from tawa.verify.numbers.loops import is_positive
 from tawa.verify.skeleton.live import reached
 from tawa.verify.skeleton.program import Code, Part, Program, Term, Terms, text_of
 
-ENDLESS = 1 << 62
 _MOST_LEAST = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A loop, branch or conditional release: queries whether its unknown has more than `start` trips.
-
-    A loop goes on to query more than start + 1, start + 2, … and ends at `end` without a query. stage: the trips that
-    the stages before took come before; None: it is not part of stages. cap: another unknown that is queried from
-    `start` on; the answer is yes if both are.
-    """
-
-    unknown: int
-    start: int = 0
-    end: int = ENDLESS
-    inverted: bool = False
-    stage: int | None = None
-    cap: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A number that is asked for: a condition, or the upper bound of a loop, with its lower bound and step (else 0)."""
-
-    term: Term
-    lower: int | Term = 0
-    step: int | Term = 0
-
-
-@dataclass(slots=True)
-class Questions:
-    """All sites, by partition and instruction. An instruction without a site has operands that the run computes."""
-
-    sites: list[dict[int, Site]]
-    flags: dict[int, int]  # unknowns that are conditions, 0 or 1: the number of loops around that they depend on
-    constant: dict[int, int]  # unknowns with a constant trip count
-    reach: list[list[int]]  # by partition and instruction: the unknowns that may still be queried, as bits
-    least: dict[int, int]  # lower bounds of unknowns: of large constant trip counts, and by facts
-    most: dict[int, int]  # upper bounds of unknowns, by facts
-    fresh: int  # the bit in `reach` of a put that does not wait
-    caps: frozenset[int] = frozenset()  # unknowns that end a stage
-    asked: dict[int, Asked] = field(default_factory=dict[int, Asked])
-    """The number that an unknown comes from, if it is one: the upper bound of a loop, or a condition."""
-    compared: tuple[Term, ...] = ()
-    """All comparisons, also those that only take part in a condition."""
-    positive: tuple[tuple[Term, Operation | None], ...] = ()
-    """Steps that are positive only by the language's definition, each with a loop that has it."""
-    shares_memory: bool = False
-    """Whether a number in memory is an unknown of several partitions."""
 
 
 class UnclearError(Exception):
@@ -155,6 +107,7 @@ class _Finder:
         for found, asked in zip(sites, conditions, strict=True):
             loops = sorted(found)
             found |= {at: self._condition(term, [found[it] for it in loops if it > at]) for at, term in asked.items()}
+        sites = self._from_the_first(sites)
         fresh = len(self.unknowns)
         reach: list[list[int]] = []
         for part, found in zip(program.parts, sites, strict=True):
@@ -176,6 +129,30 @@ class _Finder:
             positive,
             self._shares_memory(sites),
         )
+
+    def _from_the_first(self, sites: list[dict[int, Site]]) -> list[dict[int, Site]]:
+        """The sites with starts that count from the first trip that any site of their unknown queries, if it is < 0."""
+        first: dict[int, int] = {}
+        for site in (site for found in sites for site in found.values()):
+            first[site.unknown] = min(site.start, first.get(site.unknown, 0))
+        if any(
+            first.get(it, 0)
+            for found in sites
+            for site in found.values()
+            if site.stage is not None
+            for it in (site.unknown, site.cap)
+        ):
+            raise UnclearError("a loop from below 0 over a range that other loops take in stages", None)
+        for unknown, start in first.items():
+            asked = self.asked.get(unknown)
+            if start and asked is not None and isinstance(asked.step, int):
+                by = start * asked.step
+                lower = asked.lower + by if isinstance(asked.lower, int) else self.terms((AddIOp.NAME, asked.lower, by))
+                self.asked[unknown] = replace(asked, lower=lower)
+            for bounds in (self.least, self.most):
+                if unknown in bounds:
+                    bounds[unknown] -= start
+        return [{at: site.shifted(-first[site.unknown]) for at, site in found.items()} for found in sites]
 
     def _shares_memory(self, sites: list[dict[int, Site]]) -> bool:
         """Whether a number in memory is an unknown of several partitions."""

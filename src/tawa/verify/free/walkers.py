@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from tawa.verify.free.questions import ENDLESS, Questions, Site
+from tawa.verify.free.sites import ENDLESS, Questions, Site
 from tawa.verify.run.events import InFlight
 from tawa.verify.run.machine import Machine
 from tawa.verify.run.places import Place

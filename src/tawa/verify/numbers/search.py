@@ -22,7 +22,7 @@ from tawa.dialects.tt import GetNumProgramsOp, GetProgramIdOp, LoadOp
 from tawa.ir import Operation, source_of
 from tawa.verify.crossed_numbers import SAME_MEMORY, SEVERAL_ATOMICS
 from tawa.verify.free.proof import Proof
-from tawa.verify.free.questions import Asked
+from tawa.verify.free.sites import Asked
 from tawa.verify.numbers.facts import FAR, Facts
 from tawa.verify.numbers.loops import steps_to_try
 from tawa.verify.run.history import HistoryStep

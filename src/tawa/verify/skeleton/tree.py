@@ -217,8 +217,29 @@ class Tree:
             return inputs[1 if inputs[0] else 2]
         if len(inputs) == 2 and inputs[1] == _NEUTRAL.get(op.name):
             return inputs[0]
+        if (rest := self._cancelled(op, inputs)) is not None:
+            return rest
         base, number = self._sum(value)
         return value if number else base
+
+    def _cancelled(self, op: Operation, inputs: Sequence[Value | int]) -> Value | int | None:
+        """x, in any width, of ``x + y - y``, ``y + x - y`` and ``x - y + y``; None for another operation."""
+        if SubIOp.matches(op):
+            return self._without(inputs[0], inputs[1], AddIOp)
+        if AddIOp.matches(op):
+            orders = (inputs, inputs[::-1])
+            return next((it for pair in orders if (it := self._without(*pair, SubIOp)) is not None), None)
+        return None
+
+    def _without(self, value: Value | int, part: Value | int, kind: type[AddIOp | SubIOp]) -> Value | int | None:
+        """What a sum is made of besides `part`; the left side of a difference whose right side is `part`."""
+        op = value.defining_op if isinstance(value, Value) and isinstance(part, Value) else None
+        if op is None or not kind.matches(op):
+            return None
+        left, right = map(self.settled, op.operands)
+        if right == part:
+            return left
+        return right if left == part and kind is AddIOp else None
 
     def _carried(self, value: Value, sources: Sequence[Value]) -> Value | int:
         """A value with several sources is a number if all of them are, should it be that number."""
