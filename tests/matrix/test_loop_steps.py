@@ -76,7 +76,7 @@ def test_a_loop_of_any_step_is_proved_and_keeps_its_bits(kernel: Any, warps: int
     found, levels = compiled(case, groups, pinned=False)
     verdict = found.outcome.verdict
     assert credits_proved(verdict), verdict
-    certain = kernel in (kernels.written_out, kernels.unrolled, kernels.backwards)
+    certain = kernel in (kernels.written_out, kernels.unrolled, kernels.backwards, kernels.inside)
     assert verdict.assumptions == (() if certain else (TAKEN,)), verdict
     for tiles, step in ((0, 1), (DEPTH - 1, 2), (DEPTH, 1), (DEPTH + 1, 1), (2 * DEPTH + 1, 2), (2 * DEPTH + 1, 1)):
         launch = case.with_sizes(T=tiles, S=step, PROGRAMS=step)

@@ -90,9 +90,18 @@ def test_what_is_not_understood_fails_with_the_reason(monkeypatch: pytest.Monkey
         tawa.assert_protocol(kernel, OF_GEMM)
 
 
-def test_assumptions_and_options_are_taken() -> None:
+def test_an_assumption_is_taken_and_named_where_it_is_needed() -> None:
+    kernel = load_kernel(f"{FOLDER / 'gemm_3_ring.py'}:gemm")
+    assert isinstance(tawa.check_protocol(kernel, TYPES, CONSTANTS, num_warps=8), Refuted)
+    found = tawa.check_protocol(kernel, TYPES, CONSTANTS, assume=["K >= 0"], num_warps=8)
+    assert passes(found) and found.assumptions == ("K >= 0",)
     kernel = load_kernel(f"{GEMM}:gemm")
-    found = tawa.check_protocol(
-        kernel, OF_GEMM, {"BM": 128, "BN": 128}, assume=["K >= 128"], aref_depth=2, enable_warp_specialization=True
-    )
-    assert passes(found) and found.assumptions == ("K >= 128",)
+    assert tawa.check_protocol(kernel, OF_GEMM, {"BM": 128, "BN": 128}, assume=["K >= 128"]) == Proved()
+
+
+def test_options_are_taken() -> None:
+    kernel = load_kernel(f"{GEMM}:gemm")
+    options = {"aref_depth": 2, "enable_warp_specialization": True}
+    assert passes(tawa.check_protocol(kernel, OF_GEMM, {"BM": 128, "BN": 128}, **options))
+    with pytest.raises(tawa.PlanError, match=r"D >= P \+ 1"):
+        tawa.check_protocol(kernel, OF_GEMM, {"BM": 128, "BN": 128}, mma_depth=2, **options)

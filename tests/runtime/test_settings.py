@@ -59,7 +59,7 @@ def test_every_variable_is_read() -> None:
     [
         ("TAWA_ENABLE", "maybe", "auto, off"),
         ("TAWA_VERIFY", "maybe", "off, fast, full"),
-        ("TAWA_GLUON", "refuse", "auto, warn, raise, proved"),
+        ("TAWA_GLUON", "refuse", "auto, warn, raise, checked, proved"),
         ("TAWA_AREF_DEPTH", "0", "whole numbers, 1 or more"),
         ("TAWA_AREF_DEPTH", "two", "whole numbers, 1 or more"),
         ("TAWA_MMA_DEPTH", "-1", "whole numbers, 0 or more"),

@@ -300,7 +300,12 @@ class _Finder:
         capped = cap_of(upper)
         if isinstance(lower, int) and isinstance(upper, int) and lower < upper:
             self.least[site.unknown] = max(self.least.get(site.unknown, 0), 1)
-        if isinstance(upper, Term) and not capped and (isinstance(lower, int) or site.unknown not in self.asked):
+        if (
+            site.stage is None
+            and isinstance(upper, Term)
+            and not capped
+            and (isinstance(lower, int) or site.unknown not in self.asked)
+        ):
             base, _ = start_of(lower, step) if isinstance(step, int) else self._without(lower, step)
             self.asked[site.unknown] = Asked(upper, base, step)
         self._bound_by_facts(site, lower, upper, step, capped is not None)
@@ -333,7 +338,11 @@ class _Finder:
             return Site(self._unknown("range", base, upper, step), before)
         if step == 1 and isinstance(lower, int) and lower >= 0 and (staged := self._staged(upper)) is not None:
             length, stage, cap = staged
-            capping = None if cap is None else self._unknown("range", 0, cap, 1)
+            self.asked.setdefault(self._unknown("range", 0, length, 1), Asked(length, 0, 1))
+            capping = None
+            if cap is not None:
+                capping = self._unknown("range", 0, cap, 1)
+                self.asked.setdefault(capping, Asked(cap, 0, 1))
             return Site(self._unknown("range", 0, length, 1), lower, ENDLESS, False, stage, capping)
         end = ENDLESS
         if (capped := cap_of(upper)) is not None:

@@ -42,14 +42,17 @@ _FARTHEST = 1 << 16
 """The largest number next to which a comparison is tried."""
 _LARGEST = 1 << 31
 _TRIED, _FEW_TRIED = range(300), 2
+_FACTORS = range(8, 1 << 12)
+_LARGE = 1 << 12
 
 
 @dataclass(slots=True)
 class _Vector:
-    """Numbers for some of the unknowns, and the total size."""
+    """Numbers for some of the unknowns, and the total size. wished: all are those of the failed proof."""
 
     numbers: dict[Term, int] = field(default_factory=dict[Term, int])
     size: int = 0
+    wished: bool = True
 
 
 class Search:
@@ -92,12 +95,12 @@ class Search:
         return (*self.facts.used, *([SAME_MEMORY] if self.read else []))
 
     def _first_fault(self) -> Refuted | Unknown | None:
-        heap: list[tuple[int, int, _Vector]] = [(0, 0, _Vector())]
+        heap: list[tuple[bool, int, int, _Vector]] = [(False, 0, 0, _Vector())]
         made = 0
         while heap:
-            size, _, vector = heapq.heappop(heap)
+            *_, vector = heapq.heappop(heap)
             if self.left <= 0:
-                self.complete = max(size - 1, 0)
+                self.complete = max(min(it.size for *_, it in (*heap, (vector,))) - 1, 0)
                 return None
             machine = Machine(self.program, vector.numbers, self.program.leader)
             try:
@@ -110,10 +113,12 @@ class Search:
                 if leaf is None:
                     return self._unknown("the run depends on a number that cannot be chosen", self.proof.op)
                 self.read |= leaf.key[0] == LoadOp.NAME
-                for cost, number in self._domain(leaf, need, vector):
+                for cost, number, wished in self._domain(leaf, need, vector):
                     made += 1
                     numbers = {**vector.numbers, leaf: number}
-                    heapq.heappush(heap, (size + cost, made, _Vector(numbers, size + cost)))
+                    longer = _Vector(numbers, vector.size + cost, vector.wished and wished)
+                    order = -len(numbers) if longer.wished else longer.size  # what the proof found: depth first
+                    heapq.heappush(heap, (not longer.wished, order, made, longer))
             except TooLongError:
                 self.skipped = "runs of many steps were given up"
             except FaultError as fault:
@@ -141,17 +146,18 @@ class Search:
             return None if all(part in vector.numbers for part in term.parts) or term.key[0] == "tt.addptr" else term
         return term
 
-    def _domain(self, leaf: Term, need: NeedError, vector: _Vector) -> Iterator[tuple[int, int]]:
-        """Numbers for an unknown, each with its size."""
+    def _domain(self, leaf: Term, need: NeedError, vector: _Vector) -> Iterator[tuple[int, int, bool]]:
+        """Numbers for an unknown, each with its size, and whether it is one of the failed proof."""
         seen: set[int] = set()
-        for cost, number in self._candidates(leaf, need, vector):
+        wished = list(self._wished(leaf, need, vector))
+        for place, (cost, number) in enumerate((*wished, *self._candidates(leaf, need, vector))):
             if number not in seen and self._is_possible(leaf, number, vector):
                 seen.add(number)
-                yield cost, number
+                yield cost, number, not wished or place < len(wished)
         if not seen:
             first = next((it for it in range(_MOST_SKIPPED) if self._is_possible(leaf, it, vector)), None)
             if first is not None:
-                yield 0, first
+                yield 0, first, True
             elif self.facts.allows(leaf, -FAR, FAR):
                 self.skipped = f"the assumptions require larger numbers than can be tried ({leaf.name})"
 
@@ -168,16 +174,20 @@ class Search:
             return number >= 0 and (known is None or number < known)
         return number >= 1 and (known is None or known < number)
 
+    def _wished(self, leaf: Term, need: NeedError, vector: _Vector) -> Iterator[tuple[int, int]]:
+        """Numbers for what the failed proof asked, each with its size."""
+        for asked, answer in self.proof.wishes:
+            if leaf.key[0] != "while":
+                yield from _later(0, self._answering(leaf, asked, answer, need, vector))
+            elif asked.step and asked.term.key[0] == "decided":
+                yield 0, answer
+
     def _candidates(self, leaf: Term, need: NeedError, vector: _Vector) -> Iterator[tuple[int, int]]:
         """Numbers for all that is computed from the unknown: what the run needs now, and what it asks later."""
         term = need.term
         if leaf.key[0] == "while":
-            decided = [trips for asked, trips in self.proof.wishes if asked.step and asked.term.key[0] == "decided"]
-            yield from ((0, trips) for trips in decided)
             yield from ((trips, trips) for trips in range(self.most + 1))
             return
-        for asked, answer in self.proof.wishes:
-            yield from _later(0, self._answering(leaf, asked, answer, need, vector))
         for size, wanted in self._wanted(need):
             yield from _later(size, self._reaching(leaf, term, wanted, vector))
         for answer in range(self.most + 1):
@@ -250,22 +260,30 @@ class Search:
         return sorted(found, key=abs)
 
     def _scanned(self, name: str, term: Term, wanted: int, vector: _Vector) -> Iterable[int]:
-        """The same, by trying: for a term that no chain of operations leads to."""
-        if name not in term.leaves:
-            return ()
+        """The same, by trying: for a term that no chain of operations leads to.
+
+        What is not chosen yet counts as 0, and as large: it may be what a minimum is taken with.
+        """
         given = {it.text: number for it, number in vector.numbers.items() if it.text in term.leaves}
-        if name in given:
+        if name not in term.leaves or name in given:
             return ()
         key = name, term.text, tuple(given.items())
         table = self._tables.get(key)
         if table is None:
             table = self._tables[key] = {}
-            for number in _TRIED:
-                result = self.program.terms.evaluate(term, {**given, name: number})
-                if result is None:
-                    break  # it needs others
-                table.setdefault(result, []).append(number)
-        return table.get(wanted, ())[:_FEW_TRIED]
+            factors = {it for part in term.walk() for it in part.key[1:] if type(it) is int and it in _FACTORS}
+            numbers = sorted({*_TRIED, *(by * it for by in range(2 * self.most) for it in factors)})
+            open_ = len(term.leaves) > len(given) + 1
+            for rest in (0, _LARGE) if open_ else (0,):
+                others = {**dict.fromkeys(term.leaves, rest), **given}
+                made: dict[int, list[int]] = {}
+                for number in numbers:
+                    result = self.program.terms.evaluate(term, {**others, name: number})
+                    if result is not None:
+                        made.setdefault(result, []).append(number)
+                for result, found in made.items():
+                    table.setdefault(result, []).extend(found[:_FEW_TRIED])
+        return table.get(wanted, ())
 
     # -- witness -----------------------------------------------------------------------------------------------------
 
