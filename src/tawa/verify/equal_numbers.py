@@ -17,7 +17,7 @@ from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.inline.markers import SameNumberOp
 from tawa.dialects.scalars import scalar_of
 from tawa.dialects.scf import CONTROL, WhileOp
-from tawa.dialects.tt import INLINE, AddPtrOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, LoadOp
+from tawa.dialects.tt import AddPtrOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, LoadOp
 from tawa.ir import Block, Operation, Value
 from tawa.ir.attributes import read_int
 from tawa.verify.comparisons import one_form
@@ -106,7 +106,10 @@ class _Text:
         """Serialises an operation. made: the numbers of operands."""
         if op in self.crossed.atomics:
             return self._number(f"(atomic {self.crossed.atomics[op]})")
-        scalar = op.name.startswith("arith.") or op.name in _SCALAR or SameNumberOp.matches(op) or _is_inline(op)
+        if (function := function_of(op)) is not None:
+            inputs = [self._operand(it, made or {}) for it in function.inputs]
+            return self._number(f"({function.name} {inputs})")
+        scalar = op.name.startswith("arith.") or op.name in _SCALAR or SameNumberOp.matches(op)
         self.known &= scalar and not op.regions and not any("tensor<" in it.type for it in (*op.operands, *op.results))
         properties = "" if op.name == LoadOp.NAME else str(sorted(op.properties.items()))
         operands: list[object] = list(op.operands) if self.known else []
@@ -149,7 +152,3 @@ def _chain_of_condition(value: Value) -> tuple[Value, Operation, list[Operation]
         value = varying[0]
     is_carried = ops and isinstance(value.owner, Block) and value.owner.parent_op is loop
     return (value, loop, ops) if is_carried else None
-
-
-def _is_inline(op: Operation) -> bool:
-    return op.name in INLINE and function_of(op) is not None

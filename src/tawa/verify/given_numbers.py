@@ -31,7 +31,7 @@ from tawa.dialects.inline.assembly import only_registers, reads_thread
 from tawa.dialects.inline.markers import GroupIndexOp, SameNumberOp
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import CONTROL, LOOPS
-from tawa.dialects.tt import INLINE, ReduceOp, ScanOp
+from tawa.dialects.tt import INLINE, LoadOp, ReduceOp, ScanOp
 from tawa.dialects.ttg import ConvertLayoutOp, WarpSpecializeOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Operation, Value, shape_of
@@ -53,7 +53,10 @@ def given_numbers(ops: Iterable[Operation]) -> dict[Operation, str]:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of integers and pointers: equal names on equal inputs give equal results."""
+    """A function of integers and pointers: equal names on equal inputs give equal results.
+
+    The name of one that reads memory starts with ``tt.load``.
+    """
 
     name: str
     inputs: tuple[Value, ...]
@@ -69,7 +72,8 @@ def function_of(op: Operation) -> Function | None:
     found.operation(op)
     if not found.known:
         return None
-    return Function(hashlib.sha256(" ".join(found.words).encode()).hexdigest()[:8], tuple(found.inputs))
+    name = hashlib.sha256(" ".join(found.words).encode()).hexdigest()[:8]
+    return Function(f"{LoadOp.NAME} {name}" if found.reads else name, tuple(found.inputs))
 
 
 class _Expression:
@@ -80,6 +84,7 @@ class _Expression:
         self.inputs: dict[Value, int] = {}
         self.places: dict[Value, int] = {}
         self.known = True
+        self.reads = False
 
     def value(self, value: Value) -> None:
         op = value.defining_op
@@ -97,6 +102,7 @@ class _Expression:
 
     def operation(self, op: Operation) -> None:
         self.known &= is_pure(op) or is_plain_load(op)
+        self.reads |= LoadOp.matches(op)
         self.known &= not any(_rounds(inner) for inner in op.walk()) if op.regions else True
         if op.name in INLINE:
             self.known &= not (GroupIndexOp.matches(op) or SameNumberOp.matches(op) or reads_thread(op))

@@ -132,16 +132,12 @@ class _Finder:
 
     def _from_the_first(self, sites: list[dict[int, Site]]) -> list[dict[int, Site]]:
         """The sites with starts that count from the first trip that any site of their unknown queries, if it is < 0."""
+        asking = [site for found in sites for site in found.values()]
         first: dict[int, int] = {}
-        for site in (site for found in sites for site in found.values()):
+        for site in asking:
             first[site.unknown] = min(site.start, first.get(site.unknown, 0))
-        if any(
-            first.get(it, 0)
-            for found in sites
-            for site in found.values()
-            if site.stage is not None
-            for it in (site.unknown, site.cap)
-        ):
+        staged = {it for site in asking if site.stage is not None for it in (site.unknown, site.cap)}
+        if any(start and unknown in staged for unknown, start in first.items()):
             raise UnclearError("a loop from below 0 over a range that other loops take in stages", None)
         for unknown, start in first.items():
             asked = self.asked.get(unknown)

@@ -99,7 +99,8 @@ class Term:
 
     def walk(self) -> Iterator[Term]:
         """This term and all of its subterms, each once."""
-        seen, work = set[Term](), [self]
+        seen: set[Term] = set()
+        work: list[Term] = [self]
         while work:
             term = work.pop()
             if term not in seen:

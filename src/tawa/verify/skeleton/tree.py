@@ -224,12 +224,13 @@ class Tree:
 
     def _cancelled(self, op: Operation, inputs: Sequence[Value | int]) -> Value | int | None:
         """x, in any width, of ``x + y - y``, ``y + x - y`` and ``x - y + y``; None for another operation."""
+        left, right = inputs if len(inputs) == 2 else (0, 0)
         if SubIOp.matches(op):
-            return self._without(inputs[0], inputs[1], AddIOp)
-        if AddIOp.matches(op):
-            orders = (inputs, inputs[::-1])
-            return next((it for pair in orders if (it := self._without(*pair, SubIOp)) is not None), None)
-        return None
+            return self._without(left, right, AddIOp)
+        if not AddIOp.matches(op):
+            return None
+        rest = self._without(left, right, SubIOp)
+        return self._without(right, left, SubIOp) if rest is None else rest
 
     def _without(self, value: Value | int, part: Value | int, kind: type[AddIOp | SubIOp]) -> Value | int | None:
         """What a sum is made of besides `part`; the left side of a difference whose right side is `part`."""
