@@ -40,7 +40,8 @@ def capped(most: int, *, length: Term | None = None, near: Term | None = None) -
 def test_a_range_starts_before_the_whole_steps_that_are_added() -> None:
     assert start_of(added(N, 4), 2) == (N, 2)
     assert start_of(added(N, 3), 2) == (added(N, 3), 0), "no whole number of steps"
-    assert start_of(7, 3) == (1, 2) and start_of(-2, 3) == (-2, 0)
+    assert start_of(7, 3) == (1, 2) and start_of(-2, 3) == (1, -1)
+    assert start_of(added(N, -4), 2) == (N, -2)
 
 
 def test_a_sum_has_its_terms_and_its_constant() -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tawa.dialects.tt import GetNumProgramsOp, GetProgramIdOp, LoadOp
+from tawa.dialects.tt import AddPtrOp, GetNumProgramsOp, GetProgramIdOp, LoadOp
 from tawa.ir import Operation, source_of
 from tawa.verify.crossed_numbers import SAME_MEMORY, SEVERAL_ATOMICS
 from tawa.verify.free.proof import Proof
@@ -142,8 +142,8 @@ class Search:
                 return found
         if term.key[0] == "argument":
             return term if term in self.program.arguments.values() else None
-        if term.parts and (term.key[0].startswith("arith.") or term.key[0] == "tt.addptr"):
-            return None if all(part in vector.numbers for part in term.parts) or term.key[0] == "tt.addptr" else term
+        if term.parts and (term.key[0].startswith("arith.") or term.key[0] == AddPtrOp.NAME):
+            return None if all(part in vector.numbers for part in term.parts) or term.key[0] == AddPtrOp.NAME else term
         return term
 
     def _domain(self, leaf: Term, need: NeedError, vector: _Vector) -> Iterator[tuple[int, int, bool]]:
