@@ -137,6 +137,14 @@ def another_turn(module: Module) -> None:
     turn.set_operand(0, every(module, "arith.constant")[0].result)
 
 
+def a_sum_that_does_not_cancel(module: Module) -> None:
+    """A number is taken away twice."""
+    (turn,), (loop,) = every(module, "arith.subi"), every(module, "scf.for")
+    build, slot, number = Builder.before(turn), turn.operands[1], loop.operands[1]
+    moved = build.create("arith.subi", (slot, number), ("i32",)).result
+    turn.set_operand(1, build.create("arith.subi", (moved, number), ("i32",)).result)
+
+
 def another_trip_count(module: Module) -> None:
     (loop,) = every(module, "scf.for")
     loop.set_operand(1, loop.operands[2])
@@ -157,7 +165,7 @@ def another_read(module: Module) -> None:
         pytest.param(lambda it: number(it, "ttng.async_tma_store_wait", "pendings", 2), id="pendings"),
         pytest.param(lambda it: number(it, "ttng.arrive_barrier", "count", 2), id="arrivals"),
         arrivals_swapped, read_behind_the_arrival, read_before_the_loop, read_into_the_loop, freed_before_the_read,
-        another_slot, another_turn, another_trip_count, another_read,
+        another_slot, another_turn, a_sum_that_does_not_cancel, another_trip_count, another_read,
     ],
 )  # fmt: skip
 def test_a_change_of_the_protocol_is_seen(change: Callable[[Module], None]) -> None:
@@ -198,7 +206,19 @@ def constants_folded(module: Module) -> None:
     view.set_operand(1, Builder.before(view).create("arith.muli", (zero.result, one.result), ("i32",)).result)
 
 
-@pytest.mark.parametrize("change", [a_fence, an_allocation_of_its_own, a_loop_without_events, constants_folded])
+def sums_cancelled(module: Module) -> None:
+    """A number is added and taken away again."""
+    (turn,), (loop,) = every(module, "arith.subi"), every(module, "scf.for")
+    build, slot = Builder.before(turn), turn.operands[1]
+    for there, back in (("arith.addi", "arith.subi"), ("arith.subi", "arith.addi")):
+        moved = build.create(there, (slot, loop.operands[1]), ("i32",)).result
+        slot = build.create(back, (moved, loop.operands[1]), ("i32",)).result
+    turn.set_operand(1, slot)
+
+
+@pytest.mark.parametrize(
+    "change", [a_fence, an_allocation_of_its_own, a_loop_without_events, constants_folded, sums_cancelled]
+)
 def test_what_does_not_concern_the_protocol_is_no_change(change: Callable[[Module], None]) -> None:
     assert after(change)
 
