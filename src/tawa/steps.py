@@ -218,12 +218,12 @@ def decide_turns(flow: Flow) -> None:
 
 def decide_ahead(flow: Flow) -> None:
     """Decides which loads of consumers are prefetched."""
-    flow.plan = flow.plan.over(choose_ahead(flow.module, _with_pinned_loops(flow)))
+    flow.plan = flow.plan.over(choose_ahead(flow.module, flow.plan))
 
 
 def decide_loops(flow: Flow) -> None:
     """Decides schedules."""
-    schedules = choose_schedules(flow.module, _with_pinned_loops(flow))
+    schedules = choose_schedules(flow.module, flow.plan)
     flow.plan = scheduled(flow.plan, schedules).over(flow.plan)
     flow.plan = replace(flow.plan, loops=tuple(replace(it, wanted=None) for it in flow.plan.loops))
     staged = {schedule.location for schedule in schedules.values() if schedule.location}
@@ -247,10 +247,3 @@ def decide_joins(flow: Flow) -> None:
         found.setdefault(number, LoopPlan(number, joined=joined))
         before = None if joined else expander
     flow.plan = flow.plan.over(Plan(loops=tuple(found.values())))
-
-
-def _with_pinned_loops(flow: Flow) -> Plan:
-    """The Plan, with the loops as they are pinned if those have the numbers of an old Plan."""
-    if flow.pins.numbering == "program":
-        return flow.plan
-    return replace(flow.plan, loops=flow.pins.loops, numbering="staged")

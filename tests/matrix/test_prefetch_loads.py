@@ -127,17 +127,10 @@ def test_memory_that_the_loop_writes_is_not_prefetched() -> None:
     assert all(before[name].tobytes() == after[name].tobytes() for name in before)
 
 
-@pytest.mark.parametrize("early", [True, False], ids=["version 4", "version 5"])
-def test_a_plan_without_stages_or_prefetched_operands_prefetches_nothing(early: bool) -> None:
-    """In the first versions of the Plan one number controlled both."""
+def test_a_plan_without_prefetched_operands_prefetches_nothing() -> None:
     changed, outcome = made(launch(4))
     assert outcome.plan is not None
     bare = replace(outcome.plan, operands=(OperandPlan(prefetched=False),))
-    if early:
-        parts = [{"name": it.name, "role": it.role, "num_warps": it.num_warps} for it in bare.partitions]
-        rings = [{"name": it.name, "payload": it.payload, "depth": it.depth} for it in bare.rings]
-        old = {"version": 4, "partitions": parts, "rings": rings, "mma_depth": bare.mma_depth, "max_stages": 0}
-        bare = Plan.of(old)
     again = specialise(print_module(changed.ttgir()), PlanOptions(), Target(4, 3), bare)
     assert len(of_consumer(parse_module(again.aref), "tt.load")) == 2
 

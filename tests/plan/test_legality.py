@@ -77,10 +77,6 @@ def test_names_of_what_is_there_and_entries_for_all_are_taken() -> None:
     )
 
 
-def test_loops_of_a_plan_that_counts_otherwise_are_left_to_who_knows() -> None:
-    check_names(Plan(loops=(LoopPlan(7),), numbering="staged"), LOADS, STORES, (0,))
-
-
 def test_p_that_was_pinned_and_not_reached_is_refused() -> None:
     made = Plan(loops=(LoopPlan(0, 0, line="kernel.py:9"),))
     check_met(made, Plan(loops=(LoopPlan(0, 0),)))

@@ -165,5 +165,5 @@ def test_an_entry_that_is_misspelt_is_told_its_name() -> None:
 def test_a_plan_of_a_later_version_is_refused() -> None:
     data = planned().to_dict()
     assert data["version"] == JSON_VERSION
-    with pytest.raises(PlanError, match=f"version {JSON_VERSION + 1} is not one of 1 to"):
+    with pytest.raises(PlanError, match=f"version {JSON_VERSION + 1} is not {JSON_VERSION}"):
         Plan.of(data | {"version": JSON_VERSION + 1})

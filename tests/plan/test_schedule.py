@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -40,8 +39,6 @@ def test_a_plan_carries_it_through_json() -> None:
 def test_a_plan_without_schedules_is_read() -> None:
     plan = Plan(loops=(LoopPlan(0, mma_depth=1),))
     assert "schedule" not in plan.to_json() and Plan.from_json(plan.to_json()) == plan
-    old = {"version": 2, "partitions": [], "rings": [], "mma_depth": 1}
-    assert Plan.from_json(json.dumps(old)).schedules == ()
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,7 @@ class _Decisions:
     # -- loops, rings --------------------------------------------------------------------------------------------------
 
     def _loop(self, it: LoopPlan) -> Iterator[Decision]:
-        asked = self.pins.loop(it.loop if self.pins.numbering == "program" else None)
+        asked = self.pins.loop(it.loop)
         name = f"loops.{it.loop}"
         if it.schedule is not None:
             carried = Counter(tile.type for tile in it.schedule.carried)

@@ -199,13 +199,10 @@ def check_names(pins: Plan, loads: Iterable[Name], stores: Iterable[Name], loops
                 raise PlanError(
                     f"the Plan names a {what} that the kernel does not have: {name_text(name)}; cure: one of {has}"
                 )
-    if pins.numbering == "program":
-        numbers = sorted(loops)
-        for loop in pins.loops:
-            if loop.loop is not None and loop.loop not in numbers:
-                raise PlanError(
-                    f"the Plan names loop {loop.loop}; the kernel has loops with dots {numbers}; cure: {_OWN}"
-                )
+    numbers = sorted(loops)
+    for loop in pins.loops:
+        if loop.loop is not None and loop.loop not in numbers:
+            raise PlanError(f"the Plan names loop {loop.loop}; the kernel has loops with dots {numbers}; cure: {_OWN}")
 
 
 def check_met(plan: Plan, pins: Plan, launched: bool = True) -> None:
@@ -213,7 +210,7 @@ def check_met(plan: Plan, pins: Plan, launched: bool = True) -> None:
 
     launched: whether Triton launches the kernel; otherwise the fields of `launches` have no effect.
     """
-    for loop in pins.loops if pins.numbering == "program" else ():
+    for loop in pins.loops:
         got = plan.loop(loop.loop).mma_depth
         if loop.loop is not None and loop.schedule is None and loop.mma_depth not in (None, got):
             where = f" ({line})" if (line := plan.loop(loop.loop).line) else ""

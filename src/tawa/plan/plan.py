@@ -74,8 +74,6 @@ class Plan:
         numbers in the program of a group.
     slot_views: whether wgmmas of sibling branches or loops share the view of a slot, or have separate ones.
     launches: which launches get the kernel.
-    numbering: how loops are numbered: in program order, or, in Plans of versions 2 to 4, among the loops with stages,
-        group by group.
 
     The JSON has the same names, and `version`, which counts changes of the format.
     """
@@ -101,7 +99,6 @@ class Plan:
     turns: tuple[tuple[int, int], ...] | None = None
     slot_views: SlotViews | None = None
     launches: LaunchPlan | None = None
-    numbering: Literal["program", "staged"] = "program"
 
     def __post_init__(self) -> None:
         check_numbers(self, "groups", "max_registers", "ctas_per_sm", "early_puts", "tile_group", "split_k")
@@ -143,7 +140,7 @@ class Plan:
             mine, theirs = getattr(self, name), getattr(other, name)
             if name == "launches" and mine is not None and theirs is not None:
                 changes[name] = _filled(mine, theirs)
-            elif name in ("partitions", "numbering"):
+            elif name == "partitions":
                 changes[name] = mine or theirs
             elif name in _LISTS:
                 changes[name] = _merged(mine, theirs) if mine and theirs else mine or theirs
@@ -192,7 +189,7 @@ class Plan:
 
     @staticmethod
     def from_json(text: str) -> Plan:
-        """Reads a complete or partial Plan of any version; raises PlanError on anything else."""
+        """Reads a complete or partial Plan; raises PlanError on anything else."""
         return reading.from_text(Plan, text)
 
     @staticmethod

@@ -90,7 +90,7 @@ def choose_plan(
         early_puts=min(EARLY_PUTS, *depths) if by_tma else 0,
         ping_pong=ping_pong,
     )
-    return replace(pins, partitions=(), loops=(), stores=(), numbering="program").over(decided)
+    return replace(pins, partitions=(), loops=(), stores=()).over(decided)
 
 
 def _pinned(budget: Budget, pins: Plan) -> Budget:
@@ -163,7 +163,7 @@ def _why_in_flight(plan: Plan, budget: Budget) -> str:
 
 def _loop(pins: Plan, loop: LoopPlan, mma_depth: int) -> LoopPlan:
     """The entry of a loop: the pinned P, or this one. Its schedule is decided later, on the final loop."""
-    asked = pins.loop(loop.loop) if pins.numbering == "program" else pins.loop(None)
+    asked = pins.loop(loop.loop)
     own = asked.mma_depth if asked.mma_depth is not None else mma_depth
     return replace(asked, loop=loop.loop, mma_depth=own, line=loop.line)
 

@@ -93,7 +93,6 @@ def choose_schedules(module: Module, plan: Plan) -> dict[int, Schedule]:
     schedule violates a dependence of its loop, or if the loop does not exist.
     """
     loops = list(numbered(staged_loops(module)))
-    plan = _renumbered(plan, [number for number, _ in loops])
     pinned = {it.loop: it.schedule for it in plan.loops if it.schedule is not None and it.loop is not None}
     unknown = sorted(set(pinned) - {number for number, _ in loops})
     if unknown:
@@ -170,7 +169,6 @@ def choose_ahead(module: Module, plan: Plan) -> Plan:
 
     In loops with a pinned schedule nothing is left open: the schedule places the loads that the loop has now.
     """
-    plan = _renumbered(plan, [number for number, _ in numbered(staged_loops(module))])
     staged = {it.loop for it in plan.loops if it.schedule is not None}
     found: dict[Name, OperandPlan] = {}
     for group in find_groups(module):
@@ -201,23 +199,6 @@ class _Room:
         permitted = size <= self.left if asked is None else asked
         self.left -= size if permitted else 0
         return permitted
-
-
-def _renumbered(plan: Plan, numbers: list[int]) -> Plan:
-    """Converts the loop numbers of versions 2 to 4, which count the loops with stages of all groups."""
-    if plan.numbering == "program":
-        return plan
-    found: dict[int, LoopPlan] = {}
-    for entry in plan.loops:
-        if entry.schedule is None or entry.loop is None:
-            continue
-        if entry.loop >= len(numbers):
-            raise PlanError(
-                f"the Plan has a schedule of loop {entry.loop}, the kernel has {len(numbers)} to schedule; cure: {_OWN}"
-            )
-        found.setdefault(numbers[entry.loop], replace(entry, loop=numbers[entry.loop]))
-    others = [it for it in plan.loops if it.loop is None]
-    return replace(plan, loops=(*others, *found.values()), numbering="program")
 
 
 def _limits(loop: ForOp, stages: int | None, groups: int) -> Limits:
