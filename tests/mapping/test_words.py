@@ -39,7 +39,6 @@ def test_every_field_of_a_plan_has_a_word() -> None:
         if name
     }
     plain = {it.name for it in fields(Plan)} - {
-        "numbering",
         "partitions",
         "operands",
         "stores",
@@ -48,7 +47,7 @@ def test_every_field_of_a_plan_has_a_word() -> None:
         "launches",
     }
     assert plain <= words
-    keys = {"argument", "loop", "ordinal", "line", "name", "wanted"}
+    keys = {"argument", "loop", "ordinal", "line", "name", "schedule", "depth"}
     for name, kind in (
         ("operands", OperandPlan),
         ("stores", StorePlan),

@@ -18,16 +18,16 @@ from tawa.plan import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, Plan, Ri
         (lambda: Plan(loops=(LoopPlan(), LoopPlan())), "two loops of one name, None"),
         (lambda: Plan(operands=(OperandPlan("a", 0), OperandPlan("a", 0))), r"two operands of one name, \('a', 0, 0\)"),
         (lambda: Plan(stores=(StorePlan("c"), StorePlan("c"))), "two stores of one name"),
-        (lambda: OperandPlan("a", path="paper"), "path='paper' in a Plan: one of host_descriptor, .* is needed"),
-        (lambda: Plan(form="round"), "form='round' in a Plan: one of as_written, persistent, stock is needed"),
-        (lambda: Plan(slot_views="none"), "slot_views='none' in a Plan: one of shared, own is needed"),
-        (lambda: StorePlan("c", staged=1), "staged=1 in a Plan: True or False is needed, not int"),
-        (lambda: StorePlan("c", slices=3), "slices=3 of a store in a Plan; cure: a power of two"),
-        (lambda: StorePlan("c", slices=0), "slices=0 of a store in a Plan; cure: a power of two"),
-        (lambda: StorePlan("c", buffers=0), "buffers=0 of a store in a Plan; cure: 1 or more"),
+        (lambda: OperandPlan("a", path="paper"), "path='paper' in a Plan; cure: one of \"host_descriptor\", "),
+        (lambda: Plan(form="round"), 'form=.round. in a Plan; cure: one of "as_written", "persistent", "stock"'),
+        (lambda: Plan(slot_views="none"), 'slot_views=.none. in a Plan; cure: one of "shared", "own"'),
+        (lambda: StorePlan("c", staged=1), "staged=1 in a Plan; cure: true or false"),
+        (lambda: StorePlan("c", slices=3), "slices=3 in a Plan; cure: a power of two"),
+        (lambda: StorePlan("c", slices=0), "slices=0 in a Plan; cure: 1 or more"),
+        (lambda: StorePlan("c", buffers=0), "buffers=0 in a Plan; cure: 1 or more"),
         (lambda: OperandPlan("a", loop=-1), "loop=-1 in a Plan; cure: 0 or more"),
-        (lambda: LoopPlan(0, stages=1.0), "stages=1.0 in a Plan: a whole number is needed, not float"),
-        (lambda: LaunchPlan(choice="never"), "choice='never' in a Plan: one of predicted, specialised, always"),
+        (lambda: LoopPlan(0, stages=1.0), "stages=1.0 in a Plan; cure: a whole number, 0 or more"),
+        (lambda: LaunchPlan(choice="never"), 'choice=.never. in a Plan; cure: one of "predicted", "specialised"'),
     ],
 )  # fmt: skip
 def test_a_value_that_is_none_of_its_field_is_refused_where_the_plan_is_made(
@@ -72,7 +72,7 @@ def test_a_ring_takes_its_slots_for_each_group_that_has_its_own() -> None:
 
 
 def test_a_partition_has_a_role_that_there_is_and_no_part_of_a_warp() -> None:
-    with pytest.raises(PlanError, match="role='judge' in a Plan: one of producer, converter, consumer is needed"):
+    with pytest.raises(PlanError, match=r'role=.judge. in a Plan; cure: one of "producer", "converter", "consumer"'):
         PartitionPlan("judge", "judge", 4)  # type: ignore[arg-type]
-    with pytest.raises(PlanError, match=r"num_warps=0\.5 in a Plan: a whole number is needed, not float"):
+    with pytest.raises(PlanError, match=r"num_warps=0\.5 in a Plan; cure: a whole number, 0 or more"):
         PartitionPlan("producer", "producer", 0.5)  # type: ignore[arg-type]

@@ -297,7 +297,7 @@ def test_a_plan_that_fills_a_ring_in_another_way_than_its_loads_go_is_refused() 
     by_tma = replace(plan, rings=(replace(plan.rings[0], fill="tma"),))
     with pytest.raises(PlanError, match=r"the Plan fills ring0 by tma, but the kernel's loads use cp\.async"):
         specialise(ttgir("wrapped"), PlanOptions(), TARGET, by_tma)
-    words = r"fill='paper' in a Plan: one of tma, cp\.async, registers, stores, number is needed"
+    words = r'fill=.paper. in a Plan; cure: one of "tma", "cp\.async", "registers", "stores", "number"'
     with pytest.raises(PlanError, match=words):
         replace(plan.rings[0], fill="paper")  # type: ignore[arg-type]
 

@@ -31,8 +31,9 @@ from tawa.mapping.sections import (
     OperandWords,
     PartitionWords,
     RingWords,
-    Section,
     StoreWords,
+    Words,
+    reorders,
 )
 from tawa.mapping.words import FIELD, nearest, read_word
 from tawa.outside import Unfit, names_and_values, shown, text_of
@@ -61,13 +62,13 @@ class Mapping:
     its sections and words, by their keys, where it was read from TOML.
     """
 
-    kernel: KernelWords = field(default_factory=KernelWords)
-    groups: GroupWords = field(default_factory=GroupWords)
-    operands: Table[str, OperandWords] = field(default_factory=dict[str, OperandWords])
-    stores: Table[str, StoreWords] = field(default_factory=dict[str, StoreWords])
-    loops: Table[str, LoopWords] = field(default_factory=dict[str, LoopWords])
-    rings: Table[str, RingWords] = field(default_factory=dict[str, RingWords])
-    partitions: Table[str, PartitionWords] = field(default_factory=dict[str, PartitionWords])
+    kernel: Words = field(default_factory=KernelWords)
+    groups: Words = field(default_factory=GroupWords)
+    operands: Table[str, Words] = field(default_factory=dict[str, Words])
+    stores: Table[str, Words] = field(default_factory=dict[str, Words])
+    loops: Table[str, Words] = field(default_factory=dict[str, Words])
+    rings: Table[str, Words] = field(default_factory=dict[str, Words])
+    partitions: Table[str, Words] = field(default_factory=dict[str, Words])
     source: str = field(default="", compare=False)
     lines: Table[tuple[str, ...], int] = field(default_factory=dict[tuple[str, ...], int], compare=False, repr=False)
 
@@ -86,8 +87,7 @@ class Mapping:
     @property
     def keeps_order(self) -> bool:
         """Whether every sum keeps its order: results have the bits of the unspecialised kernel."""
-        late = self.kernel.sums == "after loops" or (self.kernel.programs_per_tile or 1) > 1
-        return not late and not any(it.reordered or it.rows == "for next dot" for it in self.operands.values())
+        return not any(map(reorders, (self.kernel, self.groups, *self.operands.values())))
 
     @property
     def needs_launch(self) -> bool:
@@ -166,7 +166,7 @@ class Mapping:
         )
 
 
-_SECTIONS: dict[str, type[Section]] = {
+_SECTIONS: dict[str, type[Words]] = {
     "kernel": KernelWords,
     "groups": GroupWords,
     "operands": OperandWords,
@@ -203,7 +203,7 @@ class _Reader:
                 found[name] = {key: self._section(it, (name, key)) for key, it in entries.items()}
         return Mapping(**found, source=self.source, lines=self.lines)
 
-    def _section(self, data: object, keys: tuple[str, ...]) -> Section:
+    def _section(self, data: object, keys: tuple[str, ...]) -> Words:
         kind, title = _SECTIONS[keys[0]], title_of(*keys)
         known = tuple(it.name for it in fields(kind))
         values = self._table(data, keys, f"words with values, of {', '.join(known)}")

@@ -15,6 +15,8 @@ from tawa.mapping.sections import (
     PartitionWords,
     RingWords,
     StoreWords,
+    Words,
+    said,
 )
 from tawa.mapping.tasks import tasks_of
 from tawa.mapping.toml_text import key, written
@@ -36,14 +38,16 @@ def mapping_of(plan: Plan, program: Program) -> Mapping:
         return Mapping(KernelWords(name=program.name, specialised=False))
     return Mapping(
         _kernel(plan, program),
-        GroupWords(plan.groups, plan.split, plan.ping_pong, plan.turns),
+        GroupWords(**said(GroupWords, plan)),
         dict(_operands(plan, program)),
         dict(_stores(plan, program)),
         dict(_loops(plan, program)),
-        {it.name or ALL: RingWords(it.depth) for it in plan.rings if it.depth is not None},
+        {it.name or ALL: RingWords(**said(RingWords, it)) for it in plan.rings if it.depth is not None},
         {
             it.name or it.role: PartitionWords(
-                it.num_warps or None, it.registers, None if _is_usual(it.name, it.role) else it.role
+                warps=it.num_warps or None,
+                registers=it.registers,
+                role=None if _is_usual(it.name, it.role) else it.role,
             )
             for it in plan.partitions
         },
@@ -90,33 +94,19 @@ def program_name(program: Program, operand: OperandPlan) -> str:
     return access.text if access is not None else str(operand.argument)
 
 
-def _kernel(plan: Plan, program: Program) -> KernelWords:
-    return KernelWords(
-        name=program.name,
-        persistent=None if plan.form is None else plan.form == "persistent",
-        order=_words(plan.tile_order),
-        order_group=plan.tile_group,
-        tiles=plan.tiles,
-        programs_per_tile=plan.split_k,
-        max_registers=plan.max_registers,
-        ctas_per_sm=plan.ctas_per_sm,
-        sums=_words(plan.sums),
-        unit_strides=plan.unit_strides,
-        early_slots=plan.early_puts,
-        slot_views=plan.slot_views,
-        launches=plan.launches.choice if plan.launches is not None else None,
-    )
+def _kernel(plan: Plan, program: Program) -> Words:
+    launches = said(KernelWords, plan.launches) if plan.launches is not None else {}
+    persistent = None if plan.form is None else plan.form == "persistent"
+    return KernelWords(name=program.name, persistent=persistent, **said(KernelWords, plan), **launches)
 
 
-def _operands(plan: Plan, program: Program) -> Iterable[tuple[str, OperandWords]]:
+def _operands(plan: Plan, program: Program) -> Iterable[tuple[str, Words]]:
     memory, _ = _memory(plan, program)
     for it in plan.operands:
         access = program.load(it.key)
         if it.argument is None or access is not None:
-            yield _text(access), OperandWords(
-                _path(it.path), it.ring, memory.get(it.key), it.hoisted, it.prefetched, _words(it.rows), it.turned,
-                it.reordered,
-            )  # fmt: skip
+            own = {**said(OperandWords, it), "path": _path(it.path), "memory": memory.get(it.key)}
+            yield _text(access), OperandWords(**own)
     entries = {it.key for it in plan.operands}
     for name, word in memory.items():  # also of operands that no ring carries, which have no entry
         access = program.load(name)
@@ -150,14 +140,14 @@ def _path(path: Path | None) -> str | None:
     return None if path is None else _TMA.get(path, path)
 
 
-def _stores(plan: Plan, program: Program) -> Iterable[tuple[str, StoreWords]]:
+def _stores(plan: Plan, program: Program) -> Iterable[tuple[str, Words]]:
     for it in plan.stores:
         access = next((other for other in program.stores if other.key == it.key), None)
         if it.argument is None or access is not None:
-            yield _text(access), StoreWords(_path(it.path), it.staged, it.slices, it.buffers)
+            yield _text(access), StoreWords(**{**said(StoreWords, it), "path": _path(it.path)})
 
 
-def _loops(plan: Plan, program: Program) -> Iterable[tuple[str, LoopWords]]:
+def _loops(plan: Plan, program: Program) -> Iterable[tuple[str, Words]]:
     _, told = _memory(plan, program)
     for it in plan.loops:
         loop = program.loop(it.loop)
@@ -172,7 +162,8 @@ def _loops(plan: Plan, program: Program) -> Iterable[tuple[str, LoopWords]]:
             names = step_names([op.label for op in it.schedule.ops])
             steps = tuple(f"{it.schedule.ops[at].stage}: {names[at]}" for at in it.schedule.sequence)
         kept = None if it.loop in told else it.kept
-        yield _text(loop), LoopWords(it.mma_depth, stages, carry, steps, kept, it.joined)
+        own = {**said(LoopWords, it), "stages": stages, "carry": carry, "steps": steps, "kept": kept}
+        yield _text(loop), LoopWords(**own)
 
 
 def _is_usual(name: str, role: str) -> bool:
@@ -181,10 +172,6 @@ def _is_usual(name: str, role: str) -> bool:
 
 def _text(it: Access | Loop | None) -> str:
     return it.text if it is not None else ALL
-
-
-def _words(code: str | None) -> str | None:
-    return None if code is None else code.replace("_", " ")
 
 
 __all__ = ["mapping_of", "mapping_text", "program_name"]

@@ -16,19 +16,18 @@ import re
 from collections.abc import Iterable
 from collections.abc import Mapping as Table
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tawa.errors import PlanError
 from tawa.mapping.mapping import ALL, Mapping, title_of
 from tawa.mapping.program import Access, Loop, Program, short
-from tawa.mapping.sections import LoopWords, OperandWords, PartitionWords, StoreWords
+from tawa.mapping.sections import OperandWords, Words, decided
 from tawa.mapping.toml_text import value_text
 from tawa.mapping.words import ELEMENTS, nearest
 from tawa.plan.entries import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, PartitionRole, Path, RingPlan, StorePlan
 from tawa.plan.plan import Plan
 from tawa.plan.schedule import Wanted
 
-_W = TypeVar("_W", OperandWords, StoreWords, LoopWords)
 _A = TypeVar("_A", Access, Loop)
 _LINE = re.compile(r"line (\d+)")
 _STEP = re.compile(r"(\d+): (.+)")
@@ -58,34 +57,23 @@ class _Resolver:
         self._check_kernel()
         if kernel.specialised is False:
             return Plan(form="stock")
-        choices: dict[str, Any] = {}
+        taken = {**decided(kernel, Plan), **decided(groups, Plan)}
         if kernel.persistent is not None:
-            choices["form"] = "persistent" if kernel.persistent else "as_written"
-        launches = LaunchPlan(choice=_code(kernel.launches)) if kernel.launches else None
+            taken["form"] = "persistent" if kernel.persistent else "as_written"
+        if groups.split is not None:
+            taken["split"] = self._split(groups.split)
+        if kernel.launches is not None:
+            taken["launches"] = LaunchPlan(**decided(kernel, LaunchPlan))
+        self._check_turns()
         operands = self._spread("operand", self.mapping.operands, self.program.loads)
         loops = self._spread("loop", self.mapping.loops, self.program.loops)
         return Plan(
-            **choices,
-            tile_order=_code(kernel.order),
-            tile_group=kernel.order_group,
-            tiles=_code(kernel.tiles),
-            groups=groups.count,
-            split=self._split(groups.split),
-            split_k=kernel.programs_per_tile,
+            **taken,
             partitions=self._partitions(),
-            max_registers=kernel.max_registers,
-            ctas_per_sm=kernel.ctas_per_sm,
-            sums=_code(kernel.sums),
             operands=tuple(self._operand(*it) for it in operands if replace(it[1], memory=None) != OperandWords()),
             stores=tuple(self._store(*it) for it in self._spread("store", self.mapping.stores, self.program.stores)),
             loops=tuple(self._loops(loops, operands)),
             rings=tuple(self._rings()),
-            unit_strides=kernel.unit_strides,
-            early_puts=kernel.early_slots,
-            ping_pong=groups.take_turns,
-            turns=self._turns(),
-            slot_views=_code(kernel.slot_views),
-            launches=launches,
         )
 
     def _check_kernel(self) -> None:
@@ -121,16 +109,16 @@ class _Resolver:
                 f"{more}; {nearest(name, names)}"
             )
 
-    def _spread(self, what: str, given: Table[str, _W], found: tuple[_A, ...]) -> list[tuple[_A | None, _W]]:
+    def _spread(self, what: str, given: Table[str, Words], found: tuple[_A, ...]) -> list[tuple[_A | None, Words]]:
         """The words of each access or loop; a name without number stands for all of that name. None: the rest."""
-        words: dict[int, _W] = {}
+        words: dict[int, Words] = {}
         for name in sorted((it for it in given if it != ALL), key=lambda it: "." in it or bool(_LINE.fullmatch(it))):
             places = [at for at, it in enumerate(found) if name in names_of(it)]
             if not places:
                 self._unknown(what, name, found)
             for at in places:
                 words[at] = _over(given[name], words[at]) if at in words else given[name]
-        spread: list[tuple[_A | None, _W]] = [(found[at], it) for at, it in sorted(words.items())]
+        spread: list[tuple[_A | None, Words]] = [(found[at], it) for at, it in sorted(words.items())]
         return [*([(None, given[ALL])] if ALL in given else []), *spread]
 
     def _unknown(self, what: str, name: str, found: Iterable[Access | Loop]) -> None:
@@ -160,14 +148,12 @@ class _Resolver:
 
     # -- entries -------------------------------------------------------------------------------------------------------
 
-    def _operand(self, access: Access | None, words: OperandWords) -> OperandPlan:
-        path = self._path(access, words.path)
-        key = access.key if access else (None, None, 0)
-        depth = words.ring if isinstance(words.ring, int) and access else None
-        return OperandPlan(
-            *key, path, words.ring if isinstance(words.ring, str) else None, words.hoisted, words.prefetched,
-            _code(words.rows), _code(words.turned), words.reordered, access.line if access else "", depth,
-        )  # fmt: skip
+    def _operand(self, access: Access | None, words: Words) -> OperandPlan:
+        key, line = (access.key, access.line) if access else ((None, None, 0), "")
+        own = {**decided(words, OperandPlan), "path": self._path(access, words.path)}
+        if isinstance(words.ring, int):
+            own = {**own, "ring": None, "depth": words.ring if access else None}
+        return OperandPlan(*key, **own, line=line)
 
     def _path(self, access: Access | None, word: str | None) -> Path | None:
         if word in ("tma", "tma in kernel"):
@@ -184,10 +170,10 @@ class _Resolver:
             if access.tma:
                 return "kernel_descriptor" if access.made else "host_descriptor"
             return "raised" if self.launched and word == "tma" else "raised_in_kernel"
-        return _code(word)
+        return cast("Path | None", word)
 
-    def _store(self, access: Access | None, words: StoreWords) -> StorePlan:
-        path: Path | None = _code(words.path)
+    def _store(self, access: Access | None, words: Words) -> StorePlan:
+        path: Path | None = words.path
         if words.path == "tma":
             if access is None:
                 raise PlanError(
@@ -201,10 +187,10 @@ class _Resolver:
                 f"{self._word(self._keys('stores', access, 'path'), 'path', words.path)}: it stores by TMA "
                 f'({short(line)}); cure: path = "tma"'
             )
-        return StorePlan(*key, path, words.staged, words.slices, words.buffers, line=line)
+        return StorePlan(*key, **{**decided(words, StorePlan), "path": path}, line=line)
 
     def _loops(
-        self, named: list[tuple[Loop | None, LoopWords]], operands: list[tuple[Access | None, OperandWords]]
+        self, named: list[tuple[Loop | None, Words]], operands: list[tuple[Access | None, Words]]
     ) -> Iterable[LoopPlan]:
         memory = {access.key: words.memory for access, words in operands if access is not None and words.memory}
         entries = {(loop.number if loop else None): self._loop(loop, words) for loop, words in named}
@@ -229,7 +215,7 @@ class _Resolver:
                 )
         return entries.values()
 
-    def _loop(self, loop: Loop | None, words: LoopWords) -> LoopPlan:
+    def _loop(self, loop: Loop | None, words: Words) -> LoopPlan:
         number, line = (loop.number, loop.line) if loop else (None, "")
         place = f" ({short(line)})" if line else f" of {self.program.place}"
         said = self._word(self._keys("loops", loop, "steps"), "steps") + place
@@ -249,14 +235,14 @@ class _Resolver:
             )
         wanted = Wanted(words.stages, carry, steps) if loop and (words.stages or carry or steps) else None
         stages = words.stages if steps is None else staged
-        return LoopPlan(number, words.in_flight, stages, None, words.kept, words.joined, line, wanted)
+        return LoopPlan(number, **{**decided(words, LoopPlan), "stages": stages}, line=line, wanted=wanted)
 
     def _rings(self) -> Iterable[RingPlan]:
         rest = self.mapping.operands.get(ALL, OperandWords()).ring
         if isinstance(rest, int):
             yield RingPlan(depth=rest)
         for name, words in self.mapping.rings.items():
-            yield RingPlan("" if name == ALL else name, depth=words.slots)
+            yield RingPlan("" if name == ALL else name, **decided(words, RingPlan))
 
     def _partitions(self) -> tuple[PartitionPlan, ...]:
         """The partitions. An entry for a role says that those that are named need not be all."""
@@ -264,7 +250,7 @@ class _Resolver:
         alone = bool(found) and all(it.name for it in found)
         return (*found, PartitionPlan("", "producer", 0)) if alone else found
 
-    def _partition(self, name: str, words: PartitionWords) -> PartitionPlan:
+    def _partition(self, name: str, words: Words) -> PartitionPlan:
         role = words.role or next((it for it in _ROLES if name == it), None)
         if role is None and _GROUP.fullmatch(name):
             role = "consumer"
@@ -275,7 +261,7 @@ class _Resolver:
                 f"does not have; {nearest(name, known)}, or a role"
             )
         own = "" if name in _ROLES else name
-        return PartitionPlan(own, _code(role), words.warps or 0, words.registers)
+        return PartitionPlan(own, cast(PartitionRole, role), words.warps or 0, words.registers)
 
     def _split(self, text: str | None) -> Any:
         if text is None:
@@ -291,15 +277,13 @@ class _Resolver:
             )
         return word
 
-    def _turns(self) -> tuple[tuple[int, int], ...] | None:
-        turns = self.mapping.groups.turns
-        for it in turns or ():
+    def _check_turns(self) -> None:
+        for it in self.mapping.groups.turns or ():
             if len(it) != 2:
                 raise PlanError(
                     f"{self._word(('groups',), 'turns')}: {list(it)} is not the first and the last dot of a turn in "
                     f"{self.program.place}; cure: [0, 0]"
                 )
-        return turns
 
     def _keys(self, section: str, it: Access | Loop | None, word: str) -> tuple[str, str]:
         """The section that has a word about an access or a loop."""
@@ -342,7 +326,7 @@ def _distance(loop: Loop, line: int) -> int:
     return min((abs(it - line) for it in loop.lines), default=0)
 
 
-def _over(first: _W, second: _W) -> _W:
+def _over(first: Words, second: Words) -> Words:
     """The words of the first section, with those that it leaves open from the second."""
     own = {it.name: getattr(first, it.name) for it in fields(first)}
     return replace(second, **{name: value for name, value in own.items() if value is not None})
@@ -353,11 +337,6 @@ def _step(said: str, text: str) -> tuple[int, str]:
     if found is None:
         raise PlanError(f'{said}: {text!r} is not "STAGE: OPERATION"; cure: start from tawa explain --emit mapping')
     return int(found[1]), found[2]
-
-
-def _code(word: str | None) -> Any:
-    """A word as the Plan has it: "longest first" → "longest_first"."""
-    return None if word is None else word.replace(" ", "_")
 
 
 __all__ = ["names_of", "resolve", "types_of"]

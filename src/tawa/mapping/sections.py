@@ -1,143 +1,130 @@
-"""The sections of a mapping. A word that is None is left to the planner.
+"""The sections of a mapping: a class each, whose fields are its words. A word that is None is left to the planner.
 
-The metadata of each word has the field of the Plan that it stands for; `docs/mapping.md` has the same table.
+A decision of the Plan declares its word (`tawa.plan.decision`); here are the words that stand for several decisions, or
+for a part of one. `docs/mapping.md` has a table of all.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, make_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from tawa.mapping.words import Flag, ListOf, OneOf, Ring, Split, Text, Types, Whole, read_words, word
+from tawa.mapping.words import Types, read_words, word
+from tawa.plan.decision import Declared, Flag, Kind, ListOf, OneOf, Text, declared
+from tawa.plan.entries import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, RingPlan, StorePlan
+from tawa.plan.plan import Plan
 
 
-@dataclass(frozen=True, slots=True)
-class KernelWords:
+@dataclass(frozen=True)
+class Words:
+    """The words of one section, by name."""
+
+    SECTION: ClassVar[str]
+
+    if TYPE_CHECKING:  # the fields are made from declarations
+
+        def __init__(self, *values: Any, **words: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __post_init__(self) -> None:
+        read_words(self, f"[{self.SECTION}]")
+
+
+_OWNERS: dict[type[Any], str] = {
+    Plan: "", LaunchPlan: "launches.", OperandPlan: "operands.", StorePlan: "stores.", LoopPlan: "loops.",
+    RingPlan: "rings.", PartitionPlan: "partitions.",
+}  # fmt: skip
+"""The classes that declare words, and where the Plan has their fields."""
+
+
+def words_of(section: str, owner: type[Any]) -> dict[str, Declared]:
+    """The declarations of a class that have a word in a section, by word."""
+    parts = ((it.word.partition("."), it) for it in declared(owner))
+    return {name: it for (own, _, name), it in parts if name and own == section}
+
+
+DECISIONS = {it.name: it.word.partition(".")[2] for owner in _OWNERS for it in declared(owner) if it.word}
+"""The words of decisions, by their field."""
+
+
+def decided(words: Words, owner: type[Any]) -> dict[str, Any]:
+    """The decisions of a class that words have, by field, as the Plan has them."""
+    found = ((it, getattr(words, name)) for name, it in words_of(words.SECTION, owner).items())
+    return {it.name: it.meant(value) for it, value in found if value is not None}
+
+
+def said(kind: type[Words], owner: object) -> dict[str, Any]:
+    """The words of a section that say what a Plan, or an entry of it, decides."""
+    found = words_of(kind.SECTION, type(owner))
+    return {name: it.said(getattr(owner, it.name)) for name, it in found.items()}
+
+
+def reorders(words: Words) -> bool:
+    """Whether a word changes the order of a sum."""
+    found = ((it, getattr(words, name)) for owner in _OWNERS for name, it in words_of(words.SECTION, owner).items())
+    return any(value is not None and it.reorders(it.meant(value)) for it, value in found)
+
+
+def _made(class_name: str, section: str, about: str, **more: tuple[Kind, str]) -> type[Words]:
+    """A section. more: words that are no decision of their own, with their kinds and the field of the Plan."""
+    found: list[tuple[str, Any, Field[Any]]] = []
+    for owner, place in _OWNERS.items():
+        own = words_of(section, owner)
+        found += [(name, Any, word(it.of_word, f"{place}{it.name}")) for name, it in own.items()]
+    rest = [(name, Any, word(kind, to)) for name, (kind, to) in more.items()]
+    found = [*rest, *found] if section == "kernel" else [*found, *rest]
+    space = {"SECTION": section, "__doc__": about, "__module__": __name__}
+    return make_dataclass(class_name, found, bases=(Words,), namespace=space, frozen=True)
+
+
+KernelWords = _made(
+    "KernelWords", "kernel",
     """[kernel]: the kernel as a whole.
 
     name, signature: which kernel the mapping is for, where it is found by them. specialised: false asks for stock
     Triton's kernel.
-    """
-
-    name: str | None = word(Text())
-    signature: str | None = word(Text())
-    specialised: bool | None = word(Flag(), "form")
-    persistent: bool | None = word(Flag(), "form")
-    order: str | None = word(OneOf(("launch", "longest first", "grouped", "hilbert", "l2 halves")), "tile_order")
-    order_group: int | None = word(Whole(1), "tile_group")
-    tiles: str | None = word(OneOf(("strided", "dynamic")), "tiles")
-    programs_per_tile: int | None = word(Whole(1), "split_k")
-    max_registers: int | None = word(Whole(), "max_registers")
-    ctas_per_sm: int | None = word(Whole(1), "ctas_per_sm")
-    sums: str | None = word(OneOf(("in order", "after loops")), "sums")
-    unit_strides: tuple[str, ...] | None = word(ListOf(Text()), "unit_strides")
-    early_slots: int | None = word(Whole(), "early_puts")
-    slot_views: str | None = word(OneOf(("shared", "own")), "slot_views")
-    launches: str | None = word(OneOf(("predicted", "specialised", "always")), "launches.choice")
-
-    def __post_init__(self) -> None:
-        read_words(self, "[kernel]")
-
-
-@dataclass(frozen=True, slots=True)
-class GroupWords:
+    """,
+    name=(Text(), ""), signature=(Text(), ""), specialised=(Flag(), "form"), persistent=(Flag(), "form"),
+)  # fmt: skip
+GroupWords = _made(
+    "GroupWords", "groups",
     """[groups]: the consumer groups.
 
     take_turns: they issue their dots in turns. turns: the first and last dot of each turn.
-    """
-
-    count: int | None = word(Whole(1), "groups")
-    split: str | None = word(Split(), "split")
-    take_turns: bool | None = word(Flag(), "ping_pong")
-    turns: tuple[tuple[int, int], ...] | None = word(ListOf(ListOf(Whole())), "turns")
-
-    def __post_init__(self) -> None:
-        read_words(self, "[groups]")
-
-
-@dataclass(frozen=True, slots=True)
-class OperandWords:
+    """,
+)  # fmt: skip
+OperandWords = _made(
+    "OperandWords", "operands",
     """[operands.NAME]: a load.
 
     ring: the number of slots of its ring, or the ring's name. memory: where an operand that no iteration changes is
     kept: "registers" or "shared".
-    """
-
-    path: str | None = word(
-        OneOf(("tma", "tma in kernel", "cp.async", "registers", "consumer", "pointers")), "operands.path"
-    )
-    ring: int | str | None = word(Ring(), "operands.depth, operands.ring")
-    memory: str | None = word(OneOf(("registers", "shared")), "loops.kept")
-    hoisted: bool | None = word(Flag(), "operands.hoisted")
-    prefetched: bool | None = word(Flag(), "operands.prefetched")
-    rows: str | None = word(OneOf(("in order", "for next dot")), "operands.rows")
-    turned: str | None = word(OneOf(("registers", "converter")), "operands.turned")
-    reordered: bool | None = word(Flag(), "operands.reordered")
-
-    def __post_init__(self) -> None:
-        read_words(self, "[operands]")
-
-
-@dataclass(frozen=True, slots=True)
-class StoreWords:
-    """[stores.NAME]: a store of a tile."""
-
-    path: str | None = word(OneOf(("tma", "pointers")), "stores.path")
-    staged: bool | None = word(Flag(), "stores.staged")
-    slices: int | None = word(Whole(1), "stores.slices")
-    buffers: int | None = word(Whole(1), "stores.buffers")
-
-    def __post_init__(self) -> None:
-        read_words(self, "[stores]")
-
-
-@dataclass(frozen=True, slots=True)
-class LoopWords:
+    """,
+    memory=(OneOf(("registers", "shared")), "loops.kept"),
+)  # fmt: skip
+StoreWords = _made("StoreWords", "stores", "[stores.NAME]: a store of a tile.")
+LoopWords = _made(
+    "LoopWords", "loops",
     """[loops.NAME]: a loop with dots.
 
     in_flight: P, iterations whose dots stay in flight. stages: of its schedule, exactly; 0 leaves the loop as it is.
     carry: tiles that are carried from one iteration to the next, with their types. steps: the whole schedule: "STAGE:
     OPERATION", in the order of an iteration. kept: dots, by number, whose left operand stays in registers. joined: its
     first iteration overlaps with the last one of the loop before it.
-    """
-
-    in_flight: int | None = word(Whole(), "loops.mma_depth")
-    stages: int | None = word(Whole(), "loops.stages")
-    carry: tuple[tuple[str, str], ...] | None = word(Types(), "loops.schedule")
-    steps: tuple[str, ...] | None = word(ListOf(Text()), "loops.schedule")
-    kept: tuple[int, ...] | None = word(ListOf(Whole()), "loops.kept")
-    joined: bool | None = word(Flag(), "loops.joined")
-
-    def __post_init__(self) -> None:
-        read_words(self, "[loops]")
-
-
-@dataclass(frozen=True, slots=True)
-class RingWords:
-    """[rings.NAME]: a ring, by the name that the Plan has for it."""
-
-    slots: int | None = word(Whole(1), "rings.depth")
-
-    def __post_init__(self) -> None:
-        read_words(self, "[rings]")
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionWords:
+    """,
+    carry=(Types(), "loops.wanted"), steps=(ListOf(Text()), "loops.wanted"),
+)  # fmt: skip
+RingWords = _made("RingWords", "rings", "[rings.NAME]: a ring, by the name that the Plan has for it.")
+PartitionWords = _made(
+    "PartitionWords", "partitions",
     """[partitions.NAME]: producer, converter, consumer (all groups), consumer0, consumer1.
 
     registers: per thread; 0 leaves them to Triton. role: of a partition with another name.
-    """
-
-    warps: int | None = word(Whole(1), "partitions.num_warps")
-    registers: int | None = word(Whole(), "partitions.registers")
-    role: str | None = word(OneOf(("producer", "converter", "consumer")), "partitions.role")
-
-    def __post_init__(self) -> None:
-        read_words(self, "[partitions]")
-
-
-Section = KernelWords | GroupWords | OperandWords | StoreWords | LoopWords | RingWords | PartitionWords
+    """,
+)  # fmt: skip
 
 __all__ = [
-    "GroupWords", "KernelWords", "LoopWords", "OperandWords", "PartitionWords", "RingWords", "Section", "StoreWords",
+    "DECISIONS", "GroupWords", "KernelWords", "LoopWords", "OperandWords", "PartitionWords", "RingWords", "StoreWords",
+    "Words", "decided", "reorders", "said", "words_of",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """The words of a mapping: what a value may be, and the field of the Plan that it stands for.
 
-A word is a field of a section (`tawa.mapping.sections`) with a `Kind` in its metadata. A section checks its values
-when it is made: a bad one is a PlanError that names section, word and the nearest legal value.
+A word is a field of a section (`tawa.mapping.sections`) with a kind in its metadata (`tawa.plan.decision`). A section
+checks its values when it is made: a bad one is a PlanError that names section, word and the nearest legal value.
 """
 
 from __future__ import annotations
@@ -9,116 +9,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from tawa.errors import PlanError
 from tawa.mapping.toml_text import value_text
-from tawa.outside import is_unicode
+from tawa.plan.decision import Kind, OneOf
 
 KIND, FIELD = "kind", "plan"
-
-
-class Kind(Protocol):
-    """What the value of a word may be."""
-
-    def read(self, value: object) -> Any:
-        """The value, of one type; raises ValueError with the nearest legal choice."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """True or false."""
-
-    def read(self, value: object) -> bool:
-        """A bool."""
-        if isinstance(value, bool):
-            return value
-        raise ValueError("true or false")
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """A whole number of at least `least`."""
-
-    least: int = 0
-
-    def read(self, value: object) -> int:
-        """An int."""
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"a whole number, {self.least} or more")
-        if value < self.least:
-            raise ValueError(f"{self.least} or more")
-        return value
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """Any text."""
-
-    def read(self, value: object) -> str:
-        """A str."""
-        if isinstance(value, str) and is_unicode(value):
-            return value
-        raise ValueError("a text, in quotes")
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    """One of a few words. Underscores count as spaces."""
-
-    words: tuple[str, ...]
-
-    def read(self, value: object) -> str:
-        """One of the words."""
-        known = {word.replace("_", " "): word for word in self.words}
-        if isinstance(value, str) and value.replace("_", " ") in known:
-            return known[value.replace("_", " ")]
-        listed = ", ".join(f'"{word}"' for word in self.words)
-        close = difflib.get_close_matches(str(value), self.words, n=1, cutoff=0.6)
-        raise ValueError(f'"{close[0]}" (of {listed})' if close else f"one of {listed}")
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """What groups divide: rows, columns or programs; the first two may name an operand: "rows of q"."""
-
-    words: tuple[str, ...] = ("rows", "columns", "programs")
-
-    def read(self, value: object) -> str:
-        """The text as it is."""
-        word, of, operand = value.partition(" of ") if isinstance(value, str) else ("", "", "")
-        if word not in self.words or (of and (word == "programs" or not operand)):
-            raise ValueError('"rows", "columns", "programs", or "rows of" a left operand, "columns of" a right one')
-        return str(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Ring:
-    """The number of slots, or the name of a ring in [rings]."""
-
-    def read(self, value: object) -> int | str:
-        """An int of at least 1, or a str."""
-        if isinstance(value, str) and value and is_unicode(value):
-            return value
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError("a number of slots, or the name of a ring")
-        if value < 1:
-            raise ValueError("1 slot or more")
-        return value
-
-
-@dataclass(frozen=True, slots=True)
-class ListOf:
-    """A list."""
-
-    kind: Kind
-
-    def read(self, value: object) -> tuple[Any, ...]:
-        """A tuple."""
-        if not isinstance(value, list | tuple):
-            raise ValueError("a list")
-        return tuple(self.kind.read(it) for it in cast(Sequence[object], value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +73,5 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 __all__ = [
-    "ELEMENTS", "FIELD", "KIND", "Flag", "ListOf", "OneOf", "Ring", "Split", "Text", "Types", "Whole", "nearest",
-    "read_word", "read_words", "word",
+    "ELEMENTS", "FIELD", "KIND", "Types", "nearest", "read_word", "read_words", "word",
 ]  # fmt: skip

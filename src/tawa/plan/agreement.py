@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tawa.errors import PlanError
+from tawa.plan.decision import declared
 from tawa.plan.entries import Path
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
@@ -43,14 +44,12 @@ def _said(options: PlanOptions, plan: Plan) -> Iterator[tuple[str, str]]:
     groups = plan.groups or plan.consumer_groups
     if options.num_consumer_groups is not None and groups and groups != options.num_consumer_groups:
         yield "num_consumer_groups", f"groups={groups}"
-    if None not in (options.ping_pong, plan.ping_pong) and options.ping_pong != plan.ping_pong:
-        yield "ping_pong", f"ping_pong={plan.ping_pong}"
-    if options.precision == "exact" and plan.sums == "after_loops":
-        yield "precision", "sums='after_loops'"
-    if options.precision == "exact" and (plan.split_k or 1) > 1:
-        yield "precision", f"split_k={plan.split_k}"
-    if options.precision == "exact" and any(it.reordered for it in plan.operands):
-        yield "precision", "reordered=True"
+    for it in declared(Plan):
+        own = getattr(plan, it.name)
+        if it.option == it.name and own is not None and getattr(options, it.option) not in (None, own):
+            yield it.option, f"{it.name}={own!r}"
+    if options.precision == "exact":
+        yield from (("precision", said) for said in plan.reordering)
     yield from _persistent(options, plan)
     paths = {entry.path for entry in (*plan.operands, *plan.stores)}
     loads = {entry.path for entry in plan.operands if entry.path is not None}

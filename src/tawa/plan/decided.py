@@ -13,14 +13,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import PurePath
 from typing import Any, Literal
 
 from tawa.analysis.names import Name
+from tawa.plan.decision import Declared, declared
 from tawa.plan.entries import LaunchPlan, LoopPlan, OperandPlan, Path, RingPlan, StorePlan, Turning
 from tawa.plan.options import PlanOptions
-from tawa.plan.plan import Plan, SplitAxis
+from tawa.plan.plan import Plan
 from tawa.plan.planner import IN_FLIGHT
 
 By = Literal["user", "mapping", "planner", "feedback"]
@@ -35,11 +36,6 @@ _PATHS: dict[Path, tuple[str, str]] = {
     "registers": ("registers of the producer", "neither TMA nor cp.async can load the tile"),
     "consumer": ("loaded by the consumer", "the producer cannot load it in advance"),
     "pointers": ("pointers", "the tile is not a box that TMA can store"),
-}
-_SPLITS: dict[SplitAxis, str] = {
-    "rows": "each group computes some rows of every tile",
-    "columns": "rows cannot be split",
-    "programs": "neighbouring programs load the same tiles",
 }
 _NOT_IN_FLIGHT = "no wgmma of this loop can stay in flight across iterations"
 
@@ -88,21 +84,13 @@ class _Decisions:
 
     def all(self) -> Iterator[Decision]:
         """All decisions, in the order of the Plan's fields."""
-        yield from self._form()
-        yield from self._partitions()
-        for operand in self.plan.operands:
-            if operand.argument is not None:
-                yield self._operand(operand)
-                yield from self._rows(operand)
-        for store in self.plan.stores:
-            if store.argument is not None:
-                yield self._store(store)
-        for loop in self.plan.loops:
-            if loop.loop is not None:
-                yield from self._loop(loop)
-        yield from map(self._ring, self.plan.rings)
-        yield from self._rest()
-        yield from self._launches()
+        plain = {it.name: it for it in declared(Plan)}
+        entries = {
+            "partitions": self._partitions, "operands": self._operands, "stores": self._stores, "loops": self._loops,
+            "rings": self._rings, "launches": self._launches,
+        }  # fmt: skip
+        for it in fields(Plan):
+            yield from self._plain(plain[it.name]) if it.name in plain else entries[it.name]()
 
     def _made(
         self, name: str, value: str, pinned: bool, option: str = "", usual: str = "", keys: tuple[str, ...] = ()
@@ -130,48 +118,35 @@ class _Decisions:
 
     # -- the kernel as a whole -----------------------------------------------------------------------------------------
 
-    def _form(self) -> Iterator[Decision]:
-        plan, pins = self.plan, self.pins
-        usual = "one tile per program"
-        yield self._made("form", _words(plan.form), pins.form is not None, "persistent", usual)
-        if plan.tile_order is not None:
-            usual = "the order in which the hardware starts programs"
-            yield self._made("tile_order", _words(plan.tile_order), pins.tile_order is not None, "", usual)
-        if plan.tile_group is not None:
-            usual = "so many tiles along x: programs that run at the same time load the fewest different tiles"
-            yield self._made("tile_group", str(plan.tile_group), pins.tile_group is not None, "", usual)
-        if plan.tiles is not None:
-            usual = "of n programs, each takes every n-th tile"
-            yield self._made("tiles", plan.tiles, pins.tiles is not None, "", usual)
-        pinned = pins.groups is not None or any(it.role == "consumer" for it in pins.partitions)
-        option = "num_consumer_groups"
-        if not self._asked(option) and plan.groups != 1 and self.options.ping_pong:
-            option = "ping_pong"
-        usual = (
-            "all consumer warps work on one tile"
-            if plan.groups == 1
-            else "one group computes while the tensor cores work for the other"
-        )
-        yield self._made("groups", str(plan.groups), pinned, option, usual)
-        if plan.split_k is not None:
-            usual = "each program computes whole tiles"
-            yield self._made("split_k", str(plan.split_k), pins.split_k is not None, "", usual)
-        if plan.split is not None:
-            usual = _SPLITS[plan.split]
-            yield self._made("split", plan.split, pins.split is not None, "", usual)
+    def _plain(self, it: Declared) -> Iterator[Decision]:
+        """A decision about the kernel as a whole."""
+        value, option = getattr(self.plan, it.name), it.option
+        text = it.shown(value) if value is not None or it.always else ""
+        pinned = getattr(self.pins, it.name) is not None
+        if it.name == "groups":
+            pinned = pinned or any(part.role == "consumer" for part in self.pins.partitions)
+            if not self._asked(option) and value != 1 and self.options.ping_pong:
+                option = "ping_pong"
+        if text:
+            yield self._made(it.name, text, pinned, option, it.reason(value))
 
     def _partitions(self) -> Iterator[Decision]:
-        plan, pins = self.plan, self.pins
-        own = {it.name for it in pins.partitions}
-        for part in plan.partitions:
+        own = {it.name for it in self.pins.partitions}
+        for part in self.plan.partitions:
             registers = f"{part.registers} registers per thread" if part.registers else "registers chosen by Triton"
             value = f"{part.num_warps} warp{'s' * (part.num_warps > 1)}, {registers}"
             yield self._made(f"partitions.{part.name}", value, part.name in own, "", "", (f"partitions.{part.role}",))
-        cap = str(plan.max_registers) if plan.max_registers else "none"
-        yield self._made("max_registers", cap, pins.max_registers is not None)
-        yield self._made("ctas_per_sm", str(plan.ctas_per_sm), pins.ctas_per_sm is not None)
 
     # -- loads, stores -------------------------------------------------------------------------------------------------
+
+    def _operands(self) -> Iterator[Decision]:
+        for it in self.plan.operands:
+            if it.argument is not None:
+                yield self._operand(it)
+                yield from self._rows(it)
+
+    def _stores(self) -> Iterator[Decision]:
+        yield from (self._store(it) for it in self.plan.stores if it.argument is not None)
 
     def _operand(self, it: OperandPlan) -> Decision:
         asked = self.pins.operand(it.key)
@@ -222,6 +197,13 @@ class _Decisions:
 
     # -- loops, rings --------------------------------------------------------------------------------------------------
 
+    def _loops(self) -> Iterator[Decision]:
+        for it in self.plan.loops:
+            yield from self._loop(it) if it.loop is not None else ()
+
+    def _rings(self) -> Iterator[Decision]:
+        yield from map(self._ring, self.plan.rings)
+
     def _loop(self, it: LoopPlan) -> Iterator[Decision]:
         asked = self.pins.loop(it.loop)
         name = f"loops.{it.loop}"
@@ -260,29 +242,6 @@ class _Decisions:
         option = "aref_depth" if self.options.aref_depth == ring.depth and ring.has_tiles else ""
         name = f"rings.{ring.name}"
         return self._made(name, value, pinned, option, "", (f"{name}.depth",))
-
-    def _rest(self) -> Iterator[Decision]:
-        plan, pins = self.plan, self.pins
-        if plan.sums is not None:
-            usual = "" if plan.sums == "after_loops" else "no loop carries a sum of the rows of a dot's result"
-            yield self._made("sums", _words(plan.sums), pins.sums is not None, "precision", usual)
-        if plan.unit_strides:
-            usual = "wider copies than one element; checked at each launch"
-            value = f"{', '.join(plan.unit_strides)} = 1"
-            yield self._made("unit_strides", value, pins.unit_strides is not None, "", usual)
-        yield self._made("early_puts", str(plan.early_puts), pins.early_puts is not None)
-        turns = "on" if plan.ping_pong else "off"
-        yield self._made("ping_pong", turns, pins.ping_pong is not None, "ping_pong")
-        if plan.turns:
-            dots = ", ".join(f"{first} to {last}" if first != last else str(first) for first, last in plan.turns)
-            usual = "a turn ends where the tensor cores would be idle"
-            yield self._made("turns", f"of dots {dots}", pins.turns is not None, "", usual)
-        usual = (
-            "several branches or loops read one slot, which ptxas miscompiles"
-            if plan.slot_views == "own"
-            else "no two branches or loops read the same slot"
-        )
-        yield self._made("slot_views", str(plan.slot_views), pins.slot_views is not None, "", usual)
 
     def _launches(self) -> Iterator[Decision]:
         """The restrictions on launches and what the user asked for; one row if every launch gets the kernel."""

@@ -6,10 +6,10 @@ A field that is None is left to the planner. An entry with an impossible value r
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal
 
 from tawa.dialects.aref import Fill
-from tawa.errors import PlanError
+from tawa.plan.decision import Flag, ListOf, OneOf, Slots, Text, Whole, check_values, decision, one_of, part
 from tawa.plan.schedule import Schedule, Wanted
 
 Path = Literal[
@@ -21,6 +21,7 @@ PartitionRole = Literal["producer", "converter", "consumer"]
 Turning = Literal["registers", "converter"]
 LaunchChoice = Literal["predicted", "specialised", "always"]
 
+_LOADS = OneOf(("tma", "tma in kernel", "cp.async", "registers", "consumer", "pointers"))
 
 UNCAPPED = 0
 """As a number of registers: Triton chooses."""
@@ -35,13 +36,12 @@ class PartitionPlan:
     """
 
     name: str
-    role: PartitionRole
-    num_warps: int
-    registers: int | None = None
+    role: PartitionRole = part(one_of(PartitionRole), "partitions.role")
+    num_warps: int = part(Whole(), "partitions.warps", Whole(1))
+    registers: int | None = decision(Whole(), "partitions", word="partitions.registers")
 
     def __post_init__(self) -> None:
-        check_numbers(self, "num_warps", "registers")
-        check_words(self, role=PartitionRole)
+        check_values(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +70,22 @@ class OperandPlan:
     """
 
     argument: str | None = None
-    loop: int | None = None
-    ordinal: int = 0
-    path: Path | None = None
-    ring: str | None = None
-    hoisted: bool | None = None
-    prefetched: bool | None = None
-    rows: RowsOrder | None = None
-    turned: Turning | None = None
-    reordered: bool | None = None
+    loop: int | None = part(Whole(), default=None)
+    ordinal: int = part(Whole(), default=0)
+    path: Path | None = decision(one_of(Path), "paths", word="operands.path", spoken=_LOADS, option="pointer_loads")
+    ring: str | None = decision(Text(), "rings", word="operands.ring", spoken=Slots())
+    hoisted: bool | None = decision(Flag(), "paths", word="operands.hoisted")
+    prefetched: bool | None = decision(Flag(), "paths", word="operands.prefetched")
+    rows: RowsOrder | None = decision(
+        one_of(RowsOrder), "paths", word="operands.rows", reorders=lambda it: it == "for_next_dot"
+    )
+    turned: Turning | None = decision(one_of(Turning), "paths", word="operands.turned")
+    reordered: bool | None = decision(Flag(), "paths", word="operands.reordered", reorders=bool)
     line: str = field(default="", compare=False)
-    depth: int | None = None
+    depth: int | None = decision(Whole(), "rings")
 
     def __post_init__(self) -> None:
-        check_numbers(self, "loop", "ordinal", "depth")
-        check_flags(self, "hoisted", "prefetched", "reordered")
-        check_words(self, path=Path, rows=RowsOrder, turned=Turning)
+        check_values(self)
 
     @property
     def key(self) -> tuple[str | None, int | None, int]:
@@ -104,22 +104,16 @@ class StorePlan:
     """
 
     argument: str | None = None
-    loop: int | None = None
-    ordinal: int = 0
-    path: Path | None = None
-    staged: bool | None = None
-    slices: int | None = None
-    buffers: int | None = None
+    loop: int | None = part(Whole(), default=None)
+    ordinal: int = part(Whole(), default=0)
+    path: Path | None = decision(one_of(Path), "paths", word="stores.path", spoken=OneOf(("tma", "pointers")))
+    staged: bool | None = decision(Flag(), "stores", word="stores.staged")
+    slices: int | None = decision(Whole(1, power=True), "stores", word="stores.slices")
+    buffers: int | None = decision(Whole(1), "stores", word="stores.buffers")
     line: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        check_numbers(self, "loop", "ordinal", "slices", "buffers")
-        check_flags(self, "staged")
-        check_words(self, path=Path)
-        if self.slices is not None and (self.slices < 1 or self.slices & (self.slices - 1)):
-            raise PlanError(f"slices={self.slices} of a store in a Plan; cure: a power of two")
-        if self.buffers is not None and self.buffers < 1:
-            raise PlanError(f"buffers={self.buffers} of a store in a Plan; cure: 1 or more")
+        check_values(self)
 
     @property
     def key(self) -> tuple[str | None, int | None, int]:
@@ -147,14 +141,13 @@ class RingPlan:
 
     name: str = ""
     payload: tuple[str, ...] = ()
-    depth: int | None = None
-    slot_bytes: int | None = None
-    copies: int | None = None
-    fill: Fill | None = None
+    depth: int | None = decision(Whole(), "rings", word="rings.slots", spoken=Whole(1), option="aref_depth")
+    slot_bytes: int | None = part(Whole(), default=None)
+    copies: int | None = part(Whole(), default=None)
+    fill: Fill | None = part(one_of(Fill), default=None)
 
     def __post_init__(self) -> None:
-        check_numbers(self, "depth", "slot_bytes", "copies")
-        check_words(self, fill=Fill)
+        check_values(self)
 
     @property
     def key(self) -> str:
@@ -188,18 +181,17 @@ class LoopPlan:
     overlaps with the last one of the loop before it. wanted: only in a partial Plan: what the schedule must have.
     """
 
-    loop: int | None = None
-    mma_depth: int | None = None
-    stages: int | None = None
+    loop: int | None = part(Whole(), default=None)
+    mma_depth: int | None = decision(Whole(), "loops", word="loops.in_flight", option="mma_depth")
+    stages: int | None = decision(Whole(), "loops", word="loops.stages")
     schedule: Schedule | None = None
-    kept: tuple[int, ...] | None = None
-    joined: bool | None = None
+    kept: tuple[int, ...] | None = decision(ListOf(Whole()), "loops", word="loops.kept")
+    joined: bool | None = decision(Flag(), "loops", word="loops.joined")
     line: str = field(default="", compare=False)
     wanted: Wanted | None = None
 
     def __post_init__(self) -> None:
-        check_numbers(self, "loop", "mma_depth", "stages")
-        check_flags(self, "joined")
+        check_values(self)
 
     @property
     def key(self) -> int | None:
@@ -218,39 +210,13 @@ class LaunchPlan:
     """
 
     conditions: tuple[str, ...] | None = None
-    choice: LaunchChoice | None = None
+    choice: LaunchChoice | None = decision(one_of(LaunchChoice), "launches", word="kernel.launches")
 
     def __post_init__(self) -> None:
-        check_words(self, choice=LaunchChoice)
-
-
-def check_numbers(value: Any, *names: str) -> None:
-    """Raises PlanError if a field is neither None nor a whole number of at least 0."""
-    for name in names:
-        number: object = getattr(value, name)
-        if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
-            raise PlanError(f"{name}={number!r} in a Plan: a whole number is needed, not {type(number).__name__}")
-        if number is not None and number < 0:
-            raise PlanError(f"{name}={number} in a Plan; cure: 0 or more")
-
-
-def check_flags(value: Any, *names: str) -> None:
-    """Raises PlanError if a field is not True, False or None."""
-    for name in names:
-        flag: object = getattr(value, name)
-        if flag is not None and not isinstance(flag, bool):
-            raise PlanError(f"{name}={flag!r} in a Plan: True or False is needed, not {type(flag).__name__}")
-
-
-def check_words(value: Any, **words: Any) -> None:
-    """Raises PlanError if a field is neither None nor one of its words."""
-    for name, known in words.items():
-        word: object = getattr(value, name)
-        if word is not None and word not in get_args(known):
-            raise PlanError(f"{name}={word!r} in a Plan: one of {', '.join(get_args(known))} is needed")
+        check_values(self)
 
 
 __all__ = [
     "UNCAPPED", "LaunchChoice", "LaunchPlan", "LoopPlan", "OperandPlan", "PartitionPlan", "PartitionRole", "Path",
-    "RingPlan", "RowsOrder", "StorePlan", "Turning", "check_flags", "check_numbers", "check_words",
+    "RingPlan", "RowsOrder", "StorePlan", "Turning",
 ]  # fmt: skip

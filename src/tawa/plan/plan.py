@@ -21,11 +21,23 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path as FilePath
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from tawa.errors import PlanError
 from tawa.outside import shown, text_of
 from tawa.plan import reading
+from tawa.plan.decision import (
+    Flag,
+    ListOf,
+    Split,
+    Text,
+    Whole,
+    check_values,
+    decision,
+    declared,
+    one_of,
+    reordering,
+)
 from tawa.plan.entries import (
     UNCAPPED,
     LaunchPlan,
@@ -34,9 +46,6 @@ from tawa.plan.entries import (
     PartitionPlan,
     RingPlan,
     StorePlan,
-    check_flags,
-    check_numbers,
-    check_words,
 )
 from tawa.plan.reading import JSON_VERSION
 from tawa.plan.schedule import Schedule
@@ -47,6 +56,11 @@ Tiles = Literal["strided", "dynamic"]
 SplitAxis = Literal["rows", "columns", "programs"]
 SlotViews = Literal["shared", "own"]
 Sums = Literal["in_order", "after_loops"]
+
+
+def _turns_text(turns: Sequence[tuple[int, int]]) -> str:
+    dots = ", ".join(f"{first} to {last}" if first != last else str(first) for first, last in turns)
+    return f"of dots {dots}" if dots else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,38 +92,69 @@ class Plan:
     The JSON has the same names, and `version`, which counts changes of the format.
     """
 
-    form: Form | None = None
-    tile_order: TileOrder | None = None
-    tile_group: int | None = None
-    tiles: Tiles | None = None
-    groups: int | None = None
-    split: SplitAxis | None = None
-    split_k: int | None = None
+    form: Form | None = decision(
+        one_of(Form), "form", option="persistent", plain="as_written", usual="one tile per program", always=True
+    )
+    tile_order: TileOrder | None = decision(
+        one_of(TileOrder), "form", word="kernel.order", usual="the order in which the hardware starts programs"
+    )
+    tile_group: int | None = decision(
+        Whole(1), "form", word="kernel.order_group",
+        usual="so many tiles along x: programs that run at the same time load the fewest different tiles",
+    )  # fmt: skip
+    tiles: Tiles | None = decision(
+        one_of(Tiles), "form", word="kernel.tiles", plain="strided", usual="of n programs, each takes every n-th tile"
+    )
+    groups: int | None = decision(
+        Whole(), "form", word="groups.count", spoken=Whole(1), option="num_consumer_groups", plain=1, always=True,
+        usual=lambda it: "all consumer warps work on one tile" if it == 1
+        else "one group computes while the tensor cores work for the other",
+    )  # fmt: skip
+    split: SplitAxis | None = decision(
+        one_of(SplitAxis), "partitions", word="groups.split", spoken=Split(get_args(SplitAxis)),
+        usual={"rows": "each group computes some rows of every tile", "columns": "rows cannot be split",
+               "programs": "neighbouring programs load the same tiles"}.__getitem__,
+    )  # fmt: skip
+    split_k: int | None = decision(
+        Whole(1), "form", word="kernel.programs_per_tile", plain=1, reorders=lambda it: it > 1,
+        usual="each program computes whole tiles",
+    )  # fmt: skip
     partitions: tuple[PartitionPlan, ...] = ()
-    max_registers: int | None = None
-    ctas_per_sm: int | None = None
-    sums: Sums | None = None
+    max_registers: int | None = decision(
+        Whole(), "partitions", word="kernel.max_registers", shown=lambda it: str(it or "none"), always=True
+    )
+    ctas_per_sm: int | None = decision(Whole(), "partitions", word="kernel.ctas_per_sm", spoken=Whole(1), always=True)
+    sums: Sums | None = decision(
+        one_of(Sums), "loops", word="kernel.sums", option="precision", reorders=lambda it: it == "after_loops",
+        usual=lambda it: "" if it == "after_loops" else "no loop carries a sum of the rows of a dot's result",
+    )  # fmt: skip
     operands: tuple[OperandPlan, ...] = ()
     stores: tuple[StorePlan, ...] = ()
     loops: tuple[LoopPlan, ...] = ()
     rings: tuple[RingPlan, ...] = ()
-    unit_strides: tuple[str, ...] | None = None
-    early_puts: int | None = None
-    ping_pong: bool | None = None
-    turns: tuple[tuple[int, int], ...] | None = None
-    slot_views: SlotViews | None = None
+    unit_strides: tuple[str, ...] | None = decision(
+        ListOf(Text()), "paths", word="kernel.unit_strides", shown=lambda it: f"{', '.join(it)} = 1" if it else "",
+        usual="wider copies than one element; checked at each launch",
+    )  # fmt: skip
+    early_puts: int | None = decision(Whole(), "rings", word="kernel.early_slots", always=True)
+    ping_pong: bool | None = decision(
+        Flag(), "loops", word="groups.take_turns", option="ping_pong", shown=lambda it: "on" if it else "off",
+        always=True,
+    )  # fmt: skip
+    turns: tuple[tuple[int, int], ...] | None = decision(
+        ListOf(ListOf(Whole())), "loops", word="groups.turns", shown=_turns_text,
+        usual="a turn ends where the tensor cores would be idle",
+    )  # fmt: skip
+    slot_views: SlotViews | None = decision(
+        one_of(SlotViews), "rings", word="kernel.slot_views", always=True,
+        usual=lambda it: "several branches or loops read one slot, which ptxas miscompiles" if it == "own"
+        else "no two branches or loops read the same slot",
+    )  # fmt: skip
     launches: LaunchPlan | None = None
 
     def __post_init__(self) -> None:
-        check_numbers(self, "groups", "max_registers", "ctas_per_sm", "early_puts", "tile_group", "split_k")
-        for name in ("tile_group", "split_k"):
-            if getattr(self, name) == 0:
-                raise PlanError(f"{name}=0 in a Plan; cure: 1 or more")
-        check_flags(self, "ping_pong")
-        check_words(
-            self, form=Form, tile_order=TileOrder, tiles=Tiles, split=SplitAxis, slot_views=SlotViews, sums=Sums
-        )
-        for name in ("operands", "stores", "loops", "rings"):
+        check_values(self)
+        for name in _LISTS:
             keys = [entry.key for entry in getattr(self, name)]
             twice = next((key for key in keys if keys.count(key) > 1), None)
             if twice is not None or keys.count(None) > 1:
@@ -153,8 +198,8 @@ class Plan:
     @property
     def another_form(self) -> bool:
         """Whether it asks for a form other than the kernel as written: tiles in turn, groups, shares of tiles."""
-        tiles = self.tiles == "dynamic" or self.tile_order is not None
-        return self.form == "persistent" or tiles or (self.groups or 1) > 1 or (self.split_k or 1) > 1
+        taken = ((getattr(self, it.name), it.plain) for it in declared(Plan) if it.by == "form")
+        return self.form != "stock" and any(value not in (None, plain) for value, plain in taken)
 
     @property
     def consumer_groups(self) -> int:
@@ -169,8 +214,14 @@ class Plan:
     @property
     def keeps_order(self) -> bool:
         """Whether every sum keeps its order, so that results have the bits of the unspecialised kernel."""
-        late = self.sums == "after_loops" or (self.split_k or 1) > 1
-        return not late and not any(it.reordered or it.rows == "for_next_dot" for it in self.operands)
+        return not self.reordering
+
+    @property
+    def reordering(self) -> list[str]:
+        """The decisions that change the order of a sum."""
+        return [
+            said for it in (self, *self.operands, *self.stores, *self.loops, *self.rings) for said in reordering(it)
+        ]
 
     @property
     def schedules(self) -> tuple[Schedule, ...]:
@@ -221,7 +272,7 @@ class Plan:
 
 
 _FIELDS = tuple(it.name for it in fields(Plan))
-_LISTS = frozenset({"operands", "stores", "loops", "rings"})
+_LISTS = ("operands", "stores", "loops", "rings")
 _E = TypeVar("_E", OperandPlan, StorePlan, LoopPlan, RingPlan)
 _F = TypeVar("_F", OperandPlan, StorePlan, LoopPlan, RingPlan, LaunchPlan)
 

@@ -152,5 +152,5 @@ def test_the_rows_of_the_second_dot_have_no_order() -> None:
 
 
 def test_a_word_that_is_none_is_refused() -> None:
-    with pytest.raises(PlanError, match="rows='mixed' in a Plan: one of in_order, for_next_dot is needed"):
+    with pytest.raises(PlanError, match=r'rows=.mixed. in a Plan; cure: one of "in_order", "for_next_dot"'):
         replace(OperandPlan(), rows="mixed")  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from types import TracebackType
 from tawa.errors import PlanError, ResourceError, UnsupportedKernel
 from tawa.mapping import Mapping
 from tawa.mapping.program import Program
+from tawa.mapping.sections import DECISIONS
 from tawa.mapping.words import ELEMENTS
 
 
@@ -98,16 +99,12 @@ _WORDS = (
     (r"form='stock'", "[kernel] specialised = false"),
     (r"form='persistent'", "[kernel] persistent = true"),
     (r"form='as_written'", "[kernel] persistent = false"),
-    (r"split='programs'", 'split = "programs"'),
-    (r"\bsplit_k=", "programs_per_tile = "),
     (r"(tile_)?order ?=? '(\w+)'", r'order = "\2"'),
     (r"\bgroups=(\d+)", r"[groups] count = \1"),
-    (r"early_puts=", "early_slots = "),
-    (r"ping_pong=", "take_turns = "),
     (r"\bping_pong\b", "take_turns"),
     (r"(\d+) iterations of dots in flight \(P\)", r"\1 iterations in flight"),
-    (r"\b(buffers|slices|max_registers|ctas_per_sm|prefetched|hoisted|staged|joined|reordered)=", r"\1 = "),
-    (r"\b(rows|turned|tiles|sums|slot_views)='(\w+)'", lambda found: f'{found[1]} = "{found[2].replace("_", " ")}"'),
+    (rf"\b({'|'.join(DECISIONS)})='(\w+)'", lambda found: f'{DECISIONS[found[1]]} = "{found[2].replace("_", " ")}"'),
+    (rf"\b({'|'.join(DECISIONS)})=", lambda found: f"{DECISIONS[found[1]]} = "),
     (r"start from the kernel's own Plan", "start from tawa explain --emit mapping"),
     *_TYPES,
 )
