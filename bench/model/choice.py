@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from bench.model.items import Item, groups_of
 from tawa.machine.coefficients import ErrorInfo
 from tawa.machine.hopper import DOUBT
+from tawa.plan.cost.prediction import regime_of
 from tawa.plan.cost.ways import stock_way
-from tawa.plan.expectation import regime_of
 
 ErrorOf = Callable[[Sequence[float]], ErrorInfo]
 

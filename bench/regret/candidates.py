@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tawa.plan.enumeration import RankedPlan
+    from tawa.plan.space import RankedPlan
     from tests.cases.case import Case
 
 RANKED, RANDOM = 8, 4

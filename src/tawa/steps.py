@@ -13,7 +13,6 @@ from tawa.flow import Flow
 from tawa.ir.attributes import int_attr
 from tawa.machine.hopper import WARP_GROUP
 from tawa.plan import LoopPlan, Plan
-from tawa.plan.candidates import warps_of_group
 from tawa.plan.decide.loops import choose_ahead, choose_kept, choose_schedules, scheduled
 from tawa.plan.decide.orders import choose_orders
 from tawa.plan.decide.paths import choose_raises, choose_unit_strides
@@ -21,6 +20,7 @@ from tawa.plan.decide.rings import MAX_REGISTERS, find_facts
 from tawa.plan.decide.rings import decide_rings as choose_rings
 from tawa.plan.decide.sums import sums_late
 from tawa.plan.decide.turns import choose_turns
+from tawa.plan.search import warps_of_group
 from tawa.remarks import Remark
 from tawa.symbolic.host.expr import Condition
 from tawa.transforms.epilogue.direct_stores import DirectStores

@@ -16,7 +16,8 @@ from tawa.bridge.driver.driver import _Driver
 from tawa.bridge.driver.request import PROCESS
 from tawa.bridge.triton.signature import Signature, parse_signature
 from tawa.pipeline import Outcome
-from tawa.plan import Plan, expectation
+from tawa.plan import Plan
+from tawa.plan.cost import prediction
 from tawa.plan.cost.ways import Way
 from tawa.runtime.history.recording import RECORDER
 from tests.bridge import kernels
@@ -50,12 +51,12 @@ def nothing_left_behind() -> Iterator[None]:
 @pytest.fixture
 def all_pay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Predicts that each form takes a quarter of its time, so that every kernel is specialised."""
-    usual = expectation.predict
+    usual = prediction.predict
 
     def predict(workload: Any, launch: Any, way: Way, *rest: Any) -> float:
         return usual(workload, launch, way, *rest) / (4 if way.specialised else 1)
 
-    monkeypatch.setattr(expectation, "predict", predict)
+    monkeypatch.setattr(prediction, "predict", predict)
 
 
 @pytest.fixture

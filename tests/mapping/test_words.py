@@ -11,7 +11,7 @@ import pytest
 from tawa.mapping import sections
 from tawa.mapping.words import FIELD, nearest
 from tawa.plan import Plan
-from tawa.plan.entries import LoopPlan, OperandPlan, PartitionPlan, StorePlan
+from tawa.plan.fields import LoopPlan, OperandPlan, PartitionPlan, StorePlan
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "mapping.md").read_text()
 SECTIONS = {

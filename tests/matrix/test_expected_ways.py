@@ -9,8 +9,7 @@ from tawa.bridge.driver.driver import _Driver
 from tawa.bridge.driver.request import Request
 from tawa.plan import PlanOptions
 from tawa.plan.cost.ways import Way, plan_way
-from tawa.plan.enumeration import way_of
-from tawa.plan.prospect import form_of
+from tawa.plan.space import form_of, way_of
 from tests.cases.attention.cases import CASES as ATTENTION
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import CASES as GEMM

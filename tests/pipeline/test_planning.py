@@ -9,7 +9,7 @@ import pytest
 from tawa.errors import PlanError, ResourceError
 from tawa.pipeline import BARRIERS, PARTITIONS, RINGS, STAGES, Outcome, Target, specialise
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.entries import UNCAPPED
+from tawa.plan.fields import UNCAPPED
 from tests.cases.programs import ttgir as programs
 
 SLOT = 2 * programs.TILE_BYTES

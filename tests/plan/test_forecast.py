@@ -8,12 +8,12 @@ import pytest
 
 from tawa.machine.coefficients import ErrorInfo
 from tawa.plan import PlanOptions
-from tawa.plan.agreement import STOCK
 from tawa.plan.cost.launches import Launch, launch_of
+from tawa.plan.cost.prediction import Expectation
 from tawa.plan.cost.ways import StockFacts, Way
-from tawa.plan.enumeration import Form, Space, way_of
-from tawa.plan.expectation import Expectation
 from tawa.plan.forecast import Forecast, Forecaster, other_forms
+from tawa.plan.option_conflicts import STOCK
+from tawa.plan.space import Form, Space, way_of
 from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
 
 GEMM = Space(8, 3, workload(by_descriptors(128, 256, 64)), persistent=True)
@@ -61,7 +61,7 @@ def test_what_is_compiled_needs_less_of_a_lead() -> None:
 
 
 def _lead(at: Launch, own: Way) -> float:
-    from tawa.plan.expectation import expect
+    from tawa.plan.cost.prediction import expect
 
     stock = Way(False, 1, 8, 1, 3)
     ours, turn = (expect(GEMM.workload, at, way, stock) for way in (own, way_of(GEMM, TURN)))
@@ -141,6 +141,6 @@ def test_another_number_of_groups_needs_a_larger_lead() -> None:
 
 
 def _gain(at: Launch, way: Way, stock: Way) -> float:
-    from tawa.plan.expectation import expect
+    from tawa.plan.cost.prediction import expect
 
     return expect(GEMM.workload, at, way, stock).gain

@@ -14,7 +14,7 @@ from tawa.errors import PlanError
 from tawa.ir import Operation, parse_module, print_module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
-from tawa.plan.entries import UNCAPPED
+from tawa.plan.fields import UNCAPPED
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import ACC, alloc, for_loop, kernel, load, op

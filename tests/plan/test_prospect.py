@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tawa.plan.agreement import STOCK
 from tawa.plan.cost.ways import StockFacts
-from tawa.plan.enumeration import Form, Space
-from tawa.plan.prospect import Prospect
+from tawa.plan.option_conflicts import STOCK
+from tawa.plan.space import Form, Prospect, Space
 from tests.cases.programs.workloads import by_descriptors, chained, workload
 from tests.plan.cost.test_ways import plan
 

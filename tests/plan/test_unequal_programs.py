@@ -14,8 +14,8 @@ from tawa.bridge.triton.structured import read_kernel
 from tawa.plan import PlanOptions
 from tawa.plan.cost.launches import Launch, launch_of, programs_differ
 from tawa.plan.cost.time_model import predict
-from tawa.plan.enumeration import Form, Space, forms_of, way_of
 from tawa.plan.forecast import Forecast, Forecaster, other_forms
+from tawa.plan.space import Form, Space, forms_of, way_of
 from tests.cases.attention.builders import flex_case
 from tests.cases.attention.cases import bench_case, find
 from tests.cases.case import Specimen

@@ -9,7 +9,7 @@ from tawa.flow import Flow, Step, run
 from tawa.ir import Module, parse_module, verify_structure
 from tawa.pipeline import BARRIERS, TTGIR, Target
 from tawa.plan import LoopPlan, PartitionPlan, Plan, PlanOptions, RingPlan
-from tawa.plan.entries import UNCAPPED
+from tawa.plan.fields import UNCAPPED
 from tawa.remarks import Remark
 from tawa.transforms.drop_names import DropNames
 

@@ -170,7 +170,7 @@ CP_ASYNC_BYTES = 4
 ROW_BYTES = 128
 """The most bytes of a row that TMA fetches at a time (bench/results/small.json: 128 x 64 x 32 at 2048³ and 4096³)."""
 
-# -- predictions (tawa.plan.expectation, tawa.plan.cost.launches) ------------------------------------------------------
+# -- predictions (tawa.plan.cost.prediction, tawa.plan.cost.launches) --------------------------------------------------
 
 DOUBT = 0.2
 """Standard deviations of the model's error by which a Plan must be predicted to be faster (docs/choosing.md)."""
@@ -186,7 +186,7 @@ the least data at a time; with two, the long tiles of a section do not all end a
 USUAL_WAVES = 8
 """Programs for each SM, where a compile does not know the grid."""
 
-# -- registers (tawa.plan.cost.registers, tawa.plan.candidates, tawa.plan.decide.loops) -------------------------------
+# -- registers (tawa.plan.cost.registers, tawa.plan.search, tawa.plan.decide.loops) -------------------------------
 
 LEAST_REGISTERS = 24
 """Per thread of a partition: the minimum of `setmaxnreg` (PTX ISA)."""

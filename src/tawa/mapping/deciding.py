@@ -14,8 +14,8 @@ from tawa.mapping.program import Program
 from tawa.mapping.resolve import names_of
 from tawa.mapping.sections import GroupWords, KernelWords
 from tawa.mapping.words import FIELD
-from tawa.plan.decided import operand_field, rows_field, store_field
 from tawa.plan.plan import Plan
+from tawa.plan.reasons import operand_field, rows_field, store_field
 
 _FIELDS: dict[str, str] = {
     it.name: it.metadata.get(FIELD, "") for kind in (KernelWords, GroupWords) for it in fields(kind)

@@ -22,9 +22,9 @@ from tawa.mapping.tasks import tasks_of
 from tawa.mapping.toml_text import key, written
 from tawa.mapping.words import ELEMENTS
 from tawa.plan.decide.wanted import carries, step_names
-from tawa.plan.decided import Decision, operand_field
-from tawa.plan.entries import OperandPlan, Path
+from tawa.plan.fields import OperandPlan, Path
 from tawa.plan.plan import Plan
+from tawa.plan.reasons import Decision, operand_field
 
 _TMA: dict[Path, str] = {
     "host_descriptor": "tma", "kernel_descriptor": "tma", "raised": "tma", "raised_in_kernel": "tma in kernel",

@@ -24,7 +24,7 @@ from tawa.mapping.program import Access, Loop, Program, short
 from tawa.mapping.sections import OperandWords, Words, decided
 from tawa.mapping.toml_text import value_text
 from tawa.mapping.words import ELEMENTS, nearest
-from tawa.plan.entries import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, PartitionRole, Path, RingPlan, StorePlan
+from tawa.plan.fields import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, PartitionRole, Path, RingPlan, StorePlan
 from tawa.plan.plan import Plan
 from tawa.plan.schedule import Wanted
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tawa.mapping.words import Types, read_words, word
 from tawa.plan.decision import Declared, Flag, Kind, ListOf, OneOf, Text, declared
-from tawa.plan.entries import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, RingPlan, StorePlan
+from tawa.plan.fields import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, RingPlan, StorePlan
 from tawa.plan.plan import Plan
 
 

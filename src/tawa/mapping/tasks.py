@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tawa.mapping.program import Program
-from tawa.plan.entries import PartitionPlan
+from tawa.plan.fields import PartitionPlan
 from tawa.plan.plan import Plan
 
 

@@ -3,8 +3,8 @@
     split_k: int | None = decision(Whole(1), "form", word="kernel.programs_per_tile", reorders=lambda it: it > 1)
 
 From this follow the check of its values, the word that mappings have for it (`tawa.mapping.sections`), whether results
-keep the bits of stock Triton's kernel, what contradicts an option (`tawa.plan.agreement`), and its line in explanations
-(`tawa.plan.decided`). Its type is read from JSON by `tawa.plan.reading`.
+keep the bits of stock Triton's kernel, what contradicts an option (`tawa.plan.option_conflicts`), and its line in
+explanations (`tawa.plan.reasons`). Its type is read from JSON by `tawa.plan.json_format`.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def declared(owner: type[Any]) -> tuple[Declared, ...]:
 
 def check_values(entry: Any) -> None:
     """Checks the values of a Plan or an entry, and gives them one type. Raises PlanError."""
-    for it in declared(type(entry)):
+    for it in declared(cast("type[Any]", type(entry))):
         value = getattr(entry, it.name)
         if value is None:
             continue
@@ -229,7 +229,7 @@ def check_values(entry: Any) -> None:
 
 def reordering(entry: Any) -> list[str]:
     """The decisions of a Plan or an entry that change the order of a sum: ``split_k=4``."""
-    values = ((it, getattr(entry, it.name)) for it in declared(type(entry)))
+    values = ((it, getattr(entry, it.name)) for it in declared(cast("type[Any]", type(entry))))
     return [f"{it.name}={value!r}" for it, value in values if value is not None and it.reorders(value)]
 
 

@@ -4,8 +4,8 @@
     K = 512, 64 programs       stock 12 us,  as written 14 us                          stock Triton
 
 A compile serves launches of any size, so it cannot know the best form; each launch can. The margin is that of
-`tawa.plan.expectation`: where the model cannot tell, the launch gets stock Triton's kernel. A form that is not compiled
-yet must be clearly faster than what is there.
+`tawa.plan.cost.prediction`: where the model cannot tell, the launch gets stock Triton's kernel. A form that is not
+compiled yet must be clearly faster than what is there.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from tawa.plan.agreement import STOCK
 from tawa.plan.cost.launches import Launch
+from tawa.plan.cost.prediction import Expectation, expect, why_not_faster
 from tawa.plan.cost.ways import Way
-from tawa.plan.enumeration import Form, Space, forms_of, split_forms, way_of
-from tawa.plan.expectation import Expectation, expect
+from tawa.plan.option_conflicts import STOCK
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
-from tawa.plan.profitability import why_not_faster
+from tawa.plan.space import Form, Space, forms_of, split_forms, way_of
 
 CLEAR = 1.03
 """The factor by which a form must be predicted to be faster than one that is compiled already."""

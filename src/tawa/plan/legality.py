@@ -21,7 +21,7 @@ from tawa.machine.hopper import (
 )
 from tawa.plan.cost.budget import Budget, by_tma_only
 from tawa.plan.cost.registers import consumer_registers, entry_registers, registers_of_an_sm
-from tawa.plan.entries import LaunchPlan, StorePlan
+from tawa.plan.fields import LaunchPlan, StorePlan
 from tawa.plan.plan import Plan
 
 _OWN = "start from the kernel's own Plan"

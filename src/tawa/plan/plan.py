@@ -25,7 +25,7 @@ from typing import Any, Literal, TypeVar, cast, get_args
 
 from tawa.errors import PlanError
 from tawa.outside import shown, text_of
-from tawa.plan import reading
+from tawa.plan import json_format
 from tawa.plan.decision import (
     Flag,
     ListOf,
@@ -38,7 +38,7 @@ from tawa.plan.decision import (
     one_of,
     reordering,
 )
-from tawa.plan.entries import (
+from tawa.plan.fields import (
     UNCAPPED,
     LaunchPlan,
     LoopPlan,
@@ -47,7 +47,7 @@ from tawa.plan.entries import (
     RingPlan,
     StorePlan,
 )
-from tawa.plan.reading import JSON_VERSION
+from tawa.plan.json_format import JSON_VERSION
 from tawa.plan.schedule import Schedule
 
 Form = Literal["as_written", "persistent", "stock"]
@@ -232,7 +232,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data, without fields that are left open."""
-        return reading.without_open_fields(asdict(self))
+        return json_format.without_open_fields(asdict(self))
 
     def to_json(self) -> str:
         """The Plan as JSON text that `from_json` reads back."""
@@ -241,12 +241,12 @@ class Plan:
     @staticmethod
     def from_json(text: str) -> Plan:
         """Reads a complete or partial Plan; raises PlanError on anything else."""
-        return reading.from_text(Plan, text)
+        return json_format.from_text(Plan, text)
 
     @staticmethod
     def from_data(data: object) -> Plan:
         """Reads the data of such JSON; raises PlanError on anything else."""
-        return reading.from_data(Plan, data)
+        return json_format.from_data(Plan, data)
 
     @staticmethod
     def of(value: object) -> Plan:
@@ -260,7 +260,7 @@ class Plan:
         if isinstance(value, str | os.PathLike):
             path = FilePath(os.fspath(value))
             try:
-                with reading.refused_as_plan():
+                with json_format.refused_as_plan():
                     return Plan.from_json(text_of(path))
             except OSError as error:
                 raise PlanError(

@@ -32,7 +32,7 @@ from tawa.machine.hopper import (
 )
 from tawa.plan.cost.budget import DEEPEST, Budget, Channels, Rings, by_tma_only
 from tawa.plan.cost.registers import consumer_registers, entry_registers
-from tawa.plan.entries import UNCAPPED, LoopPlan, PartitionPlan, PartitionRole, RingPlan, StorePlan
+from tawa.plan.fields import UNCAPPED, LoopPlan, PartitionPlan, PartitionRole, RingPlan, StorePlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 

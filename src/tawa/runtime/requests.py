@@ -18,7 +18,7 @@ from tawa.bridge.launch.host import Host
 from tawa.errors import PlanError, did_you_mean
 from tawa.mapping import Mapping
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.agreement import STOCK, check_agreement, contradictions
+from tawa.plan.option_conflicts import STOCK, check_agreement, contradictions
 from tawa.runtime.pytorch.clock import capturing
 from tawa.runtime.pytorch.scratch import allocate
 from tawa.runtime.settings import Settings

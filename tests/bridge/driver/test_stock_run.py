@@ -20,8 +20,8 @@ from tawa.bridge.triton.stages import StageSplit
 from tawa.machine.coefficients import ErrorInfo
 from tawa.pipeline import Target, specialise
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.expectation import Expectation
-from tawa.plan.prospect import Prospect
+from tawa.plan.cost.prediction import Expectation
+from tawa.plan.space import Prospect
 from tests.bridge.fakes import plan_of
 from tests.cases.pointers.cases import find
 from tests.cases.programs.ttgir import tile_gemm

@@ -29,7 +29,7 @@ from tawa.bridge.report import record
 from tawa.bridge.triton.signature import parse_signature
 from tawa.machine.coefficients import ErrorInfo
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.expectation import Expectation
+from tawa.plan.cost.prediction import Expectation
 from tawa.plan.forecast import Forecast, Forecaster
 from tawa.remarks import Remark
 from tawa.symbolic.host.launch_spec import LaunchSpec

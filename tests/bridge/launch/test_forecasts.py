@@ -11,7 +11,7 @@ from tawa.bridge.driver.attach import attached
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.launch.forecasts import Forecasts, forecast_facts, forecasts_of
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.enumeration import Form, Space
+from tawa.plan.space import Form, Space
 from tests.cases.pointers.builders import gemm_case
 from tests.cases.programs.workloads import by_descriptors, workload
 from tests.matrix.compiling import compile_case

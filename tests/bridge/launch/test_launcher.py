@@ -16,7 +16,7 @@ from tawa.bridge.launch.instead import IN_ORDER
 from tawa.bridge.launch.launcher import Launcher
 from tawa.machine.hopper import HEAVY_SPILL_BYTES
 from tawa.plan import LoopPlan, Plan
-from tawa.plan.agreement import STOCK
+from tawa.plan.option_conflicts import STOCK
 from tawa.symbolic.host.expr import Apply, Argument, Condition, Number
 from tawa.symbolic.host.launch_spec import DescriptorSpec, Grouped, LaunchSpec
 

@@ -16,9 +16,9 @@ from tawa.bridge.launch.stock_facts import KEY, facts_of, recorded_facts
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.versions import triton_version
 from tawa.plan import PlanOptions
-from tawa.plan.agreement import STOCK
 from tawa.plan.cost.ways import StockFacts
-from tawa.plan.prospect import Prospect
+from tawa.plan.option_conflicts import STOCK
+from tawa.plan.space import Prospect
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import TILES
 from tests.matrix.compiling import compile_case

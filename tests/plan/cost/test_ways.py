@@ -8,7 +8,7 @@ import pytest
 
 from tawa.plan import LoopPlan, OperandPlan, Plan, RingPlan
 from tawa.plan.cost.ways import StockFacts, Way, plan_way, stock_way
-from tawa.plan.entries import PartitionPlan, StorePlan
+from tawa.plan.fields import PartitionPlan, StorePlan
 from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
 
 

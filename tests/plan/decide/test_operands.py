@@ -13,7 +13,7 @@ from tawa.errors import PlanError
 from tawa.ir import Module
 from tawa.plan import OperandPlan, Plan
 from tawa.plan.decide.operands import check_sharing, moved_loads, names_in, operands_of, path_of, rings_of, stores_of
-from tawa.plan.entries import Path
+from tawa.plan.fields import Path
 from tests.cases.programs import ttgir as programs
 from tests.cases.small.pointer_kernels import ttgir
 

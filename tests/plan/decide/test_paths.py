@@ -19,7 +19,7 @@ from tawa.plan.decide.paths import (
     launch_plan,
     needs_launch,
 )
-from tawa.plan.entries import LaunchChoice, Path
+from tawa.plan.fields import LaunchChoice, Path
 from tawa.symbolic.host.expr import Argument, Condition
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tests.analysis.tma.test_unit_strides import ALL, product

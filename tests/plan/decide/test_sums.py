@@ -6,8 +6,8 @@ import pytest
 
 from tawa.errors import PlanError
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.agreement import check_agreement
 from tawa.plan.decide.sums import sums_late
+from tawa.plan.option_conflicts import check_agreement
 
 
 def test_only_a_user_who_allows_another_order_of_sums_gets_one() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from tawa.plan.decided import Decision
+from tawa.plan.reasons import Decision
 from tawa.runtime.explain.table import as_text, plan_table, plural, tile
 
 

@@ -13,7 +13,7 @@ from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.triton.signature import parse_signature
 from tawa.outside import read
-from tawa.plan.agreement import STOCK
+from tawa.plan.option_conflicts import STOCK
 from tawa.runtime.tuning import collect, worker
 from tawa.runtime.tuning.collect import Collector, NotTunable, job_of, left_out
 from tawa.runtime.tuning.jobs import load_jobs

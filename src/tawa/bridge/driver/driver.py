@@ -44,15 +44,14 @@ from tawa.ir import parse_module as read_module
 from tawa.machine.hopper import HARMLESS_BYTES
 from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of
 from tawa.plan import LaunchPlan, Plan
-from tawa.plan.candidates import NO_STOCK, Candidate, Choice, Question, Trial, candidates
+from tawa.plan.cost.prediction import NOT_EXPECTED, anyway, is_expectation, why_not_faster
 from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text
 from tawa.plan.decide.paths import BY_TMA, Launching, launch_plan
 from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
-from tawa.plan.enumeration import Space
 from tawa.plan.legality import check_met
 from tawa.plan.options import PlanOptions
-from tawa.plan.profitability import NOT_EXPECTED, anyway, is_expectation, why_not_faster
-from tawa.plan.prospect import Prospect, form_of
+from tawa.plan.search import NO_STOCK, Candidate, Choice, Question, Trial, candidates
+from tawa.plan.space import Prospect, Space, form_of
 from tawa.remarks import Remark, SourceLocation
 from tawa.transforms.ttir.make_persistent import why_not_persistent
 

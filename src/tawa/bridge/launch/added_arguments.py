@@ -40,7 +40,7 @@ from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.dialects.added import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
 from tawa.outside import read
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.agreement import check_agreement
+from tawa.plan.option_conflicts import check_agreement
 from tawa.symbolic.host.expr import Choice
 from tawa.symbolic.host.launch_spec import LaunchSpec
 

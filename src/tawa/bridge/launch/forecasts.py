@@ -20,12 +20,11 @@ from tawa.bridge.report import record
 from tawa.bridge.triton.structured import new_context, read_kernel
 from tawa.machine.hopper import HEAVY_SPILL_BYTES
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.agreement import STOCK
 from tawa.plan.cost.launches import launch_of
 from tawa.plan.cost.ways import StockFacts, Way, plan_way
-from tawa.plan.enumeration import Form, Space
 from tawa.plan.forecast import Forecast, Forecaster, other_forms
-from tawa.plan.prospect import form_of
+from tawa.plan.option_conflicts import STOCK
+from tawa.plan.space import Form, Space, form_of
 
 _log = logging.getLogger("tawa")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tawa.plan.entries import OperandPlan, StorePlan
+from tawa.plan.fields import OperandPlan, StorePlan
 from tawa.plan.plan import Plan
 from tawa.symbolic.host.expr import Choice
 from tawa.symbolic.host.launch_spec import LaunchSpec

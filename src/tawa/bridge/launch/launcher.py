@@ -40,7 +40,7 @@ from tawa.bridge.launch.tile_counters import TileCounters, process_counters
 from tawa.bridge.launch.workspaces import Workspaces, process_workspaces
 from tawa.bridge.report.record import KEY, plan_of, spilled_bytes
 from tawa.plan import Plan
-from tawa.plan.agreement import STOCK
+from tawa.plan.option_conflicts import STOCK
 from tawa.symbolic.host.expr import Choice
 from tawa.symbolic.host.launch_spec import LaunchSpec
 

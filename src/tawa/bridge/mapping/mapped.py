@@ -23,7 +23,7 @@ from tawa.mapping.resolve import resolve
 from tawa.mapping.shipped import is_for
 from tawa.mapping.unmet import check_effect
 from tawa.plan import Plan
-from tawa.plan.agreement import check_agreement
+from tawa.plan.option_conflicts import check_agreement
 from tawa.remarks import Remark
 
 _log = logging.getLogger("tawa")

@@ -11,7 +11,7 @@ from tawa.bridge.driver.request import Request
 from tawa.bridge.triton.versions import triton_version
 from tawa.pipeline import Outcome
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.decided import decisions
+from tawa.plan.reasons import decisions
 from tawa.remarks import Remark, SourceLocation
 from tawa.verify.witness import verdict_to_dict
 

@@ -177,7 +177,7 @@ class Job:
 def plan_of_compiled(compiled: Any) -> Plan:
     """The Plan of a `CompiledKernel`; for stock Triton's kernel the Plan that asks for it."""
     from tawa.bridge.report.record import KEY, plan_of
-    from tawa.plan.agreement import STOCK
+    from tawa.plan.option_conflicts import STOCK
 
     record = getattr(compiled.metadata, KEY, None)
     return (plan_of(record) if record is not None else None) or STOCK
@@ -198,7 +198,7 @@ def read_job(
     """Reads the arguments; raises UsageError or PlanError if they are wrong. gluon: Gluon kernels are taken, too."""
     from tawa.bridge.triton.signature import parse_signature
     from tawa.plan import PlanOptions
-    from tawa.plan.agreement import check_agreement
+    from tawa.plan.option_conflicts import check_agreement
 
     if num_warps not in (1, 2, 4, 8, 16):
         raise UsageError(

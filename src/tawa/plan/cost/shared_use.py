@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tawa.analysis.names import name_text
 from tawa.machine.hopper import SHARED_BYTES
-from tawa.plan.entries import OperandPlan, RingPlan
+from tawa.plan.fields import OperandPlan, RingPlan
 from tawa.plan.plan import Plan
 
 LIMIT_BYTES = SHARED_BYTES

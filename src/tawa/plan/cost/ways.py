@@ -21,7 +21,7 @@ from tawa.machine.hopper import (
     WARP,
     piece_bytes_of,
 )
-from tawa.plan.entries import Path
+from tawa.plan.fields import Path
 from tawa.plan.plan import Plan
 
 _THROUGH_POINTERS: frozenset[Path | None] = frozenset({"cp.async", "registers", "pointers"})

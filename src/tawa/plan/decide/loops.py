@@ -20,7 +20,7 @@ from tawa.errors import PlanError
 from tawa.ir import Module, Operation, source_of
 from tawa.machine.hopper import BYTES_AHEAD, KEPT_REGISTERS, MAX_STAGES
 from tawa.plan.decide.wanted import given_slots, needed_slots, refuse_shallow, wanted_schedule
-from tawa.plan.entries import LoopPlan, OperandPlan
+from tawa.plan.fields import LoopPlan, OperandPlan
 from tawa.plan.plan import Plan
 from tawa.plan.schedule import Schedule
 from tawa.plan.scheduler import Limits, check_schedule, find_schedule

@@ -14,7 +14,7 @@ from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation, TensorDescType, Value, parse_type, source_of
 from tawa.plan.decide.turned import turned_entry
-from tawa.plan.entries import OperandPlan, Path, RingPlan, StorePlan
+from tawa.plan.fields import OperandPlan, Path, RingPlan, StorePlan
 from tawa.plan.plan import Plan
 from tawa.symbolic.dim_relations import has_rows
 

@@ -26,10 +26,10 @@ from tawa.errors import PlanError
 from tawa.ir import Module, Operation, ScalarType, TensorType, Value, parse_type, shape_of, source_of
 from tawa.machine.hopper import WGMMA_ROWS
 from tawa.plan.decide.paths import Launching
-from tawa.plan.decided import PINNED, rows_field
-from tawa.plan.entries import OperandPlan, RowsOrder
+from tawa.plan.fields import OperandPlan, RowsOrder
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
+from tawa.plan.reasons import PINNED, rows_field
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
 UNASKED = False

@@ -19,10 +19,10 @@ from tawa.dialects.scf import enclosing_loops
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation
 from tawa.plan.decide.operands import names_in
-from tawa.plan.decided import operand_field
-from tawa.plan.entries import LaunchChoice, LaunchPlan, OperandPlan, Path, StorePlan
+from tawa.plan.fields import LaunchChoice, LaunchPlan, OperandPlan, Path, StorePlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
+from tawa.plan.reasons import operand_field
 from tawa.remarks import Remark
 from tawa.symbolic.dim_relations import has_rows
 from tawa.symbolic.host.expr import Argument

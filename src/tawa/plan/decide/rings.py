@@ -31,6 +31,7 @@ from tawa.ir import Module, source_of
 from tawa.ir.attributes import attribute_of, read_int
 from tawa.machine.hopper import SHARED_BYTES
 from tawa.plan.cost.budget import Budget, Channels, StockCopies
+from tawa.plan.cost.prediction import NOT_EXPECTED, anyway, why_not_expected
 from tawa.plan.cost.registers import producer_registers
 from tawa.plan.decide.loops import kept_dots, loops_with_dots
 from tawa.plan.decide.operands import (
@@ -46,7 +47,7 @@ from tawa.plan.decide.operands import (
 from tawa.plan.decide.slices import WHY as WHY_SLICED
 from tawa.plan.decide.slices import sliced
 from tawa.plan.decide.turned import turned_loads
-from tawa.plan.entries import RingPlan
+from tawa.plan.fields import RingPlan
 from tawa.plan.legality import (
     check_names,
     check_plan,
@@ -58,8 +59,7 @@ from tawa.plan.legality import (
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.planner import choose_plan, reasons
-from tawa.plan.profitability import NOT_EXPECTED, anyway, why_not_expected
-from tawa.plan.prospect import Prospect
+from tawa.plan.space import Prospect
 from tawa.remarks import Remark
 
 MAX_REGISTERS = "ttg.maxnreg"

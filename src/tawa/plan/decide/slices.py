@@ -14,7 +14,7 @@ from tawa.dialects.tt import DescriptorStoreOp
 from tawa.ir import Module, ScalarType, TensorType, parse_type
 from tawa.machine.hopper import DEFAULT_DEPTH
 from tawa.plan.cost.budget import Channels
-from tawa.plan.entries import StorePlan
+from tawa.plan.fields import StorePlan
 from tawa.plan.plan import Plan
 
 SLICES = (2, 4)

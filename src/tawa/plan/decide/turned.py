@@ -16,7 +16,7 @@ from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.tt import FuncOp
 from tawa.errors import PlanError
 from tawa.ir import Module, source_of
-from tawa.plan.entries import OperandPlan
+from tawa.plan.fields import OperandPlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 

@@ -25,8 +25,8 @@ from tawa.mapping.of_plan import mapping_text
 from tawa.mapping.tasks import Task, tasks_of
 from tawa.pipeline import Outcome
 from tawa.plan import PartitionPlan, Plan, RingPlan
-from tawa.plan.decided import Decision as Decided
-from tawa.plan.decided import decision_of
+from tawa.plan.reasons import Decision as Decided
+from tawa.plan.reasons import decision_of
 from tawa.plan.schedule import Schedule
 from tawa.runtime.explain.explicit import NamedProgram, checked, is_explicit
 from tawa.runtime.jit import is_under_tawa

@@ -17,7 +17,7 @@ from tawa.machine.hopper import SHARED_BYTES
 from tawa.verify.verdict import ALL_RUNS
 
 if TYPE_CHECKING:
-    from tawa.plan.decided import Decision
+    from tawa.plan.reasons import Decision
     from tawa.runtime.explain.explanation import Explanation
     from tawa.runtime.explain.explicit import NamedProgram
 

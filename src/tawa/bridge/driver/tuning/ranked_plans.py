@@ -24,9 +24,8 @@ from tawa.machine.hopper import MOST_MEASURED
 from tawa.pipeline import PATHS
 from tawa.plan import Plan
 from tawa.plan.decide.paths import Launching
-from tawa.plan.enumeration import RankedPlan, Space, allowed
 from tawa.plan.options import PlanOptions
-from tawa.plan.prospect import Prospect
+from tawa.plan.space import Prospect, RankedPlan, Space, allowed
 from tawa.remarks import Remark
 from tawa.transforms.ttir.make_persistent import why_not_persistent
 

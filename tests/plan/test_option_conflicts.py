@@ -8,7 +8,7 @@ import pytest
 
 from tawa.errors import PlanError
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan
-from tawa.plan.agreement import STOCK, check_agreement, contradictions
+from tawa.plan.option_conflicts import STOCK, check_agreement, contradictions
 from tawa.plan.schedule import Schedule
 
 STAGED = LoopPlan(0, 0, 2, Schedule(0, "", 100, (), ()))

@@ -11,10 +11,10 @@ from tawa.ir import Module
 from tawa.machine.hopper import SHARED_BYTES
 from tawa.outside import read
 from tawa.plan import LoopPlan, Plan, PlanOptions, RingPlan
-from tawa.plan.agreement import STOCK
 from tawa.plan.cost.launches import usual_launches
 from tawa.plan.cost.time_model import predict
-from tawa.plan.enumeration import (
+from tawa.plan.option_conflicts import STOCK
+from tawa.plan.space import (
     Form,
     RankedPlan,
     Space,

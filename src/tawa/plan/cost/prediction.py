@@ -5,6 +5,10 @@
 
 The factor is the model's own error on measured kernels of the same regime that it was not fitted to
 (`tawa.machine.coefficients`).
+
+Two facts come before a prediction: accumulators that take all registers of an SM spill with any compiler, and a
+consumer waits in every dot that adds up partial sums. Nor is anything predicted of kernels whose consumers get numbers
+out of a ring. If the user asks for specialisation or pins a Plan, the reasons are only notes.
 """
 
 from __future__ import annotations
@@ -13,12 +17,17 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from tawa.analysis.resources import unfit_dots
 from tawa.analysis.work.workload import Workload
+from tawa.ir import Module
 from tawa.machine.coefficients import ErrorInfo, fitted
 from tawa.machine.hopper import DOUBT, PROCESSORS
+from tawa.plan.cost.budget import Budget
 from tawa.plan.cost.launches import Launch
 from tawa.plan.cost.time_model import predict
 from tawa.plan.cost.ways import Way
+from tawa.plan.plan import Plan
+from tawa.remarks import Remark
 
 PREDICTED = " us predicted"
 """Stands in the text of every prediction."""
@@ -106,4 +115,62 @@ def _text(time_us: float) -> str:
     return f"{time_us:.1f}" if time_us < 100 else f"{time_us:.0f}"
 
 
-__all__ = ["PREDICTED", "PROCESSORS", "Expectation", "Verdict", "expect", "regime_of"]
+NOT_EXPECTED = "not expected to pay: {}"
+_ASKED = "enable_warp_specialization=True or only_if_faster=False specialises it"
+_ONE_SLOT = "its ring has one slot only, so that nothing is loaded while the consumer computes"
+_NUMBERS = "its loads depend on the result of an atomic, and no kernel that sends such numbers has been timed yet"
+_TOO_LARGE = "the accumulator of a dot takes all registers of an SM: it spills to local memory with any compiler"
+
+
+def why_not_expected(module: Module, plan: Plan, budget: Budget, expectation: Expectation | None) -> str:
+    """Why a Plan is not expected to beat stock Triton; empty when it is.
+
+    expectation: None if the kernel before layouts is not known, so that no time can be predicted.
+    """
+    if budget.registers.fill_an_sm(budget.num_warps, budget.groups):
+        return _TOO_LARGE
+    unfit = unfit_dots(module)
+    if unfit:
+        return unfit
+    if plan.tiles != "dynamic" and not all(ring.has_tiles for ring in plan.rings):
+        return _NUMBERS
+    if expectation is not None:
+        return why_not_faster(expectation)
+    return _ONE_SLOT if [ring.slots for ring in plan.rings if ring.name not in budget.outer] == [1] else ""
+
+
+def anyway(expectation: Expectation | None) -> str:
+    """How to get a specialised kernel that is not expected to pay; a slower one is not recommended without a word."""
+    if expectation is not None and expectation.gain < 1:
+        return f"{_ASKED} all the same, with {expectation.gain:.2f} times the speed of stock Triton by this prediction"
+    return f"{_ASKED} although it is not expected to pay"
+
+
+def why_not_faster(expectation: Expectation) -> str:
+    """Why a prediction does not justify a specialised kernel; empty if it does."""
+    if expectation.verdict == "faster":
+        return ""
+    if expectation.verdict == "slower":
+        return str(expectation)
+    close = "too close to tell, since the difference is less than the error of the model"
+    return f"{expectation}, {close}; `tawa tune`, or mode='measure', measures it"
+
+
+def is_expectation(refusal: Remark) -> bool:
+    """Whether a kernel was declined because of a prediction."""
+    return refusal.kind == "declined" and PREDICTED in refusal.reason
+
+
+__all__ = [
+    "NOT_EXPECTED",
+    "PREDICTED",
+    "PROCESSORS",
+    "Expectation",
+    "Verdict",
+    "anyway",
+    "expect",
+    "is_expectation",
+    "regime_of",
+    "why_not_expected",
+    "why_not_faster",
+]

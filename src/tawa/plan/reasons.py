@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from tawa.analysis.names import Name
 from tawa.plan.decision import Declared, declared
-from tawa.plan.entries import LaunchPlan, LoopPlan, OperandPlan, Path, RingPlan, StorePlan, Turning
+from tawa.plan.fields import LaunchPlan, LoopPlan, OperandPlan, Path, RingPlan, StorePlan, Turning
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.planner import IN_FLIGHT

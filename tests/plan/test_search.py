@@ -11,7 +11,10 @@ import pytest
 from tawa.errors import PlanError, ResourceError
 from tawa.machine.hopper import FREED_BYTES, HARMLESS_BYTES, HEAVY_SPILL_BYTES, STEP_BYTES
 from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
-from tawa.plan.candidates import (
+from tawa.plan.cost.prediction import PREDICTED
+from tawa.plan.cost.shared_use import LIMIT_BYTES, shared_use
+from tawa.plan.schedule import Schedule, ScheduledOp
+from tawa.plan.search import (
     NO_STOCK,
     ROWS,
     Candidate,
@@ -23,9 +26,6 @@ from tawa.plan.candidates import (
     wanted_groups,
     warps_of_group,
 )
-from tawa.plan.cost.shared_use import LIMIT_BYTES, shared_use
-from tawa.plan.expectation import PREDICTED
-from tawa.plan.schedule import Schedule, ScheduledOp
 from tawa.remarks import Remark
 
 AUTOMATIC = PlanOptions()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tawa.errors import PlanError
 from tawa.plan.decision import declared
-from tawa.plan.entries import Path
+from tawa.plan.fields import Path
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 

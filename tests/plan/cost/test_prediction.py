@@ -10,9 +10,9 @@ import pytest
 from tawa.machine.coefficients import ErrorInfo, fitted
 from tawa.machine.hopper import DOUBT
 from tawa.plan.cost.launches import launch_of
+from tawa.plan.cost.prediction import Expectation, expect, regime_of
 from tawa.plan.cost.time_model import predict
 from tawa.plan.cost.ways import Way
-from tawa.plan.expectation import Expectation, expect, regime_of
 from tests.cases.programs.workloads import by_descriptors, chained, workload
 
 GEMM = workload(by_descriptors())

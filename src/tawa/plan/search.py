@@ -18,11 +18,11 @@ from typing import Any
 
 from tawa.errors import PlanError, ResourceError
 from tawa.machine.hopper import FREED_BYTES, HARMLESS_BYTES, HEAVY_SPILL_BYTES, STEP_BYTES, WARP_GROUP
+from tawa.plan.cost.prediction import is_expectation
 from tawa.plan.cost.shared_use import SharedUse, at_most, largest_depth
-from tawa.plan.entries import LoopPlan, OperandPlan, RingPlan
+from tawa.plan.fields import LoopPlan, OperandPlan, RingPlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
-from tawa.plan.profitability import is_expectation
 from tawa.remarks import Remark
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tawa.plan import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
-from tawa.plan.candidates import ROWS
-from tawa.plan.decided import Decision, decision_of, decisions
 from tawa.plan.planner import IN_FLIGHT
+from tawa.plan.reasons import Decision, decision_of, decisions
 from tawa.plan.schedule import Bound, Carried, Schedule, ScheduledOp
+from tawa.plan.search import ROWS
 
 PLAN = Plan(
     form="as_written",
