@@ -7,20 +7,20 @@ from dataclasses import replace
 import pytest
 
 from tawa.machine.coefficients import ErrorInfo
-from tawa.plan import PlanOptions
+from tawa.plan import Plan, PlanOptions
 from tawa.plan.cost.launches import Launch, launch_of
 from tawa.plan.cost.prediction import Expectation
 from tawa.plan.cost.ways import StockFacts, Way
 from tawa.plan.forecast import Forecast, Forecaster, other_forms
 from tawa.plan.option_conflicts import STOCK
-from tawa.plan.space import Form, Space, way_of
+from tawa.plan.space import Space, form_plan, way_of
 from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
 
 GEMM = Space(8, 3, workload(by_descriptors(128, 256, 64)), persistent=True)
-WRITTEN, TURN = Form(1), Form(1, persistent=True)
+WRITTEN, TURN = form_plan(1), form_plan(1, persistent=True)
 
 
-def forecaster(space: Space = GEMM, own: Form | None = WRITTEN, stock: bool = True) -> Forecaster:
+def forecaster(space: Space = GEMM, own: Plan | None = WRITTEN, stock: bool = True) -> Forecaster:
     way = way_of(space, own) if own is not None else None
     return Forecaster(space, own, way, other_forms(space, own, PlanOptions()), stock)
 
@@ -46,7 +46,7 @@ def test_a_launch_that_does_not_gain_gets_stock_unless_the_user_wants_otherwise(
 
 
 def test_a_kernel_that_was_left_to_stock_stays_what_it_is_where_nothing_gains() -> None:
-    slow = {it.plan: replace(way_of(GEMM, it), slots=1, in_flight=0) for it in forecaster(own=None).forms}
+    slow = {it: replace(way_of(GEMM, it), slots=1, in_flight=0) for it in forecaster(own=None).forms}
     assert forecaster(own=None).choose(launch(4096, 2048), slow).plan is None
     assert forecaster(own=None).choose(launch(512, 2048), {}).plan in slow
 
@@ -57,7 +57,7 @@ def test_what_is_compiled_needs_less_of_a_lead() -> None:
     only = Forecaster(GEMM, WRITTEN, own, (TURN,), stock=False)
     at = next(it for k in range(512, 65536, 512) if 1.0 < _lead(it := launch(k, 2048), own) < 1.025)
     assert only.choose(at, {}).plan is None
-    assert only.choose(at, {TURN.plan: way_of(GEMM, TURN)}).plan == TURN.plan
+    assert only.choose(at, {TURN: way_of(GEMM, TURN)}).plan == TURN
 
 
 def _lead(at: Launch, own: Way) -> float:
@@ -101,32 +101,33 @@ def test_without_a_specialised_form_everything_gets_stock() -> None:
     ],
 )  # fmt: skip
 def test_options_close_forms(options: PlanOptions, forms: list[tuple[int, bool]]) -> None:
-    assert [(it.groups, it.persistent) for it in other_forms(GEMM, WRITTEN, options)] == forms
+    assert [(it.groups, it.form == "persistent") for it in other_forms(GEMM, WRITTEN, options)] == forms
 
 
 @pytest.mark.parametrize(
-    ("own", "asked", "raised"), [(None, None, True), (None, "cp.async", False), (Form(1, raised=False), None, False)]
+    ("own", "asked", "raised"),
+    [(None, None, True), (None, "cp.async", False), (form_plan(1, pointers=True), None, False)],
 )
-def test_loads_through_pointers_keep_their_way(own: Form | None, asked: str | None, raised: bool) -> None:
+def test_loads_through_pointers_keep_their_way(own: Plan | None, asked: str | None, raised: bool) -> None:
     space = Space(8, 3, workload(by_pointers()), raised=True, persistent=True)
     options = PlanOptions(pointer_loads=asked)  # type: ignore[arg-type]
-    assert {it.raised for it in other_forms(space, own, options)} == {raised}
+    assert {space.raises(it) for it in other_forms(space, own, options)} == {raised}
 
 
 def test_unequal_programs_are_left_to_the_hardware() -> None:
     """The busiest SM of a persistent form gets several of the long programs in a row."""
     space = Space(8, 2, workload(chained()), persistent=True)
-    own = Form(2)
+    own = form_plan(2)
     even = launch(4096, 1056, space)
     lopsided = replace(even, in_order=even.on_one * 1.0, in_turn=even.on_one * 1.5)
-    only = Forecaster(space, own, way_of(space, own), (replace(own, persistent=True),), stock=False)
-    assert only.choose(lopsided, {it.plan: way_of(space, it) for it in only.forms}).plan is None
+    only = Forecaster(space, own, way_of(space, own), (replace(own, form="persistent"),), stock=False)
+    assert only.choose(lopsided, {it: way_of(space, it) for it in only.forms}).plan is None
 
 
 def test_one_program_for_each_sm_gets_no_loop_over_tiles() -> None:
     only = Forecaster(GEMM, WRITTEN, replace(way_of(GEMM, WRITTEN), slots=1, in_flight=0), (TURN,), stock=False)
     assert only.choose(launch(4096, 132), {}).plan is None
-    assert only.choose(launch(4096, 264), {}).plan == TURN.plan
+    assert only.choose(launch(4096, 264), {}).plan == TURN
 
 
 def test_another_number_of_groups_needs_a_larger_lead() -> None:
@@ -135,9 +136,9 @@ def test_another_number_of_groups_needs_a_larger_lead() -> None:
     slower = min((replace(own, slots=slots, in_flight=p) for slots in (1, 2, 3) for p in (0, 1) if p < slots),
                  key=lambda way: abs(_gain(at, own, stock) / _gain(at, way, stock) - 1.05))  # fmt: skip
     assert 1.03 < _gain(at, own, stock) / _gain(at, slower, stock) < 1.1
-    for other, taken in ((TURN, True), (Form(2), False)):
+    for other, taken in ((TURN, True), (form_plan(2), False)):
         only = Forecaster(GEMM, WRITTEN, slower, (other,), stock=False)
-        assert (only.choose(at, {other.plan: own}).plan is not None) is taken
+        assert (only.choose(at, {other: own}).plan is not None) is taken
 
 
 def _gain(at: Launch, way: Way, stock: Way) -> float:

@@ -8,7 +8,7 @@ import pytest
 
 from tawa.plan.cost.ways import StockFacts
 from tawa.plan.option_conflicts import STOCK
-from tawa.plan.space import Form, Prospect, Space
+from tawa.plan.space import Prospect, Space, form_plan
 from tests.cases.programs.workloads import by_descriptors, chained, workload
 from tests.plan.cost.test_ways import plan
 
@@ -18,15 +18,15 @@ ATTENTION = Prospect.of(Space(8, 2, workload(chained())))
 
 
 def test_the_persistent_form_counts_only_where_launches_may_get_it() -> None:
-    form = Form(1)
+    form = form_plan(1)
     assert IN_TURN.of_form(form).own_us < GEMM.of_form(form).own_us
-    assert IN_TURN.of_form(form).own_us == IN_TURN.of_form(replace(form, persistent=True)).own_us
+    assert IN_TURN.of_form(form).own_us == IN_TURN.of_form(replace(form, form="persistent")).own_us
 
 
 def test_a_plan_is_expected_to_take_the_time_of_its_form() -> None:
     found = GEMM.expected(plan(groups=1))
     assert found is not None
-    assert found.own_us == pytest.approx(GEMM.of_form(Form(1)).own_us, rel=0.2)
+    assert found.own_us == pytest.approx(GEMM.of_form(form_plan(1)).own_us, rel=0.2)
     shallow = GEMM.expected(plan(groups=1, rings=(replace(plan().rings[0], depth=1),)))
     assert shallow is not None and shallow.gain < found.gain
 
@@ -43,8 +43,8 @@ def test_groups_are_in_the_order_in_which_they_are_tried_and_one_is_always_left(
 
 
 def test_forms_are_those_of_the_numbers_of_groups_asked_for() -> None:
-    assert GEMM.forms(groups=(2,)) == (Form(2),)
-    assert IN_TURN.forms(persistent=True) == (Form(1, True), Form(2, True))
+    assert GEMM.forms(groups=(2,)) == (form_plan(2),)
+    assert IN_TURN.forms(persistent=True) == (form_plan(1, persistent=True), form_plan(2, persistent=True))
 
 
 def test_plans_are_ranked_by_their_mean_over_the_usual_launches() -> None:
@@ -56,7 +56,7 @@ def test_plans_are_ranked_by_their_mean_over_the_usual_launches() -> None:
 def test_the_facts_of_the_stock_kernel_change_what_is_expected_of_it() -> None:
     found = GEMM.knowing(StockFacts(True, 154, 0, 147480))
     assert found.stock == replace(GEMM.stock, serialised=True)
-    assert found.of_form(Form(1)).stock_us > GEMM.of_form(Form(1)).stock_us
+    assert found.of_form(form_plan(1)).stock_us > GEMM.of_form(form_plan(1)).stock_us
     assert {it.plan: it.predicted_us for it in found.ranked()}[STOCK] > {  # type: ignore[operator]
         it.plan: it.predicted_us for it in GEMM.ranked()
     }[STOCK]

@@ -15,11 +15,11 @@ from tawa.plan.cost.launches import usual_launches
 from tawa.plan.cost.time_model import predict
 from tawa.plan.option_conflicts import STOCK
 from tawa.plan.space import (
-    Form,
     RankedPlan,
     Space,
     allowed,
     enumerate_plans,
+    form_plan,
     forms_of,
     shared_forms,
     stock_plan,
@@ -41,18 +41,18 @@ RANKED = ranked(GEMM)
 
 
 def test_a_kernel_with_descriptors_has_one_path() -> None:
-    assert list(forms_of(GEMM)) == [Form(1), Form(2)]
+    assert list(forms_of(GEMM)) == [form_plan(1), form_plan(2)]
 
 
 def test_pointers_may_be_replaced_by_tma_where_that_is_possible() -> None:
     written = space(by_pointers())
-    assert {it.raised for it in forms_of(written)} == {False}
+    assert {written.raises(it) for it in forms_of(written)} == {False}
     both = replace(written, raised=True)
-    assert {it.raised for it in forms_of(both)} == {True, False}
+    assert {both.raises(it) for it in forms_of(both)} == {True, False}
 
 
 def test_a_persistent_form_is_one_more_of_each() -> None:
-    assert {(it.groups, it.persistent) for it in forms_of(replace(GEMM, persistent=True))} == {
+    assert {(it.groups, it.form == "persistent") for it in forms_of(replace(GEMM, persistent=True))} == {
         (1, False), (1, True), (2, False), (2, True),
     }  # fmt: skip
 
@@ -64,7 +64,7 @@ def test_two_groups_need_128_rows_and_8_warps(rows: int, warps: int, most: int) 
 
 def test_programs_share_a_cta_where_they_load_the_same_tiles_with_four_warps_each() -> None:
     attention = replace(space(chained(64, 128, 64), 4), shares=True)
-    assert {(it.groups, it.programs) for it in shared_forms(attention)} == {(1, 2), (1, 3)}
+    assert {(it.own_groups, it.programs) for it in shared_forms(attention)} == {(1, 2), (1, 3)}
     assert not list(shared_forms(replace(attention, shares=False)))
     assert not list(shared_forms(replace(attention, num_warps=8)))
     plans = [it for it in ranked(attention) if it.plan.split == "programs"]
@@ -74,14 +74,14 @@ def test_programs_share_a_cta_where_they_load_the_same_tiles_with_four_warps_eac
 def test_programs_of_a_cta_take_shared_memory_for_what_each_loads_and_stores_alone() -> None:
     """Of attention with 128 columns: slots of 64 KiB; each program has 16 KiB of queries and as much of results."""
     of = replace(space(chained(64, 128, 128), 4), shares=True)
-    slots = {form.programs: way_of(of, form).slots for form in (Form(), *shared_forms(of))}
+    slots = {form.programs: way_of(of, form).slots for form in (form_plan(), *shared_forms(of))}
     assert slots == {1: 3, 2: 2, 3: 2}
 
 
 def test_programs_of_a_cta_fill_the_waits_of_each_other() -> None:
     of = replace(space(chained(64, 128, 64), 4), shares=True)
     launch = usual_launches(of.workload)[-1]
-    alone, three = (replace(way_of(of, Form()), ctas=1), way_of(of, Form(programs=3)))
+    alone, three = (replace(way_of(of, form_plan()), ctas=1), way_of(of, form_plan(programs=3)))
     assert predict(of.workload, launch, three) < predict(of.workload, launch, alone)
 
 
@@ -99,7 +99,7 @@ def test_tiles_that_are_loaded_once_take_shared_memory_beside_the_rings() -> Non
 
 
 def test_chained_dots_have_stages_and_others_a_dot_in_flight() -> None:
-    plain, attention = way_of(GEMM, Form(1)), way_of(space(chained()), Form(1))
+    plain, attention = way_of(GEMM, form_plan(1)), way_of(space(chained()), form_plan(1))
     assert (plain.staged, plain.in_flight) == (False, 1)
     assert (attention.staged, attention.in_flight) == (True, 0)
 

@@ -15,7 +15,7 @@ from tawa.plan import PlanOptions
 from tawa.plan.cost.launches import Launch, launch_of, programs_differ
 from tawa.plan.cost.time_model import predict
 from tawa.plan.forecast import Forecast, Forecaster, other_forms
-from tawa.plan.space import Form, Space, forms_of, way_of
+from tawa.plan.space import Space, form_plan, forms_of, way_of
 from tests.cases.attention.builders import flex_case
 from tests.cases.attention.cases import bench_case, find
 from tests.cases.case import Specimen
@@ -39,7 +39,7 @@ def attention(length: int, causal: bool = True, dim: int = 128) -> tuple[Space, 
 
 def chosen(space: Space, launch: Launch, **options: bool) -> Forecast:
     """The forecast where the kernel was compiled as it is written."""
-    own = Form(2)
+    own = form_plan(2)
     forms = other_forms(space, own, PlanOptions(**options))  # type: ignore[arg-type]
     return Forecaster(space, own, way_of(space, own), forms, stock=False).choose(launch, {})
 
@@ -49,11 +49,11 @@ def test_a_counter_is_offered_only_where_programs_may_differ() -> None:
     full, _ = attention(1024, causal=False)
     listed, _ = asked(find("flex_d64"))
     assert programs_differ(causal.workload) and programs_differ(listed.workload) and not programs_differ(full.workload)
-    assert {(it.dynamic, it.longest_first) for it in forms_of(causal) if it.persistent} == {
-        (False, False), (True, False), (True, True),
+    assert {(it.tiles, it.tile_order) for it in forms_of(causal) if it.form == "persistent"} == {
+        (None, None), ("dynamic", None), ("dynamic", "longest_first"),
     }  # fmt: skip
-    assert not any(it.longest_first for it in forms_of(listed))
-    assert not any(it.dynamic for it in (*forms_of(full), *forms_of(replace(causal, persistent=False))))
+    assert not any(it.tile_order == "longest_first" for it in forms_of(listed))
+    assert not any(it.tiles == "dynamic" for it in (*forms_of(full), *forms_of(replace(causal, persistent=False))))
 
 
 def test_the_longest_first_leave_the_least_for_the_end() -> None:
@@ -83,14 +83,17 @@ def test_a_counter_evens_out_what_only_memory_knows() -> None:
     launch = replace(launch, programs=2048)
     assert launch.visits.guessed
     strided, counted = (
-        predict(space.workload, launch, way_of(space, Form(2, True, dynamic=dynamic))) for dynamic in (False, True)
+        predict(space.workload, launch, way_of(space, form_plan(2, persistent=True, dynamic=dynamic)))
+        for dynamic in (False, True)
     )
     assert counted < strided
     found = chosen(space, launch).plan
     assert found is not None and found.tiles == "dynamic"
 
 
-@pytest.mark.parametrize("form", [Form(2, True, dynamic=True), Form(2, True, dynamic=True, longest_first=True)])
-def test_the_words_name_the_order(form: Form) -> None:
-    assert "tiles from a counter" in form.words and ("longest first" in form.words) is form.longest_first
-    assert form.plan.tiles == "dynamic" and (form.plan.tile_order == "longest_first") is form.longest_first
+@pytest.mark.parametrize("longest_first", [False, True])
+def test_the_words_name_the_order(longest_first: bool) -> None:
+    form = form_plan(2, persistent=True, dynamic=True, longest_first=longest_first)
+    words = attention(1024)[0].words(form)
+    assert "tiles from a counter" in words and ("longest first" in words) is longest_first
+    assert form.tiles == "dynamic" and (form.tile_order == "longest_first") is longest_first

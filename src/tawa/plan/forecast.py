@@ -19,7 +19,7 @@ from tawa.plan.cost.ways import Way
 from tawa.plan.option_conflicts import STOCK
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
-from tawa.plan.space import Form, Space, forms_of, split_forms, way_of
+from tawa.plan.space import Space, forms_of, split_forms, way_of
 
 CLEAR = 1.03
 """The factor by which a form must be predicted to be faster than one that is compiled already."""
@@ -62,9 +62,9 @@ class Forecaster:
     """
 
     space: Space
-    own: Form | None
+    own: Plan | None
     way: Way | None
-    forms: tuple[Form, ...]
+    forms: tuple[Plan, ...]
     stock: bool = True
 
     def choose(self, launch: Launch, made: Mapping[Plan, Way | None], only: Collection[Plan] | None = None) -> Forecast:
@@ -77,55 +77,54 @@ class Forecaster:
         own = self._expect(launch, self.way, stock) if self.way is not None else None
         best, form = own, self.own
         for other in self.forms:
-            if only is not None and other.plan not in only:
+            if only is not None and other not in only:
                 continue
-            if other.persistent and launch.on_one <= 1:  # no program is followed by another
+            if other.form == "persistent" and launch.on_one <= 1:  # no program is followed by another
                 continue
-            if other.split_k > 1 and launch.on_one > 1:  # no SM is idle
+            if (other.split_k or 1) > 1 and launch.on_one > 1:  # no SM is idle
                 continue
-            way = made.get(other.plan, way_of(self.space, other))
+            way = made.get(other, way_of(self.space, other))
             if way is None:
                 continue
             found = self._expect(launch, way, stock)
-            if best is None or found.gain > best.gain * self._lead(form, other, other.plan in made):
+            if best is None or found.gain > best.gain * self._lead(form, other, other in made):
                 best, form = found, other
         if best is None:  # nothing but stock Triton's kernel is left
             return Forecast(None, _STOCK, expect(self.space.workload, launch, stock, stock))
         if self.stock and stock.fits and best.verdict != "faster":
             return Forecast(None if self.own is None else STOCK, _STOCK, best)
         assert form is not None
-        return Forecast(None if form == self.own else form.plan, form.words, best)
+        return Forecast(None if form == self.own else form, self.space.words(form), best)
 
-    @staticmethod
-    def _lead(before: Form | None, other: Form, made: bool) -> float:
+    def _lead(self, before: Plan | None, other: Plan, made: bool) -> float:
         """The factor by which a form must be predicted to be faster than the best one before it."""
         if before is None:
             return 1.0
-        if other.split_k > 1 and before.split_k == 1:
+        if (other.split_k or 1) > 1 and before.split_k is None:
             return CLEAR_SPLIT
         if before.groups != other.groups:
             return CLEAR_GROUPS
         if made:
             return 1.0
-        only_counts = other.dynamic and not other.longest_first and before.raised == other.raised
+        only_counts = other.tiles == "dynamic" and other.tile_order is None and before.operands == other.operands
         return CLEAR_COUNTER if only_counts else CLEAR
 
     def _expect(self, launch: Launch, way: Way, stock: Way) -> Expectation:
         return expect(self.space.workload, launch, way, stock)
 
 
-def other_forms(space: Space, own: Form | None, options: PlanOptions) -> tuple[Form, ...]:
+def other_forms(space: Space, own: Plan | None, options: PlanOptions) -> tuple[Plan, ...]:
     """The forms that launches may get in place of the one that was compiled, as far as the options leave them open.
 
     Loads through pointers take the way that they take in that one.
     """
-    found: list[Form] = []
+    found: list[Plan] = []
     for form in (*forms_of(space), *split_forms(space)):
         groups = options.num_consumer_groups in (None, form.groups)
-        persistent = options.persistent in (None, form.persistent)
-        by_tma = options.pointer_loads != "cp.async" if own is None else own.raised
-        path = form.raised is None or form.raised == (bool(by_tma) and space.raised > 0)
-        paired = form.groups > 1 or not options.ping_pong
+        persistent = options.persistent in (None, form.form == "persistent")
+        by_tma = options.pointer_loads != "cp.async" if own is None else space.raises(own)
+        path = space.raises(form) in (None, bool(by_tma) and space.raised > 0)
+        paired = form.own_groups > 1 or not options.ping_pong
         if form != own and groups and persistent and path and paired:
             found.append(form)
     return tuple(found)

@@ -202,6 +202,16 @@ class Plan:
         return self.form != "stock" and any(value not in (None, plain) for value, plain in taken)
 
     @property
+    def programs(self) -> int:
+        """The programs of the grid that share a CTA."""
+        return self.groups or 1 if self.split == "programs" else 1
+
+    @property
+    def own_groups(self) -> int:
+        """The consumer groups of a program."""
+        return (self.groups or 1) // self.programs
+
+    @property
     def consumer_groups(self) -> int:
         """The number of consumer partitions."""
         return sum(part.role == "consumer" and bool(part.name) for part in self.partitions)

@@ -104,96 +104,96 @@ class Space:
         """Whether it is known which programs have more work than others."""
         return find_longer_programs(self.workload.function) is not None
 
+    @cached_property
+    def by_pointers(self) -> bool:
+        """Whether an operand is loaded through pointers."""
+        return any(load.operand and not load.tma for work in self.workload.blocks.values() for load in work.loads)
+
+    def raises(self, plan: Plan) -> bool | None:
+        """Whether a form or a complete Plan has TMA in place of pointers; None without operands through pointers."""
+        if not self.by_pointers:
+            return None
+        return any(it.path in ("raised", "raised_in_kernel") for it in plan.operands) or (
+            self.raised > 0 and not plan.operands
+        )
+
+    def words(self, plan: Plan) -> str:
+        """A form for people."""
+        form = "persistent" if plan.form == "persistent" else "as written"
+        form += ", tiles from a counter" if plan.tiles == "dynamic" else ""
+        form += ", longest first" if plan.tile_order == "longest_first" else ""
+        form += f", {plan.split_k} programs share a tile" if (plan.split_k or 1) > 1 else ""
+        path = {True: ", TMA in place of pointers", False: ", pointers", None: ""}[self.raises(plan)]
+        of_cta = f", {plan.programs} programs in a CTA" if plan.programs > 1 else ""
+        return f"{form}, {plan.own_groups} group{'s' * (plan.own_groups > 1)}{path}{of_cta}"
+
     @property
     def stock(self) -> Way:
         """Stock Triton's kernel."""
         return stock_way(self.workload, self.num_warps, self.num_stages, self.facts, self.max_registers)
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """A form of the kernel: what has to be known before layouts.
+def form_plan(
+    groups: int = 1, *, persistent: bool = False, pointers: bool = False, programs: int = 1, dynamic: bool = False,
+    longest_first: bool = False, split_k: int = 1,
+) -> Plan:  # fmt: skip
+    """A form of the kernel: the Plan of what has to be known before layouts.
 
-    groups: the consumer groups of a program. raised: pointer loads are made by TMA, or None. programs: of the grid that
-    share a CTA; with more than one, each is a consumer group. dynamic: a persistent form whose programs take the next
-    tile from a counter. longest_first: the longest tiles first. split_k: programs that share a tile.
+    groups: the consumer groups of a program. pointers: loads through pointers stay as they are. programs: of the grid
+    that share a CTA; with more than one, each is a consumer group. dynamic: the programs of a persistent form take the
+    next tile from a counter. longest_first: the longest tiles first. split_k: programs that share a tile.
     """
-
-    groups: int = 1
-    persistent: bool = False
-    raised: bool | None = None
-    programs: int = 1
-    dynamic: bool = False
-    longest_first: bool = False
-    split_k: int = 1
-
-    @property
-    def plan(self) -> Plan:
-        """The Plan that pins the form."""
-        operands = (_POINTERS,) if self.raised is False else ()
-        plan = Plan(
-            form="persistent" if self.persistent else "as_written",
-            tiles="dynamic" if self.dynamic else None,
-            tile_order="longest_first" if self.longest_first else None,
-            groups=self.groups,
-            split_k=self.split_k if self.split_k > 1 else None,
-            operands=operands,
-        )
-        return plan if self.programs == 1 else replace(plan, groups=self.programs, split="programs")
-
-    @property
-    def words(self) -> str:
-        """The form for people."""
-        form = "persistent" if self.persistent else "as written"
-        form += ", tiles from a counter" if self.dynamic else ""
-        form += ", longest first" if self.longest_first else ""
-        form += f", {self.split_k} programs share a tile" if self.split_k > 1 else ""
-        path = {True: ", TMA in place of pointers", False: ", pointers", None: ""}[self.raised]
-        of_cta = f", {self.programs} programs in a CTA" if self.programs > 1 else ""
-        return f"{form}, {self.groups} group{'s' * (self.groups > 1)}{path}{of_cta}"
+    return Plan(
+        form="persistent" if persistent else "as_written",
+        tiles="dynamic" if dynamic else None,
+        tile_order="longest_first" if longest_first else None,
+        groups=groups * programs,
+        split="programs" if programs > 1 else None,
+        split_k=split_k if split_k > 1 else None,
+        operands=(_POINTERS,) if pointers else (),
+    )
 
 
-def forms_of(space: Space) -> Iterator[Form]:
+def forms_of(space: Space) -> Iterator[Plan]:
     """All forms."""
-    pointers = any(load.operand and not load.tma for work in space.workload.blocks.values() for load in work.loads)
-    paths: tuple[bool | None, ...] = ((True, False) if space.raised else (False,)) if pointers else (None,)
+    paths = (False, True) if space.raised else (True,) if space.by_pointers else (False,)
     rows = min((dot.rows for dot in space.workload.dots), default=0)
     groups = [1]
     if space.num_warps >= 2 * WARP_GROUP and rows >= 2 * WGMMA_ROWS:
         groups.append(2)
-    for raised, number in product(paths, groups):
-        yield from in_orders(space, Form(number, raised=raised))
+    for pointers, number in product(paths, groups):
+        yield from in_orders(space, form_plan(number, pointers=pointers))
 
 
-def in_orders(space: Space, written: Form) -> Iterator[Form]:
+def in_orders(space: Space, written: Plan) -> Iterator[Plan]:
     """A form with one tile for each program, and the persistent ones that differ from it in the order of tiles only."""
     yield written
     if not space.persistent:
         return
-    yield replace(written, persistent=True)
+    yield replace(written, form="persistent")
     if space.unequal:
-        yield replace(written, persistent=True, dynamic=True)
+        yield replace(written, form="persistent", tiles="dynamic")
     if space.longer:
-        yield replace(written, persistent=True, dynamic=True, longest_first=True)
+        yield replace(written, form="persistent", tiles="dynamic", tile_order="longest_first")
 
 
-def shared_forms(space: Space) -> Iterator[Form]:
+def shared_forms(space: Space) -> Iterator[Plan]:
     """The forms in which several programs share a CTA: two or three of four warps.
 
     Only measurements choose them; they are not predicted well enough yet to be taken without.
     """
     if not space.shares or space.num_warps > WARP_GROUP:
         return
-    for form in forms_of(space):
-        if form.groups == 1:
-            yield from (replace(form, programs=programs) for programs in _PROGRAMS)
+    for it in forms_of(space):
+        if it.groups == 1:
+            yield from (replace(it, groups=programs, split="programs") for programs in _PROGRAMS)
 
 
-def split_forms(space: Space) -> Iterator[Form]:
+def split_forms(space: Space) -> Iterator[Plan]:
     """The forms in which several programs share a tile; only kernels whose sums the user lets round otherwise."""
-    for form in forms_of(space) if space.splits else ():
-        if form.groups == 1 and not form.persistent:
-            yield from (replace(form, split_k=shares) for shares in _SHARES)
+    for it in forms_of(space) if space.splits else ():
+        if it.groups == 1 and it.form == "as_written":
+            yield from (replace(it, split_k=shares) for shares in _SHARES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,58 +206,58 @@ class ExpectedRing:
     fills: int | None = None
 
 
-def way_of(space: Space, form: Form) -> Way:
+def way_of(space: Space, plan: Plan) -> Way:
     """The way in which the planner is expected to execute a form: its choice for what is expected before layouts."""
     workload = space.workload
     chained = any(dot.chained for dot in workload.dots)
     waits = any(dot.unit != "wgmma" for dot in workload.dots)
-    rings, budget = expected_budget(space, form)
-    depth, in_flight = 1, 0
+    rings, budget = expected_budget(space, plan)
+    depth, in_flight, persistent = 1, 0, plan.form == "persistent"
     with suppress(ResourceError):
         budget, depth, in_flight = choose_depths(rings, PlanOptions(), budget, None)
     return Way(
-        True, form.groups, budget.consumer_warps, budget.ctas(rings, depth), max(budget.depths(rings, depth)),
-        0 if chained or waits else in_flight, chained and not waits, form.persistent,
-        _kept_pointers(space, form), form.raised is True and form.persistent, programs=form.programs,
-        dynamic=form.dynamic, longest_first=form.longest_first, shares=form.split_k,
+        True, plan.own_groups, budget.consumer_warps, budget.ctas(rings, depth), max(budget.depths(rings, depth)),
+        0 if chained or waits else in_flight, chained and not waits, persistent,
+        _kept_pointers(space, plan), space.raises(plan) is True and persistent, programs=plan.programs,
+        dynamic=plan.tiles == "dynamic", longest_first=plan.tile_order == "longest_first", shares=plan.split_k or 1,
     )  # fmt: skip
 
 
-def expected_budget(space: Space, form: Form) -> tuple[tuple[ExpectedRing, ...], Budget]:
+def expected_budget(space: Space, plan: Plan) -> tuple[tuple[ExpectedRing, ...], Budget]:
     """The rings of a form, and the resources for them, from the counts alone.
 
     Tiles that are loaded outside the innermost loops have a ring if a loop is around them, and stay with the consumer
     otherwise.
     """
-    workload, groups = space.workload, form.groups * form.programs
-    warps = max(space.num_warps, WARP_GROUP) // form.groups
-    slot, around, once = _operand_bytes(workload, form.persistent)
+    workload, groups, persistent = space.workload, plan.groups or 1, plan.form == "persistent"
+    warps = max(space.num_warps, WARP_GROUP) // plan.own_groups
+    slot, around, once = _operand_bytes(workload, persistent)
     rings = [ExpectedRing(_INNER, max(1, slot))]
     if around:
-        rings.append(ExpectedRing(_OUTER, form.programs * around))
-    turns = form.persistent or form.programs > 1
+        rings.append(ExpectedRing(_OUTER, plan.programs * around))
+    turns = persistent or plan.programs > 1
     stored = {work.depth > 0: 0 for work in workload.blocks.values()}
     for work in workload.blocks.values():
         stored[work.depth > 0] = max(stored[work.depth > 0], work.stored_bytes)
     staged = max(stored.values()) if turns else stored.get(True, 0)
     behind = 0 if turns else stored.get(False, 0)
     turned = max((sum(it.turned_bytes * it.batch for it in work.dots) for work in workload.blocks.values()), default=0)
-    inside = form.programs * (once + turned)
+    inside = plan.programs * (once + turned)
     if groups > 1:  # each group stores its part beside the rings
         inside, behind = max(inside, behind), 0
     dots = [[it for it in work.dots if it.unit == "wgmma"] for work in workload.blocks.values()]
-    registers = RegisterInfo.of([[_accumulator(it, form.groups, warps) for it in block] for block in dots], warps)
+    registers = RegisterInfo.of([[_accumulator(it, plan.own_groups, warps) for it in block] for block in dots], warps)
     budget = Budget(
         warps,
         space.num_stages,
         SHARED_BYTES,
-        SharedInfo(form.programs * staged, inside, behind, form.programs * turned),
+        SharedInfo(plan.programs * staged, inside, behind, plan.programs * turned),
         registers,
         operand_bits=max((dot.bits for dot in workload.dots), default=0),
         max_registers=space.max_registers,
         groups=groups,
         outer=frozenset({_OUTER}),
-        producer_registers=_producer_registers(space, form, registers.accumulators, warps * groups),
+        producer_registers=_producer_registers(space, plan, registers.accumulators, warps * groups),
         most_ctas=1 if turns else None,
         launch_warps=space.num_warps,
     )
@@ -270,9 +270,9 @@ def _accumulator(dot: DotWork, groups: int, warps: int) -> AccumulatorInfo:
     return AccumulatorInfo(rows * dot.columns * dot.batch, wgmma_columns(rows, dot.columns, warps))
 
 
-def _producer_registers(space: Space, form: Form, accumulators: int, num_warps: int) -> int:
+def _producer_registers(space: Space, plan: Plan, accumulators: int, num_warps: int) -> int:
     """The registers per thread of the producer, from the counts of its loads."""
-    way = Way(True, by_pointers=_kept_pointers(space, form))
+    way = Way(True, by_pointers=_kept_pointers(space, plan))
     kept = [load for work in space.workload.blocks.values() for load in kept_loads(work, way)]
     if not kept:
         return PRODUCER_REGISTERS
@@ -281,10 +281,10 @@ def _producer_registers(space: Space, form: Form, accumulators: int, num_warps: 
     return registers_for_addresses(accesses, held, accumulators, num_warps, space.max_registers)
 
 
-def _kept_pointers(space: Space, form: Form) -> float:
+def _kept_pointers(space: Space, plan: Plan) -> float:
     """`Way.by_pointers`."""
     every = sum(load.operand and not load.tma for work in space.workload.blocks.values() for load in work.loads)
-    return max(0, every - (space.raised if form.raised else 0)) / max(1, every)
+    return max(0, every - (space.raised if space.raises(plan) else 0)) / max(1, every)
 
 
 def enumerate_plans(space: Space, launch: Launch) -> tuple[RankedPlan, ...]:
@@ -293,13 +293,13 @@ def enumerate_plans(space: Space, launch: Launch) -> tuple[RankedPlan, ...]:
     launch: the launch to predict.
     """
     found = [stock_plan(space, launch)]
-    for form in (*forms_of(space), *shared_forms(space), *split_forms(space)):
-        rings, budget = expected_budget(space, form)
-        for way in _variants(way_of(space, form)):
+    for plan in (*forms_of(space), *shared_forms(space), *split_forms(space)):
+        rings, budget = expected_budget(space, plan)
+        for way in _variants(way_of(space, plan)):
             if way.in_flight >= min(budget.depths(rings, way.slots)):
                 continue  # the rings that are filled outside the innermost loops have one slot
-            words = f"{form.words}, {_variant_words(way)}"
-            found.append(RankedPlan(_plan(form, way), predict(space.workload, launch, way), words))
+            words = f"{space.words(plan)}, {_variant_words(way)}"
+            found.append(RankedPlan(_plan(plan, way), predict(space.workload, launch, way), words))
     return tuple(sorted(found, key=lambda it: it.predicted_us or 0.0))
 
 
@@ -333,9 +333,9 @@ def _variants(usual: Way) -> Iterator[Way]:
                 yield replace(usual, slots=depth, in_flight=in_flight, staged=False)
 
 
-def _plan(form: Form, way: Way) -> Plan:
+def _plan(plan: Plan, way: Way) -> Plan:
     loop = LoopPlan(mma_depth=way.in_flight, stages=None if way.staged else 0)
-    return replace(form.plan, rings=(RingPlan(depth=way.slots),), loops=(loop,))
+    return replace(plan, rings=(RingPlan(depth=way.slots),), loops=(loop,))
 
 
 def _variant_words(way: Way) -> str:
@@ -393,29 +393,30 @@ class Prospect:
         own = self._expect(replace(way, staged=way.staged or (chained and undecided)))
         return self._in_turn(form, own)
 
-    def of_form(self, form: Form) -> Expectation:
+    def of_form(self, form: Plan) -> Expectation:
         """The expectation of a form, before the planner's decisions."""
         return self._in_turn(form, self._expect(way_of(self.space, form)))
 
-    def _in_turn(self, form: Form, own: Expectation) -> Expectation:
+    def _in_turn(self, form: Plan, own: Expectation) -> Expectation:
         """The expectation of the persistent form, if launches of many programs get that and it is faster."""
-        if form.persistent:
+        if form.form == "persistent":
             return own
-        others = (it for it in in_orders(self.space, form) if it.persistent)
+        others = (it for it in in_orders(self.space, form) if it.form == "persistent")
         return max((own, *(self._expect(way_of(self.space, it)) for it in others)), key=lambda it: it.gain)
 
-    def forms(self, groups: Sequence[int] | None = None, persistent: bool = False) -> tuple[Form, ...]:
+    def forms(self, groups: Sequence[int] | None = None, persistent: bool = False) -> tuple[Plan, ...]:
         """The forms of the kernel as it is written, or persistent, with one of these numbers of groups."""
         found = (it for it in forms_of(self.space) if groups is None or it.groups in groups)
-        return tuple(replace(it, persistent=persistent) for it in found if not it.persistent)
+        own = "persistent" if persistent else "as_written"
+        return tuple(replace(it, form=own) for it in found if it.form == "as_written")
 
     def groups(self, usual: int, persistent: bool = False) -> tuple[int, ...]:
         """The numbers of consumer groups to try: the usual one first, unless another is clearly faster."""
         times = {1: float("inf"), 2: float("inf")}
-        for form in self.forms(persistent=persistent):
-            way = way_of(self.space, form)
+        for it in self.forms(persistent=persistent):
+            way = way_of(self.space, it)
             every = geometric_mean(predict(self.space.workload, launch, way) for launch in self.launches)
-            times[form.groups] = min(times[form.groups], every)
+            times[it.own_groups] = min(times[it.own_groups], every)
         other = 3 - usual
         first = other if times[other] * CLEAR < times[usual] else usual
         return (first,) if first == 1 else (first, 1)
@@ -440,25 +441,23 @@ class Prospect:
         return max(found, key=lambda it: it.gain)
 
 
-def form_of(space: Space, plan: Plan) -> Form:
+def form_of(space: Space, plan: Plan) -> Plan:
     """The form of a complete Plan."""
-    by_pointers = any(load.operand and not load.tma for work in space.workload.blocks.values() for load in work.loads)
-    raised = any(it.path in ("raised", "raised_in_kernel") for it in plan.operands)
-    programs = plan.groups or 1 if plan.split == "programs" else 1
-    groups = (plan.groups or 1) // programs
-    dynamic, longest_first = plan.tiles == "dynamic", plan.tile_order == "longest_first"
-    persistent, shares = plan.form == "persistent", plan.split_k or 1
-    return Form(groups, persistent, raised if by_pointers else None, programs, dynamic, longest_first, shares)
+    return form_plan(
+        plan.own_groups, persistent=plan.form == "persistent", pointers=space.raises(plan) is False,
+        programs=plan.programs, dynamic=plan.tiles == "dynamic", longest_first=plan.tile_order == "longest_first",
+        split_k=plan.split_k or 1,
+    )  # fmt: skip
 
 
 __all__ = [
-    "Form",
     "Prospect",
     "RankedPlan",
     "Space",
     "allowed",
     "enumerate_plans",
     "form_of",
+    "form_plan",
     "forms_of",
     "in_orders",
     "shared_forms",

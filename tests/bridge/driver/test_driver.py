@@ -56,15 +56,17 @@ def forecast(compiled: Any) -> dict[str, Any] | None:
 def test_launches_choose_among_all_forms_of_a_kernel_that_nobody_pinned() -> None:
     about = forecast(compiled(ATTENTION, PlanOptions()))
     assert about is not None and about["stock"]
-    others = [(it["groups"], it["persistent"]) for it in about["forms"]]
-    own = about["own"]["groups"], about["own"]["persistent"]
-    assert sorted([*others, own]) == [(1, False), (1, True), (2, False), (2, True)]
+    others = [(it["groups"], it["form"]) for it in about["forms"]]
+    own = about["own"]["groups"], about["own"]["form"]
+    assert sorted([*others, own]) == [
+        (1, "as_written"), (1, "persistent"), (2, "as_written"), (2, "persistent"),
+    ]  # fmt: skip
 
 
 def test_launches_of_a_kernel_that_was_asked_for_choose_the_order_of_its_tiles_only() -> None:
     about = forecast(compiled(gemm(64), PINNED))
     assert about is not None and not about["stock"]
-    assert about["forms"] == [{**about["own"], "persistent": True}]
+    assert about["forms"] == [{**about["own"], "form": "persistent"}]
 
 
 @pytest.mark.parametrize("options", [PERSISTENT, replace(PINNED, persistent=False)], ids=["persistent", "as written"])

@@ -276,7 +276,7 @@ def test_first_launches_of_two_threads_wait_for_each_other(driver: None, slow: s
 def other_form(forecaster: Forecaster, launch: Any, made: Mapping[Plan, Any], only: object = None) -> Forecast:
     """Another form of the kernel is predicted to be the fastest, unless it cannot be made."""
     (form,) = forecaster.forms
-    plan = form.plan if made.get(form.plan, form) is not None else None
+    plan = form if made.get(form, form) is not None else None
     return Forecast(plan, "", Expectation(2.0, 1.0, ErrorInfo(0.0, 0), ""))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from tawa.bridge.driver.attach import attached
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.launch.forecasts import Forecasts, forecast_facts, forecasts_of
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.space import Form, Space
+from tawa.plan.space import Space, form_plan
 from tests.cases.pointers.builders import gemm_case
 from tests.cases.programs.workloads import by_descriptors, workload
 from tests.matrix.compiling import compile_case
@@ -68,10 +68,10 @@ def test_what_launches_got_is_told(kernel: Any) -> None:
 
 def test_a_kernel_without_another_form_has_none() -> None:
     alone = replace(SPACE, num_warps=4, persistent=False)
-    assert forecast_facts(alone, Form(1), PlanOptions(), stock=False) is None
-    assert forecast_facts(alone, Form(1), PlanOptions(), stock=True) is not None
-    about = forecast_facts(SPACE, Form(1), PlanOptions(), stock=False)
-    assert about is not None and about["forms"] == [asdict(Form(1, persistent=True))]
+    assert forecast_facts(alone, form_plan(1), PlanOptions(), stock=False) is None
+    assert forecast_facts(alone, form_plan(1), PlanOptions(), stock=True) is not None
+    about = forecast_facts(SPACE, form_plan(1), PlanOptions(), stock=False)
+    assert about is not None and about["forms"] == [form_plan(1, persistent=True).to_dict()]
 
 
 def test_a_kernel_that_cannot_be_read_has_nothing_to_say(monkeypatch: pytest.MonkeyPatch) -> None:

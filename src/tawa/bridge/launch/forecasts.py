@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -24,7 +24,7 @@ from tawa.plan.cost.launches import launch_of
 from tawa.plan.cost.ways import StockFacts, Way, plan_way
 from tawa.plan.forecast import Forecast, Forecaster, other_forms
 from tawa.plan.option_conflicts import STOCK
-from tawa.plan.space import Form, Space, form_of
+from tawa.plan.space import Space, form_of
 
 _log = logging.getLogger("tawa")
 
@@ -65,9 +65,9 @@ class Forecasts:
             about["num_warps"], about["num_stages"], workload, about["raised"], about["persistent"], self.facts,
             max_registers=about["max_registers"],
         )  # fmt: skip
-        own = Form(**about["own"]) if about["own"] is not None else None
+        own = Plan.of(about["own"]) if about["own"] is not None else None
         way = plan_way(self.plan, about["spilled"]) if self.plan is not None else None
-        forms = tuple(Form(**it) for it in about["forms"])
+        forms = tuple(Plan.of(it) for it in about["forms"])
         return Forecaster(space, own, way, forms, about["stock"])
 
     @cached_property
@@ -76,7 +76,7 @@ class Forecasts:
         if self.about.get("tried") is None or self.forecaster is None:
             return {}
         tried = Plan.of(self.about["tried"])
-        return {form_of(self.forecaster.space, tried).plan: plan_way(tried, self.spilled)}
+        return {form_of(self.forecaster.space, tried): plan_way(tried, self.spilled)}
 
     def choose(self, values: Sequence[Any], grid: Sequence[int], at_hand: bool = False) -> Forecast | None:
         """The forecast for a launch; None if nothing can be said.
@@ -147,7 +147,7 @@ def _rounded(number: int) -> int:
 
 
 def forecast_facts(
-    space: Space, own: Form | None, options: PlanOptions, stock: bool, spilled: int = 0, tried: Plan | None = None
+    space: Space, own: Plan | None, options: PlanOptions, stock: bool, spilled: int = 0, tried: Plan | None = None
 ) -> dict[str, Any] | None:
     """What `Forecasts` needs to know of a compile; None if there is nothing to choose from.
 
@@ -157,7 +157,7 @@ def forecast_facts(
     """
     forms = other_forms(space, own, options)
     if not stock and own is not None:  # the user wants this kernel specialised: only the order of its tiles is open
-        forms = tuple(it for it in forms if it.groups == own.groups)
+        forms = tuple(it for it in forms if it.own_groups == own.own_groups)
     if not forms and not stock:
         return None
     return {
@@ -166,16 +166,12 @@ def forecast_facts(
         "max_registers": space.max_registers,
         "raised": space.raised,
         "persistent": space.persistent,
-        "own": _form(own) if own is not None else None,
+        "own": own.to_dict() if own is not None else None,
         "spilled": spilled,
         "tried": tried.to_dict() if tried is not None else None,
-        "forms": [_form(it) for it in forms],
+        "forms": [it.to_dict() for it in forms],
         "stock": stock,
     }
-
-
-def _form(form: Form) -> dict[str, Any]:
-    return asdict(form)
 
 
 def forecasts_of(kernel: Any, processors: int) -> Forecasts | None:

@@ -135,10 +135,9 @@ def plan_way(plan: Plan, spilled: int = 0) -> Way:
     staged = any((it.schedule.stages if it.schedule is not None else it.stages or 1) > 1 for it in loops)
     warps = sum(it.num_warps for it in plan.partitions if it.role == "consumer")
     depth = max((ring.slots for ring in plan.rings), default=1)
-    programs = plan.groups or 1 if plan.split == "programs" else 1
     return Way(
         True,
-        (plan.groups or 1) // programs,
+        plan.own_groups,
         warps,
         plan.ctas_per_sm or 1,
         depth,
@@ -148,7 +147,7 @@ def plan_way(plan: Plan, spilled: int = 0) -> Way:
         kept_pointers([it.path for it in plan.operands if it.ring]),
         any(it.path == "raised" for it in plan.stores),
         spilled=spilled / max(1, plan.consumer_groups),
-        programs=programs,
+        programs=plan.programs,
         piece_bytes=_piece_bytes(plan),
         dynamic=plan.tiles == "dynamic",
         longest_first=plan.tile_order == "longest_first",
