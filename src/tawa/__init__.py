@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tawa.bridge.launch.background import wait
     from tawa.errors import (
         CompileError,
         DeviceError,
@@ -54,6 +55,7 @@ _HOMES = {
     "check_protocol": "tawa.runtime.protocol",
     "assert_protocol": "tawa.runtime.protocol",
     "use_table": "tawa.runtime.tuning.store",
+    "wait": "tawa.bridge.launch.background",
     "Mapping": "tawa.mapping",
     "Plan": "tawa.plan",
     "PlanOptions": "tawa.plan",
@@ -110,6 +112,7 @@ __all__ = [
     "simulate",
     "uninstall",
     "use_table",
+    "wait",
 ]
 
 

@@ -39,6 +39,8 @@ class PlanOptions:
         loop, hence other rounding; "exact", or None, keeps the order of every sum.
     compile_budget_s: seconds that Plans may spend in Triton's back end, so that more of them are tried; None is two
         Plans at most.
+    start: "stock": the first launches get stock Triton's kernel, until the specialised one is made in the background;
+        "ready", or None: the first launch waits for it.
     """
 
     enable_warp_specialization: bool | None = None
@@ -52,6 +54,7 @@ class PlanOptions:
     only_if_faster: bool | None = None
     precision: Literal["exact", "relaxed"] | None = None
     compile_budget_s: float | None = None
+    start: Literal["stock", "ready"] | None = None
 
     def __post_init__(self) -> None:
         for name in ("enable_warp_specialization", "ping_pong", "persistent", "only_if_faster"):
@@ -75,6 +78,8 @@ class PlanOptions:
             raise PlanError(f"precision={self.precision!r}: 'exact', 'relaxed' or None is needed")
         if self.mode not in (None, "automatic", "measure"):
             raise PlanError(f"mode={self.mode!r}: 'automatic', 'measure' or None is needed")
+        if self.start not in (None, "stock", "ready"):
+            raise PlanError(f"start={self.start!r}: 'stock', 'ready' or None is needed")
         if self.ping_pong and self.num_consumer_groups == 1:
             raise PlanError(
                 "ping_pong=True, num_consumer_groups=1: ping-pong needs two groups; "

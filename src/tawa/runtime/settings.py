@@ -14,6 +14,7 @@ from tawa.plan import PlanOptions
 from tawa.verify.effort import Verification
 
 Enable = Literal["auto", "off"]
+Background = Literal["on", "off"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -40,6 +41,7 @@ class Settings:
     report: a file or folder for the report of each process under `tawa.install`, written when it ends; ``off``: none.
     tune_budget: seconds that ``mode="measure"`` may take for one kernel and shape class, compiles included.
     collect: a folder that launches are noted in for `tawa tune`; empty: they are not.
+    background: ``off``: nothing is compiled in the background, so ``start="stock"`` is ``start="ready"``.
     """
 
     enable: Enable = "auto"
@@ -53,6 +55,7 @@ class Settings:
     report: str = "off"
     tune_budget: float = 2.0
     collect: Path | None = None
+    background: Background = "on"
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
@@ -70,6 +73,7 @@ class Settings:
             "TAWA_REPORT": lambda _, value: value,
             "TAWA_TUNE_BUDGET": _seconds,
             "TAWA_COLLECT": lambda _, value: Path(value).expanduser(),
+            "TAWA_BACKGROUND": _one_of("on", "off"),
         }
         values: dict[str, Any] = {"reproducer_dir": default_reproducer_dir()}
         for name, read in readers.items():

@@ -12,6 +12,8 @@ While attached, these slots of Triton hold wrappers of ours. Without an active r
 | `triton.runtime.autotuner.get_cache_invalidating_env_vars` | the request is part of the key of a tuning kept on disk |
 | `JITFunction.warmup` | what it compiles is not for a launch: no arguments are added |
 | `JITFunction._do_compile` | what it compiles is for a launch of its own: arguments may be added |
+| `Autotuner._bench` | its launches start no work in the background |
+| `triton.testing.do_bench` | waits for what is compiled in the background, outside of tuners |
 | `triton.compiler.compiler.CompiledKernel` | a subclass, which makes added arguments when the kernel is launched |
 
 `attach` and `detach` are counted, so an installation, scopes and launches may overlap. A Triton outside the tested
@@ -28,6 +30,7 @@ from typing import Any
 
 from tawa.bridge.driver.hook import StageHook
 from tawa.bridge.launch.added_arguments import kernel_class, wrap_do_compile
+from tawa.bridge.launch.stock_first import wrap_bench, wrap_do_bench
 from tawa.bridge.triton.artifacts.cache import (
     wrap_compute_cache_key,
     wrap_env_vars,
@@ -103,6 +106,7 @@ class Attachment:
         import triton.runtime._async_compile
         import triton.runtime.autotuner
         import triton.runtime.jit
+        import triton.testing
         from triton import knobs
 
         compiler, jit, tuner = triton.compiler.compiler, triton.runtime.jit, triton.runtime.autotuner
@@ -115,6 +119,8 @@ class Attachment:
         self._patch(tuner, variables, wrap_env_vars(getattr(tuner, variables)))
         self._patch(jit.JITFunction, "warmup", wrap_warmup(jit.JITFunction.warmup))
         self._patch(jit.JITFunction, "_do_compile", wrap_do_compile(jit.JITFunction._do_compile))
+        self._patch(tuner.Autotuner, "_bench", wrap_bench(tuner.Autotuner._bench))
+        self._patch(triton.testing, "do_bench", wrap_do_bench(triton.testing.do_bench))
         self._patch(compiler, "CompiledKernel", kernel_class(compiler.CompiledKernel, attached))
         self._patch_hook(knobs.runtime)
 

@@ -31,7 +31,7 @@ from tawa.bridge.driver.spills import facts_of_log
 from tawa.bridge.driver.stock_overflow import refuse_overflow
 from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.driver.tuning.tuning_facts import tuning_facts
-from tawa.bridge.launch.added_arguments import launch_is_ours
+from tawa.bridge.launch.added_arguments import launch_is_ours, stock_may_start
 from tawa.bridge.launch.instead import plans_without
 from tawa.bridge.launch.stock_facts import KEY as STOCK_FACTS
 from tawa.bridge.mapping.mapped import MappedRequest
@@ -53,6 +53,10 @@ from tawa.symbolic.host.launch_spec import LaunchSpec
 
 _log = logging.getLogger("tawa")
 
+_STOCK_FIRST = Remark(
+    "declined", "start='stock': stock Triton's kernel is the first; a specialised one is made in the background",
+    cure="start='ready' waits for it at the first launch",
+)  # fmt: skip
 _SERIALISED = Remark("note", "ptxas serialises the wgmmas of stock Triton's kernel: launches choose with that in mind")
 
 
@@ -77,6 +81,7 @@ class Compilation:
         self.started = time.perf_counter()
         self.result: Specialised | None = None
         self.stock_run: StockRun | None = None
+        self.stock_first = False
         self.aref = StageOutput("", None, None)
 
     def put_into(self, stages: dict[str, Stage]) -> None:
@@ -141,8 +146,14 @@ class Compilation:
             "measure": measure,
             "without": {it: plan.to_dict() for it, plan in plans_without(spec, self.request.plan or Plan()).items()},
             "annotated": taken is not None,
+            "stock_first": self.stock_first,
         }
-        if spec != LaunchSpec() or sheet.forecast or (self.result and (self.result.raised or measure)):
+        if (
+            self.stock_first
+            or spec != LaunchSpec()
+            or sheet.forecast
+            or (self.result and (self.result.raised or measure))
+        ):
             made["launch"] = launch
         if self.result is not None:
             made["spilled"] = self.result.spills.bytes
@@ -178,6 +189,8 @@ class Compilation:
         """
         refusal = beside_remark() if self.request.beside else self.refusal
         refusal = refusal or _nothing_to_do(source)
+        if refusal is None and self._starts_with_stock():
+            self.stock_first, refusal = True, _STOCK_FIRST
         if refusal is not None or self.split is None:
             assert refusal is not None
             return self._declined(source, Outcome(False, None, (refusal,))), ""
@@ -207,6 +220,10 @@ class Compilation:
             return result, ""
         sheet.tawa_ms += sheet.stage_ms.get("front", 0.0)  # of other forms of the kernel
         return self._declined(source, result), ""
+
+    def _starts_with_stock(self) -> bool:
+        options = self.request.options
+        return options.start == "stock" and stock_may_start() and not self.request.pinned and not options.wherever_legal
 
     def _declined(self, source: Source, outcome: Outcome) -> Outcome:
         if self.request.pinned:

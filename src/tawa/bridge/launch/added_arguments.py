@@ -27,13 +27,14 @@ from threading import RLock
 from typing import Any
 
 from tawa.bridge.driver.annotations import STOCK_WITHOUT
-from tawa.bridge.driver.request import Request, activate, surrounding_request
+from tawa.bridge.driver.request import Request, activate, active_request, surrounding_request
 from tawa.bridge.gluon.check import judge
 from tawa.bridge.launch.descriptors import encoded_signature, encoded_types, encoder, encoding, launched_with
 from tawa.bridge.launch.forecasts import forecasts_of
 from tawa.bridge.launch.host import NO_HOST
 from tawa.bridge.launch.launcher import Launcher
 from tawa.bridge.launch.stock_facts import facts_of
+from tawa.bridge.launch.stock_first import StockFirst
 from tawa.bridge.launch.why_stock import note_surrounding
 from tawa.bridge.report import record
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
@@ -47,6 +48,7 @@ from tawa.symbolic.host.launch_spec import LaunchSpec
 _log = logging.getLogger("tawa")
 
 _ours: ContextVar[frozenset[str] | None] = ContextVar("tawa_launch_is_ours", default=None)
+_stock_may_start: ContextVar[bool] = ContextVar("tawa_stock_may_start", default=False)
 
 
 def launch_is_ours() -> bool:
@@ -76,14 +78,38 @@ def _left_open(function: Any) -> frozenset[str]:
 
 
 def wrap_do_compile(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps `JITFunction._do_compile`, which launches the kernel that it compiles, except in a warmup."""
+    """Wraps `JITFunction._do_compile`, which launches the kernel that it compiles, except in a warmup.
+
+    What should start with stock Triton's kernel, and cannot, is compiled as if it were asked for at once.
+    """
 
     def do_compile(self: Any, *args: Any, **kwargs: Any) -> Any:
         warmup = kwargs.get("warmup", args[-1] if args else False)
+        request = active_request()
         with launched_by_us(not warmup, self):
-            return original(self, *args, **kwargs)
+            if warmup or request is None or request.options.start != "stock":
+                return original(self, *args, **kwargs)
+            token = _stock_may_start.set(True)
+            try:
+                return original(self, *args, **kwargs)
+            except Exception as error:
+                _log.info("stock Triton's kernel cannot be the first: %s: %s", type(error).__name__, error)
+            finally:
+                _stock_may_start.reset(token)
+            with activate(at_once(request)):
+                return original(self, *args, **kwargs)
 
     return do_compile
+
+
+def stock_may_start() -> bool:
+    """Whether the compile in progress is for a launch that need not wait for a specialised kernel."""
+    return _stock_may_start.get()
+
+
+def at_once(request: Request) -> Request:
+    """The same request for a launch that waits for the specialised kernel."""
+    return replace(request, options=replace(request.options, start="ready"))
 
 
 Attached = Callable[[], AbstractContextManager[None]]
@@ -187,8 +213,12 @@ def kernel_class(base: type, attached: Attached) -> type:
                     setattr(self, name, found[name])
                 self._run = run
 
-        def _launcher(self, inner: Any, spec: LaunchSpec, passed: Any) -> Launcher:
+        def _launcher(self, inner: Any, spec: LaunchSpec, passed: Any) -> Launcher | StockFirst:
             """inner: Triton's launcher of the copy."""
+            if (getattr(self.metadata, record.KEY).get("launch") or {}).get("stock_first"):
+                own = inner if passed is None else launched_with(passed, inner)
+                make = partial(compiled_at_once, self, attached)
+                return StockFirst(own, make, _loaded_if_possible, self.tawa_host, self.tawa_choices is not None)
             added = self.metadata.tensordesc_meta[-len(spec.descriptors) :] if spec.descriptors else ()
             own = inner if passed is None else launched_with(passed, inner)
             # What is not specialised is the stock kernel already.
@@ -294,6 +324,25 @@ def compiled_by_plan(kernel: Any, plan: Plan, attached: Attached) -> Any:
     request = Request(options, plan, host.reproducer_dir, known["verification"], host=host)
     with attached(), activate(request), launched_by_us(function=getattr(kernel.src, "fn", None)):
         return _compiled_again(kernel)
+
+
+def compiled_at_once(kernel: Any, attached: Attached) -> Any:
+    """The kernel that launches wait for where stock Triton's kernel was the first."""
+    known, asked, host = getattr(kernel.metadata, record.KEY), _asked(kernel), kernel.tawa_host
+    plan = Plan.from_data(asked["plan"]) if asked["plan"] is not None else None
+    options = read(PlanOptions, asked["options"])
+    request = at_once(Request(options, plan, host.reproducer_dir, known["verification"], host=host))
+    with attached(), activate(request), launched_by_us(function=getattr(kernel.src, "fn", None)):
+        return _compiled_again(kernel)
+
+
+def _loaded_if_possible(kernel: Any) -> Any:
+    """The kernel, loaded; None if CUDA refuses it, which must not be an error of a launch that can do without."""
+    try:
+        return _loaded(kernel)
+    except Exception as error:
+        _log.info("%s: stock Triton's kernel stays: %s: %s", kernel.name, type(error).__name__, error)
+        return None
 
 
 def _by_plan(kernel: Any, attached: Attached, plan: Plan, ready: Callable[[Any], Any] = lambda kernel: kernel) -> Any:

@@ -25,6 +25,7 @@ from typing import Any
 
 from tawa.bridge.driver.request import activate, surrounding_request
 from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.background import parser_fails_in_threads
 from tawa.runtime.requests import OPTION_NAMES, make_request
 from tawa.runtime.settings import Settings
 
@@ -103,15 +104,6 @@ def _started(compiler: Any, work: Callable[[], None]) -> Future[None]:
     except Exception as error:
         done.set_exception(error)
     return done
-
-
-def parser_fails_in_threads(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> bool:
-    """Whether this Python's `ast.parse`, with which Triton reads each kernel, is not thread-safe.
-
-    Up to 3.11.7 and 3.12.1 its recursion depth counter is shared by all threads, and garbage collection may switch
-    threads: SystemError, "AST constructor recursion depth mismatch" (CPython, gh-106905).
-    """
-    return version < (3, 11, 8) or (3, 12) <= version < (3, 12, 2)
 
 
 def _interpreted() -> bool:

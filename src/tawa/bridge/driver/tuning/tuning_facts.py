@@ -31,7 +31,7 @@ _PARAMETERS = re.compile(r"tt\.func[^@]*@[^(]*\((.*)")
 _PARAMETER = re.compile(r"(%[\w$.-]+):")
 _OF_THIS_MACHINE = ("extern_libs", "ir_override", "debug", "sanitize_overflow", "instrumentation_mode")
 """Options of Triton's backend that do not change the kernel, or that are paths."""
-_NOT_ASKED = ("mode", "only_if_faster")
+_NOT_ASKED = ("mode", "only_if_faster", "start")
 """Options that say how to choose; a table of measured Plans answers that question."""
 
 
