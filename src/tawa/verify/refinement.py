@@ -360,19 +360,15 @@ class _Comparison:
             one, other, wanted, made = pairs.pop()
             asks, answers = one.advance(), other.advance()
             self.budget -= one.steps + other.steps + _PAIR
-            wanted, made = (*wanted, *one.made), (*made, *other.made)
-            same = 0
-            while same < min(len(wanted), len(made)) and wanted[same][0] == made[same][0]:
-                same += 1
-            if same < min(len(wanted), len(made)) or (asks is None and answers is None and len(wanted) != len(made)):
-                return self._refute(role, wanted, made, same)
+            wanted, made, differs = unmatched((*wanted, *one.made), (*made, *other.made))
+            if differs or (asks is None and answers is None and (wanted or made)):
+                return self._refute(role, wanted, made)
             if asks != answers:
                 return Unknown(f"{role}: the levels decide their loops and conditions in different order")
             if self.budget < 0:
                 return Checked("no complete comparison", f"{role}: the state did not recur within the budget")
             if asks is None:
                 continue
-            wanted, made = wanted[same:], made[same:]
             key = (self._key(one, other), tuple(it for it, _ in wanted), tuple(it for it, _ in made))
             if key not in seen:
                 seen.add(key)
@@ -407,18 +403,31 @@ class _Comparison:
             else self.entries.get(alloc, (None,))[0]
         )
 
-    def _refute(self, role: str, wanted: Sequence[Made], made: Sequence[Made], place: int) -> Refuted:
-        want = wanted[place][0] if place < len(wanted) else None
-        have = made[place][0] if place < len(made) else None
+    def _refute(self, role: str, wanted: Sequence[Made], made: Sequence[Made]) -> Refuted:
+        want, have = (found[0][0] if found else None for found in (wanted, made))
         none = "no further access"
         message = f"{role} makes {have or none} where the aref level has {want or none}"
-        steps = [
-            Step(role, it.kind, it.ring, it.slot, it.parity, source_of(self.low, op)) for it, op in made[: place + 1]
-        ]
+        steps = [Step(role, it.kind, it.ring, it.slot, it.parity, source_of(self.low, op)) for it, op in made[:1]]
         if have is None and want is not None:
-            lacking = source_of(self.high, wanted[place][1])
+            lacking = source_of(self.high, wanted[0][1])
             steps.append(Step(role, f"does not {want.kind}", want.ring, want.slot, want.parity, lacking))
         return Refuted(Witness("refinement", message, {}, tuple(steps)))
+
+
+def unmatched(wanted: Sequence[Made], made: Sequence[Made]) -> tuple[tuple[Made, ...], tuple[Made, ...], bool]:
+    """What is left of two sequences of accesses without a common beginning, and whether they differ there.
+
+    Releases that follow each other may have another order: they only permit what others do, and nothing lies between.
+    """
+    want, have = list(wanted), list(made)
+    while want and have:
+        access = have[0][0]
+        releases = next((at for at, (it, _) in enumerate(want) if it.kind != "consumed"), len(want))
+        place = next((at for at, (it, _) in enumerate(want[: max(1, releases)]) if it == access), -1)
+        if place < 0:
+            return tuple(want), tuple(have), access.kind != "consumed" or releases < len(want)
+        del want[place], have[0]
+    return tuple(want), tuple(have), False
 
 
 def _entries(low: Program, rings: set[str]) -> tuple[dict[int, tuple[str, int]], frozenset[str]]:
@@ -463,4 +472,4 @@ _FILLING: Mapping[str, tuple[str, str, str]] = {
 }
 """The accesses of a put at the barrier level: before filling the buffers, for each of them, and afterwards."""
 
-__all__ = ["Access", "check_refinement"]
+__all__ = ["Access", "Made", "check_refinement", "unmatched"]

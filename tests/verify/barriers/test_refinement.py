@@ -6,6 +6,7 @@ import pytest
 
 from tawa.ir import parse_module
 from tawa.verify.barriers import check_refinement
+from tawa.verify.refinement import Access, Made, unmatched
 from tawa.verify.verdict import Proved
 from tests.verify import mutations_barrier as mutate
 from tests.verify.barriers.test_check import kind_of, made, ops
@@ -39,3 +40,31 @@ def test_a_missing_wait_for_earlier_puts_does_not_refine(slot: int) -> None:
     waits = [op for op in maker.parent.ops[: maker.parent.index_of(maker)] if op.name == mutate.WAIT]
     assert mutate.drop(waits[slot])
     assert kind_of(check_refinement(parse_module(aref), module)) == "refinement"
+
+
+OP = parse_module(made("tile")[0]).op
+
+
+def accesses(text: str) -> tuple[Made, ...]:
+    """``c0 g1``: a release of ring 0, a get of ring 1."""
+    kinds = {"c": "consumed", "g": "get"}
+    return tuple((Access(kinds[it[0]], f"ring{it[1:]}"), OP) for it in text.split())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "made", "left", "differs"),
+    [
+        ("c0 c1 g2", "c1 c0 g2", ("", ""), False),
+        ("c0 c1 c2", "c2 c0 c1 g0", ("", "g0"), False),
+        ("c0", "c1", ("c0", "c1"), False),  # c1 may follow
+        ("c0 c1", "c1", ("c0", ""), False),
+        ("c0 g2", "c1 c0 g2", ("c0 g2", "c1 c0 g2"), True),
+        ("c0 g2 c1", "c1 g2 c0", ("c0 g2 c1", "c1 g2 c0"), True),
+        ("g0 g1", "g1 g0", ("g0 g1", "g1 g0"), True),
+        ("c0 c0", "c0 g1", ("c0", "g1"), True),
+    ],
+)
+def test_only_releases_that_follow_each_other_may_change_places(
+    wanted: str, made: str, left: tuple[str, str], differs: bool
+) -> None:
+    assert unmatched(accesses(wanted), accesses(made)) == (accesses(left[0]), accesses(left[1]), differs)
