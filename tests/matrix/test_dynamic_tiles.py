@@ -128,6 +128,13 @@ def test_a_whole_plan_that_is_passed_back_gives_the_same_kernel() -> None:
     assert again.asm["barrier"] == made.asm["barrier"]
 
 
+def test_releases_that_wait_for_a_store_may_change_places() -> None:
+    """K and V, which are released behind the loops, are so in another order than at the aref level."""
+    case = find_attention("dkdv_fp16_d64_causal")
+    made = compiled(case, replace(PERSISTENT, tiles="strided"))
+    assert credits_proved(VERDICT(made))
+
+
 def test_the_depth_of_a_ring_of_numbers_can_be_pinned() -> None:
     case, plan = CASES["gemm"]
     assert plan == PERSISTENT

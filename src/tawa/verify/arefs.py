@@ -21,12 +21,12 @@ Source: G. Kahn, "The semantics of a simple language for parallel programming" (
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tawa.ir import Module, source_of
 from tawa.verify.assumptions import parse_assumptions
 from tawa.verify.effort import Effort
-from tawa.verify.free.proof import MOST, prove
+from tawa.verify.free.proof import prove
 from tawa.verify.not_modelled import not_modelled
 from tawa.verify.numbers.facts import Facts, check_names
 from tawa.verify.numbers.search import Search
@@ -34,8 +34,9 @@ from tawa.verify.skeleton.compiler import compile_skeleton
 from tawa.verify.skeleton.program import MAIN, UnsupportedError
 from tawa.verify.verdict import Proved, Refuted, Unknown, Verdict, Witness
 
-FAST, FULL = 15_000, 250_000
-"""The most instructions of the skeleton that a check executes."""
+PROOF: Mapping[Effort, int] = {"fast": 60_000, "full": 300_000}
+RUNS: Mapping[Effort, int] = {"fast": 15_000, "full": 250_000}
+"""The most instructions of the proof, and of the runs that look for a witness."""
 
 
 def check_credits(
@@ -63,17 +64,15 @@ def check_credits(
         if len(writers) > 1:
             message = f"{ring.name} has {len(writers)} writers ({', '.join(writers)}); a ring has one writer"
             return Refuted(Witness("order", message, {}, ()))
-    if budget is None:
-        budget = FAST if effort == "fast" else FULL
     facts = Facts(program, assumptions)
     if name := facts.contradiction():
         return Unknown(f"no number {name} satisfies the assumptions", None, tuple(assume))
-    proof = prove(program, min(budget, MOST), facts)
+    proof = prove(program, PROOF[effort] if budget is None else budget, facts)
     if proof.holds:
         for step, loop in proof.positive:
             facts.assume_positive(step, loop)
         return Proved(tuple(facts.used))
-    return Search(program, facts, budget, proof).verdict()
+    return Search(program, facts, RUNS[effort] if budget is None else budget, proof).verdict()
 
 
 __all__ = ["check_credits"]
