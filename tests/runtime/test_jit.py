@@ -59,7 +59,7 @@ def test_options_of_the_launch_are_taken_and_do_not_reach_triton(gemm: Any) -> N
     assert compiled.metadata.tawa["options"] == {
         "enable_warp_specialization": True, "aref_depth": 3, "mma_depth": 1, "num_consumer_groups": 1,
         "ping_pong": None, "pointer_loads": None, "persistent": None, "mode": None, "only_if_faster": None,
-        "precision": None, "compile_budget_s": None,
+        "precision": None, "compile_budget_s": None, "start": None,
     }  # fmt: skip
 
 

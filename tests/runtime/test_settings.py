@@ -36,9 +36,10 @@ def test_every_variable_is_read() -> None:
             "TAWA_REPORT": "/y/",
             "TAWA_TUNE_BUDGET": "0.5",
             "TAWA_COLLECT": "/z",
+            "TAWA_BACKGROUND": "off",
         }
     )
-    assert settings == Settings("off", "full", "raise", 3, 1, 2.5, Path("/x"), "info", "/y/", 0.5, Path("/z"))
+    assert settings == Settings("off", "full", "raise", 3, 1, 2.5, Path("/x"), "info", "/y/", 0.5, Path("/z"), "off")
     assert settings.as_variables() == {
         "TAWA_ENABLE": "off",
         "TAWA_VERIFY": "full",
@@ -51,6 +52,7 @@ def test_every_variable_is_read() -> None:
         "TAWA_REPORT": "/y/",
         "TAWA_TUNE_BUDGET": "0.5",
         "TAWA_COLLECT": "/z",
+        "TAWA_BACKGROUND": "off",
     }
 
 

@@ -84,6 +84,34 @@ def test_the_first_launches_get_stock_and_later_ones_the_specialised_kernel(
     assert made.asm["cubin"] != ready.asm["cubin"]
 
 
+def test_a_decorated_kernel_may_ask_for_it(gpu: Launching, all_pay: None) -> None:
+    function = tawa.jit(gemm(), start="stock")
+    made = [described_product(function) for _ in range(2)]
+    assert made[0] is made[1] and not applied(made[0])
+    assert tawa.wait(60)
+    assert described_product(function) is described_product(function) is made[0]
+    assert applied(launcher_of(made[0]).ready) and len(gpu.launched) == 4
+
+
+def test_threads_that_launch_meanwhile_get_a_kernel_each_time(gpu: Launching, installed: None) -> None:
+    function = gemm()
+    made, failed = described_product(function), list[BaseException]()
+
+    def launch() -> None:
+        try:
+            while launcher_of(made).ready is None:
+                described_product(function)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=launch) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failed and launcher_of(made).state == "the specialised kernel is ready"
+
+
 def test_it_is_the_kernel_that_a_launch_would_have_waited_for(gpu: Launching, installed: None) -> None:
     made = described_product(function := gemm())
     tawa.wait()
