@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tawa.bridge.launch.background import wait
+    from tawa.bridge.launch.first.background import wait
     from tawa.errors import (
         CompileError,
         DeviceError,
@@ -55,7 +55,7 @@ _HOMES = {
     "check_protocol": "tawa.runtime.protocol",
     "assert_protocol": "tawa.runtime.protocol",
     "use_table": "tawa.runtime.tuning.store",
-    "wait": "tawa.bridge.launch.background",
+    "wait": "tawa.bridge.launch.first.background",
     "Mapping": "tawa.mapping",
     "Plan": "tawa.plan",
     "PlanOptions": "tawa.plan",

@@ -1,6 +1,6 @@
 """A thread-safe `ast.parse` for Python versions where it is not.
 
-Triton parses each kernel in the thread that compiles it; `tawa.bridge.launch.background` describes the failure.
+Triton parses each kernel in the thread that compiles it; `tawa.bridge.launch.first.background` describes the failure.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import gc
 import threading
 from typing import Any
 
-from tawa.bridge.launch.background import parser_fails_in_threads
+from tawa.bridge.launch.first.background import parser_fails_in_threads
 
 _ONE_AT_A_TIME = threading.Lock()
 _parse = ast.parse

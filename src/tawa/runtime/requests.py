@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.background import parser_fails_in_threads
+from tawa.bridge.launch.first.background import parser_fails_in_threads
 from tawa.bridge.launch.host import Host
 from tawa.errors import PlanError, did_you_mean
 from tawa.mapping import Mapping

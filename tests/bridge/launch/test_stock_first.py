@@ -16,8 +16,9 @@ import triton
 import triton.testing
 
 import tawa
-from tawa.bridge.launch import added_arguments, background, stock_first
-from tawa.bridge.launch.stock_first import StockFirst, tuning
+from tawa.bridge.launch import added_arguments
+from tawa.bridge.launch.first import background, stock_first
+from tawa.bridge.launch.first.stock_first import StockFirst, tuning
 from tests.bridge import kernels
 from tests.bridge.launch.test_cost import described_product
 from tests.bridge.launching import Launching
@@ -250,7 +251,7 @@ def test_a_process_that_ends_waits_for_the_work_in_progress_only() -> None:
     text = ended(
         """
         import time
-        from tawa.bridge.launch.background import submit
+        from tawa.bridge.launch.first.background import submit
         for number in range(50):
             submit(lambda number=number: (time.sleep(0.3), print(number)))
         time.sleep(0.1)
@@ -261,14 +262,16 @@ def test_a_process_that_ends_waits_for_the_work_in_progress_only() -> None:
 
 def test_an_exception_ends_a_process_as_ever() -> None:
     with pytest.raises(AssertionError, match="ZeroDivisionError"):
-        ended("from tawa.bridge.launch.background import submit; import time; submit(lambda: time.sleep(0.2)); 1 / 0")
+        ended(
+            "from tawa.bridge.launch.first.background import submit; import time; submit(lambda: time.sleep(0.2)); 1 / 0"
+        )
 
 
 def test_a_child_starts_the_work_again_that_its_parent_had_not_ended() -> None:
     text = ended(
         """
         import os, threading
-        from tawa.bridge.launch.background import submit, wait
+        from tawa.bridge.launch.first.background import submit, wait
         gate = threading.Event()
         task, done = submit(gate.wait), submit
         child = os.fork()

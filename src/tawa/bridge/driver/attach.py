@@ -30,7 +30,7 @@ from typing import Any
 
 from tawa.bridge.driver.hook import StageHook
 from tawa.bridge.launch.added_arguments import kernel_class, wrap_do_compile
-from tawa.bridge.launch.stock_first import wrap_bench, wrap_do_bench
+from tawa.bridge.launch.first.stock_first import wrap_bench, wrap_do_bench
 from tawa.bridge.triton.artifacts.cache import (
     wrap_compute_cache_key,
     wrap_env_vars,

@@ -30,11 +30,11 @@ from tawa.bridge.driver.annotations import STOCK_WITHOUT
 from tawa.bridge.driver.request import Request, activate, active_request, surrounding_request
 from tawa.bridge.gluon.check import judge
 from tawa.bridge.launch.descriptors import encoded_signature, encoded_types, encoder, encoding, launched_with
+from tawa.bridge.launch.first.stock_first import StockFirst
 from tawa.bridge.launch.forecasts import forecasts_of
 from tawa.bridge.launch.host import NO_HOST
 from tawa.bridge.launch.launcher import Launcher
 from tawa.bridge.launch.stock_facts import facts_of
-from tawa.bridge.launch.stock_first import StockFirst
 from tawa.bridge.launch.why_stock import note_surrounding
 from tawa.bridge.report import record
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log

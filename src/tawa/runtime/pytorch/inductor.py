@@ -25,7 +25,7 @@ from typing import Any
 
 from tawa.bridge.driver.request import activate, surrounding_request
 from tawa.bridge.launch.added_arguments import launched_by_us
-from tawa.bridge.launch.background import parser_fails_in_threads
+from tawa.bridge.launch.first.background import parser_fails_in_threads
 from tawa.runtime.requests import OPTION_NAMES, make_request
 from tawa.runtime.settings import Settings
 

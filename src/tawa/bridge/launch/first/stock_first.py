@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tawa.bridge.launch.background import Task, submit, wait
+from tawa.bridge.launch.first.background import Task, submit, wait
 from tawa.bridge.launch.host import Host
 
 _tuning: ContextVar[bool] = ContextVar("tawa_tuning", default=False)

@@ -1,0 +1,1 @@
+"""The first launches of a kernel, and what is made in the background meanwhile."""
