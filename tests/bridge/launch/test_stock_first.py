@@ -263,7 +263,12 @@ def test_a_process_that_ends_waits_for_the_work_in_progress_only() -> None:
 def test_an_exception_ends_a_process_as_ever() -> None:
     with pytest.raises(AssertionError, match="ZeroDivisionError"):
         ended(
-            "from tawa.bridge.launch.first.background import submit; import time; submit(lambda: time.sleep(0.2)); 1 / 0"
+            """
+            import time
+            from tawa.bridge.launch.first.background import submit
+            submit(lambda: time.sleep(0.2))
+            1 / 0
+            """
         )
 
 
