@@ -126,7 +126,8 @@ def make_request(given: Table[str, Any], defaults: Request | None, settings: Set
     check_agreement(options, made.plan)
     if settings.enable == "off":
         return Request(PlanOptions(enable_warp_specialization=False), off=True)
-    if (settings.background == "off" or parser_fails_in_threads()) and made.options.start == "stock":
+    waits = settings.background == "off" or settings.collect is not None or parser_fails_in_threads()
+    if waits and made.options.start == "stock":
         made = replace(made, options=replace(made.options, start="ready"))
     host = replace(HOST, reproducer_dir=settings.reproducer_dir)
     if settings.collect is not None:

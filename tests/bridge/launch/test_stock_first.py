@@ -9,6 +9,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ import tawa
 from tawa.bridge.launch import added_arguments
 from tawa.bridge.launch.first import background, stock_first
 from tawa.bridge.launch.first.stock_first import StockFirst, tuning
+from tawa.plan import Plan
 from tests.bridge import kernels
 from tests.bridge.launch.test_cost import described_product
 from tests.bridge.launching import Launching
@@ -127,6 +129,22 @@ def test_what_is_asked_for_is_there_at_the_first_launch(gpu: Launching, installe
         with tawa.scope(**options):
             assert applied(described_product(gemm())), options
     assert applied(described_product(tawa.jit(gemm(), start="ready")))
+
+
+def test_a_kernel_that_a_table_knows_is_there_at_the_first_launch(
+    gpu: Launching, installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tawa.runtime.tuning.choices.gpu_name", lambda: "a card")
+    keys: list[str] = []
+
+    def known(key: str, gpu: str) -> dict[str, Any]:
+        keys.append(key)
+        return {"K <= 4096, 1 program": SimpleNamespace(plan=Plan(form="persistent"))}
+
+    monkeypatch.setattr("tawa.runtime.tuning.choices.known_entries", known)
+    made = described_product(gemm())
+    assert applied(launcher_of(made).ready) and len(gpu.launched) == 1
+    assert len(set(keys)) == 1, "both kernels have the key of the table"
 
 
 def test_a_kernel_without_a_dot_is_stock_tritons_and_nothing_is_made(gpu: Launching, installed: None) -> None:

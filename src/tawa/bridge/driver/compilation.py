@@ -160,7 +160,9 @@ class Compilation:
         if self.result is not None and self.stock_run is not None:
             self._note_stock(made, self.stock_run.facts())
         with suppress(Exception):  # the attempt has met the same error and reported it
-            made["tuning"] = tuning_facts(source, wanted, self.options, self.result, taken is not None)
+            made["tuning"] = tuning_facts(
+                source, wanted, self.options, self.result, taken is not None, self.stock_first
+            )
         metadata[record.KEY] = made
         self._report(source, done)
         self.aref = StageOutput(_level(done, done.aref), mod, mod.context)

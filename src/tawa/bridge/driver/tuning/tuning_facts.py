@@ -57,15 +57,23 @@ def _program(ttir: str) -> tuple[str, list[str]]:
 
 
 def tuning_facts(
-    source: Source, request: Request, options: Any, result: Specialised | None, annotated: bool
+    source: Source,
+    request: Request,
+    options: Any,
+    result: Specialised | None,
+    annotated: bool,
+    stock_first: bool = False,
 ) -> dict[str, Any] | None:
     """The facts as JSON data; None for a kernel that is not launched by us, or that nobody would tune.
 
     request: as the user made it. result: what the compile chose. annotated: whether annotations were removed.
+    stock_first: whether another compile of the kernel follows: only the key is needed now, and the kernel is not read.
     Only with ``mode="measure"`` the Plans to measure are listed.
     """
     if not launch_is_ours() or DotOp.NAME not in source.ttir:
         return None
+    if stock_first:
+        return {"key": tuning_key(source.ttir, options, request), "sizes": [], "writes": [], "measure": False}
     kernel = read_ttir(source.ttir, source.context)
     measure = request.options.mode == "measure"
     chosen = result.outcome.plan if result is not None else None
