@@ -20,7 +20,12 @@ import tawa
 from tawa.bridge.launch import added_arguments
 from tawa.bridge.launch.first import background, stock_first
 from tawa.bridge.launch.first.stock_first import StockFirst, tuning
+from tawa.bridge.launch.launcher import Launcher
+from tawa.machine.coefficients import ErrorInfo
 from tawa.plan import Plan
+from tawa.plan.cost.prediction import Expectation
+from tawa.plan.forecast import Forecast, Forecaster
+from tawa.plan.option_conflicts import STOCK
 from tests.bridge import kernels
 from tests.bridge.launch.test_cost import described_product
 from tests.bridge.launching import Launching
@@ -208,6 +213,56 @@ def test_launches_of_a_tuner_start_nothing(gpu: Launching, installed: None, gate
         assert launcher.task is None
     described_product(function)
     assert launcher.task is not None
+
+
+def another_form(forecaster: Forecaster, launch: Any, made: Any, only: Any = None) -> Forecast:
+    """Another form of the kernel is predicted to be the fastest, where it may be chosen."""
+    form = forecaster.forms[0]
+    plan = form if made.get(form, form) is not None and (only is None or form in only) else None
+    return Forecast(plan, "", Expectation(2.0, 1.0, ErrorInfo(0.0, 0), ""))
+
+
+@pytest.mark.parametrize("possible", [True, False])
+def test_another_form_is_made_in_the_background_as_well(
+    possible: bool, gpu: Launching, installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compilers, compile_it = list[int](), added_arguments.compiled_by_plan
+
+    def compiled(*args: Any) -> Any:
+        compilers.append(threading.get_ident())
+        return compile_it(*args) if possible else 1 / 0
+
+    monkeypatch.setattr(added_arguments, "compiled_by_plan", compiled)
+    monkeypatch.setattr(Forecaster, "choose", another_form)
+    made = described_product(function := gemm())
+    tawa.wait()
+    described_product(function)
+    launcher = launcher_of(made).ready._run
+    assert isinstance(launcher, Launcher) and not launcher.by_plan and len(launcher.tasks) == 1
+    tawa.wait()
+    described_product(function)
+    ((plan, kernel),) = launcher.by_plan.items()
+    assert isinstance(kernel, str) is not possible and plan in launcher.tasks
+    assert [it.compiled for it in launcher.known.values()] == [kernel if possible else launcher.kernel]
+    assert len(gpu.launched) == 3 and compilers and threading.get_ident() not in compilers
+
+
+def test_stock_that_was_first_is_not_compiled_again(
+    gpu: Launching, installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_pays(forecaster: Forecaster, *_: Any) -> Forecast:
+        return Forecast(STOCK, "stock Triton", Expectation(1.0, 2.0, ErrorInfo(0.0, 0), ""))
+
+    monkeypatch.setattr(added_arguments, "compiled_by_stock", lambda *_: 1 / 0)
+    monkeypatch.setattr(Forecaster, "choose", none_pays)
+    made = described_product(function := gemm())
+    tawa.wait()
+    for _ in range(2):
+        described_product(function)
+    launcher = launcher_of(made).ready._run
+    assert isinstance(launcher, Launcher) and launcher.stock.compiled is made
+    assert [it.compiled.compiled for it in launcher.known.values()] == [made] and len(gpu.launched) == 3
+    assert launcher.forecasts is not None and launcher.forecasts.facts is not None, "ptxas told them the first time"
 
 
 def test_nothing_is_loaded_while_launches_are_captured(

@@ -267,7 +267,7 @@ class Compilation:
                 rest = self.stock_run.stage(name, input) if self.stock_run is not None else None
                 with kept_log() as log:
                     value = (rest or self.stock[name])(input, metadata)
-                if record.KEY in metadata and self.stock_run is not None:
+                if record.KEY in metadata and (self.stock_run is not None or self.stock_first):
                     found = facts_of_log(log.text, int(metadata.get("shared") or 0))
                     self._note_stock(metadata[record.KEY], found)
                 if name == "ttgir":

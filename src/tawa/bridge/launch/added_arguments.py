@@ -217,8 +217,11 @@ def kernel_class(base: type, attached: Attached) -> type:
             """inner: Triton's launcher of the copy."""
             if (getattr(self.metadata, record.KEY).get("launch") or {}).get("stock_first"):
                 own = inner if passed is None else launched_with(passed, inner)
-                make = partial(compiled_at_once, self, attached)
-                return StockFirst(own, make, _loaded_if_possible, self.tawa_host, self.tawa_choices is not None)
+                make, load = (
+                    partial(compiled_at_once, self, attached),
+                    partial(_following, _Loaded(self, own), attached),
+                )
+                return StockFirst(own, make, load, self.tawa_host, self.tawa_choices is not None)
             added = self.metadata.tensordesc_meta[-len(spec.descriptors) :] if spec.descriptors else ()
             own = inner if passed is None else launched_with(passed, inner)
             # What is not specialised is the stock kernel already.
@@ -336,13 +339,24 @@ def compiled_at_once(kernel: Any, attached: Attached) -> Any:
         return _compiled_again(kernel)
 
 
+def _following(stock: _Loaded, attached: Attached, kernel: Any) -> Any:
+    """The kernel, loaded, to follow stock Triton's; None if it cannot be loaded, which is no error of a launch."""
+    loaded = _loaded_if_possible(kernel)
+    if isinstance(loaded, str):
+        return None
+    if isinstance(loaded._run, Launcher):
+        loaded._run.follow(stock, partial(_by_plan, kernel, attached), _loaded_if_possible)
+    return loaded
+
+
 def _loaded_if_possible(kernel: Any) -> Any:
-    """The kernel, loaded; None if CUDA refuses it, which must not be an error of a launch that can do without."""
+    """The kernel, loaded; a text if CUDA refuses it."""
     try:
         return _loaded(kernel)
     except Exception as error:
-        _log.info("%s: stock Triton's kernel stays: %s: %s", kernel.name, type(error).__name__, error)
-        return None
+        reason = f"{type(error).__name__}: {error}"
+        _log.info("%s: it is not used: %s", kernel.name, reason)
+        return reason
 
 
 def _by_plan(kernel: Any, attached: Attached, plan: Plan, ready: Callable[[Any], Any] = lambda kernel: kernel) -> Any:

@@ -30,11 +30,12 @@ from typing import Any
 from tawa.analysis.tma.launch_choice import why_not_launchable
 from tawa.bridge.launch.argument_paths import argument_paths, values_at
 from tawa.bridge.launch.descriptors import Encoder, Passed, made_descriptor
+from tawa.bridge.launch.first.background import Task, submit
 from tawa.bridge.launch.forecasts import Forecasts
 from tawa.bridge.launch.host import NO_HOST, Allocate, Choices, Host
 from tawa.bridge.launch.instead import plan_instead
 from tawa.bridge.launch.launch_key import key_of, with_tensors
-from tawa.bridge.launch.stock_facts import facts_of
+from tawa.bridge.launch.stock_facts import facts_of, recorded_facts
 from tawa.bridge.launch.straight import straight
 from tawa.bridge.launch.tile_counters import TileCounters, process_counters
 from tawa.bridge.launch.workspaces import Workspaces, process_workspaces
@@ -78,6 +79,10 @@ class Launcher:
         self.scratch = bool(kernel.metadata.global_scratch_size)
         self.by_plan: dict[Plan, Any] = {}
         self.host, self.without, self.counters, self.workspaces = host, without, counters, workspaces
+        self.make: Callable[[Plan], Any] | None = None
+        self.load: Callable[[Any], Any] = lambda kernel: kernel
+        self.tasks: dict[Plan, Task] = {}
+        self.ended = 0  # forms that were made in the background
 
     def __call__(
         self, grid_0: int, grid_1: int, grid_2: int, stream: int, function: int, packed: Any, launch_metadata: Any,
@@ -98,12 +103,12 @@ class Launcher:
         """Chooses the kernel for all launches with this grid and these arguments, and keeps the choice."""
         if len(self.known) >= _MOST_KNOWN:
             self.known.clear()
-        values = values_at(self.paths, args)
+        values, ended = values_at(self.paths, args), self.ended
         plan = self._chosen(values, grid, stream, hooks, args) if self.choices is not None else None
         made = self.choose(values, grid, plan)
         if isinstance(made, str):
             made = self._stock_made(made, grid)
-        if not self.host.capturing():
+        if not self.host.capturing() and self.ended == ended:
             self.known[*grid, self.key_of(with_tensors(self.types, args))] = made  # `made` may have changed `key_of`
         return made
 
@@ -164,10 +169,13 @@ class Launcher:
         while found is not None and found.plan is not None:
             if found.plan == STOCK and not self.forecasts.learned and not capturing:
                 self.forecasts.learn(facts_of(self.stock))
-            elif found.plan not in (STOCK, *self.forecasts.made):
-                self._note(self.forecasts, found.plan)
-            else:
+            elif found.plan in (STOCK, *self.forecasts.made):
                 break
+            elif self._is_awaited(found.plan):
+                found = self.forecasts.choose(values, grid, at_hand=True)
+                break
+            else:
+                self._note(self.forecasts, found.plan)
             found = self.forecasts.choose(values, grid)  # with what is known of the compiled kernel
         if found is None:
             return self.made(values, grid)
@@ -177,6 +185,34 @@ class Launcher:
         if isinstance(made, str):
             return self.made(values, grid)
         return replace(made, why=str(found))
+
+    def follow(self, stock: Any, make: Callable[[Plan], Any], load: Callable[[Any], Any]) -> None:
+        """Follows launches of stock Triton's kernel, none of which waited: nor shall the next ones, for other forms.
+
+        stock: that kernel, loaded. make: compiles a form in the background. load: loads what that made.
+        """
+        self.stock, self.make, self.load = stock, make, load
+        facts = recorded_facts(getattr(stock.metadata, KEY))
+        if self.forecasts is not None and facts is not None:
+            self.forecasts.learn(facts)
+
+    def _is_awaited(self, plan: Plan) -> bool:
+        """Whether another form is being made in the background: launches get what there is until then."""
+        if self.make is None or plan in self.by_plan:
+            return False
+        task = self.tasks.get(plan)
+        if task is None or task.lost:
+            task = self.tasks[plan] = submit(partial(self.make, plan), self._end)
+        if not task.done:
+            return True
+        made = "it could not be made" if task.result is None else task.result
+        self.by_plan[plan] = made if isinstance(made, str) else self.load(made)
+        return False
+
+    def _end(self) -> None:
+        """A form was made: launches choose anew. Called in the background."""
+        self.ended += 1
+        self.known.clear()
 
     def _note(self, forecasts: Forecasts, plan: Plan) -> None:
         """Compiles another form of the kernel, and tells the forecasts its complete Plan and what it spills."""

@@ -26,13 +26,13 @@ _PROCESS = [os.getpid()]
 class Task:
     """One piece of work. result: of the work; None if it failed. done: whether it has ended.
 
-    process: the number of the process that it belongs to.
+    then: is called when it has ended. process: the number of the process that it belongs to.
     """
 
-    __slots__ = ("done", "ended", "process", "result", "work")
+    __slots__ = ("done", "ended", "process", "result", "then", "work")
 
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self.work, self.result, self.done = work, None, False
+    def __init__(self, work: Callable[[], Any], then: Callable[[], None] = lambda: None) -> None:
+        self.work, self.then, self.result, self.done = work, then, None, False
         self.ended, self.process = threading.Event(), _PROCESS[0]
 
     @property
@@ -48,6 +48,7 @@ class Task:
             _log.info("in the background: %s: %s", type(error).__name__, error)
         finally:
             self.done = True
+            self.then()
             self.ended.set()
 
 
@@ -59,9 +60,9 @@ class Worker:
         self.tasks: deque[Task] = deque()
         self.thread: threading.Thread | None = None
 
-    def submit(self, work: Callable[[], Any]) -> Task:
+    def submit(self, work: Callable[[], Any], then: Callable[[], None] = lambda: None) -> Task:
         """Does the work after all that was submitted before."""
-        task = Task(work)
+        task = Task(work, then)
         with self.lock:
             self.tasks.append(task)
             if self.thread is None:
@@ -93,9 +94,9 @@ class Worker:
 _WORKER = [Worker()]
 
 
-def submit(work: Callable[[], Any]) -> Task:
-    """Does the work in the background."""
-    return _WORKER[0].submit(work)
+def submit(work: Callable[[], Any], then: Callable[[], None] = lambda: None) -> Task:
+    """Does the work in the background. then: is called there when it has ended."""
+    return _WORKER[0].submit(work, then)
 
 
 def wait(timeout: float | None = None) -> bool:
