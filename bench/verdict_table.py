@@ -24,7 +24,7 @@ def table(rows: Callable[[str], Sequence[Row]]) -> list[str]:
         return [case for case in found if all(case.get(key) == value for key, value in wanted.items())]
 
     mutants = cases("mutations", "check")
-    wrong_mutants = sum(_sum(mutants, fate) for fate in ("refuted", "unknown", "missed"))
+    wrong_mutants = sum(_sum(mutants, fate) for fate in ("refuted", "unknown", "checked", "missed"))
     refuted = _sum(cases("foreign", "all kernels"), "refuted")
     odd = [str(it.error) for it in rows("foreign") if it.candidate == "not refuted" and it.error is not None]
     (kernels,) = cases("verify", "proved")
@@ -64,4 +64,4 @@ def _line(what: str, number: int, right: int, wrong: int) -> str:
 
 
 def _sum(cases: Iterable[Case], key: str) -> int:
-    return sum(int(case[key]) for case in cases)
+    return sum(int(case.get(key, 0)) for case in cases)

@@ -7,7 +7,8 @@ other values no fault found, and no run traps, but some compute other values: a 
              complete and not overwritten. The barrier check does not model values; for kernels with an aref level the
              refinement refutes it
 unknown      the check is inconclusive
-missed       no fault found, but the simulator has a faulty run: a bug of the check
+checked      runs of stated numbers found no fault, and the check says so; the simulator has a faulty run
+missed       proved, but the simulator has a faulty run: a bug of the check, or a fault that its level does not model
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tawa.ir import Module, parse_module
 from tawa.sim.errors import UnsupportedOp
 from tawa.verify.arefs import check_credits
 from tawa.verify.barriers import check_barriers, check_refinement
-from tawa.verify.verdict import Refuted, Verdict
+from tawa.verify.verdict import Checked, Refuted, Verdict
 from tawa.verify.witness import describe
 from tests.cases.case import Specimen
 from tests.support.verdicts import passes
@@ -28,8 +29,8 @@ from tests.verify.mutations_edits import Kind, Mutant, Site, break_at, sites
 from tests.verify.mutations_oracle import FEW, MANY, ONE, Level, Oracle, Runs, Subject
 from tests.verify.mutations_reasons import reason_of
 
-Fate = Literal["refuted", "equivalent", "other values", "unexplained", "unknown", "missed"]
-FATES: tuple[Fate, ...] = ("refuted", "equivalent", "other values", "unexplained", "unknown", "missed")
+Fate = Literal["refuted", "equivalent", "other values", "unexplained", "unknown", "checked", "missed"]
+FATES: tuple[Fate, ...] = ("refuted", "equivalent", "other values", "unexplained", "unknown", "checked", "missed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def _not_refuted(mutant: Mutant, verdict: Verdict, oracle: Oracle, thorough: boo
     if not passes(verdict):
         return "unknown", f"{verdict}; {wrong}"
     if wrong:
-        return _other_values(mutant, oracle) or ("missed", wrong)
+        return _other_values(mutant, oracle) or ("checked" if isinstance(verdict, Checked) else "missed", wrong)
     return ("equivalent", reason.name) if reason is not None else ("unexplained", describe(verdict))
 
 

@@ -54,6 +54,17 @@ def test_the_end_of_early_puts_is_a_cap() -> None:
     assert cap_of(capped(3)) == (LOW, 3, HIGH)
 
 
+def test_the_end_of_early_puts_is_one_also_where_the_length_was_computed() -> None:
+    """high - low is high where low is 0, and x where high is low + x."""
+    longer = TERMS((AndIOp.NAME, compared(GREATER_EQUAL, HIGH, 1), compared(GREATER + UNSIGNED, HIGH, 3)))
+    assert cap_of(TERMS((SelectOp.NAME, longer, 3, HIGH))) == (0, 3, HIGH)
+    high = added(LOW, N)
+    longer = TERMS((AndIOp.NAME, compared(LESS, LOW, high), compared(GREATER + UNSIGNED, N, 3)))
+    assert cap_of(TERMS((SelectOp.NAME, longer, added(LOW, 3), high))) == (LOW, 3, high)
+    longer = TERMS((AndIOp.NAME, compared(LESS, LOW, high), compared(GREATER + UNSIGNED, HIGH, 3)))
+    assert cap_of(TERMS((SelectOp.NAME, longer, added(LOW, 3), high))) is None
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -70,10 +70,18 @@ def longer_than(term: Number) -> tuple[Number, int, Number] | None:
     if longer is None or longer[0] != GREATER_EQUAL + UNSIGNED:
         return None
     _, length, most = longer
-    if not isinstance(most, int) or most <= 1 or not isinstance(length, Term) or length.key[0] != SubIOp.NAME:
+    if not isinstance(most, int) or most <= 1:
         return None
-    high, low = length.key[-2:]
-    return (low, most - 1, high) if (low, high, False) in orders_of(term.key[-2]) else None
+    orders = orders_of(term.key[-2])
+    return next(((low, most - 1, high) for low, high, no in orders if not no and _is_length(length, low, high)), None)
+
+
+def _is_length(length: Number, low: Number, high: Number) -> bool:
+    """Whether a number is ``high - low``, also where that was computed to a sum: ``x`` of ``low`` and ``low + x``."""
+    if isinstance(length, Term) and length.key[0] == SubIOp.NAME and length.key[-2:] == (high, low):
+        return True
+    (parts, number), (more, by), (whole, total) = map(addends_of, (length, low, high))
+    return parts + more == whole and number + by == total
 
 
 def comparison_of(term: Number) -> tuple[int, Number, Number] | None:

@@ -35,6 +35,8 @@ _RUN = 40
 """What a run costs before its first instruction, in instructions."""
 _SMALLEST = 5_000
 """The budget of the search for a smaller witness, in instructions."""
+_PATIENCE = 3
+"""Budgets beyond the own one, until a first run is complete."""
 _MOST_SKIPPED = 1 << 12
 _GENERIC = (0, 1, 2, 3, 4, 5, 8, 64, 65, 127, 128, 129)
 _GUESSES = 6
@@ -44,6 +46,8 @@ _LARGEST = 1 << 31
 _TRIED, _FEW_TRIED = range(300), 2
 _FACTORS = range(8, 1 << 12)
 _LARGE = 1 << 12
+_TERMS = 32
+"""Terms that are evaluated in the time of one instruction."""
 
 
 @dataclass(slots=True)
@@ -61,7 +65,7 @@ class Search:
     def __init__(self, program: Program, facts: Facts, budget: int, proof: Proof, max_trips: int | None = None) -> None:
         self.program = program
         self.facts = facts
-        self.left = budget
+        self.left = self.budget = budget
         self.proof = proof
         depths = [ring.depth for ring in program.rings] + [ring.depth for ring in program.raised]
         self.most = 2 * max(depths, default=1) + 1 if max_trips is None else max_trips
@@ -99,7 +103,7 @@ class Search:
         made = 0
         while heap:
             *_, vector = heapq.heappop(heap)
-            if self.left <= 0:
+            if self.left <= 0 and (self.runs or self.left < -_PATIENCE * self.budget):
                 self.complete = max(min(it.size for *_, it in (*heap, (vector,))) - 1, 0)
                 return None
             machine = Machine(self.program, vector.numbers, self.program.leader)
@@ -178,7 +182,7 @@ class Search:
         """Numbers for what the failed proof asked, each with its size."""
         for asked, answer in self.proof.wishes:
             if leaf.key[0] != "while":
-                yield from _later(0, self._answering(leaf, asked, answer, need, vector))
+                yield from _later(0, self._answering(leaf, asked, answer, need, vector, guess=True))
             elif asked.step and asked.term.key[0] == "decided":
                 yield 0, answer
 
@@ -213,10 +217,12 @@ class Search:
             for edge in sorted(it for it in edges if loop.lower <= it < _FARTHEST):
                 yield loop, (edge - loop.lower) // loop.step + 1
 
-    def _answering(self, leaf: Term, asked: Asked, answer: int, need: NeedError, vector: _Vector) -> Iterable[int]:
-        """Numbers of the leaf for which a condition has this value, or a loop this many trips."""
+    def _answering(
+        self, leaf: Term, asked: Asked, answer: int, need: NeedError, vector: _Vector, guess: bool = False
+    ) -> Iterable[int]:
+        """Numbers of the leaf for which a condition has this value, or a loop these trips. guess: see `_scanned`."""
         if not asked.step:
-            return self._reaching(leaf, asked.term, answer, vector)
+            return self._reaching(leaf, asked.term, answer, vector, guess)
         if need.role == "end" and text_of(need.term) == text_of(asked.term):
             lower, step = need.range
         else:
@@ -225,7 +231,7 @@ class Search:
             if bounds[0] is None or bounds[1] is None:
                 return ()
             lower, step = bounds[0], bounds[1]
-        return self._reaching(leaf, asked.term, lower + answer * step, vector)
+        return self._reaching(leaf, asked.term, lower + answer * step, vector, guess)
 
     def _wanted(self, need: NeedError) -> Iterator[tuple[int, int]]:
         """The numbers that the needed term should have, each with its size."""
@@ -243,13 +249,13 @@ class Search:
                     if abs(step) > 1:
                         yield trips, lower + trips * step - (step - 1 if trips else 1)
 
-    def _reaching(self, leaf: Term, term: Term, wanted: int, vector: _Vector) -> Iterable[int]:
+    def _reaching(self, leaf: Term, term: Term, wanted: int, vector: _Vector, guess: bool = False) -> Iterable[int]:
         """Numbers of the leaf for which the term is `wanted`, with the numbers that are chosen already."""
         name = text_of(leaf)
         if text_of(term) == name:
             return (wanted,)
         if text_of(self.facts.root(term)) != name:
-            return self._scanned(name, term, wanted, vector)
+            return self._scanned(name, term, wanted, vector, guess)
         found: list[int] = []
         for low, high in self.facts.preimage(term, wanted):
             nearest = max(low, min(high, 0))
@@ -259,21 +265,24 @@ class Search:
             found += [it for it in dict.fromkeys([nearest, *ends, *guesses]) if abs(it) < _LARGEST]
         return sorted(found, key=abs)
 
-    def _scanned(self, name: str, term: Term, wanted: int, vector: _Vector) -> Iterable[int]:
+    def _scanned(self, name: str, term: Term, wanted: int, vector: _Vector, guess: bool) -> Iterable[int]:
         """The same, by trying: for a term that no chain of operations leads to.
 
-        What is not chosen yet counts as 0, and as large: it may be what a minimum is taken with.
+        guess: what is not chosen yet counts as 0, and as large: it may be what a minimum is taken with. Else there are
+        no numbers until the others are chosen.
         """
         given = {it.text: number for it, number in vector.numbers.items() if it.text in term.leaves}
-        if name not in term.leaves or name in given:
+        open_ = len(term.leaves) > len(given) + 1
+        if name not in term.leaves or name in given or (open_ and not guess):
             return ()
         key = name, term.text, tuple(given.items())
         table = self._tables.get(key)
         if table is None:
             table = self._tables[key] = {}
-            factors = {it for part in term.walk() for it in part.key[1:] if type(it) is int and it in _FACTORS}
+            parts = list(term.walk())
+            factors = {it for part in parts for it in part.key[1:] if type(it) is int and it in _FACTORS}
             numbers = sorted({*_TRIED, *(by * it for by in range(2 * self.most) for it in factors)})
-            open_ = len(term.leaves) > len(given) + 1
+            self.left -= len(numbers) * len(parts) // _TERMS
             for rest in (0, _LARGE) if open_ else (0,):
                 others = {**dict.fromkeys(term.leaves, rest), **given}
                 made: dict[int, list[int]] = {}
