@@ -14,7 +14,7 @@ from tawa.errors import AssumptionError
 from tawa.ir import Module, Operation, ValueMap, clone_op, parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.verify.arefs import FULL, check_credits
+from tawa.verify.arefs import RUNS, check_credits
 from tawa.verify.assumptions import parse_assumptions
 from tawa.verify.effort import Effort
 from tawa.verify.free.proof import Proof
@@ -63,7 +63,7 @@ def verdict(text: str, mutate: Callable[[Module], object] | None = None, **optio
     return check_credits(module, **options)  # type: ignore[arg-type]
 
 
-def with_numbers(of: str | Module, assume: Sequence[str] = (), budget: int = FULL) -> Verdict:
+def with_numbers(of: str | Module, assume: Sequence[str] = (), budget: int = RUNS["full"]) -> Verdict:
     """The verdict of the search with numbers, which normally runs only if unconstrained trip counts prove nothing."""
     program = compile_skeleton(parse_module(of) if isinstance(of, str) else of)
     assert program is not None

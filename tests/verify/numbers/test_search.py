@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tawa.ir import Module, parse_module
-from tawa.verify.arefs import FULL, check_credits
+from tawa.verify.arefs import RUNS, check_credits
 from tawa.verify.barriers import check_barriers
 from tawa.verify.free.proof import MOST, Proof, prove
 from tawa.verify.numbers.facts import Facts
@@ -19,7 +19,7 @@ from tests.verify.barriers.test_check import barrier, made, ops
 from tests.verify.free.test_proof import specialised
 
 
-def search(module: Module, budget: int = FULL, led: bool = False) -> tuple[Verdict, int]:
+def search(module: Module, budget: int = RUNS["full"], led: bool = False) -> tuple[Verdict, int]:
     """The verdict, and the number of runs. led: by what the proof found."""
     program = compile_skeleton(module)
     assert program is not None
