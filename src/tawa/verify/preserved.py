@@ -18,7 +18,7 @@ partition has alone does not matter either: before, its bytes are free or belong
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
@@ -34,16 +34,16 @@ from tawa.verify.skeleton.tree import FENCE_BEHIND, Leaf, Nest, Node, Tree, bloc
 from tawa.verify.verdict import Proved, Refuted, Verdict
 
 
-def check_final(proved: Module, final: Module, suffices: Callable[[Verdict], bool] = lambda _: False) -> Verdict | None:
+def check_final(proved: Module, final: Module) -> Verdict | None:
     """The verdict on a program behind all passes on TTGIR: None if it has the protocol of the barrier level.
 
-    Few programs have another. These are checked themselves. suffices: whether a verdict that proves nothing is enough;
-    else it is sought with full effort.
+    Few programs have another. These are checked themselves, with full effort if need be: one that is not proved would
+    be declined.
     """
     if preserved(proved, final):
         return None
     verdict = check_barriers(final, effort="fast")
-    return verdict if isinstance(verdict, Proved | Refuted) or suffices(verdict) else check_barriers(final)
+    return verdict if isinstance(verdict, Proved | Refuted) else check_barriers(final)
 
 
 def preserved(proved: Module, later: Module) -> bool:

@@ -23,7 +23,7 @@ from tawa.remarks import Remark
 from tawa.transforms.lowering.convert_first import ConvertFirst
 from tawa.verify.check import trusted
 from tawa.verify.preserved import check_final
-from tawa.verify.verdict import Checked, Refuted, Unknown, Verdict
+from tawa.verify.verdict import Checked, Refuted, Unknown
 from tawa.verify.witness import chrome_trace, describe
 
 
@@ -106,16 +106,13 @@ def _refused(outcome: Outcome, final: Module, text: str) -> Remark | None:
     if not outcome.verdicts:  # the checks are off
         return None
     proved = outcome.module if outcome.module is not None else read_module(outcome.barrier)
-
-    def suffices(verdict: Verdict) -> bool:
-        """As far as the barrier level was proved."""
-        return not outcome.trusted or trusted({**outcome.verdicts, "barriers": verdict})
-
-    found = check_final(proved, final, suffices)
+    found = check_final(proved, final)
     if isinstance(found, Refuted):
         files = {"final.ttgir": text, "witness.json": chrome_trace(found.witness)}
         raise ProtocolError(f"the program that Triton's passes made of the kernel is {describe(found)}", files)
-    if not isinstance(found, Checked | Unknown) or suffices(found):
+    if not isinstance(found, Checked | Unknown) or not outcome.trusted:
+        return None
+    if trusted({**outcome.verdicts, "barriers": found}):  # as far as the barrier level was
         return None
     why = found.reason if isinstance(found, Unknown) else found.left
     reason = f"Triton's passes reordered the specialised kernel, and it cannot be proved again: {why}"
