@@ -83,12 +83,12 @@ def test_the_first_launches_get_stock_and_later_ones_the_specialised_kernel(
     made = described_product(function)
     assert not applied(made) and "start='stock'" in made.metadata.tawa["reason"]
     assert described_product(function) is made and len(gpu.launched) == 2
-    assert launcher_of(made).state == "stock Triton's kernel, until the specialised one is ready"
+    assert launcher_of(made).ready is None and not launcher_of(made).settled
     gate.set()
     assert tawa.wait(60)
     assert described_product(function) is made and len(gpu.launched) == 3
     ready = launcher_of(made).ready
-    assert applied(ready) and launcher_of(made).state == "the specialised kernel is ready"
+    assert applied(ready) and launcher_of(made).settled
     assert made.asm["cubin"] != ready.asm["cubin"]
 
 
@@ -117,7 +117,7 @@ def test_threads_that_launch_meanwhile_get_a_kernel_each_time(gpu: Launching, in
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert not failed and launcher_of(made).state == "the specialised kernel is ready"
+    assert not failed and launcher_of(made).ready is not None
 
 
 def test_it_is_the_kernel_that_a_launch_would_have_waited_for(gpu: Launching, installed: None) -> None:
@@ -191,7 +191,7 @@ def test_what_cannot_be_made_or_loaded_leaves_stock(
         monkeypatch.setattr(gpu.utils, "load_binary", lambda *_: 1 / 0)
     for _ in range(2):
         assert described_product(function) is made
-    assert launcher_of(made).state == "there is no specialised kernel" and len(gpu.launched) == 3
+    assert launcher_of(made).settled and launcher_of(made).ready is None and len(gpu.launched) == 3
 
 
 def test_stock_that_fails_is_no_reason_to_fail(

@@ -325,8 +325,7 @@ def compiled_by_plan(kernel: Any, plan: Plan, attached: Attached) -> Any:
         check_agreement(options, plan)
     host = kernel.tawa_host
     request = Request(options, plan, host.reproducer_dir, known["verification"], host=host)
-    with attached(), activate(request), launched_by_us(function=getattr(kernel.src, "fn", None)):
-        return _compiled_again(kernel)
+    return _compiled_for_launches(kernel, request, attached)
 
 
 def compiled_at_once(kernel: Any, attached: Attached) -> Any:
@@ -335,8 +334,7 @@ def compiled_at_once(kernel: Any, attached: Attached) -> Any:
     plan = Plan.from_data(asked["plan"]) if asked["plan"] is not None else None
     options = read(PlanOptions, asked["options"])
     request = at_once(Request(options, plan, host.reproducer_dir, known["verification"], host=host))
-    with attached(), activate(request), launched_by_us(function=getattr(kernel.src, "fn", None)):
-        return _compiled_again(kernel)
+    return _compiled_for_launches(kernel, request, attached)
 
 
 def _following(stock: _Loaded, attached: Attached, kernel: Any) -> Any:
@@ -389,6 +387,12 @@ def options_of(kernel: Any) -> dict[str, Any]:
 def _loaded(kernel: Any) -> Any:
     kernel._init_handles()
     return kernel
+
+
+def _compiled_for_launches(kernel: Any, request: Request, attached: Attached) -> Any:
+    """Compiles the kernel again as a request asks for it, for launches that may get added arguments."""
+    with attached(), activate(request), launched_by_us(function=getattr(kernel.src, "fn", None)):
+        return _compiled_again(kernel)
 
 
 def _compiled_again(kernel: Any) -> Any:

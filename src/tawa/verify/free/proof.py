@@ -49,7 +49,7 @@ from tawa.verify.run.state import Channel, FaultError, Thread, TooLongError, cop
 from tawa.verify.skeleton.program import Program, Term
 
 MOST = 20_000
-"""The largest number of instructions, even if the budget is larger: beyond it states seldom recur."""
+"""The most instructions from one state to the next: more belong to a loop with a large constant trip count."""
 _STOP = 100
 """The cost of comparing and copying one state, in instructions."""
 _FEW = 1
@@ -392,7 +392,7 @@ class FreeRun(WalkerState):
 
     def _next(self, thread: Thread, instruction: tuple[Any, ...]) -> bool | None:
         walker, _ = self._site(thread)
-        if self.steps > MOST:  # a loop with a large constant trip count
+        if self.steps > MOST:
             raise UnclearError("a loop with a large constant trip count", thread.part.ops[thread.pc])
         frame = walker.loops[-1]
         again: bool | None = frame.index + 1 < frame.end

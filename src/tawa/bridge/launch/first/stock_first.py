@@ -61,15 +61,6 @@ class StockFirst:
             self.ready = None if task.result is None else self.load(task.result)
             self.settled = True
 
-    @property
-    def state(self) -> str:
-        """What launches get now, for people."""
-        if self.ready is not None:
-            return "the specialised kernel is ready"
-        if self.settled:
-            return "there is no specialised kernel"
-        return "stock Triton's kernel, until the specialised one is ready"
-
 
 @contextmanager
 def tuning() -> Iterator[None]:
