@@ -10,8 +10,11 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 
 from tawa.bridge.driver.data import Specialised
 from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.ir import parse_module
 from tawa.plan import PlanOptions
 from tawa.sim.errors import EndlessLoop
+from tawa.verify.free.questions import find_questions
+from tawa.verify.skeleton.compiler import compile_skeleton
 from tests.cases.case import Descriptor, Expectation, Number, Specimen, Tensor
 from tests.cases.random.loops import Header, Loops, Nest, examine, programs, render
 from tests.cases.random.programs import TILES_ON
@@ -159,3 +162,12 @@ def test_random_loops_are_proved_and_keep_their_bits(tmp_path_factory: pytest.Te
     note(render(program))
     found = examine(program, tmp_path_factory.mktemp("loops"))
     assert found.status != "failed" and not found.reason.startswith("not proved"), found.reason
+
+
+def test_the_trips_of_a_range_that_starts_below_0_count_from_its_first() -> None:
+    """`-1 … T` and `0 … T` are one range, which may have no trip: no query is about less than one trip."""
+    _, levels = compiled(case_of(kernels.backwards, 4), 1, pinned=False)
+    program = compile_skeleton(parse_module(levels.asm["aref"]))
+    assert program is not None
+    sites = [site for found in find_questions(program).sites for site in found.values()]
+    assert min(site.start for site in sites) == 0 and len({site.unknown for site in sites}) == 1
