@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tawa.bridge.launch.first.background import wait
+    from tawa.bridge.launch.first.stock_first import warmup
     from tawa.errors import (
         CompileError,
         DeviceError,
@@ -56,6 +57,7 @@ _HOMES = {
     "assert_protocol": "tawa.runtime.protocol",
     "use_table": "tawa.runtime.tuning.store",
     "wait": "tawa.bridge.launch.first.background",
+    "warmup": "tawa.bridge.launch.first.stock_first",
     "Mapping": "tawa.mapping",
     "Plan": "tawa.plan",
     "PlanOptions": "tawa.plan",
@@ -113,6 +115,7 @@ __all__ = [
     "uninstall",
     "use_table",
     "wait",
+    "warmup",
 ]
 
 

@@ -11,7 +11,7 @@ import gc
 import threading
 from typing import Any
 
-from tawa.bridge.launch.first.background import parser_fails_in_threads
+from tawa.runtime.pytorch.inductor import parser_fails_in_threads
 
 _ONE_AT_A_TIME = threading.Lock()
 _parse = ast.parse

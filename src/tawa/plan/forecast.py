@@ -10,7 +10,7 @@ compiled yet must be clearly faster than what is there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from tawa.plan.cost.launches import Launch
@@ -32,6 +32,12 @@ equally fast (bench/results/regret.json: within 2 % for tiles of 128 x 256), whi
 
 CLEAR_SPLIT = 1.15
 """The same for a form in which programs share tiles, whose prediction no measurement has confirmed."""
+
+HOPELESS = 1.6
+"""Launches try no form that is predicted to take this many times as long as stock Triton's kernel: nine of ten
+predictions are nearer to what was measured (bench/results/regret.json)."""
+CLOSE = 1.25
+"""Nor one that is predicted to take this many times as long as another form."""
 
 _STOCK = "stock Triton"
 
@@ -76,12 +82,8 @@ class Forecaster:
         stock = self.space.stock
         own = self._expect(launch, self.way, stock) if self.way is not None else None
         best, form = own, self.own
-        for other in self.forms:
+        for other in self._fitting(launch):
             if only is not None and other not in only:
-                continue
-            if other.form == "persistent" and launch.on_one <= 1:  # no program is followed by another
-                continue
-            if (other.split_k or 1) > 1 and launch.on_one > 1:  # no SM is idle
                 continue
             way = made.get(other, way_of(self.space, other))
             if way is None:
@@ -95,6 +97,35 @@ class Forecaster:
             return Forecast(None if self.own is None else STOCK, _STOCK, best)
         assert form is not None
         return Forecast(None if form == self.own else form, self.space.words(form), best)
+
+    def ranked(self, launch: Launch) -> tuple[tuple[Plan, Expectation], ...]:
+        """The specialised forms that a launch may try, best prediction first, as far as they keep every sum's order.
+
+        The form that is compiled already is the first among equals. Left out is what is hopeless, or clearly behind
+        the best prediction.
+        """
+        found: list[tuple[Plan, Expectation]] = []
+        stock = self.space.stock
+        if self.own is not None and self.way is not None:
+            found.append((self.own, self._expect(launch, self.way, stock)))
+        for other in self._fitting(launch):
+            way = way_of(self.space, other)
+            if other.keeps_order:
+                found.append((other, self._expect(launch, way, stock)))
+        best = min((it.own_us for _, it in found), default=0.0)
+        near = [it for it in found if it[1].own_us <= CLOSE * best]
+        if stock.fits:
+            near = [it for it in near if it[1].gain * HOPELESS >= 1.0]
+        return tuple(sorted(near, key=lambda it: it[1].own_us * (1.0 if it[0] == self.own else CLEAR)))
+
+    def _fitting(self, launch: Launch) -> Iterator[Plan]:
+        """The other forms that make a difference for a launch."""
+        for other in self.forms:
+            if other.form == "persistent" and launch.on_one <= 1:  # no program is followed by another
+                continue
+            if (other.split_k or 1) > 1 and launch.on_one > 1:  # no SM is idle
+                continue
+            yield other
 
     def _lead(self, before: Plan | None, other: Plan, made: bool) -> float:
         """The factor by which a form must be predicted to be faster than the best one before it."""

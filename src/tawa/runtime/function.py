@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -52,7 +52,10 @@ class TawaFunction(JITFunction[Any]):
         except (KeyError, TypeError):  # a new key, or an unhashable value, which is refused below
             settings = Settings.from_environment()
             set_log_level(settings)
-            request = self._requests[key] = make_request(given, layered(self.tawa_defaults, around), settings)
+            request = make_request(given, layered(self.tawa_defaults, around), settings)
+            if request.options.start is None:  # the user asked for this kernel
+                request = replace(request, options=replace(request.options, start="ready"))
+            self._requests[key] = request
         if not given:
             self._usual = (around, request)
         return request

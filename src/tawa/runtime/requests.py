@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.first.background import parser_fails_in_threads
 from tawa.bridge.launch.host import Host
 from tawa.errors import PlanError, did_you_mean
 from tawa.mapping import Mapping
@@ -126,8 +125,7 @@ def make_request(given: Table[str, Any], defaults: Request | None, settings: Set
     check_agreement(options, made.plan)
     if settings.enable == "off":
         return Request(PlanOptions(enable_warp_specialization=False), off=True)
-    waits = settings.background == "off" or settings.collect is not None or parser_fails_in_threads()
-    if waits and made.options.start == "stock":
+    if settings.background == "off" or settings.collect is not None:
         made = replace(made, options=replace(made.options, start="ready"))
     host = replace(HOST, reproducer_dir=settings.reproducer_dir)
     if settings.collect is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tawa.bridge.launch.first.background import parser_fails_in_threads
+from tawa.runtime.pytorch.inductor import parser_fails_in_threads
 
 ASYNC_COMPILE = """
 from concurrent.futures import ThreadPoolExecutor

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from tawa.processes import WorkerProcess
 from tawa.runtime.tuning import ray_pool
 from tawa.runtime.tuning.ray_pool import NoCluster, run_on_ray
 from tawa.runtime.tuning.worker import Task
-from tawa.runtime.tuning.workers import Event, Worker
+from tawa.runtime.tuning.workers import Event
 from tests.runtime.tuning.entries import entry
 from tests.runtime.tuning.test_session import job
 
@@ -50,12 +51,12 @@ class FakeRay:
         return reference()
 
 
-def ask(self: Worker, task: Task, limit_s: float, on_line: Any) -> Event:
+def ask(self: WorkerProcess, task: Event, limit_s: float, ends: Any, on_line: Any) -> Event:
     """In place of a worker process."""
     on_line({"trying": "stock Triton", "id": "stock"})
-    if not task.skip:
+    if not task["skip"]:
         raise TimeoutError("silent for 1 s")
-    source = (Path(task.job) / "source.mlir").read_text()
+    source = (Path(task["job"]) / "source.mlir").read_text()
     return {"entry": entry(words=source).to_dict()}
 
 
@@ -66,7 +67,7 @@ def run(folder: Path, ray: Any, *jobs: Path, simulated: bool = False) -> list[Ev
 
 
 def test_a_job_is_tuned_elsewhere_and_its_events_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Worker, "ask", ask)
+    monkeypatch.setattr(WorkerProcess, "ask", ask)
     paths, ray = [job(name).save(tmp_path) for name in ("one", "two")], FakeRay()
     events = run(tmp_path, ray, *paths)
     assert [it["job"] for it in events] == [str(paths[at]) for at in (0, 0, 1, 1)]
@@ -75,7 +76,7 @@ def test_a_job_is_tuned_elsewhere_and_its_events_come_back(tmp_path: Path, monke
 
 
 def test_the_simulators_clock_needs_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Worker, "ask", ask)
+    monkeypatch.setattr(WorkerProcess, "ask", ask)
     ray = FakeRay()
     run(tmp_path, ray, job("one").save(tmp_path), simulated=True)
     assert ray.gpus == [0]

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tawa.runtime.tuning.worker import MARK, Task
-from tawa.runtime.tuning.workers import MOST_TRIES, Event, Worker, run_tasks
+from tawa.processes import MARK, WorkerProcess
+from tawa.runtime.tuning.worker import Task
+from tawa.runtime.tuning.workers import MOST_TRIES, Event, run_tasks
 
 PROGRAM = f"""
 import json, os, sys, time
@@ -38,12 +39,12 @@ for line in sys.stdin:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tawa.runtime.tuning.workers.STARTING_S", 2.0)
+    monkeypatch.setattr("tawa.processes.STARTING_S", 2.0)
 
 
-def worker(folder: Path, gpu: str = "0") -> Worker:
+def worker(folder: Path, gpu: str = "0") -> WorkerProcess:
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu}
-    return Worker(environment, folder / f"{gpu}.log", (sys.executable, "-S", "-c", PROGRAM))
+    return WorkerProcess((sys.executable, "-S", "-c", PROGRAM), environment, folder / f"{gpu}.log")
 
 
 def run(folder: Path, *jobs: str, gpus: str = "0") -> list[Event]:

@@ -32,6 +32,7 @@ from tawa.bridge.driver.stock_overflow import refuse_overflow
 from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.driver.tuning.tuning_facts import tuning_facts
 from tawa.bridge.launch.added_arguments import launch_is_ours, stock_may_start
+from tawa.bridge.launch.first.background import prepare
 from tawa.bridge.launch.instead import plans_without
 from tawa.bridge.launch.stock_facts import KEY as STOCK_FACTS
 from tawa.bridge.mapping.mapped import MappedRequest
@@ -147,9 +148,11 @@ class Compilation:
             "without": {it: plan.to_dict() for it, plan in plans_without(spec, self.request.plan or Plan()).items()},
             "annotated": taken is not None,
             "stock_first": self.stock_first,
+            "learns": self.request.learns,
         }
         if (
             self.stock_first
+            or self.request.learns
             or spec != LaunchSpec()
             or sheet.forecast
             or (self.result and (self.result.raised or measure))
@@ -225,7 +228,11 @@ class Compilation:
 
     def _starts_with_stock(self) -> bool:
         options = self.request.options
-        return options.start == "stock" and stock_may_start() and not self.request.pinned and not options.wherever_legal
+        asked = options.start != "ready" and not self.request.pinned and not options.wherever_legal
+        if not asked or not stock_may_start():
+            return False
+        prepare()
+        return True
 
     def _declined(self, source: Source, outcome: Outcome) -> Outcome:
         if self.request.pinned:

@@ -48,6 +48,7 @@ from tawa.plan.cost.prediction import NOT_EXPECTED, anyway, is_expectation, why_
 from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text
 from tawa.plan.decide.paths import BY_TMA, Launching, launch_plan
 from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
+from tawa.plan.forecast import HOPELESS
 from tawa.plan.legality import check_met
 from tawa.plan.options import PlanOptions
 from tawa.plan.search import NO_STOCK, Candidate, Choice, Question, Trial, candidates
@@ -65,7 +66,10 @@ def specialise(tools: Toolchain, source: Source, request: Request, sheet: Worksh
     StockFailure if Triton's front half refuses the kernel, and any other exception for an internal error.
     """
     with _garbage_uncollected():
-        return _Driver(tools, source, request, sheet).run()
+        if not request.learns:
+            return _Driver(tools, source, request, sheet).run()
+        found = _Driver(tools, source, replace(request, options=replace(request.options, mode="measure")), sheet).run()
+        return replace(found, options=request.options) if isinstance(found, Specialised) else found
 
 
 @contextmanager
@@ -175,12 +179,16 @@ class _Driver:
     @cached_property
     def prospect(self) -> Prospect | None:
         """Which Plans are expected to pay; None if the user wants a specialised kernel whether it pays or not."""
-        options = self.request.options
-        if options.wherever_legal or self.request.pinned:
+        if self._forced:
             return None
         with self.sheet.timed("predict"):
             space = self._space()
             return Prospect.of(space) if space is not None else None
+
+    @property
+    def _forced(self) -> bool:
+        """Whether launches get a specialised kernel whether it pays or not."""
+        return self.request.pinned or (self.request.options.wherever_legal and not self.request.learns)
 
     def _space(self) -> Space | None:
         """The forms of the kernel; None if its control flow is not structured."""
@@ -215,6 +223,8 @@ class _Driver:
             return None
         forms = self.prospect.forms(persistent=self.pins.form == "persistent")
         expected = [self.prospect.of_form(form) for form in forms]
+        if self.request.learns and any(it.gain * HOPELESS >= 1.0 for it in expected):
+            return None
         if not expected or any(it.verdict != "slower" for it in expected):
             return None
         best = min(expected, key=lambda it: it.own_us)
@@ -419,7 +429,7 @@ class _Driver:
         if space is None:
             return None
         options = self.request.options
-        forced = self.request.pinned or options.wherever_legal if asked is None else asked == "specialised"
+        forced = self._forced if asked is None else asked == "specialised"
         forced = forced or (plan is not None and bool(plan.unit_strides))
         with self.sheet.timed("offer forms"):
             own = form_of(space, plan) if plan is not None else None

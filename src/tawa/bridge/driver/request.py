@@ -36,6 +36,8 @@ class Request:
     written. verification: how the specialised kernel is checked before it is used.
     beside: asks for the stock kernel that accompanies a specialised one, without ``tl.range(warp_specialize=True)``.
     gluon: what follows from the verdict on a Gluon kernel; "auto" where it is not checked.
+    learns: whether launches measure the kernel against stock Triton's: it is made unless that is hopeless, and keeps
+    stock Triton's bits.
     off: whether ``TAWA_ENABLE=off`` asks for stock Triton.
     host: what the launcher of the compiled kernel gets; not part of any cache key.
     """
@@ -47,6 +49,7 @@ class Request:
     beside: bool = False
     gluon: GluonPolicy = "auto"
     mapping: Mapping | None = None
+    learns: bool = False
     off: bool = field(default=False, compare=False)
     host: Host = field(default=NO_HOST, compare=False, repr=False)
     _suffix: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
@@ -76,6 +79,7 @@ class Request:
             plan = self.plan.to_json() if self.plan is not None else ""
             plan += self.mapping.toml() if self.mapping is not None else ""
             asked = f"{self.options.key()}|{plan}|{self.verification}|{self.beside}|{self.gluon != 'auto'}"
+            asked += "|learns" * self.learns
             text = f"{asked}|{source_hash()}"
             self._suffix.append(f"-tawa:{hashlib.sha256(text.encode()).hexdigest()}")
         return self._suffix[0]

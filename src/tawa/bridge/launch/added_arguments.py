@@ -30,7 +30,8 @@ from tawa.bridge.driver.annotations import STOCK_WITHOUT
 from tawa.bridge.driver.request import Request, activate, active_request, surrounding_request
 from tawa.bridge.gluon.check import judge
 from tawa.bridge.launch.descriptors import encoded_signature, encoded_types, encoder, encoding, launched_with
-from tawa.bridge.launch.first.stock_first import StockFirst
+from tawa.bridge.launch.first.elsewhere import is_cached, job_of, make
+from tawa.bridge.launch.first.stock_first import StockFirst, is_tuning
 from tawa.bridge.launch.forecasts import forecasts_of
 from tawa.bridge.launch.host import NO_HOST
 from tawa.bridge.launch.launcher import Launcher
@@ -78,28 +79,36 @@ def _left_open(function: Any) -> frozenset[str]:
 
 
 def wrap_do_compile(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps `JITFunction._do_compile`, which launches the kernel that it compiles, except in a warmup.
-
-    What should start with stock Triton's kernel, and cannot, is compiled as if it were asked for at once.
-    """
+    """Wraps `JITFunction._do_compile`, which launches the kernel that it compiles, except in a warmup."""
 
     def do_compile(self: Any, *args: Any, **kwargs: Any) -> Any:
         warmup = kwargs.get("warmup", args[-1] if args else False)
-        request = active_request()
         with launched_by_us(not warmup, self):
-            if warmup or request is None or request.options.start != "stock":
-                return original(self, *args, **kwargs)
-            token = _stock_may_start.set(True)
-            try:
-                return original(self, *args, **kwargs)
-            except Exception as error:
-                _log.info("stock Triton's kernel cannot be the first: %s: %s", type(error).__name__, error)
-            finally:
-                _stock_may_start.reset(token)
-            with activate(at_once(request)):
-                return original(self, *args, **kwargs)
+            compile_it = partial(original, self, *args, **kwargs)
+            return compile_it() if warmup else stock_first(compile_it, not is_tuning())
 
     return do_compile
+
+
+def stock_first(compile_it: Callable[[], Any], wanted: bool) -> Any:
+    """Compiles a kernel whose launches need not wait for a specialised one, unless the request says so.
+
+    wanted: whether what stock Triton cannot compile is compiled as if it were asked for at once.
+    """
+    request = active_request()
+    if request is None or request.options.start == "ready":
+        return compile_it()
+    token = _stock_may_start.set(True)
+    try:
+        return compile_it()
+    except Exception as error:
+        if not wanted:
+            raise
+        _log.info("stock Triton's kernel cannot be the first: %s: %s", type(error).__name__, error)
+    finally:
+        _stock_may_start.reset(token)
+    with activate(at_once(request)):
+        return compile_it()
 
 
 def stock_may_start() -> bool:
@@ -217,11 +226,9 @@ def kernel_class(base: type, attached: Attached) -> type:
             """inner: Triton's launcher of the copy."""
             if (getattr(self.metadata, record.KEY).get("launch") or {}).get("stock_first"):
                 own = inner if passed is None else launched_with(passed, inner)
-                make, load = (
-                    partial(compiled_at_once, self, attached),
-                    partial(_following, _Loaded(self, own), attached),
-                )
-                return StockFirst(own, make, load, self.tawa_host, self.tawa_choices is not None)
+                elsewhere, here = partial(learning_kernel, self, attached), partial(known_kernel, self, attached)
+                load = partial(_following, _Loaded(self, own), attached)
+                return StockFirst(self, own, elsewhere, load, here if self.tawa_choices is not None else None)
             added = self.metadata.tensordesc_meta[-len(spec.descriptors) :] if spec.descriptors else ()
             own = inner if passed is None else launched_with(passed, inner)
             # What is not specialised is the stock kernel already.
@@ -315,8 +322,8 @@ def compiled_by_stock(kernel: Any, attached: Attached) -> Any:
         return _compiled_again(kernel)
 
 
-def compiled_by_plan(kernel: Any, plan: Plan, attached: Attached) -> Any:
-    """The kernel as a Plan has it. Raises what a compile with ``plan=`` raises."""
+def compiled_by_plan(kernel: Any, plan: Plan, attached: Attached, elsewhere: bool = False) -> Any:
+    """The kernel as a Plan has it. elsewhere: made by a worker process. Raises what a compile with ``plan=`` raises."""
     known, asked = getattr(kernel.metadata, record.KEY), _asked(kernel)
     options = replace(read(PlanOptions, asked["options"]), mode=None, only_if_faster=None)
     pinned = Plan.from_data(asked["plan"]) if asked["plan"] is not None else Plan()
@@ -325,25 +332,37 @@ def compiled_by_plan(kernel: Any, plan: Plan, attached: Attached) -> Any:
         check_agreement(options, plan)
     host = kernel.tawa_host
     request = Request(options, plan, host.reproducer_dir, known["verification"], host=host)
-    return _compiled_for_launches(kernel, request, attached)
+    return _compiled_for_launches(kernel, request, attached, elsewhere)
 
 
-def compiled_at_once(kernel: Any, attached: Attached) -> Any:
-    """The kernel that launches wait for where stock Triton's kernel was the first."""
+def learning_kernel(kernel: Any, attached: Attached) -> Any:
+    """The kernel that launches learn about where stock Triton's kernel is the first, made by a worker process."""
+    return _compiled_for_launches(kernel, _learning_request(kernel), attached, elsewhere=True)
+
+
+def known_kernel(kernel: Any, attached: Attached) -> Any:
+    """The same, at once: from Triton's cache, or compiled here where the user has measured it; else None."""
+    return _compiled_for_launches(
+        kernel, _learning_request(kernel), attached, only_cached=not kernel.tawa_choices.tuned
+    )
+
+
+def _learning_request(kernel: Any) -> Request:
     known, asked, host = getattr(kernel.metadata, record.KEY), _asked(kernel), kernel.tawa_host
     plan = Plan.from_data(asked["plan"]) if asked["plan"] is not None else None
     options = read(PlanOptions, asked["options"])
     request = at_once(Request(options, plan, host.reproducer_dir, known["verification"], host=host))
-    return _compiled_for_launches(kernel, request, attached)
+    return replace(request, learns=True)
 
 
 def _following(stock: _Loaded, attached: Attached, kernel: Any) -> Any:
-    """The kernel, loaded, to follow stock Triton's; None if it cannot be loaded, which is no error of a launch."""
+    """The kernel, loaded, to follow stock Triton's; None if nothing else can be launched, which is no error."""
     loaded = _loaded_if_possible(kernel)
-    if isinstance(loaded, str):
+    if isinstance(loaded, str) or not isinstance(loaded._run, Launcher):
         return None
-    if isinstance(loaded._run, Launcher):
-        loaded._run.follow(stock, partial(_by_plan, kernel, attached), _loaded_if_possible)
+    if not getattr(kernel.metadata, record.KEY)["applied"] and loaded._run.forecasts is None:
+        return None
+    loaded._run.follow(stock, partial(_by_plan, kernel, attached, elsewhere=True), _loaded_if_possible)
     return loaded
 
 
@@ -357,13 +376,17 @@ def _loaded_if_possible(kernel: Any) -> Any:
         return reason
 
 
-def _by_plan(kernel: Any, attached: Attached, plan: Plan, ready: Callable[[Any], Any] = lambda kernel: kernel) -> Any:
+def _by_plan(
+    kernel: Any, attached: Attached, plan: Plan, ready: Callable[[Any], Any] = lambda kernel: kernel,
+    elsewhere: bool = False,
+) -> Any:  # fmt: skip
     """Makes the kernel as a Plan has it. A text is the reason that it cannot be made.
 
-    ready: what else is done with it. It never raises: an error of the compiler must not be an error of the launch.
+    ready: what else is done with it. elsewhere: a worker process makes it. It never raises: an error of the compiler
+    must not be an error of the launch.
     """
     try:
-        return ready(compiled_by_plan(kernel, plan, attached))
+        return ready(compiled_by_plan(kernel, plan, attached, elsewhere))
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         _log.info("%s: a Plan is left out: %s", kernel.name, reason)
@@ -389,9 +412,20 @@ def _loaded(kernel: Any) -> Any:
     return kernel
 
 
-def _compiled_for_launches(kernel: Any, request: Request, attached: Attached) -> Any:
-    """Compiles the kernel again as a request asks for it, for launches that may get added arguments."""
-    with attached(), activate(request), launched_by_us(function=getattr(kernel.src, "fn", None)):
+def _compiled_for_launches(
+    kernel: Any, request: Request, attached: Attached, elsewhere: bool = False, only_cached: bool = False
+) -> Any:
+    """Compiles the kernel again as a request asks for it, for launches that may get added arguments.
+
+    elsewhere: a worker process compiles it, and it is read from Triton's cache. only_cached: None if it is not there.
+    """
+    function = getattr(kernel.src, "fn", None)
+    with attached(), activate(request), launched_by_us(function=function):
+        if elsewhere or only_cached:
+            job = job_of(kernel, options_of(kernel), may_be_one(), request)
+            if only_cached and not is_cached(job):
+                return None
+            make(job)
         return _compiled_again(kernel)
 
 
@@ -427,12 +461,15 @@ __all__ = [
     "compiled_by_stock",
     "explaining_launcher",
     "kernel_class",
+    "known_kernel",
     "known_without",
     "launch_is_ours",
     "launch_spec",
     "launched_by_us",
+    "learning_kernel",
     "may_be_one",
     "multiprocessors",
     "options_of",
+    "stock_first",
     "wrap_do_compile",
 ]

@@ -20,7 +20,7 @@ from tawa.bridge.report import record
 from tawa.bridge.triton.structured import new_context, read_kernel
 from tawa.machine.hopper import HEAVY_SPILL_BYTES
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.cost.launches import launch_of
+from tawa.plan.cost.launches import Launch, launch_of
 from tawa.plan.cost.ways import StockFacts, Way, plan_way
 from tawa.plan.forecast import Forecast, Forecaster, other_forms
 from tawa.plan.option_conflicts import STOCK
@@ -33,6 +33,8 @@ _DIGITS = 3
 _MOST_KNOWN = 1024
 _MOST_FORMS = 2
 """Forms beside the first that are compiled for the launches of one kernel."""
+_MOST_TRIED = 3
+"""Forms that the launches of one shape class try."""
 
 
 class Forecasts:
@@ -83,23 +85,38 @@ class Forecasts:
 
         values: of the arguments of the kernel's function. at_hand: choose among the forms that are compiled already.
         """
-        key = self._size(values, grid)
+        key = self.size(values, grid)
         if key in self.known and not at_hand:
             return self.known[key]
         if self.forecaster is None:
             return None
-        arguments = [
-            int(value) if index in self.arguments and isinstance(value, int) else None
-            for index, value in enumerate(values)
-        ]
         only = self.made.keys() if at_hand or len(self.made) >= _MOST_FORMS else None
-        launch = launch_of(self.forecaster.space.workload, arguments, grid, self.processors)
+        launch = self._launch(self.forecaster, values, grid)
         found = self.forecaster.choose(launch, {**self._tried, **self.made}, only)
         if not at_hand:
             if len(self.known) >= _MOST_KNOWN:
                 self.known.clear()
             self.known[key] = found
         return found
+
+    def ranked(self, values: Sequence[Any], grid: Sequence[int]) -> tuple[tuple[tuple[Plan | None, str], ...], bool]:
+        """The forms that launches like this one may try, with words for people, and whether memory decides their work.
+
+        None is the compiled kernel.
+        """
+        if self.forecaster is None:
+            return (), True
+        launch = self._launch(self.forecaster, values, grid)
+        found = [it for it, _ in self.forecaster.ranked(launch)][:_MOST_TRIED]
+        words = self.forecaster.space.words
+        return tuple((None if it == self.forecaster.own else it, words(it)) for it in found), launch.visits.guessed
+
+    def _launch(self, forecaster: Forecaster, values: Sequence[Any], grid: Sequence[int]) -> Launch:
+        arguments = [
+            int(value) if index in self.arguments and isinstance(value, int) else None
+            for index, value in enumerate(values)
+        ]
+        return launch_of(forecaster.space.workload, arguments, grid, self.processors)
 
     def note(self, plan: Plan, made: Plan | None, spilled: int = 0) -> None:
         """A form was compiled, and the planner completed its Plan; None if that failed.
@@ -126,7 +143,8 @@ class Forecasts:
         shown = [(key, it) for key, it in self.known.items() if it.plan is not None]
         return tuple(f"predicted: launches with {self._words(key)} get: {it}" for key, it in shown)
 
-    def _size(self, values: Sequence[Any], grid: Sequence[int]) -> tuple[int, ...]:
+    def size(self, values: Sequence[Any], grid: Sequence[int]) -> tuple[int, ...]:
+        """The same for launches of about one size."""
         numbers = [values[index] for index, _ in self.sizes]
         rounded = [_rounded(int(it)) if isinstance(it, int) else 0 for it in numbers]
         return (*rounded, *map(_rounded, grid), -(-prod(grid) // self.processors) if prod(grid) < _FEW else 0)

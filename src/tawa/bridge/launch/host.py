@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tawa.plan import Plan
 
@@ -16,23 +18,51 @@ Prepare = Callable[[Plan], Callable[[], None] | str]
 """From a Plan, one launch by it, compiled and loaded. A text is the reason that there is none."""
 
 
-class Choices(Protocol):
-    """Which Plan the launches of one kernel get, according to measurements."""
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The times of one Plan in launches of a class. median_us, spread_us: as in a table's entry. count: of launches."""
 
-    arguments: frozenset[int]
-    """The arguments of the kernel's function that the choice depends on, beside the grid."""
+    plan: Plan
+    words: str
+    median_us: float
+    spread_us: float
+    count: int
+
+    @staticmethod
+    def of(plan: Plan, words: str, log_ms: Sequence[float]) -> Measured:
+        """log_ms: logarithms of milliseconds, at least two."""
+        low, middle, high = (1e3 * math.exp(it) for it in statistics.quantiles(log_ms, n=4))
+        return Measured(plan, words, middle, high - low, len(log_ms))
+
+
+class Choices:
+    """Which Plan the launches of one kernel get, according to measurements; this one knows nothing.
+
+    arguments: those of the kernel's function that the choice depends on, beside the grid. tuned: whether a measurement
+    that the user asked for says which.
+    """
+
+    arguments: frozenset[int] = frozenset()
+    tuned: bool = False
 
     def lookup(self, values: Sequence[Any], grid: Sequence[int]) -> Plan | None:
         """The Plan of such a launch; None if it was never measured. values: of the function's arguments."""
-        ...
+        return None
 
     def measure(self, values: Sequence[Any], grid: Sequence[int], args: Sequence[Any], prepare: Prepare) -> Plan | None:
         """Measures Plans for such a launch; None if it must not be measured, or not now. args: of the launch."""
-        ...
+        return None
+
+    def class_of(self, values: Sequence[Any], grid: Sequence[int]) -> str:
+        """The shape class of such a launch; empty if launches cannot learn."""
+        return ""
+
+    def learn(self, name: str, best: Plan, words: str, found: Sequence[Measured]) -> None:
+        """Real launches of a shape class have measured Plans; `best` is the fastest."""
 
     def remarks(self) -> tuple[str, ...]:
         """What was measured, for people."""
-        ...
+        return ()
 
 
 def _never() -> bool:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from types import MappingProxyType
@@ -31,6 +31,8 @@ from tawa.analysis.tma.launch_choice import why_not_launchable
 from tawa.bridge.launch.argument_paths import argument_paths, values_at
 from tawa.bridge.launch.descriptors import Encoder, Passed, made_descriptor
 from tawa.bridge.launch.first.background import Task, submit
+from tawa.bridge.launch.first.clock import event_clock
+from tawa.bridge.launch.first.learning import Learner, Lesson, Made
 from tawa.bridge.launch.forecasts import Forecasts
 from tawa.bridge.launch.host import NO_HOST, Allocate, Choices, Host
 from tawa.bridge.launch.instead import plan_instead
@@ -79,6 +81,10 @@ class Launcher:
         self.scratch = bool(kernel.metadata.global_scratch_size)
         self.by_plan: dict[Plan, Any] = {}
         self.host, self.without, self.counters, self.workspaces = host, without, counters, workspaces
+        known = getattr(kernel.metadata, KEY, None) or {}
+        own = plan_of(known) if known.get("applied") else None
+        self.plan = replace(own, launches=None) if own is not None else None
+        self.learner: Learner | None = None
         self.make: Callable[[Plan], Any] | None = None
         self.load: Callable[[Any], Any] = lambda kernel: kernel
         self.tasks: dict[Plan, Task] = {}
@@ -105,7 +111,10 @@ class Launcher:
             self.known.clear()
         values, ended = values_at(self.paths, args), self.ended
         plan = self._chosen(values, grid, stream, hooks, args) if self.choices is not None else None
-        made = self.choose(values, grid, plan)
+        if plan is None and self.learner is not None:
+            made = self._learning(self.learner, values, grid)
+        else:
+            made = self.choose(values, grid, plan)
         if isinstance(made, str):
             made = self._stock_made(made, grid)
         if not self.host.capturing() and self.ended == ended:
@@ -120,7 +129,9 @@ class Launcher:
         """What a launch gets; a text says why it gets the stock kernel. plan: by measurements; None: predict it."""
         if plan is None:
             return self.predicted(values, grid)
-        made = self.made_by(plan, values, grid)
+        if plan != self.plan and self._is_awaited(plan):
+            return "its fastest form is compiled in the background"
+        made = self.made(values, grid) if plan == self.plan else self.made_by(plan, values, grid)
         if isinstance(made, str) and plan.form != "stock":  # other launches of its class can have it
             return self.predicted(values, grid)
         return made
@@ -139,7 +150,8 @@ class Launcher:
         assert self.choices is not None
         plan = self.choices.lookup(values, grid)
         if plan is not None:
-            return plan if plan.form == "stock" or plan in self.by_plan or not self.host.capturing() else None
+            at_hand = plan.form == "stock" or plan == self.plan or plan in self.by_plan
+            return plan if at_hand or not self.host.capturing() else None
         if self.host.capturing():
             return None
 
@@ -192,9 +204,53 @@ class Launcher:
         stock: that kernel, loaded. make: compiles a form in the background. load: loads what that made.
         """
         self.stock, self.make, self.load = stock, make, load
-        facts = recorded_facts(getattr(stock.metadata, KEY))
+        facts, clock = recorded_facts(getattr(stock.metadata, KEY)), event_clock()
         if self.forecasts is not None and facts is not None:
             self.forecasts.learn(facts)
+        # Events would break the overlap of launches that depend on each other.
+        if self.choices is not None and clock is not None and not getattr(self.kernel.metadata, "launch_pdl", False):
+            self.learner = Learner(clock, self.choices, self.host.capturing, self.known.clear)
+
+    def _learning(self, learner: Learner, values: Sequence[Any], grid: tuple[int, ...]) -> Made | str:
+        """What a launch gets of a shape class that has not learned yet."""
+        name = learner.choices.class_of(values, grid)
+        if name not in learner.lessons:
+            learner.lessons[name] = self._lesson(name, values, grid)
+        lesson = learner.lessons[name]
+        while lesson.challenger is None and lesson.waiting and not self.host.capturing():
+            plan = lesson.waiting[0]
+            if plan != self.plan and self._is_awaited(plan):
+                break
+            lesson.waiting.pop(0)
+            if plan == self.plan or not isinstance(self.by_plan[plan], str):
+                lesson.begin(plan)
+        champion = self._arm(lesson.champion, values, grid)
+        if lesson.challenger is None:
+            if not lesson.waiting:
+                learner.store(lesson)
+            return champion
+        challenger = self._arm(lesson.challenger, values, grid)
+        if isinstance(champion, str):
+            champion = self._stock_made(champion, grid)
+        if isinstance(challenger, str):  # these arguments cannot have it
+            return champion
+        kind = None if lesson.guessed or self.forecasts is None else self.forecasts.size(values, grid)
+        return Made(learner.arms(lesson, kind, (champion, challenger)), grid, (), self.kernel, why=str(lesson))
+
+    def _lesson(self, name: str, values: Sequence[Any], grid: tuple[int, ...]) -> Lesson:
+        """The forms that a shape class tries, by predictions for its first launch."""
+        forms, guessed = self.forecasts.ranked(values, grid) if self.forecasts is not None else ((), True)
+        if self.forecasts is None:
+            forms = ((None, "specialised"),)
+        words = {plan or self.plan: text for plan, text in forms}
+        known = {plan: text for plan, text in words.items() if plan is not None}
+        return Lesson(name, {STOCK: "stock Triton", **known}, list(known), guessed)
+
+    def _arm(self, plan: Plan, values: Sequence[Any], grid: tuple[int, ...]) -> Made | str:
+        """What a launch by a kernel that is made needs. A text says why it gets the stock kernel."""
+        if plan == STOCK:
+            return "the fastest so far"
+        return self.made(values, grid) if plan == self.plan else self.made_by(plan, values, grid)
 
     def _is_awaited(self, plan: Plan) -> bool:
         """Whether another form is being made in the background: launches get what there is until then."""
@@ -262,6 +318,8 @@ class Launcher:
         """
         instead = self._instead(values)
         if instead is not None:
+            if self._is_awaited(instead):
+                return "the form that these arguments can have is compiled in the background"
             return self.made_by(instead, values, grid)
         refused = why_not_launchable(self.spec, values, grid) or self._why_not_counted()
         if refused:
@@ -308,23 +366,6 @@ class Launcher:
         """The same launcher. If the kernel needs scratch memory and the user set no allocator, ours is Triton's."""
         allocate = self.host.allocate
         return _with_scratch(inner, allocate) if self.scratch and allocate is not None else inner
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """What launches with the same arguments and grid need.
-
-    inner: Triton's launcher. kernel: the function and the packed metadata. compiled: the kernel. added: arguments
-    behind the user's. passed: turns the user's arguments into those of `inner`. why: the prediction that chose it.
-    """
-
-    inner: Callable[..., None]
-    grid: tuple[int, ...]
-    kernel: tuple[int, Any]
-    compiled: Any
-    added: tuple[Any, ...] = ()
-    passed: Passed | None = None
-    why: str = ""
 
 
 def _with_counter(inner: Callable[..., None], counters: TileCounters) -> Callable[..., None]:

@@ -260,12 +260,12 @@ def _here(places: list[str], limit: float, folder: Path) -> Run:
     """Workers of this machine, one for each GPU. folder: for their logs."""
     from functools import partial
 
-    from tawa.runtime.tuning.workers import Worker, run_tasks
+    from tawa.processes import inherited
+    from tawa.runtime.tuning.workers import run_tasks, tuning_worker
 
-    plain = {name: value for name, value in os.environ.items() if name != "TAWA_COLLECT"}
-    plain["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    plain = inherited(without=("TAWA_COLLECT",))
     workers = [
-        Worker({**plain, "CUDA_VISIBLE_DEVICES": place}, folder / f"worker-{number}.log")
+        tuning_worker({**plain, "CUDA_VISIBLE_DEVICES": place}, folder / f"worker-{number}.log")
         for number, place in enumerate(places)
     ]
     return partial(run_tasks, workers=workers, limit_s=limit)

@@ -4,6 +4,7 @@
 |---|---|
 | `AsyncCompile.triton` | compiles kernels with a dot in threads of this process: worker processes do not have Tawa |
 | `CachingAutotuner._precompile_config` | marks launches of this process: arguments may be added; obeys `tawa.Config` |
+| `CachingAutotuner.bench`, `BenchmarkRequest.benchmark` | marks launches of tuners: they start no work |
 | `PersistentCache.lookup` | keeps the timings by which ``max-autotune`` chooses a template apart for each request |
 
 Each change is a function that takes the module with the slot and returns how to undo it. A PyTorch without the slot is
@@ -24,8 +25,8 @@ from types import ModuleType
 from typing import Any
 
 from tawa.bridge.driver.request import activate, surrounding_request
-from tawa.bridge.launch.added_arguments import launched_by_us
-from tawa.bridge.launch.first.background import parser_fails_in_threads
+from tawa.bridge.launch.added_arguments import launched_by_us, stock_first
+from tawa.bridge.launch.first.stock_first import wrap_bench
 from tawa.runtime.requests import OPTION_NAMES, make_request
 from tawa.runtime.settings import Settings
 
@@ -42,6 +43,16 @@ def compile_dots_here(module: ModuleType) -> Undo | None:
 def own_launches(module: ModuleType) -> Undo | None:
     """Changes `CachingAutotuner` of ``torch._inductor.runtime.triton_heuristics``."""
     return _replace(module, "CachingAutotuner", "_precompile_config", _for_a_launch)
+
+
+def own_measurements(module: ModuleType) -> Undo | None:
+    """Changes `CachingAutotuner` of ``torch._inductor.runtime.triton_heuristics`` once more."""
+    return _replace(module, "CachingAutotuner", "bench", wrap_bench)
+
+
+def own_benchmarks(module: ModuleType) -> Undo | None:
+    """Changes `BenchmarkRequest` of ``torch._inductor.autotune_process``."""
+    return _replace(module, "BenchmarkRequest", "benchmark", wrap_bench)
 
 
 def timings_by(tag: Callable[[], str]) -> Callable[[ModuleType], Undo | None]:
@@ -106,6 +117,15 @@ def _started(compiler: Any, work: Callable[[], None]) -> Future[None]:
     return done
 
 
+def parser_fails_in_threads(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> bool:
+    """Whether this Python's `ast.parse`, with which Triton reads each kernel, is not thread-safe.
+
+    Up to 3.11.7 and 3.12.1 its recursion depth counter is shared by all threads, and garbage collection may switch
+    threads: SystemError, "AST constructor recursion depth mismatch" (CPython, gh-106905).
+    """
+    return version < (3, 11, 8) or (3, 12) <= version < (3, 12, 2)
+
+
 def _interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET", "0") == "1"
 
@@ -120,9 +140,11 @@ def _for_a_launch(original: Callable[..., Any]) -> Callable[..., Any]:
         stored = self.inductor_meta.get("store_cubin") or getattr(config, "cpp_wrapper", False)
         plain, ours = _split(config_tried, getattr(getattr(self, "fn", None), "arg_names", ()))
         request = make_request(ours, surrounding_request(), Settings.from_environment()) if ours else None
-        launched = launched_by_us(not stored and os.getpid() == installed_in, getattr(self, "fn", None))
-        with launched, activate(request) if ours else nullcontext():
-            result = original(self, plain, *args, **kwargs)
+        here = not stored and os.getpid() == installed_in
+        with launched_by_us(here, getattr(self, "fn", None)), activate(request) if ours else nullcontext():
+            chosen = len(getattr(self, "configs", ())) == 1  # of several, a tuner leaves out those that fail
+            compile_it = functools.partial(original, self, plain, *args, **kwargs)
+            result = stock_first(compile_it, chosen) if here else compile_it()
         if ours and hasattr(result, "config"):
             result.config = config_tried  # Inductor remembers the best one by it
         return result

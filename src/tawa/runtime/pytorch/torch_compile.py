@@ -24,9 +24,19 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from tawa.runtime.pytorch.inductor import ASYNC_COMPILE, CODE_CACHE, Undo, compile_dots_here, own_launches, timings_by
+from tawa.runtime.pytorch.inductor import (
+    ASYNC_COMPILE,
+    CODE_CACHE,
+    Undo,
+    compile_dots_here,
+    own_benchmarks,
+    own_launches,
+    own_measurements,
+    timings_by,
+)
 
 _HEURISTICS = "torch._inductor.runtime.triton_heuristics"
+_BENCHMARKS = "torch._inductor.autotune_process"
 _CONFIG = "torch.compiler.config"
 _TAG_VARIABLE = "TORCH_COMPILE_CACHE_KEY_TAG"
 
@@ -45,6 +55,8 @@ class TorchCompileReach:
         if not self._undo:
             self._reach(ASYNC_COMPILE, compile_dots_here)
             self._reach(_HEURISTICS, own_launches)
+            self._reach(_HEURISTICS, own_measurements)
+            self._reach(_BENCHMARKS, own_benchmarks)
             self._reach(CODE_CACHE, timings_by(lambda: self._tag))
         self._set_tag(tag)
 

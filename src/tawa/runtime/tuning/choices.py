@@ -15,7 +15,8 @@ from typing import Any
 
 from tawa.bridge.driver.tuning.ranked_plans import RankedPlan
 from tawa.bridge.launch.added_arguments import multiprocessors
-from tawa.bridge.launch.host import Choices, Prepare
+from tawa.bridge.launch.first.background import submit
+from tawa.bridge.launch.host import Choices, Measured, Prepare
 from tawa.bridge.launch.launch_key import all_different
 from tawa.bridge.report.record import KEY
 from tawa.outside import read
@@ -31,7 +32,7 @@ from tawa.runtime.tuning.table import Entry, Timed, versions_here
 _log = logging.getLogger("tawa")
 
 
-class KernelChoices:
+class KernelChoices(Choices):
     """The choices of one kernel.
 
     entries: by shape class. measures: measures a launch without one; None: never. may_repeat: whether the launch with
@@ -50,15 +51,26 @@ class KernelChoices:
         self.sizes, self.processors = tuple(sizes), processors
         self.measures, self.may_repeat = measures, may_repeat
         self.arguments = frozenset(index for index, _ in sizes)
+        self.tuned = any(not it.learned for it in entries.values())
+        self.keep: Callable[[str, Plan, str, Sequence[Measured]], Entry] | None = None
+
+    def class_of(self, values: Sequence[Any], grid: Sequence[int]) -> str:
+        """The shape class of such a launch."""
+        return shape_class(self.sizes, values, grid, self.processors)
+
+    def learn(self, name: str, best: Plan, words: str, found: Sequence[Measured]) -> None:
+        """Real launches of a shape class have measured Plans; `best` is the fastest."""
+        if self.keep is not None and name not in self.entries:
+            self.entries[name] = self.keep(name, best, words, found)
 
     def lookup(self, values: Sequence[Any], grid: Sequence[int]) -> Plan | None:
         """The Plan of such a launch; None if it was never measured."""
-        entry = self.entries.get(shape_class(self.sizes, values, grid, self.processors))
+        entry = self.entries.get(self.class_of(values, grid))
         return entry.plan if entry is not None else None
 
     def measure(self, values: Sequence[Any], grid: Sequence[int], args: Sequence[Any], prepare: Prepare) -> Plan | None:
         """Measures Plans for such a launch, once for each shape class; None if that is impossible."""
-        name = shape_class(self.sizes, values, grid, self.processors)
+        name = self.class_of(values, grid)
         if self.measures is None or name in self.entries or not self.may_repeat(args):
             return None
         self.entries[name] = None  # whatever happens, it is not tried again
@@ -68,21 +80,53 @@ class KernelChoices:
     def remarks(self) -> tuple[str, ...]:
         """What launches get according to measurements, a sentence for each shape class."""
         known = [it for it in self.entries.values() if it is not None]
-        return tuple(f"measured: launches with {it.shape_class} get: {it.words}" for it in known)
+        told = {False: "measured", True: "learned"}
+        return tuple(f"{told[it.learned]}: launches with {it.shape_class} get: {it.words}" for it in known)
 
 
 def choices_of(kernel: Any) -> Choices | None:
     """The choices of a kernel that is being loaded; None without a table entry, if nothing is to be measured."""
-    facts, gpu = getattr(kernel.metadata, KEY)["tuning"], gpu_name()
+    known = getattr(kernel.metadata, KEY)
+    facts, gpu = known["tuning"], gpu_name()
     if not gpu:
         return None
     entries = known_entries(facts["key"], gpu)
     wanted = facts["measure"] and facts["may_run_twice"]
-    if not entries and not wanted:
+    learns = (known.get("launch") or {}).get("learns", False)
+    if not entries and not wanted and not learns:
         return None
     types, measures = tuple(kernel.src.signature.values()), _AtLaunch(kernel, gpu) if wanted else None
     repeats = partial(may_repeat, types, facts["writes"], all_different)
-    return KernelChoices(entries, _sizes(facts), multiprocessors(), measures, repeats)
+    sizes = _sizes(facts) or next((it.sizes for it in entries.values()), ())
+    found = KernelChoices(entries, sizes, multiprocessors(), measures, repeats)
+    if learns:
+        found.keep = partial(_learned, facts, kernel.name, gpu)
+    return found
+
+
+def _learned(
+    facts: Mapping[str, Any], kernel: str, gpu: str, name: str, best: Plan, words: str, found: Sequence[Measured]
+) -> Entry:
+    """The entry of what launches have learned; it is stored, unless the user has measured the class meanwhile."""
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    times = tuple(
+        Timed(it.words, _without_lines(it.plan.to_dict()), it.median_us, it.spread_us, f"{it.count} launches")
+        for it in found
+    )
+    plan = Plan.from_data(_without_lines(best.to_dict()))
+    entry = Entry(
+        facts["key"], kernel, gpu, versions_here(), name, _sizes(facts), plan, words, times, date, learned=True
+    )
+    _log.info("%s: learned for %s: %s", kernel, name, words)
+    submit(partial(_store, entry))
+    return entry
+
+
+def _store(entry: Entry) -> None:
+    try:
+        user_store().put([entry])
+    except OSError as error:
+        _log.warning("%s: the measurement is not stored: %s", entry.kernel, error)
 
 
 class _AtLaunch:
@@ -106,10 +150,7 @@ class _AtLaunch:
             return None
         entry = entry_of(facts, self.kernel.name, self.gpu, name, found)
         _log.info("%s: measured for %s: %s", entry.kernel, entry.shape_class, entry.words)
-        try:
-            user_store().put([entry])
-        except OSError as error:
-            _log.warning("%s: the measurement is not stored: %s", self.kernel.name, error)
+        _store(entry)
         return entry
 
 

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from tawa.bridge.launch.added_arguments import multiprocessors, options_of
-from tawa.bridge.launch.host import Prepare
+from tawa.bridge.launch.host import Choices, Prepare
 from tawa.bridge.report.record import KEY
 from tawa.errors import TawaError
-from tawa.plan import Plan
 from tawa.runtime.tuning.jobs import (
     Argument,
     DescriptorArgument,
@@ -40,7 +39,7 @@ class NotTunable(TawaError):
     """A launch that cannot be repeated in another process; the text says why."""
 
 
-class Collector:
+class Collector(Choices):
     """The `Choices` of one kernel while launches are noted: chooses nothing."""
 
     def __init__(self, kernel: Any, folder: Path) -> None:
@@ -50,10 +49,6 @@ class Collector:
         self.arguments = frozenset(index for index, _ in self.sizes)
         self.processors = multiprocessors()
         self.seen: set[str] = set()
-
-    def lookup(self, values: Sequence[Any], grid: Sequence[int]) -> Plan | None:
-        """None: the launch is what it is without a table."""
-        return None
 
     def measure(self, values: Sequence[Any], grid: Sequence[int], args: Sequence[Any], prepare: Prepare) -> None:
         """Notes the launch if its shape class is new."""
@@ -67,10 +62,6 @@ class Collector:
             reason = str(error) if isinstance(error, NotTunable) else f"{type(error).__name__}: {error}"
             _log.warning("%s is not tuned: %s", self.kernel.name, reason)
             self._note(name, reason)
-
-    def remarks(self) -> tuple[str, ...]:
-        """Nothing is known."""
-        return ()
 
     def _note(self, name: str, reason: str) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -8,8 +8,6 @@ only when it is asked for.
 from __future__ import annotations
 
 import io
-import os
-import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from tawa.errors import TawaError
+from tawa.processes import inherited
 from tawa.runtime.tuning.table import one_line, versions_here
 from tawa.runtime.tuning.worker import Task
-from tawa.runtime.tuning.workers import Event, Worker, tune_with_patience
+from tawa.runtime.tuning.workers import Event, tune_with_patience, tuning_worker
 
 
 class NoCluster(TawaError):
@@ -101,8 +100,7 @@ def tune_packed(job: bytes, task: Task, limit_s: float) -> list[Event]:
         at = Path(folder) / "job"
         with tarfile.open(fileobj=io.BytesIO(job), mode="r:gz") as archive:
             archive.extractall(at, filter="data")
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        worker = Worker(environment, Path(folder) / "worker.log")
+        worker = tuning_worker(inherited(), Path(folder) / "worker.log")
         try:
             last = tune_with_patience(worker, replace(task, job=str(at)), limit_s, events.append)
         finally:

@@ -96,12 +96,17 @@ class Store:
 
 
 def _merged(known: Iterable[Entry], fresh: Iterable[Entry]) -> tuple[list[Entry], int]:
-    """The entries of both, and how many of `fresh` are among them that were not in `known`."""
+    """The entries of both, and how many of `fresh` are among them that were not in `known`.
+
+    A measurement that the user asked for outranks what launches learned; else the later one stays.
+    """
     entries = {it.identity: it for it in known}
     new = 0
     for entry in fresh:
         old = entries.get(entry.identity)
-        if old is None or (entry.date > old.date and entry != old):
+        if old is not None and entry.learned and not old.learned:
+            continue
+        if old is None or (old.learned and not entry.learned) or (entry.date > old.date and entry != old):
             entries[entry.identity] = entry
             new += 1
     return list(entries.values()), new

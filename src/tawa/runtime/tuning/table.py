@@ -48,6 +48,7 @@ class Entry:
 
     kernel: its name, for people. sizes: its deciding arguments, number and name. versions: of Tawa and Triton. plan:
     the fastest. words: that Plan for people. times: of all Plans that were considered. date: when, in UTC.
+    learned: whether launches of a program measured it; no measurement that the user asked for gives way to it.
     """
 
     key: str
@@ -60,6 +61,7 @@ class Entry:
     words: str
     times: tuple[Timed, ...]
     date: str
+    learned: bool = False
 
     def __post_init__(self) -> None:
         check_key(self.key)

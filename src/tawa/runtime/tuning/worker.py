@@ -15,19 +15,13 @@ The parent kills a worker that stays silent, so a kernel that hangs costs one pr
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import sys
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tawa.processes import Say, answers
 from tawa.runtime.tuning.table import one_line
-
-MARK = "@tawa "
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +35,6 @@ class Task:
     budget_s: float
     skip: tuple[str, ...] = ()
     simulated: bool = False
-
-
-Say = Callable[[Mapping[str, Any]], None]
 
 
 def run_task(task: Task, say: Say) -> dict[str, Any]:
@@ -127,7 +118,7 @@ def _on_gpu(job: Any) -> tuple[Mapping[str, Any], Run]:
     import torch
 
     from tawa.bridge.launch.added_arguments import multiprocessors
-    from tawa.bridge.launch.host import Host
+    from tawa.bridge.launch.host import Choices, Host
     from tawa.runtime.pytorch.clock import gpu_ms, gpu_name
     from tawa.runtime.pytorch.scratch import allocate
     from tawa.runtime.tuning.outputs import output_check
@@ -137,16 +128,12 @@ def _on_gpu(job: Any) -> tuple[Mapping[str, Any], Run]:
     found: list[tuple[str, Any]] = []
     asked: list[Any] = []
 
-    class Measuring:
+    class Measuring(Choices):
         """The choices of the kernel of the job: its one launch measures."""
 
         def __init__(self, facts: Mapping[str, Any]) -> None:
             self.facts, self.sizes = facts, [(index, name) for index, name in facts["sizes"]]
             self.arguments = frozenset(index for index, _ in self.sizes)
-
-        def lookup(self, values: Sequence[Any], grid: Sequence[int]) -> None:
-            """None: the launch is to be measured."""
-            return None
 
         def measure(self, values: Sequence[Any], grid: Sequence[int], args: Sequence[Any], prepare: Any) -> Any:
             """Measures, and keeps the result."""
@@ -155,10 +142,6 @@ def _on_gpu(job: Any) -> tuple[Mapping[str, Any], Run]:
             check = output_check(types, args, facts["writes"], poison=facts["may_run_twice"])
             found.append((name, asked[0](prepare, gpu_ms, check)))
             return None
-
-        def remarks(self) -> tuple[str, ...]:
-            """Nothing is known."""
-            return ()
 
     def choices(kernel: Any) -> Any:
         facts = kernel.metadata.tawa["tuning"]
@@ -183,29 +166,13 @@ def _on_gpu(job: Any) -> tuple[Mapping[str, Any], Run]:
 
 def main() -> None:
     """Answers tasks from standard input until it closes."""
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what libraries print goes to the log
-
-    def say(line: Mapping[str, Any]) -> None:
-        answers.write(f"{MARK}{json.dumps(line)}\n")
-        answers.flush()
-
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    for line in sys.stdin:
-        data = json.loads(line)
+    for data, say in answers():
         try:
             say(run_task(Task(data["job"], data["budget_s"], tuple(data["skip"]), data["simulated"]), say))
         except Exception as error:
             from tawa.runtime.tuning.measure import is_fatal
 
             say({"failed": one_line(f"{type(error).__name__}: {error}"), "fatal": is_fatal(error)})
-
-
-def _end_with(parent: int) -> None:
-    """Ends this process once the parent is gone; a hung kernel would otherwise keep it alive."""
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os._exit(1)
 
 
 if __name__ == "__main__":

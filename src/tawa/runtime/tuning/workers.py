@@ -7,26 +7,18 @@ ends a worker before any Plan, or more than `MOST_TRIES` times, has failed.
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import queue
-import selectors
-import signal
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from tawa.runtime.tuning.worker import MARK, Task
+from tawa.processes import WorkerProcess
+from tawa.runtime.tuning.worker import Task
 
 MOST_TRIES = 4
-STARTING_S = 60.0
-"""Added to the limit while a worker starts, for imports."""
 
 Event = Mapping[str, Any]
 """What happened to a job: {"job": …, "trying": words, "id": …}, {…, "lost": words, "id": …, "why": …}, and last
@@ -40,94 +32,12 @@ def ends(event: Event) -> bool:
     return any(name in event for name in _ENDS)
 
 
-COMMAND = (sys.executable, "-m", "tawa.runtime.tuning.worker")
+def tuning_worker(environment: Mapping[str, str], log: Path) -> WorkerProcess:
+    """A worker that tunes. environment: its variables, which select the GPU. log: where its other output goes."""
+    return WorkerProcess((sys.executable, "-m", "tawa.runtime.tuning.worker"), environment, log)
 
 
-@dataclass(slots=True)
-class Worker:
-    """One process at a time. environment: its variables, which select the GPU. log: where its other output goes."""
-
-    environment: Mapping[str, str]
-    log: Path
-    command: Sequence[str] = COMMAND
-    process: subprocess.Popen[bytes] | None = None
-    _pending: bytes = field(default=b"")
-
-    def ask(self, task: Task, limit_s: float, on_line: Callable[[Event], None]) -> Event:
-        """Hands over one task; returns the answer.
-
-        Raises EOFError if the process ends or its GPU's context is lost, TimeoutError if it is silent for too long.
-        """
-        limit = limit_s if self.process is not None else limit_s + STARTING_S
-        process = self._running()
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            process.stdin.write(json.dumps(asdict(task)).encode() + b"\n")
-            process.stdin.flush()
-            while True:
-                line = self._read_line(process.stdout, limit)
-                if ends(line):
-                    break
-                on_line(line)
-                limit = limit_s
-        except (BrokenPipeError, EOFError):
-            code = process.wait()
-            self.stop()
-            raise EOFError(f"the worker ended with status {code}; {self._last_words()}") from None
-        except TimeoutError:
-            self.stop()
-            raise
-        if line.get("fatal"):
-            self.stop()
-            raise EOFError(str(line["failed"]))
-        return line
-
-    def stop(self) -> None:
-        """Ends the process and those that it started."""
-        if self.process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-            for pipe in (self.process.stdin, self.process.stdout):
-                with contextlib.suppress(OSError):
-                    if pipe is not None:
-                        pipe.close()
-        self.process, self._pending = None, b""
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self.process is None:
-            with self.log.open("ab") as log:
-                self.process = subprocess.Popen(
-                    self.command, env=dict(self.environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-                    start_new_session=True,
-                )  # fmt: skip
-        return self.process
-
-    def _read_line(self, stream: IO[bytes], limit_s: float) -> Event:
-        """The next marked line."""
-        until = time.monotonic() + limit_s
-        with selectors.DefaultSelector() as selector:
-            selector.register(stream, selectors.EVENT_READ)
-            while True:
-                while b"\n" in self._pending:
-                    line, self._pending = self._pending.split(b"\n", 1)
-                    text = line.decode(errors="replace")
-                    if text.startswith(MARK):
-                        return json.loads(text.removeprefix(MARK))
-                left = until - time.monotonic()
-                if left <= 0 or not selector.select(left):
-                    raise TimeoutError(f"silent for {limit_s:.0f} s")
-                chunk = os.read(stream.fileno(), 1 << 16)
-                if not chunk:
-                    raise EOFError
-                self._pending += chunk
-
-    def _last_words(self) -> str:
-        lines = self.log.read_bytes().decode(errors="replace").strip().splitlines() if self.log.exists() else []
-        return " | ".join(lines[-3:])[-400:]
-
-
-def tune_with_patience(worker: Worker, task: Task, limit_s: float, on_event: Callable[[Event], None]) -> Event:
+def tune_with_patience(worker: WorkerProcess, task: Task, limit_s: float, on_event: Callable[[Event], None]) -> Event:
     """One job, with as many processes as it takes; returns its last event."""
     job, words, trying = task.job, "", ""
 
@@ -139,7 +49,7 @@ def tune_with_patience(worker: Worker, task: Task, limit_s: float, on_event: Cal
     for _ in range(MOST_TRIES):
         before = trying = ""
         try:
-            answer = worker.ask(task, limit_s, on_line)
+            answer = worker.ask(asdict(task), limit_s, ends, on_line)
             return {"job": job, **{name: value for name, value in answer.items() if name != "fatal"}}
         except TimeoutError as error:
             before = f"the worker was {error}, and was killed"
@@ -154,7 +64,7 @@ def tune_with_patience(worker: Worker, task: Task, limit_s: float, on_event: Cal
 
 def run_tasks(
     tasks: Sequence[Task],
-    workers: Sequence[Worker],
+    workers: Sequence[WorkerProcess],
     limit_s: float,
     on_event: Callable[[Event], None],
 ) -> None:
@@ -167,7 +77,7 @@ def run_tasks(
     for task in [*tasks, *[None] * len(workers)]:
         waiting.put(task)
 
-    def serve(worker: Worker) -> None:
+    def serve(worker: WorkerProcess) -> None:
         try:
             while (task := waiting.get()) is not None:
                 try:
@@ -195,4 +105,4 @@ def run_tasks(
         thread.join(timeout=10)
 
 
-__all__ = ["COMMAND", "Event", "Worker", "ends", "run_tasks", "tune_with_patience"]
+__all__ = ["Event", "ends", "run_tasks", "tune_with_patience", "tuning_worker"]

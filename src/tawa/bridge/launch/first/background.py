@@ -1,26 +1,43 @@
-"""Work in the background: one thread of the process compiles what launches do not wait for.
+"""Work in the background: threads of this process wait for worker processes that compile.
 
-    task = submit(compile)     …     task.done     task.result
+    task = submit(work)     …     task.done     task.result
 
-Work never makes a CUDA call: a capture of a CUDA graph on another thread would fail. What it makes is loaded by the
-thread that launches it. When the process ends, it waits for the work in progress only: a thread must not be stopped in
-the middle of MLIR or LLVM. After a fork, the child has no such thread; it starts the work again that it still needs.
+Python itself is most of a compile, and a thread that compiles would slow down every launch beside it. So each thread
+owns a worker process (`tawa.bridge.launch.first.compiler`), which does the work of `worker().ask(…)`; both end after
+`_IDLE_S` without work. Work never makes a CUDA call: a capture of a CUDA graph on another thread would fail. What is
+made is loaded by the thread that launches it.
+
+When the process ends, its workers are killed. After a fork, the child has neither threads nor workers; it starts the
+work again that it still needs.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
+
+from tawa.processes import WorkerProcess, inherited
 
 _log = logging.getLogger("tawa")
 
 _PROCESS = [os.getpid()]
+_IDLE_S = 30.0
+_MOST_WORKERS = 4
+_PLACE = threading.local()
+
+
+def _nothing() -> None:
+    return None
 
 
 class Task:
@@ -31,7 +48,7 @@ class Task:
 
     __slots__ = ("done", "ended", "process", "result", "then", "work")
 
-    def __init__(self, work: Callable[[], Any], then: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, work: Callable[[], Any], then: Callable[[], None] = _nothing) -> None:
         self.work, self.then, self.result, self.done = work, then, None, False
         self.ended, self.process = threading.Event(), _PROCESS[0]
 
@@ -52,51 +69,98 @@ class Task:
             self.ended.set()
 
 
-class Worker:
-    """The thread, which ends where there is nothing to do, and the tasks that have not ended, in order."""
+class Pool:
+    """Threads that end where there is nothing to do, and the tasks that have not ended, in order."""
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.tasks: deque[Task] = deque()
-        self.thread: threading.Thread | None = None
+    def __init__(self, size: int) -> None:
+        self.size, self.changed = size, threading.Condition()
+        self.waiting: deque[Task] = deque()
+        self.running: list[Task] = []
+        self.threads = self.idle = 0
+        self.workers: list[WorkerProcess] = []
 
-    def submit(self, work: Callable[[], Any], then: Callable[[], None] = lambda: None) -> Task:
-        """Does the work after all that was submitted before."""
+    def submit(self, work: Callable[[], Any], then: Callable[[], None] = _nothing) -> Task:
+        """Does the work as soon as a thread is free."""
         task = Task(work, then)
-        with self.lock:
-            self.tasks.append(task)
-            if self.thread is None:
-                self.thread = threading.Thread(target=self._run, name="tawa", daemon=False)
-                self.thread.start()
+        with self.changed:
+            self.waiting.append(task)
+            if self.idle >= len(self.waiting):
+                self.changed.notify()
+            elif self.threads < self.size:
+                self.threads += 1
+                threading.Thread(target=self._run, name="tawa", daemon=True).start()
         return task
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until all tasks have ended; False after `timeout` seconds."""
+        """Waits until all tasks have ended, also those that others submit; False after `timeout` seconds."""
         end = None if timeout is None else time.monotonic() + timeout
-        with self.lock:
-            tasks = list(self.tasks)
-        return all(task.ended.wait(None if end is None else max(0.0, end - time.monotonic())) for task in tasks)
+        while True:
+            with self.changed:
+                tasks = [*self.running, *self.waiting]
+            if not tasks:
+                return True
+            if not all(task.ended.wait(None if end is None else max(0.0, end - time.monotonic())) for task in tasks):
+                return False
+
+    def stop(self) -> None:
+        """Ends the workers; tasks in progress fail, and no other begins."""
+        with self.changed:
+            self.waiting.clear()
+            workers, self.workers = self.workers, []
+        for it in workers:
+            it.kill()
 
     def _run(self) -> None:
-        while True:
-            with self.lock:
-                ending = not threading.main_thread().is_alive()
-                if not self.tasks or ending:
-                    self.tasks.clear()
-                    self.thread = None
-                    return
-                task = self.tasks[0]
-            task.run()
-            with self.lock:
-                self.tasks.popleft()
+        folder = Path(tempfile.gettempdir()) / f"tawa-{os.getuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        log = folder / f"background-{os.getpid()}-{threading.get_ident()}.log"
+        _PLACE.worker = own = WorkerProcess((sys.executable, "-m", _COMPILER), inherited(), log)
+        with self.changed:
+            self.workers.append(own)
+        try:
+            while (task := self._next()) is not None:
+                task.run()
+                with self.changed:
+                    self.running.remove(task)
+        finally:
+            own.stop()
+            with suppress(OSError):
+                log.unlink()
+
+    def _next(self) -> Task | None:
+        """The next task, which is running now; None if there was none for a while: the thread ends."""
+        with self.changed:
+            self.idle += 1
+            found = self.changed.wait_for(lambda: self.waiting, _IDLE_S)
+            self.idle -= 1
+            if not found:
+                self.threads -= 1
+                with suppress(ValueError):
+                    self.workers.remove(_PLACE.worker)
+                return None
+            task = self.waiting.popleft()
+            self.running.append(task)
+            return task
 
 
-_WORKER = [Worker()]
+_COMPILER = "tawa.bridge.launch.first.compiler"
+_POOL = [Pool(max(1, min(_MOST_WORKERS, (os.cpu_count() or 1) // 4)))]
 
 
-def submit(work: Callable[[], Any], then: Callable[[], None] = lambda: None) -> Task:
+def submit(work: Callable[[], Any], then: Callable[[], None] = _nothing) -> Task:
     """Does the work in the background. then: is called there when it has ended."""
-    return _WORKER[0].submit(work, then)
+    return _POOL[0].submit(work, then)
+
+
+def prepare() -> None:
+    """Starts a worker, because work will follow soon: its imports take about a second."""
+    if not _POOL[0].threads:
+        submit(lambda: worker().start())
+
+
+def worker() -> WorkerProcess:
+    """The worker process of the thread that does the work in progress."""
+    return _PLACE.worker
 
 
 def wait(timeout: float | None = None) -> bool:
@@ -104,23 +168,15 @@ def wait(timeout: float | None = None) -> bool:
 
     timeout: in seconds; None: as long as it takes. Returns whether all has ended.
     """
-    return _WORKER[0].wait(timeout)
-
-
-def parser_fails_in_threads(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> bool:
-    """Whether this Python's `ast.parse`, with which Triton reads each kernel, is not thread-safe.
-
-    Up to 3.11.7 and 3.12.1 its recursion depth counter is shared by all threads, and garbage collection may switch
-    threads: SystemError, "AST constructor recursion depth mismatch" (CPython, gh-106905).
-    """
-    return version < (3, 11, 8) or (3, 12) <= version < (3, 12, 2)
+    return _POOL[0].wait(timeout)
 
 
 def _forked() -> None:
     _PROCESS[0] = os.getpid()
-    _WORKER[0] = Worker()
+    _POOL[0] = Pool(_POOL[0].size)
 
 
 os.register_at_fork(after_in_child=_forked)
+atexit.register(lambda: _POOL[0].stop())
 
-__all__ = ["Task", "Worker", "parser_fails_in_threads", "submit", "wait"]
+__all__ = ["Pool", "Task", "prepare", "submit", "wait", "worker"]

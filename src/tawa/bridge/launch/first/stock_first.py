@@ -1,7 +1,7 @@
 """Stock first: launches of a kernel get stock Triton's kernel, until the specialised one is made in the background.
 
     launch 1, 2, …     stock Triton's kernel, compiled as ever; the first launch submits the work
-    the work is done   the next launch loads the kernel, and its own launcher chooses from then on
+    the work is done   the next launch loads the kernel, whose launcher takes over and learns which is the faster
 
 A launch that belongs to a tuner's measurement submits nothing: of many configurations, few are used afterwards. While a
 CUDA graph is captured, nothing is loaded.
@@ -15,27 +15,29 @@ from contextvars import ContextVar
 from typing import Any
 
 from tawa.bridge.launch.first.background import Task, submit, wait
-from tawa.bridge.launch.host import Host
+from tawa.bridge.launch.first.learning import learning
 
 _tuning: ContextVar[bool] = ContextVar("tawa_tuning", default=False)
 
 
 class StockFirst:
-    """Called in place of Triton's launcher.
+    """Called in place of Triton's launcher, until it has put another in its place.
 
-    inner: of stock Triton's kernel. make: compiles the kernel that it waits for, and makes no CUDA call. load: loads
-    that; None if it cannot be loaded. known: whether a table says which kernel is the fastest: nothing is waited for.
+    kernel: stock Triton's. inner: its launcher. make: makes the kernel that it waits for in the background, and makes
+    no CUDA call. load: loads that; None if it cannot be loaded. at_once: makes it now, if it is known which kernel is
+    the fastest; None otherwise, also as a result.
     """
 
     def __init__(
-        self, inner: Callable[..., None], make: Callable[[], Any], load: Callable[[Any], Any], host: Host,
-        known: bool = False,
+        self, kernel: Any, inner: Callable[..., None], make: Callable[[], Any], load: Callable[[Any], Any],
+        at_once: Callable[[], Any] | None = None,
     ) -> None:  # fmt: skip
-        self.inner, self.make, self.load, self.host = inner, make, load, host
+        self.kernel, self.inner, self.make, self.load = kernel, inner, make, load
         self.task: Task | None = None
-        if known:
-            self.task = Task(make)
-            self.task.run()
+        if at_once is not None:
+            task = Task(at_once)
+            task.run()
+            self.task = None if task.result is None else task
         self.ready: Any = None
         self.settled = False
 
@@ -52,14 +54,16 @@ class StockFirst:
             ready.run(grid_0, grid_1, grid_2, stream, ready.function, ready.packed_metadata, *rest)
 
     def _look(self) -> None:
-        """Submits the work, or takes its result."""
+        """Submits the work, or takes its result: launches then go straight to the launcher that has taken over."""
         task = self.task
         if task is None or task.lost:
             if not _tuning.get():
                 self.task = submit(self.make)
-        elif task.done and not self.host.capturing():
+        elif task.done and not self.kernel.tawa_host.capturing():
             self.ready = None if task.result is None else self.load(task.result)
             self.settled = True
+            if self.kernel._run is self:
+                self.kernel._run = self.inner if self.ready is None else self.ready._run
 
 
 @contextmanager
@@ -70,6 +74,28 @@ def tuning() -> Iterator[None]:
         yield
     finally:
         _tuning.reset(token)
+
+
+def is_tuning() -> bool:
+    """Whether launches belong to a tuner's measurement."""
+    return _tuning.get()
+
+
+def warmup(step: Callable[[], Any], most: int = 400) -> int:
+    """Calls `step` until all that it launches is compiled and has learned; returns how often.
+
+    For kernels that a CUDA graph will capture, and for benchmarks. most: calls.
+    """
+    for count in range(1, most + 1):
+        learning.unsettled = None
+        step()
+        if not wait(0.0):
+            wait()
+        elif learning.unsettled is None:
+            return count
+        else:
+            learning.unsettled.wait()
+    return most
 
 
 def wrap_bench(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,11 +113,10 @@ def wrap_do_bench(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def do_bench(fn: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
         if not _tuning.get():
-            fn()
-            wait()
+            warmup(fn)
         return original(fn, *args, **kwargs)
 
     return do_bench
 
 
-__all__ = ["StockFirst", "tuning", "wrap_bench", "wrap_do_bench"]
+__all__ = ["StockFirst", "is_tuning", "tuning", "warmup", "wrap_bench", "wrap_do_bench"]

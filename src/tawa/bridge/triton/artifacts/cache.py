@@ -1,9 +1,10 @@
 """Cache keys that tell stock kernels from specialised ones, in memory and on disk.
 
 Triton keys a kernel by its source, options and environment, not by what a stage hook does. Each wrapper here appends to
-Triton's key: the active request's suffix; whether the kernel is for a launch that may add arguments
-(`added_arguments.py`); and on disk the file and line of the kernel (`places.py`) and the mappings beside it. Without
-an active request the key is Triton's own, so a stock kernel compiled before Tawa was installed is still found.
+Triton's key: the active request's suffix; whether the kernel is for a launch that may add arguments, and whether stock
+Triton's may be the first (`added_arguments.py`); and on disk the file and line of the kernel (`places.py`) and the
+mappings beside it. Without an active request the key is Triton's own, so a stock kernel compiled before Tawa was
+installed is still found.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from tawa.bridge.driver.request import activate, active_request, active_suffix, surrounding_request
-from tawa.bridge.launch.added_arguments import launch_is_ours
+from tawa.bridge.launch.added_arguments import launch_is_ours, stock_may_start
 from tawa.bridge.mapping.beside import shipped_key
 from tawa.bridge.triton.places import places_key
 
@@ -35,7 +36,7 @@ def wrap_get_cache_key(original: Callable[..., str], before: Callable[[], None])
         if request is None:
             return original(src, *args, **kwargs)
         before()
-        launched = "-launched" if launch_is_ours() else ""
+        launched = "-launched" * launch_is_ours() + "-first" * stock_may_start()
         own = request.cache_suffix() + launched + shipped_key(request, src) + places_key(src)
         return original(src, *args, **kwargs) + own
 

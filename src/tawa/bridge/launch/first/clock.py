@@ -1,0 +1,110 @@
+"""GPU time of single launches, between two events on their own stream, read long after the launch.
+
+Nothing here waits, and nothing disturbs a capture of a CUDA graph on another thread: CUDA forbids some calls to all
+threads while one captures in global mode, unless a thread asks for the relaxed mode, as it is done here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+_NOT_READY = 600
+_RELAXED = 2
+
+
+class Clock(Protocol):
+    """Marks places on streams."""
+
+    def mark(self, stream: int) -> Any:
+        """A mark behind what was launched on a stream."""
+        ...
+
+    def read_ms(self, begin: Any, end: Any) -> float | None:
+        """Milliseconds between two marks, which are given back; None as long as the second was not reached."""
+        ...
+
+    def forget(self, *marks: Any) -> None:
+        """Gives marks back unread."""
+        ...
+
+    def wait(self) -> None:
+        """Waits until all that was launched has ended."""
+        ...
+
+
+class EventClock:
+    """Events of CUDA's driver, of the context of the thread that launches. Used events are kept for later marks."""
+
+    def __init__(self, cuda: Any) -> None:
+        self.cuda = cuda
+        self.free: list[Any] = []
+
+    def mark(self, stream: int) -> Any:
+        """An event on a stream. Raises OSError where CUDA refuses it."""
+        if self.free:
+            event = self.free.pop()
+        else:
+            event = ctypes.c_void_p()
+            with self._relaxed():
+                _check(self.cuda.cuEventCreate(ctypes.byref(event), 0))
+        _check(self.cuda.cuEventRecord(event, ctypes.c_void_p(stream)))
+        return event
+
+    def read_ms(self, begin: Any, end: Any) -> float | None:
+        """Milliseconds between two events, which are given back; None as long as the second was not reached."""
+        found = ctypes.c_float()
+        with self._relaxed():
+            status = self.cuda.cuEventQuery(end)
+            if status == _NOT_READY:
+                return None
+            _check(status)
+            _check(self.elapsed(ctypes.byref(found), begin, end))
+        self.forget(begin, end)
+        return found.value
+
+    def forget(self, *marks: Any) -> None:
+        """Gives events back unread."""
+        self.free += marks
+
+    def wait(self) -> None:
+        """Waits until all that was launched in this context has ended."""
+        self.cuda.cuCtxSynchronize()
+
+    @functools.cached_property
+    def elapsed(self) -> Any:
+        """The function has another name since CUDA 13."""
+        return getattr(self.cuda, "cuEventElapsedTime_v2", None) or self.cuda.cuEventElapsedTime
+
+    @contextmanager
+    def _relaxed(self) -> Iterator[None]:
+        mode = ctypes.c_int(_RELAXED)
+        self.cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+        try:
+            yield
+        finally:
+            self.cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+
+
+def _check(status: int) -> None:
+    if status:
+        raise OSError(f"CUDA error {status}")
+
+
+@functools.cache
+def _cuda() -> Any:
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+
+
+def event_clock() -> Clock | None:
+    """A clock for the launches of one kernel on one device; None without a CUDA driver."""
+    return EventClock(_cuda()) if _cuda() is not None else None
+
+
+__all__ = ["Clock", "EventClock", "event_clock"]

@@ -1,0 +1,126 @@
+"""Compiling a kernel in a worker process, from the IR of Triton's front end, into the entry that a launch looks up.
+
+    this process                                       worker process
+    job_of(kernel, request) → CompileJob  ─────────→   compile_job(job)
+    read from Triton's cache  ←────────── an answer    written to Triton's cache under the job's key
+
+The user's code is not needed there, and not run again.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tawa.bridge.driver.request import Request
+from tawa.bridge.launch.first.background import worker
+from tawa.bridge.launch.host import NO_HOST
+
+LIMIT_S = 600.0
+"""Seconds that one compile may take."""
+
+
+class NotMade(Exception):
+    """The worker did not make the kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileJob:
+    """One compile. source: the kernel's IR. name, signature, may_be_one: of it. key: of the entry in Triton's cache.
+
+    options: Triton's. target: backend, architecture, warp size. knobs: settings of Triton that the program has changed.
+    """
+
+    name: str
+    signature: Mapping[str, Any]
+    may_be_one: tuple[str, ...]
+    key: str
+    options: Mapping[str, Any]
+    target: tuple[Any, ...]
+    request: Request
+    knobs: Mapping[str, Mapping[str, Any]]
+    source: str = field(repr=False)
+
+    def to_text(self) -> str:
+        """As text, for the worker of this process."""
+        return base64.b64encode(pickle.dumps(self)).decode()
+
+    @staticmethod
+    def of(text: str) -> CompileJob:
+        """Reads what `to_text` wrote."""
+        return pickle.loads(base64.b64decode(text))
+
+
+def job_of(kernel: Any, options: Mapping[str, Any], may_be_one: frozenset[str], request: Request) -> CompileJob:
+    """The compile of a kernel again, as the request that is active now asks for it.
+
+    kernel: a `CompiledKernel`. options: Triton's. Raises NotMade if Triton kept no IR of its front end.
+    """
+    source = kernel.asm.get("source")
+    if source is None:
+        raise NotMade("Triton kept no IR of its front end")
+    target, signature = kernel.metadata.target, {**kernel.src.signature}
+    return CompileJob(
+        kernel.src.name, signature, tuple(sorted(may_be_one)), _key(kernel, options), options,
+        (target.backend, target.arch, target.warp_size), replace(request, host=NO_HOST), _changed_knobs(), source,
+    )  # fmt: skip
+
+
+def _key(kernel: Any, options: Mapping[str, Any]) -> str:
+    """The key of an entry in Triton's cache, as `triton.compile` computes it."""
+    from triton._C.libtriton import get_cache_invalidating_env_vars
+    from triton.compiler import compiler
+
+    backend = compiler.make_backend(kernel.metadata.target)
+    parsed = backend.parse_options(dict(options, **kernel.src.parse_options()))
+    return compiler.get_cache_key(kernel.src, backend, parsed, env_vars=get_cache_invalidating_env_vars())
+
+
+def is_cached(job: CompileJob) -> bool:
+    """Whether Triton's cache has the entry already."""
+    from triton.runtime.cache import get_cache_manager
+
+    folder = get_cache_manager(hashlib.sha256(job.key.encode()).hexdigest())
+    name = f"{job.name[:150]}.json"
+    return name in (folder.get_group(name) or {})
+
+
+def make(job: CompileJob) -> None:
+    """Lets the worker of this thread make the entry, unless it is there. Raises NotMade with the worker's reason."""
+    if is_cached(job):
+        return
+    try:
+        answer = worker().ask({"job": job.to_text()}, LIMIT_S, lambda line: "made" in line)
+    except (EOFError, OSError, TimeoutError) as error:
+        raise NotMade(str(error)) from error
+    if not is_cached(job):
+        raise NotMade(str(answer["made"]) or "the worker uses another cache")
+
+
+def _changed_knobs() -> dict[str, dict[str, Any]]:
+    """The settings of Triton that the program has changed, as far as they can be sent."""
+    from triton import knobs
+
+    found: dict[str, dict[str, Any]] = {}
+    for group in _GROUPS:
+        own = vars(getattr(knobs, group))
+        found[group] = {name: it for name, it in own.items() if isinstance(it, str | int | float | bool | type(None))}
+    return found
+
+
+def apply_knobs(changed: Mapping[str, Mapping[str, Any]]) -> None:
+    """Makes the settings of Triton those of another process."""
+    from triton import knobs
+
+    for group, values in changed.items():
+        for name, value in values.items():
+            setattr(getattr(knobs, group), name, value)
+
+
+_GROUPS = ("cache", "compilation", "language", "nvidia")
+
+__all__ = ["CompileJob", "NotMade", "apply_knobs", "is_cached", "job_of", "make"]

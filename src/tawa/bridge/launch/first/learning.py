@@ -1,0 +1,187 @@
+"""Launches that learn: for each shape class, real launches decide between stock Triton's kernel and its other forms.
+
+    class "K <= 4096, 3 waves"     stock, challenged by the form with the best prediction     a trial
+                                   the winner, challenged by the next form                    a trial
+                                   no form is left: the winner is stored                      an entry of the table
+
+No launch is repeated, and nothing is copied: of two launches, one runs one kernel and one the other, each between two
+events on its stream (`tawa.bridge.launch.first.trial` has the rule). Only forms with stock Triton's bits take part. A
+launch that is captured into a CUDA graph gets the champion, untimed.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections import deque
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from tawa.bridge.launch.descriptors import Passed
+from tawa.bridge.launch.first.clock import Clock
+from tawa.bridge.launch.first.trial import CHALLENGER, CHAMPION, Trial
+from tawa.bridge.launch.host import Choices, Measured
+from tawa.plan import Plan
+from tawa.plan.option_conflicts import STOCK
+
+_log = logging.getLogger("tawa")
+
+_MOST_AHEAD = 64
+"""Launches whose times are not known yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What launches with the same arguments and grid need.
+
+    inner: Triton's launcher. kernel: the function and the packed metadata. compiled: the kernel. added: arguments
+    behind the user's. passed: turns the user's arguments into those of `inner`. why: the prediction that chose it.
+    """
+
+    inner: Callable[..., None]
+    grid: tuple[int, ...]
+    kernel: tuple[Any, ...]
+    compiled: Any
+    added: tuple[Any, ...] = ()
+    passed: Passed | None = None
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Lesson:
+    """One shape class. champion: the fastest so far. waiting: the forms that come next, best prediction first.
+
+    challenger, trial: who runs against the champion now. found: what was measured of each Plan, in its order.
+    """
+
+    name: str
+    words: dict[Plan, str]
+    waiting: list[Plan]
+    guessed: bool = False
+    champion: Plan = STOCK
+    challenger: Plan | None = None
+    trial: Trial | None = None
+    found: list[Measured] = field(default_factory=list[Measured])
+    pending: deque[tuple[Hashable, int, Any, Any]] = field(default_factory=deque[tuple[Hashable, int, Any, Any]])
+
+    def begin(self, plan: Plan) -> None:
+        """The next form is ready to run against the champion."""
+        seed = zlib.crc32(f"{self.name}|{plan}".encode())
+        self.challenger, self.trial = plan, Trial(seed, self.guessed)
+
+    def end(self) -> bool:
+        """Takes the result of a trial that has one; whether it had."""
+        trial, challenger = self.trial, self.challenger
+        if trial is None or trial.won is None or challenger is None:
+            return False
+        times = [[it for kind in trial.times.values() for it in kind[which]] for which in (CHAMPION, CHALLENGER)]
+        for which, plan in ((CHAMPION, self.champion), (CHALLENGER, challenger)):
+            known = next((it for it in self.found if it.plan == plan), None)
+            fresh = Measured.of(plan, self.words[plan], times[which])
+            if known is None:
+                self.found.append(fresh)
+        self.champion = challenger if trial.won == CHALLENGER else self.champion
+        self.trial = self.challenger = None
+        return True
+
+    def __str__(self) -> str:
+        """What is being learned, for people."""
+        trial, challenger = self.trial, self.challenger
+        if trial is None or challenger is None:
+            left = ", ".join(self.words[it] for it in self.waiting)
+            return f"{self.name}: {self.words[self.champion]}" + (f", {left} being compiled" if left else "")
+        counts, gain = trial.counts, trial.gain
+        so_far = f", {gain:.2f} so far" if gain is not None else ""
+        names = (self.words[self.champion], self.words[challenger])
+        told = ", ".join(f"{name} {count} launches" for name, count in zip(names, counts, strict=True))
+        return f"{self.name}: {told}{so_far}"
+
+
+class Learner:
+    """What the launches of one kernel on one device have learned and are learning.
+
+    settled: is called when a class has another champion, or a challenger: launches choose anew.
+    """
+
+    def __init__(
+        self, clock: Clock, choices: Choices, capturing: Callable[[], bool], settled: Callable[[], None]
+    ) -> None:
+        self.clock, self.choices, self.capturing, self.settled = clock, choices, capturing, settled
+        self.lessons: dict[str, Lesson] = {}
+
+    def arms(self, lesson: Lesson, kind: Hashable, arms: tuple[Made, Made]) -> Callable[..., None]:
+        """A function that launches one of two kernels, in place of Triton's launcher."""
+        clock = self.clock
+
+        def launch(
+            grid_0: int, grid_1: int, grid_2: int, stream: int, about: Any, enter: Any, leave: Any, *args: Any
+        ) -> None:
+            learning.unsettled = clock
+            which = None if self.capturing() else self._which(lesson, kind)
+            arm = arms[which or CHAMPION]
+            given = args if arm.passed is None else arm.passed(args)
+            begin = None
+            if which is not None:
+                with suppress(OSError):
+                    begin = clock.mark(stream)
+            arm.inner(*arm.grid, stream, *arm.kernel, about, enter, leave, *given, *arm.added)
+            if begin is not None and which is not None:
+                with suppress(OSError):
+                    lesson.pending.append((kind, which, begin, clock.mark(stream)))
+
+        return launch
+
+    def _which(self, lesson: Lesson, kind: Hashable) -> int | None:
+        """The kernel of the next launch, after the times that have arrived were read; None: the champion, untimed."""
+        trial = lesson.trial
+        if trial is None:
+            return None
+        self._read(lesson, trial)
+        if trial.won is not None:
+            self._end(lesson)
+            return None
+        return trial.next(kind) if len(lesson.pending) < _MOST_AHEAD else None
+
+    def _read(self, lesson: Lesson, trial: Trial) -> None:
+        pending = lesson.pending
+        while pending and trial.won is None:
+            try:
+                kind, which, begin, end = pending.popleft()
+            except IndexError:  # another thread reads as well
+                return
+            try:
+                time_ms = self.clock.read_ms(begin, end)
+            except OSError:
+                continue
+            if time_ms is None:
+                pending.appendleft((kind, which, begin, end))
+                return
+            trial.add(kind, which, time_ms)
+
+    def _end(self, lesson: Lesson) -> None:
+        """A trial has its result."""
+        while lesson.pending:
+            self.clock.forget(*lesson.pending.popleft()[2:])
+        if lesson.end():
+            self.settled()
+
+    def store(self, lesson: Lesson) -> None:
+        """Nothing is left to learn for a class."""
+        self.choices.learn(lesson.name, lesson.champion, lesson.words[lesson.champion], lesson.found)
+
+    def texts(self) -> tuple[str, ...]:
+        """What is being learned, for people."""
+        return tuple(f"learning: {it}" for it in self.lessons.values() if it.trial is not None or it.waiting)
+
+
+class _Learning:
+    """The clock of the last launch of a kernel that still learns, since somebody set it to None."""
+
+    unsettled: Clock | None = None
+
+
+learning = _Learning()
+
+__all__ = ["Learner", "Lesson", "learning"]

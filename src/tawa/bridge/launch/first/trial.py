@@ -1,0 +1,139 @@
+"""One trial: which of two kernels is the faster one for launches of a class, from times of real launches.
+
+    launch 1, 2    one kernel, the other, in random order      a block; each kind of launch has its own blocks
+    …
+    looks          after 3, 6, 12, 24 and 48 times of the challenger
+
+The rule, at each look. Times are logarithms relative to the median of the champion's launches of the same kind (sizes
+within an eighth of each other), so that kinds may alternate as they like.
+
+- 3 times: the challenger has lost if each of them is more than `_CLEARLY` times the champion's median.
+- from 6 times on, d is the difference of the medians and e its standard error, from the median absolute deviations;
+  z is the statistic of the rank-sum test, which also holds where times have two heaps. |d| > `_SURE` e and
+  z > `_RANKED`: the faster one has won. |d| + `_SURE` e below `_SAME`: they are equally fast, and the champion stays.
+- at 48 times `_LAST` takes the place of `_SURE` and `_RANKED`; without a decision the champion stays.
+
+Where memory decides how much a launch does, its size is no kind, and each look has twice as many times.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+LOOKS = (6, 12, 24, 48)
+_FIRST = 3
+_CLEARLY = 1.2
+_SURE = 4.0
+_RANKED = 2.7
+"""Six times that are all below six others have 2.88."""
+_LAST = 2.0
+_SAME = math.log(1.01)
+_LEAST_ERROR = 0.001
+"""A standard error below it is no knowledge: clocks and caches change between launches."""
+CHAMPION, CHALLENGER = 0, 1
+
+
+@dataclass(slots=True)
+class Trial:
+    """The champion and the challenger. guessed: whether memory decides how much a launch does. seed: of the order."""
+
+    seed: int
+    guessed: bool = False
+    won: int | None = None
+    launches: list[int] = field(default_factory=lambda: [0, 0])
+    times: dict[Hashable, tuple[list[float], list[float]]] = field(
+        default_factory=dict[Hashable, tuple[list[float], list[float]]]
+    )
+    _orders: dict[Hashable, list[int]] = field(default_factory=dict[Hashable, list[int]])
+    _random: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+
+    def next(self, kind: Hashable) -> int | None:
+        """Which of the two the next launch of a kind gets, timed; None: the champion, untimed, until times arrive.
+
+        The challenger never runs more often than the next look needs.
+        """
+        known = self.counts[CHALLENGER]
+        ahead = next((it for it in (_FIRST, *self._looks) if it > known), known)
+        order = self._orders.setdefault(kind, [])
+        if not order:
+            if self.launches[CHALLENGER] >= ahead:
+                return None
+            order += self._random.sample((CHAMPION, CHALLENGER), 2)
+        found = order.pop()
+        self.launches[found] += 1
+        return found
+
+    def add(self, kind: Hashable, which: int, time_ms: float) -> None:
+        """The time of a launch."""
+        if self.won is None and time_ms > 0:
+            self.times.setdefault(kind, ([], []))[which].append(math.log(time_ms))
+            if which == CHALLENGER or self.counts[CHALLENGER] in (_FIRST, *self._looks):
+                self._look()
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many times of each are known."""
+        every = self.times.values()
+        return sum(len(it[CHAMPION]) for it in every), sum(len(it[CHALLENGER]) for it in every)
+
+    @property
+    def gain(self) -> float | None:
+        """The champion's time over the challenger's, so far; None if nothing can be compared yet."""
+        champion, challenger = self._residuals()
+        if not champion or not challenger:
+            return None
+        return math.exp(statistics.median(champion) - statistics.median(challenger))
+
+    @property
+    def _looks(self) -> tuple[int, ...]:
+        return tuple(2 * it for it in LOOKS) if self.guessed else LOOKS
+
+    def _residuals(self) -> tuple[list[float], list[float]]:
+        """The times of both, relative to the champion's median of their kind."""
+        found: tuple[list[float], list[float]] = ([], [])
+        for times in self.times.values():
+            if times[CHAMPION]:
+                usual = statistics.median(times[CHAMPION])
+                for which in (CHAMPION, CHALLENGER):
+                    found[which].extend(it - usual for it in times[which])
+        return found
+
+    def _look(self) -> None:
+        champion, challenger = self._residuals()
+        count = len(challenger)
+        if count == _FIRST and len(champion) >= _FIRST - 1 and not self.guessed:
+            if min(challenger) > math.log(_CLEARLY):
+                self.won = CHAMPION
+        elif count in self._looks and len(champion) >= count - 1:
+            difference = statistics.median(challenger) - statistics.median(champion)
+            error = max(_LEAST_ERROR, math.hypot(_error(champion), _error(challenger)))
+            last = count == self._looks[-1]
+            sure, ranked = (_LAST, _LAST) if last else (_SURE, _RANKED)
+            if abs(difference) > sure * error and abs(_rank_sum(champion, challenger)) > ranked:
+                self.won = CHALLENGER if difference < 0 else CHAMPION
+            elif last or abs(difference) + _SURE * error < _SAME:
+                self.won = CHAMPION
+
+
+def _rank_sum(first: list[float], second: list[float]) -> float:
+    """The statistic of the rank-sum test of Wilcoxon, as a normal deviate. Source: Mann and Whitney, 1947."""
+    above = sum((a > b) + 0.5 * (a == b) for a in first for b in second)
+    product = len(first) * len(second)
+    return (above - product / 2) / math.sqrt(product * (len(first) + len(second) + 1) / 12)
+
+
+def _error(values: list[float]) -> float:
+    """The standard error of the median."""
+    middle = statistics.median(values)
+    deviation = 1.4826 * statistics.median(abs(it - middle) for it in values)
+    return 1.2533 * deviation / math.sqrt(len(values))
+
+
+__all__ = ["CHALLENGER", "CHAMPION", "LOOKS", "Trial"]
