@@ -33,6 +33,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 _EXAMPLES = ("TAWA_MAPPINGS", "TAWA_EMITTED")  # how many examples of a property are tried
 for _name in [name for name in os.environ if name.startswith("TAWA_") and name not in _EXAMPLES]:
     del os.environ[_name]
+os.environ["TAWA_BACKGROUND"] = "off"  # most tests want the kernel at the first launch
 
 let_threads_parse()
 forget()

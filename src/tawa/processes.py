@@ -45,12 +45,13 @@ def _ignore(_: Answer) -> None:
 class WorkerProcess:
     """One process at a time that answers questions; it is started with the first one.
 
-    command: what runs in it; it answers by `answers`. environment: its variables. log: where its other output goes.
+    command: what runs in it; it answers by `answers`. environment: its variables. log: where its other output goes; None
+    is nowhere.
     """
 
     command: Sequence[str]
     environment: Mapping[str, str]
-    log: Path
+    log: Path | None = None
     process: subprocess.Popen[bytes] | None = None
     _pending: bytes = field(default=b"")
 
@@ -110,7 +111,7 @@ class WorkerProcess:
     def start(self) -> subprocess.Popen[bytes]:
         """Starts the process unless it runs."""
         if self.process is None:
-            with self.log.open("ab") as log:
+            with (self.log or Path(os.devnull)).open("ab") as log:
                 self.process = subprocess.Popen(
                     self.command, env=dict(self.environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
                     start_new_session=True,
@@ -137,7 +138,9 @@ class WorkerProcess:
                 self._pending += chunk
 
     def _last_words(self) -> str:
-        lines = self.log.read_bytes().decode(errors="replace").strip().splitlines() if self.log.exists() else []
+        if self.log is None or not self.log.exists():
+            return "it kept no log"
+        lines = self.log.read_bytes().decode(errors="replace").strip().splitlines()
         return " | ".join(lines[-3:])[-400:]
 
 

@@ -53,8 +53,7 @@ class TawaFunction(JITFunction[Any]):
             settings = Settings.from_environment()
             set_log_level(settings)
             request = make_request(given, layered(self.tawa_defaults, around), settings)
-            if request.options.start is None:  # the user asked for this kernel
-                request = replace(request, options=replace(request.options, start="ready"))
+            request = replace(request, host=replace(request.host, start="ready"))  # the user asked for this kernel
             self._requests[key] = request
         if not given:
             self._usual = (around, request)

@@ -125,9 +125,10 @@ def make_request(given: Table[str, Any], defaults: Request | None, settings: Set
     check_agreement(options, made.plan)
     if settings.enable == "off":
         return Request(PlanOptions(enable_warp_specialization=False), off=True)
-    if settings.background == "off" or settings.collect is not None:
+    waits = settings.background == "off" or settings.collect is not None
+    if waits and made.options.start == "stock":
         made = replace(made, options=replace(made.options, start="ready"))
-    host = replace(HOST, reproducer_dir=settings.reproducer_dir)
+    host = replace(HOST, reproducer_dir=settings.reproducer_dir, start="ready" if waits else "stock")
     if settings.collect is not None:
         host = replace(host, choices=partial(_collector, settings.collect))
     return replace(

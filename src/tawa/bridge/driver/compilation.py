@@ -5,12 +5,13 @@ before   ttir -> ttgir -> llir -> ptx -> cubin
 after    ttir -> aref -> barrier -> ttgir -> llir -> ptx -> cubin
 ```
 
-The ``aref`` stage does all the work, on a *copy* of the TTIR and of the metadata: our passes, Triton's back half, and
-every later stage down to the cubin. If all of that succeeds, the later stages return the results that exist already.
-Otherwise they run Triton's own functions on the untouched module (or return the results of the stock compile, if the
-attempt had to run it). So a kernel that is not specialised is byte for byte the stock kernel, and a failure of ours
-leaves nothing half done. The one exception is an annotation that stock Triton fails on
-(`tawa.bridge.driver.annotations`): it is removed before anything else reads the module.
+What need not be attempted (no dot, or stock Triton's kernel is the first) is left to stock Triton before the compiler
+is loaded. Otherwise the ``aref`` stage does all the work (`tawa.bridge.driver.attempt`), on a *copy* of the TTIR and of
+the metadata: our passes, Triton's back half, and every later stage down to the cubin. If all of that succeeds, the
+later stages return the results that exist already. Otherwise they run Triton's own functions on the untouched module
+(or return the results of the stock compile, if the attempt had to run it). So a kernel that is not specialised is byte
+for byte the stock kernel, and a failure of ours leaves nothing half done. The one exception is an annotation that stock
+Triton fails on (`tawa.bridge.driver.annotations`): it is removed before anything else reads the module.
 """
 
 from __future__ import annotations
@@ -18,46 +19,37 @@ from __future__ import annotations
 import locale
 import logging
 import time
-from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tawa.analysis.memory.provenance import may_run_twice
-from tawa.bridge.driver.annotations import annotation_remark, asked_by, beside_remark, without_annotations
-from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
-from tawa.bridge.driver.driver import specialise, with_remarks
 from tawa.bridge.driver.request import Request
-from tawa.bridge.driver.spills import facts_of_log
-from tawa.bridge.driver.stock_overflow import refuse_overflow
-from tawa.bridge.driver.stock_run import StockFailure, StockRun
-from tawa.bridge.driver.tuning.tuning_facts import tuning_facts
-from tawa.bridge.launch.added_arguments import launch_is_ours, stock_may_start
+from tawa.bridge.driver.tuning.tuning_key import tuning_key
+from tawa.bridge.launch.added_arguments import stock_may_start
 from tawa.bridge.launch.first.background import prepare
-from tawa.bridge.launch.instead import plans_without
 from tawa.bridge.launch.stock_facts import KEY as STOCK_FACTS
-from tawa.bridge.mapping.mapped import MappedRequest
-from tawa.bridge.report import record, reproducer
+from tawa.bridge.mapping.beside import shipped_at
+from tawa.bridge.report import record
 from tawa.bridge.triton.artifacts.cache_entries import CHECKSUMS, checksum, overridden, seal
-from tawa.bridge.triton.artifacts.few_registers import FewRegisters, registers_that_were_too_few
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
-from tawa.bridge.triton.generic_print import read_ttir
 from tawa.bridge.triton.stage_output import Stage, StageOutput, StageResult
 from tawa.bridge.triton.stages import StageSplit
-from tawa.bridge.triton.surroundings import folder_failure
 from tawa.dialects.tt import DotOp
-from tawa.errors import InternalError, PlanError, ResourceError, SurroundingsError, UnsupportedKernel, report_it
-from tawa.pipeline import Outcome
-from tawa.plan import Plan
 from tawa.plan.cost.ways import StockFacts
 from tawa.remarks import Remark
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
+if TYPE_CHECKING:
+    from tawa.bridge.driver.data import Specialised
+    from tawa.bridge.driver.stock_run import StockRun
+
 _log = logging.getLogger("tawa")
 
+ANNOTATION = "tt.warp_specialize"
 _STOCK_FIRST = Remark(
     "declined", "start='stock': stock Triton's kernel is the first; a specialised one is made in the background",
     cure="start='ready' waits for it at the first launch",
 )  # fmt: skip
+NOTHING = Remark("declined", "no tl.dot in the kernel: there is nothing to feed by separate warps")
 _SERIALISED = Remark("note", "ptxas serialises the wgmmas of stock Triton's kernel: launches choose with that in mind")
 
 
@@ -98,80 +90,51 @@ class Compilation:
     def aref_stage(self, mod: Any, metadata: dict[str, Any]) -> StageOutput:
         """Specialises the kernel, or records why not. The text of its result is the aref level."""
         stored = str(mod)  # before the module changes: later steps, and the stock compile, work on it in place
-        asked, taken, failure = self.request, None, None
-        try:
-            mod, taken = without_annotations(mod)
-        except Exception as error:  # the annotation stays, and Triton compiles the kernel
-            failure = error
-        if taken is not None:
-            self.request = asked_by(taken, asked)
-        source = Source(mod.str(), mod.context, mod.get_entry_func_name(), metadata)
-        mapped, self.request = MappedRequest.of(self.request, source)
-        wanted, unmeasured = self.request, None
-        if self.request.options.mode == "measure":
-            unmeasured = _why_not_measured(source)
-            if unmeasured is not None:
-                self.request = replace(self.request, options=replace(self.request.options, mode=None))
-                asked = replace(asked, options=replace(asked.options, mode=None))
-        sheet = Worksheet()
-        try:
-            with mapped.told:
-                outcome, folder = self._try(mod, source, sheet, failure)
-                mapped.check(outcome.outcome.plan if isinstance(outcome, Specialised) else None)
-        except (PlanError, ResourceError, UnsupportedKernel) as error:
-            if not mapped.is_shipped:
-                raise
-            wanted = self.request = mapped.without(error)
-            outcome, folder = self._try(mod, source, sheet, failure)
-        done = outcome.outcome if isinstance(outcome, Specialised) else outcome
-        if taken is not None:
-            done = with_remarks(done, (annotation_remark(taken, asked, done.applied),))
-        if unmeasured is not None:
-            done = with_remarks(done, (unmeasured,))
-        done = with_remarks(done, mapped.remarks())
-        self.result = replace(outcome, outcome=done) if isinstance(outcome, Specialised) else None
-        options = self.result.options if self.result else self.request.options
-        feedback = self.result.why if self.result else None
-        made = record.make_record(
-            source.kernel, self.request, options, done, sheet.stage_ms, sheet.tawa_ms, folder, feedback,
-            [run.to_dict() for run in sheet.back_end_runs], mapped.words(done.plan),
-        )  # fmt: skip
-        measure = self.request.options.mode == "measure"
-        spec = self.result.launch if self.result else LaunchSpec()
-        launch = {
-            **spec.to_json(),
-            "forecast": sheet.forecast,
-            "num_warps": self.options.num_warps,  # Triton's metadata has the warps of all partitions
-            "options": asdict(self.request.options),
-            "plan": self.request.plan.to_dict() if self.request.plan is not None else None,
-            "measure": measure,
-            "without": {it: plan.to_dict() for it, plan in plans_without(spec, self.request.plan or Plan()).items()},
-            "annotated": taken is not None,
-            "stock_first": self.stock_first,
-            "learns": self.request.learns,
-        }
-        if (
-            self.stock_first
-            or self.request.learns
-            or spec != LaunchSpec()
-            or sheet.forecast
-            or (self.result and (self.result.raised or measure))
-        ):
-            made["launch"] = launch
-        if self.result is not None:
-            made["spilled"] = self.result.spills.bytes
-        if self.result is not None and self.stock_run is not None:
-            self._note_stock(made, self.stock_run.facts())
-        with suppress(Exception):  # the attempt has met the same error and reported it
-            made["tuning"] = tuning_facts(
-                source, wanted, self.options, self.result, taken is not None, self.stock_first
-            )
+        ttir = mod.str()
+        left = self._why_left(ttir)
+        if left is not None:
+            made, text = self._left(mod.get_entry_func_name(), ttir, left), told(left)
+        else:
+            from tawa.bridge.driver.attempt import attempt
+
+            made, text, mod = attempt(self, mod, metadata)
         metadata[record.KEY] = made
-        self._report(source, done)
-        self.aref = StageOutput(_level(done, done.aref), mod, mod.context)
+        verb = "specialised" if made["applied"] else "not specialised"
+        _log.info("%s: %s: %s", made["kernel"], verb, made["reason"])
+        self.aref = StageOutput(text, mod, mod.context)
         self._sum("ttir", stored, metadata)
         self._sum("aref", self.aref, metadata)
         return self.aref
+
+    def _why_left(self, ttir: str) -> Remark | None:
+        """Why the kernel is left to stock Triton without an attempt; None if it is attempted."""
+        place = record.kernel_location(ttir)
+        if self.request.beside or ANNOTATION in ttir:
+            return None
+        if self.refusal is not None or DotOp.NAME not in ttir:
+            remark = self.refusal or replace(NOTHING, location=place)
+            return None if self.request.pinned or self.request.mapping is not None else remark
+        options = self.request.options
+        asked = stock_may_start() and not self.request.pinned and not options.wherever_legal
+        if not asked or shipped_at(self.request, place):
+            return None
+        prepare()
+        self.stock_first = True
+        return _STOCK_FIRST
+
+    def _left(self, kernel: str, ttir: str, remark: Remark) -> record.Record:
+        """The record of a kernel that is left to stock Triton."""
+        made = record.left_record(kernel, self.request, remark)
+        if self.stock_first:
+            options, plan = asdict(self.request.options), self.request.plan
+            made["launch"] = {
+                **LaunchSpec().to_json(), "forecast": None,
+                "stock_first": True, "num_warps": self.options.num_warps, "options": options, "annotated": False,
+                "plan": plan.to_dict() if plan is not None else None,
+            }  # fmt: skip
+            key = tuning_key(ttir, self.options, self.request)
+            made["tuning"] = {"key": key, "sizes": [], "writes": [], "measure": False}
+        return made
 
     def barrier_stage(self, before: Any, metadata: dict[str, Any]) -> StageOutput:
         """The text of its result is the barrier level, in the IR of Triton 3.6."""
@@ -185,80 +148,6 @@ class Compilation:
         if record.KEY in metadata and not overridden(self.options):
             metadata[record.KEY].setdefault(CHECKSUMS, {})[name] = checksum(value)
 
-    def _try(
-        self, mod: Any, source: Source, sheet: Worksheet, failure: Exception | None
-    ) -> tuple[Specialised | Outcome, str]:
-        """Attempts the specialisation. Returns the result, and the reproducer's path if an internal error declined it.
-
-        failure: an error from before the attempt.
-        """
-        refusal = beside_remark() if self.request.beside else self.refusal
-        refusal = refusal or _nothing_to_do(source)
-        if refusal is None and self._starts_with_stock():
-            self.stock_first, refusal = True, _STOCK_FIRST
-        if refusal is not None or self.split is None:
-            assert refusal is not None
-            return self._declined(source, Outcome(False, None, (refusal,))), ""
-        if failure is not None:
-            return self._failed(source, sheet, failure)
-        stages = dict(tuple(self.stock.items())[list(self.stock).index("ttgir") :])
-        self.stock_run = StockRun(mod, dict(source.metadata), stages, self.options)
-        tools = Toolchain(self.split, tuple(stages.items())[1:], self.options, self.capability, self.stock_run)
-        try:
-            result = specialise(tools, source, self.request, sheet)
-        except (PlanError, ResourceError, UnsupportedKernel, SurroundingsError):
-            raise
-        except StockFailure as error:
-            remark = Remark(
-                "declined", f"Triton itself refuses the kernel: {error}", record.kernel_location(source.ttir)
-            )
-            return Outcome(False, None, (remark,)), ""
-        except Exception as error:
-            around = folder_failure(error)
-            if around is not None:
-                raise around from error
-            few = registers_that_were_too_few(error)
-            if few is not None:
-                return self._too_few(source, few, error), ""
-            return self._failed(source, sheet, error)
-        if isinstance(result, Specialised):
-            return result, ""
-        sheet.tawa_ms += sheet.stage_ms.get("front", 0.0)  # of other forms of the kernel
-        return self._declined(source, result), ""
-
-    def _starts_with_stock(self) -> bool:
-        options = self.request.options
-        asked = options.start != "ready" and not self.request.pinned and not options.wherever_legal
-        if not asked or not stock_may_start():
-            return False
-        prepare()
-        return True
-
-    def _declined(self, source: Source, outcome: Outcome) -> Outcome:
-        if self.request.pinned:
-            raise UnsupportedKernel(source.kernel, outcome.remarks[0])
-        return outcome
-
-    def _too_few(self, source: Source, registers: int, error: Exception) -> Outcome:
-        reason = f"{registers} registers for each thread are too few for the instructions of the kernel"
-        limit = self.options.maxnreg
-        cure = "fewer consumer groups, fewer warps, or a smaller tile"
-        cure = cure if limit is None else f"maxnreg above {limit}, or a launch without it; {cure}"
-        if self.request.pinned:
-            raise FewRegisters(f"{source.kernel}: {reason}; cure: {cure}") from error
-        return Outcome(False, None, (Remark("declined", reason, record.kernel_location(source.ttir), cure),))
-
-    def _failed(self, source: Source, sheet: Worksheet, error: Exception) -> tuple[Outcome, str]:
-        written = reproducer.write(self.request, source, sheet, self.options, error)
-        text = f"{type(error).__name__}: {error}"
-        if self.request.pinned:
-            raise InternalError(f"{source.kernel}: {text}", written.path, written.reason) from error
-        cure = "; ".join(filter(None, (report_it(written.path), written.reason)))
-        reason = f"internal error of Tawa, compiled by stock Triton: {text}"
-        _log.warning("%s: %s; %s", source.kernel, reason, cure)
-        remark = Remark("declined", reason, record.kernel_location(source.ttir), cure)
-        return Outcome(False, None, (remark,)), str(written.path or "")
-
     def _later_stage(self, name: str, last: bool) -> Stage:
         """Returns the attempt's result if the stage before did so too; otherwise runs Triton's own stage."""
 
@@ -268,16 +157,20 @@ class Compilation:
                 metadata.update({key: value for key, value in made.metadata.items() if key != record.KEY})
                 value = made.value
                 if last and self.result is None and self.stock_run is not None:
-                    self._note_stock(metadata[record.KEY], self.stock_run.facts())
+                    self.note_stock(metadata[record.KEY], self.stock_run.facts())
             else:
                 input = before.module if isinstance(before, StageOutput) else before
                 rest = self.stock_run.stage(name, input) if self.stock_run is not None else None
                 with kept_log() as log:
                     value = (rest or self.stock[name])(input, metadata)
                 if record.KEY in metadata and (self.stock_run is not None or self.stock_first):
+                    from tawa.bridge.driver.spills import facts_of_log
+
                     found = facts_of_log(log.text, int(metadata.get("shared") or 0))
-                    self._note_stock(metadata[record.KEY], found)
+                    self.note_stock(metadata[record.KEY], found)
                 if name == "ttgir":
+                    from tawa.bridge.driver.stock_overflow import refuse_overflow
+
                     refuse_overflow(value, self.capability)
             self._sum(name, value, metadata)
             if last and record.KEY in metadata:
@@ -287,7 +180,7 @@ class Compilation:
 
         return stage
 
-    def _note_stock(self, made: record.Record, facts: StockFacts | None) -> None:
+    def note_stock(self, made: record.Record, facts: StockFacts | None) -> None:
         """Records what is known of stock Triton's kernel."""
         if facts is None:
             return
@@ -314,39 +207,9 @@ class Compilation:
             and not (isinstance(before, StageOutput) and before.relocated)
         )
 
-    def _report(self, source: Source, outcome: Outcome) -> None:
-        verb = "specialised" if outcome.applied else "not specialised"
-        reason = str(outcome.remarks[0]) if outcome.remarks else ""
-        _log.info("%s: %s: %s", source.kernel, verb, reason)
 
-
-def _level(outcome: Outcome, text: str) -> str:
-    """The text of a level; for a declined kernel a comment that says why."""
-    if outcome.applied:
-        return text
-    remark = str(outcome.remarks[0]) if outcome.remarks else "no reason given"
-    text = "// not specialised: " + remark.replace("\n", "\n// ") + "\n"
+def told(remark: Remark) -> str:
+    """The text of a level of a declined kernel: a comment that says why."""
+    text = "// not specialised: " + str(remark).replace("\n", "\n// ") + "\n"
     encoding = locale.getencoding()  # of the file that Triton writes it to
     return text.encode(encoding, "backslashreplace").decode(encoding)
-
-
-def _why_not_measured(source: Source) -> Remark | None:
-    """Why launches do not measure the Plans of the kernel; None if they do, or if there is nothing to choose."""
-    if DotOp.NAME not in source.ttir:
-        return None
-    reason = "a second run would change the results: the kernel reads what it writes, has an atomic, or prints"
-    try:
-        if may_run_twice(read_ttir(source.ttir, source.context)):
-            reason = "" if launch_is_ours() else "the kernel is not launched by Triton in this process"
-    except Exception:  # the attempt meets the same error and reports it
-        return None
-    cure = "tawa tune measures it on copies of its tensors"
-    return Remark("note", f"mode='measure' measures nothing: {reason}", None, cure) if reason else None
-
-
-def _nothing_to_do(source: Source) -> Remark | None:
-    """Declines kernels without a dot, before any work is done."""
-    if DotOp.NAME in source.ttir:
-        return None
-    reason = "no tl.dot in the kernel: there is nothing to feed by separate warps"
-    return Remark("declined", reason, record.kernel_location(source.ttir))

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from tawa.bridge.driver.compilation import Compilation
 from tawa.bridge.driver.request import Request, active_request
-from tawa.bridge.gluon.check import put_check_into
 from tawa.bridge.triton import versions
 from tawa.bridge.triton.artifacts.cache_entries import overridden
 from tawa.bridge.triton.device import CAPABILITY
@@ -75,6 +73,8 @@ def _take_part(
         return
     if language.name == "GLUON":  # explicit already
         if request.gluon != "auto":
+            from tawa.bridge.gluon.check import put_check_into
+
             put_check_into(stages, request, options, capability)
         return
     if capability != CAPABILITY:
@@ -84,6 +84,8 @@ def _take_part(
                 f"{CAPABILITY} (H100, H200). Cure: launch there, or leave enable_warp_specialization out"
             )
         return
+    from tawa.bridge.driver.compilation import Compilation  # the compiler: a process that only reads caches needs none
+
     split = split_make_ttgir(type(backend))
     refusal = _refusal(options, split, replaced)
     Compilation(request, stages, options, capability, split, refusal).put_into(stages)

@@ -28,7 +28,7 @@ from typing import Any
 
 from tawa.bridge.driver.annotations import STOCK_WITHOUT
 from tawa.bridge.driver.request import Request, activate, active_request, surrounding_request
-from tawa.bridge.gluon.check import judge
+from tawa.bridge.gluon.verdicts import judge
 from tawa.bridge.launch.descriptors import encoded_signature, encoded_types, encoder, encoding, launched_with
 from tawa.bridge.launch.first.elsewhere import is_cached, job_of, make
 from tawa.bridge.launch.first.stock_first import StockFirst, is_tuning
@@ -96,7 +96,7 @@ def stock_first(compile_it: Callable[[], Any], wanted: bool) -> Any:
     wanted: whether what stock Triton cannot compile is compiled as if it were asked for at once.
     """
     request = active_request()
-    if request is None or request.options.start == "ready":
+    if request is None or (request.options.start or request.host.start) == "ready":
         return compile_it()
     token = _stock_may_start.set(True)
     try:

@@ -35,6 +35,7 @@ Decision = Literal["specialised", "declined", "depends"]
 
 _MEASURED = "the first launch measures it to be faster"
 _PREDICTED = "the model of time predicts it to be the fastest"
+_LEARNED = "real launches measure it to be the fastest"
 _MEASURE = "tawa tune measures it; only_if_faster=False specialises it against the prediction"
 _POINTER_BITS = 63
 
@@ -80,7 +81,7 @@ def answer_for(
     if spec == LaunchSpec() and not arguments and grid is None:
         found = Answer("specialised")
         if forecasts is not None:
-            found = _with_forecast(found, forecasts)
+            found = _with_forecast(found, forecasts, _learns(compiled))
     else:
         found = _Question(compiled, spec, forecasts, processors).answer(arguments or {}, grid)
     return _with_measurement(found) if (known.get("launch") or {}).get("measure") else found
@@ -91,11 +92,12 @@ def argument_domain(compiled: Any) -> Domain:
     return _Question(compiled, LaunchSpec()).of_types
 
 
-def _with_forecast(answer: Answer, forecasts: Forecasts) -> Answer:
-    """The answer for launches of which not enough is known to predict them."""
+def _with_forecast(answer: Answer, forecasts: Forecasts, learns: bool) -> Answer:
+    """The answer for launches of which not enough is known to predict them. learns: whether launches measure it."""
     if answer.decision == "declined" or not forecasts.about["stock"]:
         return answer
-    condition = f"{answer.condition} and {_PREDICTED}" if answer.condition else _PREDICTED
+    decides = _LEARNED if learns else _PREDICTED
+    condition = f"{answer.condition} and {decides}" if answer.condition else decides
     return replace(answer, decision="depends", condition=condition)
 
 
@@ -153,7 +155,7 @@ class _Question:
         if known and self._needed <= known.keys() and (grid is not None or self.forecasts is None):
             return self._of_one_launch(known, grid or (1,))
         found = self._of_some_launches(known)
-        return _with_forecast(found, self.forecasts) if self.forecasts is not None else found
+        return _with_forecast(found, self.forecasts, _learns(self.compiled)) if self.forecasts is not None else found
 
     @property
     def _needed(self) -> frozenset[int]:
@@ -183,9 +185,12 @@ class _Question:
 
         values = [known.get(index, 0) for index in range(self.count)]
         launcher = added_arguments.explaining_launcher(self.compiled, self.processors, attached)
-        made = launcher.foresee(values, tuple(grid))
         general, shown = simplified(self.clauses, self.domain), self._shown(known)
         condition, found = clauses_text(general, self.domain), self._found(general, known)
+        choices = launcher.choices
+        if _learns(self.compiled) and choices is not None and choices.lookup(values, grid) is None:
+            return Answer("depends", f"{condition} and {_LEARNED}" if condition else _LEARNED, found, known=shown)
+        made = launcher.foresee(values, tuple(grid))
         broken = self.spec.broken(values)
         if isinstance(made, str) and (broken is not None or self.forecasts is None):
             reason = broken.reason if broken is not None else made  # `condition` has the condition itself
@@ -332,6 +337,12 @@ def _range_of(kind: str, multiple: int) -> Range:
         most = OPEN if bits == OPEN.bit_length() + 1 else (1 << (bits - 1)) - 1
         return Range(-(1 << (bits - 1)), most, multiple)
     return ANY
+
+
+def _learns(compiled: Any) -> bool:
+    """Whether real launches measure which kernel they get."""
+    known = getattr(compiled.metadata, record.KEY, None) or {}
+    return bool((known.get("launch") or {}).get("learns"))
 
 
 def _is_applied(compiled: Any) -> bool:

@@ -12,19 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tawa.analysis.work.workload import find_workload
 from tawa.bridge.launch.stock_facts import recorded_facts
 from tawa.bridge.report import record
-from tawa.bridge.triton.structured import new_context, read_kernel
 from tawa.machine.hopper import HEAVY_SPILL_BYTES
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.cost.launches import Launch, launch_of
 from tawa.plan.cost.ways import StockFacts, Way, plan_way
-from tawa.plan.forecast import Forecast, Forecaster, other_forms
 from tawa.plan.option_conflicts import STOCK
-from tawa.plan.space import Space, form_of
+
+if TYPE_CHECKING:  # a launch whose form is known needs no model
+    from tawa.plan.cost.launches import Launch
+    from tawa.plan.forecast import Forecast, Forecaster
+    from tawa.plan.space import Space
 
 _log = logging.getLogger("tawa")
 
@@ -59,6 +59,11 @@ class Forecasts:
     @cached_property
     def forecaster(self) -> Forecaster | None:
         """What is needed to choose; None if the kernel cannot be read."""
+        from tawa.analysis.work.workload import find_workload
+        from tawa.bridge.triton.structured import new_context, read_kernel
+        from tawa.plan.forecast import Forecaster
+        from tawa.plan.space import Space
+
         workload = find_workload(read_kernel(self.ttir, new_context()))
         if workload is None:
             return None
@@ -77,6 +82,8 @@ class Forecasts:
         """How the form is executed that the compile tried and declined, by the Plan that asks for it."""
         if self.about.get("tried") is None or self.forecaster is None:
             return {}
+        from tawa.plan.space import form_of
+
         tried = Plan.of(self.about["tried"])
         return {form_of(self.forecaster.space, tried): plan_way(tried, self.spilled)}
 
@@ -112,6 +119,8 @@ class Forecasts:
         return tuple((None if it == self.forecaster.own else it, words(it)) for it in found), launch.visits.guessed
 
     def _launch(self, forecaster: Forecaster, values: Sequence[Any], grid: Sequence[int]) -> Launch:
+        from tawa.plan.cost.launches import launch_of
+
         arguments = [
             int(value) if index in self.arguments and isinstance(value, int) else None
             for index, value in enumerate(values)
@@ -173,6 +182,8 @@ def forecast_facts(
     tried: the complete Plan of a form that was declined because it spills. spilled: bytes of spill stores and loads of
     the compiled form, or of the declined one.
     """
+    from tawa.plan.forecast import other_forms
+
     forms = other_forms(space, own, options)
     if not stock and own is not None:  # the user wants this kernel specialised: only the order of its tiles is open
         forms = tuple(it for it in forms if it.own_groups == own.own_groups)

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tawa.plan import Plan
 
@@ -75,6 +75,7 @@ class Host:
 
     allocate: scratch memory for launches without a Triton allocator of the user's; None: no such memory.
     choices: for a compiled kernel, how its launches are chosen by measurement; None (also as a result): they are not.
+    start: as the option of this name, where that is left open.
     reproducer_dir: as in the request, for what is compiled at launches.
     capturing: whether launches are being captured, as into a CUDA graph. Then nothing is compiled, loaded or timed.
     """
@@ -82,6 +83,7 @@ class Host:
     allocate: Allocate | None = None
     choices: Callable[[Any], Choices | None] | None = None
     capturing: Callable[[], bool] = _never
+    start: Literal["stock", "ready"] = "ready"
     reproducer_dir: Path | None = None
 
 

@@ -32,7 +32,9 @@ from tawa.bridge.launch.argument_paths import argument_paths, values_at
 from tawa.bridge.launch.descriptors import Encoder, Passed, made_descriptor
 from tawa.bridge.launch.first.background import Task, submit
 from tawa.bridge.launch.first.clock import event_clock
+from tawa.bridge.launch.first.elsewhere import rank
 from tawa.bridge.launch.first.learning import Learner, Lesson, Made
+from tawa.bridge.launch.first.stock_first import StockFirst
 from tawa.bridge.launch.forecasts import Forecasts
 from tawa.bridge.launch.host import NO_HOST, Allocate, Choices, Host
 from tawa.bridge.launch.instead import plan_instead
@@ -211,12 +213,21 @@ class Launcher:
         if self.choices is not None and clock is not None and not getattr(self.kernel.metadata, "launch_pdl", False):
             self.learner = Learner(clock, self.choices, self.host.capturing, self.known.clear)
 
+    def states(self) -> tuple[str, ...]:
+        """What launches have learned and are learning, for people."""
+        learned = self.choices.remarks() if self.choices is not None else ()
+        return (*learned, *(self.learner.texts() if self.learner is not None else ()))
+
     def _learning(self, learner: Learner, values: Sequence[Any], grid: tuple[int, ...]) -> Made | str:
         """What a launch gets of a shape class that has not learned yet."""
         name = learner.choices.class_of(values, grid)
-        if name not in learner.lessons:
-            learner.lessons[name] = self._lesson(name, values, grid)
-        lesson = learner.lessons[name]
+        lesson = learner.lessons.get(name) or self._lesson(learner, name, values, grid)
+        if lesson.ranking is not None:
+            if not lesson.ranking.done and not lesson.ranking.lost:
+                return "its forms are being compared in the background"
+            forms, guessed = lesson.ranking.result or (((None, "specialised"),), True)
+            known = [(plan or self.plan, words) for plan, words in forms]
+            lesson.take([(plan, words) for plan, words in known if plan is not None], guessed)
         while lesson.challenger is None and lesson.waiting and not self.host.capturing():
             plan = lesson.waiting[0]
             if plan != self.plan and self._is_awaited(plan):
@@ -237,14 +248,15 @@ class Launcher:
         kind = None if lesson.guessed or self.forecasts is None else self.forecasts.size(values, grid)
         return Made(learner.arms(lesson, kind, (champion, challenger)), grid, (), self.kernel, why=str(lesson))
 
-    def _lesson(self, name: str, values: Sequence[Any], grid: tuple[int, ...]) -> Lesson:
-        """The forms that a shape class tries, by predictions for its first launch."""
-        forms, guessed = self.forecasts.ranked(values, grid) if self.forecasts is not None else ((), True)
-        if self.forecasts is None:
-            forms = ((None, "specialised"),)
-        words = {plan or self.plan: text for plan, text in forms}
-        known = {plan: text for plan, text in words.items() if plan is not None}
-        return Lesson(name, {STOCK: "stock Triton", **known}, list(known), guessed)
+    def _lesson(self, learner: Learner, name: str, values: Sequence[Any], grid: tuple[int, ...]) -> Lesson:
+        """A new shape class: predictions for its first launch say which forms it tries."""
+        found = learner.lessons[name] = Lesson(name)
+        found.ranking = Task(lambda: None)
+        if self.forecasts is not None:
+            found.ranking = submit(partial(rank, self.forecasts, values, grid), self._end)
+        else:
+            found.ranking.run()
+        return found
 
     def _arm(self, plan: Plan, values: Sequence[Any], grid: tuple[int, ...]) -> Made | str:
         """What a launch by a kernel that is made needs. A text says why it gets the stock kernel."""
@@ -368,6 +380,23 @@ class Launcher:
         return _with_scratch(inner, allocate) if self.scratch and allocate is not None else inner
 
 
+def states_of(kernel: Any) -> tuple[str, ...]:
+    """What launches of a compiled kernel have learned and are learning, for people."""
+    run = getattr(kernel, "_run", None)
+    if isinstance(run, Launcher):
+        return run.states()
+    if isinstance(run, StockFirst) and not run.settled:
+        return ("learning: other forms are being compiled in the background",)
+    choices = getattr(kernel, "tawa_choices", None)
+    return choices.remarks() if choices is not None else ()
+
+
+def taken_over(kernel: Any) -> Any:
+    """The kernel whose launcher has taken over the launches of stock Triton's, or the kernel itself."""
+    run = getattr(kernel, "_run", None)
+    return run.kernel if isinstance(run, Launcher) else kernel
+
+
 def _with_counter(inner: Callable[..., None], counters: TileCounters) -> Callable[..., None]:
     """The same launcher, with the address of a counter behind all arguments."""
 
@@ -404,4 +433,4 @@ def _with_scratch(inner: Callable[..., None], allocate: Allocate) -> Callable[..
     return launch
 
 
-__all__ = ["Launcher"]
+__all__ = ["Launcher", "states_of", "taken_over"]

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from tawa.bridge.driver.request import source_hash
-from tawa.bridge.driver.spills import facts_of_log, facts_of_report
 from tawa.bridge.report.report import run_ptxas
 from tawa.outside import json_of, read, text_of
 from tawa.plan.cost.ways import StockFacts
@@ -36,6 +35,8 @@ def facts_of(kernel: Any, log: str = "") -> StockFacts | None:
 
     kernel: a `CompiledKernel`. log: of the ptxas that just compiled it. None if ptxas refuses.
     """
+    from tawa.bridge.driver.spills import facts_of_log, facts_of_report
+
     with suppress(Exception):  # without facts, the times of the stock kernel are estimated
         ptx, shared = kernel.asm["ptx"], int(kernel.metadata.shared)
         folder = _folder(ptx, kernel.metadata)

@@ -7,7 +7,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tawa.bridge.driver.request import Request, surrounding_request
-from tawa.bridge.gluon.check import LEFT
+from tawa.bridge.gluon.verdicts import LEFT
 from tawa.bridge.report.record import KEY
 from tawa.bridge.triton.device import CAPABILITY
 from tawa.bridge.triton.versions import untested_remark

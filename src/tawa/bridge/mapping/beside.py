@@ -9,24 +9,31 @@ import hashlib
 import linecache
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tawa.bridge.driver.data import Source
 from tawa.bridge.driver.request import Request
 from tawa.bridge.report import record
 from tawa.mapping import Mapping
 from tawa.mapping.shipped import shipped_mappings
+from tawa.remarks import SourceLocation
+
+if TYPE_CHECKING:
+    from tawa.bridge.driver.data import Source
 
 _DEFINITION = re.compile(r"\s*def (\w+)")
 
 
 def shipped_with(request: Request, source: Source) -> tuple[Mapping, ...]:
     """The mappings beside the module of a kernel that is compiled; none if the request has a Plan or a mapping."""
-    place = record.kernel_location(source.ttir) if _may_be_mapped(request) else None
-    if place is None:
+    return shipped_at(request, record.kernel_location(source.ttir), source.kernel)
+
+
+def shipped_at(request: Request, place: SourceLocation | None, kernel: str = "") -> tuple[Mapping, ...]:
+    """The same for a kernel that is defined there. kernel: its name, if the file cannot be read."""
+    if place is None or not _may_be_mapped(request):
         return ()
     named = _DEFINITION.match(linecache.getline(place.file, place.line))  # its name in the IR may be another (`repr`)
-    return _mappings(place.file, named[1] if named else source.kernel)
+    return _mappings(place.file, named[1] if named else kernel)
 
 
 def shipped_key(request: Request, source: Any) -> str:
@@ -48,4 +55,4 @@ def _mappings(file: str, kernel: str) -> tuple[Mapping, ...]:
     return () if file.startswith("<") else shipped_mappings(Path(file).parent, kernel)
 
 
-__all__ = ["shipped_key", "shipped_with"]
+__all__ = ["shipped_at", "shipped_key", "shipped_with"]

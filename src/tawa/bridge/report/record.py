@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tawa.bridge.driver.request import Request
 from tawa.bridge.triton.versions import triton_version
-from tawa.pipeline import Outcome
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.reasons import decisions
 from tawa.remarks import Remark, SourceLocation
-from tawa.verify.witness import verdict_to_dict
+
+if TYPE_CHECKING:  # readers of a record need no compiler
+    from tawa.pipeline import Outcome
 
 KEY = "tawa"
 
@@ -39,31 +39,56 @@ def make_record(
     Remarks about changes ("done") are left out for a declined kernel, since none was made.
     """
     from tawa import __version__
+    from tawa.plan.reasons import decisions
+    from tawa.verify.witness import verdict_to_dict
 
     remarks = tuple(it for it in outcome.remarks if outcome.applied or it.kind != "done")
     plan, pins = outcome.plan, request.plan or Plan()
     taken = decisions(plan, pins, request.options, outcome.why, feedback, mapping) if plan is not None else ()
     head = remarks[0] if remarks else Remark("applied" if outcome.applied else "declined", "")
     return {
-        "kernel": kernel,
-        "mode": "pinned" if request.pinned else "automatic",
-        "wherever_legal": request.options.wherever_legal,
+        **_record(kernel, request, head, remarks, __version__),
         "applied": outcome.applied,
-        "reason": head.reason,
-        "location": str(head.location) if head.location else None,
-        "cure": head.cure,
-        "remarks": [remark_record(remark) for remark in remarks],
         "options": asdict(options),
         "plan": plan.to_dict() if plan is not None else None,
         "decisions": [decision.to_dict() for decision in taken],
-        "verification": request.verification,
         "verdict": verdict_to_dict(outcome.verdict) if outcome.verdict is not None else None,
         "stage_ms": {name: round(ms, 3) for name, ms in stage_ms.items()},
         "tawa_ms": round(tawa_ms, 3),
         "back_end_runs": list(back_end_runs),
-        "compile_ms": None,
         "reproducer": reproducer,
-        "versions": {"tawa": __version__, "triton": ".".join(map(str, triton_version()))},
+    }
+
+
+def left_record(kernel: str, request: Request, remark: Remark) -> Record:
+    """The record of a kernel that is left to stock Triton without an attempt."""
+    from tawa import __version__
+
+    return _record(kernel, request, remark, (remark,), __version__)
+
+
+def _record(kernel: str, request: Request, head: Remark, remarks: Sequence[Remark], version: str) -> Record:
+    """The record of a kernel that is not specialised."""
+    return {
+        "kernel": kernel,
+        "mode": "pinned" if request.pinned else "automatic",
+        "wherever_legal": request.options.wherever_legal,
+        "applied": False,
+        "reason": head.reason,
+        "location": str(head.location) if head.location else None,
+        "cure": head.cure,
+        "remarks": [remark_record(remark) for remark in remarks],
+        "options": asdict(request.options),
+        "plan": None,
+        "decisions": [],
+        "verification": request.verification,
+        "verdict": None,
+        "stage_ms": {},
+        "tawa_ms": 0.0,
+        "back_end_runs": [],
+        "compile_ms": None,
+        "reproducer": "",
+        "versions": {"tawa": version, "triton": ".".join(map(str, triton_version()))},
     }
 
 

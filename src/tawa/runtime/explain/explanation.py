@@ -10,10 +10,11 @@ from typing import Any, Literal
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.compile import compile_kernel, jit_function
 from tawa.bridge.driver.request import Request, surrounding_request
-from tawa.bridge.gluon.check import LEFT
 from tawa.bridge.gluon.compile import compile_gluon
+from tawa.bridge.gluon.verdicts import LEFT
 from tawa.bridge.launch.added_arguments import compiled_by_stock, launched_by_us
 from tawa.bridge.launch.answer import Answer, Decision, answer_for
+from tawa.bridge.launch.launcher import states_of, taken_over
 from tawa.bridge.launch.why_stock import why_stock
 from tawa.bridge.mapping.mapped import program_of_text
 from tawa.bridge.report import record as records
@@ -283,6 +284,7 @@ def explain_compiled(
     """Explains Triton's `CompiledKernel`, also one from the cache on disk. arguments, grid: of one launch."""
     if is_explicit(compiled):  # every launch gets the same
         return _explain_explicit(compiled, sass)
+    launched, compiled = compiled, taken_over(compiled)
     data: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or _stock_record(compiled)
     answer = answer_for(compiled, arguments, grid)
     left = answer.decision == "declined" and (data["applied"] or bool(answer.reason))
@@ -302,7 +304,7 @@ def explain_compiled(
         mode=data["mode"],
         plan=records.plan_of(data),
         **_measures(compiled, data, seen),
-        remarks=(*(_remark_text(remark) for remark in data["remarks"]), *_measured(compiled)),
+        remarks=(*(_remark_text(remark) for remark in data["remarks"]), *states_of(launched)),
         reproducer=data["reproducer"],
         verification=data["verification"],
         verdict=data["verdict"],
@@ -366,12 +368,6 @@ def _with_mapping(found: Explanation, compiled: Any) -> Explanation:
     program = program_of_text(compiled.asm["ttir"])
     text = mapping_text(found.plan, program, found.decisions)
     return replace(found, mapping=text, tasks=tasks_of(found.plan, program))
-
-
-def _measured(compiled: Any) -> tuple[str, ...]:
-    """What a table of measurements says about launches of a kernel; nothing for a kernel without entries."""
-    choices = getattr(compiled, "tawa_choices", None)
-    return choices.remarks() if choices is not None else ()
 
 
 def _resolved(answer: Answer) -> dict[str, Any] | None:

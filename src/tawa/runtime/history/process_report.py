@@ -36,11 +36,15 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class KernelHistory:
-    """One kernel: its verdicts, most launched first. gpu_ms: GPU time of all versions; None if not profiled."""
+    """One kernel: its verdicts, most launched first. gpu_ms: GPU time of all versions; None if not profiled.
+
+    learning: what its launches have learned and are learning, for people.
+    """
 
     name: str
     verdicts: tuple[Verdict, ...]
     gpu_ms: float | None = None
+    learning: tuple[str, ...] = ()
 
     @property
     def launches(self) -> int | None:
@@ -55,6 +59,7 @@ class KernelHistory:
             "launches": self.launches,
             "gpu_ms": self.gpu_ms,
             "verdicts": [asdict(verdict) for verdict in self.verdicts],
+            "learning": list(self.learning),
         }
 
     @staticmethod
@@ -62,9 +67,9 @@ class KernelHistory:
         """The inverse of `to_dict`; raises Unfit on other data."""
         known = names_and_values(data, "a kernel")
         verdicts = read(tuple[Verdict, ...], known.get("verdicts"), "verdicts")
-        return KernelHistory(
-            read(str, known.get("kernel"), "kernel"), verdicts, read(_MS, known.get("gpu_ms"), "gpu_ms")
-        )
+        learning = read(tuple[str, ...], known.get("learning", ()), "learning")
+        name, time = read(str, known.get("kernel"), "kernel"), read(_MS, known.get("gpu_ms"), "gpu_ms")
+        return KernelHistory(name, verdicts, time, learning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +125,18 @@ def merge_reports(parts: Iterable[ProcessReport]) -> ProcessReport:
     reports = list(parts)
     verdicts: dict[str, dict[tuple[Any, ...], Verdict]] = {}
     times: dict[str, float | None] = {}
+    learning: dict[str, dict[str, None]] = {}
     for kernel in (kernel for part in reports for kernel in part.kernels):
         found = verdicts.setdefault(kernel.name, {})
         for verdict in kernel.verdicts:
             key = (verdict.applied, verdict.reason, verdict.location, verdict.cure)
             found[key] = _added(found[key], verdict) if key in found else verdict
         times[kernel.name] = _sum(times.get(kernel.name), kernel.gpu_ms)
-    kernels = [KernelHistory(name, by_launches(found.values()), times[name]) for name, found in verdicts.items()]
+        learning.setdefault(kernel.name, {}).update(dict.fromkeys(kernel.learning))
+    kernels = [
+        KernelHistory(name, by_launches(found.values()), times[name], tuple(learning[name]))
+        for name, found in verdicts.items()
+    ]
     total: float | None = None
     for part in reports:
         total = _sum(total, part.gpu_ms)

@@ -15,8 +15,10 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
+from weakref import ref
 
 from tawa.bridge.driver.annotations import beside_remark
+from tawa.bridge.launch.launcher import states_of
 from tawa.bridge.launch.straight import straight
 from tawa.bridge.launch.why_stock import NOT_ASKED, why_stock
 from tawa.bridge.report import record as records
@@ -29,11 +31,12 @@ _STATIC_LAUNCHER = "torch._inductor.runtime.static_triton_launcher"
 class _Version:
     """One compiled kernel; `launches` is counted by its launcher."""
 
-    __slots__ = ("launches", "name", "record")
+    __slots__ = ("kernel", "launches", "name", "record")
 
-    def __init__(self, name: str, record: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, record: Mapping[str, Any], kernel: Any = None) -> None:
         self.name = name
         self.record = record
+        self.kernel = ref(kernel) if kernel is not None else lambda: None
         self.launches = 0
 
 
@@ -104,7 +107,9 @@ class Recorder:
             key = tuple(version.record[name] for name in ("applied", "reason", "location", "cure"))
             groups.setdefault(version.name, {}).setdefault(key, []).append(version)
         kernels = [
-            KernelHistory(name, _verdicts(found, counts.get(name, 0)), times.get(name, 0.0) if profile else None)
+            KernelHistory(
+                name, _verdicts(found, counts.get(name, 0)), times.get(name, 0.0) if profile else None, _states(found)
+            )
             for name, found in groups.items()
         ]
         reason = "" if self.reason is None else f"{self.reason.reason}; cure: {self.reason.cure}"
@@ -123,7 +128,7 @@ class Recorder:
 
     def _record(self, kernel: Any) -> None:
         record = getattr(kernel.metadata, records.KEY, None) or self._stock_record(kernel)
-        version = _Version(kernel.metadata.name, record)
+        version = _Version(kernel.metadata.name, record, kernel)
         kernel._tawa_version = version
         with self._lock:
             self._versions.append(version)
@@ -178,6 +183,12 @@ def _verdicts(groups: Mapping[tuple[Any, ...], list[_Version]], profiled: int) -
             Verdict(applied, reason, location, cure, len(versions), launches, round(compile_ms, 3), round(tawa_ms, 3))
         )
     return by_launches(verdicts)
+
+
+def _states(groups: Mapping[tuple[Any, ...], list[_Version]]) -> tuple[str, ...]:
+    """What the launches of one kernel have learned and are learning."""
+    kernels = [version.kernel() for versions in groups.values() for version in versions]
+    return tuple(dict.fromkeys(text for kernel in kernels for text in states_of(kernel)))
 
 
 def _launched_by_pytorch() -> bool:

@@ -31,6 +31,8 @@ def report_table(report: ProcessReport) -> Group:
             time = [_time(report, kernel) if number == 0 else ""] if report.gpu_ms is not None else []
             launches = "?" if verdict.launches is None else str(verdict.launches)
             table.add_row(Text(name), *time, launches, str(verdict.versions), verdict_text(verdict))
+        for text in kernel.learning:
+            table.add_row("", *([""] if report.gpu_ms is not None else []), "", "", Text(text, style="dim"))
         table.add_section()
     return Group(Text(headline(report), style="bold"), table, *(Text(line, style="dim") for line in _notes(report)))
 

@@ -11,9 +11,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tawa.bridge.driver.tuning.ranked_plans import RankedPlan
 from tawa.bridge.launch.added_arguments import multiprocessors
 from tawa.bridge.launch.first.background import submit
 from tawa.bridge.launch.host import Choices, Measured, Prepare
@@ -23,11 +22,14 @@ from tawa.outside import read
 from tawa.plan import Plan
 from tawa.runtime.pytorch.clock import gpu_ms, gpu_name
 from tawa.runtime.settings import Settings
-from tawa.runtime.tuning.measure import Budget, Check, Measurement, Timer, measure
 from tawa.runtime.tuning.outputs import may_repeat, output_check
 from tawa.runtime.tuning.shape_class import shape_class
 from tawa.runtime.tuning.store import known_entries, user_store
 from tawa.runtime.tuning.table import Entry, Timed, versions_here
+
+if TYPE_CHECKING:  # a launch whose form is known measures nothing
+    from tawa.plan.space import RankedPlan
+    from tawa.runtime.tuning.measure import Budget, Check, Measurement, Timer
 
 _log = logging.getLogger("tawa")
 
@@ -139,6 +141,8 @@ class _AtLaunch:
         """The entry, which is stored; None if nothing could be measured."""
         facts = getattr(self.kernel.metadata, KEY)["tuning"]
         plans = plans_of(facts)
+        from tawa.runtime.tuning.measure import Budget
+
         budget = Budget(Settings.from_environment().tune_budget)
         try:
             check = output_check(tuple(self.kernel.src.signature.values()), args, facts["writes"])
@@ -159,6 +163,8 @@ def plans_of(facts: Mapping[str, Any]) -> list[RankedPlan]:
 
     These are only informative, and would name files of this machine in tables that are shipped.
     """
+    from tawa.plan.space import RankedPlan
+
     return [read(RankedPlan, _without_lines(it)) for it in facts["ranked"]]
 
 
@@ -173,6 +179,8 @@ def measured(
     plans: Sequence[RankedPlan], prepare: Prepare, timer: Timer, budget: Budget, check: Check | None, **more: Any
 ) -> Measurement:
     """As `tawa.runtime.tuning.measure`; a Plan with wrong results is reported in the log."""
+    from tawa.runtime.tuning.measure import measure
+
     found = measure(plans, prepare, timer, budget, check, **more)
     for it in found.times:
         if it.note.startswith("wrong results"):

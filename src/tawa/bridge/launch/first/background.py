@@ -17,13 +17,11 @@ import atexit
 import logging
 import os
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from tawa.processes import WorkerProcess, inherited
@@ -111,10 +109,7 @@ class Pool:
             it.kill()
 
     def _run(self) -> None:
-        folder = Path(tempfile.gettempdir()) / f"tawa-{os.getuid()}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        log = folder / f"background-{os.getpid()}-{threading.get_ident()}.log"
-        _PLACE.worker = own = WorkerProcess((sys.executable, "-m", _COMPILER), inherited(), log)
+        _PLACE.worker = own = WorkerProcess((sys.executable, "-m", _COMPILER), inherited())
         with self.changed:
             self.workers.append(own)
         try:
@@ -124,8 +119,6 @@ class Pool:
                     self.running.remove(task)
         finally:
             own.stop()
-            with suppress(OSError):
-                log.unlink()
 
     def _next(self) -> Task | None:
         """The next task, which is running now; None if there was none for a while: the thread ends."""

@@ -14,6 +14,10 @@ from typing import Any, Protocol
 
 _NOT_READY = 600
 _RELAXED = 2
+_SCRATCH_BYTES = 1 << 26
+_FILLED_S = 20e-6
+"""What filling it takes at least, on an H200."""
+_MOST_BUSY_S = 5e-3
 
 
 class Clock(Protocol):
@@ -27,12 +31,24 @@ class Clock(Protocol):
         """Milliseconds between two marks, which are given back; None as long as the second was not reached."""
         ...
 
+    def is_reached(self, mark: Any) -> bool:
+        """Whether the GPU has passed a mark."""
+        ...
+
     def forget(self, *marks: Any) -> None:
         """Gives marks back unread."""
         ...
 
     def wait(self) -> None:
         """Waits until all that was launched has ended."""
+        ...
+
+    def occupy(self, stream: int, seconds: float) -> None:
+        """Keeps a stream busy for about that time; at most `_MOST_BUSY_S`."""
+        ...
+
+    def release(self) -> None:
+        """Gives back what `occupy` needed."""
         ...
 
 
@@ -42,6 +58,7 @@ class EventClock:
     def __init__(self, cuda: Any) -> None:
         self.cuda = cuda
         self.free: list[Any] = []
+        self.scratch: Any = None
 
     def mark(self, stream: int) -> Any:
         """An event on a stream. Raises OSError where CUDA refuses it."""
@@ -54,14 +71,20 @@ class EventClock:
         _check(self.cuda.cuEventRecord(event, ctypes.c_void_p(stream)))
         return event
 
+    def is_reached(self, mark: Any) -> bool:
+        """Whether the GPU has passed an event."""
+        with self._relaxed():
+            status = self.cuda.cuEventQuery(mark)
+        if status != _NOT_READY:
+            _check(status)
+        return status != _NOT_READY
+
     def read_ms(self, begin: Any, end: Any) -> float | None:
         """Milliseconds between two events, which are given back; None as long as the second was not reached."""
+        if not self.is_reached(end):
+            return None
         found = ctypes.c_float()
         with self._relaxed():
-            status = self.cuda.cuEventQuery(end)
-            if status == _NOT_READY:
-                return None
-            _check(status)
             _check(self.elapsed(ctypes.byref(found), begin, end))
         self.forget(begin, end)
         return found.value
@@ -73,6 +96,22 @@ class EventClock:
     def wait(self) -> None:
         """Waits until all that was launched in this context has ended."""
         self.cuda.cuCtxSynchronize()
+
+    def occupy(self, stream: int, seconds: float) -> None:
+        """Fills memory of its own for about that time; does nothing where there is no memory left."""
+        if self.scratch is None:
+            found = ctypes.c_uint64()
+            if self.cuda.cuMemAlloc_v2(ctypes.byref(found), ctypes.c_size_t(_SCRATCH_BYTES)):
+                return
+            self.scratch = found
+        for _ in range(1 + int(min(seconds, _MOST_BUSY_S) / _FILLED_S)):
+            self.cuda.cuMemsetD8Async(self.scratch, 0, ctypes.c_size_t(_SCRATCH_BYTES), ctypes.c_void_p(stream))
+
+    def release(self) -> None:
+        """Frees that memory."""
+        if self.scratch is not None:
+            self.cuda.cuMemFree_v2(self.scratch)
+            self.scratch = None
 
     @functools.cached_property
     def elapsed(self) -> Any:

@@ -1,6 +1,6 @@
 """The worker process that compiles what launches do not wait for.
 
-python -m tawa.bridge.launch.first.compiler     reads jobs from its standard input; no answer is an error of a launch
+python -m tawa.bridge.launch.first.compiler     reads questions from its standard input
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.request import activate
 from tawa.bridge.driver.tuning.recorded_source import recorded_source
 from tawa.bridge.launch.added_arguments import launched_by_us
-from tawa.bridge.launch.first.elsewhere import CompileJob, apply_knobs
+from tawa.bridge.launch.first.elsewhere import CompileJob, apply_knobs, ranked
 from tawa.processes import answers
 
 _POLITE = 5
@@ -41,10 +41,13 @@ def main() -> None:
     os.nice(_POLITE)
     for data, say in answers():
         try:
-            compile_job(CompileJob.of(data["job"]))
-            say({"made": ""})
+            if "rank" in data:
+                say({"made": ranked(data["rank"])})
+            else:
+                compile_job(CompileJob.of(data["job"]))
+                say({"made": ""})
         except Exception as error:
-            say({"made": f"{type(error).__name__}: {error}"})
+            say({"made": "", "failed": f"{type(error).__name__}: {error}"})
 
 
 if __name__ == "__main__":

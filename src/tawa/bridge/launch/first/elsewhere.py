@@ -12,13 +12,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.first.background import worker
+from tawa.bridge.launch.forecasts import Forecasts
 from tawa.bridge.launch.host import NO_HOST
+from tawa.plan import Plan
 
 LIMIT_S = 600.0
 """Seconds that one compile may take."""
@@ -45,14 +47,10 @@ class CompileJob:
     knobs: Mapping[str, Mapping[str, Any]]
     source: str = field(repr=False)
 
-    def to_text(self) -> str:
-        """As text, for the worker of this process."""
-        return base64.b64encode(pickle.dumps(self)).decode()
-
     @staticmethod
     def of(text: str) -> CompileJob:
-        """Reads what `to_text` wrote."""
-        return pickle.loads(base64.b64decode(text))
+        """In the worker: the job that it is asked to do."""
+        return _read(text)
 
 
 def job_of(kernel: Any, options: Mapping[str, Any], may_be_one: frozenset[str], request: Request) -> CompileJob:
@@ -93,12 +91,42 @@ def make(job: CompileJob) -> None:
     """Lets the worker of this thread make the entry, unless it is there. Raises NotMade with the worker's reason."""
     if is_cached(job):
         return
+    _asked("job", _text(job))
+    if not is_cached(job):
+        raise NotMade("the worker uses another cache")
+
+
+def rank(
+    forecasts: Forecasts, values: Sequence[Any], grid: Sequence[int]
+) -> tuple[tuple[tuple[Plan | None, str], ...], bool]:
+    """As `Forecasts.ranked`, by the worker of this thread: it reads the kernel, which takes up to a second."""
+    numbers = [it if isinstance(it, int) else None for it in values]
+    about = (forecasts.ttir, forecasts.about, forecasts.plan, forecasts.sizes, forecasts.processors, forecasts.facts)
+    return _read(_asked("rank", _text((about, numbers, tuple(grid))))["made"])
+
+
+def ranked(text: str) -> str:
+    """In the worker: the answer of `rank`."""
+    about, values, grid = _read(text)
+    return _text(Forecasts(*about).ranked(values, grid))
+
+
+def _asked(what: str, text: str) -> Mapping[str, Any]:
     try:
-        answer = worker().ask({"job": job.to_text()}, LIMIT_S, lambda line: "made" in line)
+        answer = worker().ask({what: text}, LIMIT_S, lambda line: "made" in line)
     except (EOFError, OSError, TimeoutError) as error:
         raise NotMade(str(error)) from error
-    if not is_cached(job):
-        raise NotMade(str(answer["made"]) or "the worker uses another cache")
+    if answer.get("failed"):
+        raise NotMade(str(answer["failed"]))
+    return answer
+
+
+def _text(value: Any) -> str:
+    return base64.b64encode(pickle.dumps(value)).decode()
+
+
+def _read(text: str) -> Any:
+    return pickle.loads(base64.b64decode(text))
 
 
 def _changed_knobs() -> dict[str, dict[str, Any]]:
@@ -123,4 +151,4 @@ def apply_knobs(changed: Mapping[str, Mapping[str, Any]]) -> None:
 
 _GROUPS = ("cache", "compilation", "language", "nvidia")
 
-__all__ = ["CompileJob", "NotMade", "apply_knobs", "is_cached", "job_of", "make"]
+__all__ = ["CompileJob", "NotMade", "apply_knobs", "is_cached", "job_of", "make", "rank", "ranked"]

@@ -5,7 +5,8 @@
                                    no form is left: the winner is stored                      an entry of the table
 
 No launch is repeated, and nothing is copied: of two launches, one runs one kernel and one the other, each between two
-events on its stream (`tawa.bridge.launch.first.trial` has the rule). Only forms with stock Triton's bits take part. A
+events on its stream (`tawa.bridge.launch.first.trial` has the rule). A launch that the GPU waits for is not timed: it
+would be the host's time. Only forms with stock Triton's bits take part. A
 launch that is captured into a CUDA graph gets the champion, untimed.
 """
 
@@ -14,12 +15,13 @@ from __future__ import annotations
 import logging
 import zlib
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from tawa.bridge.launch.descriptors import Passed
+from tawa.bridge.launch.first.background import Task
 from tawa.bridge.launch.first.clock import Clock
 from tawa.bridge.launch.first.trial import CHALLENGER, CHAMPION, Trial
 from tawa.bridge.launch.host import Choices, Measured
@@ -30,6 +32,8 @@ _log = logging.getLogger("tawa")
 
 _MOST_AHEAD = 64
 """Launches whose times are not known yet."""
+_MOST_IDLE = 4000
+"""Launches in a row that the GPU has waited for: the host is the bottleneck, and what there is stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +57,27 @@ class Made:
 class Lesson:
     """One shape class. champion: the fastest so far. waiting: the forms that come next, best prediction first.
 
-    challenger, trial: who runs against the champion now. found: what was measured of each Plan, in its order.
+    challenger, trial: who runs against the champion now. idle: launches that the GPU has waited for, in a row. found:
+    what was measured of each Plan, in its order. ranking: finds out which forms come next.
     """
 
     name: str
-    words: dict[Plan, str]
-    waiting: list[Plan]
+    words: dict[Plan, str] = field(default_factory=lambda: {STOCK: "stock Triton"})
+    waiting: list[Plan] = field(default_factory=list[Plan])
+    ranking: Task | None = None
     guessed: bool = False
     champion: Plan = STOCK
     challenger: Plan | None = None
     trial: Trial | None = None
+    idle: int = 0
     found: list[Measured] = field(default_factory=list[Measured])
     pending: deque[tuple[Hashable, int, Any, Any]] = field(default_factory=deque[tuple[Hashable, int, Any, Any]])
+
+    def take(self, forms: Sequence[tuple[Plan, str]], guessed: bool) -> None:
+        """The forms to try are known, with words for people. guessed: whether memory decides how much a launch does."""
+        self.ranking, self.guessed = None, guessed
+        self.waiting = [plan for plan, _ in forms]
+        self.words |= dict(forms)
 
     def begin(self, plan: Plan) -> None:
         """The next form is ready to run against the champion."""
@@ -90,8 +103,8 @@ class Lesson:
         """What is being learned, for people."""
         trial, challenger = self.trial, self.challenger
         if trial is None or challenger is None:
-            left = ", ".join(self.words[it] for it in self.waiting)
-            return f"{self.name}: {self.words[self.champion]}" + (f", {left} being compiled" if left else "")
+            left = ", ".join(self.words[it] for it in self.waiting) or ("other forms" if self.ranking else "")
+            return f"{self.name}: {self.words[self.champion]}" + (f"; {left} being compiled" if left else "")
         counts, gain = trial.counts, trial.gain
         so_far = f", {gain:.2f} so far" if gain is not None else ""
         names = (self.words[self.champion], self.words[challenger])
@@ -118,31 +131,53 @@ class Learner:
         def launch(
             grid_0: int, grid_1: int, grid_2: int, stream: int, about: Any, enter: Any, leave: Any, *args: Any
         ) -> None:
-            learning.unsettled = clock
-            which = None if self.capturing() else self._which(lesson, kind)
+            if lesson.idle < _MOST_IDLE:
+                learning.unsettled, learning.stream = clock, stream
+            which, begin = None, None
+            if not self.capturing() and self._may_run(lesson):
+                begin = self._begin(lesson, stream)
+                which = lesson.trial.next(kind) if begin is not None and lesson.trial is not None else None
             arm = arms[which or CHAMPION]
             given = args if arm.passed is None else arm.passed(args)
-            begin = None
-            if which is not None:
-                with suppress(OSError):
-                    begin = clock.mark(stream)
             arm.inner(*arm.grid, stream, *arm.kernel, about, enter, leave, *given, *arm.added)
-            if begin is not None and which is not None:
-                with suppress(OSError):
-                    lesson.pending.append((kind, which, begin, clock.mark(stream)))
+            if begin is not None:
+                self._note(lesson, kind, which, begin, stream)
 
         return launch
 
-    def _which(self, lesson: Lesson, kind: Hashable) -> int | None:
-        """The kernel of the next launch, after the times that have arrived were read; None: the champion, untimed."""
+    def _may_run(self, lesson: Lesson) -> bool:
+        """Whether the next launch may be timed, after the times that have arrived were read."""
         trial = lesson.trial
         if trial is None:
-            return None
+            return False
         self._read(lesson, trial)
         if trial.won is not None:
             self._end(lesson)
-            return None
-        return trial.next(kind) if len(lesson.pending) < _MOST_AHEAD else None
+            return False
+        return len(lesson.pending) < _MOST_AHEAD and lesson.idle < _MOST_IDLE
+
+    def _begin(self, lesson: Lesson, stream: int) -> Any:
+        """A mark before a launch; None if the GPU has nothing to do until then: it would wait for the host."""
+        with suppress(OSError):
+            begin = self.clock.mark(stream)
+            if not self.clock.is_reached(begin):
+                return begin
+            self.clock.forget(begin)
+        lesson.idle += 1
+        return None
+
+    def _note(self, lesson: Lesson, kind: Hashable, which: int | None, begin: Any, stream: int) -> None:
+        """A mark behind a launch, unless the GPU has waited for it."""
+        with suppress(OSError):
+            trial = lesson.trial
+            if which is not None and trial is not None and not self.clock.is_reached(begin):
+                lesson.pending.append((kind, which, begin, self.clock.mark(stream)))
+                lesson.idle = 0
+                return
+            if which is not None and trial is not None:
+                lesson.idle += 1
+                trial.drop(which)
+            self.clock.forget(begin)
 
     def _read(self, lesson: Lesson, trial: Trial) -> None:
         pending = lesson.pending
@@ -173,13 +208,16 @@ class Learner:
 
     def texts(self) -> tuple[str, ...]:
         """What is being learned, for people."""
-        return tuple(f"learning: {it}" for it in self.lessons.values() if it.trial is not None or it.waiting)
+        return tuple(
+            f"learning: {it}" for it in self.lessons.values() if it.trial is not None or it.waiting or it.ranking
+        )
 
 
 class _Learning:
-    """The clock of the last launch of a kernel that still learns, since somebody set it to None."""
+    """The last launch of a kernel that still learns, since somebody set `unsettled` to None: its clock and stream."""
 
     unsettled: Clock | None = None
+    stream: int = 0
 
 
 learning = _Learning()

@@ -9,13 +9,18 @@ CUDA graph is captured, nothing is loaded.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from tawa.bridge.launch.first.background import Task, submit, wait
+from tawa.bridge.launch.first.clock import Clock
 from tawa.bridge.launch.first.learning import learning
+
+_IN_A_ROW = 8
+"""Calls without a wait."""
 
 _tuning: ContextVar[bool] = ContextVar("tawa_tuning", default=False)
 
@@ -84,18 +89,30 @@ def is_tuning() -> bool:
 def warmup(step: Callable[[], Any], most: int = 400) -> int:
     """Calls `step` until all that it launches is compiled and has learned; returns how often.
 
-    For kernels that a CUDA graph will capture, and for benchmarks. most: calls.
+    For kernels that a CUDA graph will capture, and for benchmarks. The GPU is kept busy before each call, because a
+    launch that it waits for says nothing about a kernel. most: calls.
     """
-    for count in range(1, most + 1):
-        learning.unsettled = None
-        step()
-        if not wait(0.0):
-            wait()
-        elif learning.unsettled is None:
-            return count
-        else:
-            learning.unsettled.wait()
-    return most
+    busy: Clock | None = None
+    taken_s = 0.0
+    try:
+        for count in range(1, most + 1):
+            learning.unsettled = None
+            if busy is not None:
+                busy.occupy(learning.stream, taken_s)
+            start = time.perf_counter()
+            step()
+            taken_s = time.perf_counter() - start
+            if not wait(0.0):
+                wait()
+            elif learning.unsettled is None:
+                return count
+            elif count % _IN_A_ROW == 0:
+                learning.unsettled.wait()
+            busy = learning.unsettled
+        return most
+    finally:
+        if busy is not None:
+            busy.release()
 
 
 def wrap_bench(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -70,6 +70,10 @@ class Trial:
         self.launches[found] += 1
         return found
 
+    def drop(self, which: int) -> None:
+        """The time of a launch will not be known."""
+        self.launches[which] -= 1
+
     def add(self, kind: Hashable, which: int, time_ms: float) -> None:
         """The time of a launch."""
         if self.won is None and time_ms > 0:

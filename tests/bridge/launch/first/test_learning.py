@@ -1,0 +1,204 @@
+"""Real launches decide between stock Triton's kernel and its other forms, and what they learned stays."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import triton
+
+import tawa
+from tawa.bridge.launch.first.learning import _MOST_IDLE
+from tawa.bridge.launch.first.stock_first import StockFirst
+from tawa.bridge.launch.launcher import Launcher
+from tawa.plan import Plan
+from tawa.runtime.tuning.store import user_store
+from tawa.runtime.tuning.table import Entry
+from tests.bridge import kernels
+from tests.bridge.launch.first.conftest import GPU, FakeClock, function_of
+from tests.bridge.launch.test_cost import DESCRIPTORS, described_product
+from tests.bridge.launching import Launching
+
+STOCK, OWN = 1, 2
+"""The functions of stock Triton's kernel and of the first specialised one, in the order in which they are loaded."""
+
+
+def gemm() -> Any:
+    return triton.jit(kernels.gemm_descriptors.fn)
+
+
+def launcher_of(kernel: Any) -> Launcher:
+    assert isinstance(kernel._run, Launcher)
+    return kernel._run
+
+
+def learned(function: Any) -> Any:
+    """The kernel, after its launches have learned."""
+    tawa.warmup(lambda: described_product(function))
+    return described_product(function)
+
+
+def entries() -> tuple[Entry, ...]:
+    tawa.wait()
+    return user_store().all()
+
+
+def last(gpu: Launching) -> int:
+    return function_of(gpu.launched[-1])
+
+
+@pytest.mark.parametrize("faster", [True, False])
+def test_the_faster_one_is_launched_in_the_end(faster: bool, gpu: Launching, clock: FakeClock, installed: None) -> None:
+    clock.times_ms = {STOCK: 1.0, OWN: 0.8 if faster else 1.05}
+    learned(gemm())
+    assert last(gpu) == (OWN if faster else STOCK)
+    (entry,) = entries()
+    assert entry.learned and entry.gpu == GPU and entry.shape_class == "K <= 64, 1 program"
+    assert (entry.plan.form == "stock") is not faster
+    times = {it.words: it.median_us for it in entry.times}
+    assert (
+        times["stock Triton"] == pytest.approx(1000.0) and pytest.approx(min(times.values())) == 800.0
+    ) or not faster
+    assert all("launches" in it.note for it in entry.times)
+
+
+def test_no_launch_is_repeated_and_each_gets_one_kernel(gpu: Launching, clock: FakeClock, installed: None) -> None:
+    clock.times_ms = {STOCK: 1.0, OWN: 0.9}
+    function, count = gemm(), 0
+    for _ in range(200):
+        described_product(function)
+        count += 1
+        tawa.wait()
+    assert len(gpu.launched) == count and last(gpu) == OWN
+
+
+def test_a_clearly_slower_form_is_launched_three_times(gpu: Launching, clock: FakeClock, installed: None) -> None:
+    clock.times_ms = {STOCK: 1.0, OWN: 3.0}
+    learned(gemm())
+    assert [function_of(it) for it in gpu.launched].count(OWN) == 3 and last(gpu) == STOCK
+
+
+def test_times_that_arrive_late_are_read_late(gpu: Launching, clock: FakeClock, installed: None) -> None:
+    clock.times_ms, function = {STOCK: 1.0, OWN: 0.8}, gemm()
+    described_product(function)
+    tawa.wait()
+    clock.late = 1 << 30
+    for _ in range(50):
+        described_product(function)
+        tawa.wait()
+    assert [function_of(it) for it in gpu.launched].count(OWN) == 3, "until it is known whether it is clearly slower"
+    clock.late = 0
+    learned(function)
+    assert last(gpu) == OWN and clock.marks == 0
+
+
+def test_a_launch_that_the_gpu_waits_for_says_nothing(gpu: Launching, clock: FakeClock, installed: None) -> None:
+    clock.times_ms, clock.idle, function = {STOCK: 1.0, OWN: 0.5}, True, gemm()
+    described_product(function)
+    tawa.wait()
+    for _ in range(_MOST_IDLE + 10):
+        described_product(function)
+    assert {function_of(it) for it in gpu.launched} == {STOCK} and not entries()
+    marks = clock.marks
+    described_product(function)
+    assert clock.marks == marks == 0, "it has given up"
+
+
+def test_a_capture_gets_the_champion_untimed(
+    gpu: Launching, clock: FakeClock, installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock.times_ms, function, capturing = {STOCK: 1.0, OWN: 0.8}, gemm(), [False]
+    made = described_product(function)
+    tawa.wait()
+    described_product(function)
+    launcher = launcher_of(made)
+    assert launcher.learner is not None
+    launcher.learner.capturing = lambda: capturing[0]
+    tawa.wait()
+    described_product(function)
+    capturing[0], marks = True, clock.marks
+    for _ in range(5):
+        described_product(function)
+        assert last(gpu) == STOCK and clock.marks == marks
+    capturing[0] = False
+    learned(function)
+    assert last(gpu) == OWN
+
+
+def test_the_next_process_begins_with_what_was_learned(gpu: Launching, clock: FakeClock, installed: None) -> None:
+    clock.times_ms = {STOCK: 1.0, OWN: 0.8}
+    learned(gemm())
+    before = len(gpu.launched)
+    made = described_product(gemm())
+    assert not isinstance(made._run, StockFirst) and launcher_of(made).kernel.metadata.tawa["applied"]
+    assert len(gpu.launched) == before + 1 and last(gpu) == 4, "the second process loads stock's, and its own"
+    assert tawa.wait(0.0), "nothing is compiled"
+    described_product(gemm())
+    assert clock.marks == 0
+
+
+def test_a_form_that_lost_is_not_tried_again(gpu: Launching, clock: FakeClock, installed: None) -> None:
+    clock.times_ms = {STOCK: 1.0, OWN: 1.05, 3: 1.0}
+    learned(gemm())
+    made = described_product(function := gemm())
+    tawa.wait()
+    for _ in range(20):
+        described_product(function)
+    assert {function_of(it) for it in gpu.launched[-20:]} == {3} and clock.marks == 0
+    assert launcher_of(made).choices is not None
+
+
+def test_what_a_user_measured_outranks_what_was_learned(gpu: Launching, clock: FakeClock, installed: None) -> None:
+    clock.times_ms = {STOCK: 1.0, OWN: 0.8}
+    learned(gemm())
+    (entry,) = entries()
+    user_store().put([replace(entry, plan=Plan(form="stock"), words="stock Triton", learned=False, date="2000-01-01")])
+    (kept,) = entries()
+    assert not kept.learned and kept.plan.form == "stock"
+    assert user_store().put([entry]) == 0, "a learned entry never takes the place of a measured one"
+    described_product(gemm())
+    assert last(gpu) == 3
+
+
+def test_the_report_tells_what_is_being_learned(gpu: Launching, clock: FakeClock, installed: None) -> None:
+    clock.times_ms, function = {STOCK: 1.0, OWN: 0.99}, gemm()
+    described_product(function)
+    tawa.wait()
+    for _ in range(12):
+        described_product(function)
+        tawa.wait()
+    told = str(tawa.report())
+    assert "learning: K <= 64, 1 program: stock Triton" in told and "so far" in told
+
+
+def test_several_threads_learn_together(gpu: Launching, clock: FakeClock, installed: None) -> None:
+    clock.times_ms, function, failed = {STOCK: 1.0, OWN: 0.8}, gemm(), list[BaseException]()
+    described_product(function)
+    tawa.wait()
+
+    def launch() -> None:
+        try:
+            for _ in range(60):
+                described_product(function)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=launch) for _ in range(4)]
+    for it in threads:
+        it.start()
+    for it in threads:
+        it.join(60)
+    tawa.wait()
+    assert not failed
+    learned(function)
+    assert len(entries()) == 1
+
+
+def test_a_launch_that_overlaps_the_next_one_is_not_timed(gpu: Launching, clock: FakeClock, installed: None) -> None:
+    function = gemm()
+    for _ in range(20):
+        function[(1,)](*DESCRIPTORS, 64, BM=64, BN=64, BK=64, num_warps=4, launch_pdl=True)
+        tawa.wait()
+    assert clock.marks == 0 and not entries()
