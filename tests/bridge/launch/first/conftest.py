@@ -11,11 +11,14 @@ import pytest
 
 import tawa
 from tawa.bridge.launch import added_arguments, launcher
+from tawa.bridge.launch.first.elsewhere import is_cached
 from tawa.bridge.launch.first.learning import learning
 from tawa.bridge.launch.forecasts import Forecasts
 from tests.bridge.launching import Launching
 
 GPU = "a card"
+MADE: list[bool] = []
+"""For each kernel that was asked for in the background, whether it was in Triton's cache already."""
 
 
 class FakeClock:
@@ -62,7 +65,8 @@ def in_the_background(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Threads of this process compile, which see what a test has patched, and no worker process."""
     monkeypatch.setenv("TAWA_BACKGROUND", "on")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(added_arguments, "make", lambda job: None)
+    monkeypatch.setattr(added_arguments, "make", lambda job: MADE.append(is_cached(job)))
+    MADE.clear()
     monkeypatch.setattr(launcher, "rank", Forecasts.ranked)
     monkeypatch.setattr("tawa.bridge.driver.compilation.prepare", lambda: None)
     monkeypatch.setattr(learning, "unsettled", None)

@@ -17,7 +17,7 @@ from tawa.plan import Plan
 from tawa.runtime.tuning.store import user_store
 from tawa.runtime.tuning.table import Entry
 from tests.bridge import kernels
-from tests.bridge.launch.first.conftest import GPU, FakeClock, function_of
+from tests.bridge.launch.first.conftest import GPU, MADE, FakeClock, function_of
 from tests.bridge.launch.test_cost import DESCRIPTORS, described_product
 from tests.bridge.launching import Launching
 
@@ -38,6 +38,16 @@ def learned(function: Any) -> Any:
     """The kernel, after its launches have learned."""
     tawa.warmup(lambda: described_product(function))
     return described_product(function)
+
+
+def launch_in(programs: int, function: Any) -> Any:
+    """A launch of so many programs that a persistent form makes a difference."""
+    return function[(programs,)](*DESCRIPTORS, 64, BM=64, BN=64, BK=64, num_warps=4)
+
+
+def learned_in(programs: int, function: Any) -> None:
+    tawa.warmup(lambda: launch_in(programs, function))
+    launch_in(programs, function)
 
 
 def entries() -> tuple[Entry, ...]:
@@ -137,6 +147,21 @@ def test_the_next_process_begins_with_what_was_learned(gpu: Launching, clock: Fa
     assert tawa.wait(0.0), "nothing is compiled"
     described_product(gemm())
     assert clock.marks == 0
+
+
+@pytest.mark.parametrize("winner", [OWN, OWN + 1])
+def test_the_next_process_compiles_nothing_again(
+    winner: int, gpu: Launching, clock: FakeClock, installed: None
+) -> None:
+    clock.times_ms = {STOCK: 1.0, OWN: 0.9, OWN + 1: 0.95, winner: 0.5}
+    learned_in(512, gemm())
+    assert last(gpu) == winner and not any(MADE) and len(MADE) == 2
+    MADE.clear()
+    function = gemm()
+    for _ in range(2):
+        launch_in(512, function)
+        tawa.wait()
+    assert all(MADE) and last(gpu) > OWN + 1
 
 
 def test_a_form_that_lost_is_not_tried_again(gpu: Launching, clock: FakeClock, installed: None) -> None:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import logging
 import pickle
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +23,8 @@ from tawa.bridge.launch.first.background import worker
 from tawa.bridge.launch.forecasts import Forecasts
 from tawa.bridge.launch.host import NO_HOST
 from tawa.plan import Plan
+
+_log = logging.getLogger("tawa")
 
 LIMIT_S = 600.0
 """Seconds that one compile may take."""
@@ -91,7 +95,9 @@ def make(job: CompileJob) -> None:
     """Lets the worker of this thread make the entry, unless it is there. Raises NotMade with the worker's reason."""
     if is_cached(job):
         return
+    start = time.perf_counter()
     _asked("job", _text(job))
+    _log.info("%s: compiled in the background in %.1f s", job.name, time.perf_counter() - start)
     if not is_cached(job):
         raise NotMade("the worker uses another cache")
 
