@@ -10,9 +10,10 @@ from typing import Any
 
 
 def use_caches(folder: str, inductor: str = "inductor") -> None:
-    """Lets Inductor and Triton keep what they compile in `folder`. Before PyTorch is imported."""
+    """Lets Inductor and Triton keep what they compile in `folder`, and Tawa what it learns. Before they are used."""
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, inductor)
     os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
+    os.environ["XDG_CACHE_HOME"] = os.path.join(folder, "cache")
 
 
 def own_function(function: Callable[..., Any], name: str) -> Any:
