@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -27,15 +26,14 @@ def learn(step: Callable[[], Any]) -> int:
 
 
 @contextmanager
-def tables_of_its_own() -> Iterator[None]:
-    """What is learned or tuned in the block is not found elsewhere, and nothing that was learned before is found."""
+def tables_in(folder: str) -> Iterator[None]:
+    """In the block, what is learned or tuned is stored in a folder, and only what is stored there is found."""
     before = os.environ.get("XDG_CACHE_HOME")
-    with tempfile.TemporaryDirectory(prefix="tawa-tables-") as folder:
-        os.environ["XDG_CACHE_HOME"] = folder
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ["XDG_CACHE_HOME"]
-            else:
-                os.environ["XDG_CACHE_HOME"] = before
+    os.environ["XDG_CACHE_HOME"] = folder
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["XDG_CACHE_HOME"]
+        else:
+            os.environ["XDG_CACHE_HOME"] = before

@@ -23,6 +23,8 @@ FORMS: dict[str, dict[str, Any]] = {
 """What a user would try by hand."""
 MEASURED = {"name": "measured", "options": {"mode": "measure"}, "predicted_us": None}
 """The first launch measures and chooses. Only run where nothing else uses the GPU."""
+LEARNED = {"name": "learned", "options": {"start": "stock"}, "predicted_us": None}
+"""What launches have learned (`bench.learning`), as under `tawa.install`. Only run where nothing else uses the GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,12 @@ def candidates_of(case: Case, ranked: tuple[RankedPlan, ...]) -> list[Candidate]
     return [*found, *(Candidate(name, options) for name, options in FORMS.items())]
 
 
-def pinned_candidates(seed: str, ranked: Sequence[RankedPlan]) -> list[Candidate]:
+def pinned_candidates(seed: str, ranked: Sequence[RankedPlan], others: int = RANDOM) -> list[Candidate]:
     """The Plans that the model ranks first, and some random ones of the others. ranked: as for `candidates_of`."""
     own = [it for it in ranked if it.plan.form != "stock"]
     found = [_pinned(f"model {place}", it) for place, it in enumerate(own[:RANKED], 1)]
     rest = own[RANKED:]
-    chosen = random.Random(seed).sample(rest, min(RANDOM, len(rest)))
+    chosen = random.Random(seed).sample(rest, min(others, len(rest)))
     return found + [_pinned(f"random {place}", it) for place, it in enumerate(chosen, 1)]
 
 

@@ -6,11 +6,13 @@ largest difference relative to the largest value.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bench.harness import Report, Row, Timing, time_round_robin
-from bench.regret.candidates import MEASURED, Candidate, candidates_of, ranked_of
+from bench.learning import learn, tables_in
+from bench.regret.candidates import LEARNED, MEASURED, Candidate, candidates_of, ranked_of
 from bench.regret.problems import problems
 from bench.workers import Answer, Job, run_jobs, say_alive
 
@@ -44,7 +46,12 @@ def handle(job: Job) -> Answer:
 
         launch.poison(case, tensors)
         try:
-            compiled = call()
+            with tempfile.TemporaryDirectory(prefix="regret-") as folder, tables_in(folder):
+                compiled = call()
+                if it.name == LEARNED["name"]:
+                    learn(call)
+                    launch.poison(case, tensors)
+                    call()
             torch.cuda.synchronize()
         except Exception as error:
             errors[it.name] = f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
@@ -142,7 +149,7 @@ def measure(report: Report, only: Sequence[str], end: float, processes: int) -> 
         report.add(*(Row({"kernel": job["kernel"], "case": job["case"], "options": entry["options"]}, entry["name"],
                          error=answer["errors"][entry["name"]]) for entry in failed))  # fmt: skip
         left = [entry for entry in job["candidates"] if entry not in failed]
-        sound.append({**job, "candidates": [*left, MEASURED], "timed": True})
+        sound.append({**job, "candidates": [*left, MEASURED, LEARNED], "timed": True})
 
     def take(job: Job, answer: Answer) -> None:
         report.add(*rows_of(job, answer))
