@@ -96,6 +96,7 @@ def earlier_rows(report: Report, name: str) -> list[Row]:
 def run(report: Report, earlier: Sequence[Row], names: Sequence[str], given: argparse.Namespace) -> dict[Key, Any]:
     """Runs all processes; the file is written after each. Returns the answers."""
     answers: dict[Key, list[Answer]] = {}
+    report.rows = list(earlier)
     began = time.monotonic()
 
     def take(job: Job, answer: Answer) -> None:

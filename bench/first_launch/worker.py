@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,18 +23,17 @@ Run = Callable[[Job], Answer]
 
 def handle(job: Job) -> Answer:
     """Does a job in a fresh process. template: a folder whose copy the caches begin as; empty: they are there."""
+    folder = Path(job["caches"])
     if job["template"]:
-        shutil.copytree(job["template"], job["caches"], dirs_exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="tawa-answer-") as folder:
-        path = Path(folder) / "answer.json"
-        begin = forked if job["fork"] else started
-        status = begin(job, path)
-        if not path.exists():
-            return {"status": "crashed", "message": f"the process ended with status {status}"}
-        answer: Answer = json.loads(path.read_text())
-    if status:
-        answer["message"] = f"after its answer, the process ended with status {status}"
-    return answer
+        shutil.copytree(job["template"], folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "answer.json"
+    path.unlink(missing_ok=True)
+    status = (forked if job["fork"] else started)(job, path)
+    if not path.exists():
+        return {"status": "crashed", "message": f"the process ended with status {status}"}
+    answer: Answer = json.loads(path.read_text())
+    return {**answer, "message": f"after its answer, the process ended with status {status}"} if status else answer
 
 
 def forked(job: Job, path: Path, run: Run | None = None) -> int:

@@ -31,7 +31,7 @@ class Workload:
 
 def workloads(corpus: bool = False) -> dict[str, Workload]:
     """All workloads by name. corpus: those of other packages too."""
-    found = [*(Workload(name, _of_case(case)) for name, case in _CASES.items()), *_OTHERS]
+    found = [*(Workload(name, _of_case(case)) for name, case in CASES.items()), *_OTHERS]
     if corpus:
         found += _of_corpus()
     return {it.name: it for it in found}
@@ -136,7 +136,7 @@ def _mlstm() -> Case:
     return mlstm_case("mlstm", "mlstm_outputs", steps=4096, dk=256, dv=512, chunk=128, heads=8, warps=8)
 
 
-_CASES: dict[str, Callable[[], Case]] = {
+CASES: dict[str, Callable[[], Case]] = {
     "descriptor GEMM": _sized("gemm", "tile_8warps_nn", 4096, 4096, 2048),
     "pointer GEMM": _sized("pointers", "tutorial_fp16_nn", 4096, 4096, 2048),
     "fp8 GEMM": _sized("gemm", "tile_fp8e4nv_nt", 4096, 4096, 4096),
@@ -219,10 +219,11 @@ def _flex(variant: str) -> Callable[[], Step]:
         import torch
 
         from bench.attention.flex import compile_one, variants
+        from bench.launch_time import device
 
         shape = (4, 16, 2048, 128)
-        inputs = [torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
-        made = compile_one(f"step_{variant}", variants(shape[2], "cuda")[variant], None, inputs, None)
+        inputs = [torch.randn(shape, device=device(), dtype=torch.bfloat16) for _ in range(4)]
+        made = compile_one(f"step_{variant}", variants(shape[2], device())[variant], None, inputs, None)
         return lambda: [run() for run in made.values()]
 
     return make
@@ -232,10 +233,12 @@ def _mlp() -> Step:
     """Two layers, whose products Inductor tunes among its templates."""
     import torch
 
+    from bench.launch_time import device
+
     options = {"max_autotune": True, "max_autotune_gemm_backends": "TRITON"}
     layers = torch.nn.Sequential(torch.nn.Linear(2048, 8192), torch.nn.GELU(), torch.nn.Linear(8192, 2048))
-    compiled: Any = torch.compile(layers.to("cuda", torch.bfloat16), options=options, dynamic=False)
-    x = torch.randn(4096, 2048, device="cuda", dtype=torch.bfloat16)
+    compiled: Any = torch.compile(layers.to(device(), torch.bfloat16), options=options, dynamic=False)
+    x = torch.randn(4096, 2048, device=device(), dtype=torch.bfloat16)
 
     def step() -> Any:
         with torch.no_grad():
@@ -250,8 +253,10 @@ def _decoder() -> Step:
     from torch.nn import functional
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
+    from bench.launch_time import device
+
     batch, length, width, heads, words = 4, 1024, 1024, 8, 8192
-    block_mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, length, length, device="cuda")
+    block_mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, length, length, device=device())
 
     class Layer(torch.nn.Module):
         def __init__(self) -> None:
@@ -279,10 +284,10 @@ def _decoder() -> Step:
             logits = self.words(self.layers(self.tokens(tokens)))
             return functional.cross_entropy(logits.flatten(0, 1).float(), next_tokens.flatten())
 
-    model = Decoder().to("cuda", torch.bfloat16)
+    model = Decoder().to(device(), torch.bfloat16)
     compiled: Any = torch.compile(model, dynamic=False)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    tokens, next_tokens = (torch.randint(0, words, (batch, length), device="cuda") for _ in range(2))
+    tokens, next_tokens = (torch.randint(0, words, (batch, length), device=device()) for _ in range(2))
 
     def step() -> None:
         loss = compiled(tokens, next_tokens)

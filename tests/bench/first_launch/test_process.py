@@ -1,0 +1,101 @@
+"""What one process measures, with a clock, events and a background that play."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bench import learning
+from bench.first_launch import process
+
+
+class Played:
+    """A GPU on which every step takes a millisecond, and a host on which it takes 20 µs. order: of what was called."""
+
+    def __init__(self) -> None:
+        self.now, self.order, self.waits = 0.0, list[str](), 3
+
+    def step(self) -> None:
+        self.now += 20e-6
+        self.order.append("step")
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits -= 1
+        return self.waits < 0
+
+    def event(self, enable_timing: bool) -> Any:
+        return SimpleNamespace(record=lambda: self.order.append("event"), elapsed_time=lambda other: 1.0)
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Played:
+    it = Played()
+    cuda = SimpleNamespace(is_available=lambda: False, Event=it.event, _sleep=lambda cycles: it.order.append("sleep"))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(process.time, "perf_counter", lambda: it.now)
+    monkeypatch.setattr(process, "say_alive", lambda: None)
+    monkeypatch.setitem(sys.modules, "tawa", SimpleNamespace(wait=it.wait))
+    return it
+
+
+def test_steps_go_on_until_nothing_is_compiled_any_more(played: Played) -> None:
+    found = process.meanwhile(played.step)
+    assert (found["meanwhile_calls"], found["ready"]) == (3, True)
+    assert found["ready_s"] == pytest.approx(60e-6) and found["meanwhile"]["worst"] == pytest.approx(20.0)
+    assert process.meanwhile(played.step) == {"ready_s": 0.0, "ready": True, "meanwhile_calls": 0}
+
+
+def test_a_step_stands_between_events_behind_a_wait(played: Played) -> None:
+    timed = process.Timed(played.step, 20.0)
+    timed()
+    assert played.order == ["sleep", "event", "step", "event"] and timed.ms == []
+    assert timed.repeat(process.BATCH + 2, 9.0) == [1.0] * (process.BATCH + 2)
+    assert timed.repeat(process.BATCH + 9, 0.0) == [1.0] * (process.BATCH + 2)
+
+
+def test_steps_from_which_kernels_learn_count_among_the_thousand(played: Played) -> None:
+    found = process.learning(played.step)
+    calls = learning.WITHOUT_WARMUP
+    assert (found["learning_calls"], found["learning_ms"]) == (calls, calls)
+    assert found["summed_calls"] == found["summed_ms"] == process.LEARNING
+    assert process.steady(played.step)["gpu_ms"] == 1.0
+
+
+def test_warmup_decides_when_there_is_one(monkeypatch: pytest.MonkeyPatch, played: Played) -> None:
+    def warmup(step: Any, most: int) -> int:
+        step()
+        assert most == learning.MOST
+        return 1
+
+    monkeypatch.setattr(sys.modules["tawa"], "warmup", warmup, raising=False)
+    assert learning.learn(played.step) == 1 and played.order == ["step"]
+
+
+def test_tables_are_apart_in_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for before in ("elsewhere", None):
+        if before is None:
+            monkeypatch.delenv("XDG_CACHE_HOME")
+        else:
+            monkeypatch.setenv("XDG_CACHE_HOME", before)
+        with learning.tables_in("own"):
+            assert os.environ["XDG_CACHE_HOME"] == "own"
+        assert os.environ.get("XDG_CACHE_HOME") == before
+
+
+def test_kernels_are_read_from_a_trace() -> None:
+    about = {"grid": [8, 1, 1], "block": [384, 1, 1], "registers per thread": 168, "shared memory": 1024, "device": 0}
+    events = [
+        {"cat": "kernel", "name": "gemm", "args": about},
+        {"cat": "gpu_memset", "name": "Memset", "args": {}},
+        {"cat": "kernel", "name": "add", "args": {**about, "block": [128, 1, 1]}},
+        {"name": "process_name", "args": {}},
+    ]
+    assert process.kernels_in({"traceEvents": events}) == [
+        ["add", [8, 1, 1], [128, 1, 1], 168, 1024],
+        ["gemm", [8, 1, 1], [384, 1, 1], 168, 1024],
+    ]
