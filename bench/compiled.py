@@ -1,11 +1,12 @@
-"""What the benches of torch.compile share: caches of their own, functions that Dynamo keeps apart, arguments."""
+"""What several benches share: caches and tables of their own, functions that Dynamo keeps apart, arguments."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -14,6 +15,20 @@ def use_caches(folder: str, inductor: str = "inductor") -> None:
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, inductor)
     os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
     os.environ["XDG_CACHE_HOME"] = os.path.join(folder, "cache")
+
+
+@contextmanager
+def tables_in(folder: str) -> Iterator[None]:
+    """In the block, what Tawa learns or tunes is stored in a folder, and only what is stored there is found."""
+    before = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = folder
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["XDG_CACHE_HOME"]
+        else:
+            os.environ["XDG_CACHE_HOME"] = before
 
 
 def own_function(function: Callable[..., Any], name: str) -> Any:

@@ -5,7 +5,7 @@ a mode is made for each place of the ranking: ``model 3`` runs every kernel unde
 own, in stock Triton's configurations. If such a mode fails or is wrong, each kernel is run alone under its Plan, so
 that a Plan costs no other kernel its measurement. What is left is timed round-robin by the profiler.
 
-One more candidate is what launches have learned (`bench.learning`), each job for itself. A candidate that ends the
+One more candidate is what launches have learned (`tawa.warmup`), each job for itself. A candidate that ends the
 process is found by its parent: `tell` has got what was running (`RUNNING`).
 """
 
@@ -19,6 +19,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+import tawa
+from bench.compiled import tables_in
 from bench.corpus.distances import peak, same_bits
 from bench.corpus.entry import Entry, Inputs, Outputs
 from bench.corpus.kernel_times import time_kernels
@@ -35,7 +37,6 @@ from bench.corpus.running import (
 )
 from bench.corpus.timing import apart_from
 from bench.harness import describe
-from bench.learning import learn, tables_in
 from bench.regret.candidates import LEARNED, Candidate, pinned_candidates
 from bench.workers import is_fatal
 
@@ -224,7 +225,7 @@ class _Bench:
             with self._tables(mode):
                 evaluate(self.entry, self.inputs, self.entry.run)  # tunes: the record is of what was chosen
                 if mode == LEARNED["name"]:
-                    learn(lambda: evaluate(self.entry, self.inputs, self.entry.run))
+                    tawa.warmup(lambda: evaluate(self.entry, self.inputs, self.entry.run))
                 got = run_recorded(self.entry, self.inputs, self.device).outputs
         except Exception as error:
             if mode == "stock" or is_fatal(str(error)):
@@ -259,7 +260,7 @@ class _Bench:
             call = self._call(place, weights)
             try:
                 if place == LEARNED["name"]:
-                    learn(call)
+                    tawa.warmup(call)
                 call()  # makes the weights, and loads the kernels
                 slowest_ms = max(slowest_ms, self._run_ms(call))
             except Exception as error:

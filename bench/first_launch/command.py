@@ -14,8 +14,9 @@ A row is a workload, a mode and a process (``first``: empty caches, ``second``: 
     ready_s               from then until nothing is compiled any more
     meanwhile_calls       steps meanwhile; meanwhile_host_us: how long each kept the host
     meanwhile_over_stock  their mean over that of stock Triton's steps
-    learning_calls        steps until the kernels have learned
-    summed_over_best      GPU time of the thousand steps after the forms are ready, over as many of the best form
+    learning_calls        steps until the kernels have learned (`tawa.warmup`); learning_s: how long they took
+    summed_over_best      GPU time of a thousand steps after that, those of learning and the loading of forms included,
+                          over as many of the best form
     host_over_stock       host time of a step after learning
     gain                  GPU time of a step of stock Triton over that after learning
     is_stock              whether the kernels after learning are stock Triton's

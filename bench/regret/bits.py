@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from bench.compiled import tables_in
 from bench.harness import Report, Row, describe
-from bench.learning import tables_in
 from bench.regret.candidates import FORMS, RANDOM, RANKED, Candidate, pinned_candidates, ranked_of
 from bench.regret.measure import brief
 from bench.workers import Answer, Job, is_fatal, run_jobs, say_alive

@@ -24,7 +24,7 @@ FORMS: dict[str, dict[str, Any]] = {
 MEASURED = {"name": "measured", "options": {"mode": "measure"}, "predicted_us": None}
 """The first launch measures and chooses. Only run where nothing else uses the GPU."""
 LEARNED = {"name": "learned", "options": {"start": "stock"}, "predicted_us": None}
-"""What launches have learned (`bench.learning`), as under `tawa.install`. Only run where nothing else uses the GPU."""
+"""What launches have learned (`tawa.warmup`), as under `tawa.install`. Only run where nothing else uses the GPU."""
 
 
 @dataclass(frozen=True, slots=True)

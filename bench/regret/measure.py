@@ -10,8 +10,8 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from bench.compiled import tables_in
 from bench.harness import Report, Row, Timing, time_round_robin
-from bench.learning import learn, tables_in
 from bench.regret.candidates import LEARNED, MEASURED, Candidate, candidates_of, ranked_of
 from bench.regret.problems import problems
 from bench.workers import Answer, Job, run_jobs, say_alive
@@ -49,7 +49,7 @@ def handle(job: Job) -> Answer:
             with tempfile.TemporaryDirectory(prefix="regret-") as folder, tables_in(folder):
                 compiled = call()
                 if it.name == LEARNED["name"]:
-                    learn(call)
+                    tawa.warmup(call)
                     launch.poison(case, tensors)
                     call()
             torch.cuda.synchronize()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from bench import learning
+from bench import compiled
 from bench.first_launch import process
+
+LESSONS = 120
 
 
 class Played:
@@ -26,6 +29,11 @@ class Played:
         self.waits -= 1
         return self.waits < 0
 
+    def warmup(self, step: Callable[[], Any]) -> int:
+        for _ in range(LESSONS):
+            step()
+        return LESSONS
+
     def event(self, enable_timing: bool) -> Any:
         return SimpleNamespace(record=lambda: self.order.append("event"), elapsed_time=lambda other: 1.0)
 
@@ -37,7 +45,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     monkeypatch.setattr(process.time, "perf_counter", lambda: it.now)
     monkeypatch.setattr(process, "say_alive", lambda: None)
-    monkeypatch.setitem(sys.modules, "tawa", SimpleNamespace(wait=it.wait))
+    monkeypatch.setitem(sys.modules, "tawa", SimpleNamespace(wait=it.wait, warmup=it.warmup))
     return it
 
 
@@ -58,20 +66,9 @@ def test_a_step_stands_between_events_behind_a_wait(played: Played) -> None:
 
 def test_steps_from_which_kernels_learn_count_among_the_thousand(played: Played) -> None:
     found = process.learning(played.step)
-    calls = learning.WITHOUT_WARMUP
-    assert (found["learning_calls"], found["learning_ms"]) == (calls, calls)
+    assert (found["learning_calls"], found["learning_s"]) == (LESSONS, pytest.approx(LESSONS * 20e-6))
     assert found["summed_calls"] == found["summed_ms"] == process.LEARNING
     assert process.steady(played.step)["gpu_ms"] == 1.0
-
-
-def test_warmup_decides_when_there_is_one(monkeypatch: pytest.MonkeyPatch, played: Played) -> None:
-    def warmup(step: Any, most: int) -> int:
-        step()
-        assert most == learning.MOST
-        return 1
-
-    monkeypatch.setattr(sys.modules["tawa"], "warmup", warmup, raising=False)
-    assert learning.learn(played.step) == 1 and played.order == ["step"]
 
 
 def test_tables_are_apart_in_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +79,7 @@ def test_tables_are_apart_in_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv("XDG_CACHE_HOME")
         else:
             monkeypatch.setenv("XDG_CACHE_HOME", before)
-        with learning.tables_in("own"):
+        with compiled.tables_in("own"):
             assert os.environ["XDG_CACHE_HOME"] == "own"
         assert os.environ.get("XDG_CACHE_HOME") == before
 
