@@ -22,7 +22,8 @@ A row is a workload, a mode and a process (``first``: empty caches, ``second``: 
     is_stock              whether the kernels after learning are stock Triton's
     begins_learned        whether the second step of the second process runs the kernels of the learned steps
 
-What has rows in the file stays unless it is measured again, so `--only` measures the table in parts. Results:
+What has rows in the file stays unless it is measured again, so `--only` measures the table in parts, and `--missing`
+takes up what was cut short. Results:
 ``bench/results/first_launch.json``.
 """
 
@@ -43,7 +44,7 @@ from bench.harness import RESULTS, Report, Row, read
 from bench.workers import Answer, Job, run_jobs
 
 WORKER = "bench.first_launch.worker"
-LIMIT_S = 120.0
+LIMIT_S = 180.0
 STARTS = {STOCK: None, OURS: "stock", f"{OURS}, ready": "ready"}
 """By candidate, the `start` of `tawa.install`; None: without Tawa."""
 
@@ -58,9 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--packages", metavar="FOLDER", help="also operations of the corpus, from here or installed ('')"
     )
-    parser.add_argument("--missing", action="store_true", help="only workloads that the file lacks")
+    parser.add_argument("--missing", action="store_true", help="only workloads that the file lacks, or has in part")
     parser.add_argument("--no-fork", action="store_true", help="a new interpreter for each process: slower")
-    parser.add_argument("--name", default="first_launch", help="of the result file")
+    parser.add_argument("--out", type=Path, default=RESULTS / "first_launch.json", metavar="FILE", help="the results")
     parser.add_argument("--list", action="store_true", help="name the workloads")
     given = parser.parse_args(arguments)
     names = [name for name in workloads(given.packages is not None)
@@ -68,13 +69,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.list:
         print(*names, sep="\n")
         return 0
-    report = Report(given.name)
+    report = Report(given.out.stem, folder=given.out.parent)
     if report.about["device"] == "none":
         print("there is no GPU here: nothing can be launched", file=sys.stderr)
         return 2
-    earlier = earlier_rows(report, given.name)
+    earlier = earlier_rows(report, given.out)
     if given.missing:
-        names = [name for name in names if name not in {row.case["workload"] for row in earlier}]
+        done = {row.case["workload"] for row in earlier if row.candidate == OURS and row.case["process"] == "second"}
+        names = [name for name in names if name not in done]
     answers = run(report, earlier, names, given)
     rows = [row for row in report.rows if row.case["workload"] in names]
     print(*lines_of(rows), sep="\n")
@@ -82,9 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if any(row.error for row in rows) or not answers else 0
 
 
-def earlier_rows(report: Report, name: str) -> list[Row]:
+def earlier_rows(report: Report, path: Path) -> list[Row]:
     """The rows that the file has already; of which runs they are is noted."""
-    path = RESULTS / f"{name}.json"
     if not path.exists():
         return []
     about, rows = read(path)

@@ -319,11 +319,12 @@ def _of_corpus() -> Iterator[Workload]:
         def make(package: Any = package, entry: Any = entry) -> Step:
             from bench.corpus.modes import Tuning, begin_tuning, keep_tunings_apart
             from bench.corpus.running import evaluate, make_inputs
+            from bench.launch_time import device
 
             keep_tunings_apart(bench=False)
             begin_tuning(Tuning(CONFIGS))
             package.load()
-            inputs = make_inputs(entry, "cuda", 0)
+            inputs = make_inputs(entry, device(), 0)
             return lambda: evaluate(entry, inputs, entry.run)
 
         yield Workload(f"{package.name}: {entry.key}", make)

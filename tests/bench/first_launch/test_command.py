@@ -21,10 +21,13 @@ NAMES = ["fp8 GEMM", "MLP, max-autotune"]
 @pytest.fixture
 def results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(harness, "RESULTS", tmp_path)
-    monkeypatch.setattr(command, "RESULTS", tmp_path)
     monkeypatch.setattr(harness, "_query_gpu", lambda *fields: dict.fromkeys(fields, "played"))
     monkeypatch.setattr(command, "WORKER", "tests.bench.first_launch.played_worker")
     return tmp_path / "first_launch.json"
+
+
+def run(results: Path, *arguments: str) -> int:
+    return main([*arguments, "--out", str(results)])
 
 
 def rows_in(path: Path) -> dict[tuple[str, str, str], Row]:
@@ -47,7 +50,7 @@ def test_the_modes_take_turns_and_a_second_process_has_the_caches_of_the_first()
 
 
 def test_a_row_tells_what_a_workload_costs_and_brings(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--only", "fp8 GEMM", "--repeat", "3"]) == 0
+    assert run(results, "--only", "fp8 GEMM", "--repeat", "3") == 0
     rows = rows_in(results)
     first, second = rows["fp8 GEMM", OURS, "first"], rows["fp8 GEMM", OURS, "second"]
     assert (first.median_ms, first.case["processes"], first.case["over_stock"]) == (1050.0, 3, 1.05)
@@ -61,18 +64,26 @@ def test_a_row_tells_what_a_workload_costs_and_brings(results: Path, capsys: pyt
 
 
 def test_a_part_of_the_table_leaves_the_rest_as_it_is(results: Path) -> None:
-    main(["--only", "fp8 GEMM", "--repeat", "1"])
-    assert main(["--only", "softmax", "--repeat", "1"]) == 1
+    run(results, "--only", "fp8 GEMM", "--repeat", "1")
+    assert run(results, "--only", "softmax", "--repeat", "1") == 1
     rows = rows_in(results)
     assert rows["fp8 GEMM", OURS, "first"].median_ms == 1050.0
     assert rows["softmax", STOCK, "first"].error == "crashed: the process ended with status -11"
     assert len(read(results)[0]["earlier"]) == 1
-    assert main(["--only", "fp8 GEMM", "softmax", "--missing"]) == 1  # all have rows: nothing is measured
+    assert run(results, "--only", "fp8 GEMM", "softmax", "--missing") == 1  # all have rows: nothing is measured
     assert rows_in(results) == rows
 
 
+def test_what_was_measured_in_part_is_measured_again(results: Path) -> None:
+    run(results, "--only", "fp8 GEMM", "--repeat", "1")
+    text = results.read_text()
+    results.write_text(text.replace('"process": "second"', '"process": "first"'))
+    assert run(results, "--only", "fp8 GEMM", "--repeat", "1", "--missing") == 0
+    assert rows_in(results).keys() == {("fp8 GEMM", it, which) for it in (STOCK, OURS) for which in ("first", "second")}
+
+
 def test_what_is_not_reached_has_no_rows(results: Path) -> None:
-    assert main(["--only", "fp8 GEMM", "--seconds", "0"]) == 1
+    assert run(results, "--only", "fp8 GEMM", "--seconds", "0") == 1
     assert rows_in(results) == {}
 
 
@@ -80,7 +91,7 @@ def test_without_a_gpu_nothing_is_launched(
     monkeypatch: pytest.MonkeyPatch, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(harness, "_query_gpu", lambda *fields: {})
-    assert main([]) == 2 and not results.exists()
+    assert run(results) == 2 and not results.exists()
     assert capsys.readouterr().err == "there is no GPU here: nothing can be launched\n"
 
 
