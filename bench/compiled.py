@@ -31,6 +31,25 @@ def tables_in(folder: str) -> Iterator[None]:
             os.environ["XDG_CACHE_HOME"] = before
 
 
+def learned(kernel: str = "") -> dict[str, Any]:
+    """What launches have learned about a kernel, or all, by the tables that are found now.
+
+    applied: whether launches of some shape class get a specialised kernel. reason: which, by shape class.
+    """
+    import tawa
+    from tawa.runtime.tuning.store import user_store
+
+    tawa.wait()  # tables are written in the background
+    entries = [it for it in user_store().all() if it.learned and kernel in ("", it.kernel)]
+    words = [
+        f"{it.shape_class}: {it.words}" if kernel else f"{it.kernel}, {it.shape_class}: {it.words}" for it in entries
+    ]
+    return {
+        "applied": any(it.plan.form != "stock" for it in entries),
+        "reason": "; ".join(words) or "nothing is learned",
+    }
+
+
 def own_function(function: Callable[..., Any], name: str) -> Any:
     """The same function with a code object of its own, by which Dynamo keeps what it compiled."""
     plain: Any = function

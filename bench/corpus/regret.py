@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tawa
-from bench.compiled import tables_in
+from bench.compiled import learned, tables_in
 from bench.corpus.distances import peak, same_bits
 from bench.corpus.entry import Entry, Inputs, Outputs
 from bench.corpus.kernel_times import time_kernels
@@ -236,8 +236,11 @@ class _Bench:
         launched = compiled_kernels()
         for kernel, it in of.items():
             record = launched[kernel].record if kernel in launched else {}
-            self.about[kernel, it.name] = {"applied": bool(record.get("applied")), "reason": record.get("reason", ""),
-                                           "plan": record.get("plan"), "equal": equal}  # fmt: skip
+            about = {"applied": bool(record.get("applied")), "reason": record.get("reason", "")}
+            if mode == LEARNED["name"]:
+                with self._tables(mode):
+                    about = learned(kernel)
+            self.about[kernel, it.name] = {**about, "plan": record.get("plan"), "equal": equal}
         return "" if mode == "stock" else self._difference(got, equal)
 
     def _difference(self, got: Outputs, equal: bool) -> str:

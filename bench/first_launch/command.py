@@ -15,6 +15,7 @@ A row is a workload, a mode and a process (``first``: empty caches, ``second``: 
     meanwhile_calls       steps meanwhile; meanwhile_host_us: how long each kept the host
     meanwhile_over_stock  their mean over that of stock Triton's steps
     learning_calls        steps until the kernels have learned (`tawa.warmup`); learning_s: how long they took
+    learned               what they have learned, by kernel and shape class
     summed_over_best      GPU time of a thousand steps after that, those of learning and the loading of forms included,
                           over as many of the best form
     host_over_stock       host time of a step after learning

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.compiled import use_caches
+from bench.compiled import learned, use_caches
 from bench.first_launch.workloads import Step, workloads
 from bench.workers import Answer, Job, say_alive
 
@@ -183,7 +183,8 @@ def learning(step: Step) -> Answer:
     calls = tawa.warmup(timed)
     seconds = time.perf_counter() - began
     ms = timed.repeat(LEARNING, LEARNING_S)
-    return {"learning_calls": calls, "learning_s": seconds, "summed_calls": len(ms), "summed_ms": sum(ms)}
+    about = {"learning_calls": calls, "learning_s": seconds, "summed_calls": len(ms), "summed_ms": sum(ms)}
+    return {**about, "learned": learned()["reason"]}
 
 
 def steady(step: Step) -> Answer:

@@ -57,7 +57,11 @@ def _told(it: Answer, stock: Answer | None) -> dict[str, Any]:
         told |= {"ready": it["ready"], "ready_s": _short(it["ready_s"]), "meanwhile_calls": it["meanwhile_calls"]}
         if "meanwhile" in it:
             told["meanwhile_host_us"] = _rounded(it["meanwhile"])
-        told |= {"learning_calls": it["learning_calls"], "learning_s": _short(it["learning_s"])}
+        told |= {
+            "learning_calls": it["learning_calls"],
+            "learning_s": _short(it["learning_s"]),
+            "learned": it["learned"],
+        }
     if stock is None or stock is it:
         return told
     told |= {"gain": _short(stock["gpu_ms"] / it["gpu_ms"]), "is_stock": it["kernels"] == stock["kernels"],

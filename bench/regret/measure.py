@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bench.compiled import tables_in
+from bench.compiled import learned, tables_in
 from bench.harness import Report, Row, Timing, time_round_robin
 from bench.regret.candidates import LEARNED, MEASURED, Candidate, candidates_of, ranked_of
 from bench.regret.problems import problems
@@ -45,6 +45,7 @@ def handle(job: Job) -> Answer:
             return kernel[grid](**bound, **case.options(), **options)
 
         launch.poison(case, tensors)
+        told: dict[str, Any] = {}
         try:
             with tempfile.TemporaryDirectory(prefix="regret-") as folder, tables_in(folder):
                 compiled = call()
@@ -52,13 +53,14 @@ def handle(job: Job) -> Answer:
                     tawa.warmup(call)
                     launch.poison(case, tensors)
                     call()
+                    told = learned()
             torch.cuda.synchronize()
         except Exception as error:
             errors[it.name] = f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
             continue
         record = getattr(compiled.metadata, "tawa", None) or {}
         about[it.name] = {"applied": bool(record.get("applied")), "reason": record.get("reason", ""),
-                          "plan": brief(record.get("plan")), "equal": True}  # fmt: skip
+                          "plan": brief(record.get("plan")), "equal": True, **told}  # fmt: skip
         got = {name: tensors[name].clone() for name in launch.outputs(case)}
         if not wanted:
             wanted = got

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,6 +46,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     monkeypatch.setattr(process.time, "perf_counter", lambda: it.now)
     monkeypatch.setattr(process, "say_alive", lambda: None)
+    monkeypatch.setattr(process, "learned", lambda: {"reason": "gemm: persistent"})
     monkeypatch.setitem(sys.modules, "tawa", SimpleNamespace(wait=it.wait, warmup=it.warmup))
     return it
 
@@ -67,6 +69,7 @@ def test_a_step_stands_between_events_behind_a_wait(played: Played) -> None:
 def test_steps_from_which_kernels_learn_count_among_the_thousand(played: Played) -> None:
     found = process.learning(played.step)
     assert (found["learning_calls"], found["learning_s"]) == (LESSONS, pytest.approx(LESSONS * 20e-6))
+    assert found["learned"] == "gemm: persistent"
     assert found["summed_calls"] == found["summed_ms"] == process.LEARNING
     assert process.steady(played.step)["gpu_ms"] == 1.0
 
@@ -96,3 +99,17 @@ def test_kernels_are_read_from_a_trace() -> None:
         ["add", [8, 1, 1], [128, 1, 1], 168, 1024],
         ["gemm", [8, 1, 1], [384, 1, 1], 168, 1024],
     ]
+
+
+def test_what_was_learned_is_read_from_the_tables(tmp_path: Path) -> None:
+    from tawa.plan.option_conflicts import STOCK
+    from tawa.runtime.tuning.store import user_store
+    from tests.runtime.tuning.entries import entry
+
+    with compiled.tables_in(str(tmp_path)):
+        assert compiled.learned() == {"applied": False, "reason": "nothing is learned"}
+        user_store().put([entry(shape_class="small", learned=False), entry(shape_class="large", learned=True)])
+        assert compiled.learned(entry().kernel) == {"applied": True, "reason": f"large: {entry().words}"}
+        user_store().put([entry(shape_class="large", learned=True, plan=STOCK, date="2999-01-01")])
+        assert compiled.learned()["applied"] is False
+        assert compiled.learned("another")["reason"] == "nothing is learned"
