@@ -12,7 +12,8 @@ A row is a workload, a mode and a process (``first``: empty caches, ``second``: 
     over_stock            first launch over stock Triton's
     import_ms             `import tawa` and `tawa.install`, before it
     ready_s               from then until nothing is compiled any more
-    meanwhile_calls       steps meanwhile; meanwhile_host_us: how long each kept the host
+    meanwhile_calls       steps meanwhile; meanwhile_host_us: how long these, and the first that load what was compiled,
+                          kept the host
     meanwhile_over_stock  their mean over that of stock Triton's steps
     learning_calls        steps until the kernels have learned (`tawa.warmup`); learning_s: how long they took
     learned               what they have learned, by kernel and shape class

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.compiled import learned, use_caches
+from bench.corpus.kernel_times import keep_cupti
 from bench.first_launch.workloads import Step, workloads
 from bench.workers import Answer, Job, say_alive
 
@@ -118,13 +119,16 @@ def host_us(step: Step, more: Callable[[int], bool]) -> list[float]:
 
 
 def meanwhile(step: Step) -> Answer:
-    """Steps until nothing is compiled in the background any more, and how long that took."""
+    """Steps until nothing is compiled in the background any more, and how long that took.
+
+    The host times include those of a few more steps, which load what was compiled.
+    """
     import tawa
 
     began = time.perf_counter()
     found = host_us(step, lambda _: not tawa.wait(0.0) and time.perf_counter() - began < READY_S)
     about = {"ready_s": time.perf_counter() - began, "ready": tawa.wait(0.0), "meanwhile_calls": len(found)}
-    return {**about, **({"meanwhile": summary(found)} if found else {})}
+    return {**about, "meanwhile": summary(found + host_us(step, lambda done: done < IN_FLIGHT))}
 
 
 def summary(host: Sequence[float]) -> dict[str, float]:
@@ -198,12 +202,21 @@ def steady(step: Step) -> Answer:
 
 def kernels_of(step: Step) -> list[list[Any]]:
     """What one step runs on the GPU: for each kernel its name, grid, block, registers, and bytes of shared memory."""
+    import torch
     from torch.profiler import ProfilerActivity, profile
 
-    synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as session:
-        step()
+    from bench.launch_time import device
+
+    def profiled(work: Callable[[], Any]) -> Any:
         synchronize()
+        with profile(activities=[ProfilerActivity.CUDA]) as session:
+            work()
+            synchronize()
+        return session
+
+    keep_cupti()
+    profiled(lambda: torch.zeros(1, device=device()) + 1)  # the first session may lose launches
+    session = profiled(step)
     with tempfile.TemporaryDirectory(prefix="tawa-trace-") as folder:
         path = Path(folder) / "trace.json"
         session.export_chrome_trace(os.fspath(path))

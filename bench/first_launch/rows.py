@@ -55,8 +55,7 @@ def _told(it: Answer, stock: Answer | None) -> dict[str, Any]:
     told: dict[str, Any] = {"host_us": _rounded(it["host"]), "gpu_ms": _short(it["gpu_ms"])}
     if "ready_s" in it:
         told |= {"ready": it["ready"], "ready_s": _short(it["ready_s"]), "meanwhile_calls": it["meanwhile_calls"]}
-        if "meanwhile" in it:
-            told["meanwhile_host_us"] = _rounded(it["meanwhile"])
+        told |= {"meanwhile_host_us": _rounded(it["meanwhile"])}
         told |= {
             "learning_calls": it["learning_calls"],
             "learning_s": _short(it["learning_s"]),
@@ -106,7 +105,8 @@ def lines_of(rows: Sequence[Row]) -> list[str]:
         cells = " ".join(f"{row.case.get(field, '-')!s:>10}" for field in COLUMNS)
         after = second[name].case if name in second else {}
         begins = {True: "yes", False: "no", None: "-"}[after.get("begins_learned")]
-        lines.append(f"{name:32} {theirs or 0:9.1f} {cells} {after.get('over_stock', '-')!s:>8} {begins:>8}")
+        told = f"{after.get('over_stock', '-')!s:>8} {begins:>8} {row.error or ''}".rstrip()
+        lines.append(f"{name:32} {theirs or 0:9.1f} {cells} {told}")
     for title, them in (("first", ours), ("second", list(second.values()))):
         ratios = [row.case["over_stock"] for row in them if "over_stock" in row.case]
         if ratios:

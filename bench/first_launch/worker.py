@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from bench.harness import describe
 from bench.workers import Answer, Job, serve_jobs
@@ -65,13 +66,23 @@ def answer_to(path: Path, job: Job, run: Run | None = None) -> None:
 
 
 def import_all() -> None:
-    """Imports what every process needs, and nothing that makes a CUDA context."""
-    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # asking for a GPU must not initialise CUDA
-    import torch._dynamo
-    import torch._inductor.compile_fx
-    import torch.profiler
-    import triton
+    """Imports what every process needs.
 
+    Parts of PyTorch ask for a GPU while they are imported. Real answers would initialise CUDA, which forks could not
+    use any more.
+    """
+    import torch
+
+    cuda: Any = torch.cuda
+    asked = cuda.is_available
+    cuda.is_available = lambda: True
+    try:
+        import torch._dynamo
+        import torch._inductor.compile_fx
+        import torch.profiler
+        import triton
+    finally:
+        cuda.is_available = asked
     del torch, triton
 
 

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 PLAYED = """
 import atexit, json, os, sys
 from pathlib import Path
@@ -54,3 +56,21 @@ def test_a_process_that_fails_costs_no_other_its_answer(tmp_path: Path) -> None:
         ("failed", "RuntimeError: no"),
         ("ok", None),
     ]
+
+
+IN_A_FORK = """
+import os
+from bench.first_launch import worker
+
+worker.import_all()
+if os.fork() == 0:
+    import torch
+    os._exit(torch.cuda._is_in_bad_fork())
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+def test_what_a_worker_imports_leaves_cuda_to_the_forks() -> None:
+    pytest.importorskip("torch")
+    told = subprocess.run([sys.executable, "-c", IN_A_FORK], capture_output=True, text=True, check=True, timeout=120)
+    assert told.stdout == "0\n"
