@@ -39,7 +39,9 @@ def _row(key: Key, found: Sequence[Answer], answers: Mapping[Key, Sequence[Answe
     if whole := _whole(right):
         case |= _told(whole, stock)
     learned = _whole(answers.get((workload, candidate, "first"), ()))
-    if process == "second" and candidate != STOCK and "kernels" in right[0] and learned:
+    if notes := [it["note"] for it in right if "note" in it]:
+        case["note"] = notes[0]
+    if process == "second" and candidate != STOCK and "kernels" in right[0] and learned and "kernels" in learned:
         case["begins_learned"] = right[0]["kernels"] == learned["kernels"]
     row = Row.timed(case, candidate, timing, 0.0)
     return Row(row.case, candidate, row.median_ms, row.p10_ms, row.p90_ms, None, wrong or None)
@@ -63,8 +65,10 @@ def _told(it: Answer, stock: Answer | None) -> dict[str, Any]:
         }
     if stock is None or stock is it:
         return told
-    told |= {"gain": _short(stock["gpu_ms"] / it["gpu_ms"]), "is_stock": it["kernels"] == stock["kernels"],
-             "host_over_stock": _short(it["host"]["mean"] / stock["host"]["mean"])}  # fmt: skip
+    told["gain"] = _short(stock["gpu_ms"] / it["gpu_ms"])
+    told["host_over_stock"] = _short(it["host"]["mean"] / stock["host"]["mean"])
+    if "kernels" in it and "kernels" in stock:
+        told["is_stock"] = it["kernels"] == stock["kernels"]
     if "meanwhile" in it:
         told["meanwhile_over_stock"] = _short(it["meanwhile"]["mean"] / stock["host"]["mean"])
     if it.get("summed_calls"):

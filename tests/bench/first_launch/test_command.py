@@ -110,6 +110,13 @@ def test_a_second_process_that_runs_other_kernels_does_not_begin_learned() -> No
     assert any(line.startswith("a  ") and line.endswith("RuntimeError: no") for line in lines_of(list(rows.values())))
 
 
+def test_times_stay_where_no_profiler_is() -> None:
+    whole = {"status": "ok", "first_s": 1.0, "host": {"mean": 1.0}, "gpu_ms": 1.0, "note": "not profiled: why"}
+    found = rows_of({("a", STOCK, "first"): [{**whole}], ("a", OURS, "first"): [whole], ("a", OURS, "second"): [whole]})
+    assert [row.case["note"] for row in found] == ["not profiled: why"] * 3
+    assert found[1].case["gain"] == 1.0 and not {"is_stock", "begins_learned"} & {*found[1].case, *found[2].case}
+
+
 def test_every_workload_of_the_tests_cases_can_be_made() -> None:
     from bench.first_launch.workloads import CASES
 
