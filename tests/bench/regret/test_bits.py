@@ -73,6 +73,27 @@ def test_the_kernels_of_an_entry_are_told_one_by_one() -> None:
     assert none.error == "no kernel with a dot"
 
 
+def test_a_case_that_dies_costs_no_other_and_is_not_run_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(harness, "RESULTS", tmp_path)
+    monkeypatch.setattr(harness, "_query_gpu", lambda *fields: {})
+    report, names = Report("bits"), ["gemm: a", "gemm: differs", "gemm: dies"]
+
+    def measure(seconds: float) -> dict[tuple[str, str], Row]:
+        bits.measure(report, names, time.monotonic() + seconds, 1, 5, "tests.bench.regret.played_bits")
+        return {(row.case["case"], row.candidate): row for row in report.rows}
+
+    assert measure(0.0) == {}
+    rows = measure(60.0)
+    assert rows.keys() == {*((name, "all") for name in names), ("gemm: differs", "2")}
+    assert rows["gemm: a", "all"].case["refused"] == 5  # the seed of the inputs reaches the worker
+    assert rows["gemm: differs", "2"].case["decisions"] == ["groups: 2, not 1"]
+    assert str(rows["gemm: dies", "all"].error).startswith("crashed: worker ended with status 7")
+    assert "gemm: differs, 2: other bits than stock Triton's\n    groups: 2, not 1" in capsys.readouterr().out
+    assert measure(60.0) == rows
+
+
 def test_entries_are_only_checked_for_their_bits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from bench.regret.corpus import measure_corpus
 
