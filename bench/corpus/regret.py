@@ -19,7 +19,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-import tawa
 from bench.compiled import learned, tables_in
 from bench.corpus.distances import peak, same_bits
 from bench.corpus.entry import Entry, Inputs, Outputs
@@ -37,7 +36,7 @@ from bench.corpus.running import (
 )
 from bench.corpus.timing import apart_from
 from bench.harness import describe
-from bench.regret.candidates import LEARNED, Candidate, pinned_candidates
+from bench.regret.candidates import LEARNED, Candidate, learn, pinned_candidates
 from bench.workers import is_fatal
 
 RUNNING = "running "  # what a job has reached that runs candidates; their mode and kernels follow
@@ -74,11 +73,8 @@ def compiled_kernels() -> dict[str, Compiled]:
     return dict(sorted(found.items()))
 
 
-def candidates_of_kernels(launched: Mapping[str, Compiled], seed: str, learned: bool) -> dict[str, list[Candidate]]:
-    """Stock, automatic and the pinned candidates of each kernel with a dot; what was learned, if asked for.
-
-    seed: of the random ones.
-    """
+def candidates_of_kernels(launched: Mapping[str, Compiled], seed: str) -> dict[str, list[Candidate]]:
+    """Stock, automatic, learned, and the pinned candidates of each kernel with a dot. seed: of the random ones."""
     from tawa.bridge.driver.tuning.ranked_plans import prospect_of
     from tawa.bridge.launch.added_arguments import launched_by_us
     from tawa.bridge.triton.generic_print import read_ttir
@@ -96,7 +92,7 @@ def candidates_of_kernels(launched: Mapping[str, Compiled], seed: str, learned: 
         ranked = prospect.ranked() if prospect is not None else ()
         stock_us = next((plan.predicted_us for plan in ranked if plan.plan.form == "stock"), None)
         own = [Candidate("stock", _OPTIONS["stock"], stock_us), Candidate("automatic", _OPTIONS["automatic"])]
-        own += [Candidate(**LEARNED)] if learned else []
+        own.append(Candidate(**LEARNED))
         found[name] = own + pinned_candidates(f"{name} {seed}", ranked)
     return found
 
@@ -129,14 +125,14 @@ def measure_candidates(
         evaluate(entry, inputs, entry.run)
     launched = compiled_kernels()
     tell("ranking")
-    candidates = candidates_of_kernels(launched, entry.key, timed)
+    candidates = candidates_of_kernels(launched, entry.key)
     if not candidates:
         return {"status": "done", "kernels": {}, "note": "no kernel with a dot is launched by Triton"}
     tell("reference")
     wanted = evaluate(entry, inputs, entry.reference)
     give_back_memory(device)
     with tempfile.TemporaryDirectory(prefix="regret-learned-") as tables:
-        bench = _Bench(entry, inputs, device, tell, wanted, tables)
+        bench = _Bench(entry, inputs, device, tell, wanted, tables, timed)
         for kernel, errors in (lost or {}).items():
             bench.errors.update({(kernel, name): text for name, text in errors.items()})
         for place, of in _by_place(candidates).items():
@@ -171,8 +167,8 @@ def _by_place(candidates: Mapping[str, Sequence[Candidate]]) -> dict[str, dict[s
 class _Bench:
     """Runs candidates.
 
-    tables: the folder of what is learned. errors, about, us: by kernel and candidate; sound: by place, the candidates
-    to time.
+    tables: the folder of what is learned. alone: whether nothing else is at work, so that launches can learn. errors,
+    about, us: by kernel and candidate; sound: by place, the candidates to time.
     """
 
     entry: Entry
@@ -181,6 +177,7 @@ class _Bench:
     tell: Callable[[str], object]
     wanted: Outputs
     tables: str
+    alone: bool
     stock: Outputs = field(default_factory=dict[str, Any])
     errors: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     about: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict[tuple[str, str], dict[str, Any]])
@@ -225,7 +222,7 @@ class _Bench:
             with self._tables(mode):
                 evaluate(self.entry, self.inputs, self.entry.run)  # tunes: the record is of what was chosen
                 if mode == LEARNED["name"]:
-                    tawa.warmup(lambda: evaluate(self.entry, self.inputs, self.entry.run))
+                    learn(lambda: evaluate(self.entry, self.inputs, self.entry.run), self.alone)
                 got = run_recorded(self.entry, self.inputs, self.device).outputs
         except Exception as error:
             if mode == "stock" or is_fatal(str(error)):
@@ -263,7 +260,7 @@ class _Bench:
             call = self._call(place, weights)
             try:
                 if place == LEARNED["name"]:
-                    tawa.warmup(call)
+                    learn(call, self.alone)
                 call()  # makes the weights, and loads the kernels
                 slowest_ms = max(slowest_ms, self._run_ms(call))
             except Exception as error:

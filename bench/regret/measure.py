@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.compiled import learned, tables_in
 from bench.harness import Report, Row, Timing, time_round_robin
-from bench.regret.candidates import LEARNED, MEASURED, Candidate, candidates_of, ranked_of
+from bench.regret.candidates import LEARNED, MEASURED, Candidate, candidates_of, learn, ranked_of
 from bench.regret.problems import problems
 from bench.workers import Answer, Job, run_jobs, say_alive
 
@@ -50,7 +50,7 @@ def handle(job: Job) -> Answer:
             with tempfile.TemporaryDirectory(prefix="regret-") as folder, tables_in(folder):
                 compiled = call()
                 if it.name == LEARNED["name"]:
-                    tawa.warmup(call)
+                    learn(call, job["timed"])
                     launch.poison(case, tensors)
                     call()
                     told = learned()
@@ -151,7 +151,7 @@ def measure(report: Report, only: Sequence[str], end: float, processes: int) -> 
         report.add(*(Row({"kernel": job["kernel"], "case": job["case"], "options": entry["options"]}, entry["name"],
                          error=answer["errors"][entry["name"]]) for entry in failed))  # fmt: skip
         left = [entry for entry in job["candidates"] if entry not in failed]
-        sound.append({**job, "candidates": [*left, MEASURED, LEARNED], "timed": True})
+        sound.append({**job, "candidates": [*left, MEASURED], "timed": True})
 
     def take(job: Job, answer: Answer) -> None:
         report.add(*rows_of(job, answer))

@@ -31,7 +31,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, dict[str, Any]
     added: dict[str, dict[str, Any]] = {}
     names = ("stock", "automatic", "model 1: as written", "random 1: persistent")
     monkeypatch.setattr(regret, "compiled_kernels", lambda: {name: compiled(name) for name in KERNELS})
-    monkeypatch.setattr(regret, "candidates_of_kernels", lambda launched, seed, learned: {
+    monkeypatch.setattr(regret, "candidates_of_kernels", lambda launched, seed: {
         kernel: [Candidate(name, {"plan": f"{name} of {kernel}"}, 5.0) for name in names] for kernel in launched
     })  # fmt: skip
     monkeypatch.setattr(regret, "add_plan_mode", added.__setitem__)
@@ -140,15 +140,14 @@ def test_only_kernels_with_a_dot_are_ranked_stock_with_its_prediction(monkeypatc
         return program.finish()
 
     monkeypatch.setattr("tawa.bridge.triton.generic_print.read_ttir", module)
-    found = candidates_of_kernels({name: compiled(name) for name in KERNELS}, "gemm M=64", False)
+    found = candidates_of_kernels({name: compiled(name) for name in KERNELS}, "gemm M=64")
     assert list(found) == ["gemm"]
-    stock, automatic, *pinned = found["gemm"]
-    assert (stock.name, automatic.name) == ("stock", "automatic")
+    stock, automatic, learned, *pinned = found["gemm"]
+    assert (stock.name, automatic.name, learned.name) == ("stock", "automatic", "learned")
     assert stock.predicted_us and automatic.predicted_us is None
     assert [it.name.partition(":")[0] for it in pinned[:8]] == [f"model {place}" for place in range(1, 9)]
     assert all(it.options["plan"] and it.predicted_us for it in pinned)
-    again = candidates_of_kernels({"gemm": compiled("gemm")}, "gemm M=64", True)["gemm"]
-    assert [it.name for it in again if it not in found["gemm"]] == ["learned"]
+    assert found == candidates_of_kernels({"gemm": compiled("gemm")}, "gemm M=64")
 
 
 def test_a_kernel_without_plans_has_no_pinned_candidates() -> None:
