@@ -79,11 +79,15 @@ class Row:
 
 @dataclass
 class Report:
-    """A result file while it is written. `save` may be called after every row: an interrupted bench loses nothing."""
+    """A result file while it is written. `save` may be called after every row: an interrupted bench loses nothing.
+
+    folder: of the file; None: ``bench/results``.
+    """
 
     name: str
     rows: list[Row] = field(default_factory=list[Row])
     about: dict[str, Any] = field(default_factory=dict[str, Any])
+    folder: Path | None = None
 
     def __post_init__(self) -> None:
         self.about = self.about or environment()
@@ -102,9 +106,10 @@ class Report:
         }
 
     def save(self) -> Path:
-        """Writes ``bench/results/NAME.json`` and returns its path."""
-        RESULTS.mkdir(parents=True, exist_ok=True)
-        path = RESULTS / f"{self.name}.json"
+        """Writes ``NAME.json`` and returns its path."""
+        folder = self.folder or RESULTS
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.name}.json"
         head = json.dumps(self.about, indent=1)[:-2]
         # One line per row: result files are read in diffs.
         rows = ",\n  ".join(_without_folders(json.dumps(asdict(row))) for row in self.rows)

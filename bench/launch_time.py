@@ -298,12 +298,15 @@ def burst_us(launch: Callable[[], Any]) -> float:
 
 def time_ways(ways: Ways, rounds: int) -> tuple[dict[str, Timing], dict[str, str]]:
     """Host times by way, round-robin, and the errors of ways that failed."""
+    import tawa
+
     errors: dict[str, str] = {}
     for way, launch in ways.items():
         try:
             with _around(way):
                 for _ in range(3):
                     launch()
+                tawa.wait()
                 burst_us(launch)
         except Exception as error:
             errors[way] = describe(error)

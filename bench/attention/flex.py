@@ -29,8 +29,8 @@ from bench.workers import Answer, Job, run_jobs, serve_jobs
 SIZES = {"B": 4, "H": 16, "S": 4096, "D": 128}
 WAYS: dict[str, dict[str, Any] | None] = {
     "stock": None,
-    "Tawa": {},
-    "Tawa, wherever legal": {"only_if_faster": False},
+    "Tawa": {"start": "ready"},
+    "Tawa, wherever legal": {"only_if_faster": False, "start": "ready"},
 }
 DIRECTIONS = {"": 2.0, ", backward": 5.0}
 """What is added to the name of a form, and the number of its dots."""

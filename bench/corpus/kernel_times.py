@@ -88,12 +88,19 @@ def runs_in(launches: list[Launch], kernels: Collection[str], runs: int) -> Runs
     return found
 
 
-def profiled_launches(operation: Callable[[], object], runs: int) -> list[Launch]:
-    """Runs an operation once and then `runs` times; returns all launches that PyTorch's profiler saw."""
-    # PyTorch sets both where CUDA graphs are in use, as here: CUPTI that is taken down, or set up again, between
-    # sessions crashes with them.
+def keep_cupti() -> None:
+    """Lets the sessions of a process share one set-up of CUPTI. Before the first session.
+
+    PyTorch sets both variables where CUDA graphs are in use, as in our benches: CUPTI that is taken down, or set up
+    again, between sessions crashes with them.
+    """
     os.environ.setdefault("TEARDOWN_CUPTI", "0")
     os.environ.setdefault("DISABLE_CUPTI_LAZY_REINIT", "1")
+
+
+def profiled_launches(operation: Callable[[], object], runs: int) -> list[Launch]:
+    """Runs an operation once and then `runs` times; returns all launches that PyTorch's profiler saw."""
+    keep_cupti()
     import torch
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile

@@ -14,9 +14,10 @@ WARMUP_MS, REPEAT_MS = 5, 20  # of each configuration that an autotuner tries; T
 
 MODES: dict[str, dict[str, Any]] = {
     "stock": {"enable_warp_specialization": False},
-    "tawa": {},  # automatic: what `tawa.install()` does
-    "legal": {"only_if_faster": False},  # for correctness: whatever can be specialised
-    "same": {},  # as "tawa", in the configurations that stock Triton chose in this job
+    "tawa": {"start": "ready"},  # automatic: what the model chooses, from the first launch on
+    "legal": {"only_if_faster": False, "start": "ready"},  # for correctness: whatever can be specialised
+    "same": {"start": "ready"},  # as "tawa", in the configurations that stock Triton chose in this job
+    "learned": {"start": "stock"},  # as "same", but what launches have learned
 }
 
 Plans = Mapping[str, Any]  # by the name of the kernel: whatever `tawa.Plan.of` takes
@@ -192,4 +193,4 @@ def _set_cache(tuner: Any, value: dict[Any, Any]) -> None:
 
 def _chooser() -> str:
     """The mode whose choices are used in the current mode."""
-    return "stock" if _current == "same" or _current in _plans else _current
+    return "stock" if _current in ("same", "learned") or _current in _plans else _current

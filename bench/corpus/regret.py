@@ -5,17 +5,21 @@ a mode is made for each place of the ranking: ``model 3`` runs every kernel unde
 own, in stock Triton's configurations. If such a mode fails or is wrong, each kernel is run alone under its Plan, so
 that a Plan costs no other kernel its measurement. What is left is timed round-robin by the profiler.
 
-A candidate that ends the process is found by its parent: `tell` has got what was running (`RUNNING`).
+One more candidate is what launches have learned (`tawa.warmup`), each job for itself. A candidate that ends the
+process is found by its parent: `tell` has got what was running (`RUNNING`).
 """
 
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.compiled import learned, tables_in
 from bench.corpus.distances import peak, same_bits
 from bench.corpus.entry import Entry, Inputs, Outputs
 from bench.corpus.kernel_times import time_kernels
@@ -32,14 +36,14 @@ from bench.corpus.running import (
 )
 from bench.corpus.timing import apart_from
 from bench.harness import describe
-from bench.regret.candidates import Candidate, pinned_candidates
+from bench.regret.candidates import LEARNED, Candidate, learn, pinned_candidates
 from bench.workers import is_fatal
 
 RUNNING = "running "  # what a job has reached that runs candidates; their mode and kernels follow
 STOCK_IS_WRONG = "stock Triton's results are infinitely far from the reference: there is nothing to compare with"
 TOGETHER = "right alone, but not together with the other kernels' Plans: "
 _OPTIONS: dict[str, dict[str, Any]] = {"stock": {"enable_warp_specialization": False}, "automatic": {}}
-_MODES = {"stock": "stock", "automatic": "tawa"}  # of the candidates that are no Plans
+_MODES = {"stock": "stock", "automatic": "tawa", "learned": "learned"}  # of the candidates that are no Plans
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ def compiled_kernels() -> dict[str, Compiled]:
 
 
 def candidates_of_kernels(launched: Mapping[str, Compiled], seed: str) -> dict[str, list[Candidate]]:
-    """Stock, automatic and the pinned candidates of each kernel with a dot. seed: of the random ones."""
+    """Stock, automatic, learned, and the pinned candidates of each kernel with a dot. seed: of the random ones."""
     from tawa.bridge.driver.tuning.ranked_plans import prospect_of
     from tawa.bridge.launch.added_arguments import launched_by_us
     from tawa.bridge.triton.generic_print import read_ttir
@@ -88,6 +92,7 @@ def candidates_of_kernels(launched: Mapping[str, Compiled], seed: str) -> dict[s
         ranked = prospect.ranked() if prospect is not None else ()
         stock_us = next((plan.predicted_us for plan in ranked if plan.plan.form == "stock"), None)
         own = [Candidate("stock", _OPTIONS["stock"], stock_us), Candidate("automatic", _OPTIONS["automatic"])]
+        own.append(Candidate(**LEARNED))
         found[name] = own + pinned_candidates(f"{name} {seed}", ranked)
     return found
 
@@ -126,17 +131,18 @@ def measure_candidates(
     tell("reference")
     wanted = evaluate(entry, inputs, entry.reference)
     give_back_memory(device)
-    bench = _Bench(entry, inputs, device, tell, wanted)
-    for kernel, errors in (lost or {}).items():
-        bench.errors.update({(kernel, name): text for name, text in errors.items()})
-    for place, of in _by_place(candidates).items():
-        left = {kernel: it for kernel, it in of.items() if (kernel, it.name) not in bench.errors}
-        if left:
-            bench.check(place, left, split=place in apart and len(left) > 1)
-        if place == "stock" and apart_from(entry, wanted, bench.stock) is None:
-            return {"status": "done", "kernels": {}, "note": STOCK_IS_WRONG}
-    names = {launched[kernel].kernel.metadata.name: kernel for kernel in candidates}
-    note = bench.time(names) if timed else ""
+    with tempfile.TemporaryDirectory(prefix="regret-learned-") as tables:
+        bench = _Bench(entry, inputs, device, tell, wanted, tables, timed)
+        for kernel, errors in (lost or {}).items():
+            bench.errors.update({(kernel, name): text for name, text in errors.items()})
+        for place, of in _by_place(candidates).items():
+            left = {kernel: it for kernel, it in of.items() if (kernel, it.name) not in bench.errors}
+            if left:
+                bench.check(place, left, split=place in apart and len(left) > 1)
+            if place == "stock" and apart_from(entry, wanted, bench.stock) is None:
+                return {"status": "done", "kernels": {}, "note": STOCK_IS_WRONG}
+        names = {launched[kernel].kernel.metadata.name: kernel for kernel in candidates}
+        note = bench.time(names) if timed else ""
     kernels = {kernel: [bench.told(kernel, it) for it in of] for kernel, of in candidates.items()}
     if case:
         keep_launches(case, launches, names)
@@ -159,13 +165,19 @@ def _by_place(candidates: Mapping[str, Sequence[Candidate]]) -> dict[str, dict[s
 
 @dataclass
 class _Bench:
-    """Runs candidates. errors, about, us: by kernel and candidate; sound: by place, the candidates to time."""
+    """Runs candidates.
+
+    tables: the folder of what is learned. alone: whether nothing else is at work, so that launches can learn. errors,
+    about, us: by kernel and candidate; sound: by place, the candidates to time.
+    """
 
     entry: Entry
     inputs: Inputs
     device: str
     tell: Callable[[str], object]
     wanted: Outputs
+    tables: str
+    alone: bool
     stock: Outputs = field(default_factory=dict[str, Any])
     errors: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     about: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict[tuple[str, str], dict[str, Any]])
@@ -207,8 +219,11 @@ class _Bench:
             add_plan_mode(mode, {kernel: it.options["plan"] for kernel, it in of.items()})
         switch_to(_MODES.get(mode, mode))
         try:
-            evaluate(self.entry, self.inputs, self.entry.run)  # tunes: the record is of what was chosen
-            got = run_recorded(self.entry, self.inputs, self.device).outputs
+            with self._tables(mode):
+                evaluate(self.entry, self.inputs, self.entry.run)  # tunes: the record is of what was chosen
+                if mode == LEARNED["name"]:
+                    learn(lambda: evaluate(self.entry, self.inputs, self.entry.run), self.alone)
+                got = run_recorded(self.entry, self.inputs, self.device).outputs
         except Exception as error:
             if mode == "stock" or is_fatal(str(error)):
                 raise
@@ -218,8 +233,11 @@ class _Bench:
         launched = compiled_kernels()
         for kernel, it in of.items():
             record = launched[kernel].record if kernel in launched else {}
-            self.about[kernel, it.name] = {"applied": bool(record.get("applied")), "reason": record.get("reason", ""),
-                                           "plan": record.get("plan"), "equal": equal}  # fmt: skip
+            about = {"applied": bool(record.get("applied")), "reason": record.get("reason", "")}
+            if mode == LEARNED["name"]:
+                with self._tables(mode):
+                    about = learned(kernel)
+            self.about[kernel, it.name] = {**about, "plan": record.get("plan"), "equal": equal}
         return "" if mode == "stock" else self._difference(got, equal)
 
     def _difference(self, got: Outputs, equal: bool) -> str:
@@ -241,6 +259,8 @@ class _Bench:
             self._tell_running(place, of)
             call = self._call(place, weights)
             try:
+                if place == LEARNED["name"]:
+                    learn(call, self.alone)
                 call()  # makes the weights, and loads the kernels
                 slowest_ms = max(slowest_ms, self._run_ms(call))
             except Exception as error:
@@ -257,10 +277,15 @@ class _Bench:
                     self.us[kernel, of[kernel].name] = us[place][seen]
         return note
 
+    def _tables(self, place: str) -> AbstractContextManager[None]:
+        """Keeps what is learned from all other candidates."""
+        return tables_in(self.tables) if place == LEARNED["name"] else nullcontext()
+
     def _call(self, place: str, weights: dict[str, Any]) -> Callable[[], object]:
         def call() -> object:
             switch_to(_MODES.get(place, place))
-            return differentiate(self.entry, self.inputs, self.entry.run, weights)
+            with self._tables(place):
+                return differentiate(self.entry, self.inputs, self.entry.run, weights)
 
         return call
 

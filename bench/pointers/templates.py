@@ -140,7 +140,7 @@ def handle(job: Job) -> Answer:
         plain_error = error_of(form, tensors, form.run(**tensors))
         for way in ("stock", "Tawa", *(["stock again"] if job["stage"] == "cold" else [])):
             if way == "Tawa":
-                tawa.install()
+                tawa.install(start="ready")
             before, start = known_versions(tawa), time.monotonic()
             try:
                 functions[way] = compile_one(form, way, tensors)

@@ -6,7 +6,7 @@ The set is the same for a kernel on every machine: random Plans have a seed of t
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.cases.case import Case
 
 RANKED, RANDOM = 8, 4
+PREPARING = 4  # calls until all forms are compiled: the second loads the first form, and asks for the others
 FORMS: dict[str, dict[str, Any]] = {
     "legal": {"only_if_faster": False, "persistent": False},
     "legal, persistent": {"only_if_faster": False, "persistent": True},
@@ -23,6 +24,18 @@ FORMS: dict[str, dict[str, Any]] = {
 """What a user would try by hand."""
 MEASURED = {"name": "measured", "options": {"mode": "measure"}, "predicted_us": None}
 """The first launch measures and chooses. Only run where nothing else uses the GPU."""
+LEARNED = {"name": "learned", "options": {"start": "stock"}, "predicted_us": None}
+"""What launches have learned, as under `tawa.install`."""
+
+
+def learn(step: Callable[[], Any], alone: bool) -> None:
+    """Calls a step until its kernels have learned.
+
+    alone: whether nothing else is at work; otherwise times teach nothing, and the forms are only compiled.
+    """
+    import tawa
+
+    tawa.warmup(step) if alone else tawa.warmup(step, PREPARING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +51,15 @@ def candidates_of(case: Case, ranked: tuple[RankedPlan, ...]) -> list[Candidate]
     """The candidates of a case. ranked: every Plan of its kernel, fastest first by the model."""
     found = [Candidate("stock", {"enable_warp_specialization": False}), Candidate("automatic", {})]
     found += pinned_candidates(case.name, ranked)
-    return [*found, *(Candidate(name, options) for name, options in FORMS.items())]
+    return [*found, *(Candidate(name, options) for name, options in FORMS.items()), Candidate(**LEARNED)]
 
 
-def pinned_candidates(seed: str, ranked: Sequence[RankedPlan]) -> list[Candidate]:
+def pinned_candidates(seed: str, ranked: Sequence[RankedPlan], others: int = RANDOM) -> list[Candidate]:
     """The Plans that the model ranks first, and some random ones of the others. ranked: as for `candidates_of`."""
     own = [it for it in ranked if it.plan.form != "stock"]
     found = [_pinned(f"model {place}", it) for place, it in enumerate(own[:RANKED], 1)]
     rest = own[RANKED:]
-    chosen = random.Random(seed).sample(rest, min(RANDOM, len(rest)))
+    chosen = random.Random(seed).sample(rest, min(others, len(rest)))
     return found + [_pinned(f"random {place}", it) for place, it in enumerate(chosen, 1)]
 
 

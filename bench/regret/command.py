@@ -1,35 +1,43 @@
-"""Regret of automatic mode: ``python -m bench.regret measure | report``.
+"""Regret of a choice: ``python -m bench.regret measure | report``; and its bits: ``python -m bench.regret bits``.
 
 ``measure`` needs a Hopper GPU: each kernel with stock Triton, automatic mode, the eight Plans that the model ranks
-first, four random ones and the forms that a user would try, all checked and timed round-robin
-(``bench/results/regret.json``). With ``--packages FOLDER``, the corpus (`bench.corpus`) too: each kernel with a dot of
-each entry, in the configurations that stock Triton's autotuners choose. What has rows in the file is not measured
-again, so that a bench that was cut short is taken up by the same command; ``--again`` measures it anew. Names in the
-corpus are ``package: operation M=64``, so ``--only ': '`` measures it alone.
-``report`` reads that file and ``bench/results/model.json`` and prints regret, the rank correlation of the predictions
-for kernels that the fit did not see, and the worst misses; ``--picture`` draws predicted over measured gains.
+first, four random ones, the forms that a user would try, what a first launch measures, and what launches have learned,
+all checked and timed round-robin (``bench/results/regret.json``). With ``--packages FOLDER``, the corpus
+(`bench.corpus`) too: each kernel with a dot of each entry, in the configurations that stock Triton's autotuners choose.
+What has rows in the file is not measured again, so that a bench that was cut short is taken up by the same command;
+``--again`` measures it anew. Names in the corpus are ``package: operation M=64``, so ``--only ': '`` measures it alone.
+``report`` reads that file and ``bench/results/model.json`` and prints regret, how often a choice is slower than stock
+Triton, the rank correlation of the predictions for kernels that the fit did not see, and the worst misses;
+``--picture`` draws predicted over measured gains.
+``bits`` needs a Hopper GPU, too: every case of the tests under the Plans that keep the order of sums, and with
+``--packages`` the corpus. Rows are Plans with other bits than stock Triton's kernel, with the decisions in which they
+differ from the most similar Plan that has them (``bench/results/bits.json``).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.harness import RESULTS, ROOT, Report, read
+from bench.harness import RESULTS, ROOT, Report, environment, read
 from bench.regret.report import Group, first_by_model, geometric, groups_of_model, groups_of_rows
 
 PICTURE = ROOT / "docs" / "images" / "predictions.png"
 WORST = 8
+CHOICES = ("automatic", "measured", "learned")
+SLOWER = 0.98
+"""A choice below this share of stock Triton's speed counts as slower."""
 
 
 def main() -> int:
     """Measures, or reports."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("measure", "report"))
+    parser.add_argument("what", choices=("measure", "report", "bits"))
     parser.add_argument(
         "--only", nargs="+", default=[""], metavar="TEXT",
         help="kernels, and entries of the corpus, whose name contains one of these; the corpus in their order",
@@ -38,10 +46,14 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="also what has rows already")
     parser.add_argument("--minutes", type=float, default=9.0, help="begin nothing after this")
     parser.add_argument("--processes", type=int, default=15, help="how many compile side by side")
+    parser.add_argument("--seed", type=int, default=0, help="of the inputs whose bits are compared")
     parser.add_argument("--picture", action="store_true", help=f"draw {PICTURE.relative_to(ROOT)}")
     arguments = parser.parse_args()
-    if arguments.what == "measure":
-        return _measure(arguments)
+    if arguments.what != "report":
+        if environment()["device"] == "none":
+            print(f"there is no GPU here: python -m bench.regret {arguments.what} needs one", file=sys.stderr)
+            return 2
+        return (_measure if arguments.what == "measure" else _compare_bits)(arguments)
     groups = [group for group in read_groups() if any(text in group.kernel for text in arguments.only)]
     print_report(groups)
     if arguments.picture:
@@ -69,13 +81,32 @@ def _measure(arguments: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def begun_report(again: Sequence[str], corpus: bool) -> Report:
+def _compare_bits(arguments: argparse.Namespace) -> int:
+    from bench.corpus.__main__ import chosen
+    from bench.fingerprints import case_names
+    from bench.regret import bits
+    from bench.regret.corpus import case_name, entries_left, measure_corpus
+
+    end = time.monotonic() + arguments.minutes * 60
+    report = begun_report(arguments.only if arguments.again else (), arguments.packages is not None, "bits")
+    names = [name.replace("/", ": ") for name in case_names()]
+    names = [name for name in names if any(text in name for text in arguments.only)]
+    bits.measure(report, names, end, arguments.processes, arguments.seed)
+    if arguments.packages is not None:
+        pairs = {case_name(pair): pair for text in arguments.only for pair in chosen([text])}
+        left = entries_left(list(pairs.values()), {row.case.get("entry", "") for row in report.rows})
+        measure_corpus(report, left, arguments.packages, end, arguments.processes, rows=bits.rows_of_entry)
+    print(bits.summary_of(report.rows), report.save(), sep="\n")
+    return 1 if any(row.candidate != "all" for row in report.rows) else 0
+
+
+def begun_report(again: Sequence[str], corpus: bool, name: str = "regret") -> Report:
     """The report with the rows that the file has already, and of which runs those are.
 
     again: rows of cases whose name contains one of these are left out. corpus: of the corpus too.
     """
-    report = Report("regret")
-    path = RESULTS / "regret.json"
+    report = Report(name)
+    path = RESULTS / f"{name}.json"
     if not path.exists():
         return report
     about, rows = read(path)
@@ -102,12 +133,24 @@ def print_report(groups: Sequence[Group]) -> None:
     by_source: dict[str, list[Group]] = defaultdict(list)
     for group in groups:
         by_source[group.source].append(group)
-    heads = ("groups", "candidates", "model first", "worst", "automatic", "worst", "measured", "worst", "ranks")
-    widths = (6, 10, 11, 6, 9, 6, 9, 6, 6)
+    heads = (
+        "groups",
+        "candidates",
+        "model first",
+        "worst",
+        *(it for name in CHOICES for it in (name, "worst")),
+        "ranks",
+    )
+    widths = (6, 10, 11, 6, *(9, 6) * len(CHOICES), 6)
     print(f"{'source':18} " + " ".join(f"{head:>{width}}" for head, width in zip(heads, widths, strict=True)))
     for source, them in by_source.items():
         print(_line(source, them))
     print(_line("all", groups))
+    for choice in CHOICES:
+        speeds = [speed for it in groups if (speed := it.over_stock(choice)) is not None]
+        slower = sum(speed < SLOWER for speed in speeds)
+        if speeds:
+            print(f"{choice}: {slower} of {len(speeds)} below {SLOWER} of stock Triton, the worst at {min(speeds):.3f}")
     groups = [it for it in groups if first_by_model(it)]
     missed = sorted(groups, key=lambda it: -(it.regret(first_by_model(it)) or 1.0))
     print("\nWorst choices of the model:")
@@ -119,15 +162,13 @@ def print_report(groups: Sequence[Group]) -> None:
 
 def _line(name: str, groups: Sequence[Group]) -> str:
     model = [regret for it in groups if (regret := it.regret(first_by_model(it))) is not None]
-    automatic, measured = ([regret for it in groups if (regret := it.regret(name)) is not None]
-                           for name in ("automatic", "measured"))  # fmt: skip
+    chosen = [[regret for it in groups if (regret := it.regret(choice)) is not None] for choice in CHOICES]
     ranks = [rank for it in groups if (rank := it.rank_correlation()) is not None]
     size = sum(len(it.measured) for it in groups) / max(1, len(groups))
-    own, tuned = (f"{geometric(of):9.3f} {max(of):6.3f}" if of else f"{'-':>9} {'-':>6}"
-                  for of in (automatic, measured))  # fmt: skip
+    told = " ".join(f"{geometric(of):9.3f} {max(of):6.3f}" if of else f"{'-':>9} {'-':>6}" for of in chosen)
     mean = f"{sum(ranks) / len(ranks):6.2f}" if ranks else f"{'-':>6}"
     first = f"{geometric(model):11.3f} {max(model, default=1.0):6.3f}"
-    return f"{name:18} {len(groups):6} {size:10.1f} {first} {own} {tuned} {mean}"
+    return f"{name:18} {len(groups):6} {size:10.1f} {first} {told} {mean}"
 
 
 def draw(groups: Sequence[Group], path: Path) -> None:

@@ -39,12 +39,14 @@ def measure_corpus(
     processes: int,
     worker: str = WORKER,
     say: Callable[[str], object] = print,
+    rows: Callable[[str, Answer], list[Row]] | None = None,
 ) -> None:
     """Measures entries; their rows are written after each.
 
     packages: a folder with packages that are not installed. end: `time.monotonic` after which no job is begun; entries
-    that are not reached have no rows.
+    that are not reached have no rows. rows: makes them of an answer that is not timed: entries are only checked.
     """
+    timed = rows is None
     folders = [os.path.abspath(packages)] if packages else []
     with tempfile.TemporaryDirectory(prefix="regret-") as folder:
 
@@ -59,17 +61,17 @@ def measure_corpus(
                 run_jobs(worker, jobs, again_or_take, side_by_side, LIMIT_S, end, folders)
 
         def measured(job: Job, answer: Answer) -> None:
-            rows = rows_of(job["case"], answer)
-            report.add(*rows)
-            faults = sum(row.error is not None for row in rows)
-            say(f"{job['case']}: {len(rows)} candidates, {faults} not measured; {answer.get('note', '')}".rstrip("; "))
+            found = (rows or rows_of)(job["case"], answer)
+            report.add(*found)
+            faults = sum(row.error is not None for row in found)
+            say(f"{job['case']}: {len(found)} candidates, {faults} not measured; {answer.get('note', '')}".rstrip("; "))
 
         for first in range(0, len(pairs), max(1, processes)):
             batch = [_job(pair, packages, folder) for pair in pairs[first : first + max(1, processes)]]
             sound: list[Job] = []
 
             def compiled(job: Job, answer: Answer, sound: list[Job] = sound) -> None:
-                if answer["status"] == "done" and answer["kernels"]:
+                if timed and answer["status"] == "done" and answer["kernels"]:
                     sound.append({**job, "timed": True, "deaths": 0})
                 else:
                     measured(job, answer)

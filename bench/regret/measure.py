@@ -6,11 +6,13 @@ largest difference relative to the largest value.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from bench.compiled import learned, tables_in
 from bench.harness import Report, Row, Timing, time_round_robin
-from bench.regret.candidates import MEASURED, Candidate, candidates_of, ranked_of
+from bench.regret.candidates import LEARNED, MEASURED, Candidate, candidates_of, learn, ranked_of
 from bench.regret.problems import problems
 from bench.workers import Answer, Job, run_jobs, say_alive
 
@@ -20,7 +22,10 @@ _cases: dict[str, Any] = {}
 
 
 def handle(job: Job) -> Answer:
-    """Compiles and checks one kernel's candidates; times those that are right if the job asks."""
+    """Compiles and checks one kernel's candidates; times those that are right if the job asks.
+
+    candidates: of the job; empty: those of `candidates_of`. They are in the answer.
+    """
     import torch
 
     import tawa
@@ -36,22 +41,30 @@ def handle(job: Job) -> Answer:
     about: dict[str, Any] = {}
     errors: dict[str, str] = {}
     wanted: dict[str, Any] = {}
-    for it in (Candidate(**entry) for entry in job["candidates"]):
+    chosen = [Candidate(**entry) for entry in job["candidates"]] or candidates_of(case, ranked_of(case))
+    for it in chosen:
         kernel = tawa.jit(case.kernel)
 
         def call(kernel: Any = kernel, options: dict[str, Any] = it.options) -> Any:
             return kernel[grid](**bound, **case.options(), **options)
 
         launch.poison(case, tensors)
+        told: dict[str, Any] = {}
         try:
-            compiled = call()
+            with tempfile.TemporaryDirectory(prefix="regret-") as folder, tables_in(folder):
+                compiled = call()
+                if it.name == LEARNED["name"]:
+                    learn(call, job["timed"])
+                    launch.poison(case, tensors)
+                    call()
+                    told = learned()
             torch.cuda.synchronize()
         except Exception as error:
             errors[it.name] = f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
             continue
         record = getattr(compiled.metadata, "tawa", None) or {}
         about[it.name] = {"applied": bool(record.get("applied")), "reason": record.get("reason", ""),
-                          "plan": brief(record.get("plan")), "equal": True}  # fmt: skip
+                          "plan": brief(record.get("plan")), "equal": True, **told}  # fmt: skip
         got = {name: tensors[name].clone() for name in launch.outputs(case)}
         if not wanted:
             wanted = got
@@ -69,7 +82,8 @@ def handle(job: Job) -> Answer:
         timings, failed = time_round_robin(calls, rounds=8, burst_ms=2.0, rest_s=0.004)
         ms = {name: [it.median_ms, it.p10_ms, it.p90_ms] for name, it in timings.items()}
         errors |= failed
-    return {"status": "ok", "about": about, "errors": errors, "ms": ms}
+    entries = [{"name": it.name, "options": it.options, "predicted_us": it.predicted_us} for it in chosen]
+    return {"status": "ok", "candidates": entries, "about": about, "errors": errors, "ms": ms}
 
 
 def brief(plan: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -118,34 +132,37 @@ def measured_cases(rows: Iterable[Row]) -> set[str]:
     }
 
 
-def measure(report: Report, only: Sequence[str], end: float, processes: int) -> None:
+def measure(
+    report: Report, only: Sequence[str], end: float, processes: int, worker: str = "bench.regret.worker"
+) -> None:
     """Measures the kernels that have no rows yet, on this machine's GPU; results are written after each kernel.
 
-    end: `time.monotonic` after which no job is begun.
+    Kernels are taken in batches: their candidates are compiled and checked side by side, then each kernel is measured
+    alone. end: `time.monotonic` after which no job is begun.
     """
     known = {case.name for _, case in problems()}
     done = measured_cases(report.rows) & known
     report.rows = [row for row in report.rows if "source" in row.case or row.case["case"] in done]
-    jobs: list[Job] = []
-    for kernel, case in problems():
-        if any(text in case.name for text in only) and case.name not in done:
-            chosen = candidates_of(case, ranked_of(case))
-            entries = [{"name": it.name, "options": it.options, "predicted_us": it.predicted_us} for it in chosen]
-            jobs.append({"kernel": kernel, "case": case.name, "candidates": entries, "timed": False})
+    left = [it for it in problems() if any(text in it[1].name for text in only) and it[1].name not in done]
     sound: list[Job] = []
 
     def check(job: Job, answer: Answer) -> None:
         if answer["status"] != "ok":
             report.add(*rows_of(job, answer))
             return
-        failed = [entry for entry in job["candidates"] if entry["name"] in answer["errors"]]
+        failed = [entry for entry in answer["candidates"] if entry["name"] in answer["errors"]]
         report.add(*(Row({"kernel": job["kernel"], "case": job["case"], "options": entry["options"]}, entry["name"],
                          error=answer["errors"][entry["name"]]) for entry in failed))  # fmt: skip
-        left = [entry for entry in job["candidates"] if entry not in failed]
-        sound.append({**job, "candidates": [*left, MEASURED], "timed": True})
+        right = [entry for entry in answer["candidates"] if entry not in failed]
+        sound.append({**job, "candidates": [*right, MEASURED], "timed": True})
 
     def take(job: Job, answer: Answer) -> None:
         report.add(*rows_of(job, answer))
 
-    run_jobs("bench.regret.worker", jobs, check, processes, LIMIT_S, end)
-    run_jobs("bench.regret.worker", sound, take, 1, LIMIT_S, end)
+    for first in range(0, len(left), max(1, processes)):
+        batch = left[first : first + max(1, processes)]
+        jobs = [{"kernel": kernel, "case": case.name, "candidates": [], "timed": False} for kernel, case in batch]
+        run_jobs(worker, jobs, check, processes, LIMIT_S, end)
+        if sound:
+            run_jobs(worker, sound, take, 1, LIMIT_S, end)
+        sound.clear()

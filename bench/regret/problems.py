@@ -41,7 +41,7 @@ def problems() -> Iterator[tuple[str, Specimen]]:
     known = {case.name: case for case in (*GEMM, *POINTERS)}
     for name in (*_GEMM_NAMES, *_POINTER_NAMES):
         for sizes in GEMMS:
-            yield name, _sized(known[name], sizes)
+            yield name, sized(known[name], sizes)
     yield from _with_tables()
     for form, dtype, d, causal in _ATTENTION:
         tile = (128, 64 if d == 256 else 128, 8)
@@ -67,7 +67,7 @@ def _with_tables() -> Iterator[tuple[str, Specimen]]:
         yield "linear_attention", linear_case(f"linear_attention_{heads}x{steps}", steps=steps, heads=heads)
 
 
-def _sized(case: Specimen, sizes: tuple[int, int, int]) -> Specimen:
+def sized(case: Specimen, sizes: tuple[int, int, int]) -> Specimen:
     """The case on another problem; sizes that it does not have stay away."""
     m, n, k = sizes
     wanted = {"M": m, "N": n, "K": k, "K2": k, "PROGRAMS": 132, "BLOCKS": -(-k // 64)}

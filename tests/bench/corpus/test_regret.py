@@ -142,8 +142,8 @@ def test_only_kernels_with_a_dot_are_ranked_stock_with_its_prediction(monkeypatc
     monkeypatch.setattr("tawa.bridge.triton.generic_print.read_ttir", module)
     found = candidates_of_kernels({name: compiled(name) for name in KERNELS}, "gemm M=64")
     assert list(found) == ["gemm"]
-    stock, automatic, *pinned = found["gemm"]
-    assert (stock.name, automatic.name) == ("stock", "automatic")
+    stock, automatic, learned, *pinned = found["gemm"]
+    assert (stock.name, automatic.name, learned.name) == ("stock", "automatic", "learned")
     assert stock.predicted_us and automatic.predicted_us is None
     assert [it.name.partition(":")[0] for it in pinned[:8]] == [f"model {place}" for place in range(1, 9)]
     assert all(it.options["plan"] and it.predicted_us for it in pinned)
