@@ -45,8 +45,7 @@ def _ignore(_: Answer) -> None:
 class WorkerProcess:
     """One process at a time that answers questions; it is started with the first one.
 
-    command: what runs in it; it answers by `answers`. environment: its variables. log: where its other output goes; None
-    is nowhere.
+    command: what runs in it; it answers by `answers`. environment: its variables. log: of its other output; None: none.
     """
 
     command: Sequence[str]

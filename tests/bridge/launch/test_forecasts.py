@@ -41,7 +41,7 @@ def test_launches_of_about_one_size_are_evaluated_once(kernel: Any, monkeypatch:
     found = forecasts_of(kernel, 132)
     assert found is not None and found.forecaster is not None
     first = found.choose(values_of(found, 4100), (2048, 1, 1))
-    monkeypatch.setattr("tawa.bridge.launch.forecasts.launch_of", lambda *_: 1 / 0)
+    monkeypatch.setattr("tawa.plan.cost.launches.launch_of", lambda *_: 1 / 0)
     assert found.choose(values_of(found, 4200), (2050, 1, 1)) is first
     with pytest.raises(ZeroDivisionError):
         found.choose(values_of(found, 8200), (2048, 1, 1))
@@ -75,8 +75,8 @@ def test_a_kernel_without_another_form_has_none() -> None:
 
 
 def test_a_kernel_that_cannot_be_read_has_nothing_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tawa.bridge.launch.forecasts.read_kernel", lambda *_: None)
-    monkeypatch.setattr("tawa.bridge.launch.forecasts.find_workload", lambda *_: None)
+    monkeypatch.setattr("tawa.bridge.triton.structured.read_kernel", lambda *_: None)
+    monkeypatch.setattr("tawa.analysis.work.workload.find_workload", lambda *_: None)
     silent = Forecasts("", {}, Plan(), [], 132)
     assert silent.choose([], (1, 1, 1)) is None
 

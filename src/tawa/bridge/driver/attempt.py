@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tawa.analysis.memory.provenance import may_run_twice
 from tawa.bridge.driver.annotations import annotation_remark, asked_by, beside_remark, without_annotations
-from tawa.bridge.driver.compilation import NOTHING, Compilation, told
 from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
 from tawa.bridge.driver.driver import specialise, with_remarks
+from tawa.bridge.driver.left import NOTHING, told
 from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.driver.tuning.tuning_facts import tuning_facts
 from tawa.bridge.launch.added_arguments import launch_is_ours
@@ -27,6 +27,9 @@ from tawa.pipeline import Outcome
 from tawa.plan import Plan
 from tawa.remarks import Remark
 from tawa.symbolic.host.launch_spec import LaunchSpec
+
+if TYPE_CHECKING:
+    from tawa.bridge.driver.compilation import Compilation
 
 _log = logging.getLogger("tawa")
 

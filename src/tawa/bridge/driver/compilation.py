@@ -16,12 +16,12 @@ Triton fails on (`tawa.bridge.driver.annotations`): it is removed before anythin
 
 from __future__ import annotations
 
-import locale
 import logging
 import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from tawa.bridge.driver.left import NOTHING, told
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.tuning.tuning_key import tuning_key
 from tawa.bridge.launch.added_arguments import stock_may_start
@@ -49,7 +49,6 @@ _STOCK_FIRST = Remark(
     "declined", "start='stock': stock Triton's kernel is the first; a specialised one is made in the background",
     cure="start='ready' waits for it at the first launch",
 )  # fmt: skip
-NOTHING = Remark("declined", "no tl.dot in the kernel: there is nothing to feed by separate warps")
 _SERIALISED = Remark("note", "ptxas serialises the wgmmas of stock Triton's kernel: launches choose with that in mind")
 
 
@@ -206,10 +205,3 @@ class Compilation:
             and before is previous.value
             and not (isinstance(before, StageOutput) and before.relocated)
         )
-
-
-def told(remark: Remark) -> str:
-    """The text of a level of a declined kernel: a comment that says why."""
-    text = "// not specialised: " + str(remark).replace("\n", "\n// ") + "\n"
-    encoding = locale.getencoding()  # of the file that Triton writes it to
-    return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -30,6 +30,7 @@ from tawa.bridge.driver.annotations import STOCK_WITHOUT
 from tawa.bridge.driver.request import Request, activate, active_request, surrounding_request
 from tawa.bridge.gluon.verdicts import judge
 from tawa.bridge.launch.descriptors import encoded_signature, encoded_types, encoder, encoding, launched_with
+from tawa.bridge.launch.first.clock import beside_captures
 from tawa.bridge.launch.first.elsewhere import is_cached, job_of, make
 from tawa.bridge.launch.first.stock_first import StockFirst, is_tuning
 from tawa.bridge.launch.forecasts import forecasts_of
@@ -369,7 +370,8 @@ def _following(stock: _Loaded, attached: Attached, kernel: Any) -> Any:
 def _loaded_if_possible(kernel: Any) -> Any:
     """The kernel, loaded; a text if CUDA refuses it."""
     try:
-        return _loaded(kernel)
+        with beside_captures():
+            return _loaded(kernel)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         _log.info("%s: it is not used: %s", kernel.name, reason)

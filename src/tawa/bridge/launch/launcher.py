@@ -84,7 +84,7 @@ class Launcher:
         self.by_plan: dict[Plan, Any] = {}
         self.host, self.without, self.counters, self.workspaces = host, without, counters, workspaces
         known = getattr(kernel.metadata, KEY, None) or {}
-        own = plan_of(known) if known.get("applied") else None
+        own = plan_of(known) if known.get("plan") is not None else None
         self.plan = replace(own, launches=None) if own is not None else None
         self.learner: Learner | None = None
         self.make: Callable[[Plan], Any] | None = None

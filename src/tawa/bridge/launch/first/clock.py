@@ -66,14 +66,14 @@ class EventClock:
             event = self.free.pop()
         else:
             event = ctypes.c_void_p()
-            with self._relaxed():
+            with beside_captures():
                 _check(self.cuda.cuEventCreate(ctypes.byref(event), 0))
         _check(self.cuda.cuEventRecord(event, ctypes.c_void_p(stream)))
         return event
 
     def is_reached(self, mark: Any) -> bool:
         """Whether the GPU has passed an event."""
-        with self._relaxed():
+        with beside_captures():
             status = self.cuda.cuEventQuery(mark)
         if status != _NOT_READY:
             _check(status)
@@ -84,7 +84,7 @@ class EventClock:
         if not self.is_reached(end):
             return None
         found = ctypes.c_float()
-        with self._relaxed():
+        with beside_captures():
             _check(self.elapsed(ctypes.byref(found), begin, end))
         self.forget(begin, end)
         return found.value
@@ -118,14 +118,19 @@ class EventClock:
         """The function has another name since CUDA 13."""
         return getattr(self.cuda, "cuEventElapsedTime_v2", None) or self.cuda.cuEventElapsedTime
 
-    @contextmanager
-    def _relaxed(self) -> Iterator[None]:
-        mode = ctypes.c_int(_RELAXED)
-        self.cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
-        try:
-            yield
-        finally:
-            self.cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+
+@contextmanager
+def beside_captures() -> Iterator[None]:
+    """Lets this thread make calls that CUDA forbids while another thread captures a graph in global mode."""
+    cuda, mode = _cuda(), ctypes.c_int(_RELAXED)
+    if cuda is None:
+        yield
+        return
+    cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+    try:
+        yield
+    finally:
+        cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
 
 
 def _check(status: int) -> None:
@@ -146,4 +151,4 @@ def event_clock() -> Clock | None:
     return EventClock(_cuda()) if _cuda() is not None else None
 
 
-__all__ = ["Clock", "EventClock", "event_clock"]
+__all__ = ["Clock", "EventClock", "beside_captures", "event_clock"]
