@@ -144,7 +144,7 @@ class Forecasts:
             return
         self.facts = facts
         self.known.clear()
-        if self.forecaster is not None:
+        if "forecaster" in vars(self) and self.forecaster is not None:
             self.forecaster = replace(self.forecaster, space=replace(self.forecaster.space, facts=facts))
 
     def remarks(self) -> tuple[str, ...]:
