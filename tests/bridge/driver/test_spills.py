@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tawa.bridge.driver.driver import _Driver
-from tawa.bridge.driver.spills import facts_of_log, find_spills, frame_bytes, keeps_dots_in_flight
+from tawa.bridge.driver.spills import find_spills, frame_bytes, keeps_dots_in_flight
+from tawa.bridge.launch.stock_facts import facts_of_log
 from tawa.bridge.report.record import plan_of as recorded_plan
 from tawa.bridge.report.report import report
 from tawa.ir import parse_module

@@ -11,13 +11,13 @@ from tawa.analysis.memory.provenance import may_run_twice
 from tawa.bridge.driver.annotations import annotation_remark, asked_by, beside_remark, without_annotations
 from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
 from tawa.bridge.driver.driver import specialise, with_remarks
-from tawa.bridge.driver.left import NOTHING, told
 from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.driver.tuning.tuning_facts import tuning_facts
 from tawa.bridge.launch.added_arguments import launch_is_ours
 from tawa.bridge.launch.instead import plans_without
 from tawa.bridge.mapping.mapped import MappedRequest
 from tawa.bridge.report import record, reproducer
+from tawa.bridge.report.left import NOTHING, told
 from tawa.bridge.triton.artifacts.few_registers import FewRegisters, registers_that_were_too_few
 from tawa.bridge.triton.generic_print import read_ttir
 from tawa.bridge.triton.surroundings import folder_failure

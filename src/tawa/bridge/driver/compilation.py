@@ -21,14 +21,15 @@ import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from tawa.bridge.driver.left import NOTHING, told
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.tuning.tuning_key import tuning_key
 from tawa.bridge.launch.added_arguments import stock_may_start
 from tawa.bridge.launch.first.background import prepare
 from tawa.bridge.launch.stock_facts import KEY as STOCK_FACTS
+from tawa.bridge.launch.stock_facts import facts_of_log
 from tawa.bridge.mapping.beside import shipped_at
 from tawa.bridge.report import record
+from tawa.bridge.report.left import NOTHING, told
 from tawa.bridge.triton.artifacts.cache_entries import CHECKSUMS, checksum, overridden, seal
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.stage_output import Stage, StageOutput, StageResult
@@ -163,8 +164,6 @@ class Compilation:
                 with kept_log() as log:
                     value = (rest or self.stock[name])(input, metadata)
                 if record.KEY in metadata and (self.stock_run is not None or self.stock_first):
-                    from tawa.bridge.driver.spills import facts_of_log
-
                     found = facts_of_log(log.text, int(metadata.get("shared") or 0))
                     self.note_stock(metadata[record.KEY], found)
                 if name == "ttgir":

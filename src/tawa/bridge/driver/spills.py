@@ -11,20 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from tawa.analysis.resources import wgmma_registers
-from tawa.bridge.report.report import PtxasReport, read_ptxas_log, run_ptxas
+from tawa.bridge.report.report import read_ptxas_log, run_ptxas
 from tawa.bridge.triton.artifacts.cubin import section_of
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Module
 from tawa.plan import Plan
-from tawa.plan.cost.ways import StockFacts
 
 SERIALISED = ("C7511", "C7512")
 """Notes of ptxas that registers do not suffice for wgmmas in flight: it serialises them."""
 
 _SPILLED = "bytes spill stores"
-_USED = "Used "
-_SERIALISED = "wgmma.mma_async instructions are serialized"
-"""In all notes that say so: C7510 to C7515, which tell why."""
 _INFO, _FRAME_SIZE = ".nv.info", 0x11
 _WITH_PAYLOAD = 0x04
 
@@ -53,19 +49,6 @@ def find_spills(ptx: Any, cubin: Any, options: Any, log: str = "") -> Spills:
     else:
         found = run_ptxas(ptx, options.enable_fp_fusion, getattr(options, "ptx_options", None) or "")
     return Spills(found.spill_bytes, any(note.code in SERIALISED for note in found.notes))
-
-
-def facts_of_log(log: str, shared_bytes: int) -> StockFacts | None:
-    """What the log of ptxas says of stock Triton's kernel; None if the log was not kept. shared_bytes: of a CTA."""
-    if _USED not in log:
-        return None
-    return facts_of_report(read_ptxas_log(log), shared_bytes)
-
-
-def facts_of_report(found: PtxasReport, shared_bytes: int) -> StockFacts:
-    """The same from a report."""
-    serialised = any(_SERIALISED in it.text for it in found.notes)
-    return StockFacts(serialised, found.registers, found.spill_bytes, shared_bytes)
 
 
 def frame_bytes(cubin: bytes) -> int | None:

@@ -19,7 +19,8 @@ from collections.abc import Mapping
 from contextvars import copy_context
 from typing import Any
 
-from tawa.bridge.driver.spills import facts_of_log, find_spills
+from tawa.bridge.driver.spills import find_spills
+from tawa.bridge.launch.stock_facts import facts_of_log
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.stage_output import Stage, StageOutput, StageResult
 from tawa.bridge.triton.stages import StageSplit

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import fields, replace
 from functools import cache, partial
 from threading import RLock
-from typing import Any
+from typing import Any, cast
 
 from tawa.bridge.driver.annotations import STOCK_WITHOUT
 from tawa.bridge.driver.request import Request, activate, active_request, surrounding_request
@@ -198,14 +198,27 @@ def kernel_class(base: type, attached: Attached) -> type:
                 if self.module is None:
                     self._load()
 
-        def _load(self) -> None:
-            """Lets Triton load a copy that declares all arguments, and takes over its handles; the launcher last."""
+        def build(self) -> None:
+            """Builds Triton's launcher, for which a compiler of C may take half a second; makes no CUDA call."""
+            from triton.runtime import driver
+
+            twin, active = self._twin()[0], cast(Any, driver.active)
+            with suppress(Exception):  # the launch that needs it meets the same error
+                active.launcher_cls(twin.src, twin.metadata)
+
+        def _twin(self) -> tuple[Any, LaunchSpec, Any]:
+            """A copy that declares all arguments, what its launches need, and how they pass the user's descriptors."""
             # Triton's launcher would encode each descriptor that its metadata lists anew at every launch.
             spec, (types, own) = launch_spec(self), self._descriptors()
             passed = encoding(types, own)
             twin = copy(self)
             twin.src = Extended(self.src, spec, passed is not None)
             twin.metadata = self.metadata._replace(tensordesc_meta=own if passed is None else ())
+            return twin, spec, passed
+
+        def _load(self) -> None:
+            """Lets Triton load a copy that declares all arguments, and takes over its handles; the launcher last."""
+            twin, spec, passed = self._twin()
             run: Any = None
             try:
                 super(LaunchedKernel, twin)._init_handles()
@@ -428,7 +441,10 @@ def _compiled_for_launches(
             if only_cached and not is_cached(job):
                 return None
             make(job)
-        return _compiled_again(kernel)
+        made = _compiled_again(kernel)
+    if elsewhere:
+        made.build()
+    return made
 
 
 def _compiled_again(kernel: Any) -> Any:

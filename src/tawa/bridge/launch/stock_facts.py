@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tawa.bridge.driver.request import source_hash
-from tawa.bridge.report.report import run_ptxas
+from tawa.bridge.report.report import PtxasReport, read_ptxas_log, run_ptxas
 from tawa.outside import json_of, read, text_of
 from tawa.plan.cost.ways import StockFacts
 
@@ -30,13 +30,29 @@ def recorded_facts(record: Mapping[str, Any]) -> StockFacts | None:
     return read(StockFacts, record[KEY]) if record.get(KEY) else None
 
 
+_USED = "Used "
+_SERIALISED = "wgmma.mma_async instructions are serialized"
+"""In all notes that say so: C7510 to C7515, which tell why."""
+
+
+def facts_of_log(log: str, shared_bytes: int) -> StockFacts | None:
+    """What the log of ptxas says of stock Triton's kernel; None if the log was not kept. shared_bytes: of a CTA."""
+    if _USED not in log:
+        return None
+    return facts_of_report(read_ptxas_log(log), shared_bytes)
+
+
+def facts_of_report(found: PtxasReport, shared_bytes: int) -> StockFacts:
+    """The same from a report."""
+    serialised = any(_SERIALISED in it.text for it in found.notes)
+    return StockFacts(serialised, found.registers, found.spill_bytes, shared_bytes)
+
+
 def facts_of(kernel: Any, log: str = "") -> StockFacts | None:
     """The facts of a stock kernel; ptxas runs once more if neither they nor its log were kept.
 
     kernel: a `CompiledKernel`. log: of the ptxas that just compiled it. None if ptxas refuses.
     """
-    from tawa.bridge.driver.spills import facts_of_log, facts_of_report
-
     with suppress(Exception):  # without facts, the times of the stock kernel are estimated
         ptx, shared = kernel.asm["ptx"], int(kernel.metadata.shared)
         folder = _folder(ptx, kernel.metadata)
@@ -64,4 +80,4 @@ def _folder(ptx: str, metadata: Any) -> Any:
     return get_cache_manager(hashlib.sha256(chr(0).join(["tawa stock facts", *about]).encode()).hexdigest())
 
 
-__all__ = ["KEY", "facts_of", "recorded_facts"]
+__all__ = ["KEY", "facts_of", "facts_of_log", "recorded_facts"]

@@ -86,7 +86,7 @@ def is_tuning() -> bool:
     return _tuning.get()
 
 
-def warmup(step: Callable[[], Any], most: int = 400) -> int:
+def warmup(step: Callable[[], Any], most: int = 2000) -> int:
     """Calls `step` until all that it launches is compiled and has learned; returns how often.
 
     For kernels that a CUDA graph will capture, and for benchmarks. The GPU is kept busy before each call, because a
