@@ -65,6 +65,19 @@ def test_a_challenger_never_runs_more_often_than_the_last_look_needs() -> None:
     assert max(trial.launches[CHALLENGER] for trial in trials) == LOOKS[-1]
 
 
+def test_a_launch_without_a_time_is_made_up_for() -> None:
+    draw, trial, given = random.Random(1), Trial(1), [0, 0]
+    while trial.won is None:
+        which = trial.next("kind")
+        assert which is not None
+        if draw.random() < 0.5:
+            trial.drop("kind", which)
+        else:
+            given[which] += 1
+            trial.add("kind", which, math.exp(draw.gauss(0, 0.3)))
+    assert given[CHALLENGER] == LOOKS[-1] and abs(given[CHAMPION] - given[CHALLENGER]) <= 1
+
+
 def test_nothing_is_decided_without_times() -> None:
     trial = Trial(1)
     given = [trial.next("kind") for _ in range(100)]

@@ -176,7 +176,7 @@ class Learner:
                 return
             if which is not None and trial is not None:
                 lesson.idle += 1
-                trial.drop(which)
+                trial.drop(kind, which)
             self.clock.forget(begin)
 
     def _read(self, lesson: Lesson, trial: Trial) -> None:

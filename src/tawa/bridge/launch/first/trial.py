@@ -70,9 +70,10 @@ class Trial:
         self.launches[found] += 1
         return found
 
-    def drop(self, which: int) -> None:
-        """The time of a launch will not be known."""
+    def drop(self, kind: Hashable, which: int) -> None:
+        """The time of a launch will not be known: another one of its kind takes its place."""
         self.launches[which] -= 1
+        self._orders[kind].append(which)
 
     def add(self, kind: Hashable, which: int, time_ms: float) -> None:
         """The time of a launch."""
@@ -112,10 +113,10 @@ class Trial:
     def _look(self) -> None:
         champion, challenger = self._residuals()
         count = len(challenger)
-        if count == _FIRST and len(champion) >= _FIRST - 1 and not self.guessed:
+        if count == _FIRST and len(champion) > 1 and not self.guessed:
             if min(challenger) > math.log(_CLEARLY):
                 self.won = CHAMPION
-        elif count in self._looks and len(champion) >= count - 1:
+        elif count in self._looks and len(champion) > count // 2:
             difference = statistics.median(challenger) - statistics.median(champion)
             error = max(_LEAST_ERROR, math.hypot(_error(champion), _error(challenger)))
             last = count == self._looks[-1]
