@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,10 +20,12 @@ BLOCKS = {"BM": TILE, "BN": TILE, "BK": 64, "num_warps": 8}
 
 
 @pytest.fixture(autouse=True)
-def in_the_background(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def in_the_background(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[None]:
     """Worker processes, and no table of another test."""
     monkeypatch.setenv("TAWA_BACKGROUND", "on")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    yield
+    tawa.wait()
 
 
 def operands(rows: int = TILE) -> tuple[Any, ...]:

@@ -236,8 +236,8 @@ class Launcher:
             if plan == self.plan or not isinstance(self.by_plan[plan], str):
                 lesson.begin(plan)
         champion = self._arm(lesson.champion, values, grid)
-        if lesson.challenger is None:
-            if not lesson.waiting:
+        if lesson.challenger is None or lesson.gives_up:
+            if not lesson.waiting and not lesson.gives_up:
                 learner.store(lesson)
             return champion
         challenger = self._arm(lesson.challenger, values, grid)

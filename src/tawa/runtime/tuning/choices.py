@@ -120,7 +120,7 @@ def _learned(
         facts["key"], kernel, gpu, versions_here(), name, _sizes(facts), plan, words, times, date, learned=True
     )
     _log.info("%s: learned for %s: %s", kernel, name, words)
-    submit(partial(_store, entry))
+    submit(partial(_store, entry), kept=True)
     return entry
 
 

@@ -76,6 +76,19 @@ def test_a_process_that_ends_waits_for_no_work() -> None:
     assert not text and time.monotonic() - began < 25
 
 
+def test_short_work_is_done_before_a_process_ends() -> None:
+    text = ended(
+        """
+        import time
+        from tawa.bridge.launch.first.background import submit
+        for _ in range(5):
+            submit(lambda: time.sleep(30))
+        submit(lambda: print("stored"), kept=True)
+        """
+    )
+    assert text.split() == ["stored"]
+
+
 def test_worker_processes_end_with_the_process() -> None:
     text = ended(
         """

@@ -30,6 +30,7 @@ _log = logging.getLogger("tawa")
 
 _PROCESS = [os.getpid()]
 _IDLE_S = 30.0
+_KEPT_S = 5.0
 _MOST_WORKERS = 4
 _PLACE = threading.local()
 
@@ -41,13 +42,14 @@ def _nothing() -> None:
 class Task:
     """One piece of work. result: of the work; None if it failed. done: whether it has ended.
 
-    then: is called when it has ended. process: the number of the process that it belongs to.
+    then: is called when it has ended. kept: short work that is done even when the process ends. process: the number of
+    the process that it belongs to.
     """
 
-    __slots__ = ("done", "ended", "process", "result", "then", "work")
+    __slots__ = ("done", "ended", "kept", "process", "result", "then", "work")
 
-    def __init__(self, work: Callable[[], Any], then: Callable[[], None] = _nothing) -> None:
-        self.work, self.then, self.result, self.done = work, then, None, False
+    def __init__(self, work: Callable[[], Any], then: Callable[[], None] = _nothing, kept: bool = False) -> None:
+        self.work, self.then, self.kept, self.result, self.done = work, then, kept, None, False
         self.ended, self.process = threading.Event(), _PROCESS[0]
 
     @property
@@ -77,9 +79,9 @@ class Pool:
         self.threads = self.idle = 0
         self.workers: list[WorkerProcess] = []
 
-    def submit(self, work: Callable[[], Any], then: Callable[[], None] = _nothing) -> Task:
+    def submit(self, work: Callable[[], Any], then: Callable[[], None] = _nothing, kept: bool = False) -> Task:
         """Does the work as soon as a thread is free."""
-        task = Task(work, then)
+        task = Task(work, then, kept)
         with self.changed:
             self.waiting.append(task)
             if self.idle >= len(self.waiting):
@@ -101,12 +103,18 @@ class Pool:
                 return False
 
     def stop(self) -> None:
-        """Ends the workers; tasks in progress fail, and no other begins."""
+        """Ends the workers; tasks in progress fail, and of the others only those begin that are kept."""
         with self.changed:
+            left = [task for task in self.waiting if task.kept]
+            begun = [task for task in self.running if task.kept]
             self.waiting.clear()
             workers, self.workers = self.workers, []
         for it in workers:
             it.kill()
+        for task in left:
+            task.run()
+        for task in begun:
+            task.ended.wait(_KEPT_S)
 
     def _run(self) -> None:
         _PLACE.worker = own = WorkerProcess((sys.executable, "-m", _COMPILER), inherited())
@@ -140,9 +148,9 @@ _COMPILER = "tawa.bridge.launch.first.compiler"
 _POOL = [Pool(max(1, min(_MOST_WORKERS, (os.cpu_count() or 1) // 4)))]
 
 
-def submit(work: Callable[[], Any], then: Callable[[], None] = _nothing) -> Task:
-    """Does the work in the background. then: is called there when it has ended."""
-    return _POOL[0].submit(work, then)
+def submit(work: Callable[[], Any], then: Callable[[], None] = _nothing, kept: bool = False) -> Task:
+    """Does the work in the background. then: is called there when it has ended. kept: as in `Task`."""
+    return _POOL[0].submit(work, then, kept)
 
 
 def prepare() -> None:

@@ -71,7 +71,14 @@ class Lesson:
     trial: Trial | None = None
     idle: int = 0
     found: list[Measured] = field(default_factory=list[Measured])
-    pending: deque[tuple[Hashable, int, Any, Any]] = field(default_factory=deque[tuple[Hashable, int, Any, Any]])
+    pending: deque[tuple[Trial, Hashable, int, Any, Any]] = field(
+        default_factory=deque[tuple[Trial, Hashable, int, Any, Any]]
+    )
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether the host is the bottleneck of its launches: this process has nothing to learn."""
+        return self.idle >= _MOST_IDLE
 
     def take(self, forms: Sequence[tuple[Plan, str]], guessed: bool) -> None:
         """The forms to try are known, with words for people. guessed: whether memory decides how much a launch does."""
@@ -125,36 +132,38 @@ class Learner:
         self.lessons: dict[str, Lesson] = {}
 
     def arms(self, lesson: Lesson, kind: Hashable, arms: tuple[Made, Made]) -> Callable[..., None]:
-        """A function that launches one of two kernels, in place of Triton's launcher."""
-        clock = self.clock
+        """A function that launches one of two kernels, those of the trial now, in place of Triton's launcher."""
+        clock, trial = self.clock, lesson.trial
+        assert trial is not None
 
         def launch(
             grid_0: int, grid_1: int, grid_2: int, stream: int, about: Any, enter: Any, leave: Any, *args: Any
         ) -> None:
-            if lesson.idle < _MOST_IDLE:
-                learning.unsettled, learning.stream = clock, stream
+            learning.unsettled, learning.stream = clock, stream
             which, begin = None, None
-            if not self.capturing() and self._may_run(lesson):
+            if not self.capturing() and self._may_run(lesson, trial):
                 begin = self._begin(lesson, stream)
-                which = lesson.trial.next(kind) if begin is not None and lesson.trial is not None else None
+                which = trial.next(kind) if begin is not None else None
             arm = arms[which or CHAMPION]
             given = args if arm.passed is None else arm.passed(args)
             arm.inner(*arm.grid, stream, *arm.kernel, about, enter, leave, *given, *arm.added)
-            if begin is not None:
-                self._note(lesson, kind, which, begin, stream)
+            if which is not None:
+                self._note(lesson, trial, kind, which, begin, stream)
+            elif begin is not None:
+                clock.forget(begin)
 
         return launch
 
-    def _may_run(self, lesson: Lesson) -> bool:
+    def _may_run(self, lesson: Lesson, trial: Trial) -> bool:
         """Whether the next launch may be timed, after the times that have arrived were read."""
-        trial = lesson.trial
-        if trial is None:
+        if lesson.trial is not trial:  # another thread has made this before the trial ended
+            self.settled()
             return False
-        self._read(lesson, trial)
+        self._read(lesson)
         if trial.won is not None:
             self._end(lesson)
             return False
-        return len(lesson.pending) < _MOST_AHEAD and lesson.idle < _MOST_IDLE
+        return len(lesson.pending) < _MOST_AHEAD
 
     def _begin(self, lesson: Lesson, stream: int) -> Any:
         """A mark before a launch; None if the GPU has nothing to do until then: it would wait for the host."""
@@ -163,27 +172,30 @@ class Learner:
             if not self.clock.is_reached(begin):
                 return begin
             self.clock.forget(begin)
-        lesson.idle += 1
+        self._waited(lesson)
         return None
 
-    def _note(self, lesson: Lesson, kind: Hashable, which: int | None, begin: Any, stream: int) -> None:
+    def _note(self, lesson: Lesson, trial: Trial, kind: Hashable, which: int, begin: Any, stream: int) -> None:
         """A mark behind a launch, unless the GPU has waited for it."""
         with suppress(OSError):
-            trial = lesson.trial
-            if which is not None and trial is not None and not self.clock.is_reached(begin):
-                lesson.pending.append((kind, which, begin, self.clock.mark(stream)))
+            if not self.clock.is_reached(begin):
+                lesson.pending.append((trial, kind, which, begin, self.clock.mark(stream)))
                 lesson.idle = 0
                 return
-            if which is not None and trial is not None:
-                lesson.idle += 1
-                trial.drop(kind, which)
-            self.clock.forget(begin)
+        trial.drop(kind, which)
+        self.clock.forget(begin)
+        self._waited(lesson)
 
-    def _read(self, lesson: Lesson, trial: Trial) -> None:
+    def _waited(self, lesson: Lesson) -> None:
+        lesson.idle += 1
+        if lesson.gives_up:
+            self.settled()
+
+    def _read(self, lesson: Lesson) -> None:
         pending = lesson.pending
-        while pending and trial.won is None:
+        while pending:
             try:
-                kind, which, begin, end = pending.popleft()
+                trial, kind, which, begin, end = pending.popleft()
             except IndexError:  # another thread reads as well
                 return
             try:
@@ -191,14 +203,12 @@ class Learner:
             except OSError:
                 continue
             if time_ms is None:
-                pending.appendleft((kind, which, begin, end))
+                pending.appendleft((trial, kind, which, begin, end))
                 return
             trial.add(kind, which, time_ms)
 
     def _end(self, lesson: Lesson) -> None:
         """A trial has its result."""
-        while lesson.pending:
-            self.clock.forget(*lesson.pending.popleft()[2:])
         if lesson.end():
             self.settled()
 
