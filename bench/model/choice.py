@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from bench.model.items import Item, groups_of
 from tawa.machine.coefficients import ErrorInfo
-from tawa.machine.hopper import DOUBT
 from tawa.plan.cost.prediction import regime_of
 from tawa.plan.cost.ways import stock_way
+from tawa.plan.thresholds import DOUBT
 
 ErrorOf = Callable[[Sequence[float]], ErrorInfo]
 

@@ -22,11 +22,11 @@ from bench.model.points import Point
 from tawa.analysis.work.visits import Visits
 from tawa.analysis.work.workload import BlockWork, DotWork, LoadWork, Workload
 from tawa.ir import Block, Operation
-from tawa.machine.hopper import HEAVY_SPILL_BYTES
 from tawa.machine.work import Work
 from tawa.plan.cost.launches import Launch
 from tawa.plan.cost.ways import StockFacts, Way, plan_way, stock_way
 from tawa.plan.plan import Plan
+from tawa.plan.thresholds import HEAVY_SPILL_BYTES
 
 NAME = "foreign_work"
 _FILE = RESULTS / f"{NAME}.json"

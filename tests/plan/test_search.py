@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tawa.errors import PlanError, ResourceError
-from tawa.machine.hopper import FREED_BYTES, HARMLESS_BYTES, HEAVY_SPILL_BYTES, STEP_BYTES
-from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
+from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan, search
 from tawa.plan.cost.prediction import PREDICTED
 from tawa.plan.cost.shared_use import LIMIT_BYTES, shared_use
 from tawa.plan.schedule import Schedule, ScheduledOp
@@ -26,6 +25,7 @@ from tawa.plan.search import (
     wanted_groups,
     warps_of_group,
 )
+from tawa.plan.thresholds import FREED_BYTES, HARMLESS_BYTES, HEAVY_SPILL_BYTES, STEP_BYTES
 from tawa.remarks import Remark
 
 AUTOMATIC = PlanOptions()
@@ -52,12 +52,12 @@ def asking(options: PlanOptions = AUTOMATIC, pins: Plan = Plan(), allowed: int =
 
 def searched(question: Question, made: Callable[[Candidate], Trial]) -> tuple[Choice, list[Candidate]]:
     """What is taken where candidates come to what `made` says; and what was tried."""
-    search, tried = candidates(question), list[Candidate]()
+    searching, tried = candidates(question), list[Candidate]()
     try:
-        candidate = next(search)
+        candidate = next(searching)
         while True:
             tried.append(candidate)
-            candidate = search.send(replace(made(candidate), candidate=candidate))
+            candidate = searching.send(replace(made(candidate), candidate=candidate))
     except StopIteration as end:
         return end.value, tried
 
@@ -374,16 +374,24 @@ def test_where_much_spills_and_few_are_tried_the_smallest_comes_first(
     ids=["faster", "slower", "too much", "serialised"],
 )  # fmt: skip
 def test_what_spills_more_than_stock_is_taken_if_it_is_predicted_to_be_faster(
-    told: str, spilled: int, serialised: bool, taken: bool
+    told: str, spilled: int, serialised: bool, taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
+    monkeypatch.setattr(search, "_hopeless", lambda _: None)
+    monkeypatch.setattr(search, "why_not_faster", str)
 
-    def why_not_faster(plan: Plan, spilled: int) -> str:
-        asked.append(spilled)
-        return told
+    class Foreseeing:
+        """In place of a prospect."""
+
+        def groups(self, usual: int, persistent: bool) -> tuple[int, ...]:
+            return (usual,)
+
+        def expected(self, plan: Plan, spilled: int) -> str:
+            asked.append(spilled)
+            return told
 
     trial = Trial(planned(), spilled=spilled, in_flight=False, serialised=serialised)
-    choice, _ = searched(asking(why_not_faster=why_not_faster), lambda _: trial)
+    choice, _ = searched(asking(prospect=Foreseeing()), lambda _: trial)
     assert (choice.trial is not None) is taken
     if taken:
         assert asked == [900] and choice.notes[0].reason.endswith(

@@ -20,24 +20,7 @@ from tawa.plan.option_conflicts import STOCK
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.space import Space, forms_of, split_forms, way_of
-
-CLEAR = 1.03
-"""The factor by which a form must be predicted to be faster than one that is compiled already."""
-CLEAR_COUNTER = 1.01
-"""The same for a form that only takes its tiles from a counter: its iterations are the same, so the model only has to
-know how the tiles are spread over the SMs. In another order, other tiles are in L2 together, which it does not know."""
-CLEAR_GROUPS = 1.1
-"""The same for a form with another number of groups: for dots that do not depend on each other, one group and two are
-equally fast (bench/results/regret.json: within 2 % for tiles of 128 x 256), which the model does not see."""
-
-CLEAR_SPLIT = 1.15
-"""The same for a form in which programs share tiles, whose prediction no measurement has confirmed."""
-
-HOPELESS = 1.6
-"""Launches try no form that is predicted to take this many times as long as stock Triton's kernel: nine of ten
-predictions are nearer to what was measured (bench/results/regret.json)."""
-CLOSE = 1.25
-"""Nor one that is predicted to take this many times as long as another form."""
+from tawa.plan.thresholds import CLEAR, CLEAR_COUNTER, CLEAR_GROUPS, CLEAR_SPLIT, CLOSE, HOPELESS
 
 _STOCK = "stock Triton"
 

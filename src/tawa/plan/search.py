@@ -17,13 +17,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tawa.errors import PlanError, ResourceError
-from tawa.machine.hopper import FREED_BYTES, HARMLESS_BYTES, HEAVY_SPILL_BYTES, STEP_BYTES, WARP_GROUP
-from tawa.plan.cost.prediction import is_expectation
+from tawa.machine.hopper import WARP_GROUP
+from tawa.plan.cost.prediction import NOT_EXPECTED, anyway, is_expectation, why_not_faster
 from tawa.plan.cost.shared_use import SharedUse, at_most, largest_depth
+from tawa.plan.cost.ways import StockFacts
 from tawa.plan.fields import LoopPlan, OperandPlan, RingPlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
-from tawa.remarks import Remark
+from tawa.plan.space import Prospect
+from tawa.plan.thresholds import FREED_BYTES, HARMLESS_BYTES, HEAVY_SPILL_BYTES, HOPELESS, STEP_BYTES
+from tawa.remarks import Remark, SourceLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +37,9 @@ class Question:
     chained: whether a dot reads the result of another dot. num_warps: of the launch. pins: what the user pinned.
     pinned: whether a kernel that cannot be specialised is an error. allowed: bytes of registers that may spill: as many
     as the stock kernel spills, which a call compiles.
-    groups: the numbers of consumer groups to try, given the usual one and whether the form is persistent; None without
-    a prediction. why_not_faster: why a complete Plan that spills so many bytes is not predicted to be faster than the
-    stock kernel, which a call compiles; empty if it is. None without a prediction.
+    prospect: of the kernel before layouts; None if the user wants a specialised kernel whether it pays or not.
+    facts: what is known of the compiled stock kernel. place: where to say that no Plan is expected to pay. learns:
+    whether launches try the forms that the model cannot tell apart.
     """
 
     options: PlanOptions
@@ -47,8 +50,10 @@ class Question:
     chained: bool
     allowed: Callable[[], int]
     ordered: bool = False
-    groups: Callable[[int, bool], tuple[int, ...]] | None = None
-    why_not_faster: Callable[[Plan, int], str] | None = None
+    prospect: Prospect | None = None
+    facts: Callable[[], StockFacts | None] = lambda: None
+    place: SourceLocation | None = None
+    learns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,9 @@ Trials = Generator[Candidate, Trial, Trial]
 
 def candidates(question: Question) -> Generator[Candidate, Trial, Choice]:
     """Runs the search. Raises PlanError and ResourceError if what the user pinned is impossible."""
+    hopeless = _hopeless(question)
+    if hopeless is not None:
+        return Choice(refusal=hopeless)
     start = Candidate(question.pins)
     choice = yield from _by_paths(question, start)
     if not question.ordered or choice.trial is not None or _is_expected(choice):
@@ -118,6 +126,20 @@ def candidates(question: Question) -> Generator[Candidate, Trial, Choice]:
     start = start.with_(Plan(operands=(OperandPlan(rows="in_order"),)), question.pins, **{ROWS: f"otherwise: {why}"})
     in_order = yield from _by_paths(question, start)
     return choice if in_order.trial is None else in_order
+
+
+def _hopeless(question: Question) -> Remark | None:
+    """Declines a kernel of which no form is expected to pay, before any work is done on one."""
+    prospect = question.prospect
+    if prospect is None or not prospect.stock.fits:
+        return None
+    expected = [prospect.of_form(form) for form in prospect.forms(persistent=question.pins.form == "persistent")]
+    if question.learns and any(it.gain * HOPELESS >= 1.0 for it in expected):
+        return None
+    if not expected or any(it.verdict != "slower" for it in expected):
+        return None
+    best = min(expected, key=lambda it: it.own_us)
+    return Remark("declined", NOT_EXPECTED.format(why_not_faster(best)), question.place, anyway(best))
 
 
 def _is_expected(choice: Choice) -> bool:
@@ -149,7 +171,8 @@ def wanted_groups(question: Question) -> tuple[int, bool]:
     if options.ping_pong or pins.ping_pong:
         return max(2, groups), True  # ping-pong needs at least two groups
     usual = groups if groups > 1 and question.chained else 1
-    return (question.groups(usual, pins.form == "persistent")[0] if question.groups is not None else usual), False
+    prospect = question.prospect
+    return (prospect.groups(usual, pins.form == "persistent")[0] if prospect is not None else usual), False
 
 
 def warps_of_group(num_warps: int, groups: int) -> int | None:
@@ -294,8 +317,11 @@ def _unless_spilled(trial: Trial, question: Question) -> Choice:
     limit = question.allowed()
     much = "more than in the stock kernel" if trial.spilled > limit else "and ptxas serialises the wgmmas"
     reason = f"{trial.spilled} bytes of registers spill to local memory, {much}"
-    if not trial.serialised and trial.spilled < HEAVY_SPILL_BYTES and question.why_not_faster is not None:
-        slower = question.why_not_faster(trial.plan, trial.spilled)
+    if not trial.serialised and trial.spilled < HEAVY_SPILL_BYTES and question.prospect is not None:
+        facts = question.facts()
+        prospect = question.prospect if facts is None else question.prospect.knowing(facts)
+        expectation = prospect.expected(trial.plan, trial.spilled)
+        slower = why_not_faster(expectation) if expectation is not None else ""
         if not slower:
             return Choice(trial, notes=(*notes, Remark("note", f"{reason}, but it is predicted to be faster")))
         reason = f"{reason}: {slower}"

@@ -46,6 +46,7 @@ from tawa.plan.option_conflicts import STOCK, contradictions
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.planner import choose_depths
+from tawa.plan.thresholds import CLEAR
 
 _POINTERS = OperandPlan(path="pointers")
 _INNER, _OUTER = "inner", "outer"
@@ -353,10 +354,6 @@ def _operand_bytes(workload: Workload, persistent: bool) -> tuple[int, int, int]
         else:
             once += work.operand_bytes
     return slot, around, once
-
-
-CLEAR = 1.03
-"""The factor by which another number of groups must be predicted to be faster than the usual one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def test_a_kernel_compiled_again_tries_nothing_that_was_left_before(
 ) -> None:
     """Wherever legal, the kernel that was chosen is compiled, and only that one. All are expected to spill."""
     made: list[int] = []
-    monkeypatch.setattr(driver, "_will_spill", lambda plan, live: True)
+    monkeypatch.setattr(driver, "will_spill", lambda plan, live: True)
     own = driver.through_back_end
     monkeypatch.setattr(driver, "through_back_end", lambda *given: made.append(1) or own(*given))
     monkeypatch.setattr(Prospect, "expected", slower)

@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from tawa.bridge.driver.driver import _Driver
-from tawa.bridge.driver.spills import find_spills, frame_bytes, keeps_dots_in_flight
+from tawa.bridge.driver.spills import find_spills, frame_bytes
 from tawa.bridge.launch.stock_facts import facts_of_log
 from tawa.bridge.report.record import plan_of as recorded_plan
 from tawa.bridge.report.report import report
 from tawa.ir import parse_module
-from tawa.machine.hopper import HARMLESS_BYTES
 from tawa.plan import LoopPlan, Plan, PlanOptions
 from tawa.plan.cost.ways import StockFacts
 from tawa.plan.schedule import Schedule, ScheduledOp
+from tawa.plan.thresholds import HARMLESS_BYTES
+from tawa.plan.trials import keeps_dots_in_flight
 from tests.bridge.fakes import plan_of
 from tests.cases.attention.cases import find
 from tests.cases.gemm.cases import tile_case

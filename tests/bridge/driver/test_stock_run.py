@@ -12,7 +12,6 @@ import pytest
 from tawa.bridge.driver import spills, stock_run
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.driver.spills import keeps_dots_in_flight
 from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.triton.stage_output import Stage
@@ -22,6 +21,7 @@ from tawa.pipeline import Target, specialise
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.cost.prediction import Expectation
 from tawa.plan.space import Prospect
+from tawa.plan.trials import keeps_dots_in_flight
 from tests.bridge.fakes import plan_of
 from tests.cases.pointers.cases import find
 from tests.cases.programs.ttgir import tile_gemm

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from tawa.machine.coefficients import ErrorInfo, fitted
-from tawa.machine.hopper import DOUBT
 from tawa.plan.cost.launches import launch_of
 from tawa.plan.cost.prediction import Expectation, expect, regime_of
 from tawa.plan.cost.time_model import predict
 from tawa.plan.cost.ways import Way
+from tawa.plan.thresholds import DOUBT
 from tests.cases.programs.workloads import by_descriptors, chained, workload
 
 GEMM = workload(by_descriptors())

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tawa.bridge.driver.back_end_runs import BackEndRun
 from tawa.bridge.driver.spills import Spills
 from tawa.bridge.driver.stock_run import StockRun
 from tawa.bridge.triton.stage_output import Stage, StageResult
@@ -16,6 +15,7 @@ from tawa.bridge.triton.stages import StageSplit
 from tawa.pipeline import Outcome
 from tawa.plan import PlanOptions
 from tawa.plan.cost.budget import StockCopies
+from tawa.plan.trials import BackEndRun
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
 

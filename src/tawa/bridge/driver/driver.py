@@ -19,17 +19,16 @@ from functools import cached_property
 from typing import Any
 
 from tawa.analysis.before_layouts import check_before_layouts
-from tawa.analysis.live_registers import SPARE_REGISTERS, live_registers
+from tawa.analysis.live_registers import live_registers
 from tawa.analysis.loops.chained_dots import has_chained_dots
 from tawa.analysis.loops.split_sums import find_split_sums
 from tawa.analysis.work.workload import find_workload
 from tawa.bridge.driver.back_end import LaidOut, Made, through_back_end
-from tawa.bridge.driver.back_end_runs import BackEndRun, BackEndRuns, described
 from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
 from tawa.bridge.driver.forms import FOR_ALL, Forms
 from tawa.bridge.driver.known_spills import KnownSpills
 from tawa.bridge.driver.request import Request
-from tawa.bridge.driver.spills import Spills, keeps_dots_in_flight, must_spill
+from tawa.bridge.driver.spills import Spills
 from tawa.bridge.driver.stock_run import StockFailure
 from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
 from tawa.bridge.launch.forecasts import forecast_facts
@@ -41,18 +40,18 @@ from tawa.errors import PlanError, ProtocolError, ResourceError
 from tawa.flow import Flow, run
 from tawa.ir import Module, copy_module, source_of
 from tawa.ir import parse_module as read_module
-from tawa.machine.hopper import HARMLESS_BYTES
 from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of
 from tawa.plan import LaunchPlan, Plan
-from tawa.plan.cost.prediction import NOT_EXPECTED, anyway, is_expectation, why_not_faster
+from tawa.plan.cost.prediction import is_expectation
 from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text
 from tawa.plan.decide.paths import BY_TMA, Launching, launch_plan
 from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
-from tawa.plan.forecast import HOPELESS
 from tawa.plan.legality import check_met
 from tawa.plan.options import PlanOptions
 from tawa.plan.search import NO_STOCK, Candidate, Choice, Question, Trial, candidates
 from tawa.plan.space import Prospect, Space, form_of
+from tawa.plan.thresholds import HARMLESS_BYTES
+from tawa.plan.trials import BackEndRun, BackEndRuns, described, keeps_dots_in_flight, must_spill, will_spill
 from tawa.remarks import Remark, SourceLocation
 from tawa.transforms.ttir.make_persistent import why_not_persistent
 
@@ -102,9 +101,6 @@ class _Driver:
         refusal = self._refusal()
         if refusal is not None:
             return self._refused(refusal)
-        refusal = self._hopeless()
-        if refusal is not None:
-            return with_remarks(Outcome(False, None, (refusal,)), tuple(self.paths.remarks) if self.paths else ())
         search = candidates(self._question())
         try:
             candidate = next(search)
@@ -217,20 +213,6 @@ class _Driver:
         module = self.paths.module if raised and self.paths is not None else self.kernel
         return why_not_persistent(module) is None
 
-    def _hopeless(self) -> Remark | None:
-        """Declines a kernel of which no form is expected to pay, before any work is done on one."""
-        if self.prospect is None or not self.prospect.stock.fits:
-            return None
-        forms = self.prospect.forms(persistent=self.pins.form == "persistent")
-        expected = [self.prospect.of_form(form) for form in forms]
-        if self.request.learns and any(it.gain * HOPELESS >= 1.0 for it in expected):
-            return None
-        if not expected or any(it.verdict != "slower" for it in expected):
-            return None
-        best = min(expected, key=lambda it: it.own_us)
-        self.sheet.forecast = self._forecast(None)
-        return Remark("declined", NOT_EXPECTED.format(why_not_faster(best)), self._place(), anyway(best))
-
     def _place(self) -> SourceLocation | None:
         """The first dot of the kernel."""
         dot = next((op for op in self.kernel.walk() if op.name in DOTS), None)
@@ -257,18 +239,12 @@ class _Driver:
             raisable=self.paths is not None and self.paths.raised > 0,
             ordered=not any(it.rows for it in self.pins.operands) and bool(self.forms.orders.ordered),
             chained=may_be_chained and has_chained_dots(self.kernel),
-            groups=self.prospect.groups if self.prospect is not None else None,
+            prospect=self.prospect,
             allowed=self._stock_spills,
-            why_not_faster=self._why_not_faster if self.prospect is not None else None,
+            facts=self.tools.stock.facts,
+            place=self._place(),
+            learns=self.request.learns,
         )
-
-    def _why_not_faster(self, plan: Plan, spilled: int) -> str:
-        """Why a Plan that spills is not predicted to be faster than the stock kernel; empty if it is."""
-        assert self.prospect is not None
-        facts = self.tools.stock.facts()
-        prospect = self.prospect if facts is None else self.prospect.knowing(facts)
-        expectation = prospect.expected(plan, spilled)
-        return why_not_faster(expectation) if expectation is not None else ""
 
     def _stock_spills(self) -> int:
         """Bytes that the kernel may spill: as many as the stock kernel; any number if Triton cannot compile that."""
@@ -331,13 +307,13 @@ class _Driver:
     ) -> Made | SharedUse | Remark:
         """Takes a candidate through the back end, unless it is known what it spills. live: registers, at wgmmas."""
         start, what = time.perf_counter(), described(candidate.plan)
-        will_spill = _will_spill(outcome.plan, live)
-        spills = self.known.of(self._program(outcome, form)) if will_spill else None
+        expected = will_spill(outcome.plan, live)
+        spills = self.known.of(self._program(outcome, form)) if expected else None
         if spills is not None:
             self.runs.made.append(BackEndRun(what, 0.0, live, spills.bytes, known=True))
             return Made(outcome, form, spills, None)
         self.sheet.texts |= {"ttgir": form.text, "aref": outcome.aref, "barrier": outcome.barrier}
-        made = through_back_end(self.tools, self.source, self.sheet, outcome, form, will_spill)
+        made = through_back_end(self.tools, self.source, self.sheet, outcome, form, expected)
         run_made = BackEndRun(what, (time.perf_counter() - start) * 1e3, live)
         if isinstance(made, SharedUse):
             self.runs.made.append(replace(run_made, complete=False))
@@ -436,13 +412,6 @@ class _Driver:
             tried = trial.plan if trial is not None and own is None else None
             spilled = trial.spilled if trial is not None else 0
             return forecast_facts(space, own, options, not forced, spilled, tried)
-
-
-def _will_spill(plan: Plan | None, live: int) -> bool:
-    """Whether a Plan is expected to spill. live: registers per thread that are live at its wgmmas; 0 if unknown."""
-    partitions = plan.partitions if plan is not None and live else ()
-    held = next((part.registers for part in partitions if part.role == "consumer"), None)
-    return bool(held) and held - live < SPARE_REGISTERS
 
 
 def _with_form(pins: Plan, options: PlanOptions) -> Plan:

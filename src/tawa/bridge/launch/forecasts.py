@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from tawa.bridge.launch.stock_facts import recorded_facts
 from tawa.bridge.report import record
-from tawa.machine.hopper import HEAVY_SPILL_BYTES
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.cost.ways import StockFacts, Way, plan_way
 from tawa.plan.option_conflicts import STOCK
+from tawa.plan.thresholds import HEAVY_SPILL_BYTES, MOST_FORMS, MOST_TRIED
 
 if TYPE_CHECKING:  # a launch whose form is known needs no model
     from tawa.plan.cost.launches import Launch
@@ -31,10 +31,6 @@ _log = logging.getLogger("tawa")
 _DIGITS = 3
 """Binary digits of a number that two launches of about one size share."""
 _MOST_KNOWN = 1024
-_MOST_FORMS = 2
-"""Forms beside the first that are compiled for the launches of one kernel."""
-_MOST_TRIED = 3
-"""Forms that the launches of one shape class try."""
 
 
 class Forecasts:
@@ -97,7 +93,7 @@ class Forecasts:
             return self.known[key]
         if self.forecaster is None:
             return None
-        only = self.made.keys() if at_hand or len(self.made) >= _MOST_FORMS else None
+        only = self.made.keys() if at_hand or len(self.made) >= MOST_FORMS else None
         launch = self._launch(self.forecaster, values, grid)
         found = self.forecaster.choose(launch, {**self._tried, **self.made}, only)
         if not at_hand:
@@ -114,7 +110,7 @@ class Forecasts:
         if self.forecaster is None:
             return (), True
         launch = self._launch(self.forecaster, values, grid)
-        found = [it for it, _ in self.forecaster.ranked(launch)][:_MOST_TRIED]
+        found = [it for it, _ in self.forecaster.ranked(launch)][:MOST_TRIED]
         words = self.forecaster.space.words
         return tuple((None if it == self.forecaster.own else it, words(it)) for it in found), launch.visits.guessed
 

@@ -21,12 +21,13 @@ from tawa.analysis.resources import unfit_dots
 from tawa.analysis.work.workload import Workload
 from tawa.ir import Module
 from tawa.machine.coefficients import ErrorInfo, fitted
-from tawa.machine.hopper import DOUBT, PROCESSORS
+from tawa.machine.hopper import PROCESSORS
 from tawa.plan.cost.budget import Budget
 from tawa.plan.cost.launches import Launch
 from tawa.plan.cost.time_model import predict
 from tawa.plan.cost.ways import Way
 from tawa.plan.plan import Plan
+from tawa.plan.thresholds import DOUBT
 from tawa.remarks import Remark
 
 PREDICTED = " us predicted"

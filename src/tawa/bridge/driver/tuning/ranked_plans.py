@@ -20,12 +20,12 @@ from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
 from tawa.bridge.triton.versions import nested_descriptors
 from tawa.flow import Flow, run
 from tawa.ir import Module, copy_module
-from tawa.machine.hopper import MOST_MEASURED
 from tawa.pipeline import PATHS
 from tawa.plan import Plan
 from tawa.plan.decide.paths import Launching
 from tawa.plan.options import PlanOptions
 from tawa.plan.space import Prospect, RankedPlan, Space, allowed
+from tawa.plan.thresholds import MOST_MEASURED
 from tawa.remarks import Remark
 from tawa.transforms.ttir.make_persistent import why_not_persistent
 
