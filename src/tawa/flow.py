@@ -24,7 +24,7 @@ from tawa.plan.space import Prospect
 from tawa.remarks import Remark, SourceLocation
 from tawa.symbolic.host.expr import Argument
 from tawa.symbolic.host.launch_spec import LaunchSpec
-from tawa.transforms.result import Pass
+from tawa.transforms.result import Pass, PassResult
 from tawa.verify.arefs import check_credits
 from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.check import combine, trusted
@@ -41,8 +41,8 @@ class Flow:
     instead of declining the kernel. why: the planner's reasons, by field of the Plan. facts: the results of the
     analyses, once they ran. notes, remarks: from decisions and from passes. launching: who launches the kernel. launch:
     what its launches need. raising, strides: pointer accesses for TMA, and arguments that are assumed to be 1. raised:
-    the number of raised loads. aref: the text of the aref level. verdicts: of the checks, by name. stage_ms:
-    milliseconds by step.
+    the number of raised loads. changed: whether a form differs from the kernel as Triton hands it down. aref: the text
+    of the aref level. verdicts: of the checks, by name. stage_ms: milliseconds by step.
     """
 
     module: Module
@@ -61,6 +61,7 @@ class Flow:
     raising: Raising | None = None
     strides: tuple[Argument, ...] = ()
     raised: int = 0
+    changed: bool = False
     prospect: Prospect | None = None
     aref: str = ""
     verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
@@ -95,7 +96,7 @@ class Step:
     run: Callable[[Flow], Remark | None]
 
 
-def passing(kind: type[Pass]) -> Step:
+def passing(kind: type[Pass[PassResult]]) -> Step:
     """The step that runs a pass. Its options plan, channels, sent and strides come from the flow."""
     names = [it.name for it in fields(kind) if it.name in ("plan", "channels", "sent", "strides")]  # type: ignore[arg-type]
 

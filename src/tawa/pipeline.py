@@ -90,7 +90,6 @@ STAGES = (
     passing(PrefetchLoads),  # before schedules, which count a prefetched load as work for the next iteration
     Step("schedule", steps.decide_loops),
     passing(EarlyLoads),  # after the schedules: they place the loads of their loops
-    Step("joins", steps.decide_joins),
     passing(PipelineStages),
     Step("turns", steps.decide_turns),
     passing(PingPong),  # after the stages: turns enclose dots in their final order

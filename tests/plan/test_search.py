@@ -10,12 +10,10 @@ import pytest
 
 from tawa.errors import PlanError, ResourceError
 from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan, search
-from tawa.plan.cost.prediction import PREDICTED
 from tawa.plan.cost.shared_use import LIMIT_BYTES, shared_use
 from tawa.plan.schedule import Schedule, ScheduledOp
 from tawa.plan.search import (
     NO_STOCK,
-    ROWS,
     Candidate,
     Choice,
     Question,
@@ -406,41 +404,3 @@ def test_loops_that_the_user_pinned_stay() -> None:
     first = Trial(planned(LoopPlan(0, 1, schedule=schedule(2))), spilled=900)
     choice, tried = searched(asking(pins=pins, pinned=True), lambda _: first)
     assert len(tried) == 1 and choice.trial is not None
-
-
-# -- rows --------------------------------------------------------------------------------------------------------------
-
-DECLINES = Remark("declined", "the protocol cannot be proved")
-
-
-def in_order(candidate: Candidate) -> bool:
-    return candidate.plan.operand((None, None, 0)).rows == "in_order"
-
-
-def test_rows_stay_in_order_if_the_kernel_is_declined_otherwise() -> None:
-    def made(candidate: Candidate) -> Trial:
-        return Trial(planned()) if in_order(candidate) else Trial(refusal=DECLINES)
-
-    choice, tried = searched(asking(ordered=True), made)
-    assert [in_order(it) for it in tried] == [False, True]
-    assert choice.trial is not None
-    assert choice.trial.candidate.why[ROWS] == "otherwise: the protocol cannot be proved"
-
-
-def test_a_kernel_that_is_declined_with_rows_in_both_orders_has_the_first_reason() -> None:
-    other = Remark("declined", "with rows in order")
-    choice, tried = searched(asking(ordered=True), lambda it: Trial(refusal=other if in_order(it) else DECLINES))
-    assert len(tried) == 2 and choice.refusal is DECLINES
-
-
-@pytest.mark.parametrize(
-    ("question", "trial"),
-    [
-        pytest.param(asking(), Trial(refusal=DECLINES), id="rows that nobody orders"),
-        pytest.param(asking(ordered=True), Trial(planned()), id="a kernel that is specialised"),
-        pytest.param(asking(ordered=True), Trial(refusal=Remark("declined", PREDICTED)), id="not worth it"),
-    ],
-)  # fmt: skip
-def test_rows_in_order_are_not_tried_without_need(question: Question, trial: Trial) -> None:
-    _, tried = searched(question, lambda _: trial)
-    assert [in_order(it) for it in tried] == [False]

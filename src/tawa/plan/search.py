@@ -1,10 +1,9 @@
 """Candidates: the Plans to try, in order of preference; the result of each trial decides what is tried next.
 
-    rows in the order of the next dot, if wanted      then in the order of memory
-      pointer loads by TMA, if possible                 then through pointers
-        several consumer groups, if dots are chained      then one consumer
-          D as planned                                      then the largest D that fits
-            schedule as planned                               then schedules with fewer registers, while it spills
+    pointer loads by TMA, if possible                 then through pointers
+      several consumer groups, if dots are chained      then one consumer
+        D as planned                                      then the largest D that fits
+          schedule as planned                               then schedules with fewer registers, while it spills
 
 `candidates` is a generator: it yields a `Candidate`, is sent the `Trial` of that candidate, and returns the `Choice`.
 Every candidate contains what the user pinned. A candidate is a partial Plan; the pipeline decides the other fields.
@@ -33,7 +32,7 @@ from tawa.remarks import Remark, SourceLocation
 class Question:
     """The input of the search.
 
-    raisable: whether pointer loads can become TMA loads. ordered: whether the planner wants rows in another order.
+    raisable: whether pointer loads can become TMA loads.
     chained: whether a dot reads the result of another dot. num_warps: of the launch. pins: what the user pinned.
     pinned: whether a kernel that cannot be specialised is an error. allowed: bytes of registers that may spill: as many
     as the stock kernel spills, which a call compiles.
@@ -49,7 +48,6 @@ class Question:
     raisable: bool
     chained: bool
     allowed: Callable[[], int]
-    ordered: bool = False
     prospect: Prospect | None = None
     facts: Callable[[], StockFacts | None] = lambda: None
     place: SourceLocation | None = None
@@ -106,8 +104,6 @@ class Choice:
     no_space: SharedUse | None = None
 
 
-ROWS = "operands.rows"
-"""The field under which the reason for the order of rows is recorded if feedback decided it for all operands."""
 _TOO_LARGE = "with {}, the kernel does not fit into shared memory"
 
 Trials = Generator[Candidate, Trial, Trial]
@@ -118,14 +114,7 @@ def candidates(question: Question) -> Generator[Candidate, Trial, Choice]:
     hopeless = _hopeless(question)
     if hopeless is not None:
         return Choice(refusal=hopeless)
-    start = Candidate(question.pins)
-    choice = yield from _by_paths(question, start)
-    if not question.ordered or choice.trial is not None or _is_expected(choice):
-        return choice
-    why = choice.refusal.reason if choice.refusal is not None else _TOO_LARGE.format("rows in another order")
-    start = start.with_(Plan(operands=(OperandPlan(rows="in_order"),)), question.pins, **{ROWS: f"otherwise: {why}"})
-    in_order = yield from _by_paths(question, start)
-    return choice if in_order.trial is None else in_order
+    return (yield from _by_paths(question, Candidate(question.pins)))
 
 
 def _hopeless(question: Question) -> Remark | None:
@@ -335,6 +324,6 @@ NO_STOCK = 2**63 - 1
 """The value of `allowed()` if Triton cannot compile the stock kernel."""
 
 __all__ = [
-    "NO_STOCK", "ROWS", "Candidate", "Choice", "Question", "Trial", "candidates", "holds",
+    "NO_STOCK", "Candidate", "Choice", "Question", "Trial", "candidates", "holds",
     "wanted_groups", "warps_of_group",
 ]  # fmt: skip

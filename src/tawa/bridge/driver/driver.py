@@ -168,8 +168,7 @@ class _Driver:
     def forms(self) -> Forms:
         """The forms of the kernel, with layouts."""
         return Forms(
-            self.tools, self.source, self.sheet, self.request.options, self.launching, self.pins, self.kernel,
-            self.paths, self.operations, self._flow,
+            self.tools, self.source, self.sheet, self.pins, self.kernel, self.paths, self.operations, self._flow
         )  # fmt: skip
 
     @cached_property
@@ -237,7 +236,6 @@ class _Driver:
             self.request.pinned,
             self.tools.options.num_warps,
             raisable=self.paths is not None and self.paths.raised > 0,
-            ordered=not any(it.rows for it in self.pins.operands) and bool(self.forms.orders.ordered),
             chained=may_be_chained and has_chained_dots(self.kernel),
             prospect=self.prospect,
             allowed=self._stock_spills,
