@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tawa.plan.cost.ways import StockFacts
+from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.option_conflicts import STOCK
 from tawa.plan.space import Prospect, Space, form_plan
 from tests.cases.programs.workloads import by_descriptors, chained, workload
-from tests.plan.cost.test_ways import plan
+from tests.plan.cost.test_programs import plan
 
 GEMM = Prospect.of(Space(8, 3, workload(by_descriptors())))
 IN_TURN = Prospect.of(replace(GEMM.space, persistent=True))
@@ -54,8 +54,8 @@ def test_plans_are_ranked_by_their_mean_over_the_usual_launches() -> None:
 
 
 def test_the_facts_of_the_stock_kernel_change_what_is_expected_of_it() -> None:
-    found = GEMM.knowing(StockFacts(True, 154, 0, 147480))
-    assert found.stock == replace(GEMM.stock, serialised=True)
+    found = GEMM.knowing(ProgramFacts(True, 154, 0, 147480))
+    assert found.stock.facts.serialised and found.stock.plan == GEMM.stock.plan
     assert found.of_form(form_plan(1)).stock_us > GEMM.of_form(form_plan(1)).stock_us
     assert {it.plan: it.predicted_us for it in found.ranked()}[STOCK] > {  # type: ignore[operator]
         it.plan: it.predicted_us for it in GEMM.ranked()

@@ -18,8 +18,8 @@ from typing import Any
 from tawa.errors import PlanError, ResourceError
 from tawa.machine.hopper import WARP_GROUP
 from tawa.plan.cost.prediction import NOT_EXPECTED, anyway, is_expectation, why_not_faster
+from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.cost.shared_use import SharedUse, at_most, largest_depth
-from tawa.plan.cost.ways import StockFacts
 from tawa.plan.fields import LoopPlan, OperandPlan, RingPlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
@@ -49,7 +49,7 @@ class Question:
     chained: bool
     allowed: Callable[[], int]
     prospect: Prospect | None = None
-    facts: Callable[[], StockFacts | None] = lambda: None
+    facts: Callable[[], ProgramFacts | None] = lambda: None
     place: SourceLocation | None = None
     learns: bool = False
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -25,6 +24,7 @@ from typing import Any
 from tawa.analysis.resources import AccumulatorInfo, RegisterInfo, SharedInfo
 from tawa.analysis.work.longer_programs import find_longer_programs
 from tawa.analysis.work.workload import DotWork, Workload
+from tawa.dialects.aref import Fill
 from tawa.errors import PlanError, ResourceError
 from tawa.machine.hopper import (
     DEFAULT_DEPTH,
@@ -38,14 +38,14 @@ from tawa.machine.hopper import (
 from tawa.plan.cost.budget import Budget
 from tawa.plan.cost.launches import Launch, programs_differ, usual_launches
 from tawa.plan.cost.prediction import Expectation, expect
+from tawa.plan.cost.programs import Program, ProgramFacts, kept_loads, stock_program
 from tawa.plan.cost.registers import registers_for_addresses
 from tawa.plan.cost.time_model import predict
-from tawa.plan.cost.ways import StockFacts, Way, kept_loads, plan_way, stock_way
-from tawa.plan.fields import LoopPlan, OperandPlan, RingPlan
+from tawa.plan.fields import LoopPlan, OperandPlan, Path, RingPlan, StorePlan
 from tawa.plan.option_conflicts import STOCK, contradictions
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
-from tawa.plan.planner import choose_depths
+from tawa.plan.planner import Counts, complete
 from tawa.plan.thresholds import CLEAR
 
 _POINTERS = OperandPlan(path="pointers")
@@ -90,7 +90,7 @@ class Space:
     workload: Workload
     raised: int = 0
     persistent: bool = False
-    facts: StockFacts | None = None
+    facts: ProgramFacts | None = None
     shares: bool = False
     splits: bool = False
     max_registers: int | None = None
@@ -128,10 +128,20 @@ class Space:
         of_cta = f", {plan.programs} programs in a CTA" if plan.programs > 1 else ""
         return f"{form}, {plan.own_groups} group{'s' * (plan.own_groups > 1)}{path}{of_cta}"
 
-    @property
-    def stock(self) -> Way:
+    @cached_property
+    def _programs(self) -> dict[Plan, Program]:
+        return {}
+
+    def program(self, form: Plan) -> Program:
+        """What the planner is expected to make of a form."""
+        if form not in self._programs:
+            self._programs[form] = Program(completed(self, form))
+        return self._programs[form]
+
+    @cached_property
+    def stock(self) -> Program:
         """Stock Triton's kernel."""
-        return stock_way(self.workload, self.num_warps, self.num_stages, self.facts, self.max_registers)
+        return stock_program(self.workload, self.num_warps, self.num_stages, self.facts, self.max_registers)
 
 
 def form_plan(
@@ -203,29 +213,34 @@ class ExpectedRing:
 
     name: str
     slot_bytes: int
+    fill: Fill = "tma"
+    payload: tuple[str, ...] = ()
     converted: bool = False
     fills: int | None = None
 
 
-def way_of(space: Space, plan: Plan) -> Way:
-    """The way in which the planner is expected to execute a form: its choice for what is expected before layouts."""
-    workload = space.workload
-    chained = any(dot.chained for dot in workload.dots)
-    waits = any(dot.unit != "wgmma" for dot in workload.dots)
-    rings, budget = expected_budget(space, plan)
-    depth, in_flight, persistent = 1, 0, plan.form == "persistent"
-    with suppress(ResourceError):
-        budget, depth, in_flight = choose_depths(rings, PlanOptions(), budget, None)
-    return Way(
-        True, plan.own_groups, budget.consumer_warps, budget.ctas(rings, depth), max(budget.depths(rings, depth)),
-        0 if chained or waits else in_flight, chained and not waits, persistent,
-        _kept_pointers(space, plan), space.raises(plan) is True and persistent, programs=plan.programs,
-        dynamic=plan.tiles == "dynamic", longest_first=plan.tile_order == "longest_first", shares=plan.split_k or 1,
-    )  # fmt: skip
+def completed(space: Space, form: Plan) -> Plan:
+    """The Plan that the planner is expected to make of a form: completed from what is counted before layouts."""
+    counts, options = expected_counts(space, form), PlanOptions()
+    try:
+        plan = complete(form, counts, options)
+    except ResourceError:  # the planner will decline it
+        one_slot = tuple(RingPlan(it.name, depth=1) for it in counts.rings)
+        plan = complete(replace(form, rings=one_slot), counts, options)
+    chained = any(dot.chained for dot in space.workload.dots)
+    waits = any(dot.unit != "wgmma" for dot in space.workload.dots)
+    (loop,) = plan.loops
+    loop = replace(loop, mma_depth=0 if chained or waits else loop.mma_depth, stages=2 if chained and not waits else 0)
+    kept, every = _kept_pointers(space, form)
+    paths: list[Path] = [*("pointers" for _ in range(kept)), *("raised" for _ in range(every - kept))]
+    operands = (OperandPlan("operand", None, at, path, ring=_INNER) for at, path in enumerate(paths))
+    by_tma = space.raises(form) is True and form.form == "persistent"
+    stores = (StorePlan("result", path="raised"),) if by_tma else ()
+    return replace(plan, loops=(loop,), operands=tuple(operands), stores=stores)
 
 
-def expected_budget(space: Space, plan: Plan) -> tuple[tuple[ExpectedRing, ...], Budget]:
-    """The rings of a form, and the resources for them, from the counts alone.
+def expected_counts(space: Space, plan: Plan) -> Counts:
+    """The rings of a form, and the resources for them, from the counts of the workload alone.
 
     Tiles that are loaded outside the innermost loops have a ring if a loop is around them, and stay with the consumer
     otherwise.
@@ -233,9 +248,10 @@ def expected_budget(space: Space, plan: Plan) -> tuple[tuple[ExpectedRing, ...],
     workload, groups, persistent = space.workload, plan.groups or 1, plan.form == "persistent"
     warps = max(space.num_warps, WARP_GROUP) // plan.own_groups
     slot, around, once = _operand_bytes(workload, persistent)
-    rings = [ExpectedRing(_INNER, max(1, slot))]
+    fill: Fill = "cp.async" if _kept_pointers(space, plan)[0] else "tma"
+    rings = [ExpectedRing(_INNER, max(1, slot), fill)]
     if around:
-        rings.append(ExpectedRing(_OUTER, plan.programs * around))
+        rings.append(ExpectedRing(_OUTER, plan.programs * around, fill))
     turns = persistent or plan.programs > 1
     stored = {work.depth > 0: 0 for work in workload.blocks.values()}
     for work in workload.blocks.values():
@@ -262,7 +278,7 @@ def expected_budget(space: Space, plan: Plan) -> tuple[tuple[ExpectedRing, ...],
         most_ctas=1 if turns else None,
         launch_warps=space.num_warps,
     )
-    return tuple(rings), budget
+    return Counts(tuple(rings), budget)
 
 
 def _accumulator(dot: DotWork, groups: int, warps: int) -> AccumulatorInfo:
@@ -273,8 +289,8 @@ def _accumulator(dot: DotWork, groups: int, warps: int) -> AccumulatorInfo:
 
 def _producer_registers(space: Space, plan: Plan, accumulators: int, num_warps: int) -> int:
     """The registers per thread of the producer, from the counts of its loads."""
-    way = Way(True, by_pointers=_kept_pointers(space, plan))
-    kept = [load for work in space.workload.blocks.values() for load in kept_loads(work, way)]
+    left, every = _kept_pointers(space, plan)
+    kept = [load for work in space.workload.blocks.values() for load in kept_loads(work, left / max(1, every))]
     if not kept:
         return PRODUCER_REGISTERS
     accesses = sum(math.ceil(load.pieces / (WARP_GROUP * WARP)) for load in kept)
@@ -282,10 +298,10 @@ def _producer_registers(space: Space, plan: Plan, accumulators: int, num_warps: 
     return registers_for_addresses(accesses, held, accumulators, num_warps, space.max_registers)
 
 
-def _kept_pointers(space: Space, plan: Plan) -> float:
-    """`Way.by_pointers`."""
+def _kept_pointers(space: Space, plan: Plan) -> tuple[int, int]:
+    """The operands that a form leaves to pointers, of all that are loaded through pointers."""
     every = sum(load.operand and not load.tma for work in space.workload.blocks.values() for load in work.loads)
-    return max(0, every - (space.raised if space.raises(plan) else 0)) / max(1, every)
+    return max(0, every - (space.raised if space.raises(plan) else 0)), every
 
 
 def enumerate_plans(space: Space, launch: Launch) -> tuple[RankedPlan, ...]:
@@ -295,12 +311,9 @@ def enumerate_plans(space: Space, launch: Launch) -> tuple[RankedPlan, ...]:
     """
     found = [stock_plan(space, launch)]
     for plan in (*forms_of(space), *shared_forms(space), *split_forms(space)):
-        rings, budget = expected_budget(space, plan)
-        for way in _variants(way_of(space, plan)):
-            if way.in_flight >= min(budget.depths(rings, way.slots)):
-                continue  # the rings that are filled outside the innermost loops have one slot
-            words = f"{space.words(plan)}, {_variant_words(way)}"
-            found.append(RankedPlan(_plan(plan, way), predict(space.workload, launch, way), words))
+        for made in _variants(space, plan):
+            time = predict(space.workload, launch, made)
+            found.append(RankedPlan(_plan(plan, made), time, f"{space.words(plan)}, {_variant_words(made)}"))
     return tuple(sorted(found, key=lambda it: it.predicted_us or 0.0))
 
 
@@ -323,24 +336,28 @@ def allowed(plans: tuple[RankedPlan, ...], pins: Plan, options: PlanOptions) -> 
     return tuple(found)
 
 
-def _variants(usual: Way) -> Iterator[Way]:
-    """Ways that differ from the usual one in D, P and stages."""
-    depths = sorted({usual.slots, max(1, usual.slots - 1), min(usual.slots, DEFAULT_DEPTH), min(usual.slots, 2)})
-    for depth in reversed(depths):
+def _variants(space: Space, form: Plan) -> Iterator[Program]:
+    """Programs of a form that differ from the usual one in D, P and stages."""
+    usual, counts = space.program(form), expected_counts(space, form)
+    slots = usual.slots
+    for depth in sorted({slots, max(1, slots - 1), min(slots, DEFAULT_DEPTH), min(slots, 2)}, reverse=True):
+        depths = counts.budget.depths(counts.rings, depth)
+        rings = tuple(replace(it, depth=own) for it, own in zip(usual.plan.rings, depths, strict=True))
+        plan = replace(usual.plan, rings=rings)
         if usual.staged:
-            yield replace(usual, slots=depth)
-        for in_flight in _MMA_DEPTHS:
-            if in_flight < depth and (not usual.staged or not in_flight):
-                yield replace(usual, slots=depth, in_flight=in_flight, staged=False)
+            yield Program(plan)
+        for in_flight in _MMA_DEPTHS:  # rings that are filled outside the innermost loops may have one slot
+            if in_flight < min(depths) and (not usual.staged or not in_flight):
+                yield Program(replace(plan, loops=(LoopPlan(0, mma_depth=in_flight, stages=0),)))
 
 
-def _plan(plan: Plan, way: Way) -> Plan:
-    loop = LoopPlan(mma_depth=way.in_flight, stages=None if way.staged else 0)
-    return replace(plan, rings=(RingPlan(depth=way.slots),), loops=(loop,))
+def _plan(form: Plan, made: Program) -> Plan:
+    loop = LoopPlan(mma_depth=made.in_flight, stages=None if made.staged else 0)
+    return replace(form, rings=(RingPlan(depth=made.slots),), loops=(loop,))
 
 
-def _variant_words(way: Way) -> str:
-    return f"D = {way.slots}, " + ("stages" if way.staged else f"P = {way.in_flight}")
+def _variant_words(made: Program) -> str:
+    return f"D = {made.slots}, " + ("stages" if made.staged else f"P = {made.in_flight}")
 
 
 def _operand_bytes(workload: Workload, persistent: bool) -> tuple[int, int, int]:
@@ -373,7 +390,7 @@ class Prospect:
         return Prospect(space, usual_launches(space.workload))
 
     @property
-    def stock(self) -> Way:
+    def stock(self) -> Program:
         """Stock Triton's kernel."""
         return self.space.stock
 
@@ -384,22 +401,22 @@ class Prospect:
         """
         if not self.stock.fits:
             return None
-        way, form = plan_way(plan, spilled), form_of(self.space, plan)
         chained = any(dot.chained for dot in self.space.workload.dots)
-        undecided = all(it.schedule is None and it.stages is None for it in plan.loops if it.loop is not None)
-        own = self._expect(replace(way, staged=way.staged or (chained and undecided)))
-        return self._in_turn(form, own)
+        if chained and all(it.schedule is None and it.stages is None for it in plan.loops if it.loop is not None):
+            plan = replace(plan, loops=tuple(replace(it, stages=2) for it in plan.loops))  # they are decided later
+        own = self._expect(Program(plan, ProgramFacts(spilled=spilled)))
+        return self._in_turn(form_of(self.space, plan), own)
 
     def of_form(self, form: Plan) -> Expectation:
         """The expectation of a form, before the planner's decisions."""
-        return self._in_turn(form, self._expect(way_of(self.space, form)))
+        return self._in_turn(form, self._expect(self.space.program(form)))
 
     def _in_turn(self, form: Plan, own: Expectation) -> Expectation:
         """The expectation of the persistent form, if launches of many programs get that and it is faster."""
         if form.form == "persistent":
             return own
         others = (it for it in in_orders(self.space, form) if it.form == "persistent")
-        return max((own, *(self._expect(way_of(self.space, it)) for it in others)), key=lambda it: it.gain)
+        return max((own, *(self._expect(self.space.program(it)) for it in others)), key=lambda it: it.gain)
 
     def forms(self, groups: Sequence[int] | None = None, persistent: bool = False) -> tuple[Plan, ...]:
         """The forms of the kernel as it is written, or persistent, with one of these numbers of groups."""
@@ -411,8 +428,8 @@ class Prospect:
         """The numbers of consumer groups to try: the usual one first, unless another is clearly faster."""
         times = {1: float("inf"), 2: float("inf")}
         for it in self.forms(persistent=persistent):
-            way = way_of(self.space, it)
-            every = geometric_mean(predict(self.space.workload, launch, way) for launch in self.launches)
+            made = self.space.program(it)
+            every = geometric_mean(predict(self.space.workload, launch, made) for launch in self.launches)
             times[it.own_groups] = min(times[it.own_groups], every)
         other = 3 - usual
         first = other if times[other] * CLEAR < times[usual] else usual
@@ -429,12 +446,12 @@ class Prospect:
         found = (RankedPlan(plan, geometric_mean(them), words[plan]) for plan, them in times.items())
         return tuple(sorted(found, key=lambda it: it.predicted_us or 0.0))
 
-    def knowing(self, facts: StockFacts) -> Prospect:
+    def knowing(self, facts: ProgramFacts) -> Prospect:
         """The prospect once stock Triton's kernel is compiled."""
         return replace(self, space=replace(self.space, facts=facts))
 
-    def _expect(self, way: Way) -> Expectation:
-        found = (expect(self.space.workload, launch, way, self.stock) for launch in self.launches)
+    def _expect(self, program: Program) -> Expectation:
+        found = (expect(self.space.workload, launch, program, self.stock) for launch in self.launches)
         return max(found, key=lambda it: it.gain)
 
 
@@ -452,6 +469,7 @@ __all__ = [
     "RankedPlan",
     "Space",
     "allowed",
+    "completed",
     "enumerate_plans",
     "form_of",
     "form_plan",
@@ -460,5 +478,4 @@ __all__ = [
     "shared_forms",
     "split_forms",
     "stock_plan",
-    "way_of",
 ]

@@ -58,7 +58,7 @@ from tawa.plan.legality import (
 )
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
-from tawa.plan.planner import choose_plan, reasons
+from tawa.plan.planner import Counts, complete, reasons
 from tawa.plan.space import Prospect
 from tawa.remarks import Remark
 
@@ -174,7 +174,7 @@ def decide_rings(
             raise ResourceError(f"{few[0]}; cure: {few[1]}")
         return declined(module, place, *few)
     try:
-        plan = choose_plan(channels, options, budget, not waits, pins, loops, stores)
+        plan = complete(pins, Counts(channels, budget, not waits, tuple(loops), tuple(stores)), options)
     except ResourceError as error:
         if any(ring.depth is not None for ring in asked.rings):
             who = "; ".join(operand_text(module, info) for info in loads)
