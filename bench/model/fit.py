@@ -174,7 +174,7 @@ def _fit_in_a_process(items: Sequence[Item], fold: int, path: Path) -> int:
 def _model_text() -> str:
     folder = ROOT / "src" / "tawa"
     files = (
-        "plan/cost/time_model.py", "plan/cost/ways.py", "analysis/work/workload.py", "analysis/work/visits.py",
+        "plan/cost/time_model.py", "plan/cost/programs.py", "analysis/work/workload.py", "analysis/work/visits.py",
         "machine/work.py",
     )  # fmt: skip
     paths = [*(folder / name for name in files), RESULTS / f"{FOREIGN}.json"]

@@ -20,7 +20,7 @@ from tawa.plan import Plan, PlanOptions
 from tawa.plan.cost.budget import Channels
 from tawa.plan.decide.paths import Launching, Raising
 from tawa.plan.decide.rings import Facts, Target
-from tawa.plan.space import Prospect
+from tawa.plan.space import Space
 from tawa.remarks import Remark, SourceLocation
 from tawa.symbolic.host.expr import Argument
 from tawa.symbolic.host.launch_spec import LaunchSpec
@@ -62,7 +62,7 @@ class Flow:
     strides: tuple[Argument, ...] = ()
     raised: int = 0
     changed: bool = False
-    prospect: Prospect | None = None
+    space: Space | None = None
     aref: str = ""
     verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
     stage_ms: dict[str, float] = field(default_factory=dict[str, float])

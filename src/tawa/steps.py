@@ -214,7 +214,7 @@ def decide_rings(flow: Flow) -> Remark | None:
     if isinstance(found, Remark):
         return found
     flow.facts = found
-    made = choose_rings(flow.module, found, flow.options, flow.target, flow.plan, flow.pins, flow.pinned, flow.prospect)
+    made = choose_rings(flow.module, found, flow.options, flow.target, flow.plan, flow.pins, flow.pinned, flow.space)
     if isinstance(made, Remark):
         return made
     flow.plan, flow.why = made.plan, {**flow.why, **made.why}

@@ -379,7 +379,10 @@ def test_what_spills_more_than_stock_is_taken_if_it_is_predicted_to_be_faster(
     monkeypatch.setattr(search, "why_not_faster", str)
 
     class Foreseeing:
-        """In place of a prospect."""
+        """In place of a space."""
+
+        def knowing(self, facts: object) -> Foreseeing:
+            return self
 
         def groups(self, usual: int, persistent: bool) -> tuple[int, ...]:
             return (usual,)
@@ -389,7 +392,7 @@ def test_what_spills_more_than_stock_is_taken_if_it_is_predicted_to_be_faster(
             return told
 
     trial = Trial(planned(), spilled=spilled, in_flight=False, serialised=serialised)
-    choice, _ = searched(asking(prospect=Foreseeing()), lambda _: trial)
+    choice, _ = searched(asking(space=Foreseeing()), lambda _: trial)
     assert (choice.trial is not None) is taken
     if taken:
         assert asked == [900] and choice.notes[0].reason.endswith(

@@ -23,7 +23,7 @@ from tawa.plan.cost.shared_use import SharedUse, at_most, largest_depth
 from tawa.plan.fields import LoopPlan, OperandPlan, RingPlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
-from tawa.plan.space import Prospect
+from tawa.plan.space import Space
 from tawa.plan.thresholds import FREED_BYTES, HARMLESS_BYTES, HEAVY_SPILL_BYTES, HOPELESS, STEP_BYTES
 from tawa.remarks import Remark, SourceLocation
 
@@ -36,7 +36,7 @@ class Question:
     chained: whether a dot reads the result of another dot. num_warps: of the launch. pins: what the user pinned.
     pinned: whether a kernel that cannot be specialised is an error. allowed: bytes of registers that may spill: as many
     as the stock kernel spills, which a call compiles.
-    prospect: of the kernel before layouts; None if the user wants a specialised kernel whether it pays or not.
+    space: of the kernel before layouts; None if the user wants a specialised kernel whether it pays or not.
     facts: what is known of the compiled stock kernel. place: where to say that no Plan is expected to pay. learns:
     whether launches try the forms that the model cannot tell apart.
     """
@@ -48,7 +48,7 @@ class Question:
     raisable: bool
     chained: bool
     allowed: Callable[[], int]
-    prospect: Prospect | None = None
+    space: Space | None = None
     facts: Callable[[], ProgramFacts | None] = lambda: None
     place: SourceLocation | None = None
     learns: bool = False
@@ -119,10 +119,10 @@ def candidates(question: Question) -> Generator[Candidate, Trial, Choice]:
 
 def _hopeless(question: Question) -> Remark | None:
     """Declines a kernel of which no form is expected to pay, before any work is done on one."""
-    prospect = question.prospect
-    if prospect is None or not prospect.stock.fits:
+    space = question.space
+    if space is None or not space.stock.fits:
         return None
-    expected = [prospect.of_form(form) for form in prospect.forms(persistent=question.pins.form == "persistent")]
+    expected = [space.of_form(form) for form in space.forms(persistent=question.pins.form == "persistent")]
     if question.learns and any(it.gain * HOPELESS >= 1.0 for it in expected):
         return None
     if not expected or any(it.verdict != "slower" for it in expected):
@@ -160,8 +160,8 @@ def wanted_groups(question: Question) -> tuple[int, bool]:
     if options.ping_pong or pins.ping_pong:
         return max(2, groups), True  # ping-pong needs at least two groups
     usual = groups if groups > 1 and question.chained else 1
-    prospect = question.prospect
-    return (prospect.groups(usual, pins.form == "persistent")[0] if prospect is not None else usual), False
+    space = question.space
+    return (space.groups(usual, pins.form == "persistent")[0] if space is not None else usual), False
 
 
 def warps_of_group(num_warps: int, groups: int) -> int | None:
@@ -306,10 +306,8 @@ def _unless_spilled(trial: Trial, question: Question) -> Choice:
     limit = question.allowed()
     much = "more than in the stock kernel" if trial.spilled > limit else "and ptxas serialises the wgmmas"
     reason = f"{trial.spilled} bytes of registers spill to local memory, {much}"
-    if not trial.serialised and trial.spilled < HEAVY_SPILL_BYTES and question.prospect is not None:
-        facts = question.facts()
-        prospect = question.prospect if facts is None else question.prospect.knowing(facts)
-        expectation = prospect.expected(trial.plan, trial.spilled)
+    if not trial.serialised and trial.spilled < HEAVY_SPILL_BYTES and question.space is not None:
+        expectation = question.space.knowing(question.facts()).expected(trial.plan, trial.spilled)
         slower = why_not_faster(expectation) if expectation is not None else ""
         if not slower:
             return Choice(trial, notes=(*notes, Remark("note", f"{reason}, but it is predicted to be faster")))

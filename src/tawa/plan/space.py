@@ -21,11 +21,15 @@ from itertools import product
 from statistics import geometric_mean
 from typing import Any
 
+from tawa.analysis.dims.shared_programs import find_shared
+from tawa.analysis.loops.split_sums import find_split_sums
 from tawa.analysis.resources import AccumulatorInfo, RegisterInfo, SharedInfo
 from tawa.analysis.work.longer_programs import find_longer_programs
-from tawa.analysis.work.workload import DotWork, Workload
+from tawa.analysis.work.persistent import why_not_persistent
+from tawa.analysis.work.workload import DotWork, Workload, find_workload
 from tawa.dialects.aref import Fill
 from tawa.errors import PlanError, ResourceError
+from tawa.ir import Module
 from tawa.machine.hopper import (
     DEFAULT_DEPTH,
     PRODUCER_REGISTERS,
@@ -47,6 +51,7 @@ from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.planner import Counts, complete
 from tawa.plan.thresholds import CLEAR
+from tawa.remarks import Remark
 
 _POINTERS = OperandPlan(path="pointers")
 _INNER, _OUTER = "inner", "outer"
@@ -95,6 +100,26 @@ class Space:
     splits: bool = False
     max_registers: int | None = None
 
+    @staticmethod
+    def of(
+        kernel: Module, raised: int, launch: tuple[int, int, int | None], options: PlanOptions, ours: bool,
+        pins: Plan | None = None, *, measured: bool = False,
+    ) -> Space | None:  # fmt: skip
+        """The space of a structured kernel as far as options and pins leave it open; None if its work is not known.
+
+        raised: how many loads of operands TMA can make in place of pointers. launch: its warps and stages, and
+        ``maxnreg``. ours: whether Triton launches the kernel. measured: also the forms that only measurements choose.
+        """
+        workload = find_workload(kernel)
+        if workload is None:
+            return None
+        persistent = ours and options.persistent is not False and why_not_persistent(kernel) is None
+        shares = measured and ours and not isinstance(find_shared(kernel), Remark)
+        splits = ours and options.precision == "relaxed" and (pins is None or pins.split_k is None)
+        splits = splits and not isinstance(find_split_sums(kernel), Remark)
+        num_warps, num_stages, limit = launch
+        return Space(num_warps, num_stages, workload, raised, persistent, None, shares, splits, limit)
+
     @cached_property
     def unequal(self) -> bool:
         """Whether programs may have different amounts of work."""
@@ -142,6 +167,76 @@ class Space:
     def stock(self) -> Program:
         """Stock Triton's kernel."""
         return stock_program(self.workload, self.num_warps, self.num_stages, self.facts, self.max_registers)
+
+    # -- what is expected ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def launches(self) -> tuple[Launch, ...]:
+        """The usual launches. What is expected is said of the one that gains the most.
+
+        Every launch gets the form that is best for it (`tawa.plan.forecast`).
+        """
+        return usual_launches(self.workload)
+
+    def expected(self, plan: Plan, spilled: int = 0) -> Expectation | None:
+        """The expectation of a Plan, with or without schedules; None if stock Triton's kernel does not fit.
+
+        spilled: bytes of spill stores and loads of all its consumers together.
+        """
+        if not self.stock.fits:
+            return None
+        chained = any(dot.chained for dot in self.workload.dots)
+        if chained and all(it.schedule is None and it.stages is None for it in plan.loops if it.loop is not None):
+            plan = replace(plan, loops=tuple(replace(it, stages=2) for it in plan.loops))  # they are decided later
+        own = self._expect(Program(plan, ProgramFacts(spilled=spilled)))
+        return self._in_turn(form_of(self, plan), own)
+
+    def of_form(self, form: Plan) -> Expectation:
+        """The expectation of a form, before the planner's decisions."""
+        return self._in_turn(form, self._expect(self.program(form)))
+
+    def _in_turn(self, form: Plan, own: Expectation) -> Expectation:
+        """The expectation of the persistent form, if launches of many programs get that and it is faster."""
+        if form.form == "persistent":
+            return own
+        others = (it for it in in_orders(self, form) if it.form == "persistent")
+        return max((own, *(self._expect(self.program(it)) for it in others)), key=lambda it: it.gain)
+
+    def forms(self, groups: Sequence[int] | None = None, persistent: bool = False) -> tuple[Plan, ...]:
+        """The forms of the kernel as it is written, or persistent, with one of these numbers of groups."""
+        found = (it for it in forms_of(self) if groups is None or it.groups in groups)
+        own = "persistent" if persistent else "as_written"
+        return tuple(replace(it, form=own) for it in found if it.form == "as_written")
+
+    def groups(self, usual: int, persistent: bool = False) -> tuple[int, ...]:
+        """The numbers of consumer groups to try: the usual one first, unless another is clearly faster."""
+        times = {1: float("inf"), 2: float("inf")}
+        for it in self.forms(persistent=persistent):
+            made = self.program(it)
+            every = geometric_mean(predict(self.workload, launch, made) for launch in self.launches)
+            times[it.own_groups] = min(times[it.own_groups], every)
+        other = 3 - usual
+        first = other if times[other] * CLEAR < times[usual] else usual
+        return (first,) if first == 1 else (first, 1)
+
+    def ranked(self) -> tuple[RankedPlan, ...]:
+        """Stock Triton's kernel and every Plan worth a try, in the order of their mean predicted times."""
+        times: dict[Plan, list[float]] = {}
+        words: dict[Plan, str] = {}
+        for launch in self.launches:
+            for it in enumerate_plans(self, launch):
+                times.setdefault(it.plan, []).append(it.predicted_us or 0.0)
+                words[it.plan] = it.words
+        found = (RankedPlan(plan, geometric_mean(them), words[plan]) for plan, them in times.items())
+        return tuple(sorted(found, key=lambda it: it.predicted_us or 0.0))
+
+    def knowing(self, facts: ProgramFacts | None) -> Space:
+        """The space once stock Triton's kernel is compiled; the same if nothing is known of it."""
+        return self if facts is None else replace(self, facts=facts)
+
+    def _expect(self, program: Program) -> Expectation:
+        found = (expect(self.workload, launch, program, self.stock) for launch in self.launches)
+        return max(found, key=lambda it: it.gain)
 
 
 def form_plan(
@@ -373,88 +468,6 @@ def _operand_bytes(workload: Workload, persistent: bool) -> tuple[int, int, int]
     return slot, around, once
 
 
-@dataclass(frozen=True, slots=True)
-class Prospect:
-    """The prospect of one kernel.
-
-    space: its forms; a persistent one only if launches may get it. launches: what is expected is said of the one that
-    gains the most, because every launch gets the form that is best for it (`tawa.plan.forecast`).
-    """
-
-    space: Space
-    launches: tuple[Launch, ...]
-
-    @staticmethod
-    def of(space: Space) -> Prospect:
-        """The prospect for the usual launches."""
-        return Prospect(space, usual_launches(space.workload))
-
-    @property
-    def stock(self) -> Program:
-        """Stock Triton's kernel."""
-        return self.space.stock
-
-    def expected(self, plan: Plan, spilled: int = 0) -> Expectation | None:
-        """The expectation of a Plan, with or without schedules; None if stock Triton's kernel does not fit.
-
-        spilled: bytes of spill stores and loads of all its consumers together.
-        """
-        if not self.stock.fits:
-            return None
-        chained = any(dot.chained for dot in self.space.workload.dots)
-        if chained and all(it.schedule is None and it.stages is None for it in plan.loops if it.loop is not None):
-            plan = replace(plan, loops=tuple(replace(it, stages=2) for it in plan.loops))  # they are decided later
-        own = self._expect(Program(plan, ProgramFacts(spilled=spilled)))
-        return self._in_turn(form_of(self.space, plan), own)
-
-    def of_form(self, form: Plan) -> Expectation:
-        """The expectation of a form, before the planner's decisions."""
-        return self._in_turn(form, self._expect(self.space.program(form)))
-
-    def _in_turn(self, form: Plan, own: Expectation) -> Expectation:
-        """The expectation of the persistent form, if launches of many programs get that and it is faster."""
-        if form.form == "persistent":
-            return own
-        others = (it for it in in_orders(self.space, form) if it.form == "persistent")
-        return max((own, *(self._expect(self.space.program(it)) for it in others)), key=lambda it: it.gain)
-
-    def forms(self, groups: Sequence[int] | None = None, persistent: bool = False) -> tuple[Plan, ...]:
-        """The forms of the kernel as it is written, or persistent, with one of these numbers of groups."""
-        found = (it for it in forms_of(self.space) if groups is None or it.groups in groups)
-        own = "persistent" if persistent else "as_written"
-        return tuple(replace(it, form=own) for it in found if it.form == "as_written")
-
-    def groups(self, usual: int, persistent: bool = False) -> tuple[int, ...]:
-        """The numbers of consumer groups to try: the usual one first, unless another is clearly faster."""
-        times = {1: float("inf"), 2: float("inf")}
-        for it in self.forms(persistent=persistent):
-            made = self.space.program(it)
-            every = geometric_mean(predict(self.space.workload, launch, made) for launch in self.launches)
-            times[it.own_groups] = min(times[it.own_groups], every)
-        other = 3 - usual
-        first = other if times[other] * CLEAR < times[usual] else usual
-        return (first,) if first == 1 else (first, 1)
-
-    def ranked(self) -> tuple[RankedPlan, ...]:
-        """Stock Triton's kernel and every Plan worth a try, in the order of their mean predicted times."""
-        times: dict[Plan, list[float]] = {}
-        words: dict[Plan, str] = {}
-        for launch in self.launches:
-            for it in enumerate_plans(self.space, launch):
-                times.setdefault(it.plan, []).append(it.predicted_us or 0.0)
-                words[it.plan] = it.words
-        found = (RankedPlan(plan, geometric_mean(them), words[plan]) for plan, them in times.items())
-        return tuple(sorted(found, key=lambda it: it.predicted_us or 0.0))
-
-    def knowing(self, facts: ProgramFacts) -> Prospect:
-        """The prospect once stock Triton's kernel is compiled."""
-        return replace(self, space=replace(self.space, facts=facts))
-
-    def _expect(self, program: Program) -> Expectation:
-        found = (expect(self.space.workload, launch, program, self.stock) for launch in self.launches)
-        return max(found, key=lambda it: it.gain)
-
-
 def form_of(space: Space, plan: Plan) -> Plan:
     """The form of a complete Plan."""
     return form_plan(
@@ -465,7 +478,6 @@ def form_of(space: Space, plan: Plan) -> Plan:
 
 
 __all__ = [
-    "Prospect",
     "RankedPlan",
     "Space",
     "allowed",

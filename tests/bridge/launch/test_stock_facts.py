@@ -18,7 +18,7 @@ from tawa.bridge.triton.versions import triton_version
 from tawa.plan import PlanOptions
 from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.option_conflicts import STOCK
-from tawa.plan.space import Prospect
+from tawa.plan.space import Space
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import TILES
 from tests.matrix.compiling import compile_case
@@ -42,8 +42,8 @@ def compiled(order: str) -> Any:
 @pytest.fixture
 def unexpected(monkeypatch: pytest.MonkeyPatch) -> None:
     """No form is expected to gain."""
-    original = Prospect._expect  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(Prospect, "_expect", lambda self, way: replace(original(self, way), stock_us=1.0))
+    original = Space._expect  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(Space, "_expect", lambda self, program: replace(original(self, program), stock_us=1.0))
 
 
 @pytest.mark.parametrize(("order", "serialised"), [("nt", SERIALISES), ("nn", False)])

@@ -21,8 +21,6 @@ from typing import Any
 from tawa.analysis.before_layouts import check_before_layouts
 from tawa.analysis.live_registers import live_registers
 from tawa.analysis.loops.chained_dots import has_chained_dots
-from tawa.analysis.loops.split_sums import find_split_sums
-from tawa.analysis.work.workload import find_workload
 from tawa.bridge.driver.back_end import LaidOut, Made, through_back_end
 from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
 from tawa.bridge.driver.forms import FOR_ALL, Forms
@@ -49,11 +47,10 @@ from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
 from tawa.plan.legality import check_met
 from tawa.plan.options import PlanOptions
 from tawa.plan.search import NO_STOCK, Candidate, Choice, Question, Trial, candidates
-from tawa.plan.space import Prospect, Space, form_of
+from tawa.plan.space import Space, form_of
 from tawa.plan.thresholds import HARMLESS_BYTES
 from tawa.plan.trials import BackEndRun, BackEndRuns, described, keeps_dots_in_flight, must_spill, will_spill
 from tawa.remarks import Remark, SourceLocation
-from tawa.transforms.ttir.make_persistent import why_not_persistent
 
 _TILES = "tt.load of a tile"
 
@@ -172,45 +169,23 @@ class _Driver:
         )  # fmt: skip
 
     @cached_property
-    def prospect(self) -> Prospect | None:
-        """Which Plans are expected to pay; None if the user wants a specialised kernel whether it pays or not."""
-        if self._forced:
-            return None
+    def space(self) -> Space | None:
+        """The forms of the kernel; None if its control flow is not structured."""
+        launch = self.tools.options
+        raised = self.paths.raised if self.paths is not None else 0
+        about = launch.num_warps, launch.num_stages, launch.maxnreg
         with self.sheet.timed("predict"):
-            space = self._space()
-            return Prospect.of(space) if space is not None else None
+            return Space.of(self.kernel, raised, about, self.request.options, self.launching.ours, self.pins)
+
+    @property
+    def expecting(self) -> Space | None:
+        """The same where it decides; None if the user wants a specialised kernel whether it pays or not."""
+        return None if self._forced else self.space
 
     @property
     def _forced(self) -> bool:
         """Whether launches get a specialised kernel whether it pays or not."""
         return self.request.pinned or (self.request.options.wherever_legal and not self.request.learns)
-
-    def _space(self) -> Space | None:
-        """The forms of the kernel; None if its control flow is not structured."""
-        if "prospect" in vars(self) and self.prospect is not None:
-            return self.prospect.space
-        written, launch = find_workload(self.kernel), self.tools.options
-        if written is None:
-            return None
-        raised = self.paths.raised if self.paths is not None else 0
-        return Space(
-            launch.num_warps, launch.num_stages, written, raised, self._may_turn(), splits=self._may_split(),
-            max_registers=launch.maxnreg,
-        )  # fmt: skip
-
-    def _may_split(self) -> bool:
-        """Whether launches of few programs may get a form in which several share a tile: sums round otherwise then."""
-        if self.request.options.precision != "relaxed" or not self.launching.ours or self.pins.split_k is not None:
-            return False
-        return not isinstance(find_split_sums(self.kernel), Remark)
-
-    def _may_turn(self) -> bool:
-        """Whether launches of many programs may get a persistent form."""
-        if self.request.options.persistent is False or not self.launching.ours:
-            return False
-        raised = self.paths is not None and self.paths.raised > 0
-        module = self.paths.module if raised and self.paths is not None else self.kernel
-        return why_not_persistent(module) is None
 
     def _place(self) -> SourceLocation | None:
         """The first dot of the kernel."""
@@ -237,7 +212,7 @@ class _Driver:
             self.tools.options.num_warps,
             raisable=self.paths is not None and self.paths.raised > 0,
             chained=may_be_chained and has_chained_dots(self.kernel),
-            prospect=self.prospect,
+            space=self.expecting,
             allowed=self._stock_spills,
             facts=self.tools.stock.facts,
             place=self._place(),
@@ -332,7 +307,7 @@ class _Driver:
         flow = self._flow(read_module(form.text), plan.over(form.flow.plan))
         flow.target, flow.launch = form.flow.target, form.flow.launch
         flow.pins = self.pins
-        flow.prospect = self.prospect
+        flow.space = self.expecting
         return outcome_of(flow, run(flow, TTGIR))
 
     # -- the choice ----------------------------------------------------------------------------------------------------
@@ -399,7 +374,7 @@ class _Driver:
         """
         asked = (self.pins.launches or LaunchPlan()).choice
         open_ = self.request.plan is None if asked is None else asked != "always"
-        space = self._space() if self.launching.ours and open_ else None
+        space = self.space if self.launching.ours and open_ else None
         if space is None:
             return None
         options = self.request.options

@@ -59,7 +59,7 @@ from tawa.plan.legality import (
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.planner import Counts, complete, reasons
-from tawa.plan.space import Prospect
+from tawa.plan.space import Space
 from tawa.remarks import Remark
 
 MAX_REGISTERS = "ttg.maxnreg"
@@ -145,12 +145,12 @@ def decide_rings(
     pins: Plan,
     asked: Plan,
     pinned: bool,
-    prospect: Prospect | None = None,
+    space: Space | None = None,
 ) -> Decided | Remark:
     """All decisions except those about partitioned loops, or the remark that declines the kernel.
 
     pins: the Plan so far. asked: the part of it that the user pinned. pinned: whether to raise PlanError or
-    ResourceError instead of declining the kernel. prospect: of the kernel before layouts, if that is known.
+    ResourceError instead of declining the kernel. space: of the kernel before layouts, if that is known.
     """
     pins, options = _with_usual_depth(pins, options)
     pins, asked = (with_depths(module, facts.channels, it) for it in (pins, replace(asked, rings=_named(asked.rings))))
@@ -193,7 +193,7 @@ def decide_rings(
     notes = tuple(taken_apart(module, list(loads)))  # before the loads move
     if pinned and not options.pinned:
         return Decided(plan, why, notes)
-    expectation = prospect.expected(plan) if prospect is not None else None
+    expectation = space.expected(plan) if space is not None else None
     reason = why_not_expected(module, plan, budget, expectation)
     if reason and not options.wherever_legal and not pinned:
         return declined(module, place, NOT_EXPECTED.format(reason), anyway(expectation))

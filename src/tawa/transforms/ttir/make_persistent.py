@@ -32,13 +32,14 @@ from functools import partial
 from typing import assert_never
 
 from tawa.analysis.work.longer_programs import LongerInfo, find_longer_programs
+from tawa.analysis.work.persistent import why_not_persistent
 from tawa.analysis.work.shared_tiles import SharedTiles, find_shared_tiles
 from tawa.dialects.added import GRID_SIZE
 from tawa.dialects.arith import ConstantOp, MulIOp
-from tawa.dialects.effects import is_bound_to_its_program, is_pure
+from tawa.dialects.effects import is_pure
 from tawa.dialects.scf import ForOp, YieldOp
 from tawa.dialects.tt import FuncOp, GetNumProgramsOp, GetProgramIdOp, MakeTensorDescOp
-from tawa.ir import Block, Builder, Module, Operation, Region, Value, is_scalar, source_of
+from tawa.ir import Block, Builder, Module, Operation, Region, Value, is_scalar
 from tawa.ir.attributes import read_int
 from tawa.machine.hopper import PROCESSORS
 from tawa.plan.plan import TileOrder
@@ -96,18 +97,6 @@ def _best_group(module: Module, order: TileOrder) -> int:
 def grid_axes(module: Module) -> int:
     """One more than the highest grid axis that the kernel reads; at least 1."""
     return max((_axis(op) + 1 for op in module.walk() if op.name in (_ID, _COUNT)), default=1)
-
-
-def why_not_persistent(module: Module) -> Remark | None:
-    """Why the kernel must not be made persistent; None if it may be."""
-    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
-    if len(functions) != 1 or not functions[0].structured:
-        return Remark("declined", "only one function without branches between blocks can be made persistent")
-    for op in functions[0].op.walk():
-        if is_bound_to_its_program(op):
-            reason = f"{op.name} may give programs an order, which a persistent kernel would change"
-            return Remark("declined", reason, source_of(module, op), "persistent=False")
-    return None
 
 
 NOT_LONGER = "no axis of the grid is known along which programs get longer, so there is no longest tile to start first"
@@ -177,4 +166,4 @@ def _axis(op: Operation) -> int:
     return read_int(op.properties["axis"])
 
 
-__all__ = ["MakePersistent", "PersistentResult", "grid_axes", "why_not_persistent"]
+__all__ = ["MakePersistent", "PersistentResult", "grid_axes"]

@@ -8,13 +8,13 @@ import pytest
 
 from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.option_conflicts import STOCK
-from tawa.plan.space import Prospect, Space, form_plan
+from tawa.plan.space import Space, form_plan
 from tests.cases.programs.workloads import by_descriptors, chained, workload
 from tests.plan.cost.test_programs import plan
 
-GEMM = Prospect.of(Space(8, 3, workload(by_descriptors())))
-IN_TURN = Prospect.of(replace(GEMM.space, persistent=True))
-ATTENTION = Prospect.of(Space(8, 2, workload(chained())))
+GEMM = Space(8, 3, workload(by_descriptors()))
+IN_TURN = replace(GEMM, persistent=True)
+ATTENTION = Space(8, 2, workload(chained()))
 
 
 def test_the_persistent_form_counts_only_where_launches_may_get_it() -> None:
@@ -32,12 +32,12 @@ def test_a_plan_is_expected_to_take_the_time_of_its_form() -> None:
 
 
 def test_nothing_is_expected_if_stock_does_not_fit() -> None:
-    assert Prospect.of(replace(GEMM.space, num_stages=5)).expected(plan()) is None
+    assert replace(GEMM, num_stages=5).expected(plan()) is None
 
 
 def test_groups_are_in_the_order_in_which_they_are_tried_and_one_is_always_left() -> None:
     assert ATTENTION.groups(usual=2) == ATTENTION.groups(usual=1) == (2, 1)
-    single = Prospect.of(Space(4, 3, workload(by_descriptors())))
+    single = Space(4, 3, workload(by_descriptors()))
     assert single.groups(usual=1) == (1,)
     assert single.groups(usual=2) == (1,)
 

@@ -1,0 +1,23 @@
+"""Whether a kernel has a persistent form: whether its programs may run one after the other, in any order."""
+
+from __future__ import annotations
+
+from tawa.dialects.effects import is_bound_to_its_program
+from tawa.dialects.tt import FuncOp
+from tawa.ir import Module, source_of
+from tawa.remarks import Remark
+
+
+def why_not_persistent(module: Module) -> Remark | None:
+    """Why the kernel must not be made persistent; None if it may be."""
+    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
+    if len(functions) != 1 or not functions[0].structured:
+        return Remark("declined", "only one function without branches between blocks can be made persistent")
+    for op in functions[0].op.walk():
+        if is_bound_to_its_program(op):
+            reason = f"{op.name} may give programs an order, which a persistent kernel would change"
+            return Remark("declined", reason, source_of(module, op), "persistent=False")
+    return None
+
+
+__all__ = ["why_not_persistent"]
