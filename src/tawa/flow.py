@@ -41,8 +41,9 @@ class Flow:
     instead of declining the kernel. why: the planner's reasons, by field of the Plan. facts: the results of the
     analyses, once they ran. notes, remarks: from decisions and from passes. launching: who launches the kernel. launch:
     what its launches need. raising, strides: pointer accesses for TMA, and arguments that are assumed to be 1. raised:
-    the number of raised loads. changed: whether a form differs from the kernel as Triton hands it down. aref: the text
-    of the aref level. verdicts: of the checks, by name. stage_ms: milliseconds by step.
+    the number of raised loads. changed: whether a form differs from the kernel as Triton hands it down; text: the form
+    with layouts, in generic form; refusal: why there is none. aref: the text of the aref level. verdicts: of the
+    checks, by name. stage_ms: milliseconds by step.
     """
 
     module: Module
@@ -62,6 +63,8 @@ class Flow:
     strides: tuple[Argument, ...] = ()
     raised: int = 0
     changed: bool = False
+    text: str = ""
+    refusal: Remark | None = None
     space: Space | None = None
     aref: str = ""
     verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.bridge.driver.data import Source, Specialised, Worksheet
+from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.driver import _Driver
 from tawa.bridge.driver.request import Request
 from tawa.plan import PlanOptions
@@ -38,7 +38,7 @@ def programs(case: Specimen, groups: int) -> tuple[Program, Program] | None:
     """The expected program and that of the Plan; None if the rows cannot be split."""
     made = front(case.kernel, signature(case), num_warps=case.num_warps, num_stages=case.num_stages)
     request = Request(PlanOptions(only_if_faster=False, num_consumer_groups=groups))
-    driver = _Driver(made.tools, Source(made.ttir, made.context, case.name, {}), request, Worksheet())
+    driver = _Driver(made.job(case.name), request)
     found, space = driver.run(), driver._space()
     if not isinstance(found, Specialised):
         assert groups == 2, found.remarks

@@ -5,7 +5,8 @@
         D as planned                                      then the largest D that fits
           schedule as planned                               then schedules with fewer registers, while it spills
 
-`candidates` is a generator: it yields a `Candidate`, is sent the `Trial` of that candidate, and returns the `Choice`.
+`candidates` is a generator: it yields a `Candidate`, is sent the `Trial` of that candidate, and returns the
+one that is taken, or declined.
 Every candidate contains what the user pinned. A candidate is a partial Plan; the pipeline decides the other fields.
 """
 
@@ -74,7 +75,8 @@ class Trial:
     ResourceError. overflow: the shared memory that the kernel needs, if that is too much. spilled: bytes of registers
     that spill to local memory. serialised: whether ptxas waits for each wgmma before it issues the next. in_flight:
     whether a smaller P or fewer stages would change the program. must_spill: whether every Plan spills, as stock Triton
-    does. trusted: whether the verdict on its protocol allows to launch it. made: data of the driver.
+    does. trusted: whether the verdict on its protocol allows to launch it. made: data of the driver. notes: for users
+    of what is taken.
     """
 
     plan: Plan | None = None
@@ -88,20 +90,12 @@ class Trial:
     trusted: bool = True
     made: Any = None
     candidate: Candidate = field(default_factory=lambda: Candidate(Plan()))
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The result of the search: a trial, or the remark that declines.
-
-    left: the trial that was declined because it spills. no_space: set if no D fits into shared memory.
-    """
-
-    trial: Trial | None = None
-    left: Trial | None = None
-    refusal: Remark | None = None
     notes: tuple[Remark, ...] = ()
-    no_space: SharedUse | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether nothing declines it."""
+        return self.plan is not None and self.refusal is None and self.overflow is None
 
 
 _TOO_LARGE = "with {}, the kernel does not fit into shared memory"
@@ -109,11 +103,11 @@ _TOO_LARGE = "with {}, the kernel does not fit into shared memory"
 Trials = Generator[Candidate, Trial, Trial]
 
 
-def candidates(question: Question) -> Generator[Candidate, Trial, Choice]:
+def candidates(question: Question) -> Trials:
     """Runs the search. Raises PlanError and ResourceError if what the user pinned is impossible."""
     hopeless = _hopeless(question)
     if hopeless is not None:
-        return Choice(refusal=hopeless)
+        return Trial(refusal=hopeless)
     return (yield from _by_paths(question, Candidate(question.pins)))
 
 
@@ -131,23 +125,23 @@ def _hopeless(question: Question) -> Remark | None:
     return Remark("declined", NOT_EXPECTED.format(why_not_faster(best)), question.place, anyway(best))
 
 
-def _is_expected(choice: Choice) -> bool:
+def _is_expected(choice: Trial) -> bool:
     """Whether a kernel was declined because it is not expected to pay, which depends neither on paths nor on rows."""
     return choice.refusal is not None and is_expectation(choice.refusal)
 
 
-def _by_paths(question: Question, start: Candidate) -> Generator[Candidate, Trial, Choice]:
+def _by_paths(question: Question, start: Candidate) -> Trials:
     """Tries pointer loads by TMA, then through pointers."""
-    declined: Choice | None = None
+    declined: Trial | None = None
     if question.raisable:
         choice = yield from _in_groups(question, start)
-        if choice.trial is not None or _is_expected(choice) or question.options.pointer_loads == "tma":
+        if choice.accepted or _is_expected(choice) or question.options.pointer_loads == "tma":
             return choice  # what does not pay by TMA does not pay through pointers
         declined = choice
         why = f"by TMA: {choice.refusal.reason}" if choice.refusal is not None else _TOO_LARGE.format("TMA loads")
         start = start.with_(Plan(operands=(OperandPlan(path="pointers"),)), question.pins, operands=why)
     choice = yield from _in_groups(question, start)
-    return choice if choice.trial is not None or declined is None else declined
+    return choice if choice.accepted or declined is None else declined
 
 
 def wanted_groups(question: Question) -> tuple[int, bool]:
@@ -176,7 +170,7 @@ def warps_of_group(num_warps: int, groups: int) -> int | None:
     return None if left or warps % WARP_GROUP else warps
 
 
-def _in_groups(question: Question, start: Candidate) -> Generator[Candidate, Trial, Choice]:
+def _in_groups(question: Question, start: Candidate) -> Trials:
     """Tries several consumer groups that share the tile, if requested or expected to pay; then one group."""
     groups, asked = wanted_groups(question)
     split: Trial | None = None
@@ -293,16 +287,14 @@ def holds(trial: Trial, allowed: Callable[[], int]) -> bool:
     return not (trial.serialised and alone) and trial.spilled <= allowed()
 
 
-def _unless_spilled(trial: Trial, question: Question) -> Choice:
+def _unless_spilled(trial: Trial, question: Question) -> Trial:
     """Declines a trial that is not good enough (`holds`) in automatic mode; otherwise accepts it with a note."""
-    if trial.overflow is not None:
-        return Choice(no_space=trial.overflow)
-    if trial.plan is None:
-        return Choice(refusal=trial.refusal)
+    if trial.overflow is not None or trial.plan is None:
+        return trial
     why = trial.candidate.why.get("loops")
     notes = (Remark("note", why),) if why else ()
     if holds(trial, question.allowed):
-        return Choice(trial, notes=notes)
+        return replace(trial, notes=notes)
     limit = question.allowed()
     much = "more than in the stock kernel" if trial.spilled > limit else "and ptxas serialises the wgmmas"
     reason = f"{trial.spilled} bytes of registers spill to local memory, {much}"
@@ -310,18 +302,18 @@ def _unless_spilled(trial: Trial, question: Question) -> Choice:
         expectation = question.space.knowing(question.facts()).expected(trial.plan, trial.spilled)
         slower = why_not_faster(expectation) if expectation is not None else ""
         if not slower:
-            return Choice(trial, notes=(*notes, Remark("note", f"{reason}, but it is predicted to be faster")))
+            return replace(trial, notes=(*notes, Remark("note", f"{reason}, but it is predicted to be faster")))
         reason = f"{reason}: {slower}"
     if question.pinned or question.options.wherever_legal or limit == NO_STOCK:
-        return Choice(trial, notes=(*notes, Remark("note", reason, None, "smaller blocks, or more warps")))
+        return replace(trial, notes=(*notes, Remark("note", reason, None, "smaller blocks, or more warps")))
     cure = "smaller blocks, or more warps; only_if_faster=False specialises it with these spills"
-    return Choice(refusal=Remark("declined", f"not expected to pay: {reason}", None, cure), left=trial)
+    return replace(trial, refusal=Remark("declined", f"not expected to pay: {reason}", None, cure))
 
 
 NO_STOCK = 2**63 - 1
 """The value of `allowed()` if Triton cannot compile the stock kernel."""
 
 __all__ = [
-    "NO_STOCK", "Candidate", "Choice", "Question", "Trial", "candidates", "holds",
+    "NO_STOCK", "Candidate", "Question", "Trial", "candidates", "holds",
     "wanted_groups", "warps_of_group",
 ]  # fmt: skip

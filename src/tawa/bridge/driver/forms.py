@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tawa.bridge.driver.back_end import LaidOut
-from tawa.bridge.driver.data import Source, Toolchain, Worksheet
+from tawa.bridge.driver.data import Job
 from tawa.bridge.driver.stock_run import stock_failure
 from tawa.bridge.triton.generic_print import parse_module, print_generic
 from tawa.dialects.builtin import BranchOp, CondBranchOp
@@ -32,54 +31,54 @@ FOR_ALL = (None, None, 0)
 """The key of the entry of a Plan that holds for all operands."""
 
 
-def lay_out(tools: Toolchain, source: Source, flow: Flow, sheet: Worksheet) -> str | Remark:
+def lay_out(job: Job, flow: Flow) -> str | Remark:
     """The kernel of a flow in the form that its Plan asks for, with layouts: generic text before Triton's pipeliner.
 
     The flow's Plan, target and launch then describe that form. Returns a remark if there is no such form. Raises as
     `front_half` does.
     """
-    with sheet.timed("forms"):
+    with job.timed("forms"):
         refusal = run(flow, FORMS)
-    return refusal or laid_out(tools, source, flow, sheet)
+    return refusal or laid_out(job, flow)
 
 
-def laid_out(tools: Toolchain, source: Source, flow: Flow, sheet: Worksheet) -> str:
+def laid_out(job: Job, flow: Flow) -> str:
     """The kernel of a flow after the list `FORMS`, with layouts."""
-    with sheet.timed("copy"):
-        mod = parse_module(print_module(flow.module), source.context)
-    return front_half(tools, source, mod, sheet, flow.target.num_warps)
+    with job.timed("copy"):
+        mod = parse_module(print_module(flow.module), job.context)
+    return front_half(job, mod, flow.target.num_warps)
 
 
-def front_half(tools: Toolchain, source: Source, mod: Any, sheet: Worksheet, num_warps: int | None = None) -> str:
+def front_half(job: Job, mod: Any, num_warps: int | None = None) -> str:
     """Runs Triton's front half on a form of a kernel, in place; returns generic text.
 
-    source: the original kernel; its metadata are not changed. num_warps: None for those of the launch.
+    job: its metadata are not changed. num_warps: None for those of the launch.
     Raises StockFailure if Triton refuses the original kernel too; else the fault is ours, and the error passes through.
     """
-    options = tools.options if num_warps is None else replace(tools.options, num_warps=num_warps)
-    with sheet.timed("front", ours=False):
+    options = job.options if num_warps is None else replace(job.options, num_warps=num_warps)
+    with job.timed("front", ours=False):
         try:
-            tools.split.front(mod, dict(source.metadata), options, tools.capability)
+            job.parts.front(mod, dict(job.metadata), options, job.capability)
         except Exception as error:
-            _blame(tools, source, error)
-    with sheet.timed("print"):
-        sheet.texts["ttgir"] = print_generic(mod)
-    return sheet.texts["ttgir"]
+            _blame(job, error)
+    with job.timed("print"):
+        job.texts["ttgir"] = print_generic(mod)
+    return job.texts["ttgir"]
 
 
-def shared_front_half(tools: Toolchain, sheet: Worksheet) -> str:
+def shared_front_half(job: Job) -> str:
     """The kernel as written, with layouts: as `front_half`, but run once for this and the stock kernel."""
-    with sheet.timed("stock front", ours=False):
-        mod = tools.stock.front(tools.split, tools.capability)
-    with sheet.timed("print"):
-        sheet.texts["ttgir"] = print_generic(mod)
-    return sheet.texts["ttgir"]
+    with job.timed("stock front", ours=False):
+        mod = job.stock.front(job.parts, job.capability)
+    with job.timed("print"):
+        job.texts["ttgir"] = print_generic(mod)
+    return job.texts["ttgir"]
 
 
-def _blame(tools: Toolchain, source: Source, error: Exception) -> None:
-    mod = parse_module(source.ttir, source.context)
+def _blame(job: Job, error: Exception) -> None:
+    mod = parse_module(job.ttir, job.context)
     try:
-        tools.split.front(mod, dict(source.metadata), tools.options, tools.capability)
+        job.parts.front(mod, dict(job.metadata), job.options, job.capability)
     except Exception as own:
         raise stock_failure(own) from own
     raise error
@@ -94,17 +93,15 @@ class Forms:
     flow_of: the flow of a module with a Plan, before the first pass.
     """
 
-    tools: Toolchain
-    source: Source
-    sheet: Worksheet
+    job: Job
     pins: Plan
     kernel: Module
     paths: Flow | None
     operations: Mapping[str, int]
     flow_of: Callable[[Module, Plan], Flow]
-    made: dict[Any, LaidOut] = field(default_factory=dict[Any, LaidOut])
+    made: dict[Any, Flow] = field(default_factory=dict[Any, Flow])
 
-    def of(self, plan: Plan) -> LaidOut:
+    def of(self, plan: Plan) -> Flow:
         """The form of the kernel that a Plan asks for, with layouts; each is made once."""
         left = plan.operand(FOR_ALL).path == "pointers" and self.pins.operand(FOR_ALL).path is None
         raised = self._raised is not None and not left
@@ -118,10 +115,10 @@ class Forms:
         """The kernel with raised accesses, if there are any."""
         return self.paths if self.paths is not None and self.paths.raised > 0 else None
 
-    def _lay_out(self, base: Flow | None, plan: Plan) -> LaidOut:
+    def _lay_out(self, base: Flow | None, plan: Plan) -> Flow:
         """Runs the TTIR lists and Triton's front half for one form. base: the kernel with raised loads, or None."""
         pins = replace(base.plan if base else self.pins, form=plan.form, groups=plan.groups or 1, split=plan.split)
-        with self.sheet.timed("forms"):
+        with self.job.timed("forms"):
             flow = self.flow_of(copy_module(base.module if base else self.kernel), pins)
             if base is not None:
                 flow.target, flow.launch = base.target, base.launch
@@ -129,18 +126,18 @@ class Forms:
             flow.changed = base is not None or bool(JUMPS & set(self.operations))
             refusal = run(flow, FORMS)
         if refusal is not None:
-            return LaidOut("", flow, refusal)
-        if not flow.changed:
-            return LaidOut(self._as_written(flow.target.num_warps), flow)
-        return LaidOut(laid_out(self.tools, self.source, flow, self.sheet), flow)
+            flow.refusal = refusal
+        else:
+            flow.text = laid_out(self.job, flow) if flow.changed else self._as_written(flow.target.num_warps)
+        return flow
 
     def _as_written(self, num_warps: int) -> str:
         """The kernel as Triton hands it down, with layouts for this many warps."""
-        launched = num_warps == self.tools.options.num_warps
-        if launched and self.tools.stock.module is not None and self.tools.stock.unused:
-            return shared_front_half(self.tools, self.sheet)
-        mod = parse_module(self.source.ttir, self.source.context)
-        return front_half(self.tools, self.source, mod, self.sheet, num_warps)
+        launched = num_warps == self.job.options.num_warps
+        if launched and self.job.stock.module is not None and self.job.stock.unused:
+            return shared_front_half(self.job)
+        mod = parse_module(self.job.ttir, self.job.context)
+        return front_half(self.job, mod, num_warps)
 
 
 __all__ = ["FOR_ALL", "JUMPS", "Forms", "front_half", "lay_out", "shared_front_half"]
