@@ -83,7 +83,7 @@ class Flow:
     def sent(self) -> SentInfo:
         """The numbers that cross in rings; available after the analyses."""
         assert self.facts is not None
-        return self.facts.sent
+        return self.facts.producer.sent
 
     @property
     def place(self) -> SourceLocation | None:
