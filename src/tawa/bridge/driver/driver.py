@@ -39,10 +39,11 @@ from tawa.flow import Flow, run
 from tawa.ir import Module, copy_module, source_of
 from tawa.ir import parse_module as read_module
 from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of
-from tawa.plan import LaunchPlan, Plan
+from tawa.plan import Plan
 from tawa.plan.cost.prediction import is_expectation
 from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text
-from tawa.plan.decide.paths import BY_TMA, Launching, launch_plan
+from tawa.plan.decide.launches import choose_launches, launch_plan
+from tawa.plan.decide.paths import BY_TMA, Launching
 from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
 from tawa.plan.legality import check_met
 from tawa.plan.options import PlanOptions
@@ -365,19 +366,17 @@ class _Driver:
         plan: of the specialised kernel; None for stock Triton's. trial: the one that was chosen, or declined for its
         spills.
         """
-        asked = (self.pins.launches or LaunchPlan()).choice
-        open_ = self.request.plan is None if asked is None else asked != "always"
-        space = self.space if self.launching.ours and open_ else None
+        request = self.request
+        given = {"ours": self.launching.ours, "planned": request.plan is not None, "forced": self._forced}
+        choice = choose_launches(self.pins, plan, **given)
+        space = self.space if choice != "always" else None
         if space is None:
             return None
-        options = self.request.options
-        forced = self._forced if asked is None else asked == "specialised"
-        forced = forced or (plan is not None and bool(plan.unit_strides))
         with self.job.timed("offer forms"):
             own = form_of(space, plan) if plan is not None else None
             tried = trial.plan if trial is not None and own is None else None
             spilled = trial.spilled if trial is not None else 0
-            return forecast_facts(space, own, options, not forced, spilled, tried)
+            return forecast_facts(space, own, request.options, choice == "predicted", spilled, tried)
 
 
 def _with_form(pins: Plan, options: PlanOptions) -> Plan:
