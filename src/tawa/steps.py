@@ -21,6 +21,7 @@ from tawa.plan.decide.rings import MAX_REGISTERS, find_facts
 from tawa.plan.decide.rings import decide_rings as choose_rings
 from tawa.plan.decide.split import choose_split
 from tawa.plan.decide.sums import choose_sums
+from tawa.plan.decide.tiles import choose_group
 from tawa.plan.decide.turns import choose_turns
 from tawa.plan.search import warps_of_group
 from tawa.remarks import Remark
@@ -136,11 +137,11 @@ def make_persistent(flow: Flow) -> Remark | None:
     refusal = _not_ours(flow, "leave persistent=True out")
     if refusal is not None:
         return refusal
-    made = _carried_out(flow, MakePersistent(flow.plan.tile_order or "launch", flow.plan.tile_group))
+    plan = flow.plan.over(choose_group(flow.module, flow.plan)).over(Plan(tile_order="launch", tiles="strided"))
+    made = _carried_out(flow, MakePersistent(plan.tile_order or "launch", plan.tile_group or 1))
     if not made.changed:
         return made.remarks[0]
-    flow.launch = replace(flow.launch, axes=made.axes)
-    flow.plan = flow.plan.over(Plan(tile_order="launch", tile_group=made.group, tiles="strided"))
+    flow.launch, flow.plan = replace(flow.launch, axes=made.axes), plan
     return None
 
 

@@ -408,7 +408,7 @@ def enumerate_plans(space: Space, launch: Launch) -> tuple[RankedPlan, ...]:
     for plan in (*forms_of(space), *shared_forms(space), *split_forms(space)):
         for made in _variants(space, plan):
             time = predict(space.workload, launch, made)
-            found.append(RankedPlan(_plan(plan, made), time, f"{space.words(plan)}, {_variant_words(made)}"))
+            found.append(RankedPlan(_plan(plan, made), time, f"{space.words(plan)}, {variant_words(made)}"))
     return tuple(sorted(found, key=lambda it: it.predicted_us or 0.0))
 
 
@@ -451,7 +451,8 @@ def _plan(form: Plan, made: Program) -> Plan:
     return replace(form, rings=(RingPlan(depth=made.slots),), loops=(loop,))
 
 
-def _variant_words(made: Program) -> str:
+def variant_words(made: Program) -> str:
+    """D, P and stages for people."""
     return f"D = {made.slots}, " + ("stages" if made.staged else f"P = {made.in_flight}")
 
 
@@ -490,4 +491,5 @@ __all__ = [
     "shared_forms",
     "split_forms",
     "stock_plan",
+    "variant_words",
 ]

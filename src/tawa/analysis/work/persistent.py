@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from tawa.dialects.effects import is_bound_to_its_program
-from tawa.dialects.tt import FuncOp
+from tawa.dialects.tt import FuncOp, GetNumProgramsOp, GetProgramIdOp
 from tawa.ir import Module, source_of
+from tawa.ir.attributes import read_int
 from tawa.remarks import Remark
+
+
+def grid_axes(module: Module) -> int:
+    """One more than the highest grid axis that the kernel reads; at least 1."""
+    places = (op for op in module.walk() if op.name in (GetProgramIdOp.NAME, GetNumProgramsOp.NAME))
+    return max((read_int(op.properties["axis"]) + 1 for op in places), default=1)
 
 
 def why_not_persistent(module: Module) -> Remark | None:
@@ -20,4 +27,4 @@ def why_not_persistent(module: Module) -> Remark | None:
     return None
 
 
-__all__ = ["why_not_persistent"]
+__all__ = ["grid_axes", "why_not_persistent"]

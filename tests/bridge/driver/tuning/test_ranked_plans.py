@@ -41,7 +41,10 @@ def words(
 
 def test_stock_triton_and_automatic_mode_come_first_then_the_best_of_each_form() -> None:
     first, second, *others = words()
-    assert (first, second) == ("stock Triton", "as written, 1 group, D = 4, P = 0 (automatic)")
+    assert (first, second) == (
+        "stock Triton",
+        "as written, 1 group, TMA in place of pointers, D = 4, P = 0 (automatic)",
+    )
     forms = [it.partition(", D =")[0] for it in others]
     different = list(dict.fromkeys(forms))
     assert forms[: len(different)] == different

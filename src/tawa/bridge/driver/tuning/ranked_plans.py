@@ -20,9 +20,10 @@ from tawa.flow import Flow, run
 from tawa.ir import Module, copy_module
 from tawa.pipeline import PATHS
 from tawa.plan import Plan
+from tawa.plan.cost.programs import Program
 from tawa.plan.decide.paths import Launching
 from tawa.plan.options import PlanOptions
-from tawa.plan.space import RankedPlan, Space, allowed
+from tawa.plan.space import RankedPlan, Space, allowed, variant_words
 from tawa.plan.thresholds import MOST_MEASURED
 
 
@@ -41,7 +42,7 @@ def ranked_plans(
     stock, *others = sorted(space.ranked(), key=lambda it: it.plan.form != "stock")
     found = [] if request.pinned else [stock]
     if chosen is not None:
-        words = f"{_words(chosen)} (automatic)"
+        words = f"{space.words(chosen)}, {variant_words(Program(chosen))} (automatic)"
         found.append(RankedPlan(replace(chosen, launches=None), None, words))
     rest = allowed(tuple(others), request.plan or Plan(), replace(request.options, mode=None, only_if_faster=None))
     return (*found, *_forms_first(rest))[:MOST_MEASURED]
@@ -69,16 +70,6 @@ def space_of(kernel: Module, num_warps: int, num_stages: int, max_registers: int
     structured = copy_module(flow.module)
     raised = flow.raised if run(flow, PATHS[1:]) is None else 0
     return Space.of(structured, raised, (num_warps, num_stages, max_registers), options, launching.ours, measured=True)
-
-
-def _words(plan: Plan) -> str:
-    form = "persistent" if plan.form == "persistent" else "as written"
-    groups = plan.groups or 1
-    depths = sorted({ring.slots for ring in plan.rings if ring.has_tiles})
-    staged = "stages" if any(it.schedule for it in plan.loops) else f"P = {plan.mma_depth}"
-    if plan.split == "programs":
-        return f"{form}, 1 group, {groups} programs in a CTA, D = {', '.join(map(str, depths))}, {staged}"
-    return f"{form}, {groups} group{'s' * (groups > 1)}, D = {', '.join(map(str, depths))}, {staged}"
 
 
 __all__ = ["RankedPlan", "ranked_plans", "space_of"]
