@@ -8,9 +8,10 @@ import pytest
 
 from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.option_conflicts import STOCK
-from tawa.plan.space import Space, form_plan
+from tawa.plan.space import Space
 from tests.cases.programs.workloads import by_descriptors, chained, workload
 from tests.plan.cost.test_programs import plan
+from tests.support.forms import form_plan
 
 GEMM = Space(8, 3, workload(by_descriptors()))
 IN_TURN = replace(GEMM, persistent=True)

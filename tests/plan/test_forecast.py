@@ -13,8 +13,9 @@ from tawa.plan.cost.prediction import Expectation
 from tawa.plan.cost.programs import Program, ProgramFacts
 from tawa.plan.forecast import Forecast, Forecaster, other_forms
 from tawa.plan.option_conflicts import STOCK
-from tawa.plan.space import Space, form_plan
+from tawa.plan.space import Space
 from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
+from tests.support.forms import form_plan
 from tests.support.timed import changed, timed
 
 GEMM = Space(8, 3, workload(by_descriptors(128, 256, 64)), persistent=True)

@@ -18,13 +18,11 @@ from tawa.plan.space import (
     RankedPlan,
     Space,
     allowed,
-    enumerate_plans,
-    form_plan,
     forms_of,
     shared_forms,
-    stock_plan,
 )
 from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, outside, workload
+from tests.support.forms import form_plan
 from tests.support.timed import changed
 
 
@@ -33,7 +31,7 @@ def space(module: Module, num_warps: int = 8, num_stages: int = 3) -> Space:
 
 
 def ranked(of: Space) -> tuple[RankedPlan, ...]:
-    return enumerate_plans(of, usual_launches(of.workload)[-1])
+    return of.ranked()
 
 
 GEMM = space(by_descriptors())
@@ -107,7 +105,7 @@ def test_chained_dots_have_stages_and_others_a_dot_in_flight() -> None:
 def test_plans_are_in_the_order_of_their_times_and_stock_is_among_them() -> None:
     times = [it.predicted_us for it in RANKED if it.predicted_us is not None]
     assert len(times) == len(RANKED) > 10 and times == sorted(times)
-    assert stock_plan(GEMM, usual_launches(GEMM.workload)[-1]) in RANKED
+    assert RankedPlan(STOCK, GEMM.mean_us(GEMM.stock), "stock Triton") in RANKED
     assert len({it.plan for it in RANKED}) == len({it.words for it in RANKED}) == len(RANKED)
 
 

@@ -15,11 +15,12 @@ from tawa.plan import PlanOptions
 from tawa.plan.cost.launches import Launch, launch_of, programs_differ
 from tawa.plan.cost.time_model import predict
 from tawa.plan.forecast import Forecast, Forecaster, other_forms
-from tawa.plan.space import Space, form_plan, forms_of
+from tawa.plan.space import Space, forms_of
 from tests.cases.attention.builders import flex_case
 from tests.cases.attention.cases import bench_case, find
 from tests.cases.case import Specimen
 from tests.matrix.compiling import signature
+from tests.support.forms import form_plan
 from tests.support.fronts import front
 
 

@@ -212,22 +212,23 @@ class Space:
         """The numbers of consumer groups to try: the usual one first, unless another is clearly faster."""
         times = {1: float("inf"), 2: float("inf")}
         for it in self.forms(persistent=persistent):
-            made = self.program(it)
-            every = geometric_mean(predict(self.workload, launch, made) for launch in self.launches)
+            every = self.mean_us(self.program(it))
             times[it.own_groups] = min(times[it.own_groups], every)
         other = 3 - usual
         first = other if times[other] * CLEAR < times[usual] else usual
         return (first,) if first == 1 else (first, 1)
 
+    def mean_us(self, program: Program) -> float:
+        """The mean of its predicted times over the usual launches."""
+        return geometric_mean(predict(self.workload, launch, program) for launch in self.launches)
+
     def ranked(self) -> tuple[RankedPlan, ...]:
-        """Stock Triton's kernel and every Plan worth a try, in the order of their mean predicted times."""
-        times: dict[Plan, list[float]] = {}
-        words: dict[Plan, str] = {}
-        for launch in self.launches:
-            for it in enumerate_plans(self, launch):
-                times.setdefault(it.plan, []).append(it.predicted_us or 0.0)
-                words[it.plan] = it.words
-        found = (RankedPlan(plan, geometric_mean(them), words[plan]) for plan, them in times.items())
+        """Stock Triton's kernel, and every form with every D, P and number of stages worth a try, fastest first."""
+        found = [RankedPlan(STOCK, self.mean_us(self.stock), "stock Triton")]
+        for form in (*forms_of(self), *shared_forms(self), *split_forms(self)):
+            for made in _variants(self, form):
+                words = f"{self.words(form)}, {variant_words(made)}"
+                found.append(RankedPlan(_plan(form, made), self.mean_us(made), words))
         return tuple(sorted(found, key=lambda it: it.predicted_us or 0.0))
 
     def knowing(self, facts: ProgramFacts | None) -> Space:
@@ -239,27 +240,6 @@ class Space:
         return max(found, key=lambda it: it.gain)
 
 
-def form_plan(
-    groups: int = 1, *, persistent: bool = False, pointers: bool = False, programs: int = 1, dynamic: bool = False,
-    longest_first: bool = False, split_k: int = 1,
-) -> Plan:  # fmt: skip
-    """A form of the kernel: the Plan of what has to be known before layouts.
-
-    groups: the consumer groups of a program. pointers: loads through pointers stay as they are. programs: of the grid
-    that share a CTA; with more than one, each is a consumer group. dynamic: the programs of a persistent form take the
-    next tile from a counter. longest_first: the longest tiles first. split_k: programs that share a tile.
-    """
-    return Plan(
-        form="persistent" if persistent else "as_written",
-        tiles="dynamic" if dynamic else None,
-        tile_order="longest_first" if longest_first else None,
-        groups=groups * programs,
-        split="programs" if programs > 1 else None,
-        split_k=split_k if split_k > 1 else None,
-        operands=(_POINTERS,) if pointers else (),
-    )
-
-
 def forms_of(space: Space) -> Iterator[Plan]:
     """All forms."""
     paths = (False, True) if space.raised else (True,) if space.by_pointers else (False,)
@@ -268,7 +248,8 @@ def forms_of(space: Space) -> Iterator[Plan]:
     if space.num_warps >= 2 * WARP_GROUP and rows >= 2 * WGMMA_ROWS:
         groups.append(2)
     for pointers, number in product(paths, groups):
-        yield from in_orders(space, form_plan(number, pointers=pointers))
+        kept = (_POINTERS,) if pointers else ()
+        yield from in_orders(space, Plan(form="as_written", groups=number, operands=kept))
 
 
 def in_orders(space: Space, written: Plan) -> Iterator[Plan]:
@@ -399,24 +380,6 @@ def _kept_pointers(space: Space, plan: Plan) -> tuple[int, int]:
     return max(0, every - (space.raised if space.raises(plan) else 0)), every
 
 
-def enumerate_plans(space: Space, launch: Launch) -> tuple[RankedPlan, ...]:
-    """Stock Triton's kernel and every form with every D, P and number of stages worth a try, fastest first.
-
-    launch: the launch to predict.
-    """
-    found = [stock_plan(space, launch)]
-    for plan in (*forms_of(space), *shared_forms(space), *split_forms(space)):
-        for made in _variants(space, plan):
-            time = predict(space.workload, launch, made)
-            found.append(RankedPlan(_plan(plan, made), time, f"{space.words(plan)}, {variant_words(made)}"))
-    return tuple(sorted(found, key=lambda it: it.predicted_us or 0.0))
-
-
-def stock_plan(space: Space, launch: Launch) -> RankedPlan:
-    """Stock Triton's kernel."""
-    return RankedPlan(STOCK, predict(space.workload, launch, space.stock), "stock Triton")
-
-
 def allowed(plans: tuple[RankedPlan, ...], pins: Plan, options: PlanOptions) -> tuple[RankedPlan, ...]:
     """The Plans that agree with what the user pinned, each with the pins in it."""
     found: list[RankedPlan] = []
@@ -471,11 +434,15 @@ def _operand_bytes(workload: Workload, persistent: bool) -> tuple[int, int, int]
 
 def form_of(space: Space, plan: Plan) -> Plan:
     """The form of a complete Plan."""
-    return form_plan(
-        plan.own_groups, persistent=plan.form == "persistent", pointers=space.raises(plan) is False,
-        programs=plan.programs, dynamic=plan.tiles == "dynamic", longest_first=plan.tile_order == "longest_first",
-        split_k=plan.split_k or 1,
-    )  # fmt: skip
+    return Plan(
+        form="persistent" if plan.form == "persistent" else "as_written",
+        tiles="dynamic" if plan.tiles == "dynamic" else None,
+        tile_order="longest_first" if plan.tile_order == "longest_first" else None,
+        groups=plan.groups or 1,
+        split="programs" if plan.programs > 1 else None,
+        split_k=plan.split_k if (plan.split_k or 1) > 1 else None,
+        operands=(_POINTERS,) if space.raises(plan) is False else (),
+    )
 
 
 __all__ = [
@@ -483,13 +450,10 @@ __all__ = [
     "Space",
     "allowed",
     "completed",
-    "enumerate_plans",
     "form_of",
-    "form_plan",
     "forms_of",
     "in_orders",
     "shared_forms",
     "split_forms",
-    "stock_plan",
     "variant_words",
 ]
