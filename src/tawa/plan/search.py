@@ -5,9 +5,9 @@
         D as planned                                      then the largest D that fits
           schedule as planned                               then schedules with fewer registers, while it spills
 
-`candidates` is a generator: it yields a `Candidate`, is sent the `Trial` of that candidate, and returns the
-one that is taken, or declined.
-Every candidate contains what the user pinned. A candidate is a partial Plan; the pipeline decides the other fields.
+`candidates` is a generator: it yields a `Candidate`, is sent the `Trial` of that candidate, and returns the trial that
+is taken or declined. What it compares with is in `tawa.plan.thresholds`. Every candidate contains what the user pinned;
+it is a partial Plan, and the pipeline decides the other fields.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ from tawa.remarks import Remark, SourceLocation
 class Question:
     """The input of the search.
 
-    raisable: whether pointer loads can become TMA loads.
-    chained: whether a dot reads the result of another dot. num_warps: of the launch. pins: what the user pinned.
-    pinned: whether a kernel that cannot be specialised is an error. allowed: bytes of registers that may spill: as many
-    as the stock kernel spills, which a call compiles.
-    space: of the kernel before layouts; None if the user wants a specialised kernel whether it pays or not.
-    facts: what is known of the compiled stock kernel. place: where to say that no Plan is expected to pay. learns:
-    whether launches try the forms that the model cannot tell apart.
+    raisable: whether pointer loads can become TMA loads. chained: whether a dot reads the result of another dot.
+    num_warps: of the launch. pins: what the user pinned. pinned: whether a kernel that cannot be specialised is an
+    error. allowed: bytes of registers that may spill: as many as the stock kernel spills, which a call compiles. space:
+    of the kernel before layouts; None if the user wants a specialised kernel whether it pays or not. facts: what is
+    known of the compiled stock kernel. place: where to say that no Plan is expected to pay. learns: whether launches
+    try the forms that the model cannot tell apart.
     """
 
     options: PlanOptions
