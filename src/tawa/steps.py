@@ -104,9 +104,12 @@ def _carried_out(flow: Flow, it: Pass[R]) -> R:
     return made
 
 
-def _not_ours(flow: Flow, choice: str) -> Remark | None:
-    """Declines a form of which the launcher must know, where there is none."""
-    return None if flow.launching.ours else Remark("declined", NOT_OURS, cure=f"launch the kernel itself, or {choice}")
+def _launched(flow: Flow, it: Pass[R], choice: str) -> R | Remark:
+    """The same for a form of which the launcher must know. The remark declines the kernel. choice: what asks for it."""
+    if not flow.launching.ours:
+        return Remark("declined", NOT_OURS, cure=f"launch the kernel itself, or leave {choice} out")
+    made = _carried_out(flow, it)
+    return made if made.changed else made.remarks[0]
 
 
 def split_k(flow: Flow) -> Remark | None:
@@ -114,14 +117,11 @@ def split_k(flow: Flow) -> Remark | None:
     shares = flow.plan.split_k or 1
     if shares < 2:
         return None
-    refusal = _not_ours(flow, "leave split_k out")
-    if refusal is not None:
-        return refusal
-    if flow.plan.form == "persistent" or flow.plan.split == "programs":
+    if flow.launching.ours and (flow.plan.form == "persistent" or flow.plan.split == "programs"):
         return Remark("declined", f"split_k={shares}: {NOT_ALONE}", cure="form='as_written', and no split='programs'")
-    made = _carried_out(flow, SplitK(shares, flow.target.num_warps, flow.launching.nested))
-    if not made.changed:
-        return made.remarks[0]
+    made = _launched(flow, SplitK(shares, flow.target.num_warps, flow.launching.nested), "split_k")
+    if isinstance(made, Remark):
+        return made
     flow.launch = replace(flow.launch, shared=made.shared)
     flow.remarks += made.remarks
     return None
@@ -134,13 +134,10 @@ def make_persistent(flow: Flow) -> Remark | None:
             cure = "form='persistent', or leave tile_order out"
             return Remark("declined", f"tile_order={flow.plan.tile_order!r}: {NO_ORDER}", cure=cure)
         return None
-    refusal = _not_ours(flow, "leave persistent=True out")
-    if refusal is not None:
-        return refusal
     plan = flow.plan.over(choose_group(flow.module, flow.plan)).over(Plan(tile_order="launch", tiles="strided"))
-    made = _carried_out(flow, MakePersistent(plan.tile_order or "launch", plan.tile_group or 1))
-    if not made.changed:
-        return made.remarks[0]
+    made = _launched(flow, MakePersistent(plan.tile_order or "launch", plan.tile_group or 1), "persistent=True")
+    if isinstance(made, Remark):
+        return made
     flow.launch, flow.plan = replace(flow.launch, axes=made.axes), plan
     return None
 
@@ -148,15 +145,10 @@ def make_persistent(flow: Flow) -> Remark | None:
 def take_tiles(flow: Flow) -> Remark | None:
     """Lets programs take their tiles from a counter, if the Plan says so."""
     dynamic = flow.plan.tiles == "dynamic"
-    refusal = _not_ours(flow, "leave tiles='dynamic' out") if dynamic else None
-    if refusal is not None:
-        return refusal
-    made = _carried_out(flow, DynamicTiles()) if dynamic else PassResult(False)
+    made = _launched(flow, DynamicTiles(), "tiles='dynamic'") if dynamic else None
     forget_order(flow.module)
-    if dynamic and not made.changed:
-        return made.remarks[0]
     flow.launch = replace(flow.launch, counter=dynamic)
-    return None
+    return made if isinstance(made, Remark) else None
 
 
 def group_programs(flow: Flow) -> Remark | None:
@@ -164,12 +156,9 @@ def group_programs(flow: Flow) -> Remark | None:
     groups = flow.plan.groups or 1
     if flow.plan.split != "programs" or groups < 2:
         return None
-    refusal = _not_ours(flow, "leave split='programs' out")
-    if refusal is not None:
-        return refusal
-    made = _carried_out(flow, GroupPrograms(groups))
-    if not made.changed:
-        return made.remarks[0]
+    made = _launched(flow, GroupPrograms(groups), "split='programs'")
+    if isinstance(made, Remark):
+        return made
     flow.launch = replace(flow.launch, grouped=made.grouped)
     flow.target = replace(flow.target, groups=groups)
     return None
