@@ -79,7 +79,7 @@ def _to_be_staged(compiled: Any, plan: Plan, case: Specimen) -> Module:
     from triton.compiler.compiler import make_backend
 
     from tawa.bridge.driver.compile import hopper_target
-    from tawa.bridge.driver.data import Source, Toolchain, Worksheet
+    from tawa.bridge.driver.data import Job
     from tawa.bridge.driver.forms import lay_out
     from tawa.bridge.triton.stages import split_make_ttgir
     from tawa.bridge.triton.structured import read_kernel
@@ -95,8 +95,7 @@ def _to_be_staged(compiled: Any, plan: Plan, case: Specimen) -> Module:
     ttir = compiled.asm["ttir"]
     launch = Target(case.num_warps, case.num_stages)
     form = Flow(read_kernel(ttir, context), Plan(groups=plan.groups, split=plan.split, sums=plan.sums), target=launch)
-    source = Source(ttir, context, case.name, {})
-    text = lay_out(Toolchain(split, (), parsed, target.arch), source, form, Worksheet())
+    text = lay_out(Job(ttir, context, case.name, {}, parsed, target.arch, split), form)
     if not isinstance(text, str):
         raise ValueError(f"{case.name}: {text.reason}")
     flow = Flow(parse_module(text), plan, target=form.target, pinned=True)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from bench.model.items import Item, groups_of
 from tawa.machine.coefficients import ErrorInfo
-from tawa.machine.hopper import DOUBT
 from tawa.plan.cost.prediction import regime_of
-from tawa.plan.cost.ways import stock_way
+from tawa.plan.cost.programs import stock_program
+from tawa.plan.thresholds import DOUBT
 
 ErrorOf = Callable[[Sequence[float]], ErrorInfo]
 
@@ -82,8 +82,8 @@ def summary(found: Sequence[Chosen]) -> dict[str, float]:
 def _regime(it: Item, stock: Item | None) -> str:
     """stock: what was measured beside it, if it was."""
     case = it.point.case
-    way = stock.way if stock is not None else stock_way(it.workload, case.num_warps, case.num_stages)
-    return regime_of(it.workload, it.launch, it.way, way)
+    beside = stock.program if stock is not None else stock_program(it.workload, case.num_warps, case.num_stages)
+    return regime_of(it.workload, it.launch, it.program, beside)
 
 
 __all__ = ["Chosen", "choices", "summary"]

@@ -143,7 +143,7 @@ def fold_of(kernel: str) -> int:
 def fitted_folds(items: Sequence[Item], work: Path) -> list[Coefficients]:
     """A fit without each fifth of the kernels, and last one to all of them; finished ones are read from `work`."""
     told = json.dumps(
-        [[item.point.group, item.point.candidate, item.point.median_us, asdict(item.way)] for item in items]
+        [[item.point.group, item.point.candidate, item.point.median_us, repr(item.program)] for item in items]
     )
     key = hashlib.sha256((told + Path(__file__).read_text() + _model_text()).encode()).hexdigest()[:12]
     paths = [work / f"fit-{key}-{fold}.json" for fold in range(FOLDS + 1)]
@@ -174,7 +174,7 @@ def _fit_in_a_process(items: Sequence[Item], fold: int, path: Path) -> int:
 def _model_text() -> str:
     folder = ROOT / "src" / "tawa"
     files = (
-        "plan/cost/time_model.py", "plan/cost/ways.py", "analysis/work/workload.py", "analysis/work/visits.py",
+        "plan/cost/time_model.py", "plan/cost/programs.py", "analysis/work/workload.py", "analysis/work/visits.py",
         "machine/work.py",
     )  # fmt: skip
     paths = [*(folder / name for name in files), RESULTS / f"{FOREIGN}.json"]
@@ -196,7 +196,7 @@ def gain_errors(items: Sequence[Item], predicted: dict[int, float]) -> dict[str,
                 continue
             measured = math.log(stock.point.median_us / item.point.median_us)
             told = math.log(predicted[id(stock)] / predicted[id(item)])
-            found[regime_of(item.workload, item.launch, item.way, stock.way)].append(told - measured)
+            found[regime_of(item.workload, item.launch, item.program, stock.program)].append(told - measured)
     return found
 
 
@@ -255,7 +255,7 @@ def main() -> int:
         report.add(*(
             Row({"source": item.point.source, "kernel": item.point.kernel, "shape": item.point.shape,
                  "fold": fold_of(item.point.kernel), "stock": item.stock,
-                 "predicted_us": round(predicted[id(item)], 3), "way": _way_text(item)},
+                 "predicted_us": round(predicted[id(item)], 3), "way": _program_text(item)},
                 item.point.candidate, item.point.median_us / 1e3)
             for item in items
         ))  # fmt: skip
@@ -272,13 +272,13 @@ def main() -> int:
     return 0
 
 
-def _way_text(item: Item) -> str:
-    way = item.way
+def _program_text(item: Item) -> str:
+    program = item.program
     if item.stock:
-        return f"stock, {way.slots} stages, {way.ctas} CTAs an SM"
-    form = "persistent" if way.persistent else "as written"
-    pipeline = f"D = {way.slots}, P = {way.in_flight}" + ", stages" * way.staged
-    return f"{form}, {way.groups} groups, {pipeline}, {way.ctas} CTAs an SM"
+        return f"stock, {program.slots} stages, {program.ctas} CTAs an SM"
+    form = "persistent" if program.persistent else "as written"
+    pipeline = f"D = {program.slots}, P = {program.in_flight}" + ", stages" * program.staged
+    return f"{form}, {program.groups} groups, {pipeline}, {program.ctas} CTAs an SM"
 
 
 if __name__ == "__main__":

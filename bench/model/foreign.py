@@ -22,11 +22,11 @@ from bench.model.points import Point
 from tawa.analysis.work.visits import Visits
 from tawa.analysis.work.workload import BlockWork, DotWork, LoadWork, Workload
 from tawa.ir import Block, Operation
-from tawa.machine.hopper import HEAVY_SPILL_BYTES
 from tawa.machine.work import Work
 from tawa.plan.cost.launches import Launch
-from tawa.plan.cost.ways import StockFacts, Way, plan_way, stock_way
+from tawa.plan.cost.programs import Program, ProgramFacts, stock_program
 from tawa.plan.plan import Plan
+from tawa.plan.thresholds import HEAVY_SPILL_BYTES
 
 NAME = "foreign_work"
 _FILE = RESULTS / f"{NAME}.json"
@@ -51,20 +51,22 @@ def foreign_items() -> list[Item]:
             continue
         point = Point("corpus", about["kernel"], about["case"], row.candidate, None, about["options"],
                       row.median_ms * 1e3 / told["times"])  # fmt: skip
-        way = _way(row, told, workload)
-        if way is not None:
-            found.append(Item(point, workload, launch, way))
+        program = _program(row, told, workload)
+        if program is not None:
+            found.append(Item(point, workload, launch, program))
     return found
 
 
-def _way(row: Row, told: Mapping[str, Any], workload: Workload) -> Way | None:
+def _program(row: Row, told: Mapping[str, Any], workload: Workload) -> Program | None:
     if row.candidate == "stock":
-        facts = StockFacts(**told["facts"]) if told["facts"] else None
-        return stock_way(workload, told["num_warps"], told["num_stages"], facts)
+        facts = ProgramFacts(**told["facts"]) if told["facts"] else None
+        return stock_program(workload, told["num_warps"], told["num_stages"], facts)
     if not row.case.get("plan"):
         return None
     spilled = told["spilled"].get(row.candidate, 0)
-    return plan_way(Plan.from_json(json.dumps(row.case["plan"])), spilled) if spilled < HEAVY_SPILL_BYTES else None
+    if spilled >= HEAVY_SPILL_BYTES:
+        return None
+    return Program(Plan.from_json(json.dumps(row.case["plan"])), ProgramFacts(spilled=spilled))
 
 
 # --- what is kept of a launch -----------------------------------------------------------------------------------------

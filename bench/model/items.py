@@ -19,8 +19,9 @@ from tawa.ir import Module
 from tawa.machine.coefficients import Coefficients
 from tawa.machine.hopper import PROCESSORS, WARP_GROUP
 from tawa.plan.cost.launches import Launch, launch_of
+from tawa.plan.cost.programs import Program, stock_program
 from tawa.plan.cost.time_model import predict
-from tawa.plan.cost.ways import Way, kept_pointers, plan_way, stock_way
+from tawa.plan.fields import LoopPlan, OperandPlan, PartitionPlan, RingPlan, StorePlan
 from tawa.plan.plan import Plan
 from tests.cases.case import Case, Number
 
@@ -35,16 +36,16 @@ class Item:
     point: Point
     workload: Workload
     launch: Launch
-    way: Way
+    program: Program
 
     @property
     def stock(self) -> bool:
         """Whether this is stock Triton's kernel."""
-        return not self.way.specialised
+        return not self.program.specialised
 
     def predicted_us(self, coefficients: Coefficients | None = None) -> float:
         """The model's time."""
-        return predict(self.workload, self.launch, self.way, coefficients)
+        return predict(self.workload, self.launch, self.program, coefficients)
 
 
 def items_of(points: Sequence[Point], folder: Path) -> tuple[list[Item], Counter[str]]:
@@ -73,7 +74,7 @@ def items_of(points: Sequence[Point], folder: Path) -> tuple[list[Item], Counter
             left["operands that are loaded element by element"] += 1
             continue
         launch = launch_of(workload, arguments_of(point.case, module, workload), point.case.launch_grid())
-        found.append(Item(point, workload, launch, way_of(point, made, workload)))
+        found.append(Item(point, workload, launch, program_of(point, made, workload)))
     return found, left
 
 
@@ -117,27 +118,33 @@ def arguments_of(case: Case, module: Module, workload: Workload) -> list[int | N
     return values
 
 
-def way_of(point: Point, made: dict[str, Any], workload: Workload) -> Way:
-    """How a point's kernel was executed."""
+def program_of(point: Point, made: dict[str, Any], workload: Workload) -> Program:
+    """A point's kernel."""
     if point.plan is not None:
-        return recorded_way(point.plan, max(WARP_GROUP, point.case.num_warps))
+        return recorded_program(point.plan, max(WARP_GROUP, point.case.num_warps))
     if made["plan"] is None:
-        return stock_way(workload, point.case.num_warps, point.case.num_stages, recorded_facts(made))
-    way = plan_way(Plan.from_json(json.dumps(made["plan"])))
-    return replace(way, narrow=way.staged)  # such results are older than schedules that carry wider elements
+        return stock_program(workload, point.case.num_warps, point.case.num_stages, recorded_facts(made))
+    program = Program(Plan.from_json(json.dumps(made["plan"])))
+    return replace(program, narrow=program.staged)  # such results are older than schedules that carry wider elements
 
 
-def recorded_way(plan: Mapping[str, Any], num_warps: int) -> Way:
-    """The way of a Plan of which the bench kept the main decisions. num_warps: of all consumers."""
-    paths = set(plan["paths"].values())
+def recorded_program(plan: Mapping[str, Any], num_warps: int) -> Program:
+    """The program of a Plan of which the bench kept the main decisions. num_warps: of all consumers."""
+    paths, groups = list(plan["paths"].values()), plan["groups"] or 1
     staged = any((it.get("stages") or 1) > 1 for it in plan["loops"])
     in_flight = max((it.get("mma_depth") or 0 for it in plan["loops"]), default=0)
-    depth, turn = max((it or 1 for it in plan["rings"].values()), default=1), plan["form"] == "persistent"
-    return Way(
-        True, plan["groups"] or 1, num_warps, plan["ctas_per_sm"] or 1, depth, in_flight, staged,
-        turn, kept_pointers(list(plan["paths"].values())), turn and "raised" in paths,
-        narrow=staged and plan.get("narrow", True),
-    )  # fmt: skip
+    by_tma = plan["form"] == "persistent" and "raised" in paths
+    made = Plan(
+        form=plan["form"] or "as_written",
+        groups=groups,
+        partitions=tuple(PartitionPlan(f"consumer{it}", "consumer", num_warps // groups) for it in range(groups)),
+        ctas_per_sm=plan["ctas_per_sm"],
+        operands=tuple(OperandPlan("operand", 0, at, path, "ring") for at, path in enumerate(paths)),
+        stores=(StorePlan("result", path="raised"),) if by_tma else (),
+        loops=(LoopPlan(0, mma_depth=in_flight, stages=2 if staged else 0),),
+        rings=(RingPlan("ring", depth=max((it or 1 for it in plan["rings"].values()), default=1)),),
+    )
+    return Program(made, narrow=staged and plan.get("narrow", True))
 
 
 def groups_of(items: Iterable[Item]) -> list[list[Item]]:

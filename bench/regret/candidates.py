@@ -71,7 +71,7 @@ def ranked_of(case: Case) -> tuple[RankedPlan, ...]:
     """Every Plan of a case's kernel in the order of the model, from its TTIR."""
     from bench.model.compiled import compile_point
     from bench.model.points import Point
-    from tawa.bridge.driver.tuning.ranked_plans import prospect_of
+    from tawa.bridge.driver.tuning.ranked_plans import space_of
     from tawa.bridge.launch.added_arguments import launched_by_us
     from tawa.bridge.triton.generic_print import read_ttir
     from tawa.bridge.triton.structured import new_context
@@ -81,5 +81,5 @@ def ranked_of(case: Case) -> tuple[RankedPlan, ...]:
         return ()
     with launched_by_us(function=case.kernel):
         kernel = read_ttir(made["ttir"], new_context())
-        prospect = prospect_of(kernel, case.num_warps, case.num_stages)
-    return prospect.ranked() if prospect is not None else ()
+        space = space_of(kernel, case.num_warps, case.num_stages)
+    return space.ranked() if space is not None else ()

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tawa.bridge.driver.data import Worksheet
 from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.added_arguments import launched_by_us
@@ -49,14 +48,15 @@ def text_of(name: str) -> str:
 def _tawa(find: Callable[[], Specimen], plan: Plan = Plan()) -> Callable[[], str]:
     def make() -> str:
         with launched_by_us():
-            case, sheet = find(), Worksheet()
+            case = find()
             options = PlanOptions(enable_warp_specialization=True, precision="relaxed")
             made = front(case.kernel, signature(case), num_warps=case.num_warps, num_stages=case.num_stages)
             request = Request(options, plan, verification="off")
-            found = specialise(made.tools, made.source(case.name), request, sheet)
-        if "barrier" not in sheet.texts:
+            job = made.job(case.name)
+            found = specialise(job, request)
+        if "barrier" not in job.texts:
             raise ValueError(f"not specialised: {found}")
-        return sheet.texts["barrier"]
+        return job.texts["barrier"]
 
     return make
 

@@ -20,11 +20,11 @@ from tawa.plan import Plan, PlanOptions
 from tawa.plan.cost.budget import Channels
 from tawa.plan.decide.paths import Launching, Raising
 from tawa.plan.decide.rings import Facts, Target
-from tawa.plan.space import Prospect
+from tawa.plan.space import Space
 from tawa.remarks import Remark, SourceLocation
 from tawa.symbolic.host.expr import Argument
 from tawa.symbolic.host.launch_spec import LaunchSpec
-from tawa.transforms.result import Pass
+from tawa.transforms.result import Pass, PassResult
 from tawa.verify.arefs import check_credits
 from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.check import combine, trusted
@@ -41,8 +41,9 @@ class Flow:
     instead of declining the kernel. why: the planner's reasons, by field of the Plan. facts: the results of the
     analyses, once they ran. notes, remarks: from decisions and from passes. launching: who launches the kernel. launch:
     what its launches need. raising, strides: pointer accesses for TMA, and arguments that are assumed to be 1. raised:
-    the number of raised loads. aref: the text of the aref level. verdicts: of the checks, by name. stage_ms:
-    milliseconds by step.
+    the number of raised loads. changed: whether a form differs from the kernel as Triton hands it down; text: the form
+    with layouts, in generic form; refusal: why there is none. aref: the text of the aref level. verdicts: of the
+    checks, by name. stage_ms: milliseconds by step.
     """
 
     module: Module
@@ -61,7 +62,10 @@ class Flow:
     raising: Raising | None = None
     strides: tuple[Argument, ...] = ()
     raised: int = 0
-    prospect: Prospect | None = None
+    changed: bool = False
+    text: str = ""
+    refusal: Remark | None = None
+    space: Space | None = None
     aref: str = ""
     verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
     stage_ms: dict[str, float] = field(default_factory=dict[str, float])
@@ -79,7 +83,7 @@ class Flow:
     def sent(self) -> SentInfo:
         """The numbers that cross in rings; available after the analyses."""
         assert self.facts is not None
-        return self.facts.sent
+        return self.facts.producer.sent
 
     @property
     def place(self) -> SourceLocation | None:
@@ -95,7 +99,7 @@ class Step:
     run: Callable[[Flow], Remark | None]
 
 
-def passing(kind: type[Pass]) -> Step:
+def passing(kind: type[Pass[PassResult]]) -> Step:
     """The step that runs a pass. Its options plan, channels, sent and strides come from the flow."""
     names = [it.name for it in fields(kind) if it.name in ("plan", "channels", "sent", "strides")]  # type: ignore[arg-type]
 

@@ -13,12 +13,10 @@
 from __future__ import annotations
 
 from tawa import steps
-from tawa.errors import PlanError, ResourceError
 from tawa.flow import Flow, Outcome, Step, barriers_checked, credits_checked, outcome_of, passing, run
 from tawa.ir import parse_module
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.decide.rings import Target
-from tawa.remarks import Remark
 from tawa.transforms.drop_names import DropNames
 from tawa.transforms.epilogue.sink_epilogue import SinkEpilogue
 from tawa.transforms.epilogue.stage_stores import StageStores
@@ -90,7 +88,6 @@ STAGES = (
     passing(PrefetchLoads),  # before schedules, which count a prefetched load as work for the next iteration
     Step("schedule", steps.decide_loops),
     passing(EarlyLoads),  # after the schedules: they place the loads of their loops
-    Step("joins", steps.decide_joins),
     passing(PipelineStages),
     Step("turns", steps.decide_turns),
     passing(PingPong),  # after the stages: turns enclose dots in their final order
@@ -133,15 +130,6 @@ def specialise(
     return outcome_of(flow, run(flow, TTGIR))
 
 
-def plan_only(ttgir: str, options: PlanOptions, target: Target, plan: Plan | None = None) -> Plan | Remark:
-    """The Plan that `specialise` would start with for the same module, or the remark with which it would decline."""
-    flow = Flow(parse_module(ttgir), plan or Plan(), options, target)
-    try:
-        return run(flow, RINGS) or flow.plan
-    except (PlanError, ResourceError) as error:
-        return Remark("declined", str(error))
-
-
 __all__ = [
-    "FORMS", "PATHS", "RINGS", "TTGIR", "Outcome", "Target", "outcome_of", "plan_only", "specialise",
+    "FORMS", "PATHS", "RINGS", "TTGIR", "Outcome", "Target", "outcome_of", "specialise",
 ]  # fmt: skip

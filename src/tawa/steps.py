@@ -6,26 +6,28 @@ A decision fills in fields of the Plan and changes nothing else.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 from tawa.analysis.names import drop_names, name_module
-from tawa.errors import PlanError
 from tawa.flow import Flow
 from tawa.ir.attributes import int_attr
 from tawa.machine.hopper import WARP_GROUP
-from tawa.plan import LoopPlan, Plan
+from tawa.plan import Plan
+from tawa.plan.decide.direct import choose_direct
 from tawa.plan.decide.loops import choose_ahead, choose_kept, choose_schedules, scheduled
 from tawa.plan.decide.orders import choose_orders
 from tawa.plan.decide.paths import choose_raises, choose_unit_strides
 from tawa.plan.decide.rings import MAX_REGISTERS, find_facts
 from tawa.plan.decide.rings import decide_rings as choose_rings
-from tawa.plan.decide.sums import sums_late
+from tawa.plan.decide.split import choose_split
+from tawa.plan.decide.sums import choose_sums
+from tawa.plan.decide.tiles import choose_group
 from tawa.plan.decide.turns import choose_turns
 from tawa.plan.search import warps_of_group
 from tawa.remarks import Remark
 from tawa.symbolic.host.expr import Condition
 from tawa.transforms.epilogue.direct_stores import DirectStores
-from tawa.transforms.pipelining.expand_stages import Expander
-from tawa.transforms.pipelining.join_stages import scheduled_loops, why_not_joined
+from tawa.transforms.result import Pass, PassResult
 from tawa.transforms.ttir.dynamic_tiles import DynamicTiles, forget_order
 from tawa.transforms.ttir.group_programs import GroupPrograms
 from tawa.transforms.ttir.late_sums import LateSums
@@ -35,6 +37,8 @@ from tawa.transforms.ttir.promote_to_tma import PromoteToTma
 from tawa.transforms.ttir.split_k import SplitK
 from tawa.transforms.ttir.split_rows import SplitRows
 from tawa.transforms.ttir.unit_strides import UNIT_STRIDE
+
+R = TypeVar("R", bound=PassResult)
 
 NOT_OURS = (
     "this compile is not for a launch by Triton, so no launcher passes the size of the grid to a kernel of this form"
@@ -86,11 +90,26 @@ def order_rows(flow: Flow) -> None:
     """Decides the order of the rows of operands, and loads them in that order."""
     name_module(flow.module)
     found = choose_orders(flow.module, flow.options, flow.launching, flow.launch, flow.plan)
-    made = OrderRows(found.ordered, flow.launch, flow.launching.nested).run(flow.module)
+    made = _carried_out(flow, OrderRows(found.ordered, flow.launch, flow.launching.nested))
     drop_names(flow.module)
     flow.launch, flow.plan = made.launch, found.plan.over(flow.plan)
     flow.remarks += made.remarks
     flow.why |= found.why
+
+
+def _carried_out(flow: Flow, it: Pass[R]) -> R:
+    """The result of a pass that may make another form of the kernel."""
+    made = it.run(flow.module)
+    flow.changed |= made.changed
+    return made
+
+
+def _launched(flow: Flow, it: Pass[R], choice: str) -> R | Remark:
+    """The same for a form of which the launcher must know. The remark declines the kernel. choice: what asks for it."""
+    if not flow.launching.ours:
+        return Remark("declined", NOT_OURS, cure=f"launch the kernel itself, or leave {choice} out")
+    made = _carried_out(flow, it)
+    return made if made.changed else made.remarks[0]
 
 
 def split_k(flow: Flow) -> Remark | None:
@@ -98,13 +117,11 @@ def split_k(flow: Flow) -> Remark | None:
     shares = flow.plan.split_k or 1
     if shares < 2:
         return None
-    if not flow.launching.ours:
-        return Remark("declined", NOT_OURS, cure="launch the kernel itself, or leave split_k out")
-    if flow.plan.form == "persistent" or flow.plan.split == "programs":
+    if flow.launching.ours and (flow.plan.form == "persistent" or flow.plan.split == "programs"):
         return Remark("declined", f"split_k={shares}: {NOT_ALONE}", cure="form='as_written', and no split='programs'")
-    made = SplitK(shares, flow.target.num_warps, flow.launching.nested).run(flow.module)
-    if not made.changed:
-        return made.remarks[0]
+    made = _launched(flow, SplitK(shares, flow.target.num_warps, flow.launching.nested), "split_k")
+    if isinstance(made, Remark):
+        return made
     flow.launch = replace(flow.launch, shared=made.shared)
     flow.remarks += made.remarks
     return None
@@ -117,29 +134,21 @@ def make_persistent(flow: Flow) -> Remark | None:
             cure = "form='persistent', or leave tile_order out"
             return Remark("declined", f"tile_order={flow.plan.tile_order!r}: {NO_ORDER}", cure=cure)
         return None
-    if not flow.launching.ours:
-        return Remark("declined", NOT_OURS, cure="launch the kernel itself, or leave persistent=True out")
-    made = MakePersistent(flow.plan.tile_order or "launch", flow.plan.tile_group).run(flow.module)
-    if not made.changed:
-        return made.remarks[0]
-    flow.launch = replace(flow.launch, axes=made.axes)
-    flow.plan = flow.plan.over(Plan(tile_order="launch", tile_group=made.group, tiles="strided"))
+    plan = flow.plan.over(choose_group(flow.module, flow.plan)).over(Plan(tile_order="launch", tiles="strided"))
+    made = _launched(flow, MakePersistent(plan.tile_order or "launch", plan.tile_group or 1), "persistent=True")
+    if isinstance(made, Remark):
+        return made
+    flow.launch, flow.plan = replace(flow.launch, axes=made.axes), plan
     return None
 
 
 def take_tiles(flow: Flow) -> Remark | None:
     """Lets programs take their tiles from a counter, if the Plan says so."""
-    if flow.plan.tiles != "dynamic":
-        forget_order(flow.module)
-        return None
-    if not flow.launching.ours:
-        return Remark("declined", NOT_OURS, cure="launch the kernel itself, or leave tiles='dynamic' out")
-    made = DynamicTiles().run(flow.module)
+    dynamic = flow.plan.tiles == "dynamic"
+    made = _launched(flow, DynamicTiles(), "tiles='dynamic'") if dynamic else None
     forget_order(flow.module)
-    if not made.changed:
-        return made.remarks[0]
-    flow.launch = replace(flow.launch, counter=True)
-    return None
+    flow.launch = replace(flow.launch, counter=dynamic)
+    return made if isinstance(made, Remark) else None
 
 
 def group_programs(flow: Flow) -> Remark | None:
@@ -147,11 +156,9 @@ def group_programs(flow: Flow) -> Remark | None:
     groups = flow.plan.groups or 1
     if flow.plan.split != "programs" or groups < 2:
         return None
-    if not flow.launching.ours:
-        return Remark("declined", NOT_OURS, cure="launch the kernel itself, or leave split='programs' out")
-    made = GroupPrograms(groups).run(flow.module)
-    if not made.changed:
-        return made.remarks[0]
+    made = _launched(flow, GroupPrograms(groups), "split='programs'")
+    if isinstance(made, Remark):
+        return made
     flow.launch = replace(flow.launch, grouped=made.grouped)
     flow.target = replace(flow.target, groups=groups)
     return None
@@ -167,24 +174,28 @@ def split_rows(flow: Flow) -> Remark | None:
         reason = f"num_warps={flow.target.num_warps} cannot be divided into {groups} groups of {WARP_GROUP} warps"
         cure = f"use num_warps={groups * WARP_GROUP}"
         return Remark("declined", f"rows are not split: {reason}", None, cure)
-    made = SplitRows(groups, flow.plan.split).run(flow.module)
-    if not made.changed:
-        return made.remarks[0]
-    flow.plan = made.decided.over(flow.plan)
+    found = choose_split(flow.module, groups, flow.plan)
+    if isinstance(found, Remark):
+        return found
+    decided, info = found
+    _carried_out(flow, SplitRows(info))
+    flow.plan = decided.over(flow.plan)
     flow.target = replace(flow.target, num_warps=warps, groups=groups)
     return None
 
 
 def sum_late(flow: Flow) -> None:
     """Adds up running sums across threads after their loops, if that is allowed."""
-    if sums_late(flow.plan, flow.options):
-        made = LateSums().run(flow.module)
-        flow.plan = made.decided.over(flow.plan)
+    decided, sums = choose_sums(flow.module, flow.options, flow.plan)
+    _carried_out(flow, LateSums(sums))
+    flow.plan = decided.over(flow.plan)
 
 
 def store_directly(flow: Flow) -> None:
     """Lets fp32 stores through pointers leave from the layout of the dot, where a conversion would take ring memory."""
-    flow.remarks += DirectStores(flow.target.groups).run(flow.module).remarks
+    decided, stores = choose_direct(flow.module, flow.target.groups, flow.plan)
+    flow.remarks += DirectStores(stores).run(flow.module).remarks
+    flow.plan = decided.over(flow.plan)
 
 
 def decide_rings(flow: Flow) -> Remark | None:
@@ -193,7 +204,7 @@ def decide_rings(flow: Flow) -> Remark | None:
     if isinstance(found, Remark):
         return found
     flow.facts = found
-    made = choose_rings(flow.module, found, flow.options, flow.target, flow.plan, flow.pins, flow.pinned, flow.prospect)
+    made = choose_rings(flow.module, found, flow.options, flow.target, flow.plan, flow.pins, flow.pinned, flow.space)
     if isinstance(made, Remark):
         return made
     flow.plan, flow.why = made.plan, {**flow.why, **made.why}
@@ -229,21 +240,3 @@ def decide_loops(flow: Flow) -> None:
     staged = {schedule.location for schedule in schedules.values() if schedule.location}
     # Drop the remarks about P = 0 for loops that have a schedule instead.
     flow.remarks = [remark for remark in flow.remarks if str(remark.location) not in staged]
-
-
-def decide_joins(flow: Flow) -> None:
-    """Decides which loops share a pipeline with the loop before them: those of the Plan. PlanError if one cannot.
-
-    It is not chosen otherwise: the code of the second loop is there twice, and compiles take up to half as long again.
-    """
-    found: dict[int, LoopPlan] = {}
-    before: Expander | None = None
-    for number, expander in scheduled_loops(flow.module, flow.plan):
-        joined = flow.plan.loop(number).joined is True
-        why = "there is no loop before it" if before is None else why_not_joined(before, expander) if joined else ""
-        if joined and why:
-            where = f" ({line})" if (line := flow.plan.loop(number).line) else ""
-            raise PlanError(f"the Plan joins loop {number}{where} to the loop before it: {why}; cure: joined=false")
-        found.setdefault(number, LoopPlan(number, joined=joined))
-        before = None if joined else expander
-    flow.plan = flow.plan.over(Plan(loops=tuple(found.values())))

@@ -18,7 +18,7 @@ from tawa.bridge.triton.signature import Signature, parse_signature
 from tawa.pipeline import Outcome
 from tawa.plan import Plan
 from tawa.plan.cost import prediction
-from tawa.plan.cost.ways import Way
+from tawa.plan.cost.programs import Program
 from tawa.runtime.history.recording import RECORDER
 from tests.bridge import kernels
 from tests.bridge.launching import Launching, launching
@@ -53,8 +53,8 @@ def all_pay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Predicts that each form takes a quarter of its time, so that every kernel is specialised."""
     usual = prediction.predict
 
-    def predict(workload: Any, launch: Any, way: Way, *rest: Any) -> float:
-        return usual(workload, launch, way, *rest) / (4 if way.specialised else 1)
+    def predict(workload: Any, launch: Any, program: Program, *rest: Any) -> float:
+        return usual(workload, launch, program, *rest) / (4 if program.specialised else 1)
 
     monkeypatch.setattr(prediction, "predict", predict)
 

@@ -7,7 +7,7 @@ import math
 from dataclasses import asdict
 
 from tawa.machine.coefficients import FILE, FORMAT, Coefficients, fitted
-from tawa.machine.hopper import DOUBT
+from tawa.plan.thresholds import DOUBT
 
 
 def test_the_file_has_this_format_and_every_coefficient_is_positive() -> None:

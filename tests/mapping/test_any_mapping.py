@@ -126,6 +126,7 @@ def mappings(draw: st.DrawFn, name: str) -> Mapping:
         KernelWords(
             **kernel,
             ctas_per_sm=draw(maybe(st.integers(1, 2), 6)), early_slots=draw(maybe(st.integers(0, 3))),
+            direct_stores=draw(maybe(st.booleans(), 6)),
             slot_views=draw(maybe(st.sampled_from(("shared", "own")), 6)),
             sums=draw(maybe(st.sampled_from(("in order", "after loops")), 2)),
         ),

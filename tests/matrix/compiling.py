@@ -11,7 +11,7 @@ from typing import Any
 from triton import knobs
 
 from tawa.bridge.driver.compile import compile_kernel
-from tawa.bridge.driver.data import Source, Specialised, Worksheet
+from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
 from tawa.bridge.report.report import KernelReport, read_ptx, read_ptxas_log, report
@@ -55,9 +55,9 @@ class Levels:
 def attempted(case: Specimen, options: PlanOptions, plan: Plan | None = None) -> tuple[Specialised | Outcome, Levels]:
     """The result for a case, without Triton's stages after TTGIR, which take most of the compile time."""
     made = front(case.kernel, signature(case), num_warps=case.num_warps, num_stages=case.num_stages)
-    sheet = Worksheet()
-    found = specialise(made.tools, Source(made.ttir, made.context, case.name, {}), Request(options, plan), sheet)
-    return found, Levels({"ttir": made.ttir, **sheet.texts})
+    job = made.job(case.name)
+    found = specialise(job, Request(options, plan))
+    return found, Levels({"ttir": made.ttir, **job.texts})
 
 
 def specialised_levels(case: Specimen, options: PlanOptions) -> Levels:

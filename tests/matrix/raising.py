@@ -88,8 +88,8 @@ class Raised:
 def lay_out(made: Front, ttir: str, num_warps: int | None = None) -> Module:
     """TTIR through Triton's front half, optionally for another number of warps."""
     mod = parse_with_triton(ttir, made.context)
-    options = made.tools.options if num_warps is None else replace(made.tools.options, num_warps=num_warps)
-    made.tools.split.front(mod, {}, options, made.tools.capability)
+    options = made.options if num_warps is None else replace(made.options, num_warps=num_warps)
+    made.stages.front(mod, {}, options, 90)
     return parse_module(print_generic(mod))
 
 

@@ -15,8 +15,8 @@ from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.triton.read_module import read_levels
 from tawa.bridge.triton.versions import NEWER_IR_FROM, triton_version
 from tawa.errors import PlanError
-from tawa.machine.hopper import HARMLESS_BYTES
 from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan
+from tawa.plan.thresholds import HARMLESS_BYTES
 from tawa.verify.arefs import check_credits
 from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.verdict import Proved

@@ -15,8 +15,8 @@ from tawa.dialects.aref import ConsumedOp, CreateOp
 from tawa.dialects.warp import GroupOp
 from tawa.errors import PlanError
 from tawa.ir import Module
-from tawa.machine.hopper import HARMLESS_BYTES
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions
+from tawa.plan.thresholds import HARMLESS_BYTES
 from tawa.runtime.simulation import make_arrays, new_counter, simulate_case
 from tests.cases.attention.builders import forward_case
 from tests.cases.attention.cases import find as find_attention

@@ -8,7 +8,7 @@ import pytest
 import triton
 import triton.language as tl
 
-from tawa.bridge.driver.data import Source, Specialised, Worksheet
+from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.added_arguments import launched_by_us
@@ -60,5 +60,5 @@ def test_a_quotient_that_only_a_huge_grid_makes_is_tried(persistent: bool) -> No
     made = front(listed, signature, num_warps=8, num_stages=3)
     request = Request(replace(LEGAL, persistent=persistent))
     with launched_by_us():
-        found = specialise(made.tools, Source(made.ttir, made.context, "listed", {}), request, Worksheet())
+        found = specialise(made.job("listed"), request)
     assert isinstance(found, Specialised) and isinstance(found.outcome.verdict, Proved | Checked)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tawa.bridge.driver.data import Source, Specialised, Worksheet
+from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
 from tawa.bridge.triton.versions import triton_version
@@ -58,10 +58,9 @@ def small(case: Specimen) -> Specimen:
 def result_of(case: Specimen) -> tuple[Any, Levels]:
     """The result for a case without the profitability check."""
     made = front(case.kernel, signature(case), **case.options())
-    sheet = Worksheet()
-    source = Source(made.ttir, made.context, case.name, {})
-    found = specialise(made.tools, source, Request(PlanOptions(only_if_faster=False)), sheet)
-    return found, Levels({"ttir": made.ttir, **sheet.texts})
+    job = made.job(case.name)
+    found = specialise(job, Request(PlanOptions(only_if_faster=False)))
+    return found, Levels({"ttir": made.ttir, **job.texts})
 
 
 def test_an_unknown_name_is_reported_with_similar_ones() -> None:
@@ -172,7 +171,7 @@ def test_the_announced_configuration_is_specialised_as_pinned() -> None:
     options = PlanOptions.from_mapping(config.kwargs)
     case = find("persistent_announced")
     made = front(case.kernel, signature(case), num_warps=config.num_warps, num_stages=config.num_stages)
-    found = specialise(made.tools, Source(made.ttir, made.context, case.name, {}), Request(options), Worksheet())
+    found = specialise(made.job(case.name), Request(options))
     assert isinstance(found, Specialised), found.remarks
     plan = found.outcome.plan
     assert plan is not None

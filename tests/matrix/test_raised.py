@@ -12,6 +12,7 @@ import triton.language as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tawa.analysis.dims.split_dims import find_split
 from tawa.analysis.tma.promotions import Make
 from tawa.bridge.triton.signature import Signature
 from tawa.dialects.scf import ForOp
@@ -19,6 +20,7 @@ from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, parse_module, print_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.remarks import Remark
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.symbolic.known import DIVISORS, LOADED
 from tawa.transforms.ttir.split_rows import SplitRows
@@ -365,7 +367,8 @@ def test_a_raised_kernel_is_split_among_consumer_groups() -> None:
     made = front(launch.kernel, launch.signature(), num_warps=8)
     found = raised(launch, "host", made)
     module = parse_module(found.ttir)
-    assert SplitRows(2).run(module).changed
+    info = find_split(module, 2, "rows")
+    assert not isinstance(info, Remark) and SplitRows(info).run(module).changed
     text = print_module(lay_out(made, print_module(module), num_warps=4))
     options = PlanOptions(enable_warp_specialization=True, num_consumer_groups=2)
     outcome = specialise(text, options, Target(4, 3, 227 * 1024, 2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.bridge.driver.data import Source, Specialised, Worksheet
+from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
 from tawa.dialects.ttng import WarpGroupDotWaitOp
@@ -35,9 +35,9 @@ def test_a_plan_that_is_pinned_again_makes_the_same_program(name: str) -> None:
     case = find(name)
     made = front(case.kernel, signature(case), num_warps=case.num_warps, num_stages=case.num_stages)
     asked = PlanOptions(only_if_faster=False, mma_depth=1, aref_depth=3)
-    first = specialise(made.tools, Source(made.ttir, made.context, name, {}), Request(asked), Worksheet())
+    first = specialise(made.job(name), Request(asked))
     assert isinstance(first, Specialised) and first.outcome.plan is not None
     request = Request(PlanOptions(only_if_faster=False), first.outcome.plan)
-    again = specialise(made.tools, Source(made.ttir, made.context, name, {}), request, Worksheet())
+    again = specialise(made.job(name), request)
     assert isinstance(again, Specialised)
     assert (again.outcome.plan, again.outcome.aref) == (first.outcome.plan, first.outcome.aref)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tawa.bridge.driver.data import Source, Specialised, Worksheet
+from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
 from tawa.errors import PlanError
@@ -74,10 +74,10 @@ def fronts(name: str) -> Front:
 
 def planned(name: str, plan: Plan | None) -> tuple[Any, dict[str, str]]:
     """What becomes of a kernel with a Plan, as far as the barrier level, and its texts."""
-    made, sheet = fronts(name), Worksheet()
+    job = fronts(name).job(name)
     request = Request(PlanOptions(enable_warp_specialization=True) if plan is None else PlanOptions(), plan)
-    found = specialise(made.tools, Source(made.ttir, made.context, name, {}), request, sheet)
-    return found, sheet.texts
+    found = specialise(job, request)
+    return found, job.texts
 
 
 @functools.cache

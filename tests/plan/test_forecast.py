@@ -10,18 +10,20 @@ from tawa.machine.coefficients import ErrorInfo
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.cost.launches import Launch, launch_of
 from tawa.plan.cost.prediction import Expectation
-from tawa.plan.cost.ways import StockFacts, Way
+from tawa.plan.cost.programs import Program, ProgramFacts
 from tawa.plan.forecast import Forecast, Forecaster, other_forms
 from tawa.plan.option_conflicts import STOCK
-from tawa.plan.space import Space, form_plan, way_of
+from tawa.plan.space import Space
 from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
+from tests.support.forms import form_plan
+from tests.support.timed import changed, timed
 
 GEMM = Space(8, 3, workload(by_descriptors(128, 256, 64)), persistent=True)
 WRITTEN, TURN = form_plan(1), form_plan(1, persistent=True)
 
 
 def forecaster(space: Space = GEMM, own: Plan | None = WRITTEN, stock: bool = True) -> Forecaster:
-    way = way_of(space, own) if own is not None else None
+    way = space.program(own) if own is not None else None
     return Forecaster(space, own, way, other_forms(space, own, PlanOptions()), stock)
 
 
@@ -37,7 +39,7 @@ def test_many_short_programs_get_the_persistent_form() -> None:
 
 
 def test_a_launch_that_does_not_gain_gets_stock_unless_the_user_wants_otherwise() -> None:
-    slow = replace(way_of(GEMM, WRITTEN), slots=1, in_flight=0)
+    slow = changed(GEMM.program(WRITTEN), slots=1, in_flight=0)
     only = Forecaster(GEMM, WRITTEN, slow, ())
     assert only.choose(launch(4096, 2048), {}).plan == STOCK
     close = Forecast(STOCK, "stock Triton", Expectation(5.6, 5.4, ErrorInfo(0.2, 9), "dots"))
@@ -46,25 +48,25 @@ def test_a_launch_that_does_not_gain_gets_stock_unless_the_user_wants_otherwise(
 
 
 def test_a_kernel_that_was_left_to_stock_stays_what_it_is_where_nothing_gains() -> None:
-    slow = {it: replace(way_of(GEMM, it), slots=1, in_flight=0) for it in forecaster(own=None).forms}
+    slow = {it: changed(GEMM.program(it), slots=1, in_flight=0) for it in forecaster(own=None).forms}
     assert forecaster(own=None).choose(launch(4096, 2048), slow).plan is None
     assert forecaster(own=None).choose(launch(512, 2048), {}).plan in slow
 
 
 def test_what_is_compiled_needs_less_of_a_lead() -> None:
     """Of a form that is 2 % faster than the kernel, only if it is there already."""
-    own = way_of(GEMM, WRITTEN)
+    own = GEMM.program(WRITTEN)
     only = Forecaster(GEMM, WRITTEN, own, (TURN,), stock=False)
     at = next(it for k in range(512, 65536, 512) if 1.0 < _lead(it := launch(k, 2048), own) < 1.025)
     assert only.choose(at, {}).plan is None
-    assert only.choose(at, {TURN: way_of(GEMM, TURN)}).plan == TURN
+    assert only.choose(at, {TURN: GEMM.program(TURN)}).plan == TURN
 
 
-def _lead(at: Launch, own: Way) -> float:
+def _lead(at: Launch, own: Program) -> float:
     from tawa.plan.cost.prediction import expect
 
-    stock = Way(False, 1, 8, 1, 3)
-    ours, turn = (expect(GEMM.workload, at, way, stock) for way in (own, way_of(GEMM, TURN)))
+    stock = timed(False, num_warps=8)
+    ours, turn = (expect(GEMM.workload, at, way, stock) for way in (own, GEMM.program(TURN)))
     return turn.gain / ours.gain
 
 
@@ -78,7 +80,7 @@ def test_a_form_that_failed_or_may_not_be_made_now_is_not_chosen() -> None:
 
 def test_a_launch_that_gains_nothing_gains_where_ptxas_serialises_the_wgmmas_of_stock() -> None:
     space = replace(GEMM, persistent=False)
-    facts = StockFacts(False, 154, 0, 147480)
+    facts = ProgramFacts(False, 154, 0, 147480)
     plain, serialised = (
         forecaster(replace(space, facts=it), own=None).choose(launch(4096, 2048), {})
         for it in (facts, replace(facts, serialised=True))
@@ -120,20 +122,20 @@ def test_unequal_programs_are_left_to_the_hardware() -> None:
     own = form_plan(2)
     even = launch(4096, 1056, space)
     lopsided = replace(even, in_order=even.on_one * 1.0, in_turn=even.on_one * 1.5)
-    only = Forecaster(space, own, way_of(space, own), (replace(own, form="persistent"),), stock=False)
-    assert only.choose(lopsided, {it: way_of(space, it) for it in only.forms}).plan is None
+    only = Forecaster(space, own, space.program(own), (replace(own, form="persistent"),), stock=False)
+    assert only.choose(lopsided, {it: space.program(it) for it in only.forms}).plan is None
 
 
 def test_one_program_for_each_sm_gets_no_loop_over_tiles() -> None:
-    only = Forecaster(GEMM, WRITTEN, replace(way_of(GEMM, WRITTEN), slots=1, in_flight=0), (TURN,), stock=False)
+    only = Forecaster(GEMM, WRITTEN, changed(GEMM.program(WRITTEN), slots=1, in_flight=0), (TURN,), stock=False)
     assert only.choose(launch(4096, 132), {}).plan is None
     assert only.choose(launch(4096, 264), {}).plan == TURN
 
 
 def test_another_number_of_groups_needs_a_larger_lead() -> None:
     """The other form is about 5 % faster than the kernel: enough for a persistent form, not for two groups."""
-    at, own, stock = launch(4096, 264), way_of(GEMM, WRITTEN), Way(False, 1, 8, 1, 3)
-    slower = min((replace(own, slots=slots, in_flight=p) for slots in (1, 2, 3) for p in (0, 1) if p < slots),
+    at, own, stock = launch(4096, 264), GEMM.program(WRITTEN), timed(False, num_warps=8)
+    slower = min((changed(own, slots=slots, in_flight=p) for slots in (1, 2, 3) for p in (0, 1) if p < slots),
                  key=lambda way: abs(_gain(at, own, stock) / _gain(at, way, stock) - 1.05))  # fmt: skip
     assert 1.03 < _gain(at, own, stock) / _gain(at, slower, stock) < 1.1
     for other, taken in ((TURN, True), (form_plan(2), False)):
@@ -141,7 +143,7 @@ def test_another_number_of_groups_needs_a_larger_lead() -> None:
         assert (only.choose(at, {other: own}).plan is not None) is taken
 
 
-def _gain(at: Launch, way: Way, stock: Way) -> float:
+def _gain(at: Launch, way: Program, stock: Program) -> float:
     from tawa.plan.cost.prediction import expect
 
     return expect(GEMM.workload, at, way, stock).gain

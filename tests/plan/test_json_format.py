@@ -97,6 +97,7 @@ plans = st.builds(
     ping_pong=flags,
     turns=st.none() | st.lists(st.tuples(few, few)).map(tuple),
     slot_views=one_of("shared", "own"),
+    direct_stores=st.none() | st.booleans(),
     launches=st.none() | st.builds(
         LaunchPlan, st.none() | st.lists(names).map(tuple), one_of("predicted", "specialised", "always"),
     ),

@@ -13,7 +13,7 @@ from tawa.errors import ResourceError
 from tawa.machine.hopper import SLACK_BYTES
 from tawa.plan import Plan, PlanOptions, RingPlan
 from tawa.plan.cost.budget import Budget, Channels
-from tawa.plan.planner import choose_plan, reasons
+from tawa.plan.planner import Counts, complete, reasons
 from tests.cases.programs import ttgir as programs
 
 # 96 registers of accumulators: one CTA of 8 warps fills an SM, also under stock Triton where dots are chained.
@@ -31,7 +31,7 @@ def test_rings_of_outer_loops_get_one_slot_where_not_all_fit() -> None:
     assert budget.depths(channels, 2) == (2, 2, 2)
     assert budget.depths(channels, 3) == (1, 3, 3) and budget.deepest(channels) == 3
     assert replace(budget, outer=frozenset()).deepest(channels) == 2
-    plan = choose_plan(channels, PlanOptions(), budget, staged_stores=True)
+    plan = complete(Plan(), Counts(channels, budget), PlanOptions())
     assert [ring.depth for ring in plan.rings] == [1, 3, 3] and (plan.mma_depth, plan.early_puts) == (0, 1)
 
 
@@ -53,7 +53,7 @@ def test_operands_that_a_loop_computes_take_a_buffer_for_each_iteration_in_fligh
     roomy = replace(alone, shared=SharedInfo(0, slot // 2, 0, again=slot // 2), shared_bytes=3 * slot + SLACK_BYTES)
 
     def chosen(budget: Budget, **options: int) -> tuple[int, int]:
-        plan = choose_plan(channels, PlanOptions(**options), budget, staged_stores=True)
+        plan = complete(Plan(), Counts(channels, budget), PlanOptions(**options))
         return plan.rings[0].depth, plan.mma_depth
 
     assert chosen(replace(roomy, shared=SharedInfo(0, slot // 2, 0))) == (2, 1)
@@ -74,7 +74,7 @@ def test_the_reason_for_a_depth_is_what_limits_it() -> None:
     alone = replace(BUDGET, groups=1, num_warps=8, registers=RegisterInfo(160, 160))
 
     def why(budget: Budget, pins: Plan | None = None) -> str:
-        plan = choose_plan(channels, PlanOptions(), budget, staged_stores=True, pins=pins)
+        plan = complete(pins or Plan(), Counts(channels, budget), PlanOptions())
         (ring,) = plan.rings
         assert ring.slots in (1, 3, 8), ring
         return reasons(plan, channels, budget, pins)[f"rings.{ring.name}.depth"]
@@ -92,7 +92,7 @@ def test_pinned_rings_that_leave_no_slot_to_the_others_are_named() -> None:
     room = replace(BUDGET, shared_bytes=6 * programs.TILE_BYTES + SLACK_BYTES)
     pins = Plan(rings=(RingPlan(channels[0].name, depth=5), RingPlan(channels[1].name, depth=2)))
     with pytest.raises(ResourceError, match=r"not one slot of the others fits; cure: D = 3 of ring0"):
-        choose_plan(channels, PlanOptions(), room, staged_stores=True, pins=pins)
+        complete(pins or Plan(), Counts(channels, room), PlanOptions())
 
 
 @pytest.mark.parametrize(("depth", "in_flight"), [(2, 0), (3, 1), (4, 1)])
@@ -101,7 +101,7 @@ def test_ctas_that_share_an_sm_keep_a_dot_in_flight_where_they_have_slots_for_it
     slot = sum(channel.slot_bytes for channel in channels)
     small = replace(BUDGET, groups=1, registers=RegisterInfo(32, 32))
     assert small.ctas(channels, depth) > 1, f"{slot} bytes a slot"
-    plan = choose_plan(channels, PlanOptions(aref_depth=depth), small, staged_stores=True)
+    plan = complete(Plan(), Counts(channels, small), PlanOptions(aref_depth=depth))
     assert (plan.rings[0].depth, plan.mma_depth) == (depth, in_flight)
 
 
@@ -111,7 +111,7 @@ def test_ctas_that_share_an_sm_and_compute_operands_wait_for_their_dots(bytes_co
     shared = SharedInfo(0, bytes_computed, 0, again=bytes_computed)
     small = replace(BUDGET, groups=1, registers=RegisterInfo(32, 32), shared=shared)
     assert small.ctas(channels, 4) > 1
-    plan = choose_plan(channels, PlanOptions(aref_depth=4), small, staged_stores=True)
+    plan = complete(Plan(), Counts(channels, small), PlanOptions(aref_depth=4))
     assert plan.mma_depth == in_flight
 
 
@@ -135,7 +135,7 @@ def test_a_ring_has_no_more_slots_than_a_program_fills(bounds: tuple[int, int, i
     channels = channels_of(programs.kernel("\n".join([*numbers, loop])))
     assert channels[0].fills == fills
     budget = replace(BUDGET, num_warps=8, groups=1)
-    plan = choose_plan(channels, PlanOptions(), budget, staged_stores=True)
+    plan = complete(Plan(), Counts(channels, budget), PlanOptions())
     assert (plan.rings[0].depth, plan.mma_depth) == (depth, min(1, depth - 1))
 
 
@@ -148,7 +148,7 @@ def test_a_persistent_form_has_an_sm_to_itself_and_the_deepest_rings() -> None:
     channels = channels_of(programs.tile_gemm())
     slot = sum(channel.slot_bytes for channel in channels)
     roomy = replace(BUDGET, groups=1, registers=RegisterInfo(32, 32), shared_bytes=4 * slot + SLACK_BYTES)
-    written, turn = (choose_plan(channels, PlanOptions(), roomy, staged_stores=True, pins=Plan(form=form))
+    written, turn = (complete(Plan(form=form), Counts(channels, roomy), PlanOptions())
                      for form in ("as_written", "persistent"))  # fmt: skip
     assert (written.ctas_per_sm or 1) > 1 and turn.ctas_per_sm == 1
     assert turn.rings[0].depth == 4 and turn.mma_depth == 1

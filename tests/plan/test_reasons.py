@@ -10,7 +10,6 @@ from tawa.plan import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, Plan, Pl
 from tawa.plan.planner import IN_FLIGHT
 from tawa.plan.reasons import Decision, decision_of, decisions
 from tawa.plan.schedule import Bound, Carried, Schedule, ScheduledOp
-from tawa.plan.search import ROWS
 
 PLAN = Plan(
     form="as_written",
@@ -88,8 +87,6 @@ def test_the_order_of_rows_is_a_decision_of_its_own() -> None:
     )
     pinned = found(plan, Plan(operands=(OperandPlan("a", 0, rows="for_next_dot"),)))
     assert [it.by for it in pinned.values() if it.field.startswith("operands.a")] == ["planner", "user"]
-    told = found(plan, feedback={ROWS: "otherwise: it does not fit"})["operands.b, loop 0.rows"]
-    assert (told.by, told.reason) == ("feedback", "otherwise: it does not fit")
 
 
 @pytest.mark.parametrize(

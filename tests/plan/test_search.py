@@ -9,16 +9,12 @@ from typing import Any
 import pytest
 
 from tawa.errors import PlanError, ResourceError
-from tawa.machine.hopper import FREED_BYTES, HARMLESS_BYTES, HEAVY_SPILL_BYTES, STEP_BYTES
-from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
-from tawa.plan.cost.prediction import PREDICTED
+from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan, search
 from tawa.plan.cost.shared_use import LIMIT_BYTES, shared_use
 from tawa.plan.schedule import Schedule, ScheduledOp
 from tawa.plan.search import (
     NO_STOCK,
-    ROWS,
     Candidate,
-    Choice,
     Question,
     Trial,
     candidates,
@@ -26,6 +22,7 @@ from tawa.plan.search import (
     wanted_groups,
     warps_of_group,
 )
+from tawa.plan.thresholds import FREED_BYTES, HARMLESS_BYTES, HEAVY_SPILL_BYTES, STEP_BYTES
 from tawa.remarks import Remark
 
 AUTOMATIC = PlanOptions()
@@ -50,14 +47,14 @@ def asking(options: PlanOptions = AUTOMATIC, pins: Plan = Plan(), allowed: int =
     return Question(options, pins, allowed=lambda: allowed, **given)
 
 
-def searched(question: Question, made: Callable[[Candidate], Trial]) -> tuple[Choice, list[Candidate]]:
+def searched(question: Question, made: Callable[[Candidate], Trial]) -> tuple[Trial, list[Candidate]]:
     """What is taken where candidates come to what `made` says; and what was tried."""
-    search, tried = candidates(question), list[Candidate]()
+    searching, tried = candidates(question), list[Candidate]()
     try:
-        candidate = next(search)
+        candidate = next(searching)
         while True:
             tried.append(candidate)
-            candidate = search.send(replace(made(candidate), candidate=candidate))
+            candidate = searching.send(replace(made(candidate), candidate=candidate))
     except StopIteration as end:
         return end.value, tried
 
@@ -91,9 +88,9 @@ def test_one_consumer_is_tried_where_rows_cannot_be_split_and_nobody_asked_for_t
         return Trial(refusal=cannot) if candidate.plan.groups == 2 else Trial(planned())
 
     choice, tried = searched(asking(num_warps=8, chained=True), made)
-    assert [it.plan.groups for it in tried] == [2, 1] and choice.trial is not None
+    assert [it.plan.groups for it in tried] == [2, 1] and choice.accepted
     choice, tried = searched(asking(PlanOptions(num_consumer_groups=2)), made)
-    assert len(tried) == 1 and choice.trial is None and choice.refusal is cannot
+    assert len(tried) == 1 and not choice.accepted and choice.refusal is cannot
 
 
 @pytest.mark.parametrize(("whole_spills", "groups"), [(500, 1), (900, 2)])
@@ -105,7 +102,7 @@ def test_of_groups_that_spill_too_much_and_one_consumer_the_one_that_spills_less
         return Trial(replace(planned(), groups=wanted), spilled=600 if wanted == 2 else whole_spills)
 
     choice, _ = searched(asking(num_warps=8, chained=True, pinned=True), made)
-    assert choice.trial is not None and choice.trial.plan is not None and choice.trial.plan.groups == groups
+    assert choice.accepted and choice.plan is not None and choice.plan.groups == groups
 
 
 def test_pointers_are_tried_behind_tma_and_the_reason_is_that_of_tma() -> None:
@@ -142,7 +139,7 @@ def test_raised_comes_before_pointers_groups_before_one_a_lower_d_before_fewer_r
     assert [told(it) for it in tried] == [
         (path, groups, *rest) for path in ("raised", "pointers") for groups in (2, 1) for rest in ONE_FORM
     ]
-    assert choice.trial is None and choice.refusal is not None
+    assert not choice.accepted and choice.refusal is not None
     assert "not expected to pay: 900 bytes of registers spill" in choice.refusal.reason
 
 
@@ -154,13 +151,13 @@ def test_a_form_that_holds_ends_the_search() -> None:
     choice, tried = searched(asking(num_warps=8, chained=True, raisable=True), made)
     assert [told(it) for it in tried] == [*(("raised", 2, *it) for it in ONE_FORM), ("raised", 1, None, None),
                                           ("raised", 1, 3, None)]  # fmt: skip
-    assert choice.trial is not None and choice.trial.candidate == tried[-1] and choice.notes == ()
+    assert choice.accepted and choice.candidate == tried[-1] and choice.notes == ()
 
 
 def test_a_pinned_kernel_is_taken_by_tma_although_it_spills() -> None:
     choice, tried = searched(asking(num_warps=8, chained=True, raisable=True, pinned=True), never_good)
-    assert {told(it)[0] for it in tried} == {"raised"} and choice.trial is not None
-    assert choice.trial.candidate.plan.groups == 2, "of two that spill as much, the one with groups"
+    assert {told(it)[0] for it in tried} == {"raised"} and choice.accepted
+    assert choice.candidate.plan.groups == 2, "of two that spill as much, the one with groups"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +202,7 @@ def test_what_spills_is_taken_where_it_is_asked_for_or_stock_is_no_better(
 ) -> None:
     trial = Trial(planned(), spilled=900, in_flight=False)
     choice, _ = searched(asking(options, pinned=pinned, allowed=allowed), lambda _: trial)
-    assert (choice.trial is not None, choice.refusal is None) == (taken, taken)
+    assert (choice.accepted, choice.refusal is None) == (taken, taken)
     told = [it for it in (*choice.notes, choice.refusal) if it is not None]
     assert [it.kind for it in told] == ([] if allowed >= 900 else ["note" if taken else "declined"])
     assert all("900 bytes" in it.reason and "smaller blocks, or more warps" in it.cure for it in told)
@@ -236,8 +233,8 @@ def fits(candidate: Candidate, slot_bytes: int = 65536, natural: int = 5) -> Tri
 def test_d_is_lowered_to_the_largest_that_fits_and_the_reason_is_kept() -> None:
     choice, tried = searched(asking(), fits)
     assert [it.plan.ring("r0").depth for it in tried] == [None, 3]
-    assert choice.trial is not None and choice.trial.plan is not None and choice.trial.plan.rings[0].depth == 3
-    why = choice.trial.candidate.why["rings.r0.depth"]
+    assert choice.accepted and choice.plan is not None and choice.plan.rings[0].depth == 3
+    why = choice.candidate.why["rings.r0.depth"]
     assert why == "with the D of the first Plan, the kernel needs 327680 bytes of shared memory"
 
 
@@ -247,8 +244,8 @@ def test_d_is_lowered_to_the_largest_that_fits_and_the_reason_is_kept() -> None:
 ], ids=["D of all rings", "D of the ring", "P", "P of the Plan"])  # fmt: skip
 def test_what_is_pinned_stays_although_it_does_not_fit(question: Question) -> None:
     choice, tried = searched(question, fits)
-    assert len(tried) == 1 and choice.trial is None
-    assert choice.no_space is not None and choice.no_space.total_bytes == 5 * 65536 > LIMIT_BYTES
+    assert len(tried) == 1 and not choice.accepted
+    assert choice.overflow is not None and choice.overflow.total_bytes == 5 * 65536 > LIMIT_BYTES
 
 
 def test_an_error_at_a_lowered_d_is_not_the_users() -> None:
@@ -257,7 +254,7 @@ def test_an_error_at_a_lowered_d_is_not_the_users() -> None:
         return Trial(error=PlanError("needs D >= 4")) if lowered else fits(candidate)
 
     choice, _ = searched(asking(), made)
-    assert choice.no_space is not None and choice.no_space.total_bytes == 5 * 65536
+    assert choice.overflow is not None and choice.overflow.total_bytes == 5 * 65536
     with pytest.raises(PlanError, match="needs 2"):
         searched(asking(), lambda _: Trial(error=PlanError("needs 2")))
 
@@ -322,16 +319,16 @@ def test_a_smaller_plan_of_one_group_that_waits_for_each_dot_does_not_pay(in_fli
     """It spills less than stock, but nothing runs beside its wgmmas any more."""
     later = Trial(spilled=200, in_flight=in_flight)
     pinned, _ = searched(asking(pinned=True), lambda it: spilling(it, later))
-    assert pinned.trial is not None and pinned.trial.spilled == 200
+    assert pinned.accepted and pinned.spilled == 200
     choice, _ = searched(asking(), lambda it: spilling(it, later))
-    assert (choice.trial is not None) is taken
+    assert (choice.accepted) is taken
     if choice.refusal is not None:
         assert "200 bytes of registers spill to local memory, and ptxas serialises the wgmmas" in choice.refusal.reason
 
 
 def test_the_first_smaller_plan_that_holds_is_taken_with_a_note_that_says_so() -> None:
     choice, tried = searched(asking(), lambda it: spilling(it, Trial(spilled=HARMLESS_BYTES)))
-    assert len(tried) == 2 and choice.trial is not None and choice.trial.spilled == HARMLESS_BYTES
+    assert len(tried) == 2 and choice.accepted and choice.spilled == HARMLESS_BYTES
     assert [it.reason for it in choice.notes] == [tried[1].why["loops"]]
 
 
@@ -340,7 +337,7 @@ def test_the_first_smaller_plan_that_holds_is_taken_with_a_note_that_says_so() -
 ], ids=["not proved", "does not fit", "spills as much", "spills more"])  # fmt: skip
 def test_a_smaller_plan_that_is_no_better_is_not_taken(later: Trial) -> None:
     choice, tried = searched(asking(pinned=True), lambda it: spilling(it, later))
-    assert len(tried) == 3 and choice.trial is not None and choice.trial.spilled == 900
+    assert len(tried) == 3 and choice.accepted and choice.spilled == 900
     assert [it.reason for it in choice.notes] == [
         "900 bytes of registers spill to local memory, more than in the stock kernel"
     ]
@@ -374,17 +371,28 @@ def test_where_much_spills_and_few_are_tried_the_smallest_comes_first(
     ids=["faster", "slower", "too much", "serialised"],
 )  # fmt: skip
 def test_what_spills_more_than_stock_is_taken_if_it_is_predicted_to_be_faster(
-    told: str, spilled: int, serialised: bool, taken: bool
+    told: str, spilled: int, serialised: bool, taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
+    monkeypatch.setattr(search, "_hopeless", lambda _: None)
+    monkeypatch.setattr(search, "why_not_faster", str)
 
-    def why_not_faster(plan: Plan, spilled: int) -> str:
-        asked.append(spilled)
-        return told
+    class Foreseeing:
+        """In place of a space."""
+
+        def knowing(self, facts: object) -> Foreseeing:
+            return self
+
+        def groups(self, usual: int, persistent: bool) -> tuple[int, ...]:
+            return (usual,)
+
+        def expected(self, plan: Plan, spilled: int) -> str:
+            asked.append(spilled)
+            return told
 
     trial = Trial(planned(), spilled=spilled, in_flight=False, serialised=serialised)
-    choice, _ = searched(asking(why_not_faster=why_not_faster), lambda _: trial)
-    assert (choice.trial is not None) is taken
+    choice, _ = searched(asking(space=Foreseeing()), lambda _: trial)
+    assert (choice.accepted) is taken
     if taken:
         assert asked == [900] and choice.notes[0].reason.endswith(
             "in the stock kernel, but it is predicted to be faster"
@@ -397,42 +405,4 @@ def test_loops_that_the_user_pinned_stay() -> None:
     pins = Plan(loops=(LoopPlan(0, mma_depth=1),))
     first = Trial(planned(LoopPlan(0, 1, schedule=schedule(2))), spilled=900)
     choice, tried = searched(asking(pins=pins, pinned=True), lambda _: first)
-    assert len(tried) == 1 and choice.trial is not None
-
-
-# -- rows --------------------------------------------------------------------------------------------------------------
-
-DECLINES = Remark("declined", "the protocol cannot be proved")
-
-
-def in_order(candidate: Candidate) -> bool:
-    return candidate.plan.operand((None, None, 0)).rows == "in_order"
-
-
-def test_rows_stay_in_order_if_the_kernel_is_declined_otherwise() -> None:
-    def made(candidate: Candidate) -> Trial:
-        return Trial(planned()) if in_order(candidate) else Trial(refusal=DECLINES)
-
-    choice, tried = searched(asking(ordered=True), made)
-    assert [in_order(it) for it in tried] == [False, True]
-    assert choice.trial is not None
-    assert choice.trial.candidate.why[ROWS] == "otherwise: the protocol cannot be proved"
-
-
-def test_a_kernel_that_is_declined_with_rows_in_both_orders_has_the_first_reason() -> None:
-    other = Remark("declined", "with rows in order")
-    choice, tried = searched(asking(ordered=True), lambda it: Trial(refusal=other if in_order(it) else DECLINES))
-    assert len(tried) == 2 and choice.refusal is DECLINES
-
-
-@pytest.mark.parametrize(
-    ("question", "trial"),
-    [
-        pytest.param(asking(), Trial(refusal=DECLINES), id="rows that nobody orders"),
-        pytest.param(asking(ordered=True), Trial(planned()), id="a kernel that is specialised"),
-        pytest.param(asking(ordered=True), Trial(refusal=Remark("declined", PREDICTED)), id="not worth it"),
-    ],
-)  # fmt: skip
-def test_rows_in_order_are_not_tried_without_need(question: Question, trial: Trial) -> None:
-    _, tried = searched(question, lambda _: trial)
-    assert [in_order(it) for it in tried] == [False]
+    assert len(tried) == 1 and choice.accepted

@@ -18,14 +18,12 @@ from tawa.plan.space import (
     RankedPlan,
     Space,
     allowed,
-    enumerate_plans,
-    form_plan,
     forms_of,
     shared_forms,
-    stock_plan,
-    way_of,
 )
 from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, outside, workload
+from tests.support.forms import form_plan
+from tests.support.timed import changed
 
 
 def space(module: Module, num_warps: int = 8, num_stages: int = 3) -> Space:
@@ -33,7 +31,7 @@ def space(module: Module, num_warps: int = 8, num_stages: int = 3) -> Space:
 
 
 def ranked(of: Space) -> tuple[RankedPlan, ...]:
-    return enumerate_plans(of, usual_launches(of.workload)[-1])
+    return of.ranked()
 
 
 GEMM = space(by_descriptors())
@@ -74,32 +72,32 @@ def test_programs_share_a_cta_where_they_load_the_same_tiles_with_four_warps_eac
 def test_programs_of_a_cta_take_shared_memory_for_what_each_loads_and_stores_alone() -> None:
     """Of attention with 128 columns: slots of 64 KiB; each program has 16 KiB of queries and as much of results."""
     of = replace(space(chained(64, 128, 128), 4), shares=True)
-    slots = {form.programs: way_of(of, form).slots for form in (form_plan(), *shared_forms(of))}
+    slots = {form.programs: of.program(form).slots for form in (form_plan(), *shared_forms(of))}
     assert slots == {1: 3, 2: 2, 3: 2}
 
 
 def test_programs_of_a_cta_fill_the_waits_of_each_other() -> None:
     of = replace(space(chained(64, 128, 64), 4), shares=True)
     launch = usual_launches(of.workload)[-1]
-    alone, three = (replace(way_of(of, form_plan()), ctas=1), way_of(of, form_plan(programs=3)))
+    alone, three = (changed(of.program(form_plan()), ctas=1), of.program(form_plan(programs=3)))
     assert predict(of.workload, launch, three) < predict(of.workload, launch, alone)
 
 
-def test_rings_of_every_way_fit_into_shared_memory() -> None:
+def test_rings_of_every_form_fit_into_shared_memory() -> None:
     for module in (by_descriptors(), by_descriptors(256, 128, 128), chained()):
         of = space(module)
         slot = max(work.operand_bytes for work in of.workload.blocks.values())
-        assert all(way_of(of, form).slots * slot <= SHARED_BYTES for form in forms_of(of))
+        assert all(of.program(form).slots * slot <= SHARED_BYTES for form in forms_of(of))
 
 
 def test_tiles_that_are_loaded_once_take_shared_memory_beside_the_rings() -> None:
     """Queries of 64 KiB leave two slots of 64 KiB, although three would fit alone."""
     of = space(chained(128, 64, 256))
-    assert {way_of(of, form).slots for form in forms_of(of)} == {2}
+    assert {of.program(form).slots for form in forms_of(of)} == {2}
 
 
 def test_chained_dots_have_stages_and_others_a_dot_in_flight() -> None:
-    plain, attention = way_of(GEMM, form_plan(1)), way_of(space(chained()), form_plan(1))
+    plain, attention = GEMM.program(form_plan(1)), space(chained()).program(form_plan(1))
     assert (plain.staged, plain.in_flight) == (False, 1)
     assert (attention.staged, attention.in_flight) == (True, 0)
 
@@ -107,7 +105,7 @@ def test_chained_dots_have_stages_and_others_a_dot_in_flight() -> None:
 def test_plans_are_in_the_order_of_their_times_and_stock_is_among_them() -> None:
     times = [it.predicted_us for it in RANKED if it.predicted_us is not None]
     assert len(times) == len(RANKED) > 10 and times == sorted(times)
-    assert stock_plan(GEMM, usual_launches(GEMM.workload)[-1]) in RANKED
+    assert RankedPlan(STOCK, GEMM.mean_us(GEMM.stock), "stock Triton") in RANKED
     assert len({it.plan for it in RANKED}) == len({it.words for it in RANKED}) == len(RANKED)
 
 

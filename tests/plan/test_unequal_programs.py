@@ -15,11 +15,12 @@ from tawa.plan import PlanOptions
 from tawa.plan.cost.launches import Launch, launch_of, programs_differ
 from tawa.plan.cost.time_model import predict
 from tawa.plan.forecast import Forecast, Forecaster, other_forms
-from tawa.plan.space import Space, form_plan, forms_of, way_of
+from tawa.plan.space import Space, forms_of
 from tests.cases.attention.builders import flex_case
 from tests.cases.attention.cases import bench_case, find
 from tests.cases.case import Specimen
 from tests.matrix.compiling import signature
+from tests.support.forms import form_plan
 from tests.support.fronts import front
 
 
@@ -41,7 +42,7 @@ def chosen(space: Space, launch: Launch, **options: bool) -> Forecast:
     """The forecast where the kernel was compiled as it is written."""
     own = form_plan(2)
     forms = other_forms(space, own, PlanOptions(**options))  # type: ignore[arg-type]
-    return Forecaster(space, own, way_of(space, own), forms, stock=False).choose(launch, {})
+    return Forecaster(space, own, space.program(own), forms, stock=False).choose(launch, {})
 
 
 def test_a_counter_is_offered_only_where_programs_may_differ() -> None:
@@ -83,7 +84,7 @@ def test_a_counter_evens_out_what_only_memory_knows() -> None:
     launch = replace(launch, programs=2048)
     assert launch.visits.guessed
     strided, counted = (
-        predict(space.workload, launch, way_of(space, form_plan(2, persistent=True, dynamic=dynamic)))
+        predict(space.workload, launch, space.program(form_plan(2, persistent=True, dynamic=dynamic)))
         for dynamic in (False, True)
     )
     assert counted < strided

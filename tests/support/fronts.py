@@ -14,14 +14,14 @@ from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource, compiler
 
 from tawa.bridge.driver.compile import hopper_target
-from tawa.bridge.driver.data import Source, Toolchain, Worksheet
+from tawa.bridge.driver.data import Job
 from tawa.bridge.driver.forms import JUMPS, front_half, lay_out
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import read_ttir
 from tawa.bridge.triton.jitted import reachable
 from tawa.bridge.triton.places import places_key
 from tawa.bridge.triton.signature import Signature
-from tawa.bridge.triton.stages import split_make_ttgir
+from tawa.bridge.triton.stages import StageSplit, split_make_ttgir
 from tawa.bridge.triton.structured import read_kernel
 from tawa.flow import Flow
 from tawa.ir import Module, parse_module
@@ -37,25 +37,26 @@ class _Enough(Exception):
 
 @dataclass(frozen=True)
 class Front:
-    """A kernel's TTIR as Triton prints it, with the context and the toolchain of its compile.
+    """A kernel's TTIR as Triton prints it, with the context of its compile, Triton's stage ``ttgir`` and its options.
 
     key: what decides the TTIR; empty if that is not known.
     """
 
     ttir: str
     context: Any
-    tools: Toolchain
+    stages: StageSplit
+    options: Any
     key: tuple[str, ...] = ()
 
-    def source(self, name: str = "") -> Source:
+    def job(self, name: str = "") -> Job:
         """The kernel as input of the driver."""
-        return Source(self.ttir, self.context, name, {})
+        return Job(self.ttir, self.context, name, {}, self.options, 90, self.stages)
 
     def whole_text(self) -> str:
         """The kernel with layouts, without further changes."""
 
         def lay_out() -> str:
-            return front_half(self.tools, self.source(), parse_with_triton(self.ttir, self.context), Worksheet())
+            return front_half(self.job(), parse_with_triton(self.ttir, self.context))
 
         return kept(("ttgir", *self.key, self.ttir), lay_out, ours=True) if self.key else lay_out()
 
@@ -85,9 +86,8 @@ class Front:
         return remark.reason
 
     def _laid_out(self, module: Module, plan: Plan) -> str | Remark:
-        options = self.tools.options
-        flow = Flow(module, plan, target=Target(options.num_warps, options.num_stages))
-        return lay_out(self.tools, self.source(), flow, Worksheet())
+        target = Target(self.options.num_warps, self.options.num_stages)
+        return lay_out(self.job(), Flow(module, plan, target=target))
 
 
 def front(kernel: Any, signature: Signature, **options: Any) -> Front:
@@ -102,7 +102,7 @@ def front(kernel: Any, signature: Signature, **options: Any) -> Front:
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
-    return Front(text, context, Toolchain(split, (), parsed, 90), key)
+    return Front(text, context, split, parsed, key)
 
 
 def _key(source: ASTSource, backend: CUDABackend, parsed: Any) -> tuple[str, ...]:

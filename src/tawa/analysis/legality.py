@@ -7,6 +7,8 @@ and if the producer can compute its addresses and its control flow without the c
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 from tawa.analysis.layout.producer_layouts import PRODUCER_WARPS, fixed_layout
@@ -111,10 +113,55 @@ def check_loads(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
             yield declined(module, info.load.op, reason, "larger blocks")
 
 
-def check_memory(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
+@dataclass(frozen=True)
+class ProducerInfo:
+    """The producer of some loads, and what the kernel writes.
+
+    function: the kernel. guarded: the guards that stay outside of the partitions, and the work inside of them. given:
+    the numbers that the producer is given. part: its slice. sent: the numbers that it sends. writes: every operation
+    that writes global memory, with the roots of its address (None: unknown).
+    """
+
+    module: Module
+    loads: list[DotLoadInfo]
+    function: Operation
+    guarded: GuardInfo
+    given: tuple[Value, ...]
+    part: SliceInfo
+    sent: SentInfo
+    writes: list[tuple[Operation, list[Root] | None]]
+
+    @property
+    def roots(self) -> list[Operation]:
+        """The operations of the loads."""
+        return [info.load.op for info in self.loads]
+
+    @cached_property
+    def folded(self) -> int:
+        """The elements of the largest tile that it computes besides the tiles of its loads; 0 if there is none.
+
+        A producer with tiles needs as many warps as their layouts are for.
+        """
+        own = {*self.roots, *self.sent.moved}
+        inside = [op for op in self.part.ops if op not in own and op.name not in _FLOW]
+        return max((_elements(value) for op in inside for value in (*op.operands, *op.results)), default=0)
+
+
+def find_producer(module: Module, loads: list[DotLoadInfo]) -> ProducerInfo:
+    """The producer of these loads. Requires a structured function."""
+    roots = [info.load.op for info in loads]
+    function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+    guarded = find_guards(function, roots)
+    given, sent = given_numbers(guarded, roots), find_sent(guarded, roots)
+    part = slice_from((*roots, *sent.beside), guarded.function.op, guarded.guards, given=given)
+    writes = [(op, memory_roots(address)) for op, address in _global_writes(module)]
+    return ProducerInfo(module, loads, function.op, guarded, given, part, sent, writes)
+
+
+def check_memory(producer: ProducerInfo) -> Iterator[Remark]:
     """Refusals because a moved load runs ahead of a write to its descriptor or to the memory that it reads."""
-    writes = _global_writes(module)
-    for info in loads:
+    module = producer.module
+    for info in producer.loads:
         load = info.load
         maker = made_in_a_loop(module, load.descriptor) if isinstance(load, DescriptorLoadOp) else None
         if maker and isinstance(load, DescriptorLoadOp) and remade_for(load) is not maker:
@@ -125,36 +172,31 @@ def check_memory(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
                 "writes it again while earlier copies may still need it",
                 "make the descriptor before the loop and move its offsets instead",
             )
-        yield from _conflicts(module, load.op, _address_of(info), writes)
-    yield from _check_order(module, loads)
+        yield from _conflicts(producer, load.op, _address_of(info))
+    yield from _check_order(producer)
 
 
-def taken_apart(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
+def taken_apart(producer: ProducerInfo, loads: list[DotLoadInfo]) -> Iterator[Remark]:
     """A note if loaded addresses are assumed not to alias the memory that the kernel writes."""
-    reads = [_address_of(info) for info in loads]
-    writes = _global_writes(module)
-    loaded, written = _roots(reads), _roots([target for _, target in writes])
+    loaded = [root for info in loads for root in memory_roots(_address_of(info)) or ()]
+    written = [root for _, roots in producer.writes for root in roots or ()]
     if written and any(root.behind for root in (*loaded, *written)):
         names = [", ".join(dict.fromkeys(root.name for root in roots)) for roots in (loaded, written)]
         reason = f"taken for granted: loads through {names[0]} do not alias stores through {names[1]}"
-        yield Remark("note", reason, source_of(module, writes[0][0]))
-
-
-def _roots(addresses: list[Value]) -> list[Root]:
-    return [root for address in addresses for root in memory_roots(address) or ()]
+        yield Remark("note", reason, source_of(producer.module, producer.writes[0][0]))
 
 
 def _address_of(info: DotLoadInfo) -> Value:
     return info.load.descriptor if isinstance(info.load, DescriptorLoadOp) else info.load.pointers
 
 
-def _check_order(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
+def _check_order(producer: ProducerInfo) -> Iterator[Remark]:
     """Refusals because of operations with acquire semantics: loads after them must not be moved before them.
 
     In a kernel that communicates with other CTAs, a barrier is one of them.
     """
-    body = _guarded(module, loads).work
-    last = max((body.index_of(ancestor_in(body, info.load.op)) for info in loads), default=-1)
+    module, body = producer.module, producer.guarded.work
+    last = max((body.index_of(ancestor_in(body, op)) for op in producer.roots), default=-1)
     talks = _talks(module)
     for outer in body.ops[: last + 1]:
         for op in outer.walk():
@@ -178,20 +220,18 @@ def _acquires(op: Operation) -> bool:
     return op.name == LoadOp.NAME and not is_plain_load(op)
 
 
-def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation, num_warps: int) -> Iterator[Remark]:
+def check_producer(producer: ProducerInfo, num_warps: int) -> Iterator[Remark]:
     """Refusals because the producer cannot compute the addresses or the control flow of a load by itself.
 
     num_warps: the warps of a consumer; the layouts of the program are for this number.
     """
-    roots, guarded = [info.load.op for info in loads], _guarded(module, loads)
-    given, part, sent = _part_of_producer(roots, guarded)
-    own, moved = set(roots), set(sent.moved)
-    tiles = any(info.fill != "tma" for info in loads)
-    writes = _global_writes(module)
+    module, function, part = producer.module, producer.function, producer.part
+    own, moved = set(producer.roots), set(producer.sent.moved)
+    tiles = any(info.fill != "tma" for info in producer.loads)
     blocked: Operation | None = None
-    for op in ordered(slice_from((), function, guarded.guards, given), function):
+    for op in ordered(slice_from((), function, producer.guarded.guards, producer.given), function):
         if load := LoadOp.of(op):
-            yield from _conflicts(module, op, load.pointers, writes)
+            yield from _conflicts(producer, op, load.pointers)
     for op in ordered(part, function):
         if op in own and any(user in part and user not in own for user in op.result.users):
             blocked = op
@@ -200,7 +240,7 @@ def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation
         if _not_duplicable(op, tiles):
             blocked = op  # the last one in textual order is the nearest to the load
         elif load := LoadOp.of(op):
-            yield from _conflicts(module, op, load.pointers, writes)
+            yield from _conflicts(producer, op, load.pointers)
     if blocked:
         why = _not_duplicable(blocked, tiles) or "whose tile is also an operand of a dot"
         yield declined(
@@ -209,7 +249,7 @@ def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation
             f"the address or trip count of a load depends on {blocked.name}, {why}",
             "compute addresses and loop bounds from scalars",
         )
-    elif tiles or folded_elements(module, loads):
+    elif tiles or producer.folded:
         obstacle = fixed_layout(module, ordered(part, function), num_warps)
         if obstacle is not None:
             op, layout = obstacle
@@ -220,35 +260,6 @@ def check_producer(module: Module, loads: list[DotLoadInfo], function: Operation
                 f"cannot take from a program of {num_warps}",
                 "num_warps=4, or num_consumer_groups=2",
             )
-
-
-def folded_elements(module: Module, loads: list[DotLoadInfo]) -> int:
-    """The elements of the largest tile that the producer computes besides the tiles of its loads; 0 if there is none.
-
-    A producer with tiles needs as many warps as their layouts are for.
-    """
-    roots, guarded = [info.load.op for info in loads], _guarded(module, loads)
-    _, part, sent = _part_of_producer(roots, guarded)
-    roots = [*roots, *sent.moved]
-    inside = [op for op in part.ops if op not in roots and op.name not in _FLOW]
-    return max((_elements(value) for op in inside for value in (*op.operands, *op.results)), default=0)
-
-
-def _part_of_producer(roots: list[Operation], guarded: GuardInfo) -> tuple[tuple[Value, ...], SliceInfo, SentInfo]:
-    """The numbers that are given to the producer, its slice, and the numbers that it sends."""
-    given, sent = given_numbers(guarded, roots), find_sent(guarded, roots)
-    return given, slice_from((*roots, *sent.beside), guarded.function.op, guarded.guards, given=given), sent
-
-
-def sent_numbers(module: Module, loads: list[DotLoadInfo]) -> SentInfo:
-    """The numbers that a producer of these loads sends."""
-    return find_sent(_guarded(module, loads), [info.load.op for info in loads])
-
-
-def _guarded(module: Module, loads: list[DotLoadInfo]) -> GuardInfo:
-    """The guards that stay outside of the partitions, and the work inside of them."""
-    function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
-    return find_guards(function, [info.load.op for info in loads])
 
 
 def ordered(part: SliceInfo, function: Operation) -> list[Operation]:
@@ -295,12 +306,9 @@ def _is_foldable(value: Value) -> bool:
     return is_scalar(value.type) or isinstance(kind, TensorDescType)
 
 
-def _conflicts(
-    module: Module, read: Operation, address: Value, writes: list[tuple[Operation, Value]]
-) -> Iterator[Remark]:
-    roots = memory_roots(address)
-    for op, target in writes:
-        written = memory_roots(target)
+def _conflicts(producer: ProducerInfo, read: Operation, address: Value) -> Iterator[Remark]:
+    module, roots = producer.module, memory_roots(address)
+    for op, written in producer.writes:
         place = source_of(module, read)
         if roots is None or written is None:
             unknown = op if written is None else read

@@ -9,7 +9,7 @@ elementwise operations between dots are interleaved by LLVM, so that their tiles
 tiles that are computed from scalars and ranges alone, are computed again where they are used.
 
 An estimate: it knows neither addresses nor what ptxas computes again. Of 192 Plans of attention, linear attention and
-GEMMs, all with fewer than `SPARE_REGISTERS` registers left spilled, and of the others three, by less than 100 bytes.
+GEMMs, all with fewer than 40 registers left spilled, and of the others three, by less than 100 bytes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,6 @@ from tawa.dialects.tt import MakeRangeOp
 from tawa.dialects.ttg import WarpSpecializeOp, warps_of
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.ir import Block, Module, TensorType, Value, is_scalar, parse_type
-
-SPARE_REGISTERS = 40
-"""A consumer with fewer registers left than this spills (an estimate): with 32 left all did, with 44 none did."""
 
 _DOTS = (WarpGroupDotOp.NAME, WarpGroupDotWaitOp.NAME)
 _COLUMNS_PER_THREAD = 4  # threads of a warp among which the columns of an accumulator are divided
@@ -120,4 +117,4 @@ class _Search:
         return self.taken[block]
 
 
-__all__ = ["SPARE_REGISTERS", "live_registers"]
+__all__ = ["live_registers"]

@@ -1,7 +1,8 @@
-"""The numbers of NVIDIA Hopper, and every number of Tawa that was tuned or estimated, each with its source.
+"""The numbers of NVIDIA Hopper, and those of Tawa that were tuned or estimated on it, each with its source.
 
 Limits of an SM and of a thread, rates of its units, the latencies of the scheduler, the cost model of the simulator's
-clock, and the thresholds of the planner. The analyses, the planner and the simulator compute with them.
+clock, and the sizes that the planner starts from. The analyses, the planner and the simulator compute with them. The
+thresholds of the search for a Plan are in `tawa.plan.thresholds`.
 """
 
 from __future__ import annotations
@@ -170,12 +171,8 @@ CP_ASYNC_BYTES = 4
 ROW_BYTES = 128
 """The most bytes of a row that TMA fetches at a time (bench/results/small.json: 128 x 64 x 32 at 2048³ and 4096³)."""
 
-# -- predictions (tawa.plan.cost.prediction, tawa.plan.cost.launches) --------------------------------------------------
+# -- usual launches (tawa.plan.cost.launches) --------------------------------------------------------------------------
 
-DOUBT = 0.2
-"""Standard deviations of the model's error by which a Plan must be predicted to be faster (docs/choosing.md)."""
-MOST_MEASURED = 10
-"""Plans of one kernel that are measured at most: stock Triton's, that of automatic mode, and eight of the model."""
 USUAL_SIZES = (2048, 4096)
 """Values of integer arguments, where a compile does not know them: short and long loops."""
 USUAL_TRIPS = 32
@@ -186,7 +183,7 @@ the least data at a time; with two, the long tiles of a section do not all end a
 USUAL_WAVES = 8
 """Programs for each SM, where a compile does not know the grid."""
 
-# -- registers (tawa.plan.cost.registers, tawa.plan.search, tawa.plan.decide.loops) -------------------------------
+# -- registers (tawa.plan.cost.registers, tawa.plan.decide.loops) ------------------------------------------------------
 
 LEAST_REGISTERS = 24
 """Per thread of a partition: the minimum of `setmaxnreg` (PTX ISA)."""
@@ -226,14 +223,6 @@ MOST_CTAS = 4
 KEPT_REGISTERS = 168
 """Per thread, for the results of a loop's dots and for operands kept in registers; with more, kernels spilled
 (bench/results/flex.json)."""
-HARMLESS_BYTES = 64
-"""Bytes of spill stores and loads that are harmless: a few registers spilled once, outside the loops; an estimate."""
-HEAVY_SPILL_BYTES = 1024
-"""Bytes of spill stores and loads that slow any kernel down: some are inside of loops; an estimate."""
-STEP_BYTES = 256
-"""Bytes of spill stores and loads that disappear with the operand that a consumer keeps in 32 registers."""
-FREED_BYTES = 512
-"""Bytes of spill stores and loads that disappear with prefetched rows, at most: 64 to 588 in dK and dV of attention."""
 BYTES_AHEAD = 32
 """Per thread, for all values that a loop carries for loads prefetched one iteration ahead."""
 

@@ -15,29 +15,12 @@ from dataclasses import dataclass
 
 from tawa.plan.cost.launches import Launch
 from tawa.plan.cost.prediction import Expectation, expect, why_not_faster
-from tawa.plan.cost.ways import Way
+from tawa.plan.cost.programs import Program
 from tawa.plan.option_conflicts import STOCK
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
-from tawa.plan.space import Space, forms_of, split_forms, way_of
-
-CLEAR = 1.03
-"""The factor by which a form must be predicted to be faster than one that is compiled already."""
-CLEAR_COUNTER = 1.01
-"""The same for a form that only takes its tiles from a counter: its iterations are the same, so the model only has to
-know how the tiles are spread over the SMs. In another order, other tiles are in L2 together, which it does not know."""
-CLEAR_GROUPS = 1.1
-"""The same for a form with another number of groups: for dots that do not depend on each other, one group and two are
-equally fast (bench/results/regret.json: within 2 % for tiles of 128 x 256), which the model does not see."""
-
-CLEAR_SPLIT = 1.15
-"""The same for a form in which programs share tiles, whose prediction no measurement has confirmed."""
-
-HOPELESS = 1.6
-"""Launches try no form that is predicted to take this many times as long as stock Triton's kernel: nine of ten
-predictions are nearer to what was measured (bench/results/regret.json)."""
-CLOSE = 1.25
-"""Nor one that is predicted to take this many times as long as another form."""
+from tawa.plan.space import Space, forms_of, split_forms
+from tawa.plan.thresholds import CLEAR, CLEAR_COUNTER, CLEAR_GROUPS, CLEAR_SPLIT, CLOSE, HOPELESS
 
 _STOCK = "stock Triton"
 
@@ -63,32 +46,34 @@ class Forecast:
 class Forecaster:
     """What is needed to choose for launches of one kernel.
 
-    space: its forms. own: of the kernel as it was compiled; None for stock Triton's. way: in which that is executed.
+    space: its forms. own: of the kernel as it was compiled; None for stock Triton's. program: that kernel.
     forms: the others that launches may get. stock: whether they may get stock Triton's kernel.
     """
 
     space: Space
     own: Plan | None
-    way: Way | None
+    program: Program | None
     forms: tuple[Plan, ...]
     stock: bool = True
 
-    def choose(self, launch: Launch, made: Mapping[Plan, Way | None], only: Collection[Plan] | None = None) -> Forecast:
+    def choose(
+        self, launch: Launch, made: Mapping[Plan, Program | None], only: Collection[Plan] | None = None
+    ) -> Forecast:
         """The forecast for a launch.
 
-        made: how the forms that are compiled already are executed; None for one that failed. only: the forms that may
+        made: the forms that are compiled already; None for one that failed. only: the forms that may
         be chosen; any, if None.
         """
         stock = self.space.stock
-        own = self._expect(launch, self.way, stock) if self.way is not None else None
+        own = self._expect(launch, self.program, stock) if self.program is not None else None
         best, form = own, self.own
         for other in self._fitting(launch):
             if only is not None and other not in only:
                 continue
-            way = made.get(other, way_of(self.space, other))
-            if way is None:
+            program = made[other] if other in made else self.space.program(other)
+            if program is None:
                 continue
-            found = self._expect(launch, way, stock)
+            found = self._expect(launch, program, stock)
             if best is None or found.gain > best.gain * self._lead(form, other, other in made):
                 best, form = found, other
         if best is None:  # nothing but stock Triton's kernel is left
@@ -106,12 +91,11 @@ class Forecaster:
         """
         found: list[tuple[Plan, Expectation]] = []
         stock = self.space.stock
-        if self.own is not None and self.way is not None:
-            found.append((self.own, self._expect(launch, self.way, stock)))
+        if self.own is not None and self.program is not None:
+            found.append((self.own, self._expect(launch, self.program, stock)))
         for other in self._fitting(launch):
-            way = way_of(self.space, other)
             if other.keeps_order:
-                found.append((other, self._expect(launch, way, stock)))
+                found.append((other, self._expect(launch, self.space.program(other), stock)))
         best = min((it.own_us for _, it in found), default=0.0)
         near = [it for it in found if it[1].own_us <= CLOSE * best]
         if stock.fits:
@@ -140,8 +124,8 @@ class Forecaster:
         only_counts = other.tiles == "dynamic" and other.tile_order is None and before.operands == other.operands
         return CLEAR_COUNTER if only_counts else CLEAR
 
-    def _expect(self, launch: Launch, way: Way, stock: Way) -> Expectation:
-        return expect(self.space.workload, launch, way, stock)
+    def _expect(self, launch: Launch, program: Program, stock: Program) -> Expectation:
+        return expect(self.space.workload, launch, program, stock)
 
 
 def other_forms(space: Space, own: Plan | None, options: PlanOptions) -> tuple[Plan, ...]:

@@ -83,6 +83,8 @@ class Plan:
         after the loops that carry it.
     operands, stores, loops, rings: one entry for each.
     unit_strides: arguments that the kernel assumes to be 1; each launch is checked.
+    direct_stores: whether fp32 results that are stored through pointers leave from the layout of the dot, where a
+        conversion would take shared memory from the rings.
     early_puts: E, slots of each ring that are filled before the partitions start.
     ping_pong: consumer groups issue their dots in turns. turns: the first and the last dot of each turn, by their
         numbers in the program of a group.
@@ -135,6 +137,10 @@ class Plan:
     unit_strides: tuple[str, ...] | None = decision(
         ListOf(Text()), "paths", word="kernel.unit_strides", shown=lambda it: f"{', '.join(it)} = 1" if it else "",
         usual="wider copies than one element; checked at each launch",
+    )  # fmt: skip
+    direct_stores: bool | None = decision(
+        Flag(), "stores", word="kernel.direct_stores", usual="a conversion would take shared memory from the rings",
+        shown=lambda it: "fp32 results leave from the layout of the dot" if it else "",
     )  # fmt: skip
     early_puts: int | None = decision(Whole(), "rings", word="kernel.early_slots", always=True)
     ping_pong: bool | None = decision(

@@ -15,8 +15,7 @@ registers  24 for a producer that only issues TMA copies, more for one with tile
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tawa.analysis.layout.producer_layouts import PRODUCER_WARPS
 from tawa.errors import PlanError, ResourceError
@@ -30,7 +29,7 @@ from tawa.machine.hopper import (
     EARLY_PUTS,
     MOST_SLOTS,
 )
-from tawa.plan.cost.budget import DEEPEST, Budget, Channels, Rings, by_tma_only
+from tawa.plan.cost.budget import DEEPEST, Budget, Rings, by_tma_only
 from tawa.plan.cost.registers import consumer_registers, entry_registers
 from tawa.plan.fields import UNCAPPED, LoopPlan, PartitionPlan, PartitionRole, RingPlan, StorePlan
 from tawa.plan.options import PlanOptions
@@ -44,24 +43,30 @@ ALONE = (
 )
 
 
-def choose_plan(
-    channels: Channels,
-    options: PlanOptions,
-    budget: Budget,
-    staged_stores: bool,
-    pins: Plan | None = None,
-    loops: Iterable[LoopPlan] = (LoopPlan(0),),
-    stores: Iterable[StorePlan] = (),
-) -> Plan:
-    """A Plan that meets `options` and `pins` and fits `budget`.
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a Plan is completed from: known exactly of a kernel with layouts, estimated before.
 
-    staged_stores: whether stores may complete later. loops, stores: the kernel's loops and stores, undecided.
+    rings: the future rings. budget: the resources for them. may_wait: whether stores may complete later. loops, stores:
+    the kernel's loops and stores, undecided.
+    """
+
+    rings: Rings
+    budget: Budget
+    may_wait: bool = True
+    loops: tuple[LoopPlan, ...] = (LoopPlan(0),)
+    stores: tuple[StorePlan, ...] = ()
+
+
+def complete(pins: Plan, counts: Counts, options: PlanOptions) -> Plan:
+    """A Plan that has the fields of `pins`, meets `options`, and fits the budget.
+
     Raises ResourceError if no depth, or not the pinned depth, fits; PlanError if a request is impossible.
     """
-    pins = pins or Plan()
-    budget = _pinned(budget, pins)
+    channels = counts.rings
+    budget = _pinned(counts.budget, pins)
     asked = [it.mma_depth for it in pins.loops if it.mma_depth is not None]
-    budget, depth, usual = choose_depths(channels, options, budget, max(asked, default=None))
+    budget, depth, usual = _choose_depths(channels, options, budget, max(asked, default=None))
     depths = budget.depths(channels, depth)
     ctas, cap = budget.shared_by(channels, depth)
     ping_pong = options.ping_pong is True if pins.ping_pong is None else pins.ping_pong
@@ -81,8 +86,8 @@ def choose_plan(
         partitions=_partitions(budget, cap, by_tma, converts, pins.partitions),
         max_registers=UNCAPPED if cap is None else cap,
         ctas_per_sm=ctas,
-        loops=tuple(_loop(pins, it, usual) for it in loops),
-        stores=tuple(_store(pins, it, staged_stores) for it in stores),
+        loops=tuple(_loop(pins, it, usual) for it in counts.loops),
+        stores=tuple(_store(pins, it, counts.may_wait) for it in counts.stores),
         rings=tuple(
             RingPlan(channel.name, channel.payload, slots, channel.slot_bytes, budget.copies(channel), channel.fill)
             for channel, slots in zip(channels, depths, strict=True)
@@ -97,11 +102,11 @@ def _pinned(budget: Budget, pins: Plan) -> Budget:
     """The budget with the pinned depths, and the CTAs that are wanted."""
     fixed = {ring.name: ring.depth for ring in pins.rings if ring.depth is not None}
     alone = 1 if pins.form == "persistent" else None  # such a kernel is launched with one program for each SM
-    return replace(budget, fixed=fixed, most_ctas=pins.ctas_per_sm or alone)
+    return replace(budget, fixed=fixed, most_ctas=pins.ctas_per_sm or alone or budget.most_ctas)
 
 
-def reasons(plan: Plan, channels: Channels, budget: Budget, pins: Plan | None = None) -> dict[str, str]:
-    """The reasons for the planner's decisions, by field. budget, pins: those of `choose_plan`."""
+def reasons(plan: Plan, channels: Rings, budget: Budget, pins: Plan | None = None) -> dict[str, str]:
+    """The reasons for the planner's decisions, by field. budget, pins: those of `complete`."""
     found: dict[str, str] = {}
     budget = _pinned(budget, pins or Plan()).with_in_flight(plan.mma_depth)
     for ring, channel in zip(plan.rings, channels, strict=True):
@@ -230,7 +235,9 @@ def _named_over(named: list[PartitionPlan], own: tuple[PartitionPlan, ...]) -> l
     return list(found.values())
 
 
-def choose_depths(channels: Rings, options: PlanOptions, budget: Budget, pinned: int | None) -> tuple[Budget, int, int]:
+def _choose_depths(
+    channels: Rings, options: PlanOptions, budget: Budget, pinned: int | None
+) -> tuple[Budget, int, int]:
     """The budget with the buffers that P requires, D, and P. pinned: the largest P of a Plan's loops."""
     asked = options.mma_depth if pinned is None else pinned
     budget = replace(budget, converted_slots=max(CONVERTED_SLOTS, (asked or 0) + 1))
@@ -308,4 +315,4 @@ def _what_fits(channels: Rings, budget: Budget) -> str:
     return "not one slot of each ring fits; cure: use smaller blocks"
 
 
-__all__ = ["IN_FLIGHT", "choose_depths", "choose_plan", "most_fills", "reasons", "shared_memory_text"]
+__all__ = ["IN_FLIGHT", "Counts", "complete", "most_fills", "reasons", "shared_memory_text"]

@@ -173,7 +173,7 @@ class _Decisions:
     def _rows(self, it: OperandPlan) -> Iterator[Decision]:
         if it.rows is not None:
             pinned = self.pins.operand(it.key).rows is not None
-            yield self._made(rows_field(it.key), _words(it.rows), pinned, keys=("operands.rows",))
+            yield self._made(rows_field(it.key), _words(it.rows), pinned)
 
     def _sharing(self, it: OperandPlan) -> str:
         """How an operand shares its ring with operands before it; empty if it does not."""

@@ -1,13 +1,13 @@
 """Candidates: the Plans to try, in order of preference; the result of each trial decides what is tried next.
 
-    rows in the order of the next dot, if wanted      then in the order of memory
-      pointer loads by TMA, if possible                 then through pointers
-        several consumer groups, if dots are chained      then one consumer
-          D as planned                                      then the largest D that fits
-            schedule as planned                               then schedules with fewer registers, while it spills
+    pointer loads by TMA, if possible                 then through pointers
+      several consumer groups, if dots are chained      then one consumer
+        D as planned                                      then the largest D that fits
+          schedule as planned                               then schedules with fewer registers, while it spills
 
-`candidates` is a generator: it yields a `Candidate`, is sent the `Trial` of that candidate, and returns the `Choice`.
-Every candidate contains what the user pinned. A candidate is a partial Plan; the pipeline decides the other fields.
+`candidates` is a generator: it yields a `Candidate`, is sent the `Trial` of that candidate, and returns the trial that
+is taken or declined. What it compares with is in `tawa.plan.thresholds`. Every candidate contains what the user pinned;
+it is a partial Plan, and the pipeline decides the other fields.
 """
 
 from __future__ import annotations
@@ -17,26 +17,28 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tawa.errors import PlanError, ResourceError
-from tawa.machine.hopper import FREED_BYTES, HARMLESS_BYTES, HEAVY_SPILL_BYTES, STEP_BYTES, WARP_GROUP
-from tawa.plan.cost.prediction import is_expectation
+from tawa.machine.hopper import WARP_GROUP
+from tawa.plan.cost.prediction import NOT_EXPECTED, anyway, is_expectation, why_not_faster
+from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.cost.shared_use import SharedUse, at_most, largest_depth
 from tawa.plan.fields import LoopPlan, OperandPlan, RingPlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
-from tawa.remarks import Remark
+from tawa.plan.space import Space
+from tawa.plan.thresholds import FREED_BYTES, HARMLESS_BYTES, HEAVY_SPILL_BYTES, HOPELESS, STEP_BYTES
+from tawa.remarks import Remark, SourceLocation
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """The input of the search.
 
-    raisable: whether pointer loads can become TMA loads. ordered: whether the planner wants rows in another order.
-    chained: whether a dot reads the result of another dot. num_warps: of the launch. pins: what the user pinned.
-    pinned: whether a kernel that cannot be specialised is an error. allowed: bytes of registers that may spill: as many
-    as the stock kernel spills, which a call compiles.
-    groups: the numbers of consumer groups to try, given the usual one and whether the form is persistent; None without
-    a prediction. why_not_faster: why a complete Plan that spills so many bytes is not predicted to be faster than the
-    stock kernel, which a call compiles; empty if it is. None without a prediction.
+    raisable: whether pointer loads can become TMA loads. chained: whether a dot reads the result of another dot.
+    num_warps: of the launch. pins: what the user pinned. pinned: whether a kernel that cannot be specialised is an
+    error. allowed: bytes of registers that may spill: as many as the stock kernel spills, which a call compiles. space:
+    of the kernel before layouts; None if the user wants a specialised kernel whether it pays or not. facts: what is
+    known of the compiled stock kernel. place: where to say that no Plan is expected to pay. learns: whether launches
+    try the forms that the model cannot tell apart.
     """
 
     options: PlanOptions
@@ -46,9 +48,10 @@ class Question:
     raisable: bool
     chained: bool
     allowed: Callable[[], int]
-    ordered: bool = False
-    groups: Callable[[int, bool], tuple[int, ...]] | None = None
-    why_not_faster: Callable[[Plan, int], str] | None = None
+    space: Space | None = None
+    facts: Callable[[], ProgramFacts | None] = lambda: None
+    place: SourceLocation | None = None
+    learns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,8 @@ class Trial:
     ResourceError. overflow: the shared memory that the kernel needs, if that is too much. spilled: bytes of registers
     that spill to local memory. serialised: whether ptxas waits for each wgmma before it issues the next. in_flight:
     whether a smaller P or fewer stages would change the program. must_spill: whether every Plan spills, as stock Triton
-    does. trusted: whether the verdict on its protocol allows to launch it. made: data of the driver.
+    does. trusted: whether the verdict on its protocol allows to launch it. made: data of the driver. notes: for users
+    of what is taken.
     """
 
     plan: Plan | None = None
@@ -85,58 +89,58 @@ class Trial:
     trusted: bool = True
     made: Any = None
     candidate: Candidate = field(default_factory=lambda: Candidate(Plan()))
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The result of the search: a trial, or the remark that declines.
-
-    left: the trial that was declined because it spills. no_space: set if no D fits into shared memory.
-    """
-
-    trial: Trial | None = None
-    left: Trial | None = None
-    refusal: Remark | None = None
     notes: tuple[Remark, ...] = ()
-    no_space: SharedUse | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether nothing declines it."""
+        return self.plan is not None and self.refusal is None and self.overflow is None
 
 
-ROWS = "operands.rows"
-"""The field under which the reason for the order of rows is recorded if feedback decided it for all operands."""
 _TOO_LARGE = "with {}, the kernel does not fit into shared memory"
 
 Trials = Generator[Candidate, Trial, Trial]
 
 
-def candidates(question: Question) -> Generator[Candidate, Trial, Choice]:
+def candidates(question: Question) -> Trials:
     """Runs the search. Raises PlanError and ResourceError if what the user pinned is impossible."""
-    start = Candidate(question.pins)
-    choice = yield from _by_paths(question, start)
-    if not question.ordered or choice.trial is not None or _is_expected(choice):
-        return choice
-    why = choice.refusal.reason if choice.refusal is not None else _TOO_LARGE.format("rows in another order")
-    start = start.with_(Plan(operands=(OperandPlan(rows="in_order"),)), question.pins, **{ROWS: f"otherwise: {why}"})
-    in_order = yield from _by_paths(question, start)
-    return choice if in_order.trial is None else in_order
+    hopeless = _hopeless(question)
+    if hopeless is not None:
+        return Trial(refusal=hopeless)
+    return (yield from _by_paths(question, Candidate(question.pins)))
 
 
-def _is_expected(choice: Choice) -> bool:
+def _hopeless(question: Question) -> Remark | None:
+    """Declines a kernel of which no form is expected to pay, before any work is done on one."""
+    space = question.space
+    if space is None or not space.stock.fits:
+        return None
+    expected = [space.of_form(form) for form in space.forms(persistent=question.pins.form == "persistent")]
+    if question.learns and any(it.gain * HOPELESS >= 1.0 for it in expected):
+        return None
+    if not expected or any(it.verdict != "slower" for it in expected):
+        return None
+    best = min(expected, key=lambda it: it.own_us)
+    return Remark("declined", NOT_EXPECTED.format(why_not_faster(best)), question.place, anyway(best))
+
+
+def _is_expected(choice: Trial) -> bool:
     """Whether a kernel was declined because it is not expected to pay, which depends neither on paths nor on rows."""
     return choice.refusal is not None and is_expectation(choice.refusal)
 
 
-def _by_paths(question: Question, start: Candidate) -> Generator[Candidate, Trial, Choice]:
+def _by_paths(question: Question, start: Candidate) -> Trials:
     """Tries pointer loads by TMA, then through pointers."""
-    declined: Choice | None = None
+    declined: Trial | None = None
     if question.raisable:
         choice = yield from _in_groups(question, start)
-        if choice.trial is not None or _is_expected(choice) or question.options.pointer_loads == "tma":
+        if choice.accepted or _is_expected(choice) or question.options.pointer_loads == "tma":
             return choice  # what does not pay by TMA does not pay through pointers
         declined = choice
         why = f"by TMA: {choice.refusal.reason}" if choice.refusal is not None else _TOO_LARGE.format("TMA loads")
         start = start.with_(Plan(operands=(OperandPlan(path="pointers"),)), question.pins, operands=why)
     choice = yield from _in_groups(question, start)
-    return choice if choice.trial is not None or declined is None else declined
+    return choice if choice.accepted or declined is None else declined
 
 
 def wanted_groups(question: Question) -> tuple[int, bool]:
@@ -149,7 +153,8 @@ def wanted_groups(question: Question) -> tuple[int, bool]:
     if options.ping_pong or pins.ping_pong:
         return max(2, groups), True  # ping-pong needs at least two groups
     usual = groups if groups > 1 and question.chained else 1
-    return (question.groups(usual, pins.form == "persistent")[0] if question.groups is not None else usual), False
+    space = question.space
+    return (space.groups(usual, pins.form == "persistent")[0] if space is not None else usual), False
 
 
 def warps_of_group(num_warps: int, groups: int) -> int | None:
@@ -164,7 +169,7 @@ def warps_of_group(num_warps: int, groups: int) -> int | None:
     return None if left or warps % WARP_GROUP else warps
 
 
-def _in_groups(question: Question, start: Candidate) -> Generator[Candidate, Trial, Choice]:
+def _in_groups(question: Question, start: Candidate) -> Trials:
     """Tries several consumer groups that share the tile, if requested or expected to pay; then one group."""
     groups, asked = wanted_groups(question)
     split: Trial | None = None
@@ -281,34 +286,33 @@ def holds(trial: Trial, allowed: Callable[[], int]) -> bool:
     return not (trial.serialised and alone) and trial.spilled <= allowed()
 
 
-def _unless_spilled(trial: Trial, question: Question) -> Choice:
+def _unless_spilled(trial: Trial, question: Question) -> Trial:
     """Declines a trial that is not good enough (`holds`) in automatic mode; otherwise accepts it with a note."""
-    if trial.overflow is not None:
-        return Choice(no_space=trial.overflow)
-    if trial.plan is None:
-        return Choice(refusal=trial.refusal)
+    if trial.overflow is not None or trial.plan is None:
+        return trial
     why = trial.candidate.why.get("loops")
     notes = (Remark("note", why),) if why else ()
     if holds(trial, question.allowed):
-        return Choice(trial, notes=notes)
+        return replace(trial, notes=notes)
     limit = question.allowed()
     much = "more than in the stock kernel" if trial.spilled > limit else "and ptxas serialises the wgmmas"
     reason = f"{trial.spilled} bytes of registers spill to local memory, {much}"
-    if not trial.serialised and trial.spilled < HEAVY_SPILL_BYTES and question.why_not_faster is not None:
-        slower = question.why_not_faster(trial.plan, trial.spilled)
+    if not trial.serialised and trial.spilled < HEAVY_SPILL_BYTES and question.space is not None:
+        expectation = question.space.knowing(question.facts()).expected(trial.plan, trial.spilled)
+        slower = why_not_faster(expectation) if expectation is not None else ""
         if not slower:
-            return Choice(trial, notes=(*notes, Remark("note", f"{reason}, but it is predicted to be faster")))
+            return replace(trial, notes=(*notes, Remark("note", f"{reason}, but it is predicted to be faster")))
         reason = f"{reason}: {slower}"
     if question.pinned or question.options.wherever_legal or limit == NO_STOCK:
-        return Choice(trial, notes=(*notes, Remark("note", reason, None, "smaller blocks, or more warps")))
+        return replace(trial, notes=(*notes, Remark("note", reason, None, "smaller blocks, or more warps")))
     cure = "smaller blocks, or more warps; only_if_faster=False specialises it with these spills"
-    return Choice(refusal=Remark("declined", f"not expected to pay: {reason}", None, cure), left=trial)
+    return replace(trial, refusal=Remark("declined", f"not expected to pay: {reason}", None, cure))
 
 
 NO_STOCK = 2**63 - 1
 """The value of `allowed()` if Triton cannot compile the stock kernel."""
 
 __all__ = [
-    "NO_STOCK", "ROWS", "Candidate", "Choice", "Question", "Trial", "candidates", "holds",
+    "NO_STOCK", "Candidate", "Question", "Trial", "candidates", "holds",
     "wanted_groups", "warps_of_group",
 ]  # fmt: skip

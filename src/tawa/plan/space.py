@@ -15,17 +15,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from statistics import geometric_mean
 from typing import Any
 
+from tawa.analysis.dims.shared_programs import find_shared
+from tawa.analysis.loops.split_sums import find_split_sums
 from tawa.analysis.resources import AccumulatorInfo, RegisterInfo, SharedInfo
 from tawa.analysis.work.longer_programs import find_longer_programs
-from tawa.analysis.work.workload import DotWork, Workload
+from tawa.analysis.work.persistent import why_not_persistent
+from tawa.analysis.work.workload import DotWork, Workload, find_workload
+from tawa.dialects.aref import Fill
 from tawa.errors import PlanError, ResourceError
+from tawa.ir import Module
 from tawa.machine.hopper import (
     DEFAULT_DEPTH,
     PRODUCER_REGISTERS,
@@ -38,14 +42,16 @@ from tawa.machine.hopper import (
 from tawa.plan.cost.budget import Budget
 from tawa.plan.cost.launches import Launch, programs_differ, usual_launches
 from tawa.plan.cost.prediction import Expectation, expect
+from tawa.plan.cost.programs import Program, ProgramFacts, kept_loads, stock_program
 from tawa.plan.cost.registers import registers_for_addresses
 from tawa.plan.cost.time_model import predict
-from tawa.plan.cost.ways import StockFacts, Way, kept_loads, plan_way, stock_way
-from tawa.plan.fields import LoopPlan, OperandPlan, RingPlan
+from tawa.plan.fields import LoopPlan, OperandPlan, Path, RingPlan, StorePlan
 from tawa.plan.option_conflicts import STOCK, contradictions
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
-from tawa.plan.planner import choose_depths
+from tawa.plan.planner import Counts, complete
+from tawa.plan.thresholds import CLEAR
+from tawa.remarks import Remark
 
 _POINTERS = OperandPlan(path="pointers")
 _INNER, _OUTER = "inner", "outer"
@@ -89,10 +95,30 @@ class Space:
     workload: Workload
     raised: int = 0
     persistent: bool = False
-    facts: StockFacts | None = None
+    facts: ProgramFacts | None = None
     shares: bool = False
     splits: bool = False
     max_registers: int | None = None
+
+    @staticmethod
+    def of(
+        kernel: Module, raised: int, launch: tuple[int, int, int | None], options: PlanOptions, ours: bool,
+        pins: Plan | None = None, *, measured: bool = False,
+    ) -> Space | None:  # fmt: skip
+        """The space of a structured kernel as far as options and pins leave it open; None if its work is not known.
+
+        raised: how many loads of operands TMA can make in place of pointers. launch: its warps and stages, and
+        ``maxnreg``. ours: whether Triton launches the kernel. measured: also the forms that only measurements choose.
+        """
+        workload = find_workload(kernel)
+        if workload is None:
+            return None
+        persistent = ours and options.persistent is not False and why_not_persistent(kernel) is None
+        shares = measured and ours and not isinstance(find_shared(kernel), Remark)
+        splits = ours and options.precision == "relaxed" and (pins is None or pins.split_k is None)
+        splits = splits and not isinstance(find_split_sums(kernel), Remark)
+        num_warps, num_stages, limit = launch
+        return Space(num_warps, num_stages, workload, raised, persistent, None, shares, splits, limit)
 
     @cached_property
     def unequal(self) -> bool:
@@ -127,31 +153,91 @@ class Space:
         of_cta = f", {plan.programs} programs in a CTA" if plan.programs > 1 else ""
         return f"{form}, {plan.own_groups} group{'s' * (plan.own_groups > 1)}{path}{of_cta}"
 
-    @property
-    def stock(self) -> Way:
+    @cached_property
+    def _programs(self) -> dict[Plan, Program]:
+        return {}
+
+    def program(self, form: Plan) -> Program:
+        """What the planner is expected to make of a form."""
+        if form not in self._programs:
+            self._programs[form] = Program(completed(self, form))
+        return self._programs[form]
+
+    @cached_property
+    def stock(self) -> Program:
         """Stock Triton's kernel."""
-        return stock_way(self.workload, self.num_warps, self.num_stages, self.facts, self.max_registers)
+        return stock_program(self.workload, self.num_warps, self.num_stages, self.facts, self.max_registers)
 
+    # -- what is expected ----------------------------------------------------------------------------------------------
 
-def form_plan(
-    groups: int = 1, *, persistent: bool = False, pointers: bool = False, programs: int = 1, dynamic: bool = False,
-    longest_first: bool = False, split_k: int = 1,
-) -> Plan:  # fmt: skip
-    """A form of the kernel: the Plan of what has to be known before layouts.
+    @cached_property
+    def launches(self) -> tuple[Launch, ...]:
+        """The usual launches. What is expected is said of the one that gains the most.
 
-    groups: the consumer groups of a program. pointers: loads through pointers stay as they are. programs: of the grid
-    that share a CTA; with more than one, each is a consumer group. dynamic: the programs of a persistent form take the
-    next tile from a counter. longest_first: the longest tiles first. split_k: programs that share a tile.
-    """
-    return Plan(
-        form="persistent" if persistent else "as_written",
-        tiles="dynamic" if dynamic else None,
-        tile_order="longest_first" if longest_first else None,
-        groups=groups * programs,
-        split="programs" if programs > 1 else None,
-        split_k=split_k if split_k > 1 else None,
-        operands=(_POINTERS,) if pointers else (),
-    )
+        Every launch gets the form that is best for it (`tawa.plan.forecast`).
+        """
+        return usual_launches(self.workload)
+
+    def expected(self, plan: Plan, spilled: int = 0) -> Expectation | None:
+        """The expectation of a Plan, with or without schedules; None if stock Triton's kernel does not fit.
+
+        spilled: bytes of spill stores and loads of all its consumers together.
+        """
+        if not self.stock.fits:
+            return None
+        chained = any(dot.chained for dot in self.workload.dots)
+        if chained and all(it.schedule is None and it.stages is None for it in plan.loops if it.loop is not None):
+            plan = replace(plan, loops=tuple(replace(it, stages=2) for it in plan.loops))  # they are decided later
+        own = self._expect(Program(plan, ProgramFacts(spilled=spilled)))
+        return self._in_turn(form_of(self, plan), own)
+
+    def of_form(self, form: Plan) -> Expectation:
+        """The expectation of a form, before the planner's decisions."""
+        return self._in_turn(form, self._expect(self.program(form)))
+
+    def _in_turn(self, form: Plan, own: Expectation) -> Expectation:
+        """The expectation of the persistent form, if launches of many programs get that and it is faster."""
+        if form.form == "persistent":
+            return own
+        others = (it for it in in_orders(self, form) if it.form == "persistent")
+        return max((own, *(self._expect(self.program(it)) for it in others)), key=lambda it: it.gain)
+
+    def forms(self, groups: Sequence[int] | None = None, persistent: bool = False) -> tuple[Plan, ...]:
+        """The forms of the kernel as it is written, or persistent, with one of these numbers of groups."""
+        found = (it for it in forms_of(self) if groups is None or it.groups in groups)
+        own = "persistent" if persistent else "as_written"
+        return tuple(replace(it, form=own) for it in found if it.form == "as_written")
+
+    def groups(self, usual: int, persistent: bool = False) -> tuple[int, ...]:
+        """The numbers of consumer groups to try: the usual one first, unless another is clearly faster."""
+        times = {1: float("inf"), 2: float("inf")}
+        for it in self.forms(persistent=persistent):
+            every = self.mean_us(self.program(it))
+            times[it.own_groups] = min(times[it.own_groups], every)
+        other = 3 - usual
+        first = other if times[other] * CLEAR < times[usual] else usual
+        return (first,) if first == 1 else (first, 1)
+
+    def mean_us(self, program: Program) -> float:
+        """The mean of its predicted times over the usual launches."""
+        return geometric_mean(predict(self.workload, launch, program) for launch in self.launches)
+
+    def ranked(self) -> tuple[RankedPlan, ...]:
+        """Stock Triton's kernel, and every form with every D, P and number of stages worth a try, fastest first."""
+        found = [RankedPlan(STOCK, self.mean_us(self.stock), "stock Triton")]
+        for form in (*forms_of(self), *shared_forms(self), *split_forms(self)):
+            for made in _variants(self, form):
+                words = f"{self.words(form)}, {variant_words(made)}"
+                found.append(RankedPlan(_plan(form, made), self.mean_us(made), words))
+        return tuple(sorted(found, key=lambda it: it.predicted_us or 0.0))
+
+    def knowing(self, facts: ProgramFacts | None) -> Space:
+        """The space once stock Triton's kernel is compiled; the same if nothing is known of it."""
+        return self if facts is None else replace(self, facts=facts)
+
+    def _expect(self, program: Program) -> Expectation:
+        found = (expect(self.workload, launch, program, self.stock) for launch in self.launches)
+        return max(found, key=lambda it: it.gain)
 
 
 def forms_of(space: Space) -> Iterator[Plan]:
@@ -162,7 +248,8 @@ def forms_of(space: Space) -> Iterator[Plan]:
     if space.num_warps >= 2 * WARP_GROUP and rows >= 2 * WGMMA_ROWS:
         groups.append(2)
     for pointers, number in product(paths, groups):
-        yield from in_orders(space, form_plan(number, pointers=pointers))
+        kept = (_POINTERS,) if pointers else ()
+        yield from in_orders(space, Plan(form="as_written", groups=number, operands=kept))
 
 
 def in_orders(space: Space, written: Plan) -> Iterator[Plan]:
@@ -202,29 +289,34 @@ class ExpectedRing:
 
     name: str
     slot_bytes: int
+    fill: Fill = "tma"
+    payload: tuple[str, ...] = ()
     converted: bool = False
     fills: int | None = None
 
 
-def way_of(space: Space, plan: Plan) -> Way:
-    """The way in which the planner is expected to execute a form: its choice for what is expected before layouts."""
-    workload = space.workload
-    chained = any(dot.chained for dot in workload.dots)
-    waits = any(dot.unit != "wgmma" for dot in workload.dots)
-    rings, budget = expected_budget(space, plan)
-    depth, in_flight, persistent = 1, 0, plan.form == "persistent"
-    with suppress(ResourceError):
-        budget, depth, in_flight = choose_depths(rings, PlanOptions(), budget, None)
-    return Way(
-        True, plan.own_groups, budget.consumer_warps, budget.ctas(rings, depth), max(budget.depths(rings, depth)),
-        0 if chained or waits else in_flight, chained and not waits, persistent,
-        _kept_pointers(space, plan), space.raises(plan) is True and persistent, programs=plan.programs,
-        dynamic=plan.tiles == "dynamic", longest_first=plan.tile_order == "longest_first", shares=plan.split_k or 1,
-    )  # fmt: skip
+def completed(space: Space, form: Plan) -> Plan:
+    """The Plan that the planner is expected to make of a form: completed from what is counted before layouts."""
+    counts, options = expected_counts(space, form), PlanOptions()
+    try:
+        plan = complete(form, counts, options)
+    except ResourceError:  # the planner will decline it
+        one_slot = tuple(RingPlan(it.name, depth=1) for it in counts.rings)
+        plan = complete(replace(form, rings=one_slot), counts, options)
+    chained = any(dot.chained for dot in space.workload.dots)
+    waits = any(dot.unit != "wgmma" for dot in space.workload.dots)
+    (loop,) = plan.loops
+    loop = replace(loop, mma_depth=0 if chained or waits else loop.mma_depth, stages=2 if chained and not waits else 0)
+    kept, every = _kept_pointers(space, form)
+    paths: list[Path] = [*("pointers" for _ in range(kept)), *("raised" for _ in range(every - kept))]
+    operands = (OperandPlan("operand", None, at, path, ring=_INNER) for at, path in enumerate(paths))
+    by_tma = space.raises(form) is True and form.form == "persistent"
+    stores = (StorePlan("result", path="raised"),) if by_tma else ()
+    return replace(plan, loops=(loop,), operands=tuple(operands), stores=stores)
 
 
-def expected_budget(space: Space, plan: Plan) -> tuple[tuple[ExpectedRing, ...], Budget]:
-    """The rings of a form, and the resources for them, from the counts alone.
+def expected_counts(space: Space, plan: Plan) -> Counts:
+    """The rings of a form, and the resources for them, from the counts of the workload alone.
 
     Tiles that are loaded outside the innermost loops have a ring if a loop is around them, and stay with the consumer
     otherwise.
@@ -232,9 +324,10 @@ def expected_budget(space: Space, plan: Plan) -> tuple[tuple[ExpectedRing, ...],
     workload, groups, persistent = space.workload, plan.groups or 1, plan.form == "persistent"
     warps = max(space.num_warps, WARP_GROUP) // plan.own_groups
     slot, around, once = _operand_bytes(workload, persistent)
-    rings = [ExpectedRing(_INNER, max(1, slot))]
+    fill: Fill = "cp.async" if _kept_pointers(space, plan)[0] else "tma"
+    rings = [ExpectedRing(_INNER, max(1, slot), fill)]
     if around:
-        rings.append(ExpectedRing(_OUTER, plan.programs * around))
+        rings.append(ExpectedRing(_OUTER, plan.programs * around, fill))
     turns = persistent or plan.programs > 1
     stored = {work.depth > 0: 0 for work in workload.blocks.values()}
     for work in workload.blocks.values():
@@ -261,7 +354,7 @@ def expected_budget(space: Space, plan: Plan) -> tuple[tuple[ExpectedRing, ...],
         most_ctas=1 if turns else None,
         launch_warps=space.num_warps,
     )
-    return tuple(rings), budget
+    return Counts(tuple(rings), budget)
 
 
 def _accumulator(dot: DotWork, groups: int, warps: int) -> AccumulatorInfo:
@@ -272,8 +365,8 @@ def _accumulator(dot: DotWork, groups: int, warps: int) -> AccumulatorInfo:
 
 def _producer_registers(space: Space, plan: Plan, accumulators: int, num_warps: int) -> int:
     """The registers per thread of the producer, from the counts of its loads."""
-    way = Way(True, by_pointers=_kept_pointers(space, plan))
-    kept = [load for work in space.workload.blocks.values() for load in kept_loads(work, way)]
+    left, every = _kept_pointers(space, plan)
+    kept = [load for work in space.workload.blocks.values() for load in kept_loads(work, left / max(1, every))]
     if not kept:
         return PRODUCER_REGISTERS
     accesses = sum(math.ceil(load.pieces / (WARP_GROUP * WARP)) for load in kept)
@@ -281,31 +374,10 @@ def _producer_registers(space: Space, plan: Plan, accumulators: int, num_warps: 
     return registers_for_addresses(accesses, held, accumulators, num_warps, space.max_registers)
 
 
-def _kept_pointers(space: Space, plan: Plan) -> float:
-    """`Way.by_pointers`."""
+def _kept_pointers(space: Space, plan: Plan) -> tuple[int, int]:
+    """The operands that a form leaves to pointers, of all that are loaded through pointers."""
     every = sum(load.operand and not load.tma for work in space.workload.blocks.values() for load in work.loads)
-    return max(0, every - (space.raised if space.raises(plan) else 0)) / max(1, every)
-
-
-def enumerate_plans(space: Space, launch: Launch) -> tuple[RankedPlan, ...]:
-    """Stock Triton's kernel and every form with every D, P and number of stages worth a try, fastest first.
-
-    launch: the launch to predict.
-    """
-    found = [stock_plan(space, launch)]
-    for plan in (*forms_of(space), *shared_forms(space), *split_forms(space)):
-        rings, budget = expected_budget(space, plan)
-        for way in _variants(way_of(space, plan)):
-            if way.in_flight >= min(budget.depths(rings, way.slots)):
-                continue  # the rings that are filled outside the innermost loops have one slot
-            words = f"{space.words(plan)}, {_variant_words(way)}"
-            found.append(RankedPlan(_plan(plan, way), predict(space.workload, launch, way), words))
-    return tuple(sorted(found, key=lambda it: it.predicted_us or 0.0))
-
-
-def stock_plan(space: Space, launch: Launch) -> RankedPlan:
-    """Stock Triton's kernel."""
-    return RankedPlan(STOCK, predict(space.workload, launch, space.stock), "stock Triton")
+    return max(0, every - (space.raised if space.raises(plan) else 0)), every
 
 
 def allowed(plans: tuple[RankedPlan, ...], pins: Plan, options: PlanOptions) -> tuple[RankedPlan, ...]:
@@ -322,24 +394,29 @@ def allowed(plans: tuple[RankedPlan, ...], pins: Plan, options: PlanOptions) -> 
     return tuple(found)
 
 
-def _variants(usual: Way) -> Iterator[Way]:
-    """Ways that differ from the usual one in D, P and stages."""
-    depths = sorted({usual.slots, max(1, usual.slots - 1), min(usual.slots, DEFAULT_DEPTH), min(usual.slots, 2)})
-    for depth in reversed(depths):
+def _variants(space: Space, form: Plan) -> Iterator[Program]:
+    """Programs of a form that differ from the usual one in D, P and stages."""
+    usual, counts = space.program(form), expected_counts(space, form)
+    slots = usual.slots
+    for depth in sorted({slots, max(1, slots - 1), min(slots, DEFAULT_DEPTH), min(slots, 2)}, reverse=True):
+        depths = counts.budget.depths(counts.rings, depth)
+        rings = tuple(replace(it, depth=own) for it, own in zip(usual.plan.rings, depths, strict=True))
+        plan = replace(usual.plan, rings=rings)
         if usual.staged:
-            yield replace(usual, slots=depth)
-        for in_flight in _MMA_DEPTHS:
-            if in_flight < depth and (not usual.staged or not in_flight):
-                yield replace(usual, slots=depth, in_flight=in_flight, staged=False)
+            yield Program(plan)
+        for in_flight in _MMA_DEPTHS:  # rings that are filled outside the innermost loops may have one slot
+            if in_flight < min(depths) and (not usual.staged or not in_flight):
+                yield Program(replace(plan, loops=(LoopPlan(0, mma_depth=in_flight, stages=0),)))
 
 
-def _plan(plan: Plan, way: Way) -> Plan:
-    loop = LoopPlan(mma_depth=way.in_flight, stages=None if way.staged else 0)
-    return replace(plan, rings=(RingPlan(depth=way.slots),), loops=(loop,))
+def _plan(form: Plan, made: Program) -> Plan:
+    loop = LoopPlan(mma_depth=made.in_flight, stages=None if made.staged else 0)
+    return replace(form, rings=(RingPlan(depth=made.slots),), loops=(loop,))
 
 
-def _variant_words(way: Way) -> str:
-    return f"D = {way.slots}, " + ("stages" if way.staged else f"P = {way.in_flight}")
+def variant_words(made: Program) -> str:
+    """D, P and stages for people."""
+    return f"D = {made.slots}, " + ("stages" if made.staged else f"P = {made.in_flight}")
 
 
 def _operand_bytes(workload: Workload, persistent: bool) -> tuple[int, int, int]:
@@ -355,113 +432,28 @@ def _operand_bytes(workload: Workload, persistent: bool) -> tuple[int, int, int]
     return slot, around, once
 
 
-CLEAR = 1.03
-"""The factor by which another number of groups must be predicted to be faster than the usual one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prospect:
-    """The prospect of one kernel.
-
-    space: its forms; a persistent one only if launches may get it. launches: what is expected is said of the one that
-    gains the most, because every launch gets the form that is best for it (`tawa.plan.forecast`).
-    """
-
-    space: Space
-    launches: tuple[Launch, ...]
-
-    @staticmethod
-    def of(space: Space) -> Prospect:
-        """The prospect for the usual launches."""
-        return Prospect(space, usual_launches(space.workload))
-
-    @property
-    def stock(self) -> Way:
-        """Stock Triton's kernel."""
-        return self.space.stock
-
-    def expected(self, plan: Plan, spilled: int = 0) -> Expectation | None:
-        """The expectation of a Plan, with or without schedules; None if stock Triton's kernel does not fit.
-
-        spilled: bytes of spill stores and loads of all its consumers together.
-        """
-        if not self.stock.fits:
-            return None
-        way, form = plan_way(plan, spilled), form_of(self.space, plan)
-        chained = any(dot.chained for dot in self.space.workload.dots)
-        undecided = all(it.schedule is None and it.stages is None for it in plan.loops if it.loop is not None)
-        own = self._expect(replace(way, staged=way.staged or (chained and undecided)))
-        return self._in_turn(form, own)
-
-    def of_form(self, form: Plan) -> Expectation:
-        """The expectation of a form, before the planner's decisions."""
-        return self._in_turn(form, self._expect(way_of(self.space, form)))
-
-    def _in_turn(self, form: Plan, own: Expectation) -> Expectation:
-        """The expectation of the persistent form, if launches of many programs get that and it is faster."""
-        if form.form == "persistent":
-            return own
-        others = (it for it in in_orders(self.space, form) if it.form == "persistent")
-        return max((own, *(self._expect(way_of(self.space, it)) for it in others)), key=lambda it: it.gain)
-
-    def forms(self, groups: Sequence[int] | None = None, persistent: bool = False) -> tuple[Plan, ...]:
-        """The forms of the kernel as it is written, or persistent, with one of these numbers of groups."""
-        found = (it for it in forms_of(self.space) if groups is None or it.groups in groups)
-        own = "persistent" if persistent else "as_written"
-        return tuple(replace(it, form=own) for it in found if it.form == "as_written")
-
-    def groups(self, usual: int, persistent: bool = False) -> tuple[int, ...]:
-        """The numbers of consumer groups to try: the usual one first, unless another is clearly faster."""
-        times = {1: float("inf"), 2: float("inf")}
-        for it in self.forms(persistent=persistent):
-            way = way_of(self.space, it)
-            every = geometric_mean(predict(self.space.workload, launch, way) for launch in self.launches)
-            times[it.own_groups] = min(times[it.own_groups], every)
-        other = 3 - usual
-        first = other if times[other] * CLEAR < times[usual] else usual
-        return (first,) if first == 1 else (first, 1)
-
-    def ranked(self) -> tuple[RankedPlan, ...]:
-        """Stock Triton's kernel and every Plan worth a try, in the order of their mean predicted times."""
-        times: dict[Plan, list[float]] = {}
-        words: dict[Plan, str] = {}
-        for launch in self.launches:
-            for it in enumerate_plans(self.space, launch):
-                times.setdefault(it.plan, []).append(it.predicted_us or 0.0)
-                words[it.plan] = it.words
-        found = (RankedPlan(plan, geometric_mean(them), words[plan]) for plan, them in times.items())
-        return tuple(sorted(found, key=lambda it: it.predicted_us or 0.0))
-
-    def knowing(self, facts: StockFacts) -> Prospect:
-        """The prospect once stock Triton's kernel is compiled."""
-        return replace(self, space=replace(self.space, facts=facts))
-
-    def _expect(self, way: Way) -> Expectation:
-        found = (expect(self.space.workload, launch, way, self.stock) for launch in self.launches)
-        return max(found, key=lambda it: it.gain)
-
-
 def form_of(space: Space, plan: Plan) -> Plan:
     """The form of a complete Plan."""
-    return form_plan(
-        plan.own_groups, persistent=plan.form == "persistent", pointers=space.raises(plan) is False,
-        programs=plan.programs, dynamic=plan.tiles == "dynamic", longest_first=plan.tile_order == "longest_first",
-        split_k=plan.split_k or 1,
-    )  # fmt: skip
+    return Plan(
+        form="persistent" if plan.form == "persistent" else "as_written",
+        tiles="dynamic" if plan.tiles == "dynamic" else None,
+        tile_order="longest_first" if plan.tile_order == "longest_first" else None,
+        groups=plan.groups or 1,
+        split="programs" if plan.programs > 1 else None,
+        split_k=plan.split_k if (plan.split_k or 1) > 1 else None,
+        operands=(_POINTERS,) if space.raises(plan) is False else (),
+    )
 
 
 __all__ = [
-    "Prospect",
     "RankedPlan",
     "Space",
     "allowed",
-    "enumerate_plans",
+    "completed",
     "form_of",
-    "form_plan",
     "forms_of",
     "in_orders",
     "shared_forms",
     "split_forms",
-    "stock_plan",
-    "way_of",
+    "variant_words",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tawa.ir import Module
 from tawa.plan import Plan
@@ -22,9 +22,12 @@ class PassResult:
     decided: Plan = Plan()
 
 
-class Pass(Protocol):
+Result = TypeVar("Result", bound=PassResult, covariant=True)
+
+
+class Pass(Protocol[Result]):
     """A pass changes a module in place. Its fields are its options; it reads nothing else."""
 
-    def run(self, module: Module) -> PassResult:
+    def run(self, module: Module) -> Result:
         """Changes `module`."""
         ...

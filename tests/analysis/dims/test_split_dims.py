@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.dims.split_dims import SplitInfo, find_split
+from tawa.analysis.dims.split_dims import SplitInfo, find_split, rows_suffice
 from tawa.ir import parse_module
 from tawa.remarks import Remark
 from tests.cases.programs.ttgir import op
@@ -15,8 +15,13 @@ ROWS = "tensor<128xf32>"
 POINTERS = "tensor<128x128x!tt.ptr<f32>>"
 
 
+def split_of(text: str, groups: int) -> SplitInfo | Remark:
+    module = parse_module(text)
+    return find_split(module, groups, "rows" if rows_suffice(module, groups) else "columns")
+
+
 def found(text: str, groups: int = 2) -> SplitInfo:
-    info = find_split(parse_module(text), groups)
+    info = split_of(text, groups)
     assert isinstance(info, SplitInfo), info
     return info
 
@@ -27,7 +32,7 @@ def dims(text: str) -> dict[str, int]:
 
 
 def refused(text: str, groups: int = 2) -> Remark:
-    info = find_split(parse_module(text), groups)
+    info = split_of(text, groups)
     assert isinstance(info, Remark)
     assert info.kind == "declined" and info.cure
     return info

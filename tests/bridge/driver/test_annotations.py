@@ -227,7 +227,7 @@ def test_a_kernel_that_triton_cannot_compile_is_specialised_although_it_spills(m
         raise RuntimeError("PassManager::run failed")
 
     monkeypatch.setattr(stock_run.StockRun, "_run", fails)
-    monkeypatch.setattr(driver.Prospect, "of", lambda space: None)
+    monkeypatch.setattr(driver.Space, "of", lambda *_: None)
     record = made(gemm, asked=False).metadata.tawa
     assert record["applied"]
     assert any("bytes of registers spill" in it["reason"] for it in record["remarks"])

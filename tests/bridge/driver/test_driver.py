@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tawa.bridge.driver.attach import attached
-from tawa.bridge.driver.data import Specialised, Worksheet
+from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.added_arguments import launched_by_us
@@ -94,10 +94,9 @@ def fronts(case: Specimen, options: PlanOptions) -> tuple[Specialised | Outcome,
     def stage(mod: Any, metadata: dict[str, Any], given: Any, capability: int) -> Any:
         texts.append(mod.str())
         warps.append(given.num_warps)
-        return made.tools.split.front(mod, metadata, given, capability)
+        return made.stages.front(mod, metadata, given, capability)
 
-    tools = replace(made.tools, split=replace(made.tools.split, front=stage))
-    found = specialise(tools, made.source(case.name), Request(options), Worksheet())
+    found = specialise(replace(made, stages=replace(made.stages, front=stage)).job(case.name), Request(options))
     own = parse_module(made.ttir, made.context).str()
     return found, [text == own for text in texts], warps
 

@@ -12,7 +12,6 @@ import triton
 import triton.language as tl
 from triton._C.libtriton import ir, passes
 
-from tawa.bridge.driver.data import Worksheet
 from tawa.bridge.driver.forms import JUMPS, lay_out
 from tawa.bridge.driver.stock_run import StockFailure
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
@@ -298,8 +297,7 @@ def test_the_launcher_is_told_the_box_of_one_group() -> None:
 @pytest.mark.parametrize(("num_warps", "groups"), [(8, 3), (2, 2)])
 def test_groups_of_other_than_four_warps_are_declined(num_warps: int, groups: int) -> None:
     made = case_front("tile_8warps_nn")
-    tools = replace(made.tools, options=replace(made.tools.options, num_warps=num_warps))
-    remark = replace(made, tools=tools).split(groups)
+    remark = replace(made, options=replace(made.options, num_warps=num_warps)).split(groups)
     assert isinstance(remark, Remark)
     assert f"num_warps={num_warps}" in remark.reason
     assert f"num_warps={4 * groups}" in (remark.cure or "")
@@ -307,10 +305,10 @@ def test_groups_of_other_than_four_warps_are_declined(num_warps: int, groups: in
 
 def test_the_metadata_of_the_compile_is_left_alone() -> None:
     made = case_front("tile_8warps_nn")
-    source = made.source()
+    job = made.job()
     flow = Flow(read_kernel(made.ttir, made.context), Plan(groups=2), target=Target(8, 3))
-    assert isinstance(lay_out(made.tools, source, flow, Worksheet()), str)
-    assert source.metadata == {}
+    assert isinstance(lay_out(job, flow), str)
+    assert job.metadata == {}
     assert flow.plan.split == "rows" and flow.target == Target(4, 3, groups=2)
 
 
@@ -336,9 +334,9 @@ def refusing(made: Front, refused: Callable[[Any], bool]) -> Front:
     def stage(mod: Any, metadata: dict[str, Any], options: Any, capability: int) -> Any:
         if refused(options):
             raise RuntimeError("PassManager::run failed")
-        return made.tools.split.front(mod, metadata, options, capability)
+        return made.stages.front(mod, metadata, options, capability)
 
-    return replace(made, tools=replace(made.tools, split=replace(made.tools.split, front=stage)))
+    return replace(made, stages=replace(made.stages, front=stage))
 
 
 def test_what_triton_refuses_of_a_form_only_is_a_fault_of_ours() -> None:

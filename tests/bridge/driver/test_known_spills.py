@@ -16,7 +16,7 @@ from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.spills import Spills
 from tawa.ir import parse_module
 from tawa.plan import PlanOptions
-from tawa.plan.space import Prospect
+from tawa.plan.space import Space
 from tests.bridge.driver.test_stock_run import compiled, slower
 from tests.cases.programs.ttgir import tile_gemm
 
@@ -69,10 +69,10 @@ def test_a_kernel_compiled_again_tries_nothing_that_was_left_before(
 ) -> None:
     """Wherever legal, the kernel that was chosen is compiled, and only that one. All are expected to spill."""
     made: list[int] = []
-    monkeypatch.setattr(driver, "_will_spill", lambda plan, live: True)
+    monkeypatch.setattr(driver, "will_spill", lambda plan, live: True)
     own = driver.through_back_end
     monkeypatch.setattr(driver, "through_back_end", lambda *given: made.append(1) or own(*given))
-    monkeypatch.setattr(Prospect, "expected", slower)
+    monkeypatch.setattr(Space, "expected", slower)
     request = Request(PlanOptions(only_if_faster=False)) if legal else Request()
     first = compiled(request)
     for entry in [it for it in own_cache.iterdir() if list(it.glob("*.cubin"))]:

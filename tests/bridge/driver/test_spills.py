@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from tawa.bridge.driver.driver import _Driver
-from tawa.bridge.driver.spills import find_spills, frame_bytes, keeps_dots_in_flight
+from tawa.bridge.driver.spills import find_spills, frame_bytes
 from tawa.bridge.launch.stock_facts import facts_of_log
 from tawa.bridge.report.record import plan_of as recorded_plan
 from tawa.bridge.report.report import report
 from tawa.ir import parse_module
-from tawa.machine.hopper import HARMLESS_BYTES
 from tawa.plan import LoopPlan, Plan, PlanOptions
-from tawa.plan.cost.ways import StockFacts
+from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.schedule import Schedule, ScheduledOp
+from tawa.plan.thresholds import HARMLESS_BYTES
+from tawa.plan.trials import keeps_dots_in_flight
 from tests.bridge.fakes import plan_of
 from tests.cases.attention.cases import find
 from tests.cases.gemm.cases import tile_case
@@ -117,6 +118,6 @@ def test_the_log_of_ptxas_says_what_is_known_of_a_stock_kernel() -> None:
     )
     log += "ptxas info    : Used 154 registers, used 1 barriers\n"
     note = "ptxas info    : (C7515) Potential Performance Loss: wgmma.mma_async instructions are serialized due to …\n"
-    assert facts_of_log(log, 4096) == StockFacts(False, 154, 20, 4096)
-    assert facts_of_log(note + log, 4096) == StockFacts(True, 154, 20, 4096)
+    assert facts_of_log(log, 4096) == ProgramFacts(False, 154, 20, 4096)
+    assert facts_of_log(note + log, 4096) == ProgramFacts(True, 154, 20, 4096)
     assert facts_of_log("", 4096) is None

@@ -12,7 +12,6 @@ import pytest
 from tawa.bridge.driver import spills, stock_run
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.driver.spills import keeps_dots_in_flight
 from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.triton.stage_output import Stage
@@ -21,7 +20,8 @@ from tawa.machine.coefficients import ErrorInfo
 from tawa.pipeline import Target, specialise
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.cost.prediction import Expectation
-from tawa.plan.space import Prospect
+from tawa.plan.space import Space
+from tawa.plan.trials import keeps_dots_in_flight
 from tests.bridge.fakes import plan_of
 from tests.cases.pointers.cases import find
 from tests.cases.programs.ttgir import tile_gemm
@@ -116,7 +116,7 @@ def compiled(request: Request | None) -> Any:
         return compile_kernel(CASE.kernel, signature(CASE), request, num_warps=8, num_stages=3)
 
 
-def slower(self: Prospect, plan: Plan, spilled: int = 0) -> Expectation | None:
+def slower(self: Space, plan: Plan, spilled: int = 0) -> Expectation | None:
     """Predicts that a Plan is slower once it is known that it spills."""
     return Expectation(10.0, 20.0 if spilled else 5.0, ErrorInfo(0.05, 9), "dots")
 
@@ -128,7 +128,7 @@ def test_a_kernel_that_is_declined_for_its_spills_is_the_stock_kernel_and_not_co
     original = stock_run.StockRun._run  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(stock_run.StockRun, "_run", lambda self: runs.append(1) or original(self))
     monkeypatch.setattr(spills, "run_ptxas", lambda *_: pytest.fail("what ptxas said was kept"))
-    monkeypatch.setattr(Prospect, "expected", slower)
+    monkeypatch.setattr(Space, "expected", slower)
     stock, made = compiled(None), compiled(Request(PlanOptions()))
     record = made.metadata.tawa
     assert not record["applied"] and "bytes of registers spill" in record["remarks"][0]["reason"]

@@ -11,10 +11,11 @@ from tawa.bridge.driver.attach import attached
 from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.launch.forecasts import Forecasts, forecast_facts, forecasts_of
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.space import Space, form_plan
+from tawa.plan.space import Space
 from tests.cases.pointers.builders import gemm_case
 from tests.cases.programs.workloads import by_descriptors, workload
 from tests.matrix.compiling import compile_case
+from tests.support.forms import form_plan
 
 SPACE = Space(8, 3, workload(by_descriptors(128, 256, 64)), persistent=True)
 CASE = gemm_case("forecasts", tile=(128, 256, 64), warps=8, stages=3, sizes={"M": 512, "N": 512, "K": 512}, GROUP_M=8)

@@ -14,9 +14,9 @@ from tawa.bridge.launch.forecasts import Forecasts
 from tawa.bridge.launch.host import Host
 from tawa.bridge.launch.instead import IN_ORDER
 from tawa.bridge.launch.launcher import Launcher
-from tawa.machine.hopper import HEAVY_SPILL_BYTES
 from tawa.plan import LoopPlan, Plan
 from tawa.plan.option_conflicts import STOCK
+from tawa.plan.thresholds import HEAVY_SPILL_BYTES
 from tawa.symbolic.host.expr import Apply, Argument, Condition, Number
 from tawa.symbolic.host.launch_spec import DescriptorSpec, Grouped, LaunchSpec
 

@@ -16,9 +16,9 @@ from tawa.bridge.launch.stock_facts import KEY, facts_of, recorded_facts
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.versions import triton_version
 from tawa.plan import PlanOptions
-from tawa.plan.cost.ways import StockFacts
+from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.option_conflicts import STOCK
-from tawa.plan.space import Prospect
+from tawa.plan.space import Space
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import TILES
 from tests.matrix.compiling import compile_case
@@ -42,8 +42,8 @@ def compiled(order: str) -> Any:
 @pytest.fixture
 def unexpected(monkeypatch: pytest.MonkeyPatch) -> None:
     """No form is expected to gain."""
-    original = Prospect._expect  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(Prospect, "_expect", lambda self, way: replace(original(self, way), stock_us=1.0))
+    original = Space._expect  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(Space, "_expect", lambda self, program: replace(original(self, program), stock_us=1.0))
 
 
 @pytest.mark.parametrize(("order", "serialised"), [("nt", SERIALISES), ("nn", False)])
@@ -107,6 +107,6 @@ def test_a_stock_kernel_from_the_cache_has_the_same_facts(monkeypatch: pytest.Mo
 def test_a_kernel_of_which_nothing_can_be_known_has_none() -> None:
     assert facts_of(object()) is None
     assert recorded_facts({}) is None
-    assert recorded_facts({KEY: {"serialised": False, "registers": 32, "spilled": 4, "shared": 0}}) == StockFacts(
+    assert recorded_facts({KEY: {"serialised": False, "registers": 32, "spilled": 4, "shared": 0}}) == ProgramFacts(
         False, 32, 4, 0
     )

@@ -8,16 +8,17 @@ from dataclasses import replace
 import pytest
 
 from tawa.machine.coefficients import ErrorInfo, fitted
-from tawa.machine.hopper import DOUBT
 from tawa.plan.cost.launches import launch_of
 from tawa.plan.cost.prediction import Expectation, expect, regime_of
+from tawa.plan.cost.programs import Program
 from tawa.plan.cost.time_model import predict
-from tawa.plan.cost.ways import Way
+from tawa.plan.thresholds import DOUBT
 from tests.cases.programs.workloads import by_descriptors, chained, workload
+from tests.support.timed import changed, timed
 
 GEMM = workload(by_descriptors())
 LAUNCH = launch_of(GEMM, (None,) * 3 + (8192, 8192, 4096), (64, 32))
-STOCK, OWN = Way(False, 1, 8, 1, 3), Way(True, 1, 8, 1, 3, 1)
+STOCK, OWN = timed(False, num_warps=8), timed(num_warps=8, in_flight=1)
 FACTOR_OF_TWO = ErrorInfo(math.log(2) / DOUBT, 9)
 
 
@@ -37,7 +38,7 @@ def test_the_text_has_both_times_the_gain_and_its_factor() -> None:
 
 
 def test_the_text_says_what_slows_stock_down() -> None:
-    found = expect(GEMM, LAUNCH, OWN, replace(STOCK, serialised=True))
+    found = expect(GEMM, LAUNCH, OWN, changed(STOCK, serialised=True))
     assert found.serialised and " us (ptxas serialises its wgmmas), specialised" in str(found)
     assert found.stock_us > expect(GEMM, LAUNCH, OWN, STOCK).stock_us
 
@@ -46,7 +47,7 @@ def test_a_launch_is_predicted_for_both_kernels_with_the_error_of_its_regime() -
     found = expect(GEMM, LAUNCH, OWN, STOCK)
     assert found.own_us == predict(GEMM, LAUNCH, OWN) and found.stock_us == predict(GEMM, LAUNCH, STOCK)
     assert found.error == fitted().errors[found.regime]
-    assert expect(GEMM, LAUNCH, replace(OWN, groups=2), replace(STOCK, ctas=3)).error != found.error
+    assert expect(GEMM, LAUNCH, changed(OWN, groups=2), changed(STOCK, ctas=3)).error != found.error
 
 
 @pytest.mark.parametrize(
@@ -54,11 +55,11 @@ def test_a_launch_is_predicted_for_both_kernels_with_the_error_of_its_regime() -
     [
         (OWN, 1056, "dots of 16 bits, 8 warps, 1 to 1 at a time, waves"),
         (OWN, 100, "dots of 16 bits, 8 warps, 1 to 1 at a time, one wave"),
-        (replace(OWN, persistent=True), 1056, "dots of 16 bits, 8 warps, 1 to 1 at a time, tiles in turn"),
-        (replace(OWN, groups=2), 1056, "dots of 16 bits, 8 warps, 2 to 1 at a time, waves"),
+        (changed(OWN, persistent=True), 1056, "dots of 16 bits, 8 warps, 1 to 1 at a time, tiles in turn"),
+        (changed(OWN, groups=2), 1056, "dots of 16 bits, 8 warps, 2 to 1 at a time, waves"),
     ],
 )
-def test_regimes_differ_in_consumers_and_waves(way: Way, programs: int, regime: str) -> None:
+def test_regimes_differ_in_consumers_and_waves(way: Program, programs: int, regime: str) -> None:
     assert regime_of(GEMM, replace(LAUNCH, programs=programs), way, STOCK) == regime
 
 

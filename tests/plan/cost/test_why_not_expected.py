@@ -10,7 +10,7 @@ from tawa.analysis.resources import RegisterInfo
 from tawa.machine.coefficients import ErrorInfo
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.cost.prediction import Expectation, anyway, why_not_expected, why_not_faster
-from tawa.plan.planner import choose_plan
+from tawa.plan.planner import Counts, complete
 from tests.cases.programs import ttgir as programs
 from tests.plan.test_planner import BUDGET, channels_of
 
@@ -19,7 +19,7 @@ SURE = ErrorInfo(0.0, 9)
 
 
 def plan_with(depth: int) -> Plan:
-    plan = choose_plan(channels_of(programs.tile_gemm()), PlanOptions(), BUDGET, staged_stores=True)
+    plan = complete(Plan(), Counts(channels_of(programs.tile_gemm()), BUDGET), PlanOptions())
     return replace(plan, rings=tuple(replace(ring, depth=depth) for ring in plan.rings))
 
 

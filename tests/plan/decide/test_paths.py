@@ -9,19 +9,15 @@ import pytest
 from tawa.analysis.names import name_module
 from tawa.errors import PlanError
 from tawa.ir import Module
-from tawa.plan import LaunchPlan, OperandPlan, Plan, PlanOptions, StorePlan
+from tawa.plan import OperandPlan, Plan, PlanOptions, StorePlan
 from tawa.plan.decide.paths import (
     TOO_DEAR,
     Launching,
     Raising,
     choose_raises,
     choose_unit_strides,
-    launch_plan,
-    needs_launch,
 )
-from tawa.plan.fields import LaunchChoice, Path
-from tawa.symbolic.host.expr import Argument, Condition
-from tawa.symbolic.host.launch_spec import LaunchSpec
+from tawa.plan.fields import Path
 from tests.analysis.tma.test_unit_strides import ALL, product
 from tests.transforms.ttir.test_promote_to_tma import gemm, with_store
 
@@ -93,21 +89,3 @@ def test_strides_are_taken_to_be_one_unless_the_plan_leaves_them() -> None:
     assert choose_unit_strides(product(), launching, Plan(unit_strides=())) == ()
     with pytest.raises(PlanError, match="assumes sm to be 1; the kernel allows that for these strides: sk, sc; cure"):
         choose_unit_strides(product(), launching, Plan(unit_strides=("sm",)))
-
-
-@pytest.mark.parametrize("choice", ["predicted", "specialised", "always"])
-def test_the_plan_says_how_launches_are_chosen_and_on_which_conditions(choice: LaunchChoice) -> None:
-    made = launch_plan(LaunchSpec(conditions=(Condition(Argument(1, "K"), "why", 1),)), choice)
-    assert made == LaunchPlan(("K >= 1",), choice)
-
-
-@pytest.mark.parametrize(
-    ("plan", "needed"),
-    [
-        (Plan(), False), (load("a", "raised"), True), (load("a", "raised_in_kernel"), False),
-        (Plan(form="persistent"), True), (Plan(unit_strides=("sk",)), True), (Plan(unit_strides=()), False),
-        (Plan(launches=LaunchPlan(choice="predicted")), True), (Plan(launches=LaunchPlan(choice="always")), False),
-    ],
-)  # fmt: skip
-def test_what_the_launcher_makes_or_chooses_needs_a_launch_of_triton_s(plan: Plan, needed: bool) -> None:
-    assert needs_launch(plan) is needed

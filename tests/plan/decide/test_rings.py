@@ -30,7 +30,7 @@ def found(text: str, pins: Plan | None = None) -> tuple[Module, Facts]:
 
 
 class Slower:
-    """Stands for a prospect: every Plan is expected to take twice the time of stock Triton's kernel."""
+    """Stands for a space: every Plan is expected to take twice the time of stock Triton's kernel."""
 
     def expected(self, _: Plan) -> Expectation:
         return Expectation(10.0, 20.0, ErrorInfo(0.05, 9), "dots")
@@ -41,10 +41,10 @@ def decided(
     options: PlanOptions = LEGAL,
     pins: Plan | None = None,
     target: Target = TARGET,
-    prospect: Any = None,
+    space: Any = None,
 ) -> Decided | Remark:
     plan = pins or Plan()
-    return decide_rings(*found(text, plan), options, target, plan, plan, pins is not None, prospect)
+    return decide_rings(*found(text, plan), options, target, plan, plan, pins is not None, space)
 
 
 def test_facts_are_the_loads_the_moved_ones_and_their_channels() -> None:
@@ -68,11 +68,11 @@ def test_what_is_decided_has_rings_operands_and_reasons() -> None:
 
 
 def test_what_is_not_expected_to_pay_is_declined_and_done_with_a_note_where_it_is_asked_for() -> None:
-    refused = decided(programs.tile_gemm(), PlanOptions(), prospect=Slower())
+    refused = decided(programs.tile_gemm(), PlanOptions(), space=Slower())
     assert isinstance(refused, Remark)
     assert refused.reason.startswith("not expected to pay: stock 10.0 us, specialised 20.0 us predicted: 0.50 times")
     assert isinstance(decided(programs.tile_gemm(), PlanOptions()), Decided)
-    made = decided(programs.tile_gemm(), prospect=Slower())
+    made = decided(programs.tile_gemm(), space=Slower())
     assert isinstance(made, Decided)
     assert [it.reason.partition(":")[0] for it in made.notes] == [WOULD_DECLINE]
 

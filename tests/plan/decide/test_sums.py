@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 
 from tawa.errors import PlanError
+from tawa.ir import parse_module
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.decide.sums import sums_late
+from tawa.plan.decide.sums import choose_sums
 from tawa.plan.option_conflicts import check_agreement
+from tests.cases.programs.running_sum import USUAL, loop, program
+
+
+def sums_late(plan: Plan, options: PlanOptions) -> bool:
+    decided, sums = choose_sums(parse_module(program(loop(*USUAL))), options, plan)
+    assert decided == (Plan(sums="after_loops") if sums else Plan())
+    return bool(sums)
 
 
 def test_only_a_user_who_allows_another_order_of_sums_gets_one() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tawa.analysis.layout.direct_stores import find_direct_stores
 from tawa.ir import Module, parse_module
 from tawa.transforms.epilogue.direct_stores import DirectStores
 from tests.cases.programs.ttgir import ACC, binary, for_loop, gemm_loop, kernel, op, ops_named
@@ -61,7 +62,7 @@ def program(*epilogue: str, pointer: str = "f32", persistent: bool = False) -> M
 
 def stored(module: Module, groups: int) -> tuple[bool, str]:
     """Whether the pass changed the module, and the layout of the store."""
-    changed = DirectStores(groups).run(module).changed
+    changed = DirectStores(find_direct_stores(module, groups)).run(module).changed
     (found,) = ops_named(module, "tt.store")
     layouts = {it.type.rpartition(", ")[2].rstrip(">") for it in found.operands}
     assert len(layouts) == 1
@@ -79,7 +80,8 @@ def test_groups_store_their_accumulators_directly() -> None:
 
 
 def test_a_remark_names_the_line_of_the_store() -> None:
-    (remark,) = DirectStores(2).run(program(convert(), store())).remarks
+    module = program(convert(), store())
+    (remark,) = DirectStores(find_direct_stores(module, 2)).run(module).remarks
     assert remark.kind == "done" and "layout of the dot" in remark.reason and str(remark.location) == "kernel.py:20"
 
 
@@ -117,4 +119,4 @@ def test_pointers_that_a_loop_carries_are_not_computed_again() -> None:
 @pytest.mark.parametrize("groups", [1, 2])
 def test_a_kernel_without_such_a_store_does_not_change(groups: int) -> None:
     module = parse_module(kernel(gemm_loop()))
-    assert not DirectStores(groups).run(module).changed
+    assert not DirectStores(find_direct_stores(module, groups)).run(module).changed

@@ -8,7 +8,7 @@ import pytest
 
 from tawa.analysis.loops.register_operands import operands_to_keep
 from tawa.analysis.names import loop_number, name_module
-from tawa.bridge.driver.data import Specialised, Worksheet
+from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
 from tawa.dialects.aref import ConsumedOp, GetOp
@@ -34,10 +34,11 @@ def level(case: Specimen) -> Module:
 
 def pinned(case: Specimen, plan: Plan) -> tuple[Plan, str]:
     """The whole Plan, and the aref level, of a case with a part of its Plan pinned."""
-    made, sheet = front(case.kernel, signature(case), **case.options()), Worksheet()
-    found = specialise(made.tools, made.source(case.name), Request(plan=plan), sheet)
+    made = front(case.kernel, signature(case), **case.options())
+    job = made.job(case.name)
+    found = specialise(job, Request(plan=plan))
     assert isinstance(found, Specialised) and found.outcome.plan is not None
-    return found.outcome.plan, sheet.texts["aref"]
+    return found.outcome.plan, job.texts["aref"]
 
 
 def looped(module: Module) -> list[WarpGroupDotOp]:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from tawa.dialects import structure_rules
 from tawa.ir import Module, parse_module, print_module, verify_structure
+from tawa.plan import Plan, PlanOptions
+from tawa.plan.decide.sums import choose_sums
 from tawa.transforms.ttir.late_sums import LateSums
 from tests.cases.programs.running_sum import ROW, USUAL, add, loop, program, total
 from tests.cases.programs.ttgir import op
 from tests.support.filecheck import check
 
+RELAXED = PlanOptions(precision="relaxed")
+
 
 def late(*loops: str, after: str = "sum") -> str:
     """The text of a program after the pass, with its structure checked."""
     module = parse_module(program(*loops, after=after))
-    result = LateSums().run(module)
-    assert result.changed and result.decided.sums == "after_loops"
+    decided, sums = choose_sums(module, RELAXED, Plan())
+    result = LateSums(sums).run(module)
+    assert result.changed and decided.sums == "after_loops"
     assert [str(error) for error in verify_structure(module, structure_rules())] == []
     return print_module(module, locations=False)
 
@@ -77,5 +82,6 @@ def test_a_program_without_running_sums_stays_as_it_is() -> None:
         program(loop(total("r", combine="arith.maxnumf"), add("next", "l", "r", "arith.maxnumf")))
     )
     before = print_module(module)
-    result = LateSums().run(module)
-    assert (result.changed, result.decided.sums, print_module(module)) == (False, "in_order", before)
+    decided, sums = choose_sums(module, RELAXED, Plan())
+    result = LateSums(sums).run(module)
+    assert (result.changed, decided.sums, print_module(module)) == (False, "in_order", before)

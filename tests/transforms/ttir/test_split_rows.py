@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import pytest
 
+from tawa.analysis.dims.split_dims import SplitInfo
 from tawa.dialects import structure_rules
 from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.ir import Builder, Module, StructureError, parse_module, print_module, verify_structure
+from tawa.plan import Plan
+from tawa.plan.decide.split import choose_split
+from tawa.remarks import Remark
 from tawa.transforms.ttir.split_rows import SplitRows, part_type
 from tests.cases.programs.ttgir import op
 from tests.cases.programs.ttir import PLAIN, constant, kernel, store
 from tests.support.filecheck import brief, check
 
 
+def chosen(module: Module, groups: int) -> tuple[Plan, SplitInfo]:
+    found = choose_split(module, groups, Plan())
+    assert not isinstance(found, Remark), found
+    return found
+
+
 def split(text: str, groups: int = 2) -> Module:
     """The module after the pass, with its structure checked."""
     module = parse_module(text)
-    result = SplitRows(groups).run(module)
-    assert result.changed, result.remarks
+    decided, info = chosen(module, groups)
+    result = SplitRows(info).run(module)
+    assert result.changed and decided.split == info.axis
     errors: list[StructureError] = verify_structure(module, structure_rules())
     assert [str(error) for error in errors] == []
     return module
@@ -162,7 +173,8 @@ def test_a_tile_of_scalars_alone_is_stored_in_parts() -> None:
 
 
 def test_the_pass_says_what_it_split() -> None:
-    result = SplitRows(2).run(parse_module(kernel()))
+    module = parse_module(kernel())
+    result = SplitRows(chosen(module, 2)[1]).run(module)
     assert [(remark.kind, remark.reason) for remark in result.remarks] == [
         ("note", "128 rows are split over 2 groups of 64")
     ]
@@ -178,9 +190,8 @@ def test_a_declined_module_is_not_touched() -> None:
     text = kernel(op("tt.print", "", "", properties='prefix = "x"'))
     module = parse_module(text)
     before = print_module(module)
-    result = SplitRows(2).run(module)
-    assert not result.changed
-    assert result.remarks[0].kind == "declined"
+    refusal = choose_split(module, 2, Plan())
+    assert isinstance(refusal, Remark) and refusal.kind == "declined"
     assert print_module(module) == before
 
 

@@ -73,12 +73,18 @@ class SplitInfo:
         return self.size // self.groups
 
 
-def find_split(module: Module, groups: int, axis: Axis | None = None) -> SplitInfo | Remark:
-    """Decides what to split over `groups` groups; a declined remark says why nothing can be split.
+def rows_suffice(module: Module, groups: int) -> bool:
+    """Whether the dots have enough rows for each of `groups` groups."""
+    return all(shape_of(dot.result)[-2] // groups >= _LEAST["rows"] for dot in _dots(module))
 
-    axis: the requested axis; None: rows if each group gets enough of them, else columns.
-    """
-    dots = [op for op in module.walk() if op.name in _DOTS]
+
+def _dots(module: Module) -> list[Operation]:
+    return [op for op in module.walk() if op.name in _DOTS]
+
+
+def find_split(module: Module, groups: int, axis: Axis) -> SplitInfo | Remark:
+    """What follows if `groups` groups share an axis; a declined remark says why they cannot."""
+    dots = _dots(module)
     functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
     if not dots:
         return _declined(module, None, "no dot: there are no rows to split")
@@ -90,12 +96,11 @@ def find_split(module: Module, groups: int, axis: Axis | None = None) -> SplitIn
     if axis == "rows" and fewest // groups < _LEAST["rows"]:
         reason, cure = f"{fewest} rows are too few for {groups} groups of {_LEAST['rows']}", "split='columns'"
         return _declined(module, dots[0], reason, cure)
-    by_rows = fewest // groups >= _LEAST["rows"] if axis is None else axis == "rows"
-    nodes = rows if by_rows else [(value, dim + 1) for value, dim in rows]
+    nodes = rows if axis == "rows" else [(value, dim + 1) for value, dim in rows]
     try:
-        return _Choice(module, DimClasses(list(module.walk())), groups, "rows" if by_rows else "columns", nodes).info()
+        return _Choice(module, DimClasses(list(module.walk())), groups, axis, nodes).info()
     except _Refusal as refusal:
-        if by_rows:
+        if axis == "rows":
             return _declined(module, refusal.op, refusal.reason, refusal.cure)
         reason = f"{fewest} rows are too few for {groups} groups of {_LEAST['rows']}, and for columns: {refusal.reason}"
         return _declined(module, refusal.op, reason, f"use a tile of at least {groups * _LEAST['rows']} rows")

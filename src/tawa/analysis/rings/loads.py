@@ -99,11 +99,6 @@ def find_dot_loads(module: Module) -> list[DotLoadInfo]:
     return found
 
 
-def is_persistent(loads: list[DotLoadInfo]) -> bool:
-    """Whether some load is in a nested loop, so that the program computes several tiles."""
-    return any(len(enclosing_loops(info.load.op)) > 1 for info in loads)
-
-
 def operand_bits(loads: list[DotLoadInfo]) -> int:
     """Bits of the widest element type among the payloads."""
     elements = [parse_type(info.payload.element) for info in loads]

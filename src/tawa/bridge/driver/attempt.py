@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tawa.analysis.memory.provenance import may_run_twice
 from tawa.bridge.driver.annotations import annotation_remark, asked_by, beside_remark, without_annotations
-from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
+from tawa.bridge.driver.data import Job, Specialised
 from tawa.bridge.driver.driver import specialise, with_remarks
 from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.driver.tuning.tuning_facts import tuning_facts
@@ -57,24 +57,24 @@ class _Attempt:
             failure = error
         if taken is not None:
             self.request = asked_by(taken, asked)
-        source = Source(mod.str(), mod.context, mod.get_entry_func_name(), metadata)
-        mapped, self.request = MappedRequest.of(self.request, source)
+        about, within = (mod.str(), mod.context, mod.get_entry_func_name(), metadata), self.compilation
+        job = Job(*about, within.options, within.capability, within.split)
+        mapped, self.request = MappedRequest.of(self.request, job)
         wanted, unmeasured = self.request, None
         if self.request.options.mode == "measure":
-            unmeasured = _why_not_measured(source)
+            unmeasured = _why_not_measured(job)
             if unmeasured is not None:
                 self.request = replace(self.request, options=replace(self.request.options, mode=None))
                 asked = replace(asked, options=replace(asked.options, mode=None))
-        sheet = Worksheet()
         try:
             with mapped.told:
-                outcome, folder = self._try(mod, source, sheet, failure)
+                outcome, folder = self._try(mod, job, failure)
                 mapped.check(outcome.outcome.plan if isinstance(outcome, Specialised) else None)
         except (PlanError, ResourceError, UnsupportedKernel) as error:
             if not mapped.is_shipped:
                 raise
             wanted = self.request = mapped.without(error)
-            outcome, folder = self._try(mod, source, sheet, failure)
+            outcome, folder = self._try(mod, job, failure)
         done = outcome.outcome if isinstance(outcome, Specialised) else outcome
         if taken is not None:
             done = with_remarks(done, (annotation_remark(taken, asked, done.applied),))
@@ -83,17 +83,17 @@ class _Attempt:
         done = with_remarks(done, mapped.remarks())
         result = replace(outcome, outcome=done) if isinstance(outcome, Specialised) else None
         self.compilation.result = result
-        options = result.options if result else self.request.options
+        options = self.request.options
         feedback = result.why if result else None
         made = record.make_record(
-            source.kernel, self.request, options, done, sheet.stage_ms, sheet.tawa_ms, folder, feedback,
-            [run.to_dict() for run in sheet.back_end_runs], mapped.words(done.plan),
+            job.kernel, self.request, options, done, job.stage_ms, job.tawa_ms, folder, feedback,
+            [run.to_dict() for run in job.back_end_runs], mapped.words(done.plan),
         )  # fmt: skip
         measure = self.request.options.mode == "measure"
         spec = result.launch if result else LaunchSpec()
         launch = {
             **spec.to_json(),
-            "forecast": sheet.forecast,
+            "forecast": job.forecast,
             "num_warps": self.options.num_warps,  # Triton's metadata has the warps of all partitions
             "options": asdict(self.request.options),
             "plan": self.request.plan.to_dict() if self.request.plan is not None else None,
@@ -102,43 +102,38 @@ class _Attempt:
             "annotated": taken is not None,
             "learns": self.request.learns,
         }
-        if self.request.learns or spec != LaunchSpec() or sheet.forecast or (result and (result.raised or measure)):
+        if self.request.learns or spec != LaunchSpec() or job.forecast or (result and (result.raised or measure)):
             made["launch"] = launch
         if result is not None:
             made["spilled"] = result.spills.bytes
         if result is not None and self.compilation.stock_run is not None:
             self.compilation.note_stock(made, self.compilation.stock_run.facts())
         with suppress(Exception):  # the attempt has met the same error and reported it
-            made["tuning"] = tuning_facts(source, wanted, self.options, result, taken is not None)
+            made["tuning"] = tuning_facts(job, wanted, self.options, result, taken is not None)
         text = done.aref if done.applied else told(done.remarks[0] if done.remarks else _NO_REASON)
         return made, text, mod
 
-    def _try(
-        self, mod: Any, source: Source, sheet: Worksheet, failure: Exception | None
-    ) -> tuple[Specialised | Outcome, str]:
+    def _try(self, mod: Any, job: Job, failure: Exception | None) -> tuple[Specialised | Outcome, str]:
         """Attempts the specialisation. Returns the result, and the reproducer's path if an internal error declined it.
 
         failure: an error from before the attempt.
         """
         refusal = beside_remark() if self.request.beside else self.compilation.refusal
-        refusal = refusal or _nothing_to_do(source)
-        split, stock = self.compilation.split, self.compilation.stock
-        if refusal is not None or split is None:
+        refusal = refusal or _nothing_to_do(job)
+        if refusal is not None or job.split is None:
             assert refusal is not None
-            return self._declined(source, Outcome(False, None, (refusal,))), ""
+            return self._declined(job, Outcome(False, None, (refusal,))), ""
         if failure is not None:
-            return self._failed(source, sheet, failure)
+            return self._failed(job, failure)
+        stock = self.compilation.stock
         stages = dict(tuple(stock.items())[list(stock).index("ttgir") :])
-        stock_run = self.compilation.stock_run = StockRun(mod, dict(source.metadata), stages, self.options)
-        tools = Toolchain(split, tuple(stages.items())[1:], self.options, self.compilation.capability, stock_run)
+        self.compilation.stock_run = job.stock = StockRun(mod, dict(job.metadata), stages, self.options)
         try:
-            result = specialise(tools, source, self.request, sheet)
+            result = specialise(job, self.request)
         except (PlanError, ResourceError, UnsupportedKernel, SurroundingsError):
             raise
         except StockFailure as error:
-            remark = Remark(
-                "declined", f"Triton itself refuses the kernel: {error}", record.kernel_location(source.ttir)
-            )
+            remark = Remark("declined", f"Triton itself refuses the kernel: {error}", record.kernel_location(job.ttir))
             return Outcome(False, None, (remark,)), ""
         except Exception as error:
             around = folder_failure(error)
@@ -146,46 +141,46 @@ class _Attempt:
                 raise around from error
             few = registers_that_were_too_few(error)
             if few is not None:
-                return self._too_few(source, few, error), ""
-            return self._failed(source, sheet, error)
+                return self._too_few(job, few, error), ""
+            return self._failed(job, error)
         if isinstance(result, Specialised):
             return result, ""
-        sheet.tawa_ms += sheet.stage_ms.get("front", 0.0)  # of other forms of the kernel
-        return self._declined(source, result), ""
+        job.tawa_ms += job.stage_ms.get("front", 0.0)  # of other forms of the kernel
+        return self._declined(job, result), ""
 
-    def _declined(self, source: Source, outcome: Outcome) -> Outcome:
+    def _declined(self, job: Job, outcome: Outcome) -> Outcome:
         if self.request.pinned:
-            raise UnsupportedKernel(source.kernel, outcome.remarks[0])
+            raise UnsupportedKernel(job.kernel, outcome.remarks[0])
         return outcome
 
-    def _too_few(self, source: Source, registers: int, error: Exception) -> Outcome:
+    def _too_few(self, job: Job, registers: int, error: Exception) -> Outcome:
         reason = f"{registers} registers for each thread are too few for the instructions of the kernel"
         limit = self.options.maxnreg
         cure = "fewer consumer groups, fewer warps, or a smaller tile"
         cure = cure if limit is None else f"maxnreg above {limit}, or a launch without it; {cure}"
         if self.request.pinned:
-            raise FewRegisters(f"{source.kernel}: {reason}; cure: {cure}") from error
-        return Outcome(False, None, (Remark("declined", reason, record.kernel_location(source.ttir), cure),))
+            raise FewRegisters(f"{job.kernel}: {reason}; cure: {cure}") from error
+        return Outcome(False, None, (Remark("declined", reason, record.kernel_location(job.ttir), cure),))
 
-    def _failed(self, source: Source, sheet: Worksheet, error: Exception) -> tuple[Outcome, str]:
-        written = reproducer.write(self.request, source, sheet, self.options, error)
+    def _failed(self, job: Job, error: Exception) -> tuple[Outcome, str]:
+        written = reproducer.write(self.request, job, error)
         text = f"{type(error).__name__}: {error}"
         if self.request.pinned:
-            raise InternalError(f"{source.kernel}: {text}", written.path, written.reason) from error
+            raise InternalError(f"{job.kernel}: {text}", written.path, written.reason) from error
         cure = "; ".join(filter(None, (report_it(written.path), written.reason)))
         reason = f"internal error of Tawa, compiled by stock Triton: {text}"
-        _log.warning("%s: %s; %s", source.kernel, reason, cure)
-        remark = Remark("declined", reason, record.kernel_location(source.ttir), cure)
+        _log.warning("%s: %s; %s", job.kernel, reason, cure)
+        remark = Remark("declined", reason, record.kernel_location(job.ttir), cure)
         return Outcome(False, None, (remark,)), str(written.path or "")
 
 
-def _why_not_measured(source: Source) -> Remark | None:
+def _why_not_measured(job: Job) -> Remark | None:
     """Why launches do not measure the Plans of the kernel; None if they do, or if there is nothing to choose."""
-    if DotOp.NAME not in source.ttir:
+    if DotOp.NAME not in job.ttir:
         return None
     reason = "a second run would change the results: the kernel reads what it writes, has an atomic, or prints"
     try:
-        if may_run_twice(read_ttir(source.ttir, source.context)):
+        if may_run_twice(read_ttir(job.ttir, job.context)):
             reason = "" if launch_is_ours() else "the kernel is not launched by Triton in this process"
     except Exception:  # the attempt meets the same error and reports it
         return None
@@ -193,9 +188,9 @@ def _why_not_measured(source: Source) -> Remark | None:
     return Remark("note", f"mode='measure' measures nothing: {reason}", None, cure) if reason else None
 
 
-def _nothing_to_do(source: Source) -> Remark | None:
+def _nothing_to_do(job: Job) -> Remark | None:
     """Declines kernels without a dot, before any work is done."""
-    return replace(NOTHING, location=record.kernel_location(source.ttir)) if DotOp.NAME not in source.ttir else None
+    return replace(NOTHING, location=record.kernel_location(job.ttir)) if DotOp.NAME not in job.ttir else None
 
 
 __all__ = ["attempt"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tawa.analysis.memory.provenance import remakes_descriptors
-from tawa.bridge.driver.data import Source, Toolchain, Worksheet
-from tawa.bridge.driver.spills import Spills, find_spills
+from tawa.bridge.driver.data import Job, Specialised
+from tawa.bridge.driver.spills import find_spills
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.generic_print import parse_module, print_generic, without_temporary_places
 from tawa.bridge.triton.stage_output import StageOutput, StageResult
@@ -27,29 +27,9 @@ from tawa.verify.verdict import Checked, Refuted, Unknown
 from tawa.verify.witness import chrome_trace, describe
 
 
-@dataclass(frozen=True, slots=True)
-class LaidOut:
-    """A form of the kernel with layouts: generic text, and its flow. text: empty if the form is declined."""
-
-    text: str
-    flow: Flow
-    refusal: Remark | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A trial's results that the driver keeps. results: of Triton's stages; None for a run that need not be made."""
-
-    outcome: Outcome
-    form: LaidOut
-    spills: Spills
-    results: dict[str, StageResult] | None
-    shared_bytes: int = 0
-
-
 def through_back_end(
-    tools: Toolchain, source: Source, sheet: Worksheet, outcome: Outcome, form: LaidOut, will_spill: bool = False
-) -> Made | SharedUse | Remark:
+    job: Job, outcome: Outcome, form: Flow, will_spill: bool = False
+) -> Specialised | SharedUse | Remark:
     """Runs Triton's back half and later stages on our module. Returns the shared memory use if it is too large.
 
     Returns a remark that declines the kernel if it was proved, and can no longer be proved behind Triton's passes.
@@ -57,32 +37,32 @@ def through_back_end(
     will_spill: whether the kernel is expected to spill. The stock kernel, which it is then compared with, is compiled
     at the same time.
     """
-    metadata = dict(source.metadata)
-    options = replace(tools.options, num_warps=form.flow.target.num_warps)
+    metadata = dict(job.metadata)
+    options = replace(job.options, num_warps=form.target.num_warps)
     results: dict[str, StageResult] = {}
-    with sheet.timed("ir_compat"):
-        sheet.texts["installed"] = installed_text(outcome.barrier, outcome.module)
-    with sheet.timed("parse"):
-        mod = parse_module(sheet.texts["installed"], source.context)
-    with sheet.timed("back", ours=False):
+    with job.timed("ir_compat"):
+        job.texts["installed"] = installed_text(outcome.barrier, outcome.module)
+    with job.timed("parse"):
+        mod = parse_module(job.texts["installed"], job.context)
+    with job.timed("back", ours=False):
         hoist = outcome.module is None or not remakes_descriptors(outcome.module)
-        mod = clean_up(mod, tools.capability, hoist=hoist)
-        mod = tools.split.back(mod, metadata, options, tools.capability)
-    with sheet.timed("read final"):
+        mod = clean_up(mod, job.capability, hoist=hoist)
+        mod = job.parts.back(mod, metadata, options, job.capability)
+    with job.timed("read final"):
         final = read_module(print_generic(mod))
-    with sheet.timed("convert first"):
+    with job.timed("convert first"):
         if ConvertFirst().run(final).changed:
-            mod = parse_module(print_module(final), source.context)
+            mod = parse_module(print_module(final), job.context)
     text = without_temporary_places(str(mod))
-    with sheet.timed("check final"):
+    with job.timed("check final"):
         refusal = _refused(outcome, final, text)
     if refusal is not None:
         return refusal
-    results["ttgir"] = StageResult(StageOutput(text, mod, source.context), dict(metadata))
+    results["ttgir"] = StageResult(StageOutput(text, mod, job.context), dict(metadata))
     value: Any = mod
     said = ""
-    for name, stage in tools.later:
-        with sheet.timed(name, ours=False), kept_log() as log:
+    for name, stage in job.later:
+        with job.timed(name, ours=False), kept_log() as log:
             value = stage(value, metadata)
         said = said or log.text
         results[name] = StageResult(value, dict(metadata))
@@ -91,11 +71,11 @@ def through_back_end(
             if not use.fits():
                 return use
             if will_spill:
-                tools.stock.begin()
-    tools.stock.lowered()
+                job.stock.begin()
+    job.stock.lowered()
     ptx, cubin = (results[name].value if name in results else None for name in ("ptx", "cubin"))
     spills = find_spills(ptx, cubin, options, said)
-    return Made(outcome, form, spills, results, int(metadata.get("shared") or 0))
+    return Specialised(outcome, form, spills, results, int(metadata.get("shared") or 0))
 
 
 def _refused(outcome: Outcome, final: Module, text: str) -> Remark | None:
@@ -119,4 +99,4 @@ def _refused(outcome: Outcome, final: Module, text: str) -> Remark | None:
     return Remark("declined", reason, found.location, "TAWA_VERIFY=off turns the checks off")
 
 
-__all__ = ["LaidOut", "Made", "through_back_end"]
+__all__ = ["through_back_end"]

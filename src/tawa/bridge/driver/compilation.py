@@ -35,7 +35,7 @@ from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.stage_output import Stage, StageOutput, StageResult
 from tawa.bridge.triton.stages import StageSplit
 from tawa.dialects.tt import DotOp
-from tawa.plan.cost.ways import StockFacts
+from tawa.plan.cost.programs import ProgramFacts
 from tawa.remarks import Remark
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
@@ -178,7 +178,7 @@ class Compilation:
 
         return stage
 
-    def note_stock(self, made: record.Record, facts: StockFacts | None) -> None:
+    def note_stock(self, made: record.Record, facts: ProgramFacts | None) -> None:
         """Records what is known of stock Triton's kernel."""
         if facts is None:
             return

@@ -1,4 +1,4 @@
-"""The driver's inputs (`Toolchain`, `Source`) and outputs."""
+"""What one compile works on (`Job`), and what it makes (`Specialised`)."""
 
 from __future__ import annotations
 
@@ -8,75 +8,54 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tawa.bridge.driver.back_end_runs import BackEndRun
 from tawa.bridge.driver.spills import Spills
 from tawa.bridge.driver.stock_run import StockRun
 from tawa.bridge.triton.stage_output import Stage, StageResult
 from tawa.bridge.triton.stages import StageSplit
+from tawa.flow import Flow
 from tawa.pipeline import Outcome
-from tawa.plan import PlanOptions
 from tawa.plan.cost.budget import StockCopies
+from tawa.plan.trials import BackEndRun
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Toolchain:
-    """Triton's part of a compile. later: its stages after ``ttgir``, in order.
+@dataclass(slots=True)
+class Job:
+    """One compile: the kernel, Triton's part of the work, and what is noted on the way, also if it fails.
 
-    stock: the stock compile; empty for callers that stop at ``ttgir``.
-    """
-
-    split: StageSplit
-    later: tuple[tuple[str, Stage], ...]
-    options: Any
-    capability: int
-    stock: StockRun = field(default_factory=lambda: StockRun(None, {}, {}, None))
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The kernel: the text of its TTIR, its MLIR context, its name, and the metadata of the compile so far.
-
-    stock_copies: how stock Triton copies the tiles of its loads to shared memory.
+    ttir, context, kernel, metadata: the text of the kernel, its MLIR context, its name, the metadata so far. options,
+    capability: of Triton's backend. split: Triton's stage ``ttgir`` in parts; None if the kernel is not specialised.
+    stock: the stock compile; empty for callers that stop at ``ttgir``. stock_copies: how stock Triton copies the tiles
+    of its loads to shared memory. stage_ms: milliseconds by step; tawa_ms: of all that is not Triton's. texts: of the
+    levels so far. forecast: what launches need to choose between forms of the kernel
+    (`tawa.bridge.launch.forecasts`), or None.
     """
 
     ttir: str
     context: Any
     kernel: str
     metadata: dict[str, Any]
+    options: Any = None
+    capability: int = 90
+    split: StageSplit | None = None
+    stock: StockRun = field(default_factory=lambda: StockRun(None, {}, {}, None))
     stock_copies: StockCopies = "tma"
-
-
-@dataclass(frozen=True, slots=True)
-class Specialised:
-    """A specialised kernel.
-
-    options: of the request. results: by stage, in order. spills: of the chosen Plan. raised: whether pointer loads
-    became TMA loads. launch: what the launcher then has to do. why: what feedback decided, by field of the Plan.
-    """
-
-    outcome: Outcome
-    options: PlanOptions
-    results: dict[str, StageResult]
-    shared_bytes: int
-    spills: Spills = field(default_factory=Spills)
-    raised: bool = False
-    launch: LaunchSpec = field(default_factory=LaunchSpec)
-    why: dict[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(slots=True)
-class Worksheet:
-    """Kept even if a compile fails: times of its steps in milliseconds, the texts so far, the runs of the back end.
-
-    forecast: what launches need to choose between forms of the kernel (`tawa.bridge.launch.forecasts`), or None.
-    """
-
     stage_ms: dict[str, float] = field(default_factory=dict[str, float])
-    back_end_runs: list[BackEndRun] = field(default_factory=list[BackEndRun])
-    texts: dict[str, str] = field(default_factory=dict[str, str])
     tawa_ms: float = 0.0
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+    back_end_runs: list[BackEndRun] = field(default_factory=list[BackEndRun])
     forecast: dict[str, Any] | None = None
+
+    @property
+    def parts(self) -> StageSplit:
+        """Triton's stage ``ttgir`` in parts, for a kernel that is being specialised."""
+        assert self.split is not None
+        return self.split
+
+    @property
+    def later(self) -> list[tuple[str, Stage]]:
+        """Triton's stages after ``ttgir``, in order."""
+        return list(self.stock.stages.items())[1:]
 
     @contextmanager
     def timed(self, name: str, ours: bool = True) -> Iterator[None]:
@@ -88,3 +67,32 @@ class Worksheet:
             elapsed = (time.perf_counter() - start) * 1000
             self.stage_ms[name] = self.stage_ms.get(name, 0.0) + elapsed
             self.tawa_ms += elapsed if ours else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Specialised:
+    """A kernel that went through the back end.
+
+    form: the form that it has. results: by stage, in order; empty where it was known what it spills, so that nothing
+    was run. why: what feedback decided, by field of the Plan.
+    """
+
+    outcome: Outcome
+    form: Flow
+    spills: Spills = field(default_factory=Spills)
+    results: dict[str, StageResult] = field(default_factory=dict[str, StageResult])
+    shared_bytes: int = 0
+    why: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def raised(self) -> bool:
+        """Whether pointer loads became TMA loads."""
+        return self.form.raised > 0
+
+    @property
+    def launch(self) -> LaunchSpec:
+        """What the launcher then has to do."""
+        return self.form.launch
+
+
+__all__ = ["Job", "Specialised"]

@@ -19,17 +19,14 @@ from functools import cached_property
 from typing import Any
 
 from tawa.analysis.before_layouts import check_before_layouts
-from tawa.analysis.live_registers import SPARE_REGISTERS, live_registers
+from tawa.analysis.live_registers import live_registers
 from tawa.analysis.loops.chained_dots import has_chained_dots
-from tawa.analysis.loops.split_sums import find_split_sums
-from tawa.analysis.work.workload import find_workload
-from tawa.bridge.driver.back_end import LaidOut, Made, through_back_end
-from tawa.bridge.driver.back_end_runs import BackEndRun, BackEndRuns, described
-from tawa.bridge.driver.data import Source, Specialised, Toolchain, Worksheet
+from tawa.bridge.driver.back_end import through_back_end
+from tawa.bridge.driver.data import Job, Specialised
 from tawa.bridge.driver.forms import FOR_ALL, Forms
 from tawa.bridge.driver.known_spills import KnownSpills
 from tawa.bridge.driver.request import Request
-from tawa.bridge.driver.spills import Spills, keeps_dots_in_flight, must_spill
+from tawa.bridge.driver.spills import Spills
 from tawa.bridge.driver.stock_run import StockFailure
 from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
 from tawa.bridge.launch.forecasts import forecast_facts
@@ -41,35 +38,34 @@ from tawa.errors import PlanError, ProtocolError, ResourceError
 from tawa.flow import Flow, run
 from tawa.ir import Module, copy_module, source_of
 from tawa.ir import parse_module as read_module
-from tawa.machine.hopper import HARMLESS_BYTES
 from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of
-from tawa.plan import LaunchPlan, Plan
-from tawa.plan.cost.prediction import NOT_EXPECTED, anyway, is_expectation, why_not_faster
+from tawa.plan import Plan
+from tawa.plan.cost.prediction import is_expectation
 from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text
-from tawa.plan.decide.paths import BY_TMA, Launching, launch_plan
+from tawa.plan.decide.launches import choose_launches, launch_plan
+from tawa.plan.decide.paths import BY_TMA, Launching
 from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
-from tawa.plan.forecast import HOPELESS
 from tawa.plan.legality import check_met
 from tawa.plan.options import PlanOptions
-from tawa.plan.search import NO_STOCK, Candidate, Choice, Question, Trial, candidates
-from tawa.plan.space import Prospect, Space, form_of
+from tawa.plan.search import NO_STOCK, Candidate, Question, Trial, candidates
+from tawa.plan.space import Space, form_of
+from tawa.plan.thresholds import HARMLESS_BYTES
+from tawa.plan.trials import BackEndRun, BackEndRuns, described, keeps_dots_in_flight, must_spill, will_spill
 from tawa.remarks import Remark, SourceLocation
-from tawa.transforms.ttir.make_persistent import why_not_persistent
 
 _TILES = "tt.load of a tile"
 
 
-def specialise(tools: Toolchain, source: Source, request: Request, sheet: Worksheet) -> Specialised | Outcome:
+def specialise(job: Job, request: Request) -> Specialised | Outcome:
     """Specialises one kernel by the first Plan that compiles, fits, does not spill, and is proved.
 
     Returns the specialised kernel, or the declining `Outcome`. Raises PlanError and ResourceError for pinned choices,
     StockFailure if Triton's front half refuses the kernel, and any other exception for an internal error.
     """
     with _garbage_uncollected():
-        if not request.learns:
-            return _Driver(tools, source, request, sheet).run()
-        found = _Driver(tools, source, replace(request, options=replace(request.options, mode="measure")), sheet).run()
-        return replace(found, options=request.options) if isinstance(found, Specialised) else found
+        if request.learns:
+            request = replace(request, options=replace(request.options, mode="measure"))
+        return _Driver(job, request).run()
 
 
 @contextmanager
@@ -87,12 +83,12 @@ def _garbage_uncollected() -> Iterator[None]:
 class _Driver:
     """One kernel."""
 
-    def __init__(self, tools: Toolchain, source: Source, request: Request, sheet: Worksheet) -> None:
-        self.tools, self.source, self.request, self.sheet = tools, source, request, sheet
+    def __init__(self, job: Job, request: Request) -> None:
+        self.job, self.request = job, request
         self.pins = _with_form(request.plan or Plan(), request.options)
         self.launching = Launching(launch_is_ours(), may_be_one(), nested_descriptors())
         self.runs = BackEndRuns(request.options.compile_budget_s)
-        self.known = KnownSpills(source.kernel, tools.options, tools.capability)
+        self.known = KnownSpills(job.kernel, job.options, job.capability)
         self.operations: dict[str, int] = {}
         self.not_by_tma: Remark | None = None
 
@@ -102,9 +98,6 @@ class _Driver:
         refusal = self._refusal()
         if refusal is not None:
             return self._refused(refusal)
-        refusal = self._hopeless()
-        if refusal is not None:
-            return with_remarks(Outcome(False, None, (refusal,)), tuple(self.paths.remarks) if self.paths else ())
         search = candidates(self._question())
         try:
             candidate = next(search)
@@ -113,8 +106,8 @@ class _Driver:
         except StopIteration as end:
             return self._noted(self._taken(end.value))
         finally:
-            self.tools.stock.finish()
-            self.sheet.back_end_runs += self.runs.made
+            self.job.stock.finish()
+            self.job.back_end_runs += self.runs.made
 
     def _noted(self, found: Specialised | Outcome) -> Specialised | Outcome:
         """The result with a note on every Plan that was not tried."""
@@ -127,8 +120,8 @@ class _Driver:
 
     def _look(self) -> None:
         """Counts the kernel's operations. The counts tell which forms are possible, before there are layouts."""
-        with self.sheet.timed("copy"):
-            mod = self.tools.stock.module or parse_module(self.source.ttir, self.source.context)
+        with self.job.timed("copy"):
+            mod = self.job.stock.module or parse_module(self.job.ttir, self.job.context)
 
             def see(op: Any) -> None:
                 name = op.get_name()
@@ -141,15 +134,15 @@ class _Driver:
     @cached_property
     def kernel(self) -> Module:
         """The kernel as a structured module of ours. Passes that change it work on copies."""
-        with self.sheet.timed("read"):
-            return read_kernel(self.source.ttir, self.source.context)
+        with self.job.timed("read"):
+            return read_kernel(self.job.ttir, self.job.context)
 
     def _refusal(self) -> Remark | None:
         """Why the kernel is declined whatever its layouts are."""
         kernel, persistent = self.kernel, self.pins.form == "persistent"
-        with self.sheet.timed("check"):
+        with self.job.timed("check"):
             found = next(iter(check_before_layouts(kernel, persistent)), None)
-            launched, options = self.tools.options.num_warps, self.request.options
+            launched, options = self.job.options.num_warps, self.request.options
             found = found or why_not_wider(kernel, launched, options, self.request.pinned)
         if found is None and options.pointer_loads == "tma" and self.paths is not None:
             return self.not_by_tma
@@ -164,7 +157,7 @@ class _Driver:
         if options.pointer_loads == "cp.async" or _TILES not in self.operations or left:
             return None
         flow = self._flow(copy_module(self.kernel), self.pins)
-        with self.sheet.timed("raise loads"):
+        with self.job.timed("raise loads"):
             self.not_by_tma = run(flow, PATHS[1:])  # without the first pass: the kernel is structured already
         return flow
 
@@ -172,64 +165,27 @@ class _Driver:
     def forms(self) -> Forms:
         """The forms of the kernel, with layouts."""
         return Forms(
-            self.tools, self.source, self.sheet, self.request.options, self.launching, self.pins, self.kernel,
-            self.paths, self.operations, self._flow,
+            self.job, self.pins, self.kernel, self.paths, self.operations, self._flow
         )  # fmt: skip
 
     @cached_property
-    def prospect(self) -> Prospect | None:
-        """Which Plans are expected to pay; None if the user wants a specialised kernel whether it pays or not."""
-        if self._forced:
-            return None
-        with self.sheet.timed("predict"):
-            space = self._space()
-            return Prospect.of(space) if space is not None else None
+    def space(self) -> Space | None:
+        """The forms of the kernel; None if its control flow is not structured."""
+        launch = self.job.options
+        raised = self.paths.raised if self.paths is not None else 0
+        about = launch.num_warps, launch.num_stages, launch.maxnreg
+        with self.job.timed("predict"):
+            return Space.of(self.kernel, raised, about, self.request.options, self.launching.ours, self.pins)
+
+    @property
+    def expecting(self) -> Space | None:
+        """The same where it decides; None if the user wants a specialised kernel whether it pays or not."""
+        return None if self._forced else self.space
 
     @property
     def _forced(self) -> bool:
         """Whether launches get a specialised kernel whether it pays or not."""
         return self.request.pinned or (self.request.options.wherever_legal and not self.request.learns)
-
-    def _space(self) -> Space | None:
-        """The forms of the kernel; None if its control flow is not structured."""
-        if "prospect" in vars(self) and self.prospect is not None:
-            return self.prospect.space
-        written, launch = find_workload(self.kernel), self.tools.options
-        if written is None:
-            return None
-        raised = self.paths.raised if self.paths is not None else 0
-        return Space(
-            launch.num_warps, launch.num_stages, written, raised, self._may_turn(), splits=self._may_split(),
-            max_registers=launch.maxnreg,
-        )  # fmt: skip
-
-    def _may_split(self) -> bool:
-        """Whether launches of few programs may get a form in which several share a tile: sums round otherwise then."""
-        if self.request.options.precision != "relaxed" or not self.launching.ours or self.pins.split_k is not None:
-            return False
-        return not isinstance(find_split_sums(self.kernel), Remark)
-
-    def _may_turn(self) -> bool:
-        """Whether launches of many programs may get a persistent form."""
-        if self.request.options.persistent is False or not self.launching.ours:
-            return False
-        raised = self.paths is not None and self.paths.raised > 0
-        module = self.paths.module if raised and self.paths is not None else self.kernel
-        return why_not_persistent(module) is None
-
-    def _hopeless(self) -> Remark | None:
-        """Declines a kernel of which no form is expected to pay, before any work is done on one."""
-        if self.prospect is None or not self.prospect.stock.fits:
-            return None
-        forms = self.prospect.forms(persistent=self.pins.form == "persistent")
-        expected = [self.prospect.of_form(form) for form in forms]
-        if self.request.learns and any(it.gain * HOPELESS >= 1.0 for it in expected):
-            return None
-        if not expected or any(it.verdict != "slower" for it in expected):
-            return None
-        best = min(expected, key=lambda it: it.own_us)
-        self.sheet.forecast = self._forecast(None)
-        return Remark("declined", NOT_EXPECTED.format(why_not_faster(best)), self._place(), anyway(best))
 
     def _place(self) -> SourceLocation | None:
         """The first dot of the kernel."""
@@ -237,9 +193,9 @@ class _Driver:
         return source_of(self.kernel, dot) if dot is not None else None
 
     def _flow(self, module: Module, plan: Plan) -> Flow:
-        options, request = self.tools.options, self.request
+        options, request = self.job.options, self.request
         target = Target(
-            consumer_warps(options.num_warps), options.num_stages, LIMIT_BYTES, 1, self.source.stock_copies,
+            consumer_warps(options.num_warps), options.num_stages, LIMIT_BYTES, 1, self.job.stock_copies,
             launch_warps=options.num_warps,
         )  # fmt: skip
         return Flow(
@@ -247,28 +203,21 @@ class _Driver:
         )
 
     def _question(self) -> Question:
-        groups = self.tools.options.num_warps // 4
+        groups = self.job.options.num_warps // 4
         may_be_chained = groups > 1 and self.operations.get(DotOp.NAME, 0) > 1
         return Question(
             self.request.options,
             self.pins,
             self.request.pinned,
-            self.tools.options.num_warps,
+            self.job.options.num_warps,
             raisable=self.paths is not None and self.paths.raised > 0,
-            ordered=not any(it.rows for it in self.pins.operands) and bool(self.forms.orders.ordered),
             chained=may_be_chained and has_chained_dots(self.kernel),
-            groups=self.prospect.groups if self.prospect is not None else None,
+            space=self.expecting,
             allowed=self._stock_spills,
-            why_not_faster=self._why_not_faster if self.prospect is not None else None,
+            facts=self.job.stock.facts,
+            place=self._place(),
+            learns=self.request.learns,
         )
-
-    def _why_not_faster(self, plan: Plan, spilled: int) -> str:
-        """Why a Plan that spills is not predicted to be faster than the stock kernel; empty if it is."""
-        assert self.prospect is not None
-        facts = self.tools.stock.facts()
-        prospect = self.prospect if facts is None else self.prospect.knowing(facts)
-        expectation = prospect.expected(plan, spilled)
-        return why_not_faster(expectation) if expectation is not None else ""
 
     def _stock_spills(self) -> int:
         """Bytes that the kernel may spill: as many as the stock kernel; any number if Triton cannot compile that."""
@@ -276,12 +225,12 @@ class _Driver:
 
     @cached_property
     def _allowed(self) -> int:
-        program = self.known.key(self.kernel, self.tools.options.num_warps, "stock")
-        known = self.known.of(program) if self.tools.stock.unused else None
+        program = self.known.key(self.kernel, self.job.options.num_warps, "stock")
+        known = self.known.of(program) if self.job.stock.unused else None
         if known is not None:
             return max(HARMLESS_BYTES, known.bytes)
-        with self.sheet.timed("stock", ours=False), suppress(StockFailure):
-            spilled = self.tools.stock.spilled()
+        with self.job.timed("stock", ours=False), suppress(StockFailure):
+            spilled = self.job.stock.spilled()
             self.known.keep(program, Spills(spilled))
             return max(HARMLESS_BYTES, spilled)
         return NO_STOCK
@@ -293,7 +242,7 @@ class _Driver:
         form = self.forms.of(candidate.plan)
         if form.refusal is not None:
             return Trial(refusal=form.refusal, candidate=candidate)
-        with self.sheet.timed("specialise"):
+        with self.job.timed("specialise"):
             try:
                 outcome = self._through(form, candidate.plan)
             except (PlanError, ResourceError) as error:
@@ -303,7 +252,7 @@ class _Driver:
                     raise
                 text = f"the Plan cannot be carried out: {error}; cure: pin fewer fields"
                 return Trial(error=PlanError(text), candidate=candidate)
-        self.sheet.stage_ms.update({f"specialise.{name}": ms for name, ms in outcome.stage_ms.items()})
+        self.job.stage_ms.update({f"specialise.{name}": ms for name, ms in outcome.stage_ms.items()})
         if not outcome.applied or outcome.plan is None:
             return Trial(refusal=outcome.remarks[0], candidate=candidate, made=outcome)
         live = live_registers(outcome.module) if outcome.module is not None else 0
@@ -327,17 +276,17 @@ class _Driver:
         )
 
     def _run_back_end(
-        self, candidate: Candidate, form: LaidOut, outcome: Outcome, live: int
-    ) -> Made | SharedUse | Remark:
+        self, candidate: Candidate, form: Flow, outcome: Outcome, live: int
+    ) -> Specialised | SharedUse | Remark:
         """Takes a candidate through the back end, unless it is known what it spills. live: registers, at wgmmas."""
         start, what = time.perf_counter(), described(candidate.plan)
-        will_spill = _will_spill(outcome.plan, live)
-        spills = self.known.of(self._program(outcome, form)) if will_spill else None
+        expected = will_spill(outcome.plan, live)
+        spills = self.known.of(self._program(outcome, form)) if expected else None
         if spills is not None:
             self.runs.made.append(BackEndRun(what, 0.0, live, spills.bytes, known=True))
-            return Made(outcome, form, spills, None)
-        self.sheet.texts |= {"ttgir": form.text, "aref": outcome.aref, "barrier": outcome.barrier}
-        made = through_back_end(self.tools, self.source, self.sheet, outcome, form, will_spill)
+            return Specialised(outcome, form, spills)
+        self.job.texts |= {"ttgir": form.text, "aref": outcome.aref, "barrier": outcome.barrier}
+        made = through_back_end(self.job, outcome, form, expected)
         run_made = BackEndRun(what, (time.perf_counter() - start) * 1e3, live)
         if isinstance(made, SharedUse):
             self.runs.made.append(replace(run_made, complete=False))
@@ -349,67 +298,61 @@ class _Driver:
             self.known.keep(self._program(outcome, form), made.spills)
         return made
 
-    def _program(self, outcome: Outcome, form: LaidOut) -> str:
+    def _program(self, outcome: Outcome, form: Flow) -> str:
         """The key of a specialised program: of its text, since the back end may change the module."""
-        return self.known.key(read_module(outcome.barrier), form.flow.target.num_warps)
+        return self.known.key(read_module(outcome.barrier), form.target.num_warps)
 
-    def _through(self, form: LaidOut, plan: Plan) -> Outcome:
+    def _through(self, form: Flow, plan: Plan) -> Outcome:
         """Runs the pass lists for TTGIR."""
-        flow = self._flow(read_module(form.text), plan.over(form.flow.plan))
-        flow.target, flow.launch = form.flow.target, form.flow.launch
+        flow = self._flow(read_module(form.text), plan.over(form.plan))
+        flow.target, flow.launch = form.target, form.launch
         flow.pins = self.pins
-        flow.prospect = self.prospect
+        flow.space = self.expecting
         return outcome_of(flow, run(flow, TTGIR))
 
     # -- the choice ----------------------------------------------------------------------------------------------------
 
-    def _taken(self, choice: Choice) -> Specialised | Outcome:
+    def _taken(self, trial: Trial) -> Specialised | Outcome:
         """The Plan that the search chose, with what its launches need; or the declining outcome."""
         raising = tuple(self.paths.remarks) if self.paths is not None else ()
-        if choice.no_space is not None:
-            return with_remarks(self._no_space(choice.no_space), raising)
-        if choice.trial is None:
-            assert choice.refusal is not None
-            return with_remarks(self._refused(choice.refusal, choice.left), raising)
-        made: Made | SharedUse | Remark = choice.trial.made
-        if isinstance(made, Made) and made.results is None:  # what it spills was known
-            made = through_back_end(self.tools, self.source, self.sheet, made.outcome, made.form)
+        if trial.overflow is not None:
+            return with_remarks(self._no_space(trial.overflow), raising)
+        if trial.refusal is not None:
+            return with_remarks(self._refused(trial.refusal, trial), raising)
+        made: Specialised | SharedUse | Remark = trial.made
+        if isinstance(made, Specialised) and not made.results:  # what it spills was known
+            made = through_back_end(self.job, made.outcome, made.form)
         if isinstance(made, Remark):
             return with_remarks(self._refused(made), raising)
-        assert isinstance(made, Made) and made.results is not None
-        flow, plan = made.form.flow, choice.trial.plan
-        assert plan is not None
-        launch, notes = flow.launch, list(choice.notes)
-        self.sheet.forecast = forecast = self._forecast(plan, choice.trial)
-        wider = widened(self.kernel, self.tools.options.num_warps)
+        assert isinstance(made, Specialised) and made.results and trial.plan is not None
+        form, notes = made.form, list(trial.notes)
+        self.job.forecast = forecast = self._forecast(trial.plan, trial)
+        wider = widened(self.kernel, self.job.options.num_warps)
         notes += [it for it in (wider,) if it is not None]
-        if flow.raised or (self.paths is not None and not self.paths.raised):
+        if form.raised or (self.paths is not None and not self.paths.raised):
             notes += raising
         chosen = "always" if forecast is None else "predicted" if forecast["stock"] else "specialised"
-        plan = Plan(launches=launch_plan(launch, chosen)).over(plan)
+        plan = Plan(launches=launch_plan(form.launch, chosen)).over(trial.plan)
         check_met(plan, self.request.plan or Plan(), self.launching.ours)
-        why = {**(self.paths.why if self.paths is not None else {}), **flow.why, **made.outcome.why}
+        why = {**(self.paths.why if self.paths is not None else {}), **form.why, **made.outcome.why}
         outcome = replace(with_remarks(made.outcome, tuple(notes)), plan=plan, why=why)
-        return Specialised(
-            outcome, self.request.options, made.results, made.shared_bytes, made.spills, flow.raised > 0, launch,
-            choice.trial.candidate.why,
-        )  # fmt: skip
+        return replace(made, outcome=outcome, why=trial.candidate.why)
 
     def _refused(self, refusal: Remark, left: Trial | None = None) -> Outcome:
         """Declines the kernel; raises PlanError if a Plan asks for a form that it cannot have.
 
-        left: the trial that was declined because it spills.
+        left: the trial that was declined, perhaps because it spills.
         """
         asked = self.request.plan
         if asked is not None and (asked.another_form or asked.ping_pong):
-            raise PlanError(f"{self.source.kernel}: the Plan cannot be carried out: {refusal}")
+            raise PlanError(f"{self.job.kernel}: the Plan cannot be carried out: {refusal}")
         if is_expectation(refusal):
-            self.sheet.forecast = self._forecast(None, left)
+            self.job.forecast = self._forecast(None, left)
         return Outcome(False, None, (refusal,))
 
     def _no_space(self, use: SharedUse) -> Outcome:
         """Declines a kernel that does not fit in shared memory; raises SharedMemoryError if it was pinned."""
-        text = overflow_text(self.source.kernel, use)
+        text = overflow_text(self.job.kernel, use)
         if self.request.depth_pinned or self.request.pinned:
             from tawa.bridge.triton.artifacts.shared_memory_error import PlanTooLarge, SharedMemoryError
 
@@ -423,26 +366,17 @@ class _Driver:
         plan: of the specialised kernel; None for stock Triton's. trial: the one that was chosen, or declined for its
         spills.
         """
-        asked = (self.pins.launches or LaunchPlan()).choice
-        open_ = self.request.plan is None if asked is None else asked != "always"
-        space = self._space() if self.launching.ours and open_ else None
+        request = self.request
+        given = {"ours": self.launching.ours, "planned": request.plan is not None, "forced": self._forced}
+        choice = choose_launches(self.pins, plan, **given)
+        space = self.space if choice != "always" else None
         if space is None:
             return None
-        options = self.request.options
-        forced = self._forced if asked is None else asked == "specialised"
-        forced = forced or (plan is not None and bool(plan.unit_strides))
-        with self.sheet.timed("offer forms"):
+        with self.job.timed("offer forms"):
             own = form_of(space, plan) if plan is not None else None
             tried = trial.plan if trial is not None and own is None else None
             spilled = trial.spilled if trial is not None else 0
-            return forecast_facts(space, own, options, not forced, spilled, tried)
-
-
-def _will_spill(plan: Plan | None, live: int) -> bool:
-    """Whether a Plan is expected to spill. live: registers per thread that are live at its wgmmas; 0 if unknown."""
-    partitions = plan.partitions if plan is not None and live else ()
-    held = next((part.registers for part in partitions if part.role == "consumer"), None)
-    return bool(held) and held - live < SPARE_REGISTERS
+            return forecast_facts(space, own, request.options, choice == "predicted", spilled, tried)
 
 
 def _with_form(pins: Plan, options: PlanOptions) -> Plan:

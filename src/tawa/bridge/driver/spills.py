@@ -10,12 +10,8 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from tawa.analysis.resources import wgmma_registers
 from tawa.bridge.report.report import read_ptxas_log, run_ptxas
 from tawa.bridge.triton.artifacts.cubin import section_of
-from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.ir import Module
-from tawa.plan import Plan
 
 SERIALISED = ("C7511", "C7512")
 """Notes of ptxas that registers do not suffice for wgmmas in flight: it serialises them."""
@@ -60,20 +56,6 @@ def frame_bytes(cubin: bytes) -> int | None:
         return max(_frames(section_of(cubin, _INFO)), default=0)
     except (struct.error, ValueError, IndexError):
         return None
-
-
-def keeps_dots_in_flight(plan: Plan, module: Module | None) -> bool:
-    """Whether a smaller P, or fewer stages, would change the program. If every dot is waited for, it would not."""
-    dots = [dot for op in module.walk() if (dot := WarpGroupDotOp.of(op))] if module is not None else []
-    return bool(plan.schedules) or not dots or any(dot.is_async for dot in dots)
-
-
-def must_spill(plan: Plan | None, module: Module | None) -> bool:
-    """Whether every Plan spills, and stock Triton too. Further trials gain nothing, and each may take a minute."""
-    if plan is None or module is None:
-        return False
-    warps = next(part.num_warps for part in plan.partitions if part.role == "consumer")
-    return wgmma_registers(module, warps).fill_an_sm(warps, plan.consumer_groups)
 
 
 def _frames(info: bytes) -> list[int]:

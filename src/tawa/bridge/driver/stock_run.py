@@ -25,7 +25,7 @@ from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.stage_output import Stage, StageOutput, StageResult
 from tawa.bridge.triton.stages import StageSplit
 from tawa.bridge.triton.surroundings import folder_failure
-from tawa.plan.cost.ways import StockFacts
+from tawa.plan.cost.programs import ProgramFacts
 
 
 class StockFailure(Exception):
@@ -108,7 +108,7 @@ class StockRun:
         if self._thread is not None:
             self._thread.join()
 
-    def facts(self) -> StockFacts | None:
+    def facts(self) -> ProgramFacts | None:
         """What is known of the kernel that was compiled; None if it was not, or if the log of ptxas was not kept."""
         if not self.results:
             return None

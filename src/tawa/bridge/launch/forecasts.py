@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from tawa.bridge.launch.stock_facts import recorded_facts
 from tawa.bridge.report import record
-from tawa.machine.hopper import HEAVY_SPILL_BYTES
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.cost.ways import StockFacts, Way, plan_way
+from tawa.plan.cost.programs import Program, ProgramFacts
 from tawa.plan.option_conflicts import STOCK
+from tawa.plan.thresholds import HEAVY_SPILL_BYTES, MOST_FORMS, MOST_TRIED
 
 if TYPE_CHECKING:  # a launch whose form is known needs no model
     from tawa.plan.cost.launches import Launch
@@ -31,10 +31,6 @@ _log = logging.getLogger("tawa")
 _DIGITS = 3
 """Binary digits of a number that two launches of about one size share."""
 _MOST_KNOWN = 1024
-_MOST_FORMS = 2
-"""Forms beside the first that are compiled for the launches of one kernel."""
-_MOST_TRIED = 3
-"""Forms that the launches of one shape class try."""
 
 
 class Forecasts:
@@ -47,12 +43,12 @@ class Forecasts:
 
     def __init__(
         self, ttir: str, about: Mapping[str, Any], plan: Plan | None, sizes: Sequence[tuple[int, str]], processors: int,
-        facts: StockFacts | None = None,
+        facts: ProgramFacts | None = None,
     ) -> None:  # fmt: skip
         self.ttir, self.about, self.plan, self.sizes, self.processors = ttir, about, plan, tuple(sizes), processors
         self.arguments = frozenset(index for index, _ in sizes)
         self.known: dict[tuple[int, ...], Forecast] = {}
-        self.made: dict[Plan, Way | None] = {}
+        self.made: dict[Plan, Program | None] = {}
         self.spilled: int = about.get("spilled", 0)
         self.facts, self.learned = facts, facts is not None
 
@@ -73,19 +69,19 @@ class Forecasts:
             max_registers=about["max_registers"],
         )  # fmt: skip
         own = Plan.of(about["own"]) if about["own"] is not None else None
-        way = plan_way(self.plan, about["spilled"]) if self.plan is not None else None
+        program = _program(self.plan, about["spilled"]) if self.plan is not None else None
         forms = tuple(Plan.of(it) for it in about["forms"])
-        return Forecaster(space, own, way, forms, about["stock"])
+        return Forecaster(space, own, program, forms, about["stock"])
 
     @cached_property
-    def _tried(self) -> dict[Plan, Way | None]:
-        """How the form is executed that the compile tried and declined, by the Plan that asks for it."""
+    def _tried(self) -> dict[Plan, Program | None]:
+        """The program that the compile tried and declined, by the Plan that asks for its form."""
         if self.about.get("tried") is None or self.forecaster is None:
             return {}
         from tawa.plan.space import form_of
 
         tried = Plan.of(self.about["tried"])
-        return {form_of(self.forecaster.space, tried): plan_way(tried, self.spilled)}
+        return {form_of(self.forecaster.space, tried): _program(tried, self.spilled)}
 
     def choose(self, values: Sequence[Any], grid: Sequence[int], at_hand: bool = False) -> Forecast | None:
         """The forecast for a launch; None if nothing can be said.
@@ -97,7 +93,7 @@ class Forecasts:
             return self.known[key]
         if self.forecaster is None:
             return None
-        only = self.made.keys() if at_hand or len(self.made) >= _MOST_FORMS else None
+        only = self.made.keys() if at_hand or len(self.made) >= MOST_FORMS else None
         launch = self._launch(self.forecaster, values, grid)
         found = self.forecaster.choose(launch, {**self._tried, **self.made}, only)
         if not at_hand:
@@ -114,7 +110,7 @@ class Forecasts:
         if self.forecaster is None:
             return (), True
         launch = self._launch(self.forecaster, values, grid)
-        found = [it for it, _ in self.forecaster.ranked(launch)][:_MOST_TRIED]
+        found = [it for it, _ in self.forecaster.ranked(launch)][:MOST_TRIED]
         words = self.forecaster.space.words
         return tuple((None if it == self.forecaster.own else it, words(it)) for it in found), launch.visits.guessed
 
@@ -134,10 +130,10 @@ class Forecasts:
         form is left out.
         """
         most = max(HEAVY_SPILL_BYTES, self.spilled, self.facts.spilled if self.facts is not None else 0)
-        self.made[plan] = plan_way(made, spilled) if made is not None and spilled <= most else None
+        self.made[plan] = _program(made, spilled) if made is not None and spilled <= most else None
         self.known.clear()
 
-    def learn(self, facts: StockFacts | None) -> None:
+    def learn(self, facts: ProgramFacts | None) -> None:
         """Stock Triton's kernel was compiled; None if nothing more is known of it. Choices are made anew."""
         self.learned = True
         if facts is None:
@@ -161,6 +157,10 @@ class Forecasts:
     def _words(self, key: tuple[int, ...]) -> str:
         named = [f"{name} = {number}" for (_, name), number in zip(self.sizes, key, strict=False)]
         return ", ".join([*named, f"{prod(key[len(self.sizes) : -1])} programs or about so"])
+
+
+def _program(plan: Plan, spilled: int) -> Program:
+    return Program(plan, ProgramFacts(spilled=spilled))
 
 
 _FEW = 1 << 10

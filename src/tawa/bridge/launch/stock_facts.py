@@ -18,16 +18,16 @@ from typing import Any
 from tawa.bridge.driver.request import source_hash
 from tawa.bridge.report.report import PtxasReport, read_ptxas_log, run_ptxas
 from tawa.outside import json_of, read, text_of
-from tawa.plan.cost.ways import StockFacts
+from tawa.plan.cost.programs import ProgramFacts
 
 KEY = "stock"
 """The entry of a compile's record."""
 _FILE = "facts.json"
 
 
-def recorded_facts(record: Mapping[str, Any]) -> StockFacts | None:
+def recorded_facts(record: Mapping[str, Any]) -> ProgramFacts | None:
     """The facts in the record of a compile; None if it has none."""
-    return read(StockFacts, record[KEY]) if record.get(KEY) else None
+    return read(ProgramFacts, record[KEY]) if record.get(KEY) else None
 
 
 _USED = "Used "
@@ -35,20 +35,20 @@ _SERIALISED = "wgmma.mma_async instructions are serialized"
 """In all notes that say so: C7510 to C7515, which tell why."""
 
 
-def facts_of_log(log: str, shared_bytes: int) -> StockFacts | None:
+def facts_of_log(log: str, shared_bytes: int) -> ProgramFacts | None:
     """What the log of ptxas says of stock Triton's kernel; None if the log was not kept. shared_bytes: of a CTA."""
     if _USED not in log:
         return None
     return facts_of_report(read_ptxas_log(log), shared_bytes)
 
 
-def facts_of_report(found: PtxasReport, shared_bytes: int) -> StockFacts:
+def facts_of_report(found: PtxasReport, shared_bytes: int) -> ProgramFacts:
     """The same from a report."""
     serialised = any(_SERIALISED in it.text for it in found.notes)
-    return StockFacts(serialised, found.registers, found.spill_bytes, shared_bytes)
+    return ProgramFacts(serialised, found.registers, found.spill_bytes, shared_bytes)
 
 
-def facts_of(kernel: Any, log: str = "") -> StockFacts | None:
+def facts_of(kernel: Any, log: str = "") -> ProgramFacts | None:
     """The facts of a stock kernel; ptxas runs once more if neither they nor its log were kept.
 
     kernel: a `CompiledKernel`. log: of the ptxas that just compiled it. None if ptxas refuses.
@@ -58,7 +58,7 @@ def facts_of(kernel: Any, log: str = "") -> StockFacts | None:
         folder = _folder(ptx, kernel.metadata)
         path = folder.get_file(_FILE) if not log else None
         if path is not None:
-            return read(StockFacts, json_of(text_of(Path(path))))
+            return read(ProgramFacts, json_of(text_of(Path(path))))
         found = facts_of_log(log, shared) or facts_of_report(_assembled(ptx, kernel.metadata), shared)
         with suppress(OSError):
             folder.put(json.dumps(asdict(found)), _FILE, binary=False)

@@ -18,12 +18,12 @@ from tawa.mapping.shipped import shipped_mappings
 from tawa.remarks import SourceLocation
 
 if TYPE_CHECKING:
-    from tawa.bridge.driver.data import Source
+    from tawa.bridge.driver.data import Job
 
 _DEFINITION = re.compile(r"\s*def (\w+)")
 
 
-def shipped_with(request: Request, source: Source) -> tuple[Mapping, ...]:
+def shipped_with(request: Request, source: Job) -> tuple[Mapping, ...]:
     """The mappings beside the module of a kernel that is compiled; none if the request has a Plan or a mapping."""
     return shipped_at(request, record.kernel_location(source.ttir), source.kernel)
 

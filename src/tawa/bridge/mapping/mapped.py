@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tawa.bridge.driver.data import Source
+from tawa.bridge.driver.data import Job
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.added_arguments import launch_is_ours
 from tawa.bridge.mapping.beside import shipped_with
@@ -43,7 +43,7 @@ class MappedRequest:
     left_out: Remark | None = None
 
     @staticmethod
-    def of(request: Request, source: Source) -> tuple[MappedRequest, Request]:
+    def of(request: Request, source: Job) -> tuple[MappedRequest, Request]:
         """The mapping of a request, and the request with the Plan that it stands for.
 
         Raises PlanError for a name that the kernel does not have. Without a Plan or a mapping, the first mapping beside
@@ -82,7 +82,7 @@ class MappedRequest:
             return None
         return deciding_words(mapping, program, plan)
 
-    def _resolved(self, source: Source) -> Request:
+    def _resolved(self, source: Job) -> Request:
         given = self.asked.mapping
         shipped = shipped_with(self.asked, source) if given is None else ()
         if given is None and not shipped:

@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tawa.bridge.driver.data import Source, Worksheet
+from tawa.bridge.driver.data import Job
 from tawa.bridge.driver.request import Request, source_hash
 from tawa.bridge.triton.versions import triton_version
 from tawa.errors import ProtocolError
@@ -59,27 +59,25 @@ class Written:
     reason: str = ""
 
 
-def write(request: Request, source: Source, sheet: Worksheet, backend_options: Any, error: BaseException) -> Written:
+def write(request: Request, job: Job, error: BaseException) -> Written:
     """Writes the folder if one is wanted; never raises."""
     if request.reproducer_dir is None:
         return Written(None)
     try:
-        return Written(_write(request.reproducer_dir, request, source, sheet, backend_options, error))
+        return Written(_write(request.reproducer_dir, request, job, error))
     except Exception as problem:  # any failure: stock Triton still compiles the kernel
-        _log.debug("no reproducer of %s", source.kernel, exc_info=True)
+        _log.debug("no reproducer of %s", job.kernel, exc_info=True)
         why = getattr(problem, "strerror", None) or f"{type(problem).__name__}: {problem}"
         where = f"no reproducer: nothing was written to {request.reproducer_dir} ({why})"
         return Written(None, f"{where}; TAWA_REPRODUCER_DIR names another folder")
 
 
-def _write(
-    root: Path, request: Request, source: Source, sheet: Worksheet, backend_options: Any, error: BaseException
-) -> Path:
-    name = re.sub(r"\W+", "_", source.kernel)
-    digest = hashlib.sha256(f"{source.ttir}{request.cache_suffix()}".encode()).hexdigest()[:12]
+def _write(root: Path, request: Request, job: Job, error: BaseException) -> Path:
+    name = re.sub(r"\W+", "_", job.kernel)
+    digest = hashlib.sha256(f"{job.ttir}{request.cache_suffix()}".encode()).hexdigest()[:12]
     folder = root / f"{name}-{digest}"
-    texts = {"ttir.mlir": source.ttir, **{f"{level}.mlir": text for level, text in sheet.texts.items()}}
-    texts["request.json"] = json.dumps(_request_data(request, source, backend_options), indent=2)
+    texts = {"ttir.mlir": job.ttir, **{f"{level}.mlir": text for level, text in job.texts.items()}}
+    texts["request.json"] = json.dumps(_request_data(request, job), indent=2)
     if isinstance(error, ProtocolError):
         texts |= error.files
     texts["traceback.txt"] = "".join(traceback.format_exception(error))
@@ -129,15 +127,15 @@ class _Kept:
             raise Unfit(f"num_stages is {self.num_stages}, not from 1 to {_MOST_STAGES}")
 
 
-def _request_data(request: Request, source: Source, backend_options: Any) -> dict[str, Any]:
+def _request_data(request: Request, job: Job) -> dict[str, Any]:
     return {
-        "kernel": source.kernel,
+        "kernel": job.kernel,
         "options": asdict(request.options),
         "plan": request.plan.to_dict() if request.plan is not None else None,
         "pinned": request.pinned,
         "verification": request.verification,
-        "num_warps": backend_options.num_warps,
-        "num_stages": backend_options.num_stages,
+        "num_warps": job.options.num_warps,
+        "num_stages": job.options.num_stages,
         "versions": {
             "triton": ".".join(map(str, triton_version())),
             "python": platform.python_version(),

@@ -107,7 +107,7 @@ class Job:
     @property
     def needs_launch(self) -> bool:
         """Whether the Plan needs a kernel that Triton launches (descriptors from the launcher, a persistent form)."""
-        from tawa.plan.decide.paths import needs_launch
+        from tawa.plan.decide.launches import needs_launch
 
         if self.mapping is not None:
             return self.mapping.needs_launch

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from tawa.analysis.resources import RegisterInfo, SharedInfo
 from tawa.analysis.rings.channels import ChannelInfo
+from tawa.dialects.aref import Fill
 from tawa.machine.hopper import CONVERTED_SLOTS, PRODUCER_REGISTERS, WARP_GROUP
 from tawa.plan.cost.registers import ctas_under, register_cap, stock_ctas
 
@@ -25,8 +26,18 @@ class RingSize(Protocol):
         ...
 
     @property
+    def payload(self) -> tuple[str, ...]:
+        """The types of the buffers of a slot, as far as known."""
+        ...
+
+    @property
     def slot_bytes(self) -> int:
         """Bytes of one slot."""
+        ...
+
+    @property
+    def fill(self) -> Fill:
+        """How the producer fills a slot."""
         ...
 
     @property
@@ -43,7 +54,7 @@ class RingSize(Protocol):
 Rings = Sequence[RingSize]
 
 
-def by_tma_only(channels: Channels) -> bool:
+def by_tma_only(channels: Rings) -> bool:
     """Whether the producer's threads fill no slots."""
     return all(channel.fill == "tma" for channel in channels if not channel.converted)
 

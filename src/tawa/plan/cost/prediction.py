@@ -21,12 +21,13 @@ from tawa.analysis.resources import unfit_dots
 from tawa.analysis.work.workload import Workload
 from tawa.ir import Module
 from tawa.machine.coefficients import ErrorInfo, fitted
-from tawa.machine.hopper import DOUBT, PROCESSORS
+from tawa.machine.hopper import PROCESSORS
 from tawa.plan.cost.budget import Budget
 from tawa.plan.cost.launches import Launch
+from tawa.plan.cost.programs import Program
 from tawa.plan.cost.time_model import predict
-from tawa.plan.cost.ways import Way
 from tawa.plan.plan import Plan
+from tawa.plan.thresholds import DOUBT
 from tawa.remarks import Remark
 
 PREDICTED = " us predicted"
@@ -80,13 +81,13 @@ class Expectation:
         return f"{times}: {self.gain:.2f} times as fast, within a factor of {self.factor:.2f}"
 
 
-def expect(workload: Workload, launch: Launch, way: Way, stock: Way) -> Expectation:
-    """The expectation of a way of executing a kernel, for one launch."""
-    regime = regime_of(workload, launch, way, stock)
+def expect(workload: Workload, launch: Launch, program: Program, stock: Program) -> Expectation:
+    """The expectation of a program in place of stock Triton's, for one launch."""
+    regime = regime_of(workload, launch, program, stock)
     fit = fitted()
     return Expectation(
         predict(workload, launch, stock),
-        predict(workload, launch, way),
+        predict(workload, launch, program),
         fit.errors.get(regime, fit.unknown),
         regime,
         stock.serialised,
@@ -94,18 +95,18 @@ def expect(workload: Workload, launch: Launch, way: Way, stock: Way) -> Expectat
     )
 
 
-def regime_of(workload: Workload, launch: Launch, way: Way, stock: Way) -> str:
+def regime_of(workload: Workload, launch: Launch, program: Program, stock: Program) -> str:
     """The regime of a prediction: kernels that the model is right or wrong about for the same reasons."""
     dots = list(workload.dots)
     kind = "chained dots" if any(dot.chained for dot in dots) else "dots"
     kind += "" if all(dot.unit == "wgmma" for dot in dots) else " by mma.sync"
     bits = min((dot.bits for dot in dots), default=16)
     on_one = math.ceil(launch.programs / launch.processors)
-    own = (1 if way.persistent else min(way.ctas, on_one)) * way.groups
+    own = (1 if program.persistent else min(program.ctas, on_one)) * program.groups
     beside = f"{min(own, _MANY)} to {min(stock.ctas, on_one, _MANY)} at a time"
-    in_turn = way.persistent or any(count > _TURNS for count in launch.visits.entries.values())
+    in_turn = program.persistent or any(count > _TURNS for count in launch.visits.entries.values())
     waves = "tiles in turn" if in_turn else "one wave" if on_one == 1 else "waves"
-    path = "" if way.by_tma else " through pointers"
+    path = "" if program.by_tma else " through pointers"
     most = max((dot.rows * dot.columns for dot in dots), default=0)
     kind += " of small tiles" if most < SMALL_TILE else ""
     return f"{kind} of {bits} bits{path}, {stock.num_warps} warps, {beside}, {waves}"

@@ -39,7 +39,7 @@ from tawa.machine.hopper import (
     WGMMA_ROWS,
 )
 from tawa.plan.cost.launches import Launch
-from tawa.plan.cost.ways import Way, kept_loads
+from tawa.plan.cost.programs import Program, kept_loads
 
 _SUM_BYTES = 4
 _WORD_BYTES = 4
@@ -50,29 +50,31 @@ _LEAST_AHEAD = 0.5
 """Slots by which a producer is ahead, at least: it fills the next one while this one is read."""
 
 
-def predict(workload: Workload, launch: Launch, way: Way, coefficients: Coefficients | None = None) -> float:
+def predict(workload: Workload, launch: Launch, program: Program, coefficients: Coefficients | None = None) -> float:
     """Microseconds of one launch. coefficients: those of the fit, if None."""
     c = coefficients or fitted().coefficients
-    if way.shares > 1:
-        return _predict_shared(workload, launch, way, c)
-    latency, bound, fill = _program(workload, launch.visits, way, c)
-    start = c.start_specialised if way.specialised else c.start_stock
-    if way.persistent:
-        on_one = _tiles_of_busiest(launch, way)
-        if launch.visits.guessed and on_one > 1 and not way.dynamic:
+    if program.shares > 1:
+        return _predict_shared(workload, launch, program, c)
+    latency, bound, fill = _program(workload, launch.visits, program, c)
+    start = c.start_specialised if program.specialised else c.start_stock
+    if program.persistent:
+        on_one = _tiles_of_busiest(launch, program)
+        if launch.visits.guessed and on_one > 1 and not program.dynamic:
             on_one *= c.uneven
-        cycles = together(on_one / way.programs * latency, on_one * bound, way.programs * way.groups, c) + fill
+        beside = program.programs * program.groups
+        cycles = together(on_one / program.programs * latency, on_one * bound, beside, c) + fill
     else:
         on_one = launch.on_one if launch.in_order is None else launch.in_order
-        ctas = max(1, min(way.ctas * way.programs, launch.on_one))  # programs of a CTA fill each other's waits alike
+        in_ctas = program.ctas * program.programs  # programs of a CTA fill each other's waits as CTAs do
+        ctas = max(1, min(in_ctas, launch.on_one))
         waves = on_one / ctas
         if launch.in_order is None:
             waves += c.tail * (math.ceil(waves) - waves)
-        cycles = together(waves * (latency + fill), on_one * bound, ctas * way.groups, c)
+        cycles = together(waves * (latency + fill), on_one * bound, ctas * program.groups, c)
     return start + cycles / CLOCK_GHZ / 1e3
 
 
-def _predict_shared(workload: Workload, launch: Launch, way: Way, c: Coefficients) -> float:
+def _predict_shared(workload: Workload, launch: Launch, program: Program, c: Coefficients) -> float:
     """Microseconds of a launch whose programs share tiles.
 
     The partial sums go through L2: each program stores its own, and the last one of a tile loads all of them, after a
@@ -81,22 +83,28 @@ def _predict_shared(workload: Workload, launch: Launch, way: Way, c: Coefficient
     inside = {block for block, loop in workload.loops.items() if loop is not None}
     visits = replace(
         launch.visits,
-        blocks={it: count / way.shares if it in inside else count for it, count in launch.visits.blocks.items()},
+        blocks={it: count / program.shares if it in inside else count for it, count in launch.visits.blocks.items()},
     )
     programs = replace(
-        launch, programs=launch.programs * way.shares, visits=visits, in_order=None, in_turn=None, longest_first=None
+        launch,
+        programs=launch.programs * program.shares,
+        visits=visits,
+        in_order=None,
+        in_turn=None,
+        longest_first=None,
     )
     sums = max((sum(dot.rows * dot.columns * dot.batch for dot in work.dots) for work in workload.blocks.values()),
                default=0) * _SUM_BYTES  # fmt: skip
     stored = sums * c.store / SHARED_BYTES_PER_CYCLE * programs.on_one
-    loaded = way.shares * sums / c.bytes_per_cycle * launch.on_one
+    loaded = program.shares * sums / c.bytes_per_cycle * launch.on_one
     added = (stored + loaded + 3 * c.latency) / CLOCK_GHZ / 1e3
-    return predict(workload, programs, replace(way, shares=1), c) + added
+    alone = replace(program, plan=replace(program.plan, split_k=None))
+    return predict(workload, programs, alone, c) + added
 
 
-def _tiles_of_busiest(launch: Launch, way: Way) -> float:
+def _tiles_of_busiest(launch: Launch, program: Program) -> float:
     """The tiles' worth of work of the busiest SM, in a persistent form."""
-    work = launch.in_turn if not way.dynamic else launch.longest_first if way.longest_first else launch.in_order
+    work = launch.in_turn if not program.dynamic else launch.longest_first if program.longest_first else launch.in_order
     return launch.on_one if work is None else work
 
 
@@ -111,25 +119,25 @@ def together(latency: float, bound: float, agents: int, coefficients: Coefficien
     return _norm((coefficients or fitted().coefficients).sharing, latency, bound)
 
 
-def _program(workload: Workload, visits: Visits, way: Way, c: Coefficients) -> tuple[float, float, float]:
+def _program(workload: Workload, visits: Visits, program: Program, c: Coefficients) -> tuple[float, float, float]:
     """Cycles of one program alone, the least that it keeps a unit busy, and those until its first slots are filled."""
     latency = bound = 0.0
-    spilled = way.spilled * c.spill / max(1, sum(bool(work.dots) for work in workload.blocks.values()))
+    spilled = program.spilled * c.spill / max(1, sum(bool(work.dots) for work in workload.blocks.values()))
     for block, work in workload.blocks.items():
         count = visits.blocks.get(block, 0.0)
         if not count:
             continue
-        chain, busy = _block(work, way, c)
+        chain, busy = _block(work, program, c)
         if work.dots:
-            chain, busy = chain + spilled, busy + way.groups * spilled
+            chain, busy = chain + spilled, busy + program.groups * spilled
         latency += count * chain
         bound += count * busy
         loop = workload.loops[block]
-        if loop is not None and _is_staged(work, way):  # its first and last iterations overlap with nothing
+        if loop is not None and _is_staged(work, program):  # its first and last iterations overlap with nothing
             latency += visits.entries.get(loop, 0.0) * c.drain_staged * chain
     loops = sum(visits.entries.get(loop, 0.0) for loop in _dot_loops(workload))
-    fill = c.fill_specialised if way.specialised else c.fill_stock
-    latency += loops * (c.drain_specialised if way.specialised else c.fill_stock)
+    fill = c.fill_specialised if program.specialised else c.fill_stock
+    latency += loops * (c.drain_specialised if program.specialised else c.fill_stock)
     return latency, bound, fill
 
 
@@ -139,54 +147,54 @@ def _dot_loops(workload: Workload) -> list[Operation]:
     return list(dict.fromkeys(loop for loop in loops if loop is not None))
 
 
-def _block(work: BlockWork, way: Way, c: Coefficients) -> tuple[float, float]:
+def _block(work: BlockWork, program: Program, c: Coefficients) -> tuple[float, float]:
     """Cycles of one execution of a block: of its chain in one consumer, and of the busiest unit for all consumers."""
-    tensor = sum(_dot_cycles(dot, way, c) for dot in work.dots)
-    kept = kept_loads(work, way)
+    tensor = sum(_dot_cycles(dot, program, c) for dot in work.dots)
+    kept = kept_loads(work, program.by_pointers)
     rows = sum(load.runs if load in kept else load.rows for load in work.loads if load.operand)
     moved = max(work.operand_bytes / c.bytes_per_cycle, rows * c.row)
     addresses = (work.addresses.slots + work.addresses.integers) * work.addresses_computed
-    serving = way.by_pointers * addresses / LANES_PER_CYCLE * c.address
+    serving = program.by_pointers * addresses / LANES_PER_CYCLE * c.address
     serving += sum(load.pieces * (c.through if load.fill == "registers" else c.copy) for load in kept) / LANES_PER_CYCLE
     waiting = c.arrival * (any(load.fill == "registers" for load in kept) + any(load.serves for load in work.loads))
     waiting += c.scalar * (work.scalar_loads > 0)
-    cuda = _cuda_cycles(work, way, c) + _carried(work, way, c) + (0.0 if way.specialised else serving)
-    busy = _norm(c.overlap, tensor, cuda, moved / way.programs)  # one copy of a tile serves all programs of a CTA
-    warps = max(1.0, way.num_warps / way.groups / way.programs / WARP_GROUP)
-    own = cuda / way.groups * (1 + c.alone / warps) + work.work.shuffles * c.shuffle
+    cuda = _cuda_cycles(work, program, c) + _carried(work, program, c) + (0.0 if program.specialised else serving)
+    busy = _norm(c.overlap, tensor, cuda, moved / program.programs)  # one copy of a tile serves all programs of a CTA
+    warps = max(1.0, program.num_warps / program.groups / program.programs / WARP_GROUP)
+    own = cuda / program.groups * (1 + c.alone / warps) + work.work.shuffles * c.shuffle
     if work.dots and any(not load.operand and not load.serves for load in work.loads):
-        own += c.beside_specialised if way.specialised else c.beside_stock
+        own += c.beside_specialised if program.specialised else c.beside_stock
     if not work.dots:
         return own + c.block + c.outside * any(not load.serves for load in work.loads), busy
-    waited = sum(_by_wgmma(dot, way) for dot in work.dots)
-    share = max(tensor / way.groups, sum(_steps_cycles(dot, way, c) for dot in work.dots))
+    waited = sum(_by_wgmma(dot, program) for dot in work.dots)
+    share = max(tensor / program.groups, sum(_steps_cycles(dot, program, c) for dot in work.dots))
     share += (len(work.dots) - waited) * c.wait_mma
-    if way.specialised:
-        chain = _specialised_chain(share, own, moved, serving + waiting, waited, _is_staged(work, way), way, c)
-        return max(chain, _converter_cycles(work, way)), busy
+    if program.specialised:
+        chain = _specialised_chain(share, own, moved, serving + waiting, waited, _is_staged(work, program), program, c)
+        return max(chain, _converter_cycles(work, program)), busy
     chained = any(dot.chained or dot.computed for dot in work.dots)
     wait = c.wait_chained if chained else c.wait_stock
     chain = share + own + waited * (wait + (warps - 1) * c.sync) + waiting
-    if way.serialised:
+    if program.serialised:
         chain += sum(_instructions(dot, warps) for dot in work.dots) * c.wait_serialised
-    if way.slots <= 1:
+    if program.slots <= 1:
         return chain + c.exposed + moved, busy
-    return max(chain, (c.latency + moved) / (way.slots - 1 - c.held)), busy
+    return max(chain, (c.latency + moved) / (program.slots - 1 - c.held)), busy
 
 
-def _is_staged(work: BlockWork, way: Way) -> bool:
+def _is_staged(work: BlockWork, program: Program) -> bool:
     """Whether the block is the body of a loop with stages: one whose dots depend on other work of an iteration."""
-    return way.specialised and way.staged and any(dot.chained or dot.computed for dot in work.dots)
+    return program.specialised and program.staged and any(dot.chained or dot.computed for dot in work.dots)
 
 
-def _carried(work: BlockWork, way: Way, c: Coefficients) -> float:
+def _carried(work: BlockWork, program: Program, c: Coefficients) -> float:
     """Cycles of packing operands that stages carry in 8 bits: each byte takes a register."""
     narrow = (dot.rows * dot.inner * dot.batch for dot in work.dots if dot.computed and dot.bits <= _NARROW)
-    return sum(narrow) / LANES_PER_CYCLE * c.carried if way.narrow and _is_staged(work, way) else 0.0
+    return sum(narrow) / LANES_PER_CYCLE * c.carried if program.narrow and _is_staged(work, program) else 0.0
 
 
 def _specialised_chain(
-    dots: float, own: float, moved: float, serving: float, count: int, staged: bool, way: Way, c: Coefficients
+    dots: float, own: float, moved: float, serving: float, count: int, staged: bool, program: Program, c: Coefficients
 ) -> float:
     """Cycles of an iteration of a consumer: its own, or the producer's until the slot is full again.
 
@@ -194,26 +202,26 @@ def _specialised_chain(
     """
     if staged:
         chain = _norm(c.overlap, dots, own) + c.wait_staged
-    elif way.in_flight:
+    elif program.in_flight:
         chain = _norm(c.overlap, dots, own) + c.wait_in_flight
     else:
         chain = dots + own + count * c.wait_specialised
-    latency = c.latency_tma + way.by_pointers * (c.latency - c.latency_tma)
-    if way.slots == 1:
+    latency = c.latency_tma + program.by_pointers * (c.latency - c.latency_tma)
+    if program.slots == 1:
         return chain + latency + moved + serving
-    ahead = max(_LEAST_AHEAD, way.slots - (1 if staged else way.in_flight))  # stages take the place of P
+    ahead = max(_LEAST_AHEAD, program.slots - (1 if staged else program.in_flight))  # stages take the place of P
     return max(chain, (latency + moved + dots * c.held_specialised) / ahead + serving)
 
 
-def _cuda_cycles(work: BlockWork, way: Way, c: Coefficients) -> float:
+def _cuda_cycles(work: BlockWork, program: Program, c: Coefficients) -> float:
     """Cycles of the CUDA cores and of the way to and from memory, if all warps work."""
     counts = work.work
     lanes = ((counts.slots + counts.integers) / LANES_PER_CYCLE + counts.conversions / CONVERSIONS_PER_CYCLE) * c.lanes
     lanes += counts.narrow / CONVERSIONS_PER_CYCLE * c.narrow
     special = counts.special / SPECIAL_PER_CYCLE * c.special
-    turned = _turned_bytes(work) * c.turn * (not way.piece_bytes)
-    lanes += _turned_bytes(work) / _WORD_BYTES / CONVERSIONS_PER_CYCLE * bool(way.piece_bytes)
-    by_tma = work.stored_bytes - (0 if way.stores_by_tma else work.pointer_stored_bytes)
+    turned = _turned_bytes(work) * c.turn * (not program.piece_bytes)
+    lanes += _turned_bytes(work) / _WORD_BYTES / CONVERSIONS_PER_CYCLE * bool(program.piece_bytes)
+    by_tma = work.stored_bytes - (0 if program.stores_by_tma else work.pointer_stored_bytes)
     through = by_tma * c.store_tma + (work.stored_bytes - by_tma) * c.store
     loaded = sum(load.bytes for load in work.loads if not load.operand) * c.store
     return lanes + special + (turned + through + loaded) / SHARED_BYTES_PER_CYCLE
@@ -224,16 +232,16 @@ def _turned_bytes(work: BlockWork) -> int:
     return sum(dot.turned_bytes * dot.batch for dot in work.dots)
 
 
-def _converter_cycles(work: BlockWork, way: Way) -> float:
+def _converter_cycles(work: BlockWork, program: Program) -> float:
     """Cycles of a converter: it loads a piece and stores it, one after the other."""
-    if not way.piece_bytes:
+    if not program.piece_bytes:
         return 0.0
-    pieces = _turned_bytes(work) / way.piece_bytes
-    return pieces * 2 * (way.piece_bytes / SHARED_BYTES_PER_CYCLE + SHARED_LATENCY_CYCLES)
+    pieces = _turned_bytes(work) / program.piece_bytes
+    return pieces * 2 * (program.piece_bytes / SHARED_BYTES_PER_CYCLE + SHARED_LATENCY_CYCLES)
 
 
-def _dot_cycles(dot: DotWork, way: Way, c: Coefficients) -> float:
-    wgmma = _by_wgmma(dot, way)
+def _dot_cycles(dot: DotWork, program: Program, c: Coefficients) -> float:
+    wgmma = _by_wgmma(dot, program)
     rows = max(dot.rows, WGMMA_ROWS) if wgmma else dot.rows
     products = rows * dot.columns * dot.inner * dot.bits / (FP16_FMA_PER_CYCLE * 16)
     factor = c.tensor_8 if dot.bits <= 8 else c.tensor_16 if dot.bits <= 16 else c.tensor_32
@@ -246,13 +254,13 @@ def _dot_cycles(dot: DotWork, way: Way, c: Coefficients) -> float:
     return dot.batch * max(products * factor, read / SHARED_BYTES_PER_CYCLE)
 
 
-def _steps_cycles(dot: DotWork, way: Way, c: Coefficients) -> float:
+def _steps_cycles(dot: DotWork, program: Program, c: Coefficients) -> float:
     """The least cycles of a dot by mma.sync: those of its steps along K, each of which waits for the one before."""
-    return 0.0 if _by_wgmma(dot, way) else dot.inner * dot.bits / 8 / WGMMA_K_BYTES * c.step_mma
+    return 0.0 if _by_wgmma(dot, program) else dot.inner * dot.bits / 8 / WGMMA_K_BYTES * c.step_mma
 
 
-def _by_wgmma(dot: DotWork, way: Way) -> bool:
-    return dot.unit == "wgmma" and way.num_warps >= WARP_GROUP
+def _by_wgmma(dot: DotWork, program: Program) -> bool:
+    return dot.unit == "wgmma" and program.num_warps >= WARP_GROUP
 
 
 def _instructions(dot: DotWork, warp_groups: float) -> float:

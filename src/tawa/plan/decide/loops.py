@@ -151,10 +151,19 @@ def _check_stageable(module: Module, plan: Plan, number: int, staged: list[int])
 
 
 def scheduled(plan: Plan, schedules: dict[int, Schedule]) -> Plan:
-    """The decisions for every loop of a Plan, given these schedules."""
+    """The decisions for every loop of a Plan, given these schedules.
+
+    No loop is joined to the one before it unless a Plan says so: the code of the second loop is there twice, and
+    compiles take up to half as long again.
+    """
     return Plan(
         loops=tuple(
-            LoopPlan(it.loop, stages=made.stages if (made := schedules.get(it.loop)) else 0, schedule=made)
+            LoopPlan(
+                it.loop,
+                stages=made.stages if (made := schedules.get(it.loop)) else 0,
+                schedule=made,
+                joined=it.joined is True if made else None,
+            )
             for it in plan.loops
             if it.loop is not None
         )

@@ -1,4 +1,4 @@
-"""The decisions on TTIR: pointer accesses to replace by TMA, unit strides, and launches.
+"""The decisions on TTIR: pointer accesses to replace by TMA, and unit strides.
 
 If Triton launches the kernel, the launcher creates the descriptors of raised loads. Otherwise the kernel creates them,
 which costs each CTA a few microseconds; loads are then not raised if a CTA has little work (one tile of a GEMM,
@@ -19,14 +19,13 @@ from tawa.dialects.scf import enclosing_loops
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation
 from tawa.plan.decide.operands import names_in
-from tawa.plan.fields import LaunchChoice, LaunchPlan, OperandPlan, Path, StorePlan
+from tawa.plan.fields import OperandPlan, Path, StorePlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.reasons import operand_field
 from tawa.remarks import Remark
 from tawa.symbolic.dim_relations import has_rows
 from tawa.symbolic.host.expr import Argument
-from tawa.symbolic.host.launch_spec import LaunchSpec
 
 BY_TMA: frozenset[Path] = frozenset({"raised", "raised_in_kernel"})
 
@@ -172,24 +171,6 @@ def _check(
         )
 
 
-def needs_launch(plan: Plan) -> bool:
-    """Whether a Plan needs a launch by Triton, whose launcher adds arguments or chooses between kernels."""
-    launches = plan.launches or LaunchPlan()
-    raised = any(it.path == "raised" for it in (*plan.operands, *plan.stores))
-    return (
-        raised
-        or any(it.rows == "for_next_dot" for it in plan.operands)
-        or launches.choice in ("predicted", "specialised")
-        or plan.form == "persistent"
-        or bool(plan.unit_strides)
-    )
-
-
-def launch_plan(spec: LaunchSpec, choice: LaunchChoice) -> LaunchPlan:
-    """A launch spec as an entry of the Plan, with how launches are chosen for."""
-    return LaunchPlan(tuple(map(str, spec.conditions)), choice)
-
-
 def _is_long(module: Module) -> bool:
     """Whether a program has much work for each descriptor: chained dots, or many tiles."""
     depths = [len(enclosing_loops(dot)) for dot in find_dots(module)]
@@ -198,5 +179,4 @@ def _is_long(module: Module) -> bool:
 
 __all__ = [
     "BY_TMA", "TOO_DEAR", "Launching", "Raising", "choose_raises", "choose_unit_strides",
-    "launch_plan", "needs_launch",
 ]  # fmt: skip

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
 from tawa.analysis.legality import (
+    ProducerInfo,
     check_loads,
     check_memory,
     check_module,
     check_producer,
     declined,
-    folded_elements,
-    sent_numbers,
+    find_producer,
     taken_apart,
 )
 from tawa.analysis.memory.provenance import stores_must_not_wait
@@ -24,8 +24,7 @@ from tawa.analysis.names import name_of
 from tawa.analysis.resources import shared_beside_rings, wgmma_registers
 from tawa.analysis.rings.channels import channels_of_groups, find_channels, outer_channels
 from tawa.analysis.rings.loads import DotLoadInfo, find_dot_loads, operand_bits
-from tawa.analysis.rings.sent_numbers import NOTHING_SENT, NUMBER_PAYLOAD, SLOT_BYTES, SentInfo
-from tawa.dialects.tt import FuncOp
+from tawa.analysis.rings.sent_numbers import NUMBER_PAYLOAD, SLOT_BYTES, SentInfo
 from tawa.errors import PlanError, ResourceError
 from tawa.ir import Module, source_of
 from tawa.ir.attributes import attribute_of, read_int
@@ -58,8 +57,8 @@ from tawa.plan.legality import (
 )
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
-from tawa.plan.planner import choose_plan, reasons
-from tawa.plan.space import Prospect
+from tawa.plan.planner import Counts, complete, reasons
+from tawa.plan.space import Space
 from tawa.remarks import Remark
 
 MAX_REGISTERS = "ttg.maxnreg"
@@ -92,14 +91,13 @@ class Facts:
     """The results of the analyses of a kernel with layouts.
 
     loads: all loads that feed dots. moved: the loads of the producer, with their fill. channels: the future rings.
-    folded: elements of the largest tile that the producer folds. sent: the numbers that cross in rings of their own.
+    producer: of the moved loads.
     """
 
     loads: tuple[DotLoadInfo, ...]
     moved: tuple[DotLoadInfo, ...]
     channels: Channels
-    folded: int = 0
-    sent: SentInfo = NOTHING_SENT
+    producer: ProducerInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +122,16 @@ def find_facts(module: Module, target: Target, pins: Plan, options: PlanOptions 
     loads = find_dot_loads(module)
     moved = moved_loads(module, loads, pins)
     refusal = next(iter(check_loads(module, moved)), None)
-    if refusal is None:
-        function = next(op for op in module.body.ops if FuncOp.of(op))
-        refusal = next(iter(check_memory(module, moved)), None)
-        refusal = refusal or next(iter(check_producer(module, moved, function, target.num_warps)), None)
+    if refusal is not None:
+        return refusal
+    producer = find_producer(module, moved)
+    refusal = next(iter(check_memory(producer)), None) or next(iter(check_producer(producer, target.num_warps)), None)
     if refusal is not None:
         return refusal
     moved = turned_loads(module, moved, pins, options or PlanOptions(), target.groups)
     channels = tuple(find_channels(moved, rings_of(moved, pins)))
     check_sharing(module, channels)
-    sent = sent_numbers(module, moved)
-    return Facts(tuple(loads), tuple(moved), channels, folded_elements(module, moved), sent)
+    return Facts(tuple(loads), tuple(moved), channels, producer)
 
 
 def decide_rings(
@@ -145,17 +142,17 @@ def decide_rings(
     pins: Plan,
     asked: Plan,
     pinned: bool,
-    prospect: Prospect | None = None,
+    space: Space | None = None,
 ) -> Decided | Remark:
     """All decisions except those about partitioned loops, or the remark that declines the kernel.
 
     pins: the Plan so far. asked: the part of it that the user pinned. pinned: whether to raise PlanError or
-    ResourceError instead of declining the kernel. prospect: of the kernel before layouts, if that is known.
+    ResourceError instead of declining the kernel. space: of the kernel before layouts, if that is known.
     """
     pins, options = _with_usual_depth(pins, options)
     pins, asked = (with_depths(module, facts.channels, it) for it in (pins, replace(asked, rings=_named(asked.rings))))
-    numbers, pins = _number_rings(facts.sent, pins)
-    asked = replace(asked, rings=tuple(it for it in asked.rings if it.name not in facts.sent.names))
+    numbers, pins = _number_rings(facts.producer.sent, pins)
+    asked = replace(asked, rings=tuple(it for it in asked.rings if it.name not in facts.producer.sent.names))
     loads, channels = facts.moved, facts.channels
     check_carried(module, channels, asked)
     loops, stores = loops_with_dots(module), stores_of(module)
@@ -174,7 +171,7 @@ def decide_rings(
             raise ResourceError(f"{few[0]}; cure: {few[1]}")
         return declined(module, place, *few)
     try:
-        plan = choose_plan(channels, options, budget, not waits, pins, loops, stores)
+        plan = complete(pins, Counts(channels, budget, not waits, tuple(loops), tuple(stores)), options)
     except ResourceError as error:
         if any(ring.depth is not None for ring in asked.rings):
             who = "; ".join(operand_text(module, info) for info in loads)
@@ -190,10 +187,10 @@ def decide_rings(
     if any((it.slices or 1) > 1 and asked.store(it.key).slices is None for it in plan.stores):
         why["stores"] = f"{why['stores']}; {WHY_SLICED}"
     plan = replace(plan, rings=(*plan.rings, *numbers))
-    notes = tuple(taken_apart(module, list(loads)))  # before the loads move
+    notes = tuple(taken_apart(facts.producer, list(loads)))  # before the loads move
     if pinned and not options.pinned:
         return Decided(plan, why, notes)
-    expectation = prospect.expected(plan) if prospect is not None else None
+    expectation = space.expected(plan) if space is not None else None
     reason = why_not_expected(module, plan, budget, expectation)
     if reason and not options.wherever_legal and not pinned:
         return declined(module, place, NOT_EXPECTED.format(reason), anyway(expectation))
@@ -259,9 +256,9 @@ def budget_of(module: Module, facts: Facts, target: Target, pins: Plan = _NOTHIN
         target.groups,
         frozenset(channels_of_groups(module, channels)),
         frozenset(outer_channels(channels)),
-        producer_registers(loads, module, target.num_warps, target.groups, facts.folded, limit),
+        producer_registers(loads, module, target.num_warps, target.groups, facts.producer.folded, limit),
         launch_warps=target.launch_warps,
-        producer_tiles=facts.folded > 0,
+        producer_tiles=facts.producer.folded > 0,
     )
 
 

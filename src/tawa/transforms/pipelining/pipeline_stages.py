@@ -23,7 +23,8 @@ Two loops in a row may share one pipeline (`join_stages`).
 
 Requires: `partition`; runs after `pipeline_mma`, whose loops (their dots are asynchronous) are skipped.
 Ensures: no in-flight accumulator is accessed; every slot is released once, after its last reader.
-Leaves a loop as it is if the Plan has no schedule for it (`tawa.plan.decide.loops`).
+Leaves a loop as it is if the Plan has no schedule for it (`tawa.plan.decide.loops`). Raises PlanError if the Plan joins
+loops that cannot be joined.
 Source: arXiv 2510.14719, section 5.2 (coarse-grained pipeline); B. R. Rau, "Iterative Modulo Scheduling" (1996).
 """
 
@@ -31,11 +32,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tawa.errors import PlanError
 from tawa.ir import Module, source_of
 from tawa.plan import Plan
 from tawa.remarks import Remark
 from tawa.transforms.pipelining.expand_stages import Expander
-from tawa.transforms.pipelining.join_stages import join_stages, scheduled_loops
+from tawa.transforms.pipelining.join_stages import join_stages, scheduled_loops, why_not_joined
 from tawa.transforms.result import PassResult
 
 
@@ -55,7 +57,13 @@ class PipelineStages:
             stages, _, rest = entry.schedule.summary.partition(", ")
             reason = f"{stages} in this loop: {rest}"
             remarks.append(Remark("note", reason, source_of(module, expander.loop.op)))
-            if entry.joined and ready is not None:
+            if entry.joined:
+                why = "there is no loop before it" if ready is None else why_not_joined(ready, expander)
+                if why or ready is None:
+                    where = f" ({entry.line})" if entry.line else ""
+                    raise PlanError(
+                        f"the Plan joins loop {number}{where} to the loop before it: {why}; cure: joined=false"
+                    )
                 join_stages(ready, expander)
                 ready = None
             else:

@@ -21,14 +21,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from tawa.analysis.loops.running_sums import RunningSum, running_sums
+from tawa.analysis.loops.running_sums import RunningSum
 from tawa.dialects.arith import CmpIOp, ConstantOp, SelectOp
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import BroadcastOp, ExpandDimsOp, MakeRangeOp, ReduceOp, ReshapeOp
 from tawa.ir import Builder, Module, Operation, TensorType, Value, clone_op, parse_type, source_of
 from tawa.ir.attributes import int_attr
 from tawa.machine.hopper import ACCUMULATOR_COLUMNS
-from tawa.plan import Plan
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 
@@ -37,21 +36,22 @@ _ZERO = re.compile(r"dense<-?0(?:\.0*)?(?:[eE][-+]?0+)?> : .*")
 
 @dataclass(frozen=True, slots=True)
 class LateSums:
-    """No options."""
+    """sums: those that leave their loops, found in the module."""
+
+    sums: tuple[RunningSum, ...]
 
     def run(self, module: Module) -> PassResult:
-        """Rewrites every running sum."""
-        found = running_sums(module)
+        """Rewrites the sums."""
         rewrite = _Rewrite()
-        for it in found:
+        for it in self.sums:
             rewrite.loop(it)
         rewrite.drop_unused()
         remarks = tuple(
             Remark("note", "the sum of a row is carried by columns; threads are summed after the loop",
                    source_of(module, it.reduces[0]))
-            for it in found
+            for it in self.sums
         )  # fmt: skip
-        return PassResult(bool(found), remarks, decided=Plan(sums="after_loops" if found else "in_order"))
+        return PassResult(bool(self.sums), remarks)
 
 
 @dataclass(slots=True)

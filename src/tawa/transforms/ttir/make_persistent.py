@@ -32,15 +32,14 @@ from functools import partial
 from typing import assert_never
 
 from tawa.analysis.work.longer_programs import LongerInfo, find_longer_programs
-from tawa.analysis.work.shared_tiles import SharedTiles, find_shared_tiles
+from tawa.analysis.work.persistent import grid_axes, why_not_persistent
 from tawa.dialects.added import GRID_SIZE
 from tawa.dialects.arith import ConstantOp, MulIOp
-from tawa.dialects.effects import is_bound_to_its_program, is_pure
+from tawa.dialects.effects import is_pure
 from tawa.dialects.scf import ForOp, YieldOp
 from tawa.dialects.tt import FuncOp, GetNumProgramsOp, GetProgramIdOp, MakeTensorDescOp
-from tawa.ir import Block, Builder, Module, Operation, Region, Value, is_scalar, source_of
+from tawa.ir import Block, Builder, Module, Operation, Region, Value, is_scalar
 from tawa.ir.attributes import read_int
-from tawa.machine.hopper import PROCESSORS
 from tawa.plan.plan import TileOrder
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
@@ -54,18 +53,17 @@ _CONSTANT, _DESCRIPTOR = ConstantOp.NAME, MakeTensorDescOp.NAME
 
 @dataclass(frozen=True, slots=True)
 class PersistentResult(PassResult):
-    """axes: how many grid sizes were added as arguments. group: G, if the order has one."""
+    """axes: how many grid sizes were added as arguments."""
 
     axes: int = 0
-    group: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MakePersistent:
-    """Options: the order of the tiles. group: G, for the orders of blocks; None: from what programs share."""
+    """Options: the order of the tiles. group: G, for the orders of blocks."""
 
     order: TileOrder = "launch"
-    group: int | None = None
+    group: int = 1
 
     def run(self, module: Module) -> PersistentResult:
         """Wraps the body in the loop, or returns a `declined` remark."""
@@ -73,7 +71,7 @@ class MakePersistent:
         if refusal is not None:
             return PersistentResult(False, (refusal,))
         function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
-        axes, longer, group = grid_axes(module), None, None
+        axes, longer = grid_axes(module), None
         if self.order == "longest_first":
             longer = find_longer_programs(function)
             if longer is None:
@@ -81,33 +79,8 @@ class MakePersistent:
         if self.order in ("grouped", "hilbert") and axes < 2:
             reason = ONE_AXIS.format(self.order)
             return PersistentResult(False, (Remark("declined", reason, None, "tile_order='launch' or 'l2_halves'"),))
-        if self.order in ("grouped", "l2_halves") and axes > 1:
-            group = self.group or _best_group(module, self.order)
-        _wrap(function, axes, partial(_ids_of, self.order, group or 1, longer))
-        return PersistentResult(True, axes=axes, group=group)
-
-
-def _best_group(module: Module, order: TileOrder) -> int:
-    """G, by what programs that run at the same time load: all of them, or those of one half."""
-    shared = find_shared_tiles(module) or SharedTiles(0, 0, 0)
-    return shared.group(PROCESSORS if order == "grouped" else PROCESSORS // 2)
-
-
-def grid_axes(module: Module) -> int:
-    """One more than the highest grid axis that the kernel reads; at least 1."""
-    return max((_axis(op) + 1 for op in module.walk() if op.name in (_ID, _COUNT)), default=1)
-
-
-def why_not_persistent(module: Module) -> Remark | None:
-    """Why the kernel must not be made persistent; None if it may be."""
-    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
-    if len(functions) != 1 or not functions[0].structured:
-        return Remark("declined", "only one function without branches between blocks can be made persistent")
-    for op in functions[0].op.walk():
-        if is_bound_to_its_program(op):
-            reason = f"{op.name} may give programs an order, which a persistent kernel would change"
-            return Remark("declined", reason, source_of(module, op), "persistent=False")
-    return None
+        _wrap(function, axes, partial(_ids_of, self.order, self.group if axes > 1 else 1, longer))
+        return PersistentResult(True, axes=axes)
 
 
 NOT_LONGER = "no axis of the grid is known along which programs get longer, so there is no longest tile to start first"
@@ -177,4 +150,4 @@ def _axis(op: Operation) -> int:
     return read_int(op.properties["axis"])
 
 
-__all__ = ["MakePersistent", "PersistentResult", "grid_axes", "why_not_persistent"]
+__all__ = ["MakePersistent", "PersistentResult"]

@@ -14,20 +14,19 @@ partition is cloned. Loop bounds and branches do not change, so all groups have 
 
 Requires: TTIR without layouts.
 Ensures: running the program once per group index computes and stores the same elements as the whole program.
-Declines when `tawa.analysis.dims.split_dims` finds an operation that needs more than the group's part of a tile.
+Declines: never; `tawa.analysis.dims.split_dims` finds the operations that need more than the group's part of a tile.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tawa.analysis.dims.split_dims import Axis, SplitInfo, find_split
+from tawa.analysis.dims.split_dims import SplitInfo
 from tawa.dialects.arith import AddIOp, ConstantOp, MulIOp
 from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp, MakeRangeOp, SplatOp
 from tawa.ir import Builder, Module, Operation, TensorDescType, TensorType, Value, clone_op, parse_type, source_of
 from tawa.ir.attributes import int_attr, read_int
-from tawa.plan import Plan
 from tawa.remarks import Remark
 from tawa.symbolic.dim_relations import demanded, shape_of
 from tawa.transforms.result import PassResult
@@ -35,22 +34,17 @@ from tawa.transforms.result import PassResult
 
 @dataclass(frozen=True, slots=True)
 class SplitRows:
-    """Options: the number of consumer groups, and the axis to split (None: rows if there are enough, else columns)."""
+    """info: what the groups divide, and what follows from it, found in the module."""
 
-    groups: int
-    axis: Axis | None = None
+    info: SplitInfo
 
     def run(self, module: Module) -> PassResult:
-        """Rewrites the kernel for one group, or returns a `declined` remark."""
-        info = find_split(module, self.groups, self.axis)
-        if isinstance(info, Remark):
-            return PassResult(changed=False, remarks=(info,))
+        """Rewrites the kernel for one group."""
+        info = self.info
         function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
         _Rewrite(function, info).run()
         text = f"{info.size} {info.axis} are split over {info.groups} groups of {info.part}"
-        return PassResult(
-            changed=True, remarks=(Remark("note", text, source_of(module, function.op)),), decided=Plan(split=info.axis)
-        )
+        return PassResult(True, (Remark("note", text, source_of(module, function.op)),))
 
 
 class _Rewrite:

@@ -150,7 +150,7 @@ def test_a_kernel_for_which_stock_triton_was_run_to_compare_is_found_whole(
     gemm_signature: Signature, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def compares(driver: _Driver) -> Any:
-        driver.tools.stock.spilled()
+        driver.job.stock.spilled()
         return fakes.declines("", PlanOptions(), Plan())
 
     monkeypatch.setattr(_Driver, "run", compares)

@@ -23,9 +23,7 @@ BLOCKS: tuple[TileOrder, ...] = ("grouped", "hilbert", "l2_halves")
 GRIDS = [(1, 1, 1), (4, 1, 1), (1, 5, 1), (4, 3, 2), (3, 2, 7), (5, 13, 1), (16, 16, 1), (19, 33, 1), (33, 18, 2)]
 
 
-def ordered(
-    kind: TileOrder, grid: tuple[int, int, int], group: int | None = None, axes: int = 3
-) -> list[tuple[int, ...]]:
+def ordered(kind: TileOrder, grid: tuple[int, int, int], group: int = 1, axes: int = 3) -> list[tuple[int, ...]]:
     """The ids of the tiles in an order."""
     module = program(0, grows=True, axes=axes)
     assert MakePersistent(kind, group).run(module).changed

@@ -13,21 +13,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tawa.analysis.dims.shared_programs import find_shared
-from tawa.analysis.work.workload import find_workload
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
 from tawa.bridge.triton.versions import nested_descriptors
 from tawa.flow import Flow, run
 from tawa.ir import Module, copy_module
-from tawa.machine.hopper import MOST_MEASURED
 from tawa.pipeline import PATHS
 from tawa.plan import Plan
+from tawa.plan.cost.programs import Program
 from tawa.plan.decide.paths import Launching
 from tawa.plan.options import PlanOptions
-from tawa.plan.space import Prospect, RankedPlan, Space, allowed
-from tawa.remarks import Remark
-from tawa.transforms.ttir.make_persistent import why_not_persistent
+from tawa.plan.space import RankedPlan, Space, allowed, variant_words
+from tawa.plan.thresholds import MOST_MEASURED
 
 
 def ranked_plans(
@@ -39,13 +36,13 @@ def ranked_plans(
     kernel: TTIR. num_warps, num_stages, max_registers (``maxnreg``): of the launch. request: what the user pinned
     stands in every Plan. chosen: the Plan of automatic mode, complete; None if it leaves the kernel to stock Triton.
     """
-    prospect = prospect_of(kernel, num_warps, num_stages, max_registers)
-    if prospect is None:
+    space = space_of(kernel, num_warps, num_stages, max_registers)
+    if space is None:
         return ()
-    stock, *others = sorted(prospect.ranked(), key=lambda it: it.plan.form != "stock")
+    stock, *others = sorted(space.ranked(), key=lambda it: it.plan.form != "stock")
     found = [] if request.pinned else [stock]
     if chosen is not None:
-        words = f"{_words(chosen)} (automatic)"
+        words = f"{space.words(chosen)}, {variant_words(Program(chosen))} (automatic)"
         found.append(RankedPlan(replace(chosen, launches=None), None, words))
     rest = allowed(tuple(others), request.plan or Plan(), replace(request.options, mode=None, only_if_faster=None))
     return (*found, *_forms_first(rest))[:MOST_MEASURED]
@@ -62,31 +59,17 @@ def _forms_first(plans: Sequence[RankedPlan]) -> list[RankedPlan]:
     return [it for _, it in sorted(zip(places, plans, strict=True), key=lambda pair: pair[0])]
 
 
-def prospect_of(kernel: Module, num_warps: int, num_stages: int, max_registers: int | None = None) -> Prospect | None:
-    """The prospect of a kernel with all its forms; None if its control flow is not structured."""
-    launching = Launching(launch_is_ours(), may_be_one(), nested_descriptors())
-    flow = Flow(copy_module(kernel), options=PlanOptions(only_if_faster=False), launching=launching)
+def space_of(kernel: Module, num_warps: int, num_stages: int, max_registers: int | None = None) -> Space | None:
+    """The space of a kernel with all its forms; None if its control flow is not structured."""
+    launching, options = (
+        Launching(launch_is_ours(), may_be_one(), nested_descriptors()),
+        PlanOptions(only_if_faster=False),
+    )
+    flow = Flow(copy_module(kernel), options=options, launching=launching)
     run(flow, PATHS[:1])
     structured = copy_module(flow.module)
-    written = find_workload(structured)
-    if written is None:
-        return None
     raised = flow.raised if run(flow, PATHS[1:]) is None else 0
-    persistent = why_not_persistent(structured) is None
-    shares = launching.ours and not isinstance(find_shared(structured), Remark)
-    return Prospect.of(
-        Space(num_warps, num_stages, written, raised, persistent, shares=shares, max_registers=max_registers)
-    )
+    return Space.of(structured, raised, (num_warps, num_stages, max_registers), options, launching.ours, measured=True)
 
 
-def _words(plan: Plan) -> str:
-    form = "persistent" if plan.form == "persistent" else "as written"
-    groups = plan.groups or 1
-    depths = sorted({ring.slots for ring in plan.rings if ring.has_tiles})
-    staged = "stages" if any(it.schedule for it in plan.loops) else f"P = {plan.mma_depth}"
-    if plan.split == "programs":
-        return f"{form}, 1 group, {groups} programs in a CTA, D = {', '.join(map(str, depths))}, {staged}"
-    return f"{form}, {groups} group{'s' * (groups > 1)}, D = {', '.join(map(str, depths))}, {staged}"
-
-
-__all__ = ["RankedPlan", "prospect_of", "ranked_plans"]
+__all__ = ["RankedPlan", "ranked_plans", "space_of"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from tawa.analysis.loops.deciding_arguments import deciding_arguments
 from tawa.analysis.memory.provenance import follows_addresses, may_run_twice, written_arguments
-from tawa.bridge.driver.data import Source, Specialised
+from tawa.bridge.driver.data import Job, Specialised
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.tuning.ranked_plans import ranked_plans
 from tawa.bridge.driver.tuning.tuning_key import tuning_key
@@ -18,7 +18,7 @@ from tawa.dialects.tt import DotOp
 
 
 def tuning_facts(
-    source: Source,
+    source: Job,
     request: Request,
     options: Any,
     result: Specialised | None,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.bridge.driver.data import Source, Specialised, Worksheet
+from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.driver import _Driver
 from tawa.bridge.driver.request import Request
 from tawa.plan import PlanOptions
-from tawa.plan.cost.ways import Way, plan_way
-from tawa.plan.space import form_of, way_of
+from tawa.plan.cost.programs import Program
+from tawa.plan.space import form_of
 from tests.cases.attention.cases import CASES as ATTENTION
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import CASES as GEMM
@@ -34,23 +34,23 @@ EVERY = [
 ]
 
 
-def ways(case: Specimen, groups: int) -> tuple[Way, Way] | None:
-    """The expected way and that of the Plan; None if the rows cannot be split."""
+def programs(case: Specimen, groups: int) -> tuple[Program, Program] | None:
+    """The expected program and that of the Plan; None if the rows cannot be split."""
     made = front(case.kernel, signature(case), num_warps=case.num_warps, num_stages=case.num_stages)
     request = Request(PlanOptions(only_if_faster=False, num_consumer_groups=groups))
-    driver = _Driver(made.tools, Source(made.ttir, made.context, case.name, {}), request, Worksheet())
+    driver = _Driver(made.job(case.name), request)
     found, space = driver.run(), driver._space()
     if not isinstance(found, Specialised):
         assert groups == 2, found.remarks
         return None
     plan = found.outcome.plan
     assert plan is not None and space is not None
-    return way_of(space, form_of(space, plan)), plan_way(plan)
+    return space.program(form_of(space, plan)), Program(plan)
 
 
 @pytest.mark.parametrize(("case", "groups"), sample(EVERY, 4))
 def test_slots_and_ctas_are_expected_as_they_are_made(case: Specimen, groups: int) -> None:
-    found = ways(case, groups)
+    found = programs(case, groups)
     if found is not None:
         first, second = ((it.groups, it.num_warps, it.ctas, it.slots) for it in found)
         assert first == second

@@ -6,15 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from tawa.plan.cost.ways import StockFacts
+from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.option_conflicts import STOCK
-from tawa.plan.space import Prospect, Space, form_plan
+from tawa.plan.space import Space
 from tests.cases.programs.workloads import by_descriptors, chained, workload
-from tests.plan.cost.test_ways import plan
+from tests.plan.cost.test_programs import plan
+from tests.support.forms import form_plan
 
-GEMM = Prospect.of(Space(8, 3, workload(by_descriptors())))
-IN_TURN = Prospect.of(replace(GEMM.space, persistent=True))
-ATTENTION = Prospect.of(Space(8, 2, workload(chained())))
+GEMM = Space(8, 3, workload(by_descriptors()))
+IN_TURN = replace(GEMM, persistent=True)
+ATTENTION = Space(8, 2, workload(chained()))
 
 
 def test_the_persistent_form_counts_only_where_launches_may_get_it() -> None:
@@ -32,12 +33,12 @@ def test_a_plan_is_expected_to_take_the_time_of_its_form() -> None:
 
 
 def test_nothing_is_expected_if_stock_does_not_fit() -> None:
-    assert Prospect.of(replace(GEMM.space, num_stages=5)).expected(plan()) is None
+    assert replace(GEMM, num_stages=5).expected(plan()) is None
 
 
 def test_groups_are_in_the_order_in_which_they_are_tried_and_one_is_always_left() -> None:
     assert ATTENTION.groups(usual=2) == ATTENTION.groups(usual=1) == (2, 1)
-    single = Prospect.of(Space(4, 3, workload(by_descriptors())))
+    single = Space(4, 3, workload(by_descriptors()))
     assert single.groups(usual=1) == (1,)
     assert single.groups(usual=2) == (1,)
 
@@ -54,8 +55,8 @@ def test_plans_are_ranked_by_their_mean_over_the_usual_launches() -> None:
 
 
 def test_the_facts_of_the_stock_kernel_change_what_is_expected_of_it() -> None:
-    found = GEMM.knowing(StockFacts(True, 154, 0, 147480))
-    assert found.stock == replace(GEMM.stock, serialised=True)
+    found = GEMM.knowing(ProgramFacts(True, 154, 0, 147480))
+    assert found.stock.facts.serialised and found.stock.plan == GEMM.stock.plan
     assert found.of_form(form_plan(1)).stock_us > GEMM.of_form(form_plan(1)).stock_us
     assert {it.plan: it.predicted_us for it in found.ranked()}[STOCK] > {  # type: ignore[operator]
         it.plan: it.predicted_us for it in GEMM.ranked()

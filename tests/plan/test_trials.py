@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from tawa.bridge.driver.back_end_runs import (
-    FEWER_REGISTERS,
-    MOST_RUNS,
-    BackEndRun,
-    BackEndRuns,
-    described,
-)
-from tawa.machine.hopper import HEAVY_SPILL_BYTES
 from tawa.plan import LoopPlan, OperandPlan, Plan
+from tawa.plan.thresholds import FEWER_REGISTERS, HEAVY_SPILL_BYTES, MOST_RUNS
+from tawa.plan.trials import BackEndRun, BackEndRuns, described
 
 GROUPS, ALONE, FLAT = Plan(groups=2), Plan(groups=1), Plan(groups=2, loops=(LoopPlan(None, stages=0, mma_depth=0),))
 

@@ -1,4 +1,4 @@
-"""Runs of the back end: how many Plans of a kernel go through LLVM and ptxas, which takes most of a compile.
+"""Trials: which Plans of a kernel go through LLVM and ptxas, which takes most of a compile, and what that can show.
 
 Without a budget at most `MOST_RUNS` do. With `compile_budget_s`, a further Plan does while the time so far and the
 longest run together stay within it. The first Plan always does, and so does the next one as long as none was compiled
@@ -11,13 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tawa.machine.hopper import HEAVY_SPILL_BYTES
-from tawa.plan import Plan
+from tawa.analysis.resources import wgmma_registers
+from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.ir import Module
+from tawa.plan.plan import Plan
+from tawa.plan.thresholds import FEWER_REGISTERS, HEAVY_SPILL_BYTES, MOST_RUNS, SPARE_REGISTERS
 from tawa.remarks import Remark
-
-MOST_RUNS = 2
-FEWER_REGISTERS = 16
-"""A Plan needs clearly fewer registers if so many fewer are live: half of the smallest tile of an accumulator."""
 
 _ALL = (None, None, 0)
 _CURE = "compile_budget_s=60 tries them for up to a minute"
@@ -103,4 +102,25 @@ def described(candidate: Plan) -> str:
     return ", ".join(filter(None, words))
 
 
-__all__ = ["FEWER_REGISTERS", "MOST_RUNS", "BackEndRun", "BackEndRuns", "described"]
+def will_spill(plan: Plan | None, live: int) -> bool:
+    """Whether a Plan is expected to spill. live: registers per thread that are live at its wgmmas; 0 if unknown."""
+    partitions = plan.partitions if plan is not None and live else ()
+    held = next((part.registers for part in partitions if part.role == "consumer"), None)
+    return bool(held) and held - live < SPARE_REGISTERS
+
+
+def keeps_dots_in_flight(plan: Plan, module: Module | None) -> bool:
+    """Whether a smaller P, or fewer stages, would change the program. If every dot is waited for, it would not."""
+    dots = [dot for op in module.walk() if (dot := WarpGroupDotOp.of(op))] if module is not None else []
+    return bool(plan.schedules) or not dots or any(dot.is_async for dot in dots)
+
+
+def must_spill(plan: Plan | None, module: Module | None) -> bool:
+    """Whether every Plan spills, and stock Triton too. Further trials gain nothing, and each may take a minute."""
+    if plan is None or module is None:
+        return False
+    warps = next(part.num_warps for part in plan.partitions if part.role == "consumer")
+    return wgmma_registers(module, warps).fill_an_sm(warps, plan.consumer_groups)
+
+
+__all__ = ["BackEndRun", "BackEndRuns", "described", "keeps_dots_in_flight", "must_spill", "will_spill"]

@@ -1,0 +1,30 @@
+"""Whether a kernel has a persistent form: whether its programs may run one after the other, in any order."""
+
+from __future__ import annotations
+
+from tawa.dialects.effects import is_bound_to_its_program
+from tawa.dialects.tt import FuncOp, GetNumProgramsOp, GetProgramIdOp
+from tawa.ir import Module, source_of
+from tawa.ir.attributes import read_int
+from tawa.remarks import Remark
+
+
+def grid_axes(module: Module) -> int:
+    """One more than the highest grid axis that the kernel reads; at least 1."""
+    places = (op for op in module.walk() if op.name in (GetProgramIdOp.NAME, GetNumProgramsOp.NAME))
+    return max((read_int(op.properties["axis"]) + 1 for op in places), default=1)
+
+
+def why_not_persistent(module: Module) -> Remark | None:
+    """Why the kernel must not be made persistent; None if it may be."""
+    functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
+    if len(functions) != 1 or not functions[0].structured:
+        return Remark("declined", "only one function without branches between blocks can be made persistent")
+    for op in functions[0].op.walk():
+        if is_bound_to_its_program(op):
+            reason = f"{op.name} may give programs an order, which a persistent kernel would change"
+            return Remark("declined", reason, source_of(module, op), "persistent=False")
+    return None
+
+
+__all__ = ["grid_axes", "why_not_persistent"]

@@ -1,0 +1,22 @@
+"""What consumer groups divide of a tile: its rows, or its columns."""
+
+from __future__ import annotations
+
+from tawa.analysis.dims.split_dims import Axis, SplitInfo, find_split, rows_suffice
+from tawa.ir import Module
+from tawa.plan.plan import Plan
+from tawa.remarks import Remark
+
+
+def choose_split(module: Module, groups: int, plan: Plan) -> tuple[Plan, SplitInfo] | Remark:
+    """The axis that `groups` groups divide, with what follows from it: as asked, else rows if each gets enough of them.
+
+    A remark says why nothing can be divided.
+    """
+    asked = plan.split if plan.split != "programs" else None
+    usual: Axis = "rows" if rows_suffice(module, groups) else "columns"
+    info = find_split(module, groups, asked or usual)
+    return info if isinstance(info, Remark) else (Plan(split=info.axis), info)
+
+
+__all__ = ["choose_split"]

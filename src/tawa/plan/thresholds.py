@@ -1,0 +1,54 @@
+"""The thresholds of the search: what is tried, what counts as better, and what is taken, each with its source.
+
+The search for a Plan (`tawa.plan.search`), the choice for a launch (`tawa.plan.forecast`) and the list of Plans to
+measure (`tawa.plan.space`) compare with these numbers. Those of the machine are in `tawa.machine.hopper`.
+"""
+
+from __future__ import annotations
+
+# -- predictions -------------------------------------------------------------------------------------------------------
+
+DOUBT = 0.2
+"""Standard deviations of the model's error by which a Plan must be predicted to be faster (docs/choosing.md)."""
+CLEAR = 1.03
+"""The factor by which a form must be predicted to be faster than one that is compiled already, and another number of
+groups than the usual one."""
+CLEAR_COUNTER = 1.01
+"""The same for a form that only takes its tiles from a counter: its iterations are the same, so the model only has to
+know how the tiles are spread over the SMs. In another order, other tiles are in L2 together, which it does not know."""
+CLEAR_GROUPS = 1.1
+"""The same for a form with another number of groups: for dots that do not depend on each other, one group and two are
+equally fast (bench/results/regret.json: within 2 % for tiles of 128 x 256), which the model does not see."""
+CLEAR_SPLIT = 1.15
+"""The same for a form in which programs share tiles, whose prediction no measurement has confirmed."""
+HOPELESS = 1.6
+"""Launches try no form that is predicted to take this many times as long as stock Triton's kernel: nine of ten
+predictions are nearer to what was measured (bench/results/regret.json)."""
+CLOSE = 1.25
+"""Nor one that is predicted to take this many times as long as another form."""
+
+# -- spills ------------------------------------------------------------------------------------------------------------
+
+HARMLESS_BYTES = 64
+"""Bytes of spill stores and loads that are harmless: a few registers spilled once, outside the loops; an estimate."""
+HEAVY_SPILL_BYTES = 1024
+"""Bytes of spill stores and loads that slow any kernel down: some are inside of loops; an estimate."""
+STEP_BYTES = 256
+"""Bytes of spill stores and loads that disappear with the operand that a consumer keeps in 32 registers."""
+FREED_BYTES = 512
+"""Bytes of spill stores and loads that disappear with prefetched rows, at most: 64 to 588 in dK and dV of attention."""
+SPARE_REGISTERS = 40
+"""A consumer with fewer registers left than this spills (an estimate): with 32 left all did, with 44 none did."""
+FEWER_REGISTERS = 16
+"""A Plan needs clearly fewer registers if so many fewer are live: half of the smallest tile of an accumulator."""
+
+# -- how much is compiled and measured ---------------------------------------------------------------------------------
+
+MOST_RUNS = 2
+"""Plans of one kernel that go through the back end, without a budget of time."""
+MOST_FORMS = 2
+"""Forms beside the first that are compiled for the launches of one kernel."""
+MOST_TRIED = 3
+"""Forms that the launches of one shape class try."""
+MOST_MEASURED = 10
+"""Plans of one kernel that are measured at most: stock Triton's, that of automatic mode, and eight of the model."""
