@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.products.measuring import ROWS, Bench, Calls, in_stock, main, named, on_first_call, pinned, share_of
-from tawa.ops.products.tile_choice import BATCHED, BATCHED_TF32, FROM_COUNTER, GROUPS, IN_SLICES, Tile, plan
+from tawa.ops.calls.tables import plan
+from tawa.ops.products.tile_choice import BATCHED, BATCHED_TF32, FROM_COUNTER, GROUPS, IN_SLICES, Tile
 
 LEAST = {"bf16": 1e-3, "fp16": 1e-3, "fp32": 2e-3}
 """Of the largest value; tf32 rounds float32 to 10 bits."""

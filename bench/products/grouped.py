@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.products.measuring import Bench, Calls, in_stock, main, named, on_first_call, pinned, share_of
+from tawa.ops.calls.tables import plan
 from tawa.ops.grouped.tiles import GROUPED, OUTER, TWO_GROUPS
-from tawa.ops.products.tile_choice import FROM_COUNTER, GROUPS, Tile, plan
+from tawa.ops.products.tile_choice import FROM_COUNTER, GROUPS, Tile
 
 LEAST = 1e-3
 """Of the largest value."""

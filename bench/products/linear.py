@@ -49,11 +49,11 @@ def near(problem: dict[str, Any], most: int) -> list[Any]:
     """The tiles with the least predicted times, best first; the first one with shares once more, with atomics."""
     import torch
 
-    from tawa.ops.products import matmul_launch as launching
+    from tawa.ops.calls.devices import device_of
     from tawa.ops.products.tiles import LEAST_STEPS, predicted, tiles
 
     M, N, K = problem["tokens"], problem["N"], problem["K"]
-    device = launching.device_of(torch.device("cuda"))
+    device = device_of(torch.device("cuda"))
     known = [it for it in tiles(16, False) if it.split == 1 or LEAST_STEPS * it.split * it.BK <= K]
     known = [it for it in known if max(16, 2 * (M if it.swapped else N)) >= it.BN and it.split <= 8]
     best = sorted(known, key=lambda it: predicted(it, M, N, K, 2, device))[:most]

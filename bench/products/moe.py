@@ -21,7 +21,7 @@ from tawa.ops.products.tile_choice import Tile
 SORTED = "Tawa, choices sorted before"
 _HIGH, _LOW = Tile(128, 128, 64, 8, 4, options=TWO_GROUPS), Tile(64, 128, 64, 4, 4)
 PAIRS = (
-    *(Pair(_HIGH, GROUPED[3], moved) for moved in (False, True)),
+    *(Pair(_HIGH, GROUPED[1], moved) for moved in (False, True)),
     Pair(_LOW, Tile(64, 128, 128, 4, 3), False),
     Pair(_HIGH, _HIGH, False),
     *(Pair(_LOW, _LOW, moved) for moved in (False, True)),

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.products.measuring import ROWS, Bench, Calls, in_stock, main, named, on_first_call, pinned, share_of
-from tawa.ops.products.tile_choice import FROM_COUNTER, GROUPS, SCALED_BLOCKS, SCALED_FAST, Tile, plan
+from tawa.ops.calls.tables import plan
+from tawa.ops.products.tile_choice import FROM_COUNTER, GROUPS, SCALED_BLOCKS, SCALED_FAST, Tile
 
 KINDS = {"blocks": (2, 3), "rows": (1, 1), "tensor": (0, 0)}
 LEAST, LEAST_FAST = 2e-3, 1e-2

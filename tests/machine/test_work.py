@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tawa.analysis.loops.costs import OpCost, cost_of
 from tawa.ir import Block, Builder, Operation, Region, Value
+from tawa.machine.classes import BARRIERS, COPIES, DOTS, FENCES, FORKS, FREE, LOADS, STORES
 from tawa.machine.hopper import REPACKING_SLOTS
 from tawa.machine.work import NOTHING, Work, exchanged_registers, is_carried_singly, repacking_slots, work_of
+from tawa.sim.time.cost import Cost, cycles
 from tests.analysis.tile_programs import TileProgram
+from tests.cases.programs.ttgir import parse, the, tile_gemm
 
 TILE = "tensor<64x32xf32>"
 ELEMENTS = 64 * 32
@@ -95,3 +99,19 @@ def halves(shift: bool = True) -> list[Operation]:
 def test_two_halves_of_a_register_are_joined_for_nothing() -> None:
     assert [work_of(it) for it in halves()] == [NOTHING] * 4
     assert all(work_of(it) == Work(integers=ELEMENTS) for it in halves(shift=False)[2:])
+
+
+def test_an_operation_is_of_one_class() -> None:
+    names = [name for names in (FREE, BARRIERS, FENCES, FORKS, LOADS, STORES, DOTS, COPIES) for name in names]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", ["ttg.memdesc_index", "ttng.warp_group_dot_wait", "tt.broadcast", "arith.constant"])
+def test_what_is_free_for_the_scheduler_is_free_for_the_clock(name: str) -> None:
+    op = Builder.at_end(Block()).create(name, [], ("i32",))
+    assert cost_of(op, 4) == OpCost() and cycles(op) == Cost()
+
+
+def test_the_scheduler_and_the_clock_know_one_dot() -> None:
+    dot = the(parse(tile_gemm()), "ttng.warp_group_dot")
+    assert cost_of(dot, 4).tensor_cycles == cycles(dot).busy_cycles > 0

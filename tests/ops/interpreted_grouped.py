@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from tawa.ops.calls.devices import device_of
 from tawa.ops.grouped import launch, moe_launch, tiles
 from tests.ops.expected import normal
 from tests.ops.expected_grouped import check, ends_of, of_groups, of_moe, random_choices
@@ -66,7 +67,7 @@ def run_moe(name: str) -> None:
     weights, experts = random_choices(tokens, choices, E, "cpu", outside="elsewhere" in name)
     chosen = tiles.pair(
         *(moe_launch.tiles_of(x.device, known) for known in (tiles.GATED, tiles.GROUPED)),
-        tiles.Sizes(experts.numel(), E, 2 * wide, H), launch.gpu_of(x.device),
+        tiles.Sizes(experts.numel(), E, 2 * wide, H), device_of(x.device),
     )  # fmt: skip
     arguments, exact = (x, gate_up, down, weights, experts), of_moe(x, gate_up, down, weights, experts)
     for moved in (False, True):

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 from tawa.errors import DeviceError  # noqa: E402
 from tawa.ops import ArgumentError, grouped_mm, moe  # noqa: E402
 from tawa.ops.grouped import moe_op, op, tiles  # noqa: E402
+from tawa.plan.cost.tile_time import Device  # noqa: E402
 
 T, G, N, K = 40, 3, 56, 72
 SHAPES = {
@@ -113,7 +114,7 @@ def test_calls_are_traced_without_a_break(grad: bool, dynamic: bool) -> None:
     assert product(meta(T, K, grad=grad), meta(G, K, N, grad=grad), ends()).shape == (T, N)
 
 
-H100 = tiles.Gpu(132, 3.35e6)
+H100 = Device(132, 3.35e6)
 
 
 @pytest.mark.parametrize("test", ["test_schema", "test_faketensor"])
@@ -140,5 +141,5 @@ def test_rows_are_moved_only_where_the_product_gains_more() -> None:
 
 def test_memory_that_is_faster_lets_larger_products_be_bound_by_the_tensor_cores() -> None:
     tile, sizes = tiles.GROUPED[0], tiles.Sizes(256, 64, 4096, 7168)
-    slow, fast = (tiles.time_of(tile, sizes, tiles.Gpu(132, dram), sizes.N) for dram in (3.35e6, 4.8e6))
+    slow, fast = (tiles.grouped_us(tile, sizes, Device(132, dram)) for dram in (3.35e6, 4.8e6))
     assert slow / fast == pytest.approx(4.8 / 3.35)

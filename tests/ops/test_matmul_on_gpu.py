@@ -13,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tawa.ops import linear, matmul  # noqa: E402
+from tawa.ops.calls.devices import device_of  # noqa: E402
 from tawa.ops.products import matmul_launch as launching  # noqa: E402
 from tawa.ops.products import matmul_op as operators  # noqa: E402
 from tawa.ops.products.tiles import choose, tiles  # noqa: E402
@@ -119,7 +120,7 @@ def test_shares_may_be_added_by_atomics(last: bool, forced: Any) -> None:
 
 
 def test_shares_are_added_in_order_and_semaphores_are_left_at_zero() -> None:
-    device = launching.device_of(torch.device("cuda"))
+    device = device_of(torch.device("cuda"))
     assert choose(16, 128, 16384, 2, device).split > 1
     x, weight, bias, _ = problem(16, 128, 16384)
     found = [linear(x, weight, bias) for _ in range(20)]

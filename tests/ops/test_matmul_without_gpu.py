@@ -12,9 +12,10 @@ from tawa.errors import DeviceError  # noqa: E402
 from tawa.ops import ArgumentError, linear, matmul  # noqa: E402
 from tawa.ops.products import matmul_checks as checks  # noqa: E402
 from tawa.ops.products import matmul_op as operators  # noqa: E402
-from tawa.ops.products.tiles import LARGEST, RING_BYTES, Device, choose, predicted, tiles  # noqa: E402
+from tawa.ops.products.tiles import LARGEST, RING_BYTES, choose, predicted, tiles  # noqa: E402
+from tawa.plan.cost.tile_time import Device  # noqa: E402
 
-H100 = Device(132, 2.947e6)
+H100 = Device(132, 3.274e6)
 
 
 def meta(*shape: int, dtype: Any = torch.float16) -> Any:

@@ -21,6 +21,7 @@ from tawa.ops.products.weight_only_packing import (  # noqa: E402
     unpack_weights,
     widened,
 )
+from tawa.plan.cost.tile_time import Device  # noqa: E402
 from tests.ops.expected_quantised import random_weights  # noqa: E402
 
 M, N, K, SIZE = 5, 64, 512, 128
@@ -276,6 +277,6 @@ def test_splits_leave_two_blocks_to_each_program() -> None:
 
 
 def test_small_products_get_small_tiles_and_large_ones_large_tiles() -> None:
-    tiles = tile_choice.SCALED_FAST
-    assert tile_choice.fastest(tiles, 8192, 8192, 8192, 1, 132) is tiles[0]
-    assert tile_choice.fastest(tiles, 64, 4096, 4096, 1, 132).BM == 64
+    tiles, device = tile_choice.SCALED_FAST, Device(132, 3.35e6)
+    assert tile_choice.fastest(tiles, 8192, 8192, 8192, 1, device) is tiles[0]
+    assert tile_choice.fastest(tiles, 64, 4096, 4096, 1, device).BM == 64

@@ -1,7 +1,8 @@
 """The coefficients of the model of time (`tawa.plan.cost.time_model`), and how far it is off.
 
 They stand in ``coefficients.json`` beside this file, with the measurements that they come from. The file is written by
-``python -m bench.model.fit``, never by hand. Cycles are those of an SM at `CLOCK_GHZ`.
+``python -m bench.model.fit``, never by hand. Cycles are those of
+`tawa.machine.hopper.CLOCK_GHZ`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ from typing import Any
 
 FILE = Path(__file__).with_name("coefficients.json")
 FORMAT = 1
-CLOCK_GHZ = 1.755
-"""The clock in which the coefficients count cycles: near that of an H200 under load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,4 +144,4 @@ def fitted() -> Fit:
     return Fit(Coefficients(**data["coefficients"]), errors, ErrorInfo(**data["unknown"]), data["source"])
 
 
-__all__ = ["CLOCK_GHZ", "FILE", "FORMAT", "Coefficients", "ErrorInfo", "Fit", "fitted"]
+__all__ = ["FILE", "FORMAT", "Coefficients", "ErrorInfo", "Fit", "fitted"]

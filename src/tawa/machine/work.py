@@ -5,7 +5,8 @@
     reduce (addf) : tensor<128x64xf32>          8192 slots, one round of shuffles
 
 Counts are those of the whole tile: no element is computed twice. Layouts, where there are any, say only whether threads
-exchange values. The planner's model of time, the scheduler and the simulator's clock divide the counts by rates.
+exchange values. This is the one table for the planner's model of time, the scheduler and the simulator's clock: they
+divide the counts by rates. `tawa.machine.classes` has the operations without elementwise work.
 """
 
 from __future__ import annotations
@@ -15,17 +16,14 @@ from dataclasses import dataclass
 
 from tawa.dialects import arith, tt, ttg
 from tawa.dialects import math as math_ops
-from tawa.dialects.builtin import AssumeOp, PoisonOp
 from tawa.dialects.declare.declaration import by_name, op_names
-from tawa.ir import MemDescType, Operation, TensorType, parse_type
+from tawa.ir import MemDescType, Operation, TensorDescType, TensorType, parse_type
+from tawa.machine.classes import DOTS, FREE, LOADS, STORES
 from tawa.machine.distribution import reduces_in_threads
 from tawa.machine.hopper import PACKED_BITS, REPACKING_SLOTS, WGMMA_ROWS
 
-_FREE = op_names(
-    arith.ConstantOp, arith.BitcastOp, PoisonOp, AssumeOp, tt.SplatOp, tt.UnsplatOp, tt.BroadcastOp, tt.ExpandDimsOp,
-    tt.MakeRangeOp, tt.ReshapeOp, tt.TransOp, tt.JoinOp, tt.SplitOp, tt.CatOp, tt.BitcastOp, tt.AssertOp, tt.PrintOp,
-    ttg.ConvertLayoutOp, tt.GridDependencyWaitOp, tt.GridDependencyLaunchDependentsOp,
-)  # fmt: skip
+_NO_WORK = FREE | LOADS | STORES | DOTS | op_names(ttg.ConvertLayoutOp, tt.DotScaledOp)
+
 _SPECIAL = op_names(
     math_ops.Exp2Op, math_ops.ExpOp, math_ops.Log2Op, math_ops.LogOp, math_ops.SinOp, math_ops.CosOp, math_ops.SqrtOp,
     math_ops.RsqrtOp,
@@ -74,22 +72,22 @@ def work_of(op: Operation) -> Work:
     A reduction or scan has the work of its combiner for each element, and a round of shuffles; none if the layout gives
     each thread all that it reduces.
     """
-    if op.name in _FREE or op.name in _MEMORY or not op.name.startswith(("arith.", "math.", "tt.")):
+    if op.name in _NO_WORK or not op.name.startswith(("arith.", "math.", "tt.")):
         return NOTHING
     if joins_halves(op):
         return NOTHING
-    elements = max((_elements(value.type) for value in (*op.operands, *op.results)), default=1)
+    elements = max((elements_of(value.type) for value in (*op.operands, *op.results)), default=1)
     if elements == 1:
         return NOTHING
     inner = [it for it in op.regions[0].block.ops if it.results] if op.regions else []
     exchanges = op.name in _ROUNDS and not (tt.ReduceOp.matches(op) and reduces_in_threads(op))
     found = Work(shuffles=float(exchanges))
     for it in inner or [op]:
-        found = found + _of_elements(it.name, it.results[0].type if it.results else op.operands[0].type, op, elements)
+        found = found + _ofelements_of(it.name, it.results[0].type if it.results else op.operands[0].type, op, elements)
     return found
 
 
-def _of_elements(name: str, type: str, op: Operation, elements: int) -> Work:
+def _ofelements_of(name: str, type: str, op: Operation, elements: int) -> Work:
     """The work of an elementwise operation on this many elements. type: of its result. op: gives the narrowest type."""
     if name in _SPECIAL:
         return Work(special=elements, slots=elements * (name == math_ops.ExpOp.NAME))
@@ -130,7 +128,7 @@ def is_carried_singly(type: str) -> bool:
 
 def repacking_slots(type: str) -> float:
     """Issue slots of an iteration that takes a carried tile apart and puts it together again; 0 if it is packed."""
-    return _elements(type) * REPACKING_SLOTS if is_carried_singly(type) else 0.0
+    return elements_of(type) * REPACKING_SLOTS if is_carried_singly(type) else 0.0
 
 
 def exchanged_registers(type: str) -> float:
@@ -139,7 +137,7 @@ def exchanged_registers(type: str) -> float:
     A thread holds pairs of neighbours of an accumulator, and so of a 16-bit operand, but four of an 8-bit operand. Each
     register is shuffled, and takes a permutation and a selection.
     """
-    return _elements(type) * _bits(type) / _REGISTER_BITS if is_carried_singly(type) else 0.0
+    return elements_of(type) * _bits(type) / _REGISTER_BITS if is_carried_singly(type) else 0.0
 
 
 # -- dots --------------------------------------------------------------------------------------------------------------
@@ -174,12 +172,6 @@ def dot_counts(op: Operation) -> DotCounts | None:
     return DotCounts(batch, rows * inner * columns, a.element, read)
 
 
-_MEMORY = op_names(
-    tt.LoadOp, tt.StoreOp, tt.DescriptorLoadOp, tt.DescriptorStoreOp, tt.DescriptorGatherOp, tt.DescriptorScatterOp,
-    tt.DescriptorReduceOp, tt.AtomicRMWOp, tt.AtomicCASOp, tt.DotOp, tt.DotScaledOp,
-)  # fmt: skip
-
-
 _REGISTER_BITS = 32
 _MASK = "i1"
 _NARROW = 8
@@ -196,16 +188,25 @@ def _is_integer(type: str) -> bool:
     return (kind.element if isinstance(kind, TensorType) else type).startswith(("i", "!tt.ptr"))
 
 
-def _elements(type: str) -> int:
+def elements_of(type: str) -> int:
+    """Elements of a tile; 1 of a scalar."""
     kind = parse_type(type)
     return math.prod(kind.shape) if isinstance(kind, TensorType) else 1
+
+
+def bytes_of(type: str) -> int:
+    """Bytes of a tile, a buffer or a box; 8 of a scalar."""
+    kind = parse_type(type)
+    return kind.bytes if isinstance(kind, TensorType | MemDescType | TensorDescType) else 8
 
 
 __all__ = [
     "NOTHING",
     "DotCounts",
     "Work",
+    "bytes_of",
     "dot_counts",
+    "elements_of",
     "exchanged_registers",
     "is_carried_singly",
     "joins_halves",

@@ -11,8 +11,8 @@ from __future__ import annotations
 DOUBT = 0.2
 """Standard deviations of the model's error by which a Plan must be predicted to be faster (docs/choosing.md)."""
 CLEAR = 1.03
-"""The factor by which a form must be predicted to be faster than one that is compiled already, and another number of
-groups than the usual one."""
+"""The factor by which a form must be predicted to be faster than one that is compiled already, another number of groups
+than the usual one, and a tile of an operator than those before it in its table."""
 CLEAR_COUNTER = 1.01
 """The same for a form that only takes its tiles from a counter: its iterations are the same, so the model only has to
 know how the tiles are spread over the SMs. In another order, other tiles are in L2 together, which it does not know."""

@@ -9,6 +9,7 @@ import pytest
 
 from tawa.ops.grouped import tiles as tables
 from tawa.ops.products.tile_choice import Tile
+from tawa.plan.cost.tile_time import Device
 from tawa.runtime.simulation import make_arrays
 from tests.cases.case import Specimen
 from tests.ops.kernels.grouped_cases import grouped_case, listed, outer_case
@@ -44,14 +45,14 @@ def test_a_tile_of_the_tables_is_specialised_and_proved(family: str, number: int
 def test_both_products_of_a_mixture_have_tiles_of_one_height() -> None:
     """One list of tiles serves both."""
     for rows in (8, 100, 1000, 10000, 100000):
-        pair = tables.pair(tables.GATED, tables.GROUPED, tables.Sizes(rows, 64, 1536, 2048), tables.Gpu(132, 3.35e6))
+        pair = tables.pair(tables.GATED, tables.GROUPED, tables.Sizes(rows, 64, 1536, 2048), Device(132, 3.35e6))
         assert pair.first.BM == pair.second.BM
     assert {it.BM for it in tables.GATED} == {it.BM for it in tables.GROUPED}
 
 
 def test_stores_of_tiles_that_are_not_full_take_no_slots() -> None:
     """They go by TMA, in slices, as those of the others."""
-    for tile in (tables.GROUPED[-1], tables.GATED[-1]):
+    for tile in (tables.GROUPED[1], tables.GATED[-1]):
         plan = compiled_for(grouped_case(tile, gated=tile in tables.GATED), tile).metadata.tawa["plan"]
         assert {it["depth"] for it in plan["rings"]} == {4}
         assert {it["path"] for it in plan["stores"]} == {"host_descriptor", "kernel_descriptor"}

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tawa.analysis.work.workload import Workload
-from tawa.machine.coefficients import CLOCK_GHZ, fitted
-from tawa.machine.hopper import CONVERTER_PIECES
+from tawa.machine.coefficients import fitted
+from tawa.machine.hopper import CLOCK_GHZ, CONVERTER_PIECES
 from tawa.plan.cost.launches import launch_of
 from tawa.plan.cost.programs import Program, kept_loads, stock_program
 from tawa.plan.cost.time_model import predict

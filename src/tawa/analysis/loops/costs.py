@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tawa.dialects import arith, tt
-from tawa.dialects.aref import AdvanceOp, ConsumedOp, FirstOp, GetOp, PutOp
-from tawa.dialects.builtin import AssumeOp, GpuBarrierOp, PoisonOp
+from tawa.dialects.aref import AdvanceOp, PutOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import LOOPS, IfOp, YieldOp
-from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp
-from tawa.dialects.ttng import FenceAsyncSharedOp, WarpGroupDotOp, WarpGroupDotWaitOp
+from tawa.dialects.ttg import ConvertLayoutOp
+from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import MemDescType, Operation, TensorType, parse_type
 from tawa.ir.encodings import aliases_at, fields_of
+from tawa.machine import classes
 from tawa.machine.distribution import distribution_at, renames
 from tawa.machine.hopper import (
     BARRIER_CYCLES,
@@ -36,7 +36,15 @@ from tawa.machine.hopper import (
     WARP_GROUP,
     fma_per_cycle,
 )
-from tawa.machine.work import dot_counts, exchanged_registers, is_carried_singly, repacking_slots, work_of
+from tawa.machine.work import (
+    bytes_of,
+    dot_counts,
+    elements_of,
+    exchanged_registers,
+    is_carried_singly,
+    repacking_slots,
+    work_of,
+)
 
 Unit = Literal["tensor cores", "cuda cores", "special functions", "shared memory", "issue"]
 UNITS: tuple[Unit, ...] = ("tensor cores", "cuda cores", "special functions", "shared memory", "issue")
@@ -48,32 +56,10 @@ REPEATS = op_names(tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, arith.ConstantOp
 """Operations that repeat a value: their results take no registers."""
 RENAMES = op_names(tt.ReshapeOp, tt.TransOp)
 """Operations that give the same registers other names: their results are live in the registers of their operands."""
-_FREE = frozenset(
-    {
-        *(
-            arith.ConstantOp.NAME,
-            PoisonOp.NAME,
-            tt.SplatOp.NAME,
-            tt.UnsplatOp.NAME,
-            tt.BroadcastOp.NAME,
-            tt.ExpandDimsOp.NAME,
-            tt.MakeRangeOp.NAME,
-        ),
-        *(
-            tt.ReshapeOp.NAME,
-            tt.BitcastOp.NAME,
-            arith.BitcastOp.NAME,
-            AssumeOp.NAME,
-            LocalDeallocOp.NAME,
-            AdvanceOp.NAME,
-        ),
-        *(tt.GridDependencyWaitOp.NAME, tt.GridDependencyLaunchDependentsOp.NAME),
-        *(FirstOp.NAME, YieldOp.NAME, tt.AssertOp.NAME, tt.PrintOp.NAME, WarpGroupDotWaitOp.NAME, *VIEWS),
-    }
-)
-_BARRIERS = op_names(GetOp, ConsumedOp, PutOp, GpuBarrierOp, FenceAsyncSharedOp)
+_FREE = classes.FREE | op_names(AdvanceOp, YieldOp)
+_STOPS = classes.BARRIERS | classes.FENCES | op_names(PutOp)
 _LOADS = op_names(tt.LoadOp, tt.DescriptorLoadOp, tt.AtomicRMWOp, tt.AtomicCASOp)
-_COPIES = op_names(LocalLoadOp, LocalAllocOp, LocalStoreOp, tt.StoreOp, tt.DescriptorStoreOp)
+_COPIES = classes.COPIES | op_names(tt.StoreOp, tt.DescriptorStoreOp)
 _ROUND = 5
 """Shuffles in which 32 threads reduce their values."""
 
@@ -98,7 +84,7 @@ def cost_of(op: Operation, num_warps: int) -> OpCost:
         return OpCost()
     if WarpGroupDotOp.of(op):
         return OpCost(2, _products(WarpGroupDotOp(op)), "tensor cores")
-    if op.name in _BARRIERS:
+    if op.name in _STOPS:
         return OpCost(BARRIER_CYCLES)
     if op.name in LOOPS or IfOp.of(op):
         return OpCost(_nested(op, num_warps))
@@ -135,7 +121,7 @@ def carried_registers_of(type: str, num_warps: int) -> int:
     """Registers that a thread needs for a value from one iteration to the next: one for each narrow element."""
     if not is_carried_singly(type):
         return registers_of(type, num_warps)
-    return max(1, registers_of(type, num_warps) * 4 * _elements(type) // _bytes(type))
+    return max(1, registers_of(type, num_warps) * 4 * elements_of(type) // bytes_of(type))
 
 
 def repacking_cycles(type: str, num_warps: int) -> int:
@@ -183,7 +169,7 @@ def _nested(op: Operation, num_warps: int) -> int:
 
 
 def _through_memory(op: Operation) -> int:
-    bytes = max((_bytes(value.type) for value in (*op.operands, *op.results)), default=0)
+    bytes = max((bytes_of(value.type) for value in (*op.operands, *op.results)), default=0)
     return math.ceil(bytes / SHARED_BYTES_PER_CYCLE) + SHARED_LATENCY_CYCLES
 
 
@@ -193,7 +179,7 @@ def _convert_layout(op: Operation) -> OpCost:
     if not isinstance(parse_type(source), TensorType) or renames(op):
         return OpCost()
     if not stays_in_registers(op):
-        cycles = 2 * (math.ceil(_bytes(source) / SHARED_BYTES_PER_CYCLE) + SHARED_LATENCY_CYCLES)
+        cycles = 2 * (math.ceil(bytes_of(source) / SHARED_BYTES_PER_CYCLE) + SHARED_LATENCY_CYCLES)
         return OpCost(cycles, 0, "shared memory")
     cycles = exchange_cycles(source)
     return OpCost(cycles, 0, "cuda cores") if cycles else OpCost()
@@ -207,7 +193,7 @@ def exchange_cycles(type: str) -> int:
 
 def _arithmetic(op: Operation, num_warps: int) -> OpCost:
     """Elementwise work; a scalar operation costs its issue. A reduction executes its combiner, then shuffles."""
-    if max((_elements(value.type) for value in (*op.operands, *op.results)), default=1) == 1:
+    if max((elements_of(value.type) for value in (*op.operands, *op.results)), default=1) == 1:
         return OpCost(2)
     work, share = work_of(op), _share(num_warps)
     special = math.ceil(work.special / (SPECIAL_PER_CYCLE * share))
@@ -221,13 +207,3 @@ def _arithmetic(op: Operation, num_warps: int) -> OpCost:
 def _share(num_warps: int) -> float:
     """The part of an SM's lanes that a partition can use."""
     return min(num_warps, WARP_GROUP) / WARP_GROUP
-
-
-def _elements(type: str) -> int:
-    kind = parse_type(type)
-    return math.prod(kind.shape) if isinstance(kind, TensorType) else 1
-
-
-def _bytes(type: str) -> int:
-    kind = parse_type(type)
-    return kind.bytes if isinstance(kind, TensorType | MemDescType) else 8

@@ -54,6 +54,7 @@ def find_shared_tiles(module: Module) -> SharedTiles | None:
     sums: dict[tuple[int, ...], int] = {(0,): 0, (1,): 0, (0, 1): 0}
     for block, work in workload.blocks.items():
         for load in work.loads if work.dots and workload.loops[block] is not None else ():
+            assert load.op is not None
             ids = (GetProgramIdOp.of(op) for op in origins_of(load.op.operands).operations)
             axes = tuple(sorted({it.axis for it in ids if it is not None} & {0, 1}))
             if load.operand and axes:

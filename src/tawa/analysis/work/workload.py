@@ -17,16 +17,11 @@ from tawa.analysis.work.units import Unit, best_unit
 from tawa.dialects import tt
 from tawa.dialects.aref import Fill
 from tawa.dialects.arith import is_zero
-from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import LOOPS, IfOp
 from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type
+from tawa.machine.classes import LOADS, STORES, TMA_STORES
 from tawa.machine.hopper import CP_ASYNC_BYTES, ROW_BYTES, VECTOR_BYTES
 from tawa.machine.work import NOTHING, Work, work_of
-
-_LOADS = op_names(tt.LoadOp, tt.DescriptorLoadOp, tt.DescriptorGatherOp)
-_BY_TMA = op_names(tt.DescriptorLoadOp, tt.DescriptorGatherOp)
-_STORES = op_names(tt.StoreOp, tt.DescriptorStoreOp, tt.DescriptorReduceOp, tt.DescriptorScatterOp, tt.AtomicRMWOp)
-_TMA_STORES = op_names(tt.DescriptorStoreOp, tt.DescriptorReduceOp, tt.DescriptorScatterOp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +46,14 @@ class DotWork:
 
 @dataclass(frozen=True, slots=True)
 class LoadWork:
-    """One load of a tile. operand: whether it feeds a dot. tma: by descriptor.
+    """One load of a tile. op: None in a stated workload. operand: whether it feeds a dot. tma: by descriptor.
 
     row_bytes: of a row along the fastest dimension. run_bytes: of these, those that are contiguous in memory for sure.
     vector: elements that one instruction of a thread loads. fill: how a producer fills a slot with the tile, if TMA
     does not load it in place of pointers. serves: whether only addresses and masks of loads that feed dots need it.
     """
 
-    op: Operation
+    op: Operation | None
     bytes: int
     elements: int
     row_bytes: int
@@ -165,16 +160,16 @@ def _block_work(
             dot = _dot_work(op, axes)
             if dot is not None:
                 dots.append(dot)
-        elif op.name in _LOADS:
+        elif op.name in LOADS:
             tile = parse_type(op.results[0].type)
             if isinstance(tile, TensorType):
                 loads.append(replace(_load_work(op, tile, op in operands, axes), serves=op in addresses))
             else:
                 scalars += 1
-        elif op.name in _STORES:
+        elif op.name in STORES:
             bytes = _stored(op)
             stored += bytes
-            by_pointers += 0 if op.name in _TMA_STORES else bytes
+            by_pointers += 0 if op.name in TMA_STORES else bytes
         elif op in addresses:
             serving = serving + work_of(op)
         else:
@@ -212,7 +207,7 @@ def _dot_work(op: Operation, axes: ModuleAxisInfo) -> DotWork | None:
     sources = list(_sources(op.operands[0], op)), list(_sources(op.operands[1], op))
     loop = _loop_of(op)
     chained = any(it.name in tt.DOTS and _loop_of(it) is loop for source in sources for it in source)
-    computed = any(it.name not in _LOADS and work_of(it) != NOTHING for it in sources[0])
+    computed = any(it.name not in LOADS and work_of(it) != NOTHING for it in sources[0])
     bits = 8 * a.bytes // math.prod(a.shape)
     batch = math.prod(a.shape[:-2])
     turned = 0
@@ -231,7 +226,7 @@ def _turns(value: Value, axes: ModuleAxisInfo) -> int:
     """Transpositions between a tile of rows and an operand; a tile of columns counts as one."""
     count = 0
     op = value.defining_op
-    while op is not None and op.operands and op.name not in _LOADS and op.name not in tt.DOTS:
+    while op is not None and op.operands and op.name not in LOADS and op.name not in tt.DOTS:
         count += tt.TransOp.matches(op)
         op = op.operands[0].defining_op
     load = tt.LoadOp.of(op)
@@ -252,7 +247,7 @@ def _operand_loads(module: Module) -> set[Operation]:
         if op.name in tt.DOTS
         for operand in op.operands[:2]
         for it in _sources(operand, op)
-        if it.name in _LOADS
+        if it.name in LOADS
     }
 
 
@@ -281,7 +276,7 @@ def _sources(value: Value, dot: Operation) -> Iterator[Operation]:
             continue
         seen.add(op)
         yield op
-        if op.name not in _LOADS and op.name not in tt.DOTS and not op.regions:
+        if op.name not in LOADS and op.name not in tt.DOTS and not op.regions:
             work += op.operands
 
 

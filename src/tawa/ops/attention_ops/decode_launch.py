@@ -16,8 +16,9 @@ from tawa.ops.attention_ops.launch import tiles_for, under_tawa
 from tawa.ops.attention_ops.tensors import cache_step, ragged_box
 from tawa.ops.attention_ops.tiles import HOPPER, box_of
 from tawa.ops.calls.checks import ArgumentError, check_capability
-from tawa.ops.calls.devices import blocks, multiprocessors, on_device
+from tawa.ops.calls.devices import multiprocessors, on_device
 from tawa.ops.calls.launches import Launches
+from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
 from tawa.ops.kernels.attention import decode
 

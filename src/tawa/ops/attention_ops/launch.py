@@ -17,8 +17,9 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from tawa.ops.attention_ops.tensors import descriptor, is_like_a_copy, new_like, rows_box
 from tawa.ops.attention_ops.tiles import ELSEWHERE, HOPPER, Boxes, MaskKind, Tile, Tiles, box_of, forward_tile
 from tawa.ops.calls.checks import check_capability
-from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors, on_device
+from tawa.ops.calls.devices import is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
+from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import TMA_BYTES, Box, fits_tma, for_tma, unwritten, unwritten_copy
 from tawa.ops.kernels.attention import backward, forward, persistent, turned, two_parts
 

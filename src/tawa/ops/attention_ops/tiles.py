@@ -34,10 +34,11 @@ do not spill. Other devices have as little as 99 KiB of shared memory and no TMA
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from tawa.ops.calls.tables import plan
 
 LEAST_BOX = 64
 TWO_PARTS = ((64, 32), (128, 64))
@@ -92,11 +93,6 @@ class Tiles:
 
 IN_ORDER = ("precision", "exact")
 BY_TURNS = ("ping_pong", True)
-
-
-def plan(**fields: Any) -> tuple[str, str]:
-    """The launch option of a Plan in part."""
-    return "plan", json.dumps(fields)
 
 
 PERSISTENT: dict[str, Any] = {"form": "persistent"}

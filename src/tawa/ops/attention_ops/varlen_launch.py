@@ -16,8 +16,9 @@ from tawa.ops.attention_ops.launch import tiles_for, under_tawa
 from tawa.ops.attention_ops.tensors import fits_ragged, for_ragged, ragged_box
 from tawa.ops.attention_ops.tiles import varlen_tile
 from tawa.ops.calls.checks import check_capability
-from tawa.ops.calls.devices import blocks, multiprocessors, on_device
+from tawa.ops.calls.devices import multiprocessors, on_device
 from tawa.ops.calls.launches import Launches
+from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import Box, unwritten
 from tawa.ops.kernels.attention import varlen
 

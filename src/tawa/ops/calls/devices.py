@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import torch
 
+from tawa.plan.cost.tile_time import Device
+
 HOPPER = (9, 0)
 """Its compute capability."""
 Result = TypeVar("Result")
@@ -32,16 +34,11 @@ def is_hopper(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.get_device_capability(device) == HOPPER
 
 
-def blocks(length: int, size: int) -> int:
-    """How many blocks of `size` hold `length`."""
-    return -(-length // size)
-
-
-def dram_bytes(device: torch.device) -> float:
-    """Bytes that DRAM delivers in a microsecond, as far as the driver tells; else those of an H100."""
+def device_of(device: torch.device) -> Device:
+    """What the model of time knows about a GPU; the DRAM is that of an H100 where the driver does not tell."""
+    dram = 3.35e6
     if device.type == "cuda":
         about = torch.cuda.get_device_properties(device)
         clock, width = getattr(about, "memory_clock_rate", 0), getattr(about, "memory_bus_width", 0)  # kHz, bits
-        if clock and width:
-            return 2 * clock / 1000 * width / 8
-    return 3.35e6
+        dram = 2 * clock / 1000 * width / 8 or dram
+    return Device(multiprocessors(device), dram)

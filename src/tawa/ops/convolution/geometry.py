@@ -8,17 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tawa.ops.calls.tables import blocks
+
 Source = Literal["input", "copy", "windows"]
 View = Literal["windows", "padded", "parities"]
 TMA_BYTES = 16
 PART_BYTES = 512 * 2**20
 """The most memory that a copy takes; more images are convolved in parts. Smaller parts, which would stay in the L2,
 take longer: each ends with a wave that leaves SMs idle."""
-
-
-def blocks(length: int, size: int) -> int:
-    """How many blocks of `size` hold `length`."""
-    return -(-length // size)
 
 
 def multiple(number: int, unit: int) -> int:

@@ -15,8 +15,9 @@ import torch
 
 from tawa.ops.calls.devices import multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
+from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
-from tawa.ops.convolution.geometry import Form, Geometry, Layout, blocks, dense, images_at_a_time, multiple
+from tawa.ops.convolution.geometry import Form, Geometry, Layout, dense, images_at_a_time, multiple
 from tawa.ops.convolution.tiles import Tile
 from tawa.ops.convolution.views import filter_lines, view_of
 from tawa.ops.kernels.convolution import product, windows

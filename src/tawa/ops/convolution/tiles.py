@@ -11,17 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tawa.ops.convolution.geometry import Form, Geometry, blocks, images_at_a_time, multiple
+from tawa.machine.hopper import CLOCK_GHZ, FP16_FMA_PER_CYCLE
+from tawa.ops.calls.tables import blocks
+from tawa.ops.convolution.geometry import Form, Geometry, images_at_a_time, multiple
 
-CLOCKS_PER_US = 1700.0
-MADDS_PER_CLOCK = {2: 2048.0 * 0.78, 4: 1024.0 * 0.78}
-"""Multiplications and additions of an SM, by the bytes of an element."""
-L2_BYTES_PER_CLOCK, ROWS_PER_CLOCK = 50.0, 0.44
+EFFICIENCY = 0.756
+"""The share of the peak that wgmma reaches."""
+L2_BYTES_PER_CYCLE, ROWS_PER_CYCLE = 48.4, 0.426
 """Bytes and rows of boxes that TMA reads for an SM, while all of them read."""
 MEMORY_BYTES_PER_US = 3.6e6
 COPY_BYTES_PER_US, L2_WRITTEN_BYTES_PER_US = 3.6e6, 1.4e6
 LAUNCH_US = 3.0
-FILL_CLOCKS, STORE_BYTES_PER_CLOCK = 910.0, 14.0
+FILL_CYCLES, STORE_BYTES_PER_CYCLE = 939.0, 13.6
 """Of a tile: until its first boxes are there, and how fast its output leaves the SM, if nothing overlaps with it."""
 OVERLAP = 0.82
 """The part of these times that the next tile does not hide."""
@@ -101,15 +102,15 @@ def product_us(of: Geometry, form: Form, tile: Tile, processors: int) -> float:
     steps = form.taps * blocks(form.length, tile.BK)
     boxes_rows = tile.pixels + tile.BC
     step = max(
-        tile.pixels * tile.BC * tile.BK / MADDS_PER_CLOCK[of.bytes],
-        boxes_rows * tile.BK * of.bytes / L2_BYTES_PER_CLOCK,
-        boxes_rows / ROWS_PER_CLOCK,
+        tile.pixels * tile.BC * tile.BK * of.bytes / 2 / FP16_FMA_PER_CYCLE / EFFICIENCY,
+        boxes_rows * tile.BK * of.bytes / L2_BYTES_PER_CYCLE,
+        boxes_rows / ROWS_PER_CYCLE,
     )
-    around = FILL_CLOCKS + tile.pixels * tile.BC * of.bytes / STORE_BYTES_PER_CLOCK
-    clocks = of_one * (steps * step + OVERLAP * around) + (1 - OVERLAP) * around
+    around = FILL_CYCLES + tile.pixels * tile.BC * of.bytes / STORE_BYTES_PER_CYCLE
+    cycles = of_one * (steps * step + OVERLAP * around) + (1 - OVERLAP) * around
     source = of.N * of.C * of.H * of.W * of.bytes if form.source == "input" else form.extra_bytes(of)
     traffic = source + (of.N * of.OH * of.OW * of.CO + of.CO * form.taps * form.length) * of.bytes
-    return LAUNCH_US + max(clocks / CLOCKS_PER_US, traffic / MEMORY_BYTES_PER_US)
+    return LAUNCH_US + max(cycles / CLOCK_GHZ / 1e3, traffic / MEMORY_BYTES_PER_US)
 
 
 def copy_us(of: Geometry, form: Form) -> float:

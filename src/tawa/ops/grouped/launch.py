@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from tawa.ops.calls.checks import check_capability
-from tawa.ops.calls.devices import blocks, dram_bytes, is_hopper, multiprocessors, on_device
+from tawa.ops.calls.devices import device_of, is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
+from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
 from tawa.ops.grouped import tiles as tables
 from tawa.ops.kernels.grouped import products as kernels
@@ -28,11 +29,6 @@ GROUP = 8
 def tiles_of(device: torch.device, of_hopper: tuple[Tile, ...]) -> tuple[Tile, ...]:
     """The tiles to choose from."""
     return of_hopper if is_hopper(device) else tables.ELSEWHERE
-
-
-def gpu_of(device: torch.device) -> tables.Gpu:
-    """What the choice of tiles depends on."""
-    return tables.Gpu(multiprocessors(device), dram_bytes(device))
 
 
 def above(count: int) -> int:
@@ -63,7 +59,8 @@ class GroupedMM:
         self.shape = T, N
         sms = multiprocessors(a.device)
         known = tiles_of(a.device, tables.GATED if gated else tables.GROUPED)
-        self.tile = tile = tile or tables.grouped_tile(known, tables.Sizes(T, G, N * (1 + gated), K), gpu_of(a.device))
+        sizes = tables.Sizes(T, G, N * (1 + gated), K, gated)
+        self.tile = tile = tile or tables.grouped_tile(known, sizes, device_of(a.device))
         self.slots = slots_for(T, G, tile.BM)
         self.grid = (min(sms * tile.per_sm, self.slots * blocks(N, tile.BN)),)
         b_rows = not gated and has_rows(b)  # the second half of the columns begins anywhere
@@ -136,9 +133,8 @@ class Outer:
         check_capability(a)
         (M, T), N = a.shape, b.shape[1]
         self.shape = groups, M, N
-        sms = multiprocessors(a.device)
         known = tiles_of(a.device, tables.OUTER)
-        tile = tile or tables.outer_tile(known, M, N, T, groups, sms)
+        tile = tile or tables.outer_tile(known, M, N, T, groups, device_of(a.device))
         self.tile, self.grid = tile, (groups * blocks(M, tile.BM) * blocks(N, tile.BN),)
         self.a, self.b = Operand(a, tile.BK, tile.BM, turned=True), Operand(b, tile.BK, tile.BN)
         self.c_box = Box.of_result(self.shape, a.dtype, 1, tile.BM, tile.BN)

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tawa.ops.calls.devices import blocks, on_device
+from tawa.ops.calls.devices import device_of, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
+from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import unwritten
 from tawa.ops.grouped import tiles as tables
-from tawa.ops.grouped.launch import GroupedMM, above, gpu_of, list_for, slots_for, tiles_of
+from tawa.ops.grouped.launch import GroupedMM, above, list_for, slots_for, tiles_of
 from tawa.ops.kernels.grouped import experts as kernels
 
 count_choices: Any = once_for_all(kernels.count_choices, ("total", "E"))
@@ -88,7 +89,7 @@ class Mixture:
         (T, H), (E, wide, _), choices = x.shape, gate_up.shape, experts.shape[1]
         total, self.device = T * choices, x.device.index
         gated, grouped = tiles_of(x.device, tables.GATED), tiles_of(x.device, tables.GROUPED)
-        pair = pair or tables.pair(gated, grouped, tables.Sizes(total, E, wide, H), gpu_of(x.device))
+        pair = pair or tables.pair(gated, grouped, tables.Sizes(total, E, wide, H), device_of(x.device))
         BM, self.moved = pair.first.BM, pair.moved
         self.sort = Sort(total, E, BM, slots_for(total, E, BM))
         between = x.new_empty(total, wide // 2)

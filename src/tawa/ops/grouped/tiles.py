@@ -2,89 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
 from dataclasses import replace
 from math import ceil
 from typing import NamedTuple
 
-from tawa.ops.products.tile_choice import UNIT, Tile, plan, time_of_waves
+from tawa.ops.calls.tables import blocks, plan
+from tawa.ops.products.tile_choice import Tile
+from tawa.plan.cost.tile_time import DRAM_SHARE, Device, clearly_fastest, tile_us
 
 TWO_GROUPS = (("num_consumer_groups", 2),)
 """The rows of a tile are split over two groups of consumers."""
 GROUPED = (
-    Tile(64, 128, 128, 4, 3, 0.7),
-    Tile(128, 128, 64, 8, 4, 0.84, options=TWO_GROUPS),
-    Tile(64, 256, 64, 4, 4, 0.85),
-    Tile(128, 256, 64, 8, 4, 1.08, options=(plan(groups=2, stores=[{"slices": 4}]),)),
+    Tile(64, 128, 128, 4, 3),
+    Tile(128, 256, 64, 8, 4, options=(plan(groups=2, stores=[{"slices": 4}]),)),
+    Tile(128, 128, 64, 8, 4, options=TWO_GROUPS),
+    Tile(64, 256, 64, 4, 4),
 )
 """Rows in groups."""
 GATED = (
-    Tile(64, 128, 64, 4, 4, 0.89),
-    Tile(128, 128, 64, 8, 4, 1.02, options=TWO_GROUPS),
+    Tile(64, 128, 64, 4, 4),
+    Tile(128, 128, 64, 8, 4, options=TWO_GROUPS),
 )
 """With two accumulators."""
-BY_INDEX = 0.91
-"""Of the rate, if threads copy the rows of A one by one, because an order says which they are."""
 OUTER = (
     Tile(128, 128, 64, 8, 4, options=TWO_GROUPS),
-    Tile(64, 128, 64, 4, 4, 0.75),
+    Tile(64, 128, 64, 4, 4),
 )
 """Sums over the rows of each group."""
 ELSEWHERE = (Tile(64, 64, 64, 4, 2),)
 """On other GPUs, where stock Triton compiles the kernels."""
 
 
-READ = 0.82
-"""Of what DRAM could move."""
-TIME = 6.0
-"""Microseconds of a unit: 5.6 TFLOP/s of an SM at rate 1."""
-START = 0.05
-"""Of a tile: loads of persistent programs run ahead into the next one."""
-
-
-class Gpu(NamedTuple):
-    """Multiprocessors, and bytes that DRAM could move in a microsecond."""
-
-    multiprocessors: int
-    dram: float
-
-
 class Sizes(NamedTuple):
-    """Of A (rows, K) and of B (groups, K, N), whose groups take any number of rows."""
+    """Of A (rows, K) and of B (groups, K, N), whose groups take any number of rows. gated: C has N / 2 columns."""
 
     rows: int
     groups: int
     N: int
     K: int
+    gated: bool = False
 
 
-def time_of(tile: Tile, sizes: Sizes, gpu: Gpu, width: int) -> float:
-    """How long a product takes, in units of `UNIT` at rate 1. width: columns of C.
+SIZE = 2
+"""Bytes of an element."""
+
+
+def grouped_us(tile: Tile, sizes: Sizes, device: Device, gathered: bool = False) -> float:
+    """Microseconds of a product. gathered: an order says which row of A each row of C takes.
 
     Rows are taken to choose their groups at random, so that some groups have none, and the last tile of each other is
-    half full. No tile is faster than DRAM, which reads a matrix for each group that has rows, and takes what is stored.
+    half full. DRAM reads a matrix for each group that has rows.
     """
-    rows, groups, N, K = sizes
+    rows, groups, N, K, gated = sizes
     met = groups * (1 - (1 - 1 / groups) ** rows)
     listed = rows / tile.BM + met / 2 if rows > met * tile.BM else met
-    waves = ceil(listed * ceil(N / tile.BN) / (gpu.multiprocessors * tile.per_sm))
-    computing = waves * (tile.BM * tile.BN * K * tile.per_sm / tile.rate / UNIT + START)
-    return max(2 * (met * N * K + rows * width) / (READ * TIME * gpu.dram), computing)
+    width = N // (1 + gated)
+    program = replace(tile.program(K, SIZE), columns=(tile.BN,) * (1 + gated), gathered=gathered)
+    made = tile.made(form="persistent")
+    moved = SIZE * (met * N * K + rows * (K + width))
+    return tile_us(program, ceil(listed * blocks(width, tile.BN)), made, device, moved)
 
 
-def grouped_tile(tiles: Sequence[Tile], sizes: Sizes, gpu: Gpu) -> Tile:
-    """The tile that is expected to be the fastest; the first of equals."""
-    return min(tiles, key=lambda tile: time_of(tile, sizes, gpu, sizes.N))
+@functools.lru_cache(maxsize=4096)
+def grouped_tile(tiles: tuple[Tile, ...], sizes: Sizes, device: Device) -> Tile:
+    """The tile that is expected to be the fastest."""
+    return clearly_fastest(tiles, lambda tile: grouped_us(tile, sizes, device))
 
 
-def outer_tile(tiles: Sequence[Tile], M: int, N: int, rows: int, groups: int, multiprocessors: int) -> Tile:
+@functools.lru_cache(maxsize=4096)
+def outer_tile(tiles: tuple[Tile, ...], M: int, N: int, rows: int, groups: int, device: Device) -> Tile:
     """The tile that is expected to be the fastest for sums (M, N) over so many rows in so many groups."""
 
-    def time_of(tile: Tile) -> float:
-        programs = groups * -(-M // tile.BM) * -(-N // tile.BN)
-        return time_of_waves(tile, programs, rows / groups + tile.BK / 2, multiprocessors)
+    def time(tile: Tile) -> float:
+        program = tile.program(rows / groups + tile.BK / 2, SIZE)
+        moved = SIZE * (groups * M * N + rows * (M + N))
+        return tile_us(program, groups * blocks(M, tile.BM) * blocks(N, tile.BN), tile.made(), device, moved)
 
-    return min(tiles, key=time_of)
+    return clearly_fastest(tiles, time)
 
 
 class Pair(NamedTuple):
@@ -98,14 +93,16 @@ class Pair(NamedTuple):
     moved: bool
 
 
-def pair(gated: Sequence[Tile], grouped: Sequence[Tile], sizes: Sizes, gpu: Gpu) -> Pair:
+@functools.lru_cache(maxsize=4096)
+def pair(gated: tuple[Tile, ...], grouped: tuple[Tile, ...], sizes: Sizes, device: Device) -> Pair:
     """The pair that is expected to be the fastest for products from K to N columns, and from N / 2 to K."""
-    rows, groups, N, K = sizes
+    rows, groups, N, K, _ = sizes
     behind = Sizes(rows, groups, K, N // 2)
 
     def time(of: Pair) -> float:
-        first = of.first if of.moved else replace(of.first, rate=of.first.rate * BY_INDEX)
-        moving = 4 * rows * K / (READ * TIME * gpu.dram) if of.moved else 0.0
-        return moving + time_of(first, sizes, gpu, N // 2) + time_of(of.second, behind, gpu, K)
+        moving = 2 * SIZE * rows * K / (DRAM_SHARE * device.dram) if of.moved else 0.0
+        first = grouped_us(of.first, sizes._replace(gated=True), device, not of.moved)
+        return moving + first + grouped_us(of.second, behind, device)
 
-    return min((Pair(a, b, moved) for moved in (False, True) for a in gated for b in grouped if a.BM == b.BM), key=time)
+    pairs = [Pair(a, b, moved) for moved in (False, True) for a in gated for b in grouped if a.BM == b.BM]
+    return clearly_fastest(pairs, time)

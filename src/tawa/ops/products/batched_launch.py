@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from tawa.ops.calls.checks import check_capability
-from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors, on_device
+from tawa.ops.calls.devices import device_of, is_hopper, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
+from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import Box, unwritten
 from tawa.ops.kernels.products import batched
 from tawa.ops.products.operands import Operand, has_rows
@@ -48,8 +49,8 @@ class BatchedMM:
             if wide
             else tuple(has_rows(x[:1] if one else x) for x, one in zip((a, b), self.one, strict=True))
         )
-        sms = multiprocessors(a.device)
-        self.tile = tile = tile or fastest(tiles_of(a.device, a.dtype), M, N, K, batches, sms)
+        known, device = tiles_of(a.device, a.dtype), device_of(a.device)
+        self.tile = tile = tile or fastest(known, M, N, K, a.element_size(), device, batches)
         self.grid = (batches * blocks(M, tile.BM) * blocks(N, tile.BN),)
         self.c_box = Box.of_result(self.shape, a.dtype, 1, tile.BM, tile.BN)
         of_a, of_b = (tile.BM, tile.BK), (tile.BK, tile.BN)

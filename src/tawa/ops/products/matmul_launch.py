@@ -7,28 +7,22 @@ from typing import Any
 import torch
 
 from tawa.ops.calls.checks import check_capability
-from tawa.ops.calls.devices import blocks, dram_bytes, is_hopper, multiprocessors, on_device
+from tawa.ops.calls.devices import device_of, is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.semaphores import semaphores
+from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
 from tawa.ops.kernels.products import matmul as kernels
 from tawa.ops.products.matmul_checks import stored_along
-from tawa.ops.products.tiles import Device, Tile, choose, group_of, options_of
+from tawa.ops.products.tiles import Tile, choose, group_of, options_of
 
 matmul: Any = once_for_all(kernels.matmul, ("M", "N", "K"), only_if_faster=False)
 matmul_split: Any = once_for_all(kernels.matmul_split, ("whole", "M", "N", "K"), only_if_faster=False)
-DRAM_SHARE = 0.9
-"""Of the peak, for long reads."""
 ELSEWHERE = Tile(False, 128, 128, 0, 32, 8, 3)
 """On other GPUs, where stock Triton compiles the kernels."""
 GATED_ELSEWHERE = Tile(False, 128, 64, 64, 32, 8, 3)
 PART_COLUMNS = 32
 """Columns of a tile that are added up at a time."""
-
-
-def device_of(device: torch.device) -> Device:
-    """What the model of time knows about a GPU."""
-    return Device(multiprocessors(device), dram_bytes(device) * DRAM_SHARE)
 
 
 def tile_of(a: torch.Tensor, b: torch.Tensor, gated: bool) -> Tile:

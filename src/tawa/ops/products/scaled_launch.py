@@ -7,8 +7,9 @@ from typing import Any, Literal
 import torch
 
 from tawa.ops.calls.checks import check_capability
-from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors, on_device
+from tawa.ops.calls.devices import device_of, is_hopper, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
+from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import Box, unwritten
 from tawa.ops.kernels.products import scaled
 from tawa.ops.products.operands import Operand
@@ -61,8 +62,8 @@ class ScaledMM:
         kinds = kind_of(tuple(scale_a.shape), M, K), kind_of(tuple(reversed(scale_b.shape)), N, K)
         assert kinds[0] is not None and kinds[1] is not None
         fast = fast and kinds[0] < ROW_BLOCK and kinds[1] < ROW_BLOCK
-        sms = multiprocessors(a.device)
-        self.tile = tile = tile or fastest(tiles_of(a.device, fast), M, N, K, 1, sms)
+        known, device = tiles_of(a.device, fast), device_of(a.device)
+        self.tile = tile = tile or fastest(known, M, N, K, a.element_size(), device, scaled=not fast)
         self.grid = (blocks(M, tile.BM) * blocks(N, tile.BN),)
         self.c_box = Box.of_result(self.shape, out_dtype, tile.BM, tile.BN)
         self.a, self.b = Operand(a, tile.BM, tile.BK), Operand(b, tile.BN, tile.BK, turned=True)

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from tawa.ops.calls.checks import FP8, ArgumentError, check_devices, name_of, shape_of
-from tawa.ops.calls.devices import blocks
 from tawa.ops.calls.operators import defined
 from tawa.ops.calls.plain import KnownCalls, autograd_is_on, is_plain
+from tawa.ops.calls.tables import blocks
 from tawa.ops.products.scaled_launch import SPAN, ScaledMM, kind_of, run_scaled
 
 _SCHEMA = (

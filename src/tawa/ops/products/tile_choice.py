@@ -1,8 +1,7 @@
 """The tiles of products with scales, of batches and of weights in few bits, as data, and how one is chosen.
 
-Of the tiles of a table the one is taken whose waves of programs take the shortest time: each program takes as long as
-its multiply-adds at the tile's rate, and `START` more. Rates are relative; `bench.products` measures them with
-``--candidates``.
+A table begins with the tile for large products. The model of time predicts each (`tawa.plan.cost.tile_time`), and the
+first is taken that none is clearly faster than. ``python -m bench.products.batched --candidates`` measures them all.
 
 A tile of BM x BN is split over groups of 4 warps with 64 rows each, the size of one wgmma. Large tiles read fewer bytes
 for each multiply-add; small ones keep more SMs busy. The accumulator of a group takes BN registers of a thread for each
@@ -12,22 +11,26 @@ its own, because it is scaled before it is added.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
-START = 0.6
-"""What a program takes beside its multiply-adds, in units of 128 x 128 x 1024 multiply-adds at rate 1."""
-UNIT = 128 * 128 * 1024
+from tawa.machine.hopper import DEFAULT_MMA_DEPTH
+from tawa.ops.calls.tables import blocks, plan
+from tawa.plan.cost.programs import Program
+from tawa.plan.cost.tile_time import Device, TileSum, clearly_fastest, tile_us
+from tawa.plan.fields import LoopPlan, PartitionPlan, RingPlan
+from tawa.plan.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
     """A block of C, the elements of the summed dimension that are loaded at a time, and launch options.
 
-    rate: multiply-adds of a full SM, in those of the fastest tile. per_sm: programs that share an SM. options: Tawa's
-    launch options, by name.
+    per_sm: programs that share an SM. options: Tawa's launch options, by name.
     """
 
     BM: int
@@ -35,7 +38,6 @@ class Tile:
     BK: int
     num_warps: int
     num_stages: int
-    rate: float = 1.0
     per_sm: int = 1
     options: tuple[tuple[str, Any], ...] = ()
 
@@ -47,25 +49,41 @@ class Tile:
             options["plan"] = json.dumps(fields)
         return {"num_warps": self.num_warps, "num_stages": self.num_stages, **options}
 
+    def made(self, **decisions: Any) -> Program:
+        """The program that is made, as far as the options and these decisions say."""
+        options = dict(self.options)
+        asked = Plan(**decisions).over(Plan.from_json(options.get("plan", "{}")))
+        groups = asked.groups or options.get("num_consumer_groups", 1)
+        consumers = (PartitionPlan(f"consumer{it}", "consumer", self.num_warps // groups) for it in range(groups))
+        usual = Plan(
+            form="as_written",
+            groups=groups,
+            partitions=tuple(consumers),
+            ctas_per_sm=self.per_sm,
+            loops=(LoopPlan(0, mma_depth=DEFAULT_MMA_DEPTH, stages=0),),
+            rings=(RingPlan("operands", depth=self.num_stages),),
+        )
+        return Program(asked.over(usual))
 
-def plan(**fields: Any) -> tuple[str, str]:
-    """The launch option of a Plan in part."""
-    return "plan", json.dumps(fields)
+    def program(self, K: float, size: int, scaled: bool = False) -> TileSum:
+        """A program that sums K products of operands of `size` bytes."""
+        elements = self.BM * self.BN
+        return TileSum(self.BM, (self.BN,), self.BK, size, ceil(K / self.BK), elements * max(size, 2), scaled)
 
 
-def fastest(tiles: Sequence[Tile], M: int, N: int, K: int, batches: int, multiprocessors: int) -> Tile:
-    """The tile that is expected to be the fastest for batches of (M, K) x (K, N); the first of equals."""
+@functools.lru_cache(maxsize=4096)
+def fastest(
+    tiles: tuple[Tile, ...], M: int, N: int, K: int, size: int, device: Device, batches: int = 1, scaled: bool = False
+) -> Tile:
+    """The tile for batches of (M, K) x (K, N) with elements of `size` bytes. scaled: whether each step is scaled."""
+    moved = batches * (M * K + K * N + M * N) * size
 
-    def time_of(tile: Tile) -> float:
-        return time_of_waves(tile, batches * -(-M // tile.BM) * -(-N // tile.BN), K, multiprocessors)
+    def time(tile: Tile) -> float:
+        made = tile.made(loops=(LoopPlan(0, mma_depth=0, stages=0),)) if scaled else tile.made()
+        programs = batches * blocks(M, tile.BM) * blocks(N, tile.BN)
+        return tile_us(tile.program(K, size, scaled), programs, made, device, moved)
 
-    return min(tiles, key=time_of)
-
-
-def time_of_waves(tile: Tile, programs: float, K: float, multiprocessors: int) -> float:
-    """How long so many programs take that each sum K products for a tile, in units of `UNIT` at rate 1."""
-    waves = -(-programs // (multiprocessors * tile.per_sm))
-    return waves * (tile.BM * tile.BN * K * tile.per_sm / tile.rate / UNIT + START)
+    return clearly_fastest(tiles, time)
 
 
 GROUPS = {"form": "persistent", "groups": 2}
@@ -76,15 +94,15 @@ FROM_COUNTER = {**GROUPS, "tiles": "dynamic"}
 
 SCALED_BLOCKS = (
     Tile(128, 128, 128, 8, 4, options=(plan(**FROM_COUNTER),)),
-    Tile(64, 128, 128, 4, 4, 0.8),
-    Tile(64, 64, 128, 4, 4, 0.55, 2),
+    Tile(64, 128, 128, 4, 4),
+    Tile(64, 64, 128, 4, 4, 2),
 )
 """Where the dot of each 128 elements is added in float32: with scales by blocks, and without fast sums."""
 SCALED_FAST = (
     Tile(128, 256, 128, 8, 4, options=(plan(**FROM_COUNTER, stores=[{"slices": 2}]),)),
-    Tile(128, 128, 128, 8, 4, 0.85, options=(plan(**FROM_COUNTER),)),
-    Tile(64, 128, 128, 4, 4, 0.7),
-    Tile(64, 64, 128, 4, 4, 0.5, 2),
+    Tile(128, 128, 128, 8, 4, options=(plan(**FROM_COUNTER),)),
+    Tile(64, 128, 128, 4, 4),
+    Tile(64, 64, 128, 4, 4, 2),
 )
 """Where sums stay in the tensor cores."""
 SCALED_ELSEWHERE = (Tile(64, 64, 128, 4, 2),)
@@ -95,14 +113,14 @@ IN_SLICES = {"stores": [{"slices": 4}]}
 """C is stored in slices: staged as a whole, it would take a slot of A and B."""
 BATCHED = (
     Tile(128, 256, 64, 8, 4, options=(plan(**FROM_COUNTER, **IN_SLICES),)),
-    Tile(128, 128, 64, 8, 4, 0.88, options=(plan(**FROM_COUNTER),)),
-    Tile(64, 128, 64, 4, 4, 0.75),
-    Tile(64, 64, 64, 4, 4, 0.55, 2),
+    Tile(128, 128, 64, 8, 4, options=(plan(**FROM_COUNTER),)),
+    Tile(64, 128, 64, 4, 4),
+    Tile(64, 64, 64, 4, 4, 2),
 )
 BATCHED_ELSEWHERE = (Tile(64, 64, 64, 4, 2),)
 BATCHED_TF32 = (
     Tile(128, 128, 32, 8, 4, options=(plan(**FROM_COUNTER, **IN_SLICES),)),
-    Tile(64, 64, 32, 4, 4, 0.55, 2),
+    Tile(64, 64, 32, 4, 4, 2),
 )
 """float32, multiplied in tf32."""
 BATCHED_TF32_ELSEWHERE = (Tile(64, 64, 32, 4, 2),)

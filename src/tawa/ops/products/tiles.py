@@ -11,20 +11,16 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tawa.ops.calls.devices import blocks
+from tawa.machine.hopper import FP16_FMA_PER_CYCLE, SHARED_BYTES_PER_CYCLE, WGMMA_ROWS
+from tawa.ops.calls.tables import blocks
+from tawa.plan.cost.tile_time import Device
 
 RING_BYTES = 192 * 1024
 """Shared memory for the slots of all operands."""
-SHARED_BYTES_PER_CYCLE, PORT_BYTES_PER_CYCLE, MACS_PER_CYCLE = 128, 64, 2048
-"""Of one SM; the last for operands of two bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """What the model knows about a GPU. dram: bytes in a microsecond."""
-
-    processors: int
-    dram: float
+PORT_BYTES_PER_CYCLE = 64
+"""From L2 to one SM."""
+DRAM_SHARE = 0.9
+"""Of the peak."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +126,9 @@ def predicted(tile: Tile, M: int, N: int, K: int, size: int, device: Device) -> 
     waves = blocks(whole, device.processors) + blocks(shares, device.processors) / tile.split
     ends = blocks(whole, device.processors) + blocks(shares, device.processors)
     parts = [tile.BN, tile.more] if tile.more else [tile.BN]
-    products = tile.BM * tile.columns * tile.BK * size / 2 / MACS_PER_CYCLE / EFFICIENCY
+    products = tile.BM * tile.columns * tile.BK * size / 2 / FP16_FMA_PER_CYCLE / EFFICIENCY
     row_bytes = tile.BK * size
-    reads = sum(tile.BM // 64 * (64 + it) * row_bytes for it in parts)
+    reads = sum(tile.BM // WGMMA_ROWS * (WGMMA_ROWS + it) * row_bytes for it in parts)
     slot = (tile.BM + tile.columns) * row_bytes
     shared = (reads + slot) * (TWO_DOTS if tile.more else 1) / SHARED_BYTES_PER_CYCLE
     cycles = max(products, shared, slot / PORT_BYTES_PER_CYCLE)
@@ -141,7 +137,7 @@ def predicted(tile: Tile, M: int, N: int, K: int, size: int, device: Device) -> 
     busy = waves * steps * step / 1000
     if tile.BM == 64 and waves > 2:  # one group of warps cannot start a tile beside the end of another
         busy *= ALONE
-    memory = (M * K + N * K + M * N) * size / device.dram
+    memory = (M * K + N * K + M * N) * size / (device.dram * DRAM_SHARE)
     fixed = LAUNCH + EPILOGUE * ends * (0.3 + 0.7 * tile.BM * tile.columns / LARGEST) ** 0.36
     if tile.split > 1:
         part = tile.BM * tile.BN * 4

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 
 from tawa.ops.calls.checks import check_capability
-from tawa.ops.calls.devices import blocks, is_hopper, multiprocessors, on_device
+from tawa.ops.calls.devices import is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.semaphores import semaphores
+from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import Box, unwritten
 from tawa.ops.kernels.products import weight_only as own
 from tawa.ops.kernels.products import weight_only_foreign as foreign

@@ -12,9 +12,9 @@ import torch
 
 from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.checks import HALF, ArgumentError, check_devices, name_of, shape_of
-from tawa.ops.calls.devices import blocks
 from tawa.ops.calls.operators import defined
 from tawa.ops.calls.plain import KnownCalls, autograd_is_on, is_plain
+from tawa.ops.calls.tables import blocks
 from tawa.ops.products.weight_only_launch import WeightOnly, foreign_block, run_weight_only
 from tawa.ops.products.weight_only_packing import BITS, FOREIGN, packed_shape
 

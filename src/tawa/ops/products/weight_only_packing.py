@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from tawa.ops.calls.checks import ArgumentError, name_of, shape_of
-from tawa.ops.calls.devices import blocks
+from tawa.ops.calls.tables import blocks
 
 WORDS, PLANE = 32, 64
 BITS = {"int4": 4, "int8": 8, "fp8_e4m3": 8, "fp8_e5m2": 8}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tawa.analysis.loops.deciding_arguments import deciding_axes
 from tawa.analysis.work.visits import Visits, count_visits
@@ -39,7 +39,7 @@ class Launch:
     """
 
     programs: int
-    visits: Visits
+    visits: Visits = field(default_factory=Visits)
     processors: int = PROCESSORS
     in_order: float | None = None
     in_turn: float | None = None

@@ -14,19 +14,23 @@ special functions, or the port to L2. The maximum is smooth (a p-norm), because 
     programs share a tile    so many more programs, each with a part of the iterations; all store their sums, one loads
                              them. No measurement has fitted this yet, so that only a clear gain counts
 
+A program is a sequence of phases. Those of a kernel are the blocks of its workload; operators ask about kernels that
+are not compiled yet, whose phases they state (`tawa.plan.cost.tile_time`).
+
 Coefficients: `tawa.machine.coefficients`, fitted to measured kernels; docs/choosing.md shows how well.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 
 from tawa.analysis.work.visits import Visits
 from tawa.analysis.work.workload import BlockWork, DotWork, Workload
-from tawa.ir import Operation
-from tawa.machine.coefficients import CLOCK_GHZ, Coefficients, fitted
+from tawa.machine.coefficients import Coefficients, fitted
 from tawa.machine.hopper import (
+    CLOCK_GHZ,
     CONVERSIONS_PER_CYCLE,
     FP16_FMA_PER_CYCLE,
     LANES_PER_CYCLE,
@@ -50,12 +54,38 @@ _LEAST_AHEAD = 0.5
 """Slots by which a producer is ahead, at least: it fills the next one while this one is read."""
 
 
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What a program executes again and again. loop: whose body it is, None for none. entries: of this loop."""
+
+    work: BlockWork
+    count: float = 1.0
+    loop: Hashable = None
+    entries: float = 0.0
+
+
+def phases_of(workload: Workload, visits: Visits) -> list[Phase]:
+    """The phases of a mean program."""
+    return [
+        Phase(work, visits.blocks.get(block, 0.0), loop, visits.entries.get(loop, 0.0) if loop is not None else 0.0)
+        for block, work in workload.blocks.items()
+        for loop in (workload.loops[block],)
+    ]
+
+
 def predict(workload: Workload, launch: Launch, program: Program, coefficients: Coefficients | None = None) -> float:
-    """Microseconds of one launch. coefficients: those of the fit, if None."""
+    """Microseconds of one launch of a kernel. coefficients: those of the fit, if None."""
+    return time_us(phases_of(workload, launch.visits), launch, program, coefficients)
+
+
+def time_us(
+    phases: Sequence[Phase], launch: Launch, program: Program, coefficients: Coefficients | None = None
+) -> float:
+    """Microseconds of one launch of programs with these phases. coefficients: those of the fit, if None."""
     c = coefficients or fitted().coefficients
     if program.shares > 1:
-        return _predict_shared(workload, launch, program, c)
-    latency, bound, fill = _program(workload, launch.visits, program, c)
+        return _shared_us(phases, launch, program, c)
+    latency, bound, fill = _program(phases, program, c)
     start = c.start_specialised if program.specialised else c.start_stock
     if program.persistent:
         on_one = _tiles_of_busiest(launch, program)
@@ -74,32 +104,21 @@ def predict(workload: Workload, launch: Launch, program: Program, coefficients: 
     return start + cycles / CLOCK_GHZ / 1e3
 
 
-def _predict_shared(workload: Workload, launch: Launch, program: Program, c: Coefficients) -> float:
+def _shared_us(phases: Sequence[Phase], launch: Launch, program: Program, c: Coefficients) -> float:
     """Microseconds of a launch whose programs share tiles.
 
     The partial sums go through L2: each program stores its own, and the last one of a tile loads all of them, after a
     latency each for the stores, the arrival, and the loads.
     """
-    inside = {block for block, loop in workload.loops.items() if loop is not None}
-    visits = replace(
-        launch.visits,
-        blocks={it: count / program.shares if it in inside else count for it, count in launch.visits.blocks.items()},
-    )
-    programs = replace(
-        launch,
-        programs=launch.programs * program.shares,
-        visits=visits,
-        in_order=None,
-        in_turn=None,
-        longest_first=None,
-    )
-    sums = max((sum(dot.rows * dot.columns * dot.batch for dot in work.dots) for work in workload.blocks.values()),
-               default=0) * _SUM_BYTES  # fmt: skip
-    stored = sums * c.store / SHARED_BYTES_PER_CYCLE * programs.on_one
-    loaded = program.shares * sums / c.bytes_per_cycle * launch.on_one
+    shares = program.shares
+    parts = [it if it.loop is None else replace(it, count=it.count / shares) for it in phases]
+    programs = replace(launch, programs=launch.programs * shares, in_order=None, in_turn=None, longest_first=None)
+    sums = max((sum(dot.rows * dot.columns * dot.batch for dot in it.work.dots) for it in phases), default=0)
+    stored = sums * _SUM_BYTES * c.store / SHARED_BYTES_PER_CYCLE * programs.on_one
+    loaded = shares * sums * _SUM_BYTES / c.bytes_per_cycle * launch.on_one
     added = (stored + loaded + 3 * c.latency) / CLOCK_GHZ / 1e3
     alone = replace(program, plan=replace(program.plan, split_k=None))
-    return predict(workload, programs, alone, c) + added
+    return time_us(parts, programs, alone, c) + added
 
 
 def _tiles_of_busiest(launch: Launch, program: Program) -> float:
@@ -119,32 +138,24 @@ def together(latency: float, bound: float, agents: int, coefficients: Coefficien
     return _norm((coefficients or fitted().coefficients).sharing, latency, bound)
 
 
-def _program(workload: Workload, visits: Visits, program: Program, c: Coefficients) -> tuple[float, float, float]:
+def _program(phases: Sequence[Phase], program: Program, c: Coefficients) -> tuple[float, float, float]:
     """Cycles of one program alone, the least that it keeps a unit busy, and those until its first slots are filled."""
     latency = bound = 0.0
-    spilled = program.spilled * c.spill / max(1, sum(bool(work.dots) for work in workload.blocks.values()))
-    for block, work in workload.blocks.items():
-        count = visits.blocks.get(block, 0.0)
-        if not count:
+    spilled = program.spilled * c.spill / max(1, sum(bool(it.work.dots) for it in phases))
+    for it in phases:
+        if not it.count:
             continue
-        chain, busy = _block(work, program, c)
-        if work.dots:
+        chain, busy = _block(it.work, program, c)
+        if it.work.dots:
             chain, busy = chain + spilled, busy + program.groups * spilled
-        latency += count * chain
-        bound += count * busy
-        loop = workload.loops[block]
-        if loop is not None and _is_staged(work, program):  # its first and last iterations overlap with nothing
-            latency += visits.entries.get(loop, 0.0) * c.drain_staged * chain
-    loops = sum(visits.entries.get(loop, 0.0) for loop in _dot_loops(workload))
+        latency += it.count * chain
+        bound += it.count * busy
+        if it.loop is not None and _is_staged(it.work, program):  # its first and last iterations overlap with nothing
+            latency += it.entries * c.drain_staged * chain
+    loops = sum({it.loop: it.entries for it in phases if it.work.dots and it.loop is not None}.values())
     fill = c.fill_specialised if program.specialised else c.fill_stock
     latency += loops * (c.drain_specialised if program.specialised else c.fill_stock)
     return latency, bound, fill
-
-
-def _dot_loops(workload: Workload) -> list[Operation]:
-    """The innermost loops around dots."""
-    loops = [workload.loops[block] for block, work in workload.blocks.items() if work.dots]
-    return list(dict.fromkeys(loop for loop in loops if loop is not None))
 
 
 def _block(work: BlockWork, program: Program, c: Coefficients) -> tuple[float, float]:
@@ -277,4 +288,4 @@ def _norm(power: float, *values: float) -> float:
     return most * sum((value / most) ** power for value in values if value > 0) ** (1 / power)
 
 
-__all__ = ["predict", "together"]
+__all__ = ["Phase", "phases_of", "predict", "time_us", "together"]

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 
 from tawa.errors import InternalError
 from tawa.ir import Operation
+from tawa.machine.classes import TMA_STORES
 from tawa.machine.hopper import CostModel
 from tawa.sim.machine.trace import Key, Recorder, Step, Trace
-from tawa.sim.time.cost import TMA_STORES, Cost, Unit, cycles
+from tawa.sim.time.cost import Cost, Unit, cycles
 from tawa.sim.time.kinds import Kind, Kinds, role_of
 from tawa.sim.time.timeline import LOADS, TENSOR_CORES, TMA, UNITS, Span, Timeline
 

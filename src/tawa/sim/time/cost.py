@@ -17,16 +17,23 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from tawa.dialects import arith, tt, ttg, ttng
-from tawa.dialects.aref import ConsumedOp, CreateOp, FilledOp, FirstOp, GetOp, LandedOp, PutOp
-from tawa.dialects.builtin import AssumeOp, CastOp, GpuBarrierOp, PoisonOp
-from tawa.dialects.declare.declaration import op_names
-from tawa.dialects.scf import LOOPS, ConditionOp, YieldOp
-from tawa.dialects.warp import EndOp, GroupOp
-from tawa.ir import MemDescType, Operation, TensorDescType, TensorType, Value, is_scalar, parse_type
+from tawa.dialects import tt, ttg
+from tawa.dialects.aref import PutOp
+from tawa.dialects.scf import LOOPS, YieldOp
+from tawa.dialects.warp import GroupOp
+from tawa.ir import Operation, TensorType, Value, is_scalar, parse_type
+from tawa.machine import classes
 from tawa.machine.distribution import renames
-from tawa.machine.hopper import H100, SHUFFLES_PER_CYCLE, WARP_GROUP, CostModel
-from tawa.machine.work import dot_counts, exchanged_registers, repacking_slots, work_of
+from tawa.machine.hopper import (
+    CONVERSIONS_PER_CYCLE,
+    H100,
+    LANES_PER_CYCLE,
+    SHUFFLES_PER_CYCLE,
+    SPECIAL_PER_CYCLE,
+    WARP_GROUP,
+    CostModel,
+)
+from tawa.machine.work import bytes_of, dot_counts, elements_of, exchanged_registers, repacking_slots, work_of
 
 Unit = Literal["tensor cores", "memory", "cuda cores"]
 
@@ -46,86 +53,11 @@ class Cost:
     latency_cycles: int = 0
 
 
-FREE = Cost()
-_FREE = op_names(
-    arith.ConstantOp,
-    PoisonOp,
-    tt.SplatOp,
-    tt.UnsplatOp,
-    tt.BroadcastOp,
-    tt.ExpandDimsOp,
-    tt.MakeRangeOp,
-    tt.ReshapeOp,
-    tt.TransOp,
-    tt.JoinOp,
-    tt.SplitOp,
-    tt.CatOp,
-    tt.BitcastOp,
-    arith.BitcastOp,
-    tt.AssertOp,
-    ttg.MemDescIndexOp,
-    ttg.MemDescSubsliceOp,
-    ttg.MemDescTransOp,
-    ttg.MemDescReshapeOp,
-    ttg.MemDescReinterpretOp,
-    ttg.LocalDeallocOp,
-    AssumeOp,
-    tt.PrintOp,
-    tt.GridDependencyWaitOp,
-    tt.GridDependencyLaunchDependentsOp,
-    CreateOp,
-    FirstOp,
-    ttg.AsyncCommitGroupOp,
-    ttg.AsyncWaitOp,
-    ttng.WarpGroupDotWaitOp,
-    ttng.AsyncTMAStoreWaitOp,
-    ttng.ReinterpretTensorDescOp,
-    CastOp,
-    ttg.GlobalScratchAllocOp,
-    ConditionOp,
-    tt.ReturnOp,
-    ttg.WarpYieldOp,
-    ttg.WarpReturnOp,
-    EndOp,
-    FilledOp,
-)
-_BARRIER = op_names(
-    ttng.WaitBarrierOp,
-    ttng.ArriveBarrierOp,
-    ttng.BarrierExpectOp,
-    ttng.InitBarrierOp,
-    ttng.InvalBarrierOp,
-    ttng.AsyncCopyMbarrierArriveOp,
-    GetOp,
-    ConsumedOp,
-    LandedOp,
-    GpuBarrierOp,
-    ttg.BarrierOp,
-)
-_FENCES = op_names(ttng.FenceAsyncSharedOp, ttng.TensormapCreateOp, ttng.TensormapFenceproxyAcquireOp)
-_FORKS = op_names(ttg.WarpSpecializeOp, GroupOp)
-TMA_LOADS = op_names(
-    ttng.AsyncTMACopyGlobalToLocalOp, ttng.AsyncTMAGatherOp, tt.DescriptorLoadOp, tt.DescriptorGatherOp
-)
-"""Loads by TMA. At the aref level, the loads in an ``aref.put`` determine its unit."""
-TMA_STORES = op_names(
-    ttng.AsyncTMACopyLocalToGlobalOp,
-    ttng.AsyncTMAReduceOp,
-    ttng.AsyncTMAScatterOp,
-    tt.DescriptorStoreOp,
-    tt.DescriptorReduceOp,
-    tt.DescriptorScatterOp,
-)
-LOADS = op_names(tt.LoadOp, ttg.AsyncCopyGlobalToLocalOp) | TMA_LOADS
-STORES = op_names(tt.StoreOp, tt.AtomicRMWOp, tt.AtomicCASOp) | TMA_STORES
-_DELIVERED_LATER = frozenset(name for name in LOADS | STORES if name.startswith("tt."))
-DOTS = op_names(ttng.WarpGroupDotOp, tt.DotOp)
-_TILE_STORES = op_names(tt.DescriptorStoreOp, tt.DescriptorReduceOp, tt.DescriptorScatterOp)
-_SHARED = op_names(ttg.LocalAllocOp, ttg.LocalStoreOp, ttg.LocalLoadOp)
-
-_SPECIAL = 8
-"""fp32 lane slots of a special function (16 a cycle); conversions take two (64 a cycle), as do integers [G]."""
-_CONVERSION = _INTEGER = 2
+NOTHING = Cost()
+_DELIVERED_LATER = frozenset(name for name in classes.LOADS | classes.STORES if name.startswith("tt."))
+_SPECIAL = LANES_PER_CYCLE // SPECIAL_PER_CYCLE
+_CONVERSION = _INTEGER = LANES_PER_CYCLE // CONVERSIONS_PER_CYCLE
+"""fp32 lane slots of a special function, a conversion, and an integer operation [G]."""
 
 
 def delivered_later(op: Operation) -> bool:
@@ -141,37 +73,27 @@ def delivered_later(op: Operation) -> bool:
 def cycles(op: Operation, model: CostModel = H100) -> Cost:
     """The cost of one execution of `op`, from the shapes of its types."""
     name = op.name
-    if name in _FREE:
-        return FREE
+    if name in classes.FREE:
+        return NOTHING
     if name == PutOp.NAME:
         return _put(op, model)
-    if name in _BARRIER:
+    if name in classes.BARRIERS:
         return Cost(model.barrier_cycles)
-    if name in _FENCES:
+    if name in classes.FENCES:
         return Cost(model.fence_cycles)
-    if name in _FORKS:
+    if name in classes.FORKS:
         return Cost(model.fork_cycles)
-    if name in DOTS:
+    if name in classes.DOTS:
         return _dot(op, model)
-    if name in LOADS or name in STORES:
+    if name in classes.LOADS or name in classes.STORES:
         return _transfer(op, model)
-    if name in _SHARED:
+    if name in classes.COPIES:
         return _shared(op, model)
     if name == ttg.ConvertLayoutOp.NAME:
         return _convert_layout(op, model)
     if name == YieldOp.NAME:
         return _yield(op, model)
     return _arithmetic(op, model)
-
-
-def _bytes(type: str) -> int:
-    kind = parse_type(type)
-    return kind.bytes if isinstance(kind, TensorType | MemDescType | TensorDescType) else 8
-
-
-def _elements(type: str) -> int:
-    kind = parse_type(type)
-    return math.prod(kind.shape) if isinstance(kind, TensorType) else 1
 
 
 def _up(work: float, rate: float) -> int:
@@ -185,7 +107,7 @@ def _put(op: Operation, model: CostModel) -> Cost:
         return Cost(model.barrier_cycles)
     if all(_is_number(value) for value in payload):
         return Cost(model.barrier_cycles + len(payload) * model.shared_latency_cycles)
-    bytes = sum(_bytes(value.type) for value in payload)
+    bytes = sum(bytes_of(value.type) for value in payload)
     issue = model.barrier_cycles + len(payload) * model.tma_issue_cycles
     return Cost(issue, "memory", _up(bytes, model.memory_bytes_per_cycle), model.memory_latency_cycles)
 
@@ -198,20 +120,20 @@ def _dot(op: Operation, model: CostModel) -> Cost:
     """The larger of the time of the products and the time of reading shared memory (small N)."""
     counts = dot_counts(op)
     if counts is None:
-        return FREE
+        return NOTHING
     busy = counts.cycles(model.fma_per_cycle(counts.element), model.shared_bytes_per_cycle)
     return Cost(model.scalar_cycles, "tensor cores", busy, model.wgmma_latency_cycles)
 
 
 def _transfer(op: Operation, model: CostModel) -> Cost:
     """Global memory: the bytes occupy the memory port, the issue occupies the warps."""
-    bytes = max((_bytes(it.type) for it in (*op.results, *op.operands) if "!tt.ptr" not in it.type), default=0)
+    bytes = max((bytes_of(it.type) for it in (*op.results, *op.operands) if "!tt.ptr" not in it.type), default=0)
     busy = _up(bytes, model.memory_bytes_per_cycle)
     latency = model.memory_latency_cycles
-    if op.name in _TILE_STORES:
+    if op.name in classes.TILE_STORES:
         issue = _up(bytes, model.shared_bytes_per_cycle) + model.shared_latency_cycles + model.tma_issue_cycles
         return Cost(issue, "memory", busy, latency)
-    if op.name in TMA_LOADS or op.name in TMA_STORES:
+    if op.name in classes.TMA_LOADS or op.name in classes.TMA_STORES:
         return Cost(model.tma_issue_cycles, "memory", busy, latency)
     return Cost(max(model.scalar_cycles, _up(bytes, model.shared_bytes_per_cycle)), "memory", busy, latency)
 
@@ -221,9 +143,9 @@ def _shared(op: Operation, model: CostModel) -> Cost:
     if ttg.LocalAllocOp.matches(op):
         tile = ttg.LocalAllocOp(op).source
         source = tile.defining_op if tile else None
-        if tile is None or (source and source.name in TMA_LOADS):
-            return FREE
-    bytes = _bytes((op.results or op.operands)[0].type)
+        if tile is None or (source and source.name in classes.TMA_LOADS):
+            return NOTHING
+    bytes = bytes_of((op.results or op.operands)[0].type)
     return Cost(_up(bytes, model.shared_bytes_per_cycle) + model.shared_latency_cycles)
 
 
@@ -234,26 +156,26 @@ def _convert_layout(op: Operation, model: CostModel) -> Cost:
     """
     source, target = parse_type(ttg.ConvertLayoutOp(op).source.type), parse_type(op.result.type)
     if not isinstance(source, TensorType) or not isinstance(target, TensorType) or renames(op):
-        return FREE
+        return NOTHING
     if "dot_op" in target.encoding and f"parent = {source.encoding}" in target.encoding:
         exchanged = exchanged_registers(str(source))
         lanes = exchanged * (model.lanes_per_cycle / SHUFFLES_PER_CYCLE + 2 * _INTEGER)
-        return Cost(0, "cuda cores", _up(lanes, model.lanes_per_cycle)) if exchanged else FREE
+        return Cost(0, "cuda cores", _up(lanes, model.lanes_per_cycle)) if exchanged else NOTHING
     return Cost(2 * (_up(source.bytes, model.shared_bytes_per_cycle) + model.shared_latency_cycles))
 
 
 def _yield(op: Operation, model: CostModel) -> Cost:
     """The end of an iteration: free, but for the tiles of narrow elements that the loop carries."""
     if op.parent_op is None or op.parent_op.name not in LOOPS:
-        return FREE
+        return NOTHING
     slots = sum(repacking_slots(value.type) for value in op.operands if value.defining_op is not None)
-    return Cost(0, "cuda cores", _up(slots, model.lanes_per_cycle)) if slots else FREE
+    return Cost(0, "cuda cores", _up(slots, model.lanes_per_cycle)) if slots else NOTHING
 
 
 def _arithmetic(op: Operation, model: CostModel) -> Cost:
     """Elementwise work on the CUDA cores; scalars cost only their issue. Reductions and scans add shuffles."""
     types = [value.type for value in (*op.operands, *op.results)]
-    if max((_elements(type) for type in types), default=1) == 1:
+    if max((elements_of(type) for type in types), default=1) == 1:
         return Cost(model.scalar_cycles)
     work = work_of(op)
     lanes = work.slots + _INTEGER * work.integers + _SPECIAL * work.special

@@ -22,8 +22,8 @@ from tawa.dialects.ttng import (
     WarpGroupDotWaitOp,
 )
 from tawa.ir import Operation, Value
+from tawa.machine.classes import DOTS, LOADS, STORES, TMA_LOADS
 from tawa.sim.machine.trace import Recorder
-from tawa.sim.time.cost import DOTS, LOADS, STORES, TMA_LOADS
 
 Kind = Literal["tma", "load", "wgmma", "cuda core", "epilogue", "barrier", "wait"]
 Role = Literal["producer", "converter", "consumer", "all warps"]

@@ -1,0 +1,55 @@
+"""The tiles that products get, beside the times of all tiles of their tables in ``bench/results``."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.products.measuring import named
+from tawa.ops.products.tile_choice import BATCHED, BATCHED_TF32, SCALED_BLOCKS, SCALED_FAST, Tile, fastest
+from tawa.plan.cost.tile_time import Device
+
+RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
+H100 = Device(132, 3.352e6)
+
+
+def regrets(name: str, choose: Any) -> list[float]:
+    """The time of the chosen tile over that of the fastest one of its table, for each problem of a result file."""
+    timed: dict[str, dict[str, float]] = defaultdict(dict)
+    for row in json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["rows"]:
+        if row["median_ms"]:
+            timed[json.dumps(row["case"])][row["candidate"]] = row["median_ms"]
+    found: list[float] = []
+    for case, times in timed.items():
+        table, chosen = choose(json.loads(case))
+        known = [times[named(it)] for it in table if named(it) in times]
+        if len(known) > 1:
+            found.append(times[named(chosen)] / min(known))
+    return found
+
+
+def batched(case: dict[str, Any]) -> tuple[tuple[Tile, ...], Tile]:
+    table, size = (BATCHED_TF32, 4) if case["dtype"] == "fp32" else (BATCHED, 2)
+    return table, fastest(table, case["M"], case["N"], case["K"], size, H100, case["batches"])
+
+
+def scaled(case: dict[str, Any]) -> tuple[tuple[Tile, ...], Tile]:
+    table = SCALED_FAST if case["fast"] else SCALED_BLOCKS
+    return table, fastest(table, case["M"], case["N"], case["K"], 1, H100, scaled=not case["fast"])
+
+
+@pytest.mark.parametrize(
+    ("name", "choose", "problems", "mean", "worst"),
+    [("batched_candidates", batched, 8, 1.004, 1.03), ("scaled_candidates", scaled, 10, 1.004, 1.03)],
+)
+def test_the_chosen_tiles_are_nearly_the_fastest_measured_ones(
+    name: str, choose: Any, problems: int, mean: float, worst: float
+) -> None:
+    found = regrets(name, choose)
+    assert len(found) >= problems
+    assert math.exp(sum(map(math.log, found)) / len(found)) <= mean and max(found) <= worst
