@@ -39,7 +39,7 @@ def programs(case: Specimen, groups: int) -> tuple[Program, Program] | None:
     made = front(case.kernel, signature(case), num_warps=case.num_warps, num_stages=case.num_stages)
     request = Request(PlanOptions(only_if_faster=False, num_consumer_groups=groups))
     driver = _Driver(made.job(case.name), request)
-    found, space = driver.run(), driver._space()
+    found, space = driver.run(), driver.space
     if not isinstance(found, Specialised):
         assert groups == 2, found.remarks
         return None
