@@ -207,7 +207,7 @@ def forecasts_of(kernel: Any, processors: int) -> Forecasts | None:
     """The forecasts of a kernel that is being loaded; None if all its launches get the same."""
     known = getattr(kernel.metadata, record.KEY, None) or {}
     about, tuning = (known.get("launch") or {}).get("forecast"), known.get("tuning")
-    if about is None or tuning is None:
+    if about is None or tuning is None or "ttir" not in kernel.asm:  # TRITON_STORE_BINARY_ONLY
         return None
     sizes = [(index, name) for index, name in tuning["sizes"]]
     return Forecasts(kernel.asm["ttir"], about, record.plan_of(known), sizes, processors, recorded_facts(known))

@@ -91,6 +91,9 @@ def _dots_in_threads(original: Callable[..., Any]) -> Callable[..., Any]:
         serial.use_process_pool = lambda: False  # on this object, hiding the class's own
         cache: Any = sys.modules[CODE_CACHE]
 
+        # As Inductor does where it compiles in this process: PyTorch's ptxas, whose version is part of Triton's key.
+        getattr(sys.modules[ASYNC_COMPILE], "_set_triton_ptxas_path", lambda: None)()
+
         def compile_only() -> None:
             getattr(cache.PyCodeCache.load(source_code), kernel_name).precompile(warm_cache_only=True)
 

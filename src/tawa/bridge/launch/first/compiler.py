@@ -12,7 +12,7 @@ from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.request import activate
 from tawa.bridge.driver.tuning.recorded_source import recorded_source
 from tawa.bridge.launch.added_arguments import launched_by_us
-from tawa.bridge.launch.first.elsewhere import CompileJob, apply_knobs, ranked
+from tawa.bridge.launch.first.elsewhere import CompileJob, apply_settings, ranked
 from tawa.processes import answers
 
 _POLITE = 5
@@ -26,7 +26,7 @@ def compile_job(job: CompileJob) -> None:
     from triton.compiler import compiler
 
     slot: Any = compiler
-    apply_knobs(job.knobs)
+    apply_settings(job.knobs, job.variables)
     source = recorded_source(job.source, job.name, job.signature, job.may_be_one)
     with attached(), activate(job.request), launched_by_us(function=source.fn):
         usual, slot.get_cache_key = slot.get_cache_key, lambda *_, **__: job.key

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import logging
+import os
 import pickle
 import time
 from collections.abc import Mapping, Sequence
@@ -38,7 +39,8 @@ class NotMade(Exception):
 class CompileJob:
     """One compile. source: the kernel's IR. name, signature, may_be_one: of it. key: of the entry in Triton's cache.
 
-    options: Triton's. target: backend, architecture, warp size. knobs: settings of Triton that the program has changed.
+    options: Triton's. target: backend, architecture, warp size. knobs, variables: settings of Triton that the program
+    has changed, and those of its environment.
     """
 
     name: str
@@ -49,6 +51,7 @@ class CompileJob:
     target: tuple[Any, ...]
     request: Request
     knobs: Mapping[str, Mapping[str, Any]]
+    variables: Mapping[str, str]
     source: str = field(repr=False)
 
     @staticmethod
@@ -68,7 +71,8 @@ def job_of(kernel: Any, options: Mapping[str, Any], may_be_one: frozenset[str], 
     target, signature = kernel.metadata.target, {**kernel.src.signature}
     return CompileJob(
         kernel.src.name, signature, tuple(sorted(may_be_one)), _key(kernel, options), options,
-        (target.backend, target.arch, target.warp_size), replace(request, host=NO_HOST), _changed_knobs(), source,
+        (target.backend, target.arch, target.warp_size), replace(request, host=NO_HOST), _changed_knobs(),
+        _variables(), source,
     )  # fmt: skip
 
 
@@ -146,10 +150,17 @@ def _changed_knobs() -> dict[str, dict[str, Any]]:
     return found
 
 
-def apply_knobs(changed: Mapping[str, Mapping[str, Any]]) -> None:
+def _variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("TRITON_")}
+
+
+def apply_settings(changed: Mapping[str, Mapping[str, Any]], variables: Mapping[str, str]) -> None:
     """Makes the settings of Triton those of another process."""
     from triton import knobs
 
+    for name in _variables().keys() - variables.keys():
+        del os.environ[name]
+    os.environ.update(variables)
     for group, values in changed.items():
         for name, value in values.items():
             setattr(getattr(knobs, group), name, value)
@@ -157,4 +168,4 @@ def apply_knobs(changed: Mapping[str, Mapping[str, Any]]) -> None:
 
 _GROUPS = ("cache", "compilation", "language", "nvidia")
 
-__all__ = ["CompileJob", "NotMade", "apply_knobs", "is_cached", "job_of", "make", "rank", "ranked"]
+__all__ = ["CompileJob", "NotMade", "apply_settings", "is_cached", "job_of", "make", "rank", "ranked"]
