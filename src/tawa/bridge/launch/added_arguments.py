@@ -32,6 +32,7 @@ from tawa.bridge.gluon.verdicts import judge
 from tawa.bridge.launch.descriptors import encoded_signature, encoded_types, encoder, encoding, launched_with
 from tawa.bridge.launch.first.clock import beside_captures
 from tawa.bridge.launch.first.elsewhere import is_cached, job_of, make
+from tawa.bridge.launch.first.rounding import other_rounding
 from tawa.bridge.launch.first.stock_first import StockFirst, is_tuning
 from tawa.bridge.launch.forecasts import forecasts_of
 from tawa.bridge.launch.host import NO_HOST
@@ -351,14 +352,32 @@ def compiled_by_plan(kernel: Any, plan: Plan, attached: Attached, elsewhere: boo
 
 def learning_kernel(kernel: Any, attached: Attached) -> Any:
     """The kernel that launches learn about where stock Triton's kernel is the first, made by a worker process."""
-    return _compiled_for_launches(kernel, _learning_request(kernel), attached, elsewhere=True)
+    return _judged(kernel, _compiled_for_launches(kernel, _learning_request(kernel), attached, elsewhere=True))
 
 
 def known_kernel(kernel: Any, attached: Attached) -> Any:
     """The same, at once: from Triton's cache, or compiled here where the user has measured it; else None."""
-    return _compiled_for_launches(
-        kernel, _learning_request(kernel), attached, only_cached=not kernel.tawa_choices.tuned
-    )
+    only_cached = not kernel.tawa_choices.tuned
+    made = _compiled_for_launches(kernel, _learning_request(kernel), attached, only_cached=only_cached)
+    return _judged(kernel, made) if made is not None else None
+
+
+def _judged(stock: Any, made: Any) -> Any:
+    """The kernel, with the place where it rounds otherwise than stock Triton's: `tawa_rounds_otherwise`, usually ""."""
+    made.tawa_rounds_otherwise = "an unknown place"
+    if "ttgir" in stock.asm and "ttgir" in made.asm:
+        made.tawa_rounds_otherwise = other_rounding(stock.asm["ttgir"], made.asm["ttgir"])
+    return made
+
+
+def _with_stocks_bits(stock: Any, make: Callable[[Plan], Any], plan: Plan) -> Any:
+    """Makes a form. A text is the reason that it is none that launches may learn about."""
+    made = make(plan)
+    if isinstance(made, str) or not _judged(stock, made).tawa_rounds_otherwise:
+        return made
+    reason = f"it rounds otherwise than stock Triton's kernel at {made.tawa_rounds_otherwise}"
+    _log.info("%s: a form is left out: %s", stock.name, reason)
+    return reason
 
 
 def _learning_request(kernel: Any) -> Request:
@@ -376,7 +395,8 @@ def _following(stock: _Loaded, attached: Attached, kernel: Any) -> Any:
         return None
     if not getattr(kernel.metadata, record.KEY)["applied"] and loaded._run.forecasts is None:
         return None
-    loaded._run.follow(stock, partial(_by_plan, kernel, attached, elsewhere=True), _loaded_if_possible)
+    make = partial(_with_stocks_bits, stock, partial(_by_plan, kernel, attached, elsewhere=True))
+    loaded._run.follow(stock, make, _loaded_if_possible, not kernel.tawa_rounds_otherwise)
     return loaded
 
 

@@ -200,12 +200,17 @@ class Launcher:
             return self.made(values, grid)
         return replace(made, why=str(found))
 
-    def follow(self, stock: Any, make: Callable[[Plan], Any], load: Callable[[Any], Any]) -> None:
+    def follow(
+        self, stock: Any, make: Callable[[Plan], Any], load: Callable[[Any], Any], has_stocks_bits: bool
+    ) -> None:
         """Follows launches of stock Triton's kernel, none of which waited: nor shall the next ones, for other forms.
 
         stock: that kernel, loaded. make: compiles a form in the background. load: loads what that made.
+        has_stocks_bits: whether this kernel rounds as stock Triton's; else no launch learns about it.
         """
         self.stock, self.make, self.load = stock, make, load
+        if not has_stocks_bits:
+            self.plan = None
         facts, clock = recorded_facts(getattr(stock.metadata, KEY)), event_clock()
         if self.forecasts is not None and facts is not None:
             self.forecasts.learn(facts)

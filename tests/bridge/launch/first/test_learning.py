@@ -10,6 +10,7 @@ import pytest
 import triton
 
 import tawa
+from tawa.bridge.launch import added_arguments
 from tawa.bridge.launch.first.learning import _MOST_IDLE
 from tawa.bridge.launch.first.stock_first import StockFirst
 from tawa.bridge.launch.launcher import Launcher
@@ -114,6 +115,17 @@ def test_a_launch_that_the_gpu_waits_for_says_nothing(gpu: Launching, clock: Fak
     marks = clock.marks
     described_product(function)
     assert clock.marks == marks == 0, "it has given up"
+
+
+def test_a_form_that_rounds_otherwise_takes_no_part(
+    gpu: Launching, clock: FakeClock, installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(added_arguments, "other_rounding", lambda stock, form: "kernel.py:7")
+    clock.times_ms = {STOCK: 1.0, OWN: 0.5, OWN + 1: 0.5}
+    learned_in(512, gemm())
+    assert {function_of(it) for it in gpu.launched} == {STOCK}
+    (entry,) = entries()
+    assert entry.plan.form == "stock"
 
 
 def test_a_capture_gets_the_champion_untimed(

@@ -1,0 +1,66 @@
+"""Whether a form of a kernel rounds as stock Triton's kernel does, from the final TTGIR of both.
+
+    stock    %p = arith.mulf …                   %s = arith.addf %p, %r        one rounding
+    form     %p = arith.mulf …   %c = convert %p   %s = arith.addf %c, %r      two
+
+LLVM fuses a product and a sum into one instruction only where the product is an operand of the sum. Triton's passes
+over layouts may put a conversion between them in one kernel and not in the other, which no Plan decides. Sums are told
+apart by their locations, so a loop body that was duplicated counts once.
+"""
+
+from __future__ import annotations
+
+import re
+
+_DEFINED = re.compile(r"^\s*(%[\w$.-]+)(?::\d+)? = \"?([\w.]+)\"?(.*)$", re.MULTILINE)
+_LOCATION = re.compile(r"loc\((#loc\d*)\)\s*$")
+_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
+_REFERENCE = re.compile(r"#loc\d*")
+_VALUE = re.compile(r"%[\w$.-]+")
+_SUMS = ("arith.addf", "arith.subf")
+_PRODUCT, _CONVERSION = "arith.mulf", "ttg.convert_layout"
+
+
+def other_rounding(stock: str, form: str) -> str:
+    """Where a form rounds otherwise than stock Triton's kernel, as a location of the source; empty if nowhere.
+
+    stock, form: TTGIR with locations, as Triton prints it.
+    """
+    (fused, apart), (ours, ours_apart) = _sums(stock), _sums(form)
+    return next(iter(sorted((fused & ours_apart) | (apart & ours))), "")
+
+
+def _sums(text: str) -> tuple[set[str], set[str]]:
+    """The places of sums with a product as an operand, and of those with a converted product."""
+    aliases = dict(_ALIAS.findall(text))
+    products, converted = set[str](), set[str]()
+    fused, apart = set[str](), set[str]()
+    for name, op, rest in _DEFINED.findall(text):
+        operands = set(_VALUE.findall(rest.partition(" : ")[0]))
+        if op in _SUMS and (place := _place(rest, aliases)):
+            if operands & products:
+                fused.add(place)
+            elif operands & converted:
+                apart.add(place)
+        products.discard(name)  # names begin anew in a partition
+        converted.discard(name)
+        if op == _PRODUCT:
+            products.add(name)
+        elif op == _CONVERSION and operands & products:
+            converted.add(name)
+    return fused, apart
+
+
+def _place(rest: str, aliases: dict[str, str]) -> str:
+    """The location of an operation, without aliases; empty without one."""
+    known = _LOCATION.search(rest)
+    place = known[1] if known else ""
+    for _ in range(len(aliases)):
+        shorter = _REFERENCE.sub(lambda it: aliases.get(it[0], ""), place)
+        if shorter == place:
+            break
+        place = shorter
+    return place
+
+
+__all__ = ["other_rounding"]

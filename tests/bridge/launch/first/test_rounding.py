@@ -1,0 +1,48 @@
+"""Only forms that round as stock Triton's kernel take part where launches learn."""
+
+from __future__ import annotations
+
+import pytest
+
+from tawa.bridge.launch.first.rounding import other_rounding
+from tawa.plan import PlanOptions
+from tests.cases.gemm.cases import CASES
+from tests.matrix.compiling import compile_case
+
+_END = '#loc1 = loc("kernel.py":7:3)\n#loc2 = loc("acc"(#loc1))\n'
+_FUSED = (
+    "  %p = arith.mulf %a, %b : tensor<f32>\n  %s = arith.addf %p, %r : tensor<f32> loc(#loc2)\n",
+    "  %p = arith.mulf %a, %b : tensor<f32>\n  %c = ttg.convert_layout %r : f32 -> f32\n"
+    "  %s = arith.addf %p, %c : tensor<f32> loc(#loc2)\n",
+)
+_APART = (
+    "  %p = arith.mulf %a, %b : tensor<f32>\n  %c = ttg.convert_layout %p : f32 -> f32\n"
+    "  %s = arith.addf %c, %r : tensor<f32> loc(#loc2)\n"
+)
+_NO_PRODUCT = "  %p = arith.divf %a, %b : tensor<f32>\n  %s = arith.addf %p, %r : tensor<f32> loc(#loc2)\n"
+
+
+@pytest.mark.parametrize("fused", _FUSED)
+def test_a_conversion_between_a_product_and_a_sum_rounds_otherwise(fused: str) -> None:
+    assert other_rounding(fused + _END, _APART + _END) == other_rounding(_APART + _END, fused + _END) != ""
+    assert "kernel.py" in other_rounding(fused + _END, _APART + _END)
+
+
+def test_what_is_the_same_in_both_kernels_rounds_the_same() -> None:
+    assert not any(other_rounding(it + _END, it + _END) for it in (*_FUSED, _APART, _NO_PRODUCT))
+    assert not other_rounding(_FUSED[0] + _END, _FUSED[1] + _END) and not other_rounding(_NO_PRODUCT, _APART + _END)
+
+
+def test_a_body_that_was_duplicated_counts_once() -> None:
+    assert not other_rounding(_FUSED[0] + _END, _FUSED[0] + _FUSED[0] + _END)
+    assert other_rounding(_FUSED[0] + _END, _FUSED[0] + _APART + _END)
+
+
+@pytest.mark.parametrize(("name", "same"), [("epilogue_all_pointers", False), ("epilogue_all", True)])
+def test_it_finds_the_kernel_whose_bits_were_seen_to_differ(name: str, same: bool) -> None:
+    """bench/results/bits.json: of all cases that were compared, only forms of the former have other bits."""
+    case = next(it for it in CASES if it.name == name)
+    stock = compile_case(case, PlanOptions(enable_warp_specialization=False))
+    form = compile_case(case, PlanOptions(only_if_faster=False))
+    assert form.metadata.tawa["applied"]
+    assert (other_rounding(stock.asm["ttgir"], form.asm["ttgir"]) == "") is same
