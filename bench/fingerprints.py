@@ -62,7 +62,7 @@ def compile_case(name: str) -> dict[str, dict[str, str]]:
     from tawa.bridge.driver.attach import attached
     from tawa.bridge.driver.compile import compile_kernel
     from tawa.bridge.driver.request import Request
-    from tawa.bridge.launch.added_arguments import launched_by_us
+    from tawa.bridge.launch.first.compiles import launched_by_us
     from tawa.bridge.triton.signature import Signature
     from tawa.plan import PlanOptions
 

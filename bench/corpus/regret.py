@@ -76,7 +76,7 @@ def compiled_kernels() -> dict[str, Compiled]:
 def candidates_of_kernels(launched: Mapping[str, Compiled], seed: str) -> dict[str, list[Candidate]]:
     """Stock, automatic, learned, and the pinned candidates of each kernel with a dot. seed: of the random ones."""
     from tawa.bridge.driver.tuning.ranked_plans import space_of
-    from tawa.bridge.launch.added_arguments import launched_by_us
+    from tawa.bridge.launch.first.compiles import launched_by_us
     from tawa.bridge.triton.generic_print import read_ttir
     from tawa.bridge.triton.structured import new_context
     from tawa.dialects.tt import DOTS

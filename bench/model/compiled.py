@@ -20,7 +20,7 @@ def compile_point(point: Point) -> dict[str, Any]:
     from tawa.bridge.driver.attach import attached
     from tawa.bridge.driver.compile import compile_kernel
     from tawa.bridge.driver.request import Request
-    from tawa.bridge.launch.added_arguments import launched_by_us
+    from tawa.bridge.launch.first.compiles import launched_by_us
     from tawa.bridge.launch.stock_facts import KEY, facts_of
     from tawa.bridge.triton.artifacts.ptxas_log import kept_log
     from tawa.bridge.triton.signature import Signature

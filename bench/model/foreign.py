@@ -182,7 +182,7 @@ def _compiled(ttir: str, num_warps: int, num_stages: int, plan: str) -> int:
 
     from tawa.bridge.driver.compile import compile_ttir
     from tawa.bridge.driver.request import Request
-    from tawa.bridge.launch.added_arguments import launched_by_us
+    from tawa.bridge.launch.first.compiles import launched_by_us
     from tawa.bridge.launch.stock_facts import facts_of
     from tawa.plan import PlanOptions
 

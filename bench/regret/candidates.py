@@ -72,7 +72,7 @@ def ranked_of(case: Case) -> tuple[RankedPlan, ...]:
     from bench.model.compiled import compile_point
     from bench.model.points import Point
     from tawa.bridge.driver.tuning.ranked_plans import space_of
-    from tawa.bridge.launch.added_arguments import launched_by_us
+    from tawa.bridge.launch.first.compiles import launched_by_us
     from tawa.bridge.triton.generic_print import read_ttir
     from tawa.bridge.triton.structured import new_context
 

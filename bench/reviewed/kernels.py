@@ -13,7 +13,7 @@ from typing import Any
 
 from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.ir import Module, parse_module, print_module
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, StorePlan
 from tests.cases.case import Specimen

@@ -14,7 +14,7 @@ import pytest
 
 from tawa.bridge.driver.compile import compile_kernel, jit_function
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.report.record import plan_of
 from tawa.bridge.triton.signature import parse_signature
 from tawa.bridge.triton.versions import nested_descriptors

@@ -14,7 +14,8 @@ import triton.language as tl
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launch_spec, launched_by_us, may_be_one, wrap_do_compile
+from tawa.bridge.launch.added_arguments import launch_spec
+from tawa.bridge.launch.first.compiles import launched_by_us, may_be_one, wrap_do_compile
 from tawa.bridge.triton.artifacts.cache import wrap_submit
 from tawa.bridge.triton.signature import parse_signature
 from tawa.plan import PlanOptions

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from tawa.bridge.driver.data import Specialised
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.mapping.told import Told
 from tawa.bridge.triton.structured import read_kernel
 from tawa.errors import PlanError, ResourceError

@@ -11,7 +11,7 @@ import pytest
 
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.read_module import read_levels
 from tawa.bridge.triton.versions import NEWER_IR_FROM, triton_version
 from tawa.errors import PlanError

@@ -8,7 +8,7 @@ import pytest
 
 from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.report.record import make_record
 from tawa.pipeline import Outcome
 from tawa.plan import PlanOptions

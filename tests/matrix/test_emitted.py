@@ -13,7 +13,8 @@ pytest.importorskip("triton.experimental.gluon")
 from tawa.bridge.driver.compile import compile_kernel, jit_function
 from tawa.bridge.driver.request import Request
 from tawa.bridge.gluon.emit import compile_emitted, emit_gluon, load_emitted
-from tawa.bridge.launch.added_arguments import launch_spec, launched_by_us
+from tawa.bridge.launch.added_arguments import launch_spec
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.read_module import read_final
 from tawa.bridge.triton.signature import parse_signature
 from tawa.demo.exhibits import compile_case

@@ -14,7 +14,7 @@ pytest.importorskip("triton.experimental.gluon")
 
 import tawa
 from tawa.bridge.gluon.emit import compile_emitted, emit_gluon
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.read_module import read_final
 from tawa.bridge.triton.versions import triton_version
 from tawa.emit.operations.functions import LIBDEVICE

@@ -11,7 +11,7 @@ import triton.language as tl
 from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.signature import parse_signature
 from tawa.plan import PlanOptions
 from tawa.verify.verdict import Checked, Proved

@@ -10,7 +10,8 @@ import pytest
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.tuning.ranked_plans import space_of
-from tawa.bridge.launch.added_arguments import launch_spec, launched_by_us
+from tawa.bridge.launch.added_arguments import launch_spec
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.generic_print import read_ttir
 from tawa.bridge.triton.read_module import read_levels
 from tawa.bridge.triton.structured import new_context

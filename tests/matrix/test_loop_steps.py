@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 
 from tawa.bridge.driver.data import Specialised
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.ir import parse_module
 from tawa.plan import PlanOptions
 from tawa.sim.errors import EndlessLoop

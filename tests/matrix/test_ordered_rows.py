@@ -14,13 +14,9 @@ from triton import knobs
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import (
-    compiled_by_plan,
-    known_without,
-    launch_spec,
-    launched_by_us,
-)
+from tawa.bridge.launch.added_arguments import compiled_by_plan, known_without, launch_spec
 from tawa.bridge.launch.answer import answer_for
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.launch.instead import IN_ORDER
 from tawa.bridge.triton.read_module import read_levels
 from tawa.errors import PlanError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tawa.bridge.driver.data import Specialised
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.ir import Module, parse_module, print_module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions

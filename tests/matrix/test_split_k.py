@@ -10,7 +10,8 @@ import pytest
 
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launch_spec, launched_by_us
+from tawa.bridge.launch.added_arguments import launch_spec
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.launch.forecasts import Forecasts, forecasts_of
 from tawa.bridge.triton.read_module import read_levels
 from tawa.errors import PlanError

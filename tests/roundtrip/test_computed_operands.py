@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("triton")
 
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.plan import PlanOptions
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find as find_gemm

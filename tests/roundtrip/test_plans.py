@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("triton")
 
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.report.record import plan_of
 from tawa.demo.exhibits import compile_case
 from tests.cases.attention import cases as attention

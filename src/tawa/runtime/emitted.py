@@ -7,7 +7,7 @@ from typing import Any
 
 from tawa.bridge.driver.compile import jit_function
 from tawa.bridge.gluon import emit
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.signature import Signature
 from tawa.runtime.explain.explanation import compile_with_options, last_compiled
 

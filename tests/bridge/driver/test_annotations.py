@@ -13,7 +13,7 @@ from tawa.bridge.driver.annotations import STOCK_WITHOUT, take_annotations
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.signature import Signature, parse_signature
 from tawa.plan import PlanOptions
 from tests.bridge import kernels

@@ -11,7 +11,7 @@ from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.generic_print import parse_module
 from tawa.pipeline import Outcome
 from tawa.plan import PlanOptions

@@ -8,7 +8,7 @@ import pytest
 
 from tawa.bridge.driver import back_end
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.errors import InternalError, PlanError
 from tawa.ir import Block, Module
 from tawa.plan import LoopPlan, Plan, PlanOptions, RingPlan

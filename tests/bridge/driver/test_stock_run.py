@@ -13,7 +13,7 @@ from tawa.bridge.driver import spills, stock_run
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.stock_run import StockFailure, StockRun
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.stage_output import Stage
 from tawa.bridge.triton.stages import StageSplit
 from tawa.machine.coefficients import ErrorInfo

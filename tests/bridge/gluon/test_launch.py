@@ -166,7 +166,7 @@ UNFIT = {
 
 @pytest.fixture(scope="module")
 def file() -> dict[str, Any]:
-    from tawa.bridge.launch.added_arguments import launched_by_us
+    from tawa.bridge.launch.first.compiles import launched_by_us
     from tawa.demo.exhibits import compile_case
 
     case = find_pointers("tutorial_fp16_nn")

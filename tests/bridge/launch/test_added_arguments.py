@@ -18,13 +18,8 @@ from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.compile import compile_kernel, hopper_target
 from tawa.bridge.driver.request import Request, activate
 from tawa.bridge.launch import added_arguments
-from tawa.bridge.launch.added_arguments import (
-    Extended,
-    launch_is_ours,
-    launch_spec,
-    launched_by_us,
-    wrap_do_compile,
-)
+from tawa.bridge.launch.added_arguments import Extended, launch_spec
+from tawa.bridge.launch.first.compiles import launch_is_ours, launched_by_us, wrap_do_compile
 from tawa.bridge.report import record
 from tawa.bridge.triton.signature import parse_signature
 from tawa.machine.coefficients import ErrorInfo

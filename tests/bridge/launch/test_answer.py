@@ -17,8 +17,8 @@ from tawa.analysis.tma.launch_choice import (
     why_not_launchable,
 )
 from tawa.bridge.driver.data import Specialised
-from tawa.bridge.launch.added_arguments import launched_by_us
 from tawa.bridge.launch.answer import answer_for, argument_domain
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.launch.launcher import Launcher
 from tawa.errors import PlanError
 from tawa.machine.hopper import PROCESSORS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tawa.bridge.driver.attach import attached
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.launch.forecasts import Forecasts, forecast_facts, forecasts_of
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.space import Space

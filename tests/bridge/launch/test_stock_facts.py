@@ -9,8 +9,9 @@ import pytest
 
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.launch import stock_facts
-from tawa.bridge.launch.added_arguments import compiled_by_stock, launched_by_us
+from tawa.bridge.launch.added_arguments import compiled_by_stock
 from tawa.bridge.launch.answer import answer_for
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.launch.forecasts import forecasts_of
 from tawa.bridge.launch.stock_facts import KEY, facts_of, recorded_facts
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log

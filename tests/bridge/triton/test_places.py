@@ -13,7 +13,7 @@ import pytest
 import tawa
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.places import places_key
 from tawa.bridge.triton.signature import parse_signature
 from tawa.plan import PlanOptions

@@ -26,7 +26,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from tawa.bridge.driver.data import Specialised
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.errors import PlanError, ResourceError
 from tawa.plan import PlanOptions
 from tests.cases.case import Descriptor, Expectation, Number, Specimen, Tensor

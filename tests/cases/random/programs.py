@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.stock_run import StockFailure
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.errors import PlanError, ResourceError
 from tawa.plan import Plan, PlanOptions
 from tawa.sim.errors import UnsupportedOp

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tawa as package
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tests.cases.pointers import gemm
 from tests.cli.conftest import GEMM
 

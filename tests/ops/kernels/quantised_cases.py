@@ -9,7 +9,7 @@ import numpy as np
 
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.read_module import read_levels
 from tawa.ops.kernels.products import batched, scaled, weight_only, weight_only_foreign
 from tawa.ops.products.tile_choice import Tile

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tawa.bridge.driver.compile import compile_kernel
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.read_module import read_levels
 from tawa.ops.convolution.geometry import Form, Geometry, dense, forms_of
 from tawa.ops.convolution.tiles import Tile

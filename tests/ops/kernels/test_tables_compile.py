@@ -11,7 +11,7 @@ import pytest
 
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.ops.attention_ops.tiles import HOPPER, Tile
 from tawa.plan import Plan, PlanOptions
 from tests.cases.attention.builders import forward_case, two_part_case

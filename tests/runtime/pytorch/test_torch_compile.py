@@ -87,7 +87,7 @@ class CachingAutotuner:
         self.inductor_meta = inductor_meta
 
     def _precompile_config(self, cfg):
-        return cfg, tawa.bridge.launch.added_arguments.launch_is_ours()
+        return cfg, tawa.bridge.launch.first.compiles.launch_is_ours()
 """
 CONFIG = 'import os\ncache_key_tag = os.environ.get("TORCH_COMPILE_CACHE_KEY_TAG", "")\n'
 PRELUDE = """

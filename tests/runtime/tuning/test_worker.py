@@ -10,7 +10,7 @@ import pytest
 
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.signature import parse_signature
 from tawa.outside import read
 from tawa.plan.option_conflicts import STOCK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.dialects.aref import ConsumedOp, GetOp
 from tawa.dialects.scf import LOOPS
 from tawa.dialects.ttg import LocalLoadOp

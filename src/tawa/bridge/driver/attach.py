@@ -29,7 +29,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tawa.bridge.driver.hook import StageHook
-from tawa.bridge.launch.added_arguments import kernel_class, wrap_do_compile
+from tawa.bridge.launch.added_arguments import kernel_class
+from tawa.bridge.launch.first.compiles import wrap_do_compile
 from tawa.bridge.launch.first.stock_first import wrap_bench, wrap_do_bench
 from tawa.bridge.triton.artifacts.cache import (
     wrap_compute_cache_key,

@@ -13,7 +13,7 @@ from tawa.bridge.driver.data import Job, Specialised
 from tawa.bridge.driver.driver import specialise, with_remarks
 from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.driver.tuning.tuning_facts import tuning_facts
-from tawa.bridge.launch.added_arguments import launch_is_ours
+from tawa.bridge.launch.first.compiles import launch_is_ours
 from tawa.bridge.launch.instead import plans_without
 from tawa.bridge.mapping.mapped import MappedRequest
 from tawa.bridge.report import record, reproducer

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.tuning.tuning_key import tuning_key
-from tawa.bridge.launch.added_arguments import stock_may_start
 from tawa.bridge.launch.first.background import prepare
+from tawa.bridge.launch.first.compiles import stock_may_start
 from tawa.bridge.launch.stock_facts import KEY as STOCK_FACTS
 from tawa.bridge.launch.stock_facts import facts_of_log
 from tawa.bridge.mapping.beside import shipped_at

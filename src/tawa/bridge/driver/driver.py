@@ -28,7 +28,7 @@ from tawa.bridge.driver.known_spills import KnownSpills
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.spills import Spills
 from tawa.bridge.driver.stock_run import StockFailure
-from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
+from tawa.bridge.launch.first.compiles import launch_is_ours, may_be_one
 from tawa.bridge.launch.forecasts import forecast_facts
 from tawa.bridge.triton.generic_print import parse_module
 from tawa.bridge.triton.structured import read_kernel

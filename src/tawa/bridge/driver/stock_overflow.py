@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tawa.bridge.launch.added_arguments import launch_is_ours
+from tawa.bridge.launch.first.compiles import launch_is_ours
 from tawa.bridge.report import record
 from tawa.bridge.triton.generic_print import parse_module
 from tawa.dialects.ttg import LocalAllocOp

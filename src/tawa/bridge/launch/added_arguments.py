@@ -17,9 +17,8 @@ allocator is used then.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from copy import copy
 from dataclasses import fields, replace
 from functools import cache, partial
@@ -27,13 +26,14 @@ from threading import RLock
 from typing import Any, cast
 
 from tawa.bridge.driver.annotations import STOCK_WITHOUT
-from tawa.bridge.driver.request import Request, activate, active_request, surrounding_request
+from tawa.bridge.driver.request import Request, activate, surrounding_request
 from tawa.bridge.gluon.verdicts import judge
 from tawa.bridge.launch.descriptors import encoded_signature, encoded_types, encoder, encoding, launched_with
 from tawa.bridge.launch.first.clock import beside_captures
+from tawa.bridge.launch.first.compiles import at_once, launched_by_us, may_be_one
 from tawa.bridge.launch.first.elsewhere import is_cached, job_of, make
 from tawa.bridge.launch.first.rounding import other_rounding
-from tawa.bridge.launch.first.stock_first import StockFirst, is_tuning
+from tawa.bridge.launch.first.stock_first import StockFirst
 from tawa.bridge.launch.forecasts import forecasts_of
 from tawa.bridge.launch.host import NO_HOST
 from tawa.bridge.launch.launcher import Launcher
@@ -49,79 +49,6 @@ from tawa.symbolic.host.expr import Choice
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
 _log = logging.getLogger("tawa")
-
-_ours: ContextVar[frozenset[str] | None] = ContextVar("tawa_launch_is_ours", default=None)
-_stock_may_start: ContextVar[bool] = ContextVar("tawa_stock_may_start", default=False)
-
-
-def launch_is_ours() -> bool:
-    """Whether the compile in progress is for a launch through `CompiledKernel.run`."""
-    return _ours.get() is not None
-
-
-def may_be_one() -> frozenset[str]:
-    """Parameters of a kernel compiled for such a launch that may be 1 without Triton folding them to a constant."""
-    return _ours.get() or frozenset()
-
-
-@contextmanager
-def launched_by_us(ours: bool = True, function: Any = None) -> Iterator[None]:
-    """Marks compiles inside the ``with`` block as for such a launch, or not. function: the `JITFunction`, if known."""
-    token = _ours.set(_left_open(function) if ours else None)
-    try:
-        yield
-    finally:
-        _ours.reset(token)
-
-
-def _left_open(function: Any) -> frozenset[str]:
-    """Parameters that stay arguments when they are 1: annotated with a type, or not specialised on request."""
-    parameters = [it for it in getattr(function, "params", ()) if not it.is_constexpr]
-    return frozenset(it.name for it in parameters if it.do_not_specialize or it.annotation_type)
-
-
-def wrap_do_compile(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps `JITFunction._do_compile`, which launches the kernel that it compiles, except in a warmup."""
-
-    def do_compile(self: Any, *args: Any, **kwargs: Any) -> Any:
-        warmup = kwargs.get("warmup", args[-1] if args else False)
-        with launched_by_us(not warmup, self):
-            compile_it = partial(original, self, *args, **kwargs)
-            return compile_it() if warmup else stock_first(compile_it, not is_tuning())
-
-    return do_compile
-
-
-def stock_first(compile_it: Callable[[], Any], wanted: bool) -> Any:
-    """Compiles a kernel whose launches need not wait for a specialised one, unless the request says so.
-
-    wanted: whether what stock Triton cannot compile is compiled as if it were asked for at once.
-    """
-    request = active_request()
-    if request is None or (request.options.start or request.host.start) == "ready":
-        return compile_it()
-    token = _stock_may_start.set(True)
-    try:
-        return compile_it()
-    except Exception as error:
-        if not wanted:
-            raise
-        _log.info("stock Triton's kernel cannot be the first: %s: %s", type(error).__name__, error)
-    finally:
-        _stock_may_start.reset(token)
-    with activate(at_once(request)):
-        return compile_it()
-
-
-def stock_may_start() -> bool:
-    """Whether the compile in progress is for a launch that need not wait for a specialised kernel."""
-    return _stock_may_start.get()
-
-
-def at_once(request: Request) -> Request:
-    """The same request for a launch that waits for the specialised kernel."""
-    return replace(request, options=replace(request.options, start="ready"))
-
 
 Attached = Callable[[], AbstractContextManager[None]]
 
@@ -501,13 +428,8 @@ __all__ = [
     "kernel_class",
     "known_kernel",
     "known_without",
-    "launch_is_ours",
     "launch_spec",
-    "launched_by_us",
     "learning_kernel",
-    "may_be_one",
     "multiprocessors",
     "options_of",
-    "stock_first",
-    "wrap_do_compile",
 ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from tawa.bridge.driver.data import Job
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launch_is_ours
+from tawa.bridge.launch.first.compiles import launch_is_ours
 from tawa.bridge.mapping.beside import shipped_with
 from tawa.bridge.mapping.told import Told
 from tawa.bridge.triton.structured import new_context, read_kernel

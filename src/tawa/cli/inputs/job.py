@@ -119,7 +119,7 @@ class Job:
         launched: compile for a launch by Triton, to which arguments may be added; else for a caller that only reads the
         text, unless the Plan needs such a launch.
         """
-        from tawa.bridge.launch.added_arguments import launched_by_us
+        from tawa.bridge.launch.first.compiles import launched_by_us
         from tawa.runtime.explain.explanation import compile_with_options
 
         with launched_by_us(launched or self.needs_launch, self.kernel):

@@ -12,8 +12,9 @@ from tawa.bridge.driver.compile import compile_kernel, jit_function
 from tawa.bridge.driver.request import Request, surrounding_request
 from tawa.bridge.gluon.compile import compile_gluon
 from tawa.bridge.gluon.verdicts import LEFT
-from tawa.bridge.launch.added_arguments import compiled_by_stock, launched_by_us
+from tawa.bridge.launch.added_arguments import compiled_by_stock
 from tawa.bridge.launch.answer import Answer, Decision, answer_for
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.launch.launcher import states_of, taken_over
 from tawa.bridge.launch.why_stock import why_stock
 from tawa.bridge.mapping.mapped import program_of_text

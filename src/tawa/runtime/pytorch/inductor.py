@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import Any
 
 from tawa.bridge.driver.request import activate, surrounding_request
-from tawa.bridge.launch.added_arguments import launched_by_us, stock_first
+from tawa.bridge.launch.first.compiles import launched_by_us, stock_first
 from tawa.bridge.launch.first.stock_first import wrap_bench
 from tawa.runtime.requests import OPTION_NAMES, make_request
 from tawa.runtime.settings import Settings

@@ -6,7 +6,7 @@ import pytest
 
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.tuning.ranked_plans import RankedPlan, ranked_plans
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.ir import Module
 from tawa.outside import read
 from tawa.plan import LaunchPlan, OperandPlan, Plan, PlanOptions, RingPlan

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.tuning.recorded_source import compile_recorded, recorded_source
-from tawa.bridge.launch.added_arguments import launched_by_us, options_of
+from tawa.bridge.launch.added_arguments import options_of
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.signature import Signature
 from tawa.plan import PlanOptions
 from tests.bridge import kernels

@@ -12,7 +12,7 @@ from triton.runtime.errors import PTXASError
 
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.artifacts.few_registers import FewRegisters, registers_that_were_too_few
 from tawa.errors import ResourceError
 from tawa.plan import Plan, PlanOptions

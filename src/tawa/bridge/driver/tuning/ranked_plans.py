@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tawa.bridge.driver.request import Request
-from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
+from tawa.bridge.launch.first.compiles import launch_is_ours, may_be_one
 from tawa.bridge.triton.versions import nested_descriptors
 from tawa.flow import Flow, run
 from tawa.ir import Module, copy_module

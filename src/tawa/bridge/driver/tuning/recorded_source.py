@@ -15,7 +15,7 @@ from typing import Any
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.compile import hopper_target
 from tawa.bridge.driver.request import Request, activate
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.generic_print import parse_module
 from tawa.bridge.triton.surroundings import surroundings_named
 

@@ -11,7 +11,7 @@ from tawa.bridge.driver.data import Job, Specialised
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.tuning.ranked_plans import ranked_plans
 from tawa.bridge.driver.tuning.tuning_key import tuning_key
-from tawa.bridge.launch.added_arguments import launch_is_ours, may_be_one
+from tawa.bridge.launch.first.compiles import launch_is_ours, may_be_one
 from tawa.bridge.triton.generic_print import read_ttir
 from tawa.dialects.parameters import parameter_name
 from tawa.dialects.tt import DotOp

@@ -11,7 +11,7 @@ from typing import Any
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.request import activate
 from tawa.bridge.driver.tuning.recorded_source import recorded_source
-from tawa.bridge.launch.added_arguments import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.launch.first.elsewhere import CompileJob, apply_settings, ranked
 from tawa.processes import answers
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from tawa.bridge.driver.request import activate, active_request, active_suffix, surrounding_request
-from tawa.bridge.launch.added_arguments import launch_is_ours, stock_may_start
+from tawa.bridge.launch.first.compiles import launch_is_ours, stock_may_start
 from tawa.bridge.mapping.beside import shipped_key
 from tawa.bridge.triton.places import places_key
 
