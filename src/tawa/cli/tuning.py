@@ -97,7 +97,8 @@ def _table(entries: list[Entry], simulated: bool) -> Any:
         # One function compiled for other constants, types or alignment is another kernel.
         alone = sum((it.kernel, it.shape_class) == (other.kernel, other.shape_class) for other in entries) == 1
         kernel = it.kernel if alone else f"{it.kernel} #{it.key[:6]}"
-        table.add_row(kernel, it.shape_class, it.words, *us, gain, f"{timed} of {len(it.times)}")
+        words = f"{it.words} (learned)" if it.learned else it.words
+        table.add_row(kernel, it.shape_class, words, *us, gain, f"{timed} of {len(it.times)}")
     return table
 
 

@@ -31,6 +31,22 @@ def test_entries_of_one_question_are_merged_and_the_later_stays(tmp_path: Path) 
     assert [it.words for it in mine.all()] == ["better", "persistent"]
 
 
+def test_what_was_measured_on_request_outranks_what_launches_learned(tmp_path: Path) -> None:
+    mine = Store(tmp_path)
+    assert mine.put([entry(date=NEW, words="learned", learned=True)]) == 1
+    assert mine.put([entry(date=OLD, words="measured")]) == 1
+    assert mine.put([entry(date="2032-01-01T00:00:00+00:00", words="later", learned=True)]) == 0
+    assert [it.words for it in mine.all()] == ["measured"]
+
+
+def test_a_shipped_measurement_outranks_what_launches_learned(tmp_path: Path) -> None:
+    shipped = tmp_path / "shipped.json"
+    shipped.write_text(table_text([entry(words="shipped")]))
+    use_table(shipped)
+    user_store().put([entry(words="learned", learned=True)])
+    assert [it.words for it in known_entries(entry().key, entry().gpu).values()] == ["shipped"]
+
+
 def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     def write(number: int) -> None:
         Store(tmp_path).put([entry(shape_class=f"class {number}")])

@@ -143,7 +143,7 @@ def use_table(path: str | os.PathLike[str]) -> int:
 
 
 def known_entries(key: str, gpu: str) -> dict[str, Entry]:
-    """The usable entries of one kernel, by shape class: of this GPU and these versions.
+    """The usable entries of one kernel, by shape class: of this GPU and these versions, measured before learned.
 
     Called when a kernel is loaded, so a damaged file is only logged, with its cure.
     """
@@ -152,7 +152,7 @@ def known_entries(key: str, gpu: str) -> dict[str, Entry]:
         own = user_store().entries(key)
     except TableError as error:
         _log.warning("%s", error)
-    found = (*_SHIPPED.entries.get(key, ()), *own)
+    found = sorted((*_SHIPPED.entries.get(key, ()), *own), key=lambda it: not it.learned)  # the last one counts
     here = versions_here() if found else {}
     return {it.shape_class: it for it in found if it.gpu == gpu and dict(it.versions) == here}
 
