@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.tuning.tuning_key import tuning_key
-from tawa.bridge.launch.first.background import prepare
 from tawa.bridge.launch.first.compiles import stock_may_start
 from tawa.bridge.launch.stock_facts import KEY as STOCK_FACTS
 from tawa.bridge.launch.stock_facts import facts_of_log
@@ -118,7 +117,6 @@ class Compilation:
         asked = stock_may_start() and not self.request.pinned and not options.wherever_legal
         if not asked or shipped_at(self.request, place):
             return None
-        prepare()
         self.stock_first = True
         return _STOCK_FIRST
 

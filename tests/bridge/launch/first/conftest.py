@@ -68,7 +68,6 @@ def in_the_background(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(added_arguments, "make", lambda job: MADE.append(is_cached(job)))
     MADE.clear()
     monkeypatch.setattr(launcher, "rank", Forecasts.ranked)
-    monkeypatch.setattr("tawa.bridge.driver.compilation.prepare", lambda: None)
     monkeypatch.setattr(learning, "unsettled", None)
 
 

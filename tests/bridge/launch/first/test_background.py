@@ -94,7 +94,7 @@ def test_worker_processes_end_with_the_process() -> None:
         """
         import time
         from tawa.bridge.launch.first import background
-        background.prepare()
+        background.submit(lambda: background.worker().start())
         background.wait()
         print(background._POOL[0].workers[0].process.pid)
         """
@@ -107,7 +107,7 @@ def test_worker_processes_end_with_a_process_that_is_killed() -> None:
         """
         import os, signal, sys
         from tawa.bridge.launch.first import background
-        background.prepare()
+        background.submit(lambda: background.worker().start())
         background.wait()
         print(background._POOL[0].workers[0].process.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -153,12 +153,6 @@ def submit(work: Callable[[], Any], then: Callable[[], None] = _nothing, kept: b
     return _POOL[0].submit(work, then, kept)
 
 
-def prepare() -> None:
-    """Starts a worker, because work will follow soon: its imports take about a second."""
-    if not _POOL[0].threads:
-        submit(lambda: worker().start())
-
-
 def worker() -> WorkerProcess:
     """The worker process of the thread that does the work in progress."""
     return _PLACE.worker
@@ -180,4 +174,4 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 atexit.register(lambda: _POOL[0].stop())
 
-__all__ = ["Pool", "Task", "prepare", "submit", "wait", "worker"]
+__all__ = ["Pool", "Task", "submit", "wait", "worker"]
