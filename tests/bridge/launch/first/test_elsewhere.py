@@ -22,6 +22,8 @@ from tests.bridge import kernels
 from tests.bridge.launch.test_cost import described_product, tensor
 from tests.bridge.launching import Launching
 
+pytestmark = pytest.mark.contract
+
 
 @pytest.fixture(autouse=True)
 def workers(in_the_background: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

@@ -22,6 +22,8 @@ from tests.bridge.launch.first.conftest import GPU, MADE, FakeClock, function_of
 from tests.bridge.launch.test_cost import DESCRIPTORS, described_product
 from tests.bridge.launching import Launching
 
+pytestmark = pytest.mark.contract
+
 STOCK, OWN = 1, 2
 """The functions of stock Triton's kernel and of the first specialised one, in the order in which they are loaded."""
 
