@@ -9,6 +9,7 @@ CUDA graph is captured, nothing is loaded.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,6 +46,8 @@ class StockFirst:
             self.task = None if task.result is None else task
         self.ready: Any = None
         self.settled = False
+        self.loading = threading.Lock()
+        """Held by the thread that loads; the others launch what there is."""
 
     def __call__(
         self, grid_0: int, grid_1: int, grid_2: int, stream: int, function: int, packed: Any, *rest: Any
@@ -64,11 +67,15 @@ class StockFirst:
         if task is None or task.lost:
             if not _tuning.get():
                 self.task = submit(self.make)
-        elif task.done and not self.kernel.tawa_host.capturing():
-            self.ready = None if task.result is None else self.load(task.result)
-            self.settled = True
-            if self.kernel._run is self:
-                self.kernel._run = self.inner if self.ready is None else self.ready._run
+        elif task.done and not self.kernel.tawa_host.capturing() and self.loading.acquire(blocking=False):
+            try:
+                if not self.settled:
+                    self.ready = None if task.result is None else self.load(task.result)
+                    self.settled = True
+                    if self.kernel._run is self:
+                        self.kernel._run = self.inner if self.ready is None else self.ready._run
+            finally:
+                self.loading.release()
 
 
 @contextmanager
