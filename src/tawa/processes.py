@@ -33,8 +33,8 @@ Say = Callable[[Answer], None]
 
 def inherited(without: Sequence[str] = ()) -> dict[str, str]:
     """The variables of this process for a worker, which finds the same packages. without: names to leave out."""
-    found = {name: value for name, value in os.environ.items() if name not in without}
-    return {**found, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    found = {name: value for name, value in dict(os.environ).items() if name not in without}
+    return {**found, "PYTHONPATH": os.pathsep.join(os.fspath(it) or os.getcwd() for it in sys.path)}
 
 
 def _ignore(_: Answer) -> None:
@@ -66,12 +66,13 @@ class WorkerProcess:
         limit_s: seconds that the process may be silent. ends: whether a line is the answer; on_line: is told of others.
         Raises EOFError if the process ends or its GPU's context is lost, TimeoutError if it is silent for too long.
         """
+        if self.process is not None and self.process.poll() is not None:
+            self.stop()  # it has ended since the last question
         limit = limit_s if self.process is not None else limit_s + STARTING_S
         process = self.start()
         assert process.stdin is not None and process.stdout is not None
         try:
-            process.stdin.write(json.dumps(question).encode() + b"\n")
-            process.stdin.flush()
+            self._write(process.stdin, json.dumps(question).encode() + b"\n", limit)
             while True:
                 line = self._read_line(process.stdout, limit)
                 if ends(line):
@@ -82,7 +83,7 @@ class WorkerProcess:
             code = process.wait()
             self.stop()
             raise EOFError(f"the worker ended with status {code}; {self._last_words()}") from None
-        except TimeoutError:
+        except BaseException:  # what it still answers belongs to no later question
             self.stop()
             raise
         if line.get("fatal"):
@@ -92,9 +93,10 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """Ends the process and those that it started, also while another thread waits for its answer."""
-        if self.process is not None:
+        process = self.process
+        if process is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+                os.killpg(process.pid, signal.SIGKILL)
 
     def stop(self) -> None:
         """Ends the process and forgets it; the next question starts another."""
@@ -116,6 +118,19 @@ class WorkerProcess:
                     start_new_session=True,
                 )  # fmt: skip
         return self.process
+
+    @staticmethod
+    def _write(stream: IO[bytes], data: bytes, limit_s: float) -> None:
+        """Writes all of it; a process that does not read its input must not hold this one."""
+        until, left = time.monotonic() + limit_s, memoryview(data)
+        os.set_blocking(stream.fileno(), False)
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, selectors.EVENT_WRITE)
+            while left:
+                rest = until - time.monotonic()
+                if rest <= 0 or not selector.select(rest):
+                    raise TimeoutError(f"silent for {limit_s:.0f} s")
+                left = left[os.write(stream.fileno(), left) :]
 
     def _read_line(self, stream: IO[bytes], limit_s: float) -> Answer:
         """The next marked line."""

@@ -22,6 +22,7 @@ range gets no wrapper, since its slots may differ: it works as if Tawa were not 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from typing import Any
 
 from tawa.bridge.driver.hook import StageHook
 from tawa.bridge.launch.added_arguments import kernel_class
+from tawa.bridge.launch.first.background import THREAD
 from tawa.bridge.launch.first.compiles import wrap_do_compile
 from tawa.bridge.launch.first.stock_first import wrap_bench, wrap_do_bench
 from tawa.bridge.triton.artifacts.cache import (
@@ -63,10 +65,13 @@ class _Patch:
 
 
 class Attachment:
-    """The wrappers in the process's Triton. count: how many `attach` calls are open."""
+    """The wrappers in the process's Triton.
+
+    count: how many `attach` calls are open; apart: those of threads that work in the background.
+    """
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count = self.apart = 0
         self._lock = threading.RLock()
         self._patches: list[_Patch] = []
 
@@ -74,6 +79,7 @@ class Attachment:
         """Puts the wrappers in place unless they are there already. Every `attach` needs one `detach`."""
         with self._lock:
             self.count += 1
+            self.apart += threading.current_thread().name == THREAD
             if self.count == 1:
                 try:
                     if untested_reason():
@@ -91,8 +97,16 @@ class Attachment:
             if self.count == 0:
                 raise RuntimeError("detach without attach")
             self.count -= 1
+            self.apart -= threading.current_thread().name == THREAD
             if self.count == 0:
                 self._unpatch_all()
+
+    def forked(self) -> None:
+        """In a child process: threads that work in the background, and what they hold, are not there."""
+        self._lock = threading.RLock()
+        self.count, self.apart = self.count - self.apart, 0
+        if self.count == 0:
+            self._unpatch_all()
 
     def keep_hook_on_top(self) -> None:
         """Chains our stage hook again if someone has set another one since: our key must never name a stock kernel."""
@@ -140,6 +154,8 @@ class Attachment:
 
 ATTACHMENT = Attachment()
 """There is one Triton in a process, so there is one attachment to it."""
+
+os.register_at_fork(after_in_child=ATTACHMENT.forked)
 
 
 @contextmanager

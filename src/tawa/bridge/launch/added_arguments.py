@@ -17,6 +17,7 @@ allocator is used then.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from copy import copy
@@ -65,7 +66,14 @@ def known_without(kernel: Any) -> dict[Choice, Plan]:
     return {it: Plan.of(plan) for it, plan in ((known.get("launch") or {}).get("without") or {}).items()}
 
 
-_loading = RLock()
+_loading = [RLock()]
+
+
+def _forked() -> None:
+    _loading[0] = RLock()  # another thread of the parent may have held it
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 @cache
@@ -122,7 +130,7 @@ def kernel_class(base: type, attached: Attached) -> type:
             if not (self.has_own_launch or self.encodes):
                 super()._init_handles()
                 return
-            with _loading:  # a second thread that launches waits until the first has loaded the kernel
+            with _loading[0]:  # a second thread that launches waits until the first has loaded the kernel
                 if self.module is None:
                     self._load()
 

@@ -32,9 +32,9 @@ from tawa.bridge.launch.argument_paths import argument_paths, values_at
 from tawa.bridge.launch.descriptors import Encoder, Passed, made_descriptor
 from tawa.bridge.launch.first.background import Task, submit
 from tawa.bridge.launch.first.clock import event_clock
-from tawa.bridge.launch.first.elsewhere import rank
-from tawa.bridge.launch.first.learning import Learner, Lesson, Made
-from tawa.bridge.launch.first.stock_first import StockFirst
+from tawa.bridge.launch.first.elsewhere import WorkerLost, rank
+from tawa.bridge.launch.first.learning import Learner, Lesson, Made, learning
+from tawa.bridge.launch.first.stock_first import StockFirst, is_tuning
 from tawa.bridge.launch.forecasts import Forecasts
 from tawa.bridge.launch.host import NO_HOST, Allocate, Choices, Host
 from tawa.bridge.launch.instead import plan_instead
@@ -87,10 +87,10 @@ class Launcher:
         own = plan_of(known) if known.get("plan") is not None else None
         self.plan = replace(own, launches=None) if own is not None else None
         self.learner: Learner | None = None
+        self.left_out = ""  # why no launch may get this kernel
         self.make: Callable[[Plan], Any] | None = None
         self.load: Callable[[Any], Any] = lambda kernel: kernel
         self.tasks: dict[Plan, Task] = {}
-        self.ended = 0  # forms that were made in the background
 
     def __call__(
         self, grid_0: int, grid_1: int, grid_2: int, stream: int, function: int, packed: Any, launch_metadata: Any,
@@ -111,7 +111,7 @@ class Launcher:
         """Chooses the kernel for all launches with this grid and these arguments, and keeps the choice."""
         if len(self.known) >= _MOST_KNOWN:
             self.known.clear()
-        values, ended = values_at(self.paths, args), self.ended
+        values, known = values_at(self.paths, args), self.known
         plan = self._chosen(values, grid, stream, hooks, args) if self.choices is not None else None
         if plan is None and self.learner is not None:
             made = self._learning(self.learner, values, grid)
@@ -119,8 +119,8 @@ class Launcher:
             made = self.choose(values, grid, plan)
         if isinstance(made, str):
             made = self._stock_made(made, grid)
-        if not self.host.capturing() and self.ended == ended:
-            self.known[*grid, self.key_of(with_tensors(self.types, args))] = made  # `made` may have changed `key_of`
+        if not self._is_apart():  # `made` may have changed `key_of`, and choices made before others ended are forgotten
+            known[*grid, self.key_of(with_tensors(self.types, args))] = made
         return made
 
     def foresee(self, values: Sequence[Any], grid: tuple[int, ...]) -> Made | str:
@@ -210,13 +210,13 @@ class Launcher:
         """
         self.stock, self.make, self.load = stock, make, load
         if not has_stocks_bits:
-            self.plan = None
+            self.plan, self.left_out = None, "it rounds otherwise than stock Triton's kernel"
         facts, clock = recorded_facts(getattr(stock.metadata, KEY)), event_clock()
         if self.forecasts is not None and facts is not None:
             self.forecasts.learn(facts)
         # Events would break the overlap of launches that depend on each other.
         if self.choices is not None and clock is not None and not getattr(self.kernel.metadata, "launch_pdl", False):
-            self.learner = Learner(clock, self.choices, self.host.capturing, self.known.clear)
+            self.learner = Learner(clock, self.choices, self._is_apart, self._forget)
 
     def states(self) -> tuple[str, ...]:
         """What launches have learned and are learning, for people."""
@@ -226,10 +226,20 @@ class Launcher:
     def _learning(self, learner: Learner, values: Sequence[Any], grid: tuple[int, ...]) -> Made | str:
         """What a launch gets of a shape class that has not learned yet."""
         name = learner.choices.class_of(values, grid)
+        if is_tuning():
+            known = learner.lessons.get(name)
+            return self._arm(known.champion if known is not None else STOCK, values, grid)
         lesson = learner.lessons.get(name) or self._lesson(learner, name, values, grid)
+        with lesson.lock:
+            return self._next(learner, lesson, values, grid)
+
+    def _next(self, learner: Learner, lesson: Lesson, values: Sequence[Any], grid: tuple[int, ...]) -> Made | str:
+        """The same for a class that has begun to learn; its lock is held."""
         if lesson.ranking is not None:
             if not lesson.ranking.done and not lesson.ranking.lost:
+                learning.awaited = lesson.ranking
                 return "its forms are being compared in the background"
+            lesson.incomplete |= lesson.ranking.result is None and self.forecasts is not None
             forms, guessed = lesson.ranking.result or (((None, "specialised"),), True)
             known = [(plan or self.plan, words) for plan, words in forms]
             lesson.take([(plan, words) for plan, words in known if plan is not None], guessed)
@@ -238,8 +248,11 @@ class Launcher:
             if plan != self.plan and self._is_awaited(plan):
                 break
             lesson.waiting.pop(0)
-            if plan == self.plan or not isinstance(self.by_plan[plan], str):
+            made = self.by_plan.get(plan)
+            if plan == self.plan or not isinstance(made, str):
                 lesson.begin(plan)
+            else:
+                lesson.incomplete |= made.startswith(WorkerLost.__name__)
         champion = self._arm(lesson.champion, values, grid)
         if lesson.challenger is None or lesson.gives_up:
             if not lesson.waiting and not lesson.gives_up:
@@ -275,8 +288,11 @@ class Launcher:
             return False
         task = self.tasks.get(plan)
         if task is None or task.lost:
+            if is_tuning():
+                return True
             task = self.tasks[plan] = submit(partial(self.make, plan), self._end)
         if not task.done:
+            learning.awaited = task
             return True
         made = "it could not be made" if task.result is None else task.result
         self.by_plan[plan] = made if isinstance(made, str) else self.load(made)
@@ -284,8 +300,15 @@ class Launcher:
 
     def _end(self) -> None:
         """A form was made: launches choose anew. Called in the background."""
-        self.ended += 1
-        self.known.clear()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Launches choose anew, also those that are choosing now."""
+        self.known = {}
+
+    def _is_apart(self) -> bool:
+        """Whether a launch says nothing about later ones: it is captured, or a tuner's."""
+        return self.host.capturing() or is_tuning()
 
     def _note(self, forecasts: Forecasts, plan: Plan) -> None:
         """Compiles another form of the kernel, and tells the forecasts its complete Plan and what it spills."""
@@ -333,6 +356,8 @@ class Launcher:
 
         A text says why it gets the stock kernel.
         """
+        if self.left_out:
+            return self.left_out
         instead = self._instead(values)
         if instead is not None:
             if self._is_awaited(instead):

@@ -11,6 +11,7 @@ import fcntl
 import logging
 import os
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,9 @@ from tawa.outside import Unfit
 from tawa.runtime.tuning.table import Entry, check_key, read_table, refuse_foreign, table_text, versions_here
 
 _log = logging.getLogger("tawa")
+
+_LOCKED_S = 5.0
+"""How long a writer waits for another one."""
 
 
 def cache_folder() -> Path:
@@ -37,7 +41,10 @@ class Store:
     def entries(self, key: str) -> tuple[Entry, ...]:
         """The entries of one kernel; none without a file. Raises TableError if the file is damaged."""
         path = self._file(key)
-        return read_table(path) if path.exists() else ()
+        try:
+            return read_table(path) if path.exists() else ()
+        except OSError as error:  # of a folder that cannot be searched
+            raise TableError(f"{path} cannot be read: {error.strerror}; cure: another XDG_CACHE_HOME") from error
 
     def all(self) -> tuple[Entry, ...]:
         """All entries, sorted by kernel; raises TableError if a file is damaged."""
@@ -91,7 +98,15 @@ class Store:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         with (self.folder / "lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed, also by a kill
+            until = time.monotonic() + _LOCKED_S
+            while True:  # the lock is released when the file is closed, also by a kill
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > until:
+                        raise
+                    time.sleep(0.01)
             yield
 
 

@@ -34,7 +34,7 @@ def ends(event: Event) -> bool:
 
 def tuning_worker(environment: Mapping[str, str], log: Path) -> WorkerProcess:
     """A worker that tunes. environment: its variables, which select the GPU. log: where its other output goes."""
-    return WorkerProcess((sys.executable, "-m", "tawa.runtime.tuning.worker"), environment, log)
+    return WorkerProcess((sys.executable, "-P", "-m", "tawa.runtime.tuning.worker"), environment, log)
 
 
 def tune_with_patience(worker: WorkerProcess, task: Task, limit_s: float, on_event: Callable[[Event], None]) -> Event:

@@ -31,7 +31,7 @@ class FakeClock:
         """Whether the GPU has passed each mark at once."""
         self.late = 0
         """How many more times marks are not reached."""
-        self.marks = 0
+        self.marks = self.busy = 0
 
     def mark(self, stream: int) -> float:
         self.marks += 1
@@ -54,10 +54,10 @@ class FakeClock:
         self.late = 0
 
     def occupy(self, stream: int, seconds: float) -> None:
-        self.idle = False
+        self.idle, self.busy = False, 1
 
     def release(self) -> None:
-        return None
+        self.busy = 0
 
 
 @pytest.fixture(autouse=True)

@@ -163,3 +163,36 @@ def test_a_child_starts_the_work_again_that_its_parent_had_not_ended() -> None:
         """
     )
     assert text.splitlines() == ["True True 5", "True False"]
+
+
+def test_where_no_thread_can_be_started_the_task_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    pool, told = background.Pool(2), list[int]()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refused)
+        task = pool.submit(lambda: 7, lambda: told.append(1))
+        assert task.done and task.result is None and told == [1] and pool.wait(1)
+    assert pool.submit(lambda: 7).ended.wait(10)
+
+
+def test_a_worker_that_cannot_be_made_costs_one_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = background.Pool(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(background, "inherited", lambda: 1 / 0)
+        task = pool.submit(lambda: background.worker())
+        assert task.ended.wait(10) and task.result is None
+    assert pool.submit(lambda: 7).ended.wait(10) and pool.wait(10)
+
+
+def test_a_worker_finds_the_packages_of_the_program_and_nothing_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "base64.py").write_text("raise SystemExit(1)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*(it for it in sys.path if it), tmp_path / "else"])
+    pool = background.Pool(1)
+    task = pool.submit(lambda: background.worker().ask({"rank": "nonsense"}, 60.0, lambda line: "made" in line))
+    assert task.ended.wait(90) and "failed" in task.result
+    pool.stop()

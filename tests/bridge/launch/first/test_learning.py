@@ -11,8 +11,10 @@ import triton
 
 import tawa
 from tawa.bridge.launch import added_arguments
+from tawa.bridge.launch.first.background import submit
+from tawa.bridge.launch.first.elsewhere import WorkerLost
 from tawa.bridge.launch.first.learning import _MOST_IDLE
-from tawa.bridge.launch.first.stock_first import StockFirst
+from tawa.bridge.launch.first.stock_first import StockFirst, tuning
 from tawa.bridge.launch.launcher import Launcher
 from tawa.plan import Plan
 from tawa.runtime.tuning.store import user_store
@@ -40,6 +42,7 @@ def launcher_of(kernel: Any) -> Launcher:
 def learned(function: Any) -> Any:
     """The kernel, after its launches have learned."""
     tawa.warmup(lambda: described_product(function))
+    tawa.wait()  # until it is stored
     return described_product(function)
 
 
@@ -50,6 +53,7 @@ def launch_in(programs: int, function: Any) -> Any:
 
 def learned_in(programs: int, function: Any) -> None:
     tawa.warmup(lambda: launch_in(programs, function))
+    tawa.wait()
     launch_in(programs, function)
 
 
@@ -139,7 +143,7 @@ def test_a_capture_gets_the_champion_untimed(
     described_product(function)
     launcher = launcher_of(made)
     assert launcher.learner is not None
-    launcher.learner.capturing = lambda: capturing[0]
+    launcher.learner.is_apart = lambda: capturing[0]
     tawa.wait()
     described_product(function)
     capturing[0], marks = True, clock.marks
@@ -241,3 +245,106 @@ def test_a_launch_that_overlaps_the_next_one_is_not_timed(gpu: Launching, clock:
         function[(1,)](*DESCRIPTORS, 64, BM=64, BN=64, BK=64, num_warps=4, launch_pdl=True)
         tawa.wait()
     assert clock.marks == 0 and not entries()
+
+
+def test_a_tuner_measures_one_kernel_and_starts_nothing(gpu: Launching, clock: FakeClock, installed: None) -> None:
+    clock.times_ms, function = {STOCK: 1.0, OWN: 0.9}, gemm()
+    described_product(function)
+    tawa.wait()
+    for _ in range(3):
+        described_product(function)
+        tawa.wait()
+    before, marks = len(gpu.launched), clock.marks
+    with tuning():
+        for _ in range(50):
+            described_product(function)
+            launch_in(512, function)
+    assert {function_of(it) for it in gpu.launched[before:]} == {STOCK}
+    assert clock.marks == marks and tawa.wait(0.0)
+    learned(function)
+    assert last(gpu) == OWN
+
+
+def test_a_form_that_cannot_be_launched_is_no_error_of_a_launch(
+    gpu: Launching, clock: FakeClock, installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock.times_ms, function, launch = {STOCK: 1.0, OWN: 0.5}, gemm(), gpu.utils.launch
+
+    def failing(*args: Any) -> None:
+        if function_of(args) == OWN:
+            raise RuntimeError("no resources")
+        launch(*args)
+
+    monkeypatch.setattr(gpu.utils, "launch", failing)
+    monkeypatch.setattr(gpu, "launch", failing)
+    tawa.warmup(lambda: described_product(function))
+    assert last(gpu) == STOCK and clock.marks == 0
+    (entry,) = entries()
+    assert entry.plan.form == "stock"
+
+
+def test_an_error_of_the_champion_is_one_of_the_launch(
+    gpu: Launching, clock: FakeClock, installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock.times_ms, function, launch, fails = {STOCK: 1.0, OWN: 0.9}, gemm(), gpu.utils.launch, [False]
+
+    def failing(*args: Any) -> None:
+        if fails[0]:
+            raise RuntimeError("out of memory")
+        launch(*args)
+
+    monkeypatch.setattr(gpu.utils, "launch", failing)
+    monkeypatch.setattr(gpu, "launch", failing)
+    described_product(function)
+    tawa.wait()
+    for number in range(60):
+        fails[0] = number % 7 == 3
+        if fails[0]:
+            with pytest.raises(RuntimeError, match="out of memory"):
+                described_product(function)
+        else:
+            described_product(function)
+        tawa.wait()
+    fails[0] = False
+    learned(function)
+    assert len(entries()) == 1 and clock.marks == 0
+
+
+def test_a_worker_that_was_lost_settles_nothing(
+    gpu: Launching, clock: FakeClock, installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: Any) -> Any:
+        raise WorkerLost("the worker ended with status -9")
+
+    monkeypatch.setattr(added_arguments, "compiled_by_plan", lost)
+    clock.times_ms = {STOCK: 1.0, OWN: 1.1}
+    learned_in(512, gemm())
+    assert last(gpu) == STOCK and not entries(), "the next process tries again"
+
+
+@pytest.mark.parametrize("apart", ["launch_pdl", "no clock"])
+def test_a_kernel_that_rounds_otherwise_is_never_launched(
+    apart: str, gpu: Launching, clock: FakeClock, installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(added_arguments, "other_rounding", lambda stock, form: "kernel.py:7")
+    more: dict[str, Any] = {"launch_pdl": True} if apart == "launch_pdl" else {}
+    if not more:
+        monkeypatch.setattr("tawa.bridge.launch.launcher.event_clock", lambda: None)
+    function = gemm()
+    for _ in range(6):
+        function[(1,)](*DESCRIPTORS, 64, BM=64, BN=64, BK=64, num_warps=4, **more)
+        tawa.wait()
+    assert {function_of(it) for it in gpu.launched} == {STOCK}
+
+
+def test_what_a_warmup_kept_busy_is_given_back(gpu: Launching, clock: FakeClock, installed: None) -> None:
+    clock.times_ms = {STOCK: 1.0, OWN: 0.9}
+    learned(gemm())
+    assert clock.busy == 0
+
+
+def test_a_benchmark_of_something_else_waits_for_nothing(gpu: Launching, clock: FakeClock, installed: None) -> None:
+    hold = threading.Event()
+    submit(hold.wait)
+    assert tawa.warmup(lambda: None) == 1
+    hold.set()

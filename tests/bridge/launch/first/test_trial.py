@@ -97,3 +97,39 @@ def test_what_memory_decides_needs_more_launches() -> None:
 def test_the_order_is_that_of_the_seed() -> None:
     orders = [[Trial(seed).next("kind") for seed in range(20)] for _ in "ab"]
     assert orders[0] == orders[1] and set(orders[0]) == {CHAMPION, CHALLENGER}
+
+
+def test_a_trial_ends_whatever_the_sizes_are() -> None:
+    for seed in range(40):
+        draw, trial = random.Random(seed), Trial(seed)
+        for number in range(400):
+            kind = number if seed % 2 else ("rare" if number == 7 else "usual")
+            which = trial.next(kind)
+            if which is not None and trial.won is None:
+                trial.add(kind, which, math.exp(draw.gauss(0, 0.1)))
+        assert trial.won is not None, seed
+
+
+def test_a_form_that_takes_more_time_in_all_does_not_win() -> None:
+    """Unless no long launch was among the first, one in six."""
+    won = 0
+    for seed in range(100):
+        draw, trial = random.Random(seed), Trial(seed)
+        while trial.won is None:
+            long = draw.random() < 0.25
+            which = trial.next(long)
+            if which is None:
+                continue
+            time_ms = (4.0 if long else 1.0) * math.exp(draw.gauss(0, 0.003))
+            trial.add(long, which, time_ms * ((1.3 if long else 0.95) if which == CHALLENGER else 1.0))
+        won += trial.won == CHALLENGER
+    assert won <= 25
+
+
+def test_a_time_of_nothing_is_none() -> None:
+    trial, draw = Trial(3), random.Random(3)
+    for number in range(2000):
+        which = trial.next("kind")
+        if which is not None:
+            trial.add("kind", which, 0.0 if number % 5 == 0 else 1 + draw.random() / 100)
+    assert trial.won is not None

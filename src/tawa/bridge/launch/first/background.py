@@ -29,6 +29,8 @@ from tawa.processes import WorkerProcess, inherited
 _log = logging.getLogger("tawa")
 
 _PROCESS = [os.getpid()]
+THREAD = "tawa"
+"""The name of the threads that do the work."""
 _IDLE_S = 30.0
 _KEPT_S = 5.0
 _MOST_WORKERS = 4
@@ -80,15 +82,27 @@ class Pool:
         self.workers: list[WorkerProcess] = []
 
     def submit(self, work: Callable[[], Any], then: Callable[[], None] = _nothing, kept: bool = False) -> Task:
-        """Does the work as soon as a thread is free."""
+        """Does the work as soon as a thread is free. Where no thread can be started, the task ends without a result."""
         task = Task(work, then, kept)
         with self.changed:
             self.waiting.append(task)
             if self.idle >= len(self.waiting):
                 self.changed.notify()
-            elif self.threads < self.size:
-                self.threads += 1
-                threading.Thread(target=self._run, name="tawa", daemon=True).start()
+                return task
+            if self.threads >= self.size:
+                return task
+            self.threads += 1
+            try:
+                threading.Thread(target=self._run, name=THREAD, daemon=True).start()
+                return task
+            except RuntimeError as error:
+                _log.info("in the background: %s", error)
+                self.threads -= 1
+                if self.threads:
+                    return task
+                self.waiting.remove(task)
+        task.work = _nothing
+        task.run()
         return task
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -117,16 +131,23 @@ class Pool:
             task.ended.wait(_KEPT_S)
 
     def _run(self) -> None:
-        _PLACE.worker = own = WorkerProcess((sys.executable, "-m", _COMPILER), inherited())
-        with self.changed:
-            self.workers.append(own)
-        try:
-            while (task := self._next()) is not None:
+        _PLACE.pool, _PLACE.worker = self, None
+        while (task := self._next()) is not None:
+            try:
                 task.run()
+            finally:
                 with self.changed:
                     self.running.remove(task)
-        finally:
-            own.stop()
+            del task  # which keeps what it made
+        if _PLACE.worker is not None:
+            _PLACE.worker.stop()
+
+    def worker(self) -> WorkerProcess:
+        """A worker of this pool, for one of its threads."""
+        made = WorkerProcess((sys.executable, "-P", "-m", _COMPILER), inherited())
+        with self.changed:
+            self.workers.append(made)
+        return made
 
     def _next(self) -> Task | None:
         """The next task, which is running now; None if there was none for a while: the thread ends."""
@@ -155,6 +176,8 @@ def submit(work: Callable[[], Any], then: Callable[[], None] = _nothing, kept: b
 
 def worker() -> WorkerProcess:
     """The worker process of the thread that does the work in progress."""
+    if _PLACE.worker is None:
+        _PLACE.worker = _PLACE.pool.worker()
     return _PLACE.worker
 
 
@@ -174,4 +197,4 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 atexit.register(lambda: _POOL[0].stop())
 
-__all__ = ["Pool", "Task", "submit", "wait", "worker"]
+__all__ = ["THREAD", "Pool", "Task", "submit", "wait", "worker"]

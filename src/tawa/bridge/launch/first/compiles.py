@@ -63,7 +63,7 @@ def stock_first(compile_it: Callable[[], Any], wanted: bool) -> Any:
     wanted: whether what stock Triton cannot compile is compiled as if it were asked for at once.
     """
     request = active_request()
-    if request is None or (request.options.start or request.host.start) == "ready":
+    if request is None or (request.options.start or request.host.start) == "ready" or _hook_of_the_user():
         return compile_it()
     token = _stock_may_start.set(True)
     try:
@@ -76,6 +76,13 @@ def stock_first(compile_it: Callable[[], Any], wanted: bool) -> Any:
         _stock_may_start.reset(token)
     with activate(at_once(request)):
         return compile_it()
+
+
+def _hook_of_the_user() -> bool:
+    """Whether the user has a stage hook of their own, which a worker process does not have."""
+    from triton import knobs
+
+    return getattr(knobs.runtime.add_stages_inspection_hook, "earlier", None) is not None
 
 
 def stock_may_start() -> bool:

@@ -35,6 +35,10 @@ class NotMade(Exception):
     """The worker did not make the kernel."""
 
 
+class WorkerLost(NotMade):
+    """The worker has ended or is silent, which says nothing about the kernel."""
+
+
 @dataclass(frozen=True, slots=True)
 class CompileJob:
     """One compile. source: the kernel's IR. name, signature, may_be_one: of it. key: of the entry in Triton's cache.
@@ -72,7 +76,7 @@ def job_of(kernel: Any, options: Mapping[str, Any], may_be_one: frozenset[str], 
     return CompileJob(
         kernel.src.name, signature, tuple(sorted(may_be_one)), _key(kernel, options), options,
         (target.backend, target.arch, target.warp_size), replace(request, host=NO_HOST), _changed_knobs(),
-        _variables(), source,
+        dict(os.environ), source,
     )  # fmt: skip
 
 
@@ -125,7 +129,7 @@ def _asked(what: str, text: str) -> Mapping[str, Any]:
     try:
         answer = worker().ask({what: text}, LIMIT_S, lambda line: "made" in line)
     except (EOFError, OSError, TimeoutError) as error:
-        raise NotMade(str(error)) from error
+        raise WorkerLost(str(error)) from error
     if answer.get("failed"):
         raise NotMade(str(answer["failed"]))
     return answer
@@ -150,17 +154,17 @@ def _changed_knobs() -> dict[str, dict[str, Any]]:
     return found
 
 
-def _variables() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name.startswith("TRITON_")}
-
-
 def apply_settings(changed: Mapping[str, Mapping[str, Any]], variables: Mapping[str, str]) -> None:
-    """Makes the settings of Triton those of another process."""
+    """Makes the settings of Triton, and the environment, those of another process: nothing of an earlier job stays."""
     from triton import knobs
 
-    for name in _variables().keys() - variables.keys():
+    for name in os.environ.keys() - variables.keys():
         del os.environ[name]
     os.environ.update(variables)
+    for group, values in changed.items():
+        own = vars(getattr(knobs, group))
+        for name in own.keys() - values.keys():
+            del own[name]
     for group, values in changed.items():
         for name, value in values.items():
             setattr(getattr(knobs, group), name, value)
@@ -168,4 +172,4 @@ def apply_settings(changed: Mapping[str, Mapping[str, Any]], variables: Mapping[
 
 _GROUPS = ("cache", "compilation", "language", "nvidia")
 
-__all__ = ["CompileJob", "NotMade", "apply_settings", "is_cached", "job_of", "make", "rank", "ranked"]
+__all__ = ["CompileJob", "NotMade", "WorkerLost", "apply_settings", "is_cached", "job_of", "make", "rank", "ranked"]

@@ -13,6 +13,7 @@ launch that is captured into a CUDA graph gets the champion, untimed.
 from __future__ import annotations
 
 import logging
+import threading
 import zlib
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
@@ -57,8 +58,9 @@ class Made:
 class Lesson:
     """One shape class. champion: the fastest so far. waiting: the forms that come next, best prediction first.
 
-    challenger, trial: who runs against the champion now. idle: launches that the GPU has waited for, in a row. found:
-    what was measured of each Plan, in its order. ranking: finds out which forms come next.
+    challenger, trial: who runs against the champion now. idle: launches that the GPU has waited for, in a row.
+    incomplete: whether a form could not be tried, for no reason of its own. found: what was measured of each Plan, in
+    its order. ranking: finds out which forms come next.
     """
 
     name: str
@@ -70,6 +72,8 @@ class Lesson:
     challenger: Plan | None = None
     trial: Trial | None = None
     idle: int = 0
+    incomplete: bool = False
+    lock: threading.RLock = field(default_factory=threading.RLock)
     found: list[Measured] = field(default_factory=list[Measured])
     pending: deque[tuple[Trial, Hashable, int, Any, Any]] = field(
         default_factory=deque[tuple[Trial, Hashable, int, Any, Any]]
@@ -122,37 +126,71 @@ class Lesson:
 class Learner:
     """What the launches of one kernel on one device have learned and are learning.
 
-    settled: is called when a class has another champion, or a challenger: launches choose anew.
+    settled: is called when a class has another champion, or a challenger: launches choose anew. is_apart: whether a
+    launch takes no part: it is captured, or a tuner's.
     """
 
     def __init__(
-        self, clock: Clock, choices: Choices, capturing: Callable[[], bool], settled: Callable[[], None]
+        self, clock: Clock, choices: Choices, is_apart: Callable[[], bool], settled: Callable[[], None]
     ) -> None:
-        self.clock, self.choices, self.capturing, self.settled = clock, choices, capturing, settled
+        self.clock, self.choices, self.is_apart, self.settled = clock, choices, is_apart, settled
         self.lessons: dict[str, Lesson] = {}
 
     def arms(self, lesson: Lesson, kind: Hashable, arms: tuple[Made, Made]) -> Callable[..., None]:
         """A function that launches one of two kernels, those of the trial now, in place of Triton's launcher."""
-        clock, trial = self.clock, lesson.trial
+        trial = lesson.trial
         assert trial is not None
 
         def launch(
             grid_0: int, grid_1: int, grid_2: int, stream: int, about: Any, enter: Any, leave: Any, *args: Any
         ) -> None:
-            learning.unsettled, learning.stream = clock, stream
-            which, begin = None, None
-            if not self.capturing() and self._may_run(lesson, trial):
-                begin = self._begin(lesson, stream)
-                which = trial.next(kind) if begin is not None else None
+            which, begin = self._begin(lesson, trial, kind, stream)
             arm = arms[which or CHAMPION]
-            given = args if arm.passed is None else arm.passed(args)
-            arm.inner(*arm.grid, stream, *arm.kernel, about, enter, leave, *given, *arm.added)
+            try:
+                given = args if arm.passed is None else arm.passed(args)
+                arm.inner(*arm.grid, stream, *arm.kernel, about, enter, leave, *given, *arm.added)
+            except Exception as error:
+                self._failed(lesson, trial, kind, which, begin)
+                if which != CHALLENGER:
+                    raise
+                _log.info("%s cannot be launched: %s", lesson.words[lesson.challenger or STOCK], error)
+                arm = arms[CHAMPION]
+                given = args if arm.passed is None else arm.passed(args)
+                arm.inner(*arm.grid, stream, *arm.kernel, about, enter, leave, *given, *arm.added)
+                return
             if which is not None:
                 self._note(lesson, trial, kind, which, begin, stream)
-            elif begin is not None:
-                clock.forget(begin)
 
         return launch
+
+    def _begin(self, lesson: Lesson, trial: Trial, kind: Hashable, stream: int) -> tuple[int | None, Any]:
+        """The kernel of the next launch, and a mark before it; None: the champion, untimed."""
+        if self.is_apart():
+            return None, None
+        learning.unsettled, learning.stream = self.clock, stream
+        if not lesson.lock.acquire(blocking=False):  # another thread is at it
+            return None, None
+        try:
+            if not self._may_run(lesson, trial):
+                return None, None
+            begin = self._mark(lesson, stream)
+            which = trial.next(kind) if begin is not None else None
+            if which is None and begin is not None:
+                self.clock.forget(begin)
+            return which, begin
+        finally:
+            lesson.lock.release()
+
+    def _failed(self, lesson: Lesson, trial: Trial, kind: Hashable, which: int | None, begin: Any) -> None:
+        """A launch has raised; if it was the challenger's, that has lost."""
+        if which is None:
+            return
+        with lesson.lock:
+            self.clock.forget(begin)
+            trial.drop(kind, which)
+            if which == CHALLENGER and lesson.trial is trial:
+                lesson.trial = lesson.challenger = None
+                self.settled()
 
     def _may_run(self, lesson: Lesson, trial: Trial) -> bool:
         """Whether the next launch may be timed, after the times that have arrived were read."""
@@ -165,7 +203,7 @@ class Learner:
             return False
         return len(lesson.pending) < _MOST_AHEAD
 
-    def _begin(self, lesson: Lesson, stream: int) -> Any:
+    def _mark(self, lesson: Lesson, stream: int) -> Any:
         """A mark before a launch; None if the GPU has nothing to do until then: it would wait for the host."""
         with suppress(OSError):
             begin = self.clock.mark(stream)
@@ -177,14 +215,15 @@ class Learner:
 
     def _note(self, lesson: Lesson, trial: Trial, kind: Hashable, which: int, begin: Any, stream: int) -> None:
         """A mark behind a launch, unless the GPU has waited for it."""
-        with suppress(OSError):
-            if not self.clock.is_reached(begin):
-                lesson.pending.append((trial, kind, which, begin, self.clock.mark(stream)))
-                lesson.idle = 0
-                return
-        trial.drop(kind, which)
-        self.clock.forget(begin)
-        self._waited(lesson)
+        with lesson.lock:
+            with suppress(OSError):
+                if not self.clock.is_reached(begin):
+                    lesson.pending.append((trial, kind, which, begin, self.clock.mark(stream)))
+                    lesson.idle = 0
+                    return
+            trial.drop(kind, which)
+            self.clock.forget(begin)
+            self._waited(lesson)
 
     def _waited(self, lesson: Lesson) -> None:
         lesson.idle += 1
@@ -194,17 +233,14 @@ class Learner:
     def _read(self, lesson: Lesson) -> None:
         pending = lesson.pending
         while pending:
-            try:
-                trial, kind, which, begin, end = pending.popleft()
-            except IndexError:  # another thread reads as well
-                return
+            trial, kind, which, begin, end = pending[0]
             try:
                 time_ms = self.clock.read_ms(begin, end)
             except OSError:
-                continue
+                time_ms = 0.0  # it will not be known
             if time_ms is None:
-                pending.appendleft((trial, kind, which, begin, end))
                 return
+            pending.popleft()
             trial.add(kind, which, time_ms)
 
     def _end(self, lesson: Lesson) -> None:
@@ -213,7 +249,9 @@ class Learner:
             self.settled()
 
     def store(self, lesson: Lesson) -> None:
-        """Nothing is left to learn for a class."""
+        """Nothing is left to learn for a class. What is incomplete is not stored: the next process tries again."""
+        if lesson.incomplete:
+            return
         self.choices.learn(lesson.name, lesson.champion, lesson.words[lesson.champion], lesson.found)
 
     def texts(self) -> tuple[str, ...]:
@@ -224,8 +262,12 @@ class Learner:
 
 
 class _Learning:
-    """The last launch of a kernel that still learns, since somebody set `unsettled` to None: its clock and stream."""
+    """The last launch of a kernel that still learns, since somebody set these to None: its clock and stream.
 
+    awaited: what the last launch of a kernel waits for in the background.
+    """
+
+    awaited: Task | None = None
     unsettled: Clock | None = None
     stream: int = 0
 

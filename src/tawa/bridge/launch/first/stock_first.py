@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tawa.bridge.launch.first.background import Task, submit, wait
+from tawa.bridge.launch.first.background import Task, submit
 from tawa.bridge.launch.first.clock import Clock
 from tawa.bridge.launch.first.learning import learning
 
@@ -55,6 +55,7 @@ class StockFirst:
         """Launches what there is."""
         if not self.settled:
             self._look()
+            learning.awaited = self.task
         ready = self.ready
         if ready is None:
             self.inner(grid_0, grid_1, grid_2, stream, function, packed, *rest)
@@ -99,27 +100,28 @@ def warmup(step: Callable[[], Any], most: int = 2000) -> int:
     For kernels that a CUDA graph will capture, and for benchmarks. The GPU is kept busy before each call, because a
     launch that it waits for says nothing about a kernel. most: calls.
     """
-    busy: Clock | None = None
+    clocks = set[Clock]()
     taken_s = 0.0
     try:
         for count in range(1, most + 1):
-            learning.unsettled = None
+            learning.awaited, busy, learning.unsettled = None, learning.unsettled, None
             if busy is not None:
+                clocks.add(busy)
                 busy.occupy(learning.stream, taken_s)
             start = time.perf_counter()
             step()
             taken_s = time.perf_counter() - start
-            if not wait(0.0):
-                wait()
-            elif learning.unsettled is None:
+            awaited: Task | None = learning.awaited
+            if awaited is not None and not awaited.done and not awaited.lost:
+                awaited.ended.wait()
+            elif awaited is None and learning.unsettled is None:
                 return count
-            elif count % _IN_A_ROW == 0:
+            elif learning.unsettled is not None and count % _IN_A_ROW == 0:
                 learning.unsettled.wait()
-            busy = learning.unsettled
         return most
     finally:
-        if busy is not None:
-            busy.release()
+        for clock in clocks:
+            clock.release()
 
 
 def wrap_bench(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ within an eighth of each other), so that kinds may alternate as they like.
 - from 6 times on, d is the difference of the medians and e its standard error, from the median absolute deviations;
   z is the statistic of the rank-sum test, which also holds where times have two heaps. |d| > `_SURE` e and
   z > `_RANKED`: the faster one has won. |d| + `_SURE` e below `_SAME`: they are equally fast, and the champion stays.
+- The challenger wins only if it takes less time in all, by the means of each kind: else it is looked at again.
 - at 48 times `_LAST` takes the place of `_SURE` and `_RANKED`; without a decision the champion stays.
 
 Where memory decides how much a launch does, its size is no kind, and each look has twice as many times.
@@ -77,10 +78,14 @@ class Trial:
 
     def add(self, kind: Hashable, which: int, time_ms: float) -> None:
         """The time of a launch."""
-        if self.won is None and time_ms > 0:
-            self.times.setdefault(kind, ([], []))[which].append(math.log(time_ms))
-            if which == CHALLENGER or self.counts[CHALLENGER] in (_FIRST, *self._looks):
-                self._look()
+        if self.won is not None:
+            return
+        if time_ms <= 0:
+            self.drop(kind, which)
+            return
+        self.times.setdefault(kind, ([], []))[which].append(math.log(time_ms))
+        if which == CHALLENGER:
+            self._look(self.counts[CHALLENGER])
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -110,21 +115,41 @@ class Trial:
                     found[which].extend(it - usual for it in times[which])
         return found
 
-    def _look(self) -> None:
+    def _look(self, count: int) -> None:
+        """Decides, if there are enough times. count: of the challenger's."""
+        if count not in (_FIRST, *self._looks):
+            return
         champion, challenger = self._residuals()
-        count = len(challenger)
-        if count == _FIRST and len(champion) > 1 and not self.guessed:
-            if min(challenger) > math.log(_CLEARLY):
+        last = count == self._looks[-1]
+        if len(champion) < 2 or len(challenger) < 2:
+            self.won = CHAMPION if last else None
+            return
+        if count == _FIRST:
+            if not self.guessed and len(challenger) == count and min(challenger) > math.log(_CLEARLY):
                 self.won = CHAMPION
-        elif count in self._looks and len(champion) > count // 2:
-            difference = statistics.median(challenger) - statistics.median(champion)
-            error = max(_LEAST_ERROR, math.hypot(_error(champion), _error(challenger)))
-            last = count == self._looks[-1]
-            sure, ranked = (_LAST, _LAST) if last else (_SURE, _RANKED)
-            if abs(difference) > sure * error and abs(_rank_sum(champion, challenger)) > ranked:
-                self.won = CHALLENGER if difference < 0 else CHAMPION
-            elif last or abs(difference) + _SURE * error < _SAME:
+            return
+        difference = statistics.median(challenger) - statistics.median(champion)
+        error = max(_LEAST_ERROR, math.hypot(_error(champion), _error(challenger)))
+        sure, ranked = (_LAST, _LAST) if last else (_SURE, _RANKED)
+        if abs(difference) > sure * error and abs(_rank_sum(champion, challenger)) > ranked:
+            if difference > 0:
                 self.won = CHAMPION
+            elif self._saves_time():
+                self.won = CHALLENGER
+        elif abs(difference) + _SURE * error < _SAME:
+            self.won = CHAMPION
+        if last and self.won is None:
+            self.won = CHAMPION
+
+    def _saves_time(self) -> bool:
+        """Whether the challenger takes less time in all: it may be faster in most launches, but not in long ones."""
+        before = after = 0.0
+        for champion, challenger in self.times.values():
+            if champion and challenger:
+                weight = len(champion) + len(challenger)
+                before += weight * statistics.fmean(map(math.exp, champion))
+                after += weight * statistics.fmean(map(math.exp, challenger))
+        return after < before
 
 
 def _rank_sum(first: list[float], second: list[float]) -> float:
