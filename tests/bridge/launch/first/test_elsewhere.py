@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import triton
@@ -119,9 +120,8 @@ def test_where_only_binaries_are_kept_launches_go_on(
     assert isinstance(made._run, Launcher) and len(gpu.launched) == 3
 
 
-def test_settings_of_triton_go_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRITON_ONLY_HERE", "1")
-    with triton.knobs.compilation.scope():
+def test_settings_of_triton_go_along() -> None:
+    with mock.patch.dict(os.environ, {"TRITON_ONLY_HERE": "1"}), triton.knobs.compilation.scope():
         apply_settings({"compilation": {"always_compile": True}}, {"TRITON_PTXAS_PATH_OF_A_TEST": "there"})
         assert triton.knobs.compilation.always_compile and "TRITON_ONLY_HERE" not in os.environ
-        assert os.environ.pop("TRITON_PTXAS_PATH_OF_A_TEST") == "there"
+        assert os.environ["TRITON_PTXAS_PATH_OF_A_TEST"] == "there"

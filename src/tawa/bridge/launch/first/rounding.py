@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import re
 
+from tawa.dialects.arith import AddFOp, MulFOp, SubFOp
+from tawa.dialects.ttg import ConvertLayoutOp
+
 _DEFINED = re.compile(r"^\s*(%[\w$.-]+)(?::\d+)? = \"?([\w.]+)\"?(.*)$", re.MULTILINE)
 _LOCATION = re.compile(r"loc\((#loc\d*)\)\s*$")
 _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
 _REFERENCE = re.compile(r"#loc\d*")
 _VALUE = re.compile(r"%[\w$.-]+")
-_SUMS = ("arith.addf", "arith.subf")
-_PRODUCT, _CONVERSION = "arith.mulf", "ttg.convert_layout"
+_SUMS = (AddFOp.NAME, SubFOp.NAME)
 
 
 def other_rounding(stock: str, form: str) -> str:
@@ -44,9 +46,9 @@ def _sums(text: str) -> tuple[set[str], set[str]]:
                 apart.add(place)
         products.discard(name)  # names begin anew in a partition
         converted.discard(name)
-        if op == _PRODUCT:
+        if op == MulFOp.NAME:
             products.add(name)
-        elif op == _CONVERSION and operands & products:
+        elif op == ConvertLayoutOp.NAME and operands & products:
             converted.add(name)
     return fused, apart
 
