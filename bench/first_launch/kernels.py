@@ -23,13 +23,3 @@ def gemm_int8(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, 
     for k in range(0, K, BK):
         acc = tl.dot(tl.load(a + k), tl.load(b + k), acc, out_dtype=tl.int32)
     tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc)
-
-
-@triton.jit
-def softmax_rows(x_ptr, y_ptr, columns, BLOCK: tl.constexpr):
-    """A kernel without a dot."""
-    row = tl.program_id(0)
-    at = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * columns + at, mask=at < columns, other=-float("inf"))
-    x = tl.exp(x - tl.max(x, axis=0))
-    tl.store(y_ptr + row * columns + at, x / tl.sum(x, axis=0), mask=at < columns)

@@ -179,8 +179,8 @@ def _int8() -> Step:
 
 
 def _softmax() -> Step:
-    from bench.first_launch.kernels import softmax_rows
     from bench.launch_time import tensor
+    from tests.bridge.kernels import softmax_rows
 
     kernel, x, y = cast("Any", softmax_rows), tensor(4096, 4096), tensor(4096, 4096)
     return lambda: kernel[(4096,)](x, y, 4096, BLOCK=4096)

@@ -15,7 +15,6 @@ never chooses a path, a module or code. Callers turn `Unfit` into the error of t
 from __future__ import annotations
 
 import json
-import sys
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -42,14 +41,6 @@ def text_of(path: Path, encoding: str = "utf-8") -> str:
         raise Unfit(_undecodable(path.name, error)) from error
     except ValueError as error:  # a name with a zero byte
         raise Unfit(f"{str(path)!r} is no path: {error}") from error
-
-
-def standard_input() -> str:
-    """The text of standard input; raises Unfit."""
-    try:
-        return sys.stdin.read()
-    except UnicodeDecodeError as error:
-        raise Unfit(_undecodable("standard input", error)) from error
 
 
 def _undecodable(name: str, error: UnicodeDecodeError) -> str:
@@ -218,5 +209,5 @@ def _needed(kind: Any) -> str:
 
 __all__ = [
     "Unfit", "check_known", "is_unicode", "json_of", "names_and_values", "read", "read_fields", "shown",
-    "standard_input", "text_of",
+    "text_of",
 ]  # fmt: skip

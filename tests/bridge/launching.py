@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -12,6 +13,26 @@ from typing import Any
 import pytest
 
 from tawa.bridge.driver.compile import hopper_target
+
+
+def in_threads(count: int, work: Callable[[], None]) -> None:
+    """Does the same work in so many threads at once, within a minute; raises the first error of any."""
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for it in threads:
+        it.start()
+    for it in threads:
+        it.join(60)
+    if failed:
+        raise failed[0]
+    assert not any(it.is_alive() for it in threads)
 
 
 class Launching:

@@ -113,7 +113,7 @@ def test_two_devices_learn_apart() -> None:
     import torch
 
     if torch.cuda.device_count() < 2:
-        pytest.skip("one GPU")
+        pytest.skip("needs two GPUs")
     function = triton.jit(kernels.gemm_pointers.fn)
     with tawa.scope():
         for device in (0, 1):

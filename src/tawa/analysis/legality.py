@@ -138,7 +138,7 @@ class ProducerInfo:
 
     @cached_property
     def folded(self) -> int:
-        """The elements of the largest tile that it computes besides the tiles of its loads; 0 if there is none.
+        """Elements of the largest tile that it computes, apart from the tiles that it loads; 0 if it computes none.
 
         A producer with tiles needs as many warps as their layouts are for.
         """

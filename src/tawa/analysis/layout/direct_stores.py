@@ -47,7 +47,7 @@ def _can_leave(store: StoreOp, layout: str) -> bool:
 
 
 def _layout_of_dot(module: Module, tile: Value) -> str | None:
-    """The layout of the dot whose result is converted for the store of `tile`; None if there is none."""
+    """The layout of the dot that computes a stored tile, where the store needs another layout; else None."""
     kind = parse_type(tile.type)
     element = parse_type(kind.element) if isinstance(kind, TensorType) else None
     if not isinstance(element, ScalarType) or element.bits < _WHOLE_SECTORS:

@@ -291,14 +291,14 @@ def learning_kernel(kernel: Any, attached: Attached) -> Any:
 
 
 def known_kernel(kernel: Any, attached: Attached) -> Any:
-    """The same, at once: from Triton's cache, or compiled here where the user has measured it; else None."""
+    """As `learning_kernel`, but from Triton's cache, or compiled here if the user has measured it; else None."""
     only_cached = not kernel.tawa_choices.tuned
     made = _compiled_for_launches(kernel, _learning_request(kernel), attached, only_cached=only_cached)
     return _judged(kernel, made) if made is not None else None
 
 
 def _judged(stock: Any, made: Any) -> Any:
-    """The kernel, with the place where it rounds otherwise than stock Triton's: `tawa_rounds_otherwise`, usually ""."""
+    """Notes on a kernel where it rounds otherwise than stock Triton's: `tawa_rounds_otherwise`, "" if nowhere."""
     made.tawa_rounds_otherwise = "an unknown place"
     if "ttgir" in stock.asm and "ttgir" in made.asm:
         made.tawa_rounds_otherwise = other_rounding(stock.asm["ttgir"], made.asm["ttgir"])
@@ -306,7 +306,7 @@ def _judged(stock: Any, made: Any) -> Any:
 
 
 def _with_stocks_bits(stock: Any, make: Callable[[Plan], Any], plan: Plan) -> Any:
-    """Makes a form. A text is the reason that it is none that launches may learn about."""
+    """Makes a form; returns a text, the reason, if launches must not learn about it: its results would differ."""
     made = make(plan)
     if isinstance(made, str) or not _judged(stock, made).tawa_rounds_otherwise:
         return made

@@ -103,7 +103,7 @@ class Facts:
             self.used[positive_step(step.name) if step.key[0] == "argument" else self._positive(loop)] = None
 
     def contradiction(self) -> str:
-        """An argument whose facts contradict each other, by name; empty if there is none."""
+        """The name of an argument about which contradictory facts are known; empty if there is none."""
         for argument, facts in self._about.items():
             if not _exists((-FAR, FAR), [fact.assumption for fact in facts]):
                 return argument.name

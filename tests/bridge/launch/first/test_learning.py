@@ -22,7 +22,7 @@ from tawa.runtime.tuning.table import Entry
 from tests.bridge import kernels
 from tests.bridge.launch.first.conftest import GPU, MADE, FakeClock, function_of
 from tests.bridge.launch.test_cost import DESCRIPTORS, described_product
-from tests.bridge.launching import Launching
+from tests.bridge.launching import Launching, in_threads
 
 pytestmark = pytest.mark.contract
 
@@ -217,24 +217,16 @@ def test_the_report_tells_what_is_being_learned(gpu: Launching, clock: FakeClock
 
 
 def test_several_threads_learn_together(gpu: Launching, clock: FakeClock, installed: None) -> None:
-    clock.times_ms, function, failed = {STOCK: 1.0, OWN: 0.8}, gemm(), list[BaseException]()
+    clock.times_ms, function = {STOCK: 1.0, OWN: 0.8}, gemm()
     described_product(function)
     tawa.wait()
 
     def launch() -> None:
-        try:
-            for _ in range(60):
-                described_product(function)
-        except BaseException as error:
-            failed.append(error)
+        for _ in range(60):
+            described_product(function)
 
-    threads = [threading.Thread(target=launch) for _ in range(4)]
-    for it in threads:
-        it.start()
-    for it in threads:
-        it.join(60)
+    in_threads(4, launch)
     tawa.wait()
-    assert not failed
     learned(function)
     assert len(entries()) == 1
 

@@ -19,7 +19,7 @@ from tawa.bridge.launch.launcher import Launcher
 from tawa.plan import Plan
 from tests.bridge import kernels
 from tests.bridge.launch.test_cost import described_product, tensor
-from tests.bridge.launching import Launching
+from tests.bridge.launching import Launching, in_threads
 
 
 def gemm() -> Any:
@@ -70,21 +70,14 @@ def test_a_decorated_kernel_is_there_at_the_first_launch_unless_it_asks_for_stoc
 
 def test_threads_that_launch_meanwhile_get_a_kernel_each_time(gpu: Launching, installed: None) -> None:
     function = gemm()
-    made, failed = described_product(function), list[BaseException]()
+    made = described_product(function)
 
     def launch() -> None:
-        try:
-            while isinstance(made._run, StockFirst):
-                described_product(function)
-        except BaseException as error:
-            failed.append(error)
+        while isinstance(made._run, StockFirst):
+            described_product(function)
 
-    threads = [threading.Thread(target=launch) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not failed and applied(ready_of(made))
+    in_threads(3, launch)
+    assert applied(ready_of(made))
 
 
 def test_what_is_asked_for_is_there_at_the_first_launch(gpu: Launching, installed: None) -> None:

@@ -96,7 +96,7 @@ class Lesson:
         self.challenger, self.trial = plan, Trial(seed, self.guessed)
 
     def end(self) -> bool:
-        """Takes the result of a trial that has one; whether it had."""
+        """Takes the result of the trial, if there is one; returns whether there was."""
         trial, challenger = self.trial, self.challenger
         if trial is None or trial.won is None or challenger is None:
             return False
@@ -182,7 +182,7 @@ class Learner:
             lesson.lock.release()
 
     def _failed(self, lesson: Lesson, trial: Trial, kind: Hashable, which: int | None, begin: Any) -> None:
-        """A launch has raised; if it was the challenger's, that has lost."""
+        """Called when a launch has raised. If the challenger was launched, it has lost."""
         if which is None:
             return
         with lesson.lock:

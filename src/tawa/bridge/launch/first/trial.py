@@ -34,7 +34,7 @@ _RANKED = 2.7
 _LAST = 2.0
 _SAME = math.log(1.01)
 _LEAST_ERROR = 0.001
-"""A standard error below it is no knowledge: clocks and caches change between launches."""
+"""The least standard error that is assumed: clocks and caches change between launches."""
 CHAMPION, CHALLENGER = 0, 1
 
 
