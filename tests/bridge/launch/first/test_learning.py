@@ -134,16 +134,13 @@ def test_a_form_that_rounds_otherwise_takes_no_part(
     assert entry.plan.form == "stock"
 
 
-def test_a_capture_gets_the_champion_untimed(
-    gpu: Launching, clock: FakeClock, installed: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_capture_gets_the_champion_untimed(gpu: Launching, clock: FakeClock, installed: None) -> None:
     clock.times_ms, function, capturing = {STOCK: 1.0, OWN: 0.8}, gemm(), [False]
     made = described_product(function)
     tawa.wait()
     described_product(function)
     launcher = launcher_of(made)
-    assert launcher.learner is not None
-    launcher.learner.is_apart = lambda: capturing[0]
+    launcher.host = replace(launcher.host, capturing=lambda: capturing[0])
     tawa.wait()
     described_product(function)
     capturing[0], marks = True, clock.marks
