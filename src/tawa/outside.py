@@ -15,12 +15,13 @@ never chooses a path, a module or code. Callers turn `Unfit` into the error of t
 from __future__ import annotations
 
 import json
+import sys
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from tawa.errors import did_you_mean
 
@@ -142,12 +143,22 @@ def _read(kind: Any, value: object, where: str) -> Any:
 @cache
 def _declared(kind: type[Any]) -> dict[str, tuple[Any, bool]]:
     """The type of each field, and whether it has no default."""
-    hints = get_type_hints(kind)
+    hints = {
+        name: _evaluated(text, base.__module__)
+        for base in reversed(kind.__mro__)
+        for name, text in vars(base).get("__annotations__", {}).items()
+    }
     return {
         it.name: (hints[it.name], it.default is MISSING and it.default_factory is MISSING)
         for it in fields(kind)
         if it.init
     }
+
+
+@cache
+def _evaluated(annotation: object, module: str) -> Any:
+    """The type that an annotation names, as `typing.get_type_hints` has it, but each text is compiled only once."""
+    return eval(annotation, vars(sys.modules[module])) if isinstance(annotation, str) else annotation
 
 
 def _tuple(kinds: tuple[Any, ...], value: object, where: str, needed: str) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from tawa.errors import TableError
@@ -42,7 +43,10 @@ class Store:
         """The entries of one kernel; none without a file. Raises TableError if the file is damaged."""
         path = self._file(key)
         try:
-            return read_table(path) if path.exists() else ()
+            found = path.stat()
+            return _read_once(path, (found.st_ino, found.st_mtime_ns, found.st_size))
+        except FileNotFoundError:
+            return ()
         except OSError as error:  # of a folder that cannot be searched
             raise TableError(f"{path} cannot be read: {error.strerror}; cure: another XDG_CACHE_HOME") from error
 
@@ -125,6 +129,12 @@ def _merged(known: Iterable[Entry], fresh: Iterable[Entry]) -> tuple[list[Entry]
             entries[entry.identity] = entry
             new += 1
     return list(entries.values()), new
+
+
+@lru_cache(maxsize=64)
+def _read_once(path: Path, written: tuple[int, ...]) -> tuple[Entry, ...]:
+    """A table as it was written then: two forms of a kernel ask for the same one."""
+    return read_table(path)
 
 
 def user_store() -> Store:
