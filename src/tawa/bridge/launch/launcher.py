@@ -112,6 +112,7 @@ class Launcher:
         if len(self.known) >= _MOST_KNOWN:
             self.known.clear()
         values, known = values_at(self.paths, args), self.known
+        before, learning.awaited = learning.awaited, None
         plan = self._chosen(values, grid, stream, hooks, args) if self.choices is not None else None
         if plan is None and self.learner is not None:
             made = self._learning(self.learner, values, grid)
@@ -119,6 +120,10 @@ class Launcher:
             made = self.choose(values, grid, plan)
         if isinstance(made, str):
             made = self._stock_made(made, grid)
+        if learning.awaited is not None:
+            made = replace(made, inner=_awaiting(learning.awaited, made.inner))
+        else:
+            learning.awaited = before
         if not self._is_apart():  # `made` may have changed `key_of`, and choices made before others ended are forgotten
             known[*grid, self.key_of(with_tensors(self.types, args))] = made
         return made
@@ -425,6 +430,17 @@ def taken_over(kernel: Any) -> Any:
     """The kernel whose launcher has taken over the launches of stock Triton's, or the kernel itself."""
     run = getattr(kernel, "_run", None)
     return run.kernel if isinstance(run, Launcher) else kernel
+
+
+def _awaiting(task: Task, inner: Callable[..., None]) -> Callable[..., None]:
+    """The same launcher for launches that may get another kernel when a task has ended."""
+
+    def launch(*args: Any) -> None:
+        if not task.ended.is_set():
+            learning.awaited = task
+        inner(*args)
+
+    return launch
 
 
 def _with_counter(inner: Callable[..., None], counters: TileCounters) -> Callable[..., None]:

@@ -10,7 +10,7 @@ import pytest
 import triton
 
 import tawa
-from tawa.bridge.launch import added_arguments
+from tawa.bridge.launch import added_arguments, launcher
 from tawa.bridge.launch.first.background import submit
 from tawa.bridge.launch.first.elsewhere import WorkerLost
 from tawa.bridge.launch.first.learning import _MOST_IDLE
@@ -324,6 +324,28 @@ def test_a_kernel_that_rounds_otherwise_is_never_launched(
         function[(1,)](*DESCRIPTORS, 64, BM=64, BN=64, BK=64, num_warps=4, **more)
         tawa.wait()
     assert {function_of(it) for it in gpu.launched} == {STOCK}
+
+
+def test_a_warmup_waits_for_what_earlier_launches_wait_for(
+    gpu: Launching, clock: FakeClock, installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, rank = threading.Event(), launcher.rank
+
+    def waiting(*args: Any) -> Any:
+        assert opened.wait(60)
+        return rank(*args)
+
+    monkeypatch.setattr(launcher, "rank", waiting)
+    clock.times_ms, function = {STOCK: 1.0, OWN: 0.8}, gemm()
+    described_product(function)
+    tawa.wait()
+    for _ in range(3):  # the first one submits the comparison, and the next ones find what it has chosen
+        described_product(function)
+    timer = threading.Timer(0.2, opened.set)
+    timer.start()
+    tawa.warmup(lambda: described_product(function))
+    timer.join()
+    assert len(entries()) == 1 and last(gpu) == OWN
 
 
 def test_what_a_warmup_kept_busy_is_given_back(gpu: Launching, clock: FakeClock, installed: None) -> None:
