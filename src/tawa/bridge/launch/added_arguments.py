@@ -178,7 +178,8 @@ def kernel_class(base: type, attached: Attached) -> type:
                 own = inner if passed is None else launched_with(passed, inner)
                 elsewhere, here = partial(learning_kernel, self, attached), partial(known_kernel, self, attached)
                 load = partial(_following, _Loaded(self, own), attached)
-                return StockFirst(self, own, elsewhere, load, here if self.tawa_choices is not None else None)
+                is_known = self.tawa_choices is not None and self.tawa_choices.known
+                return StockFirst(self, own, elsewhere, load, here if is_known else None)
             added = self.metadata.tensordesc_meta[-len(spec.descriptors) :] if spec.descriptors else ()
             own = inner if passed is None else launched_with(passed, inner)
             # What is not specialised is the stock kernel already.

@@ -38,11 +38,12 @@ class Measured:
 class Choices:
     """Which Plan the launches of one kernel get, according to measurements; this one knows nothing.
 
-    arguments: those of the kernel's function that the choice depends on, beside the grid. tuned: whether a measurement
-    that the user asked for says which.
+    arguments: those of the kernel's function that the choice depends on, beside the grid. known: whether an earlier
+    measurement prefers a specialised kernel for some launches. tuned: whether the user asked for a measurement.
     """
 
     arguments: frozenset[int] = frozenset()
+    known: bool = False
     tuned: bool = False
 
     def lookup(self, values: Sequence[Any], grid: Sequence[int]) -> Plan | None:

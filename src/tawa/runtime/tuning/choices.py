@@ -53,6 +53,7 @@ class KernelChoices(Choices):
         self.sizes, self.processors = tuple(sizes), processors
         self.measures, self.may_repeat = measures, may_repeat
         self.arguments = frozenset(index for index, _ in sizes)
+        self.known = any(it.plan.form != "stock" for it in entries.values())
         self.tuned = any(not it.learned for it in entries.values())
         self.keep: Callable[[str, Plan, str, Sequence[Measured]], Entry] | None = None
 
