@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import triton
 from triton.runtime.errors import OutOfResources
 
 import tawa
@@ -58,6 +59,22 @@ def test_a_launch_raises_what_tritons_autotuner_skips(no_back_end: None, driver:
     tensors = [kernels.half_tensor() for _ in range(3)]
     with pytest.raises(OutOfResources, match="shared memory"):
         kernel.run(*tensors, 64, **HUGE, num_warps=8, grid=(1,), warmup=False)
+
+
+def test_the_next_process_is_refused_by_the_cache(no_back_end: None, driver: None, monkeypatch: Any) -> None:
+    refused: list[str] = []
+    for _ in range(2):
+        kernel = tawa.jit(triton.jit(kernels.gemm_pointers.fn))  # knows nothing of an earlier launch
+        with pytest.raises(OutOfResources, match="shared memory") as caught:
+            kernel.run(*[kernels.half_tensor() for _ in range(3)], 64, **HUGE, num_warps=8, grid=(1,), warmup=False)
+        refused.append(str(caught.value))
+        monkeypatch.setattr(stock_overflow, "_may_overflow", lambda _: pytest.fail("it was compiled again"))
+    assert refused[0] == refused[1] and "cure: smaller blocks" in refused[0]
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    with pytest.raises(pytest.fail.Exception):
+        tawa.jit(kernels.gemm_pointers).run(
+            *[kernels.half_tensor() for _ in range(3)], 64, **HUGE, num_warps=8, grid=(1,), warmup=False
+        )
 
 
 def test_a_kernel_that_is_only_compiled_is_compiled_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,7 +167,7 @@ class Compilation:
                 if name == "ttgir":
                     from tawa.bridge.driver.stock_overflow import refuse_overflow
 
-                    refuse_overflow(value, self.capability)
+                    refuse_overflow(value, self.capability, str(metadata.get("hash", "")))
             self._sum(name, value, metadata)
             if last and record.KEY in metadata:
                 metadata[record.KEY]["compile_ms"] = round((time.perf_counter() - self.started) * 1000, 3)

@@ -7,8 +7,11 @@ from contextvars import ContextVar
 from typing import Any
 
 from tawa.bridge.driver.request import Request, active_request
+from tawa.bridge.launch.first.compiles import launch_is_ours
 from tawa.bridge.triton import versions
+from tawa.bridge.triton.artifacts.cache import asked_key
 from tawa.bridge.triton.artifacts.cache_entries import overridden
+from tawa.bridge.triton.artifacts.shared_memory_error import raise_kept
 from tawa.bridge.triton.device import CAPABILITY
 from tawa.bridge.triton.stages import StageSplit, split_make_ttgir
 from tawa.errors import DeviceError
@@ -84,6 +87,8 @@ def _take_part(
                 f"{CAPABILITY} (H100, H200). Cure: launch there, or leave enable_warp_specialization out"
             )
         return
+    if launch_is_ours():
+        raise_kept(asked_key())
     from tawa.bridge.driver.compilation import Compilation  # the compiler: a process that only reads caches needs none
 
     split = split_make_ttgir(type(backend))

@@ -33,26 +33,32 @@ def overflow_refused() -> Iterator[None]:
         _refused.reset(token)
 
 
-def refuse_overflow(module: Any, capability: int) -> None:
-    """Raises SharedMemoryError for stock TTGIR that is to be launched and needs more shared memory than a CTA has."""
+def refuse_overflow(module: Any, capability: int, cache_hash: str) -> None:
+    """Raises SharedMemoryError for stock TTGIR that is to be launched and needs more shared memory than a CTA has.
+
+    cache_hash: of the kernel's entry in Triton's cache, which keeps the error of a launch.
+    """
     if not (launch_is_ours() or _refused.get()) or not _may_overflow(module):
         return
     text = str(module)
     needed = _allocated(text, module.context, capability)
     if needed is None or needed <= LIMIT_BYTES:
         return
-    from tawa.bridge.triton.artifacts.shared_memory_error import SharedMemoryError
+    from tawa.bridge.triton.artifacts.shared_memory_error import SharedMemoryError, keep_error
 
     kernel = module.get_entry_func_name()
     place = record.kernel_location(text)
     at = f"\n  at {place}" if place else ""
     needs = f"needs {needed} bytes of shared memory, and one CTA has {LIMIT_BYTES} (227 KiB)"
-    raise SharedMemoryError(
+    error = SharedMemoryError(
         needed,
         LIMIT_BYTES,
         f"{kernel}: stock Triton's kernel {needs}: it can be compiled, not launched{at}\n"
         "  cure: smaller blocks, or fewer num_stages",
     )
+    if launch_is_ours() and cache_hash:
+        keep_error(cache_hash, error)
+    raise error
 
 
 def _may_overflow(module: Any) -> bool:

@@ -20,6 +20,7 @@ from tawa.bridge.launch.first.compiles import launch_is_ours, stock_may_start
 from tawa.bridge.mapping.beside import shipped_key
 from tawa.bridge.triton.places import places_key
 
+_asked: ContextVar[str] = ContextVar("tawa_cache_key", default="")
 _only_compiled: ContextVar[bool] = ContextVar("tawa_only_compiled", default=False)
 
 
@@ -38,9 +39,16 @@ def wrap_get_cache_key(original: Callable[..., str], before: Callable[[], None])
         before()
         launched = "-launched" * launch_is_ours() + "-first" * stock_may_start()
         own = request.cache_suffix() + launched + shipped_key(request, src) + places_key(src)
-        return original(src, *args, **kwargs) + own
+        key = original(src, *args, **kwargs) + own
+        _asked.set(key)
+        return key
 
     return get_cache_key
+
+
+def asked_key() -> str:
+    """The key on disk that was asked for last: inside a compile, that of its kernel."""
+    return _asked.get()
 
 
 def wrap_compute_cache_key(original: Callable[..., str]) -> Callable[..., str]:
