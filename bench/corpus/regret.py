@@ -75,7 +75,7 @@ def compiled_kernels() -> dict[str, Compiled]:
 
 def candidates_of_kernels(launched: Mapping[str, Compiled], seed: str) -> dict[str, list[Candidate]]:
     """Stock, automatic, learned, and the pinned candidates of each kernel with a dot. seed: of the random ones."""
-    from tawa.bridge.driver.tuning.ranked_plans import space_of
+    from tawa.bridge.driver.tuning.every_form import search_of
     from tawa.bridge.launch.first.compiles import launched_by_us
     from tawa.bridge.triton.generic_print import read_ttir
     from tawa.bridge.triton.structured import new_context
@@ -88,8 +88,8 @@ def candidates_of_kernels(launched: Mapping[str, Compiled], seed: str) -> dict[s
             continue
         metadata = it.kernel.metadata
         with launched_by_us(function=it.function):
-            space = space_of(module, metadata.num_warps, metadata.num_stages)
-        ranked = space.ranked() if space is not None else ()
+            search = search_of(module, metadata.num_warps, metadata.num_stages)
+        ranked = search.ranked() if search is not None else ()
         stock_us = next((plan.predicted_us for plan in ranked if plan.plan.form == "stock"), None)
         own = [Candidate("stock", _OPTIONS["stock"], stock_us), Candidate("automatic", _OPTIONS["automatic"])]
         own.append(Candidate(**LEARNED))

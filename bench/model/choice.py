@@ -1,8 +1,8 @@
 """What choosing by held-out predictions would have cost: regret over measured candidates, kernels apart from the fit.
 
 For each group the candidate with the largest predicted gain is taken if the model is sure of it, as a launch does
-(`tawa.plan.forecast`); otherwise stock Triton's. Predictions come from the fit that did not see the kernel, errors of
-its regime from the other kernels.
+(`tawa.plan.search.search`); otherwise stock Triton's. Predictions come from the fit that did not see the kernel, errors
+of its regime from the other kernels.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from bench.model.items import Item, groups_of
 from tawa.machine.coefficients import ErrorInfo
-from tawa.plan.cost.prediction import regime_of
 from tawa.plan.cost.programs import stock_program
+from tawa.plan.search.prediction import regime_of
 from tawa.plan.thresholds import DOUBT
 
 ErrorOf = Callable[[Sequence[float]], ErrorInfo]

@@ -35,7 +35,7 @@ from bench.model.foreign import NAME as FOREIGN
 from bench.model.foreign import foreign_items
 from bench.model.items import Item, groups_of, items_of
 from tawa.machine.coefficients import FILE, FORMAT, Coefficients, ErrorInfo
-from tawa.plan.cost.prediction import regime_of
+from tawa.plan.search.prediction import regime_of
 
 FOLDS = 5
 DEVICE = "NVIDIA H200"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tawa.plan.space import RankedPlan
+    from tawa.plan.search import candidate
     from tests.cases.case import Case
 
 RANKED, RANDOM = 8, 4
@@ -47,14 +47,14 @@ class Candidate:
     predicted_us: float | None = None
 
 
-def candidates_of(case: Case, ranked: tuple[RankedPlan, ...]) -> list[Candidate]:
+def candidates_of(case: Case, ranked: tuple[candidate.Candidate, ...]) -> list[Candidate]:
     """The candidates of a case. ranked: every Plan of its kernel, fastest first by the model."""
     found = [Candidate("stock", {"enable_warp_specialization": False}), Candidate("automatic", {})]
     found += pinned_candidates(case.name, ranked)
     return [*found, *(Candidate(name, options) for name, options in FORMS.items()), Candidate(**LEARNED)]
 
 
-def pinned_candidates(seed: str, ranked: Sequence[RankedPlan], others: int = RANDOM) -> list[Candidate]:
+def pinned_candidates(seed: str, ranked: Sequence[candidate.Candidate], others: int = RANDOM) -> list[Candidate]:
     """The Plans that the model ranks first, and some random ones of the others. ranked: as for `candidates_of`."""
     own = [it for it in ranked if it.plan.form != "stock"]
     found = [_pinned(f"model {place}", it) for place, it in enumerate(own[:RANKED], 1)]
@@ -63,15 +63,15 @@ def pinned_candidates(seed: str, ranked: Sequence[RankedPlan], others: int = RAN
     return found + [_pinned(f"random {place}", it) for place, it in enumerate(chosen, 1)]
 
 
-def _pinned(name: str, it: RankedPlan) -> Candidate:
+def _pinned(name: str, it: candidate.Candidate) -> Candidate:
     return Candidate(f"{name}: {it.words}", {"plan": it.plan.to_dict()}, it.predicted_us)
 
 
-def ranked_of(case: Case) -> tuple[RankedPlan, ...]:
+def ranked_of(case: Case) -> tuple[candidate.Candidate, ...]:
     """Every Plan of a case's kernel in the order of the model, from its TTIR."""
     from bench.model.compiled import compile_point
     from bench.model.points import Point
-    from tawa.bridge.driver.tuning.ranked_plans import space_of
+    from tawa.bridge.driver.tuning.every_form import search_of
     from tawa.bridge.launch.first.compiles import launched_by_us
     from tawa.bridge.triton.generic_print import read_ttir
     from tawa.bridge.triton.structured import new_context
@@ -81,5 +81,5 @@ def ranked_of(case: Case) -> tuple[RankedPlan, ...]:
         return ()
     with launched_by_us(function=case.kernel):
         kernel = read_ttir(made["ttir"], new_context())
-        space = space_of(kernel, case.num_warps, case.num_stages)
-    return space.ranked() if space is not None else ()
+        search = search_of(kernel, case.num_warps, case.num_stages)
+    return search.ranked() if search is not None else ()

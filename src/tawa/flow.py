@@ -20,7 +20,7 @@ from tawa.plan import Plan, PlanOptions
 from tawa.plan.cost.budget import Channels
 from tawa.plan.decide.paths import Launching, Raising
 from tawa.plan.decide.rings import Facts, Target
-from tawa.plan.space import Space
+from tawa.plan.search.space import Space
 from tawa.remarks import Remark, SourceLocation
 from tawa.symbolic.host.expr import Argument
 from tawa.symbolic.host.launch_spec import LaunchSpec

@@ -23,7 +23,7 @@ from tawa.plan.decide.split import choose_split
 from tawa.plan.decide.sums import choose_sums
 from tawa.plan.decide.tiles import choose_group
 from tawa.plan.decide.turns import choose_turns
-from tawa.plan.search import warps_of_group
+from tawa.plan.search.compiled import warps_of_group
 from tawa.remarks import Remark
 from tawa.symbolic.host.expr import Condition
 from tawa.transforms.epilogue.direct_stores import DirectStores

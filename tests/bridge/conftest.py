@@ -17,8 +17,8 @@ from tawa.bridge.driver.request import PROCESS
 from tawa.bridge.triton.signature import Signature, parse_signature
 from tawa.pipeline import Outcome
 from tawa.plan import Plan
-from tawa.plan.cost import prediction
 from tawa.plan.cost.programs import Program
+from tawa.plan.search import prediction
 from tawa.runtime.history.recording import RECORDER
 from tests.bridge import kernels
 from tests.bridge.launching import Launching, launching

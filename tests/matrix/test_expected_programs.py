@@ -9,7 +9,7 @@ from tawa.bridge.driver.driver import _Driver
 from tawa.bridge.driver.request import Request
 from tawa.plan import PlanOptions
 from tawa.plan.cost.programs import Program
-from tawa.plan.space import form_of
+from tawa.plan.search.space import form_of
 from tests.cases.attention.cases import CASES as ATTENTION
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import CASES as GEMM

@@ -9,7 +9,7 @@ import pytest
 
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.driver.tuning.ranked_plans import space_of
+from tawa.bridge.driver.tuning.every_form import search_of
 from tawa.bridge.launch.added_arguments import launch_spec
 from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.generic_print import read_ttir
@@ -152,9 +152,9 @@ def test_the_form_is_told_to_the_user() -> None:
 def test_measurements_try_programs_that_share_a_cta() -> None:
     made = compiled(attention("measured", causal=True), Plan())
     with launched_by_us():
-        space = space_of(read_ttir(made.asm["ttir"], new_context()), 4, 2)
-    assert space is not None
-    plans = [it.plan for it in space.ranked() if it.plan.split == "programs"]
+        search = search_of(read_ttir(made.asm["ttir"], new_context()), 4, 2)
+    assert search is not None
+    plans = [it.plan for it in search.ranked() if it.plan.split == "programs"]
     assert {plan.groups for plan in plans} == {2, 3} and {plan.form for plan in plans} == {"as_written", "persistent"}
     three = next(plan for plan in plans if plan.groups == 3 and plan.form == "as_written")
     assert launch_spec(compiled(attention("measured", causal=True), three)).grouped == Grouped(0, 3)

@@ -1,7 +1,6 @@
 """The thresholds of the search: what is tried, what counts as better, and what is taken, each with its source.
 
-The search for a Plan (`tawa.plan.search`), the choice for a launch (`tawa.plan.forecast`) and the list of Plans to
-measure (`tawa.plan.space`) compare with these numbers. Those of the machine are in `tawa.machine.hopper`.
+Only the search (`tawa.plan.search`) compares with these numbers. Those of the machine are in `tawa.machine.hopper`.
 """
 
 from __future__ import annotations
@@ -52,3 +51,36 @@ MOST_TRIED = 3
 """Forms that the launches of one shape class try."""
 MOST_MEASURED = 10
 """Plans of one kernel that are measured at most: stock Triton's, that of automatic mode, and eight of the model."""
+
+# -- times that were measured alone (`tawa.plan.search.measured`) ------------------------------------------------------
+
+HOPELESS_ALONE = 2.0
+"""A Plan that takes this many times as long as the best one is not timed further; an estimate."""
+LEAST_MEASURED = 2
+"""Plans that are measured whatever the budget is: stock Triton's, and one other."""
+LEAST_ROUNDS = 3
+"""Bursts of each Plan, whatever the budget is: the fewest that have a median."""
+MOST_ROUNDS = 9
+BURST_MS = 2.0
+"""Long enough for a clock that counts microseconds, short enough that all Plans see the same temperature."""
+MOST_LAUNCHES = 100
+"""Launches of a burst."""
+
+# -- times of real launches (`tawa.plan.search.comparison`; tests/plan/search/test_comparison.py plays the rule) -------
+
+FIRST_LOOK = 3
+"""Times after which a challenger that is clearly slower has lost."""
+LOST = 1.2
+"""How many times as slow each of these is then."""
+LOOKS = (6, 12, 24, 48)
+"""Times after which two kernels are compared."""
+SURE_ERRORS = 4.0
+"""Standard errors by which medians must differ at each look but the last."""
+SURE_RANKS = 2.7
+"""The deviate of the rank-sum test, likewise: six times that are all below six others have 2.88."""
+LAST = 2.0
+"""Both of them at the last look."""
+SAME = 1.01
+"""The factor within which two kernels are equally fast."""
+LEAST_ERROR = 0.001
+"""The least standard error that is assumed: clocks and caches change between launches."""

@@ -16,7 +16,7 @@ from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.spills import Spills
 from tawa.ir import parse_module
 from tawa.plan import PlanOptions
-from tawa.plan.space import Space
+from tawa.plan.search.space import Space
 from tests.bridge.driver.test_stock_run import compiled, slower
 from tests.cases.programs.ttgir import tile_gemm
 

@@ -17,8 +17,8 @@ from tawa.ir import parse_module
 from tawa.plan import LoopPlan, Plan, PlanOptions
 from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.schedule import Schedule, ScheduledOp
+from tawa.plan.search.runs import keeps_dots_in_flight
 from tawa.plan.thresholds import HARMLESS_BYTES
-from tawa.plan.trials import keeps_dots_in_flight
 from tests.bridge.fakes import plan_of
 from tests.cases.attention.cases import find
 from tests.cases.gemm.cases import tile_case

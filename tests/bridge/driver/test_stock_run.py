@@ -19,9 +19,9 @@ from tawa.bridge.triton.stages import StageSplit
 from tawa.machine.coefficients import ErrorInfo
 from tawa.pipeline import Target, specialise
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.cost.prediction import Expectation
-from tawa.plan.space import Space
-from tawa.plan.trials import keeps_dots_in_flight
+from tawa.plan.search.prediction import Expectation
+from tawa.plan.search.runs import keeps_dots_in_flight
+from tawa.plan.search.space import Space
 from tests.bridge.fakes import plan_of
 from tests.cases.pointers.cases import find
 from tests.cases.programs.ttgir import tile_gemm

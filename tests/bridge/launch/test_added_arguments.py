@@ -24,8 +24,8 @@ from tawa.bridge.report import record
 from tawa.bridge.triton.signature import parse_signature
 from tawa.machine.coefficients import ErrorInfo
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.cost.prediction import Expectation
-from tawa.plan.forecast import Forecast, Forecaster
+from tawa.plan.search.prediction import Expectation
+from tawa.plan.search.search import Forecast, Search
 from tawa.remarks import Remark
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.transforms.ttir.make_persistent import MakePersistent, PersistentResult
@@ -268,9 +268,9 @@ def test_first_launches_of_two_threads_wait_for_each_other(driver: None, slow: s
     kernel.module = None
 
 
-def other_form(forecaster: Forecaster, launch: Any, made: Mapping[Plan, Any], only: object = None) -> Forecast:
+def other_form(search: Search, launch: Any, made: Mapping[Plan, Any], *more: object) -> Forecast:
     """Another form of the kernel is predicted to be the fastest, unless it cannot be made."""
-    (form,) = forecaster.forms
+    (form,) = search.forms
     plan = form if made.get(form, form) is not None else None
     return Forecast(plan, "", Expectation(2.0, 1.0, ErrorInfo(0.0, 0), ""))
 
@@ -287,7 +287,7 @@ def test_a_persistent_form_is_compiled_for_the_launch_that_needs_it(
 
     if possible is None:
         monkeypatch.setattr("tawa.bridge.launch.added_arguments._compiled_again", lambda kernel: 1 / 0)
-    monkeypatch.setattr(Forecaster, "choose", other_form)
+    monkeypatch.setattr(Search, "choose", other_form)
     kernel, paper = compiled(True), OnPaper()
     if possible is False:
         refused = PersistentResult(False, (Remark("declined", "for this test"),))

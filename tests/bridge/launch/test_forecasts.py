@@ -11,7 +11,7 @@ from tawa.bridge.driver.attach import attached
 from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.launch.forecasts import Forecasts, forecast_facts, forecasts_of
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.space import Space
+from tawa.plan.search.space import Space
 from tests.cases.pointers.builders import gemm_case
 from tests.cases.programs.workloads import by_descriptors, workload
 from tests.matrix.compiling import compile_case
@@ -40,7 +40,7 @@ def test_they_are_read_from_the_kernel_and_depend_on_what_decides_the_amount_of_
 
 def test_launches_of_about_one_size_are_evaluated_once(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found = forecasts_of(kernel, 132)
-    assert found is not None and found.forecaster is not None
+    assert found is not None and found.search is not None
     first = found.choose(values_of(found, 4100), (2048, 1, 1))
     monkeypatch.setattr("tawa.plan.cost.launches.launch_of", lambda *_: 1 / 0)
     assert found.choose(values_of(found, 4200), (2050, 1, 1)) is first

@@ -19,7 +19,7 @@ from tawa.bridge.triton.versions import triton_version
 from tawa.plan import PlanOptions
 from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.option_conflicts import STOCK
-from tawa.plan.space import Space
+from tawa.plan.search.space import Space
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import TILES
 from tests.matrix.compiling import compile_case

@@ -80,7 +80,7 @@ def test_arguments_and_grid_decide_and_both_times_are_shown(tawa, tawa_json):
 
 
 def test_a_launch_that_is_not_predicted_to_gain_is_declined_with_both_times_and_what_settles_it(tawa_json, monkeypatch):
-    monkeypatch.setattr("tawa.plan.cost.prediction.DOUBT", 1000.0)  # so that the model is never sure
+    monkeypatch.setattr("tawa.plan.search.prediction.DOUBT", 1000.0)  # so that the model is never sure
     launch = [word for name, value in SIZES.items() for word in ("--arg", f"{name}={value}")]
     asked = ["--option", "num_consumer_groups=1", "--option", "only_if_faster=true"]
     found = tawa_json("explain", *MASKED, *asked, *launch, "--grid", "2048")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tawa.plan.cost.launches import Launch
-from tawa.plan.cost.tile_time import DRAM_SHARE, GATHERING, Device, TileSum, clearly_fastest, tile_us
+from tawa.plan.cost.tile_time import DRAM_SHARE, GATHERING, Device, TileSum, tile_us
 from tawa.plan.cost.time_model import predict, time_us
+from tawa.plan.search.candidate import clearly_fastest
 from tawa.plan.thresholds import CLEAR
-from tests.plan.cost.test_prediction import GEMM, LAUNCH, OWN
+from tests.plan.search.test_prediction import GEMM, LAUNCH, OWN
 from tests.support.timed import changed, timed
 
 STATED = TileSum(128, (256,), 64, 2, 64, 128 * 256 * 2)

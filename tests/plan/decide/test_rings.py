@@ -12,8 +12,8 @@ from tawa.ir import Module
 from tawa.machine.coefficients import ErrorInfo
 from tawa.machine.hopper import REGISTERS
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan
-from tawa.plan.cost.prediction import Expectation
 from tawa.plan.decide.rings import WOULD_DECLINE, Decided, Facts, Target, budget_of, decide_rings, find_facts
+from tawa.plan.search.prediction import Expectation
 from tawa.remarks import Remark
 from tests.cases.programs import ttgir as programs
 

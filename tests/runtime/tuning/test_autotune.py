@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 import tawa
-from tawa.bridge.driver.tuning import tuning_facts
+from tawa.plan.search.search import Search
 from tawa.runtime.tuning import choices
 from tawa.runtime.tuning.store import user_store
 from tests.bridge.launch.test_added_arguments import OnPaper, matmul
@@ -27,8 +27,8 @@ def test_each_configuration_is_measured_once_and_remembered(driver: None, monkey
     timed: list[Any] = []
     monkeypatch.setattr(choices, "gpu_name", lambda: "a card")
     monkeypatch.setattr(choices, "gpu_ms", lambda launch, count: timed.append(launch) or 1.0 * count)
-    every = tuning_facts.ranked_plans
-    monkeypatch.setattr(tuning_facts, "ranked_plans", lambda *about: every(*about)[:2])
+    every = Search.measured
+    monkeypatch.setattr(Search, "measured", lambda search, chosen: every(search, chosen)[:2])
     configs = [triton.Config({"B": 64}, num_warps=4), triton.Config({"B": 64}, num_warps=8)]
 
     def launch() -> None:

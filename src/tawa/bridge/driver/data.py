@@ -15,7 +15,7 @@ from tawa.bridge.triton.stages import StageSplit
 from tawa.flow import Flow
 from tawa.pipeline import Outcome
 from tawa.plan.cost.budget import StockCopies
-from tawa.plan.trials import BackEndRun
+from tawa.plan.search.runs import BackEndRun
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
 

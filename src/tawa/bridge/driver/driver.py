@@ -40,17 +40,18 @@ from tawa.ir import Module, copy_module, source_of
 from tawa.ir import parse_module as read_module
 from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of
 from tawa.plan import Plan
-from tawa.plan.cost.prediction import is_expectation
 from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text
 from tawa.plan.decide.launches import choose_launches, launch_plan
 from tawa.plan.decide.paths import BY_TMA, Launching
 from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
 from tawa.plan.legality import check_met
 from tawa.plan.options import PlanOptions
-from tawa.plan.search import NO_STOCK, Candidate, Question, Trial, candidates
-from tawa.plan.space import Space, form_of
-from tawa.plan.thresholds import HARMLESS_BYTES
-from tawa.plan.trials import BackEndRun, BackEndRuns, described, keeps_dots_in_flight, must_spill, will_spill
+from tawa.plan.search.candidate import Candidate
+from tawa.plan.search.compiled import NO_STOCK, Question, Trial, candidates
+from tawa.plan.search.prediction import is_expectation
+from tawa.plan.search.runs import BackEndRun, BackEndRuns, described, keeps_dots_in_flight, must_spill, will_spill
+from tawa.plan.search.search import Search
+from tawa.plan.search.space import Space, form_of
 from tawa.remarks import Remark, SourceLocation
 
 _TILES = "tt.load of a tile"
@@ -87,7 +88,7 @@ class _Driver:
         self.job, self.request = job, request
         self.pins = _with_form(request.plan or Plan(), request.options)
         self.launching = Launching(launch_is_ours(), may_be_one(), nested_descriptors())
-        self.runs = BackEndRuns(request.options.compile_budget_s)
+        self.runs = BackEndRuns.within(request.options.compile_budget_s)
         self.known = KnownSpills(job.kernel, job.options, job.capability)
         self.operations: dict[str, int] = {}
         self.not_by_tma: Remark | None = None
@@ -187,6 +188,12 @@ class _Driver:
         """Whether launches get a specialised kernel whether it pays or not."""
         return self.request.pinned or (self.request.options.wherever_legal and not self.request.learns)
 
+    @property
+    def _search(self) -> Search | None:
+        """The search among the forms, where their predictions decide."""
+        space = self.expecting
+        return Search.of(space, self.pins, self.request.options) if space is not None else None
+
     def _place(self) -> SourceLocation | None:
         """The first dot of the kernel."""
         dot = next((op for op in self.kernel.walk() if op.name in DOTS), None)
@@ -212,7 +219,7 @@ class _Driver:
             self.job.options.num_warps,
             raisable=self.paths is not None and self.paths.raised > 0,
             chained=may_be_chained and has_chained_dots(self.kernel),
-            space=self.expecting,
+            search=self._search,
             allowed=self._stock_spills,
             facts=self.job.stock.facts,
             place=self._place(),
@@ -228,11 +235,11 @@ class _Driver:
         program = self.known.key(self.kernel, self.job.options.num_warps, "stock")
         known = self.known.of(program) if self.job.stock.unused else None
         if known is not None:
-            return max(HARMLESS_BYTES, known.bytes)
+            return known.bytes
         with self.job.timed("stock", ours=False), suppress(StockFailure):
             spilled = self.job.stock.spilled()
             self.known.keep(program, Spills(spilled))
-            return max(HARMLESS_BYTES, spilled)
+            return spilled
         return NO_STOCK
 
     # -- one candidate -------------------------------------------------------------------------------------------------
@@ -376,7 +383,8 @@ class _Driver:
             own = form_of(space, plan) if plan is not None else None
             tried = trial.plan if trial is not None and own is None else None
             spilled = trial.spilled if trial is not None else 0
-            return forecast_facts(space, own, request.options, choice == "predicted", spilled, tried)
+            search = Search.of(space, request.plan or Plan(), request.options).beside(own, choice == "predicted")
+            return forecast_facts(search, spilled, tried)
 
 
 def _with_form(pins: Plan, options: PlanOptions) -> Plan:

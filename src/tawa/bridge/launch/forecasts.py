@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from tawa.bridge.launch.stock_facts import recorded_facts
 from tawa.bridge.report import record
-from tawa.plan import Plan, PlanOptions
+from tawa.plan import Plan
 from tawa.plan.cost.programs import Program, ProgramFacts
 from tawa.plan.option_conflicts import STOCK
-from tawa.plan.thresholds import HEAVY_SPILL_BYTES, MOST_FORMS, MOST_TRIED
 
 if TYPE_CHECKING:  # a launch whose form is known needs no model
     from tawa.plan.cost.launches import Launch
-    from tawa.plan.forecast import Forecast, Forecaster
-    from tawa.plan.space import Space
+    from tawa.plan.search.search import Forecast, Search
 
 _log = logging.getLogger("tawa")
 
@@ -53,12 +51,12 @@ class Forecasts:
         self.facts, self.learned = facts, facts is not None
 
     @cached_property
-    def forecaster(self) -> Forecaster | None:
+    def search(self) -> Search | None:
         """What is needed to choose; None if the kernel cannot be read."""
         from tawa.analysis.work.workload import find_workload
         from tawa.bridge.triton.structured import new_context, read_kernel
-        from tawa.plan.forecast import Forecaster
-        from tawa.plan.space import Space
+        from tawa.plan.search.search import Search
+        from tawa.plan.search.space import Space
 
         workload = find_workload(read_kernel(self.ttir, new_context()))
         if workload is None:
@@ -71,17 +69,17 @@ class Forecasts:
         own = Plan.of(about["own"]) if about["own"] is not None else None
         program = _program(self.plan, about["spilled"]) if self.plan is not None else None
         forms = tuple(Plan.of(it) for it in about["forms"])
-        return Forecaster(space, own, program, forms, about["stock"])
+        return Search(space, forms, own, program, about["stock"])
 
     @cached_property
-    def _tried(self) -> dict[Plan, Program | None]:
+    def _declined(self) -> dict[Plan, Program]:
         """The program that the compile tried and declined, by the Plan that asks for its form."""
-        if self.about.get("tried") is None or self.forecaster is None:
+        if self.about.get("tried") is None or self.search is None:
             return {}
-        from tawa.plan.space import form_of
+        from tawa.plan.search.space import form_of
 
         tried = Plan.of(self.about["tried"])
-        return {form_of(self.forecaster.space, tried): _program(tried, self.spilled)}
+        return {form_of(self.search.space, tried): _program(tried, self.spilled)}
 
     def choose(self, values: Sequence[Any], grid: Sequence[int], at_hand: bool = False) -> Forecast | None:
         """The forecast for a launch; None if nothing can be said.
@@ -91,11 +89,10 @@ class Forecasts:
         key = self.size(values, grid)
         if key in self.known and not at_hand:
             return self.known[key]
-        if self.forecaster is None:
+        if self.search is None:
             return None
-        only = self.made.keys() if at_hand or len(self.made) >= MOST_FORMS else None
-        launch = self._launch(self.forecaster, values, grid)
-        found = self.forecaster.choose(launch, {**self._tried, **self.made}, only)
+        launch = self._launch(self.search, values, grid)
+        found = self.search.choose(launch, self.made, at_hand, self._declined)
         if not at_hand:
             if len(self.known) >= _MOST_KNOWN:
                 self.known.clear()
@@ -107,21 +104,21 @@ class Forecasts:
 
         None is the compiled kernel.
         """
-        if self.forecaster is None:
+        search = self.search
+        if search is None:
             return (), True
-        launch = self._launch(self.forecaster, values, grid)
-        found = [it for it, _ in self.forecaster.ranked(launch)][:MOST_TRIED]
-        words = self.forecaster.space.words
-        return tuple((None if it == self.forecaster.own else it, words(it)) for it in found), launch.visits.guessed
+        launch = self._launch(search, values, grid)
+        forms = tuple((None if it == search.own else it, search.space.words(it)) for it in search.in_launches(launch))
+        return forms, launch.visits.guessed
 
-    def _launch(self, forecaster: Forecaster, values: Sequence[Any], grid: Sequence[int]) -> Launch:
+    def _launch(self, search: Search, values: Sequence[Any], grid: Sequence[int]) -> Launch:
         from tawa.plan.cost.launches import launch_of
 
         arguments = [
             int(value) if index in self.arguments and isinstance(value, int) else None
             for index, value in enumerate(values)
         ]
-        return launch_of(forecaster.space.workload, arguments, grid, self.processors)
+        return launch_of(search.space.workload, arguments, grid, self.processors)
 
     def note(self, plan: Plan, made: Plan | None, spilled: int = 0) -> None:
         """A form was compiled, and the planner completed its Plan; None if that failed.
@@ -129,8 +126,10 @@ class Forecasts:
         spilled: bytes of spill stores and loads. If they are many, and more than in the kernels that there are, the
         form is left out.
         """
-        most = max(HEAVY_SPILL_BYTES, self.spilled, self.facts.spilled if self.facts is not None else 0)
-        self.made[plan] = _program(made, spilled) if made is not None and spilled <= most else None
+        from tawa.plan.search.search import spills_too_much
+
+        others = self.spilled, self.facts.spilled if self.facts is not None else 0
+        self.made[plan] = None if made is None or spills_too_much(spilled, others) else _program(made, spilled)
         self.known.clear()
 
     def learn(self, facts: ProgramFacts | None) -> None:
@@ -140,8 +139,8 @@ class Forecasts:
             return
         self.facts = facts
         self.known.clear()
-        if "forecaster" in vars(self) and self.forecaster is not None:
-            self.forecaster = replace(self.forecaster, space=replace(self.forecaster.space, facts=facts))
+        if "search" in vars(self) and self.search is not None:
+            self.search = replace(self.search, space=self.search.space.knowing(facts))
 
     def remarks(self) -> tuple[str, ...]:
         """What launches got, for people."""
@@ -173,21 +172,14 @@ def _rounded(number: int) -> int:
     return (abs(number) >> left << left) * (1 if number >= 0 else -1)
 
 
-def forecast_facts(
-    space: Space, own: Plan | None, options: PlanOptions, stock: bool, spilled: int = 0, tried: Plan | None = None
-) -> dict[str, Any] | None:
+def forecast_facts(search: Search, spilled: int = 0, tried: Plan | None = None) -> dict[str, Any] | None:
     """What `Forecasts` needs to know of a compile; None if there is nothing to choose from.
 
-    own: the form that was compiled; None for stock Triton. stock: whether launches may get stock Triton's kernel.
-    tried: the complete Plan of a form that was declined because it spills. spilled: bytes of spill stores and loads of
-    the compiled form, or of the declined one.
+    search: beside the form that was compiled. tried: the complete Plan of a form that was declined because it spills.
+    spilled: bytes of spill stores and loads of the compiled form, or of the declined one.
     """
-    from tawa.plan.forecast import other_forms
-
-    forms = other_forms(space, own, options)
-    if not stock and own is not None:  # the user wants this kernel specialised: only the order of its tiles is open
-        forms = tuple(it for it in forms if it.own_groups == own.own_groups)
-    if not forms and not stock:
+    space = search.space
+    if not search.forms and not search.stock:
         return None
     return {
         "num_warps": space.num_warps,
@@ -195,11 +187,11 @@ def forecast_facts(
         "max_registers": space.max_registers,
         "raised": space.raised,
         "persistent": space.persistent,
-        "own": own.to_dict() if own is not None else None,
+        "own": search.own.to_dict() if search.own is not None else None,
         "spilled": spilled,
         "tried": tried.to_dict() if tried is not None else None,
-        "forms": [it.to_dict() for it in forms],
-        "stock": stock,
+        "forms": [it.to_dict() for it in search.forms],
+        "stock": search.stock,
     }
 
 

@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from tawa.plan import Plan
+from tawa.plan.search.measured import Measured, Prepare
 
 Allocate = Callable[[int, int, int | None], Any]
 """Bytes, alignment, stream → scratch memory with a ``data_ptr()``."""
-
-Prepare = Callable[[Plan], Callable[[], None] | str]
-"""From a Plan, one launch by it, compiled and loaded. A text is the reason that there is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The times of one Plan in launches of a class. median_us, spread_us: as in a table's entry. count: of launches."""
-
-    plan: Plan
-    words: str
-    median_us: float
-    spread_us: float
-    count: int
-
-    @staticmethod
-    def of(plan: Plan, words: str, log_ms: Sequence[float]) -> Measured:
-        """log_ms: logarithms of milliseconds, at least two."""
-        low, middle, high = (1e3 * math.exp(it) for it in statistics.quantiles(log_ms, n=4))
-        return Measured(plan, words, middle, high - low, len(log_ms))
 
 
 class Choices:

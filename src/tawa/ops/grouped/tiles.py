@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from tawa.ops.calls.tables import blocks, plan
 from tawa.ops.products.tile_choice import Tile
-from tawa.plan.cost.tile_time import DRAM_SHARE, Device, clearly_fastest, tile_us
+from tawa.plan.cost.tile_time import DRAM_SHARE, Device, tile_us
+from tawa.plan.search.candidate import clearly_fastest
 
 TWO_GROUPS = (("num_consumer_groups", 2),)
 """The rows of a tile are split over two groups of consumers."""

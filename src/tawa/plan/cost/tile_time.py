@@ -9,9 +9,7 @@ the candidates of `bench.products` on an H100, as was `GATHERING`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from tawa.analysis.work.workload import BlockWork, DotWork, LoadWork
 from tawa.machine.hopper import CLOCK_GHZ
@@ -19,7 +17,6 @@ from tawa.machine.work import NOTHING, Work
 from tawa.plan.cost.launches import Launch
 from tawa.plan.cost.programs import Program
 from tawa.plan.cost.time_model import Phase, time_us
-from tawa.plan.thresholds import CLEAR
 
 DRAM_SHARE = 0.85
 """Of the peak of DRAM, for long reads."""
@@ -27,7 +24,6 @@ L2_BYTES_PER_CYCLE = 42
 """From L2 to each SM, while all of them load: tiles of 64 x 64 reach 46 (`bench/results/batched_candidates.json`)."""
 GATHERING = 0.85
 """How fast a loop is, of the same one with TMA, if threads copy the rows of A one by one."""
-Candidate = TypeVar("Candidate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +83,4 @@ def tile_us(tile: TileSum, programs: int, program: Program, device: Device, dram
     return max(time_us(tile.phases, launch, program), dram_us, l2_us)
 
 
-def clearly_fastest(candidates: Iterable[Candidate], time: Callable[[Candidate], float]) -> Candidate:
-    """The first candidate that none is clearly faster than: candidates stand in the order of preference."""
-    times = [(time(it), it) for it in candidates]
-    least = min(time for time, _ in times)
-    return next(it for time, it in times if time <= CLEAR * least)
-
-
-__all__ = ["DRAM_SHARE", "Device", "TileSum", "clearly_fastest", "tile_us"]
+__all__ = ["DRAM_SHARE", "Device", "TileSum", "tile_us"]

@@ -30,7 +30,6 @@ from tawa.ir import Module, source_of
 from tawa.ir.attributes import attribute_of, read_int
 from tawa.machine.hopper import SHARED_BYTES
 from tawa.plan.cost.budget import Budget, Channels, StockCopies
-from tawa.plan.cost.prediction import NOT_EXPECTED, anyway, why_not_expected
 from tawa.plan.cost.registers import producer_registers
 from tawa.plan.decide.loops import kept_dots, loops_with_dots
 from tawa.plan.decide.operands import (
@@ -58,7 +57,8 @@ from tawa.plan.legality import (
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.planner import Counts, complete, reasons
-from tawa.plan.space import Space
+from tawa.plan.search.prediction import NOT_EXPECTED, anyway, why_not_expected
+from tawa.plan.search.space import Space
 from tawa.remarks import Remark
 
 MAX_REGISTERS = "ttg.maxnreg"

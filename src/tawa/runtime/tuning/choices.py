@@ -15,21 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 from tawa.bridge.launch.added_arguments import multiprocessors
 from tawa.bridge.launch.first.background import submit
-from tawa.bridge.launch.host import Choices, Measured, Prepare
+from tawa.bridge.launch.host import Choices
 from tawa.bridge.launch.launch_key import all_different
 from tawa.bridge.report.record import KEY
 from tawa.outside import read
 from tawa.plan import Plan
+from tawa.plan.search.measured import Measured, Prepare
 from tawa.runtime.pytorch.clock import gpu_ms, gpu_name
 from tawa.runtime.settings import Settings
 from tawa.runtime.tuning.outputs import may_repeat, output_check
 from tawa.runtime.tuning.shape_class import shape_class
 from tawa.runtime.tuning.store import known_entries, user_store
-from tawa.runtime.tuning.table import Entry, Timed, versions_here
+from tawa.runtime.tuning.table import Entry, Timed, one_line, versions_here
 
 if TYPE_CHECKING:  # a launch whose form is known measures nothing
-    from tawa.plan.space import RankedPlan
-    from tawa.runtime.tuning.measure import Budget, Check, Measurement, Timer
+    from tawa.plan.search.candidate import Candidate
+    from tawa.plan.search.measured import Check, Measurement, Timer
 
 _log = logging.getLogger("tawa")
 
@@ -111,15 +112,7 @@ def _learned(
     facts: Mapping[str, Any], kernel: str, gpu: str, name: str, best: Plan, words: str, found: Sequence[Measured]
 ) -> Entry:
     """The entry of what launches have learned; it is stored, unless the user has measured the class meanwhile."""
-    date = datetime.now(UTC).isoformat(timespec="seconds")
-    times = tuple(
-        Timed(it.words, _without_lines(it.plan.to_dict()), it.median_us, it.spread_us, f"{it.count} launches")
-        for it in found
-    )
-    plan = Plan.from_data(_without_lines(best.to_dict()))
-    entry = Entry(
-        facts["key"], kernel, gpu, versions_here(), name, _sizes(facts), plan, words, times, date, learned=True
-    )
+    entry = entry_of(facts, kernel, gpu, name, best, words, found, learned=True)
     _log.info("%s: learned for %s: %s", kernel, name, words)
     submit(partial(_store, entry), kept=True)
     return entry
@@ -142,31 +135,29 @@ class _AtLaunch:
         """The entry, which is stored; None if nothing could be measured."""
         facts = getattr(self.kernel.metadata, KEY)["tuning"]
         plans = plans_of(facts)
-        from tawa.runtime.tuning.measure import Budget
-
-        budget = Budget(Settings.from_environment().tune_budget)
+        budget_s = Settings.from_environment().tune_budget
         try:
             check = output_check(tuple(self.kernel.src.signature.values()), args, facts["writes"])
-            found = measured(plans, prepare, gpu_ms, budget, check)
+            found = measured(plans, prepare, gpu_ms, budget_s, check)
         except Exception as error:  # out of memory, a failed launch: the launch itself tells the user
             _log.warning("%s: not measured: %s: %s", self.kernel.name, type(error).__name__, error)
             return None
         if found.best is None:
             return None
-        entry = entry_of(facts, self.kernel.name, self.gpu, name, found)
+        entry = entry_of(facts, self.kernel.name, self.gpu, name, found.best.plan, found.best.words, found.times)
         _log.info("%s: measured for %s: %s", entry.kernel, entry.shape_class, entry.words)
         _store(entry)
         return entry
 
 
-def plans_of(facts: Mapping[str, Any]) -> list[RankedPlan]:
+def plans_of(facts: Mapping[str, Any]) -> list[Candidate]:
     """The Plans that a kernel lists for a measurement, without lines of the source.
 
     These are only informative, and would name files of this machine in tables that are shipped.
     """
-    from tawa.plan.space import RankedPlan
+    from tawa.plan.search.candidate import Candidate
 
-    return [read(RankedPlan, _without_lines(it)) for it in facts["ranked"]]
+    return [read(Candidate, _without_lines(it)) for it in facts["ranked"]]
 
 
 def _without_lines(value: Any) -> Any:
@@ -177,26 +168,31 @@ def _without_lines(value: Any) -> Any:
 
 
 def measured(
-    plans: Sequence[RankedPlan], prepare: Prepare, timer: Timer, budget: Budget, check: Check | None, **more: Any
+    plans: Sequence[Candidate], prepare: Prepare, timer: Timer, budget_s: float, check: Check | None, **more: Any
 ) -> Measurement:
-    """As `tawa.runtime.tuning.measure`; a Plan with wrong results is reported in the log."""
-    from tawa.runtime.tuning.measure import measure
+    """As `tawa.plan.search.measured`; a Plan with wrong results is reported in the log."""
+    from tawa.plan.search.measured import measure
 
-    found = measure(plans, prepare, timer, budget, check, **more)
+    found = measure(plans, prepare, timer, budget_s, check, **more)
     for it in found.times:
         if it.note.startswith("wrong results"):
             _log.warning("a Plan is left out: %s: %s; please report it with the Plan %s", it.words, it.note, it.plan)
     return found
 
 
-def entry_of(facts: Mapping[str, Any], kernel: str, gpu: str, name: str, found: Measurement) -> Entry:
+def entry_of(
+    facts: Mapping[str, Any], kernel: str, gpu: str, name: str, best: Plan, words: str, found: Sequence[Measured],
+    learned: bool = False,
+) -> Entry:  # fmt: skip
     """The entry of a measurement. facts: what the kernel says about itself. name: the shape class."""
-    assert found.best is not None
     date = datetime.now(UTC).isoformat(timespec="seconds")
-    times: tuple[Timed, ...] = found.times
-    best = found.best
+    times = tuple(
+        Timed(it.words, _without_lines(it.plan.to_dict()), it.median_us, it.spread_us, one_line(it.note))
+        for it in found
+    )
+    plan = Plan.from_data(_without_lines(best.to_dict()))
     return Entry(
-        facts["key"], kernel, gpu, versions_here(), name, _sizes(facts), best.plan, best.words, times, date
+        facts["key"], kernel, gpu, versions_here(), name, _sizes(facts), plan, words, times, date, learned
     )  # fmt: skip
 
 

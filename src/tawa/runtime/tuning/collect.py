@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from tawa.bridge.launch.added_arguments import multiprocessors, options_of
-from tawa.bridge.launch.host import Choices, Prepare
+from tawa.bridge.launch.host import Choices
 from tawa.bridge.report.record import KEY
 from tawa.errors import TawaError
+from tawa.plan.search.measured import Prepare
 from tawa.runtime.tuning.jobs import (
     Argument,
     DescriptorArgument,

@@ -39,12 +39,11 @@ class Task:
 
 def run_task(task: Task, say: Say) -> dict[str, Any]:
     """Tunes one job; returns the answer."""
+    from tawa.plan.search.measured import Measured, Measurement
     from tawa.runtime.tuning.choices import entry_of, measured, plans_of
     from tawa.runtime.tuning.jobs import Job
-    from tawa.runtime.tuning.measure import Budget, Measurement
 
     job = Job.load(Path(task.job))
-    budget = Budget(task.budget_s, with_compiles=False)
     say({"trying": "automatic mode", "id": "automatic"})
     record, run = _simulated(job) if task.simulated else _on_gpu(job)
     if not record["applied"]:
@@ -59,17 +58,17 @@ def run_task(task: Task, say: Say) -> dict[str, Any]:
         say({"trying": it.words, "id": plan_id(it.plan)})
 
     def measure(prepare: Any, timer: Any, check: Any) -> Measurement:
-        return measured(ranked, prepare, timer, budget, check, trying=trying)
+        return measured(ranked, prepare, timer, task.budget_s, check, trying=trying, with_compiles=False)
 
     name, gpu, found = run(measure)
     if found is None or found.best is None:
-        reasons = "; ".join(dict.fromkeys(it.note for it in found.times if it.note)) if found is not None else ""
+        reasons = (
+            "; ".join(dict.fromkeys(one_line(it.note) for it in found.times if it.note)) if found is not None else ""
+        )
         return {"failed": reasons or "no Plan could be timed"}
-    from tawa.runtime.tuning.table import Timed
-
-    hung = tuple(Timed(it.words, it.plan.to_dict(), note="left out: it hung or crashed before") for it in skipped)
-    found = Measurement(found.best, (*found.times, *hung))
-    entry = entry_of({**facts, "key": job.key}, job.name, gpu, name, found)
+    hung = [Measured(it.plan, it.words, note="left out: it hung or crashed before") for it in skipped]
+    about = {**facts, "key": job.key}
+    entry = entry_of(about, job.name, gpu, name, found.best.plan, found.best.words, (*found.times, *hung))
     return {"entry": entry.to_dict()}
 
 
@@ -170,7 +169,7 @@ def main() -> None:
         try:
             say(run_task(Task(data["job"], data["budget_s"], tuple(data["skip"]), data["simulated"]), say))
         except Exception as error:
-            from tawa.runtime.tuning.measure import is_fatal
+            from tawa.plan.search.measured import is_fatal
 
             say({"failed": one_line(f"{type(error).__name__}: {error}"), "fatal": is_fatal(error)})
 

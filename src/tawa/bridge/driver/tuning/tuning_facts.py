@@ -9,7 +9,7 @@ from tawa.analysis.loops.deciding_arguments import deciding_arguments
 from tawa.analysis.memory.provenance import follows_addresses, may_run_twice, written_arguments
 from tawa.bridge.driver.data import Job, Specialised
 from tawa.bridge.driver.request import Request
-from tawa.bridge.driver.tuning.ranked_plans import ranked_plans
+from tawa.bridge.driver.tuning.every_form import search_of
 from tawa.bridge.driver.tuning.tuning_key import tuning_key
 from tawa.bridge.launch.first.compiles import launch_is_ours, may_be_one
 from tawa.bridge.triton.generic_print import read_ttir
@@ -34,8 +34,8 @@ def tuning_facts(
     kernel = read_ttir(source.ttir, source.context)
     measure = request.options.mode == "measure"
     chosen = result.outcome.plan if result is not None else None
-    asked = options.num_warps, options.num_stages, request, chosen, options.maxnreg
-    ranked = ranked_plans(kernel, *asked) if measure else ()
+    asked = options.num_warps, options.num_stages, request, options.maxnreg
+    search = search_of(kernel, *asked) if measure else None
     deciding = deciding_arguments(kernel.walk())
     return {
         "key": tuning_key(source.ttir, options, request),
@@ -45,7 +45,7 @@ def tuning_facts(
         "follows_addresses": follows_addresses(kernel),
         "may_be_one": sorted(may_be_one()),
         "measure": measure,
-        "ranked": [it.to_dict() for it in ranked],
+        "ranked": [it.to_dict() for it in search.measured(chosen)] if search is not None else [],
         "num_warps": options.num_warps,
         "options": asdict(request.options),
         "plan": request.plan.to_dict() if request.plan is not None else None,

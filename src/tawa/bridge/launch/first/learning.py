@@ -5,7 +5,7 @@
                                    no form is left: the winner is stored                      an entry of the table
 
 No launch is repeated, and nothing is copied: of two launches, one runs one kernel and one the other, each between two
-events on its stream (`tawa.bridge.launch.first.trial` has the rule). A launch that the GPU waits for is not timed: it
+events on its stream (`tawa.plan.search.comparison` has the rule). A launch that the GPU waits for is not timed: it
 would be the host's time. Only forms with stock Triton's bits take part. A
 launch that is captured into a CUDA graph gets the champion, untimed.
 """
@@ -24,10 +24,11 @@ from typing import Any
 from tawa.bridge.launch.descriptors import Passed
 from tawa.bridge.launch.first.background import Task
 from tawa.bridge.launch.first.clock import Clock
-from tawa.bridge.launch.first.trial import CHALLENGER, CHAMPION, Trial
-from tawa.bridge.launch.host import Choices, Measured
+from tawa.bridge.launch.host import Choices
 from tawa.plan import Plan
 from tawa.plan.option_conflicts import STOCK
+from tawa.plan.search.comparison import CHALLENGER, CHAMPION, Comparison
+from tawa.plan.search.measured import Measured
 
 _log = logging.getLogger("tawa")
 
@@ -70,13 +71,13 @@ class Lesson:
     guessed: bool = False
     champion: Plan = STOCK
     challenger: Plan | None = None
-    trial: Trial | None = None
+    trial: Comparison | None = None
     idle: int = 0
     incomplete: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
     found: list[Measured] = field(default_factory=list[Measured])
-    pending: deque[tuple[Trial, Hashable, int, Any, Any]] = field(
-        default_factory=deque[tuple[Trial, Hashable, int, Any, Any]]
+    pending: deque[tuple[Comparison, Hashable, int, Any, Any]] = field(
+        default_factory=deque[tuple[Comparison, Hashable, int, Any, Any]]
     )
 
     @property
@@ -93,19 +94,18 @@ class Lesson:
     def begin(self, plan: Plan) -> None:
         """The next form is ready to run against the champion."""
         seed = zlib.crc32(f"{self.name}|{plan}".encode())
-        self.challenger, self.trial = plan, Trial(seed, self.guessed)
+        self.challenger, self.trial = plan, Comparison(seed, self.guessed)
 
     def end(self) -> bool:
         """Takes the result of the trial, if there is one; returns whether there was."""
         trial, challenger = self.trial, self.challenger
         if trial is None or trial.won is None or challenger is None:
             return False
-        times = [[it for kind in trial.times.values() for it in kind[which]] for which in (CHAMPION, CHALLENGER)]
         for which, plan in ((CHAMPION, self.champion), (CHALLENGER, challenger)):
             known = next((it for it in self.found if it.plan == plan), None)
-            fresh = Measured.of(plan, self.words[plan], times[which])
             if known is None:
-                self.found.append(fresh)
+                times = trial.times_ms(which)
+                self.found.append(Measured.of(plan, self.words[plan], times, f"{len(times)} launches"))
         self.champion = challenger if trial.won == CHALLENGER else self.champion
         self.trial = self.challenger = None
         return True
@@ -163,7 +163,7 @@ class Learner:
 
         return launch
 
-    def _begin(self, lesson: Lesson, trial: Trial, kind: Hashable, stream: int) -> tuple[int | None, Any]:
+    def _begin(self, lesson: Lesson, trial: Comparison, kind: Hashable, stream: int) -> tuple[int | None, Any]:
         """The kernel of the next launch, and a mark before it; None: the champion, untimed."""
         if self.is_apart():
             return None, None
@@ -181,7 +181,7 @@ class Learner:
         finally:
             lesson.lock.release()
 
-    def _failed(self, lesson: Lesson, trial: Trial, kind: Hashable, which: int | None, begin: Any) -> None:
+    def _failed(self, lesson: Lesson, trial: Comparison, kind: Hashable, which: int | None, begin: Any) -> None:
         """Called when a launch has raised. If the challenger was launched, it has lost."""
         if which is None:
             return
@@ -192,7 +192,7 @@ class Learner:
                 lesson.trial = lesson.challenger = None
                 self.settled()
 
-    def _may_run(self, lesson: Lesson, trial: Trial) -> bool:
+    def _may_run(self, lesson: Lesson, trial: Comparison) -> bool:
         """Whether the next launch may be timed, after the times that have arrived were read."""
         if lesson.trial is not trial:  # another thread has made this before the trial ended
             self.settled()
@@ -213,7 +213,7 @@ class Learner:
         self._waited(lesson)
         return None
 
-    def _note(self, lesson: Lesson, trial: Trial, kind: Hashable, which: int, begin: Any, stream: int) -> None:
+    def _note(self, lesson: Lesson, trial: Comparison, kind: Hashable, which: int, begin: Any, stream: int) -> None:
         """A mark behind a launch, unless the GPU has waited for it."""
         with lesson.lock:
             with suppress(OSError):

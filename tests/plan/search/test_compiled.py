@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from tawa.errors import PlanError, ResourceError
-from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan, search
+from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
 from tawa.plan.cost.shared_use import LIMIT_BYTES, shared_use
 from tawa.plan.schedule import Schedule, ScheduledOp
-from tawa.plan.search import (
+from tawa.plan.search import compiled
+from tawa.plan.search.candidate import Candidate
+from tawa.plan.search.compiled import (
     NO_STOCK,
-    Candidate,
     Question,
     Trial,
     candidates,
@@ -181,7 +182,7 @@ def test_what_the_user_pins_is_in_every_candidate(pins: Plan) -> None:
 
 def test_a_candidate_says_nothing_but_pins_and_what_feedback_decided() -> None:
     _, tried = searched(asking(raisable=True), never_good)
-    assert tried[0] == Candidate(Plan(groups=1))
+    assert (tried[0].plan, tried[0].why) == (Plan(groups=1), {})
     assert tried[1].plan == Plan(groups=1, rings=(RingPlan("r0", depth=3),))
     assert [("rings.r0.depth" in it.why, "loops" in it.why) for it in tried[:4]] == [
         (False, False), (True, False), (True, True), (True, True)
@@ -374,24 +375,30 @@ def test_what_spills_more_than_stock_is_taken_if_it_is_predicted_to_be_faster(
     told: str, spilled: int, serialised: bool, taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(search, "_hopeless", lambda _: None)
-    monkeypatch.setattr(search, "why_not_faster", str)
+    monkeypatch.setattr(compiled, "why_not_faster", str)
 
     class Foreseeing:
-        """In place of a space."""
+        """In place of a search and its space."""
+
+        def why_hopeless(self, learns: bool) -> None:
+            return None
+
+        @property
+        def space(self) -> Foreseeing:
+            return self
 
         def knowing(self, facts: object) -> Foreseeing:
             return self
 
-        def groups(self, usual: int, persistent: bool) -> tuple[int, ...]:
-            return (usual,)
+        def groups(self, usual: int) -> int:
+            return usual
 
         def expected(self, plan: Plan, spilled: int) -> str:
             asked.append(spilled)
             return told
 
     trial = Trial(planned(), spilled=spilled, in_flight=False, serialised=serialised)
-    choice, _ = searched(asking(space=Foreseeing()), lambda _: trial)
+    choice, _ = searched(asking(search=Foreseeing()), lambda _: trial)
     assert (choice.accepted) is taken
     if taken:
         assert asked == [900] and choice.notes[0].reason.endswith(

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from tawa.bridge.driver.tuning.ranked_plans import RankedPlan
 from tawa.plan import Plan
-from tawa.runtime.tuning.measure import LEAST_ROUNDS, MOST_ROUNDS, Budget, measure
+from tawa.plan.search.candidate import Candidate
+from tawa.plan.search.measured import measure
+from tawa.plan.thresholds import LEAST_ROUNDS, MOST_ROUNDS
 
-PLANS = [RankedPlan(Plan(aref), None, aref) for aref in ("as_written", "persistent", "stock")]  # type: ignore[arg-type]
+PLANS = [Candidate(Plan(aref), None, aref) for aref in ("as_written", "persistent", "stock")]  # type: ignore[arg-type]
 
 
 class Bench:
@@ -39,8 +40,10 @@ class Bench:
         return ms * count
 
     def run(self, seconds: float = 60.0, check: Any = None, with_compiles: bool = True) -> Any:
-        budget = Budget(seconds, with_compiles, clock=lambda: self.now)
-        return measure(PLANS, self.prepare, self.timer, budget, check, lambda it: self.tried.append(it.words))
+        return measure(
+            PLANS, self.prepare, self.timer, seconds, check, lambda it: self.tried.append(it.words),
+            with_compiles=with_compiles, clock=lambda: self.now,
+        )  # fmt: skip
 
 
 def test_the_smallest_median_wins() -> None:
@@ -91,7 +94,7 @@ def test_a_plan_that_is_slower_in_every_burst_is_stopped_early() -> None:
 
 def test_a_plan_that_cannot_be_made_is_left_out_with_its_reason() -> None:
     found = Bench(as_written="rows\n  cannot be split", persistent=2.0, stock=1.0).run()
-    assert found.best.words == "stock" and found.times[0].note == "rows cannot be split"
+    assert found.best.words == "stock" and found.times[0].note == "rows\n  cannot be split"
 
 
 def test_a_plan_with_other_results_than_stock_triton_never_wins() -> None:

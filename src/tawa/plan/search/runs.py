@@ -1,4 +1,4 @@
-"""Trials: which Plans of a kernel go through LLVM and ptxas, which takes most of a compile, and what that can show.
+"""Runs of the back end: which Plans go through LLVM and ptxas, which takes most of a compile, and what that can show.
 
 Without a budget at most `MOST_RUNS` do. With `compile_budget_s`, a further Plan does while the time so far and the
 longest run together stay within it. The first Plan always does, and so does the next one as long as none was compiled
@@ -15,6 +15,7 @@ from tawa.analysis.resources import wgmma_registers
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Module
 from tawa.plan.plan import Plan
+from tawa.plan.search.candidate import Effort
 from tawa.plan.thresholds import FEWER_REGISTERS, HEAVY_SPILL_BYTES, MOST_RUNS, SPARE_REGISTERS
 from tawa.remarks import Remark
 
@@ -47,11 +48,16 @@ class BackEndRun:
 
 @dataclass(slots=True)
 class BackEndRuns:
-    """Those of one kernel. budget_s: seconds that they may take together; None for `MOST_RUNS`."""
+    """Those of one kernel."""
 
-    budget_s: float | None = None
+    effort: Effort = field(default_factory=lambda: Effort(most=MOST_RUNS))
     made: list[BackEndRun] = field(default_factory=list[BackEndRun])
     left_out: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    @staticmethod
+    def within(budget_s: float | None) -> BackEndRuns:
+        """As many as take so many seconds together; None: `MOST_RUNS`."""
+        return BackEndRuns() if budget_s is None else BackEndRuns(Effort(seconds=budget_s))
 
     def why_not(self, candidate: Plan, live: int) -> Remark | None:
         """Why a candidate does not go through the back end, which is then on record; None if it does."""
@@ -61,12 +67,12 @@ class BackEndRuns:
         heavy = [it for it in complete if it.spilled >= HEAVY_SPILL_BYTES and it.live < live + FEWER_REGISTERS]
         if heavy:
             reason = f"needs about as many registers as a Plan that spills {heavy[0].spilled} bytes"
-        elif self.budget_s is None and len(complete) >= MOST_RUNS:
-            reason = f"{MOST_RUNS} Plans went through the back end already"
-        elif self.budget_s is not None and self._seconds() > self.budget_s:
-            reason = f"compile_budget_s={self.budget_s:g} would be exceeded"
-        else:
+        elif not self.effort.is_spent(len(complete), self._seconds()):
             return None
+        elif self.effort.seconds is None:
+            reason = f"{self.effort.most} Plans went through the back end already"
+        else:
+            reason = f"compile_budget_s={self.effort.seconds:g} would be exceeded"
         self.left_out.append((described(candidate), reason))
         return Remark("declined", f"not tried: {reason}")
 

@@ -1,14 +1,12 @@
-"""Enumeration: every form of a kernel that Tawa can make, as partial Plans in the order of their predicted times.
+"""The space of a kernel: every form that Tawa can make of it, and what the model of time expects of each.
 
-    as written, 2 groups, TMA, D = 2, P = 0, stages            182 us
-    persistent, 2 groups, TMA, D = 2, P = 0, stages            184 us
-    as written, 1 group, TMA, D = 4, P = 1                     201 us
-    stock Triton                                               212 us
-    as written, 1 group, pointers, D = 4, P = 1                230 us
+    as written, 1 group, pointers       200 us
+    as written, 2 groups, TMA           182 us
+    persistent, 2 groups, TMA           184 us
+    stock Triton                        212 us
 
 Nothing is compiled: the counts of the workload give the time, shared memory, registers, and the CTAs of an SM. What a
-form leaves open is decided by the planner. A dimension of the space is a generator of `Choice`s; forms that are added
-later plug in there.
+form leaves open is decided by the planner. Forms that are added later plug in at `Space.forms`.
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from statistics import geometric_mean
-from typing import Any
 
 from tawa.analysis.dims.shared_programs import find_shared
 from tawa.analysis.loops.split_sums import find_split_sums
@@ -28,7 +25,7 @@ from tawa.analysis.work.longer_programs import find_longer_programs
 from tawa.analysis.work.persistent import why_not_persistent
 from tawa.analysis.work.workload import DotWork, Workload, find_workload
 from tawa.dialects.aref import Fill
-from tawa.errors import PlanError, ResourceError
+from tawa.errors import ResourceError
 from tawa.ir import Module
 from tawa.machine.hopper import (
     DEFAULT_DEPTH,
@@ -41,16 +38,14 @@ from tawa.machine.hopper import (
 )
 from tawa.plan.cost.budget import Budget
 from tawa.plan.cost.launches import Launch, programs_differ, usual_launches
-from tawa.plan.cost.prediction import Expectation, expect
 from tawa.plan.cost.programs import Program, ProgramFacts, kept_loads, stock_program
 from tawa.plan.cost.registers import registers_for_addresses
 from tawa.plan.cost.time_model import predict
 from tawa.plan.fields import LoopPlan, OperandPlan, Path, RingPlan, StorePlan
-from tawa.plan.option_conflicts import STOCK, contradictions
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.planner import Counts, complete
-from tawa.plan.thresholds import CLEAR
+from tawa.plan.search.prediction import Expectation, expect
 from tawa.remarks import Remark
 
 _POINTERS = OperandPlan(path="pointers")
@@ -60,23 +55,6 @@ _PROGRAMS = (2, 3)
 """Programs that may share a CTA; the registers of an SM do not suffice for more with tensor core tiles."""
 _SHARES = (2, 4, 8)
 """Programs that may share a tile."""
-
-
-@dataclass(frozen=True, slots=True)
-class RankedPlan:
-    """One Plan to try or to measure.
-
-    plan: the pinned decisions; ``form="stock"`` for stock Triton's kernel. predicted_us: the expected time of a launch,
-    if known. words: the decisions that tell it from the others, for people.
-    """
-
-    plan: Plan
-    predicted_us: float | None
-    words: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
-        return {"plan": self.plan.to_dict(), "predicted_us": self.predicted_us, "words": self.words}
 
 
 @dataclass(frozen=True)
@@ -168,13 +146,19 @@ class Space:
         """Stock Triton's kernel."""
         return stock_program(self.workload, self.num_warps, self.num_stages, self.facts, self.max_registers)
 
+    @cached_property
+    def forms(self) -> tuple[Plan, ...]:
+        """All forms."""
+        own = tuple(_forms_of(self))
+        return (*own, *_shared_forms(self, own), *_split_forms(self, own))
+
     # -- what is expected ----------------------------------------------------------------------------------------------
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
         """The usual launches. What is expected is said of the one that gains the most.
 
-        Every launch gets the form that is best for it (`tawa.plan.forecast`).
+        Every launch gets the form that is best for it (`tawa.plan.search.search`).
         """
         return usual_launches(self.workload)
 
@@ -202,34 +186,9 @@ class Space:
         others = (it for it in in_orders(self, form) if it.form == "persistent")
         return max((own, *(self._expect(self.program(it)) for it in others)), key=lambda it: it.gain)
 
-    def forms(self, groups: Sequence[int] | None = None, persistent: bool = False) -> tuple[Plan, ...]:
-        """The forms of the kernel as it is written, or persistent, with one of these numbers of groups."""
-        found = (it for it in forms_of(self) if groups is None or it.groups in groups)
-        own = "persistent" if persistent else "as_written"
-        return tuple(replace(it, form=own) for it in found if it.form == "as_written")
-
-    def groups(self, usual: int, persistent: bool = False) -> tuple[int, ...]:
-        """The numbers of consumer groups to try: the usual one first, unless another is clearly faster."""
-        times = {1: float("inf"), 2: float("inf")}
-        for it in self.forms(persistent=persistent):
-            every = self.mean_us(self.program(it))
-            times[it.own_groups] = min(times[it.own_groups], every)
-        other = 3 - usual
-        first = other if times[other] * CLEAR < times[usual] else usual
-        return (first,) if first == 1 else (first, 1)
-
     def mean_us(self, program: Program) -> float:
         """The mean of its predicted times over the usual launches."""
         return geometric_mean(predict(self.workload, launch, program) for launch in self.launches)
-
-    def ranked(self) -> tuple[RankedPlan, ...]:
-        """Stock Triton's kernel, and every form with every D, P and number of stages worth a try, fastest first."""
-        found = [RankedPlan(STOCK, self.mean_us(self.stock), "stock Triton")]
-        for form in (*forms_of(self), *shared_forms(self), *split_forms(self)):
-            for made in _variants(self, form):
-                words = f"{self.words(form)}, {variant_words(made)}"
-                found.append(RankedPlan(_plan(form, made), self.mean_us(made), words))
-        return tuple(sorted(found, key=lambda it: it.predicted_us or 0.0))
 
     def knowing(self, facts: ProgramFacts | None) -> Space:
         """The space once stock Triton's kernel is compiled; the same if nothing is known of it."""
@@ -240,8 +199,8 @@ class Space:
         return max(found, key=lambda it: it.gain)
 
 
-def forms_of(space: Space) -> Iterator[Plan]:
-    """All forms."""
+def _forms_of(space: Space) -> Iterator[Plan]:
+    """The forms in which each program has its CTA and its tile."""
     paths = (False, True) if space.raised else (True,) if space.by_pointers else (False,)
     rows = min((dot.rows for dot in space.workload.dots), default=0)
     groups = [1]
@@ -264,21 +223,21 @@ def in_orders(space: Space, written: Plan) -> Iterator[Plan]:
         yield replace(written, form="persistent", tiles="dynamic", tile_order="longest_first")
 
 
-def shared_forms(space: Space) -> Iterator[Plan]:
+def _shared_forms(space: Space, forms: Sequence[Plan]) -> Iterator[Plan]:
     """The forms in which several programs share a CTA: two or three of four warps.
 
     Only measurements choose them; they are not predicted well enough yet to be taken without.
     """
     if not space.shares or space.num_warps > WARP_GROUP:
         return
-    for it in forms_of(space):
+    for it in forms:
         if it.groups == 1:
             yield from (replace(it, groups=programs, split="programs") for programs in _PROGRAMS)
 
 
-def split_forms(space: Space) -> Iterator[Plan]:
+def _split_forms(space: Space, forms: Sequence[Plan]) -> Iterator[Plan]:
     """The forms in which several programs share a tile; only kernels whose sums the user lets round otherwise."""
-    for it in forms_of(space) if space.splits else ():
+    for it in forms if space.splits else ():
         if it.groups == 1 and it.form == "as_written":
             yield from (replace(it, split_k=shares) for shares in _SHARES)
 
@@ -380,21 +339,7 @@ def _kept_pointers(space: Space, plan: Plan) -> tuple[int, int]:
     return max(0, every - (space.raised if space.raises(plan) else 0)), every
 
 
-def allowed(plans: tuple[RankedPlan, ...], pins: Plan, options: PlanOptions) -> tuple[RankedPlan, ...]:
-    """The Plans that agree with what the user pinned, each with the pins in it."""
-    found: list[RankedPlan] = []
-    for it in plans:
-        try:
-            plan = pins.over(it.plan) if it.plan != STOCK else it.plan
-        except PlanError:
-            continue
-        agrees = plan.over(it.plan) == it.plan.over(plan) and not contradictions(options, plan)
-        if agrees and not any(other.plan == plan for other in found):
-            found.append(replace(it, plan=plan))
-    return tuple(found)
-
-
-def _variants(space: Space, form: Plan) -> Iterator[Program]:
+def variants(space: Space, form: Plan) -> Iterator[Program]:
     """Programs of a form that differ from the usual one in D, P and stages."""
     usual, counts = space.program(form), expected_counts(space, form)
     slots = usual.slots
@@ -407,11 +352,6 @@ def _variants(space: Space, form: Plan) -> Iterator[Program]:
         for in_flight in _MMA_DEPTHS:  # rings that are filled outside the innermost loops may have one slot
             if in_flight < min(depths) and (not usual.staged or not in_flight):
                 yield Program(replace(plan, loops=(LoopPlan(0, mma_depth=in_flight, stages=0),)))
-
-
-def _plan(form: Plan, made: Program) -> Plan:
-    loop = LoopPlan(mma_depth=made.in_flight, stages=None if made.staged else 0)
-    return replace(form, rings=(RingPlan(depth=made.slots),), loops=(loop,))
 
 
 def variant_words(made: Program) -> str:
@@ -445,15 +385,4 @@ def form_of(space: Space, plan: Plan) -> Plan:
     )
 
 
-__all__ = [
-    "RankedPlan",
-    "Space",
-    "allowed",
-    "completed",
-    "form_of",
-    "forms_of",
-    "in_orders",
-    "shared_forms",
-    "split_forms",
-    "variant_words",
-]
+__all__ = ["Space", "completed", "form_of", "in_orders", "variant_words", "variants"]

@@ -9,11 +9,11 @@ import pytest
 from tawa.machine.coefficients import ErrorInfo
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.cost.launches import Launch, launch_of
-from tawa.plan.cost.prediction import Expectation
 from tawa.plan.cost.programs import Program, ProgramFacts
-from tawa.plan.forecast import Forecast, Forecaster, other_forms
 from tawa.plan.option_conflicts import STOCK
-from tawa.plan.space import Space
+from tawa.plan.search.prediction import Expectation
+from tawa.plan.search.search import Forecast, Search
+from tawa.plan.search.space import Space
 from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
 from tests.support.forms import form_plan
 from tests.support.timed import changed, timed
@@ -22,9 +22,11 @@ GEMM = Space(8, 3, workload(by_descriptors(128, 256, 64)), persistent=True)
 WRITTEN, TURN = form_plan(1), form_plan(1, persistent=True)
 
 
-def forecaster(space: Space = GEMM, own: Plan | None = WRITTEN, stock: bool = True) -> Forecaster:
+def beside(
+    space: Space = GEMM, own: Plan | None = WRITTEN, stock: bool = True, options: PlanOptions = PlanOptions()
+) -> Search:
     way = space.program(own) if own is not None else None
-    return Forecaster(space, own, way, other_forms(space, own, PlanOptions()), stock)
+    return replace(Search.of(space, options=options).beside(own), program=way, stock=stock)
 
 
 def launch(k: int, programs: int, space: Space = GEMM) -> Launch:
@@ -33,14 +35,14 @@ def launch(k: int, programs: int, space: Space = GEMM) -> Launch:
 
 
 def test_many_short_programs_get_the_persistent_form() -> None:
-    found = forecaster().choose(launch(512, 2048), {})
+    found = beside().choose(launch(512, 2048), {})
     assert found.plan is not None and found.plan.form == "persistent"
     assert found.expectation.verdict == "faster" and "persistent" in str(found)
 
 
 def test_a_launch_that_does_not_gain_gets_stock_unless_the_user_wants_otherwise() -> None:
     slow = changed(GEMM.program(WRITTEN), slots=1, in_flight=0)
-    only = Forecaster(GEMM, WRITTEN, slow, ())
+    only = Search(GEMM, (), WRITTEN, slow)
     assert only.choose(launch(4096, 2048), {}).plan == STOCK
     close = Forecast(STOCK, "stock Triton", Expectation(5.6, 5.4, ErrorInfo(0.2, 9), "dots"))
     assert "stock 5.6 us, specialised 5.4 us" in str(close) and "less than the error of the model" in str(close)
@@ -48,22 +50,22 @@ def test_a_launch_that_does_not_gain_gets_stock_unless_the_user_wants_otherwise(
 
 
 def test_a_kernel_that_was_left_to_stock_stays_what_it_is_where_nothing_gains() -> None:
-    slow = {it: changed(GEMM.program(it), slots=1, in_flight=0) for it in forecaster(own=None).forms}
-    assert forecaster(own=None).choose(launch(4096, 2048), slow).plan is None
-    assert forecaster(own=None).choose(launch(512, 2048), {}).plan in slow
+    slow = {it: changed(GEMM.program(it), slots=1, in_flight=0) for it in beside(own=None).forms}
+    assert beside(own=None).choose(launch(4096, 2048), slow).plan is None
+    assert beside(own=None).choose(launch(512, 2048), {}).plan in slow
 
 
 def test_what_is_compiled_needs_less_of_a_lead() -> None:
     """Of a form that is 2 % faster than the kernel, only if it is there already."""
     own = GEMM.program(WRITTEN)
-    only = Forecaster(GEMM, WRITTEN, own, (TURN,), stock=False)
+    only = Search(GEMM, (TURN,), WRITTEN, own, stock=False)
     at = next(it for k in range(512, 65536, 512) if 1.0 < _lead(it := launch(k, 2048), own) < 1.025)
     assert only.choose(at, {}).plan is None
     assert only.choose(at, {TURN: GEMM.program(TURN)}).plan == TURN
 
 
 def _lead(at: Launch, own: Program) -> float:
-    from tawa.plan.cost.prediction import expect
+    from tawa.plan.search.prediction import expect
 
     stock = timed(False, num_warps=8)
     ours, turn = (expect(GEMM.workload, at, way, stock) for way in (own, GEMM.program(TURN)))
@@ -72,17 +74,17 @@ def _lead(at: Launch, own: Program) -> float:
 
 def test_a_form_that_failed_or_may_not_be_made_now_is_not_chosen() -> None:
     at = launch(512, 2048)
-    chosen = forecaster(stock=False).choose(at, {}).plan
+    chosen = beside(stock=False).choose(at, {}).plan
     assert chosen is not None
-    assert forecaster(stock=False).choose(at, {chosen: None}).plan != chosen
-    assert forecaster(stock=False).choose(at, {}, only=()).plan is None
+    assert beside(stock=False).choose(at, {chosen: None}).plan != chosen
+    assert beside(stock=False).choose(at, {}, at_hand=True).plan is None
 
 
 def test_a_launch_that_gains_nothing_gains_where_ptxas_serialises_the_wgmmas_of_stock() -> None:
     space = replace(GEMM, persistent=False)
     facts = ProgramFacts(False, 154, 0, 147480)
     plain, serialised = (
-        forecaster(replace(space, facts=it), own=None).choose(launch(4096, 2048), {})
+        beside(replace(space, facts=it), own=None).choose(launch(4096, 2048), {})
         for it in (facts, replace(facts, serialised=True))
     )
     assert plain.plan is None and plain.expectation.verdict != "faster"
@@ -91,7 +93,7 @@ def test_a_launch_that_gains_nothing_gains_where_ptxas_serialises_the_wgmmas_of_
 
 
 def test_without_a_specialised_form_everything_gets_stock() -> None:
-    found = Forecaster(GEMM, None, None, ()).choose(launch(512, 2048), {})
+    found = Search(GEMM, ()).choose(launch(512, 2048), {})
     assert found.plan is None and found.words == "stock Triton"
 
 
@@ -103,7 +105,7 @@ def test_without_a_specialised_form_everything_gets_stock() -> None:
     ],
 )  # fmt: skip
 def test_options_close_forms(options: PlanOptions, forms: list[tuple[int, bool]]) -> None:
-    assert [(it.groups, it.form == "persistent") for it in other_forms(GEMM, WRITTEN, options)] == forms
+    assert [(it.groups, it.form == "persistent") for it in beside(options=options).forms] == forms
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,7 @@ def test_options_close_forms(options: PlanOptions, forms: list[tuple[int, bool]]
 def test_loads_through_pointers_keep_their_way(own: Plan | None, asked: str | None, raised: bool) -> None:
     space = Space(8, 3, workload(by_pointers()), raised=True, persistent=True)
     options = PlanOptions(pointer_loads=asked)  # type: ignore[arg-type]
-    assert {space.raises(it) for it in other_forms(space, own, options)} == {raised}
+    assert {space.raises(it) for it in beside(space, own, options=options).forms} == {raised}
 
 
 def test_unequal_programs_are_left_to_the_hardware() -> None:
@@ -122,12 +124,12 @@ def test_unequal_programs_are_left_to_the_hardware() -> None:
     own = form_plan(2)
     even = launch(4096, 1056, space)
     lopsided = replace(even, in_order=even.on_one * 1.0, in_turn=even.on_one * 1.5)
-    only = Forecaster(space, own, space.program(own), (replace(own, form="persistent"),), stock=False)
+    only = Search(space, (replace(own, form="persistent"),), own, space.program(own), stock=False)
     assert only.choose(lopsided, {it: space.program(it) for it in only.forms}).plan is None
 
 
 def test_one_program_for_each_sm_gets_no_loop_over_tiles() -> None:
-    only = Forecaster(GEMM, WRITTEN, changed(GEMM.program(WRITTEN), slots=1, in_flight=0), (TURN,), stock=False)
+    only = Search(GEMM, (TURN,), WRITTEN, changed(GEMM.program(WRITTEN), slots=1, in_flight=0), stock=False)
     assert only.choose(launch(4096, 132), {}).plan is None
     assert only.choose(launch(4096, 264), {}).plan == TURN
 
@@ -139,11 +141,11 @@ def test_another_number_of_groups_needs_a_larger_lead() -> None:
                  key=lambda way: abs(_gain(at, own, stock) / _gain(at, way, stock) - 1.05))  # fmt: skip
     assert 1.03 < _gain(at, own, stock) / _gain(at, slower, stock) < 1.1
     for other, taken in ((TURN, True), (form_plan(2), False)):
-        only = Forecaster(GEMM, WRITTEN, slower, (other,), stock=False)
+        only = Search(GEMM, (other,), WRITTEN, slower, stock=False)
         assert (only.choose(at, {other: own}).plan is not None) is taken
 
 
 def _gain(at: Launch, way: Program, stock: Program) -> float:
-    from tawa.plan.cost.prediction import expect
+    from tawa.plan.search.prediction import expect
 
     return expect(GEMM.workload, at, way, stock).gain

@@ -14,8 +14,8 @@ from tawa.bridge.triton.structured import read_kernel
 from tawa.plan import PlanOptions
 from tawa.plan.cost.launches import Launch, launch_of, programs_differ
 from tawa.plan.cost.time_model import predict
-from tawa.plan.forecast import Forecast, Forecaster, other_forms
-from tawa.plan.space import Space, forms_of
+from tawa.plan.search.search import Forecast, Search
+from tawa.plan.search.space import Space
 from tests.cases.attention.builders import flex_case
 from tests.cases.attention.cases import bench_case, find
 from tests.cases.case import Specimen
@@ -41,8 +41,8 @@ def attention(length: int, causal: bool = True, dim: int = 128) -> tuple[Space, 
 def chosen(space: Space, launch: Launch, **options: bool) -> Forecast:
     """The forecast where the kernel was compiled as it is written."""
     own = form_plan(2)
-    forms = other_forms(space, own, PlanOptions(**options))  # type: ignore[arg-type]
-    return Forecaster(space, own, space.program(own), forms, stock=False).choose(launch, {})
+    search = Search.of(space, options=PlanOptions(**options)).beside(own)  # type: ignore[arg-type]
+    return replace(search, program=space.program(own), stock=False).choose(launch, {})
 
 
 def test_a_counter_is_offered_only_where_programs_may_differ() -> None:
@@ -50,11 +50,11 @@ def test_a_counter_is_offered_only_where_programs_may_differ() -> None:
     full, _ = attention(1024, causal=False)
     listed, _ = asked(find("flex_d64"))
     assert programs_differ(causal.workload) and programs_differ(listed.workload) and not programs_differ(full.workload)
-    assert {(it.tiles, it.tile_order) for it in forms_of(causal) if it.form == "persistent"} == {
+    assert {(it.tiles, it.tile_order) for it in causal.forms if it.form == "persistent"} == {
         (None, None), ("dynamic", None), ("dynamic", "longest_first"),
     }  # fmt: skip
-    assert not any(it.tile_order == "longest_first" for it in forms_of(listed))
-    assert not any(it.tiles == "dynamic" for it in (*forms_of(full), *forms_of(replace(causal, persistent=False))))
+    assert not any(it.tile_order == "longest_first" for it in listed.forms)
+    assert not any(it.tiles == "dynamic" for it in (*full.forms, *replace(causal, persistent=False).forms))
 
 
 def test_the_longest_first_leave_the_least_for_the_end() -> None:

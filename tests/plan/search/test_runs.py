@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tawa.plan import LoopPlan, OperandPlan, Plan
+from tawa.plan.search.runs import BackEndRun, BackEndRuns, described
 from tawa.plan.thresholds import FEWER_REGISTERS, HEAVY_SPILL_BYTES, MOST_RUNS
-from tawa.plan.trials import BackEndRun, BackEndRuns, described
 
 GROUPS, ALONE, FLAT = Plan(groups=2), Plan(groups=1), Plan(groups=2, loops=(LoopPlan(None, stages=0, mma_depth=0),))
 
 
 def after(*made: BackEndRun, budget_s: float | None = None) -> BackEndRuns:
-    return BackEndRuns(budget_s, list(made))
+    return replace(BackEndRuns.within(budget_s), made=list(made))
 
 
 def test_two_plans_are_tried_without_a_budget() -> None:

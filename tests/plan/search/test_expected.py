@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from tawa.plan import Plan, PlanOptions
 from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.option_conflicts import STOCK
-from tawa.plan.space import Space
+from tawa.plan.search.search import Search
+from tawa.plan.search.space import Space
 from tests.cases.programs.workloads import by_descriptors, chained, workload
 from tests.plan.cost.test_programs import plan
 from tests.support.forms import form_plan
@@ -36,20 +38,22 @@ def test_nothing_is_expected_if_stock_does_not_fit() -> None:
     assert replace(GEMM, num_stages=5).expected(plan()) is None
 
 
-def test_groups_are_in_the_order_in_which_they_are_tried_and_one_is_always_left() -> None:
-    assert ATTENTION.groups(usual=2) == ATTENTION.groups(usual=1) == (2, 1)
-    single = Space(4, 3, workload(by_descriptors()))
-    assert single.groups(usual=1) == (1,)
-    assert single.groups(usual=2) == (1,)
+def test_the_usual_number_of_groups_is_tried_first_unless_another_is_clearly_faster() -> None:
+    assert Search.of(ATTENTION).groups(usual=2) == Search.of(ATTENTION).groups(usual=1) == 2
+    single = Search.of(Space(4, 3, workload(by_descriptors())))
+    assert single.groups(usual=1) == single.groups(usual=2) == 1
+    assert Search.of(replace(ATTENTION, num_warps=16)).groups(usual=4) == 2
 
 
-def test_forms_are_those_of_the_numbers_of_groups_asked_for() -> None:
-    assert GEMM.forms(groups=(2,)) == (form_plan(2),)
-    assert IN_TURN.forms(persistent=True) == (form_plan(1, persistent=True), form_plan(2, persistent=True))
+def test_forms_are_those_that_pins_and_options_leave_open() -> None:
+    assert Search.of(GEMM, options=PlanOptions(num_consumer_groups=2)).forms == (form_plan(2),)
+    pinned = Search.of(IN_TURN, Plan(form="persistent"))
+    assert pinned.forms == (form_plan(1, persistent=True), form_plan(2, persistent=True))
+    assert Search.of(IN_TURN, Plan(form="as_written", groups=1)).forms == (form_plan(1),)
 
 
 def test_plans_are_ranked_by_their_mean_over_the_usual_launches() -> None:
-    found = GEMM.ranked()
+    found = Search.of(GEMM).ranked()
     times = [it.predicted_us or 0.0 for it in found]
     assert times == sorted(times) and [it.plan for it in found].count(STOCK) == 1
 
@@ -58,6 +62,6 @@ def test_the_facts_of_the_stock_kernel_change_what_is_expected_of_it() -> None:
     found = GEMM.knowing(ProgramFacts(True, 154, 0, 147480))
     assert found.stock.facts.serialised and found.stock.plan == GEMM.stock.plan
     assert found.of_form(form_plan(1)).stock_us > GEMM.of_form(form_plan(1)).stock_us
-    assert {it.plan: it.predicted_us for it in found.ranked()}[STOCK] > {  # type: ignore[operator]
-        it.plan: it.predicted_us for it in GEMM.ranked()
+    assert {it.plan: it.predicted_us for it in Search.of(found).ranked()}[STOCK] > {  # type: ignore[operator]
+        it.plan: it.predicted_us for it in Search.of(GEMM).ranked()
     }[STOCK]

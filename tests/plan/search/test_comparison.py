@@ -8,15 +8,16 @@ from collections import deque
 
 import pytest
 
-from tawa.bridge.launch.first.trial import CHALLENGER, CHAMPION, LOOKS, Trial
+from tawa.plan.search.comparison import CHALLENGER, CHAMPION, Comparison
+from tawa.plan.thresholds import LOOKS
 
 
-def played(gain: float, noise: float, seed: int, kinds: int = 1, ahead: int = 5, heaps: float = 0.0) -> Trial:
+def played(gain: float, noise: float, seed: int, kinds: int = 1, ahead: int = 5, heaps: float = 0.0) -> Comparison:
     """A trial of a challenger that is `gain` times as fast. ahead: launches whose times are not known yet.
 
     heaps: how much longer every second launch takes, at random, of both.
     """
-    draw, trial = random.Random(seed), Trial(seed)
+    draw, trial = random.Random(seed), Comparison(seed)
     pending = deque[tuple[int, int, float] | None]()
     for _ in range(1000):
         if trial.won is not None:
@@ -66,7 +67,7 @@ def test_a_challenger_never_runs_more_often_than_the_last_look_needs() -> None:
 
 
 def test_a_launch_without_a_time_is_made_up_for() -> None:
-    draw, trial, given = random.Random(1), Trial(1), [0, 0]
+    draw, trial, given = random.Random(1), Comparison(1), [0, 0]
     while trial.won is None:
         which = trial.next("kind")
         assert which is not None
@@ -79,14 +80,14 @@ def test_a_launch_without_a_time_is_made_up_for() -> None:
 
 
 def test_nothing_is_decided_without_times() -> None:
-    trial = Trial(1)
+    trial = Comparison(1)
     given = [trial.next("kind") for _ in range(100)]
     assert trial.won is None and trial.gain is None
     assert given.count(CHALLENGER) == 3 and given[8:] == [None] * 92
 
 
 def test_what_memory_decides_needs_more_launches() -> None:
-    known, guessed = Trial(5), Trial(5, guessed=True)
+    known, guessed = Comparison(5), Comparison(5, guessed=True)
     for trial in (known, guessed):
         for number in range(6):
             trial.add("kind", CHAMPION, 1.0 + number / 1e4)
@@ -95,13 +96,13 @@ def test_what_memory_decides_needs_more_launches() -> None:
 
 
 def test_the_order_is_that_of_the_seed() -> None:
-    orders = [[Trial(seed).next("kind") for seed in range(20)] for _ in "ab"]
+    orders = [[Comparison(seed).next("kind") for seed in range(20)] for _ in "ab"]
     assert orders[0] == orders[1] and set(orders[0]) == {CHAMPION, CHALLENGER}
 
 
 def test_a_trial_ends_whatever_the_sizes_are() -> None:
     for seed in range(40):
-        draw, trial = random.Random(seed), Trial(seed)
+        draw, trial = random.Random(seed), Comparison(seed)
         for number in range(400):
             kind = number if seed % 2 else ("rare" if number == 7 else "usual")
             which = trial.next(kind)
@@ -114,7 +115,7 @@ def test_a_form_that_takes_more_time_in_all_does_not_win() -> None:
     """Unless no long launch was among the first, one in six."""
     won = 0
     for seed in range(100):
-        draw, trial = random.Random(seed), Trial(seed)
+        draw, trial = random.Random(seed), Comparison(seed)
         while trial.won is None:
             long = draw.random() < 0.25
             which = trial.next(long)
@@ -127,7 +128,7 @@ def test_a_form_that_takes_more_time_in_all_does_not_win() -> None:
 
 
 def test_a_time_of_nothing_is_none() -> None:
-    trial, draw = Trial(3), random.Random(3)
+    trial, draw = Comparison(3), random.Random(3)
     for number in range(2000):
         which = trial.next("kind")
         if which is not None:

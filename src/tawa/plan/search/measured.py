@@ -1,4 +1,4 @@
-"""Measures Plans of one launch against each other, within a budget.
+"""Judged alone: Plans of one launch are measured against each other, within a budget.
 
     compile the Plans in their order    stock Triton's kernel first; while there is budget, the first two in any case
     run each once, compare its outputs  a Plan with other results than the first is left out, and reported
@@ -18,20 +18,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tawa.bridge.driver.tuning.ranked_plans import RankedPlan
-from tawa.bridge.launch.host import Prepare
-from tawa.runtime.tuning.table import Timed, one_line
-
-LEAST_ROUNDS = 3
-MOST_ROUNDS = 9
-BURST_MS = 2.0
-MOST_LAUNCHES = 100
-HOPELESS = 2.0
-"""A Plan that takes this many times as long as the best is not timed further."""
+from tawa.plan.plan import Plan
+from tawa.plan.search.candidate import Candidate, Effort
+from tawa.plan.thresholds import BURST_MS, HOPELESS_ALONE, LEAST_MEASURED, LEAST_ROUNDS, MOST_LAUNCHES, MOST_ROUNDS
 
 Launch = Callable[[], None]
+Prepare = Callable[[Plan], Launch | str]
+"""From a Plan, one launch by it, compiled and loaded. A text is the reason that there is none."""
 Timer = Callable[[Launch, int], float]
 """A launch and how many in a row → milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The times of one Plan. median_us, spread_us: None if it was not timed. note: why not, or how it was timed."""
+
+    plan: Plan
+    words: str
+    median_us: float | None = None
+    spread_us: float | None = None
+    note: str = ""
+
+    @staticmethod
+    def of(plan: Plan, words: str, times_ms: Sequence[float], note: str = "") -> Measured:
+        """The median and the distance between the quartiles."""
+        quartiles = statistics.quantiles(times_ms, n=4) if len(times_ms) > 1 else [times_ms[0]] * 3
+        spread = quartiles[2] - quartiles[0]
+        return Measured(plan, words, round(statistics.median(times_ms) * 1e3, 3), round(spread * 1e3, 3), note)
 
 
 class Check(Protocol):
@@ -60,32 +73,8 @@ def is_fatal(error: Exception) -> bool:
 
 
 @dataclass(slots=True)
-class Budget:
-    """Seconds for one measurement. with_compiles: whether compiles count, as at a launch that a user waits for."""
-
-    seconds: float
-    with_compiles: bool = True
-    clock: Callable[[], float] = time.monotonic
-    _spent: float = 0.0
-    _since: float = 0.0
-
-    def start(self) -> None:
-        """Time counts from now on."""
-        self._since = self.clock()
-
-    def pause(self) -> None:
-        """Time does not count until `start`."""
-        self._spent += self.clock() - self._since
-
-    @property
-    def left(self) -> bool:
-        """Whether there is time left."""
-        return self._spent + self.clock() - self._since < self.seconds
-
-
-@dataclass(slots=True)
 class _Contender:
-    ranked: RankedPlan
+    candidate: Candidate
     launch: Launch
     samples_ms: list[float] = field(default_factory=list[float])
     count: int = 1
@@ -96,46 +85,55 @@ class _Contender:
 class Measurement:
     """The result. best: None if no Plan could be timed. times: of all Plans, in their order."""
 
-    best: RankedPlan | None
-    times: tuple[Timed, ...]
+    best: Candidate | None
+    times: tuple[Measured, ...]
 
 
-def _ignore(_: RankedPlan) -> None:
+def _ignore(_: Candidate) -> None:
     return None
 
 
 def measure(
-    plans: Sequence[RankedPlan],
+    candidates: Sequence[Candidate],
     prepare: Prepare,
     timer: Timer,
-    budget: Budget,
+    budget_s: float,
     check: Check | None = None,
-    trying: Callable[[RankedPlan], None] = _ignore,
+    trying: Callable[[Candidate], None] = _ignore,
+    *,
+    with_compiles: bool = True,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Measurement:
-    """Measures. trying: is told of each Plan before it is compiled and run for the first time."""
-    budget.start()
+    """Measures.
+
+    budget_s: seconds. trying: is told of each Plan before it is compiled and run for the first time. with_compiles:
+    whether compiles take of the budget, as at a launch that a user waits for.
+    """
+    start, effort = clock(), Effort(seconds=budget_s, least=LEAST_MEASURED)
     notes: dict[int, str] = {}
     running: dict[int, _Contender] = {}
     checked = check or NoCheck()
     # Stock Triton's kernel comes first: its outputs are the right ones, and nothing may be slower than it.
-    for number, ranked in sorted(enumerate(plans), key=lambda it: it[1].plan.form != "stock"):
-        if len(running) >= 2 and not budget.left:
+    for number, candidate in sorted(enumerate(candidates), key=lambda it: it[1].plan.form != "stock"):
+        if effort.is_spent(len(running), clock() - start):
             notes[number] = "not tried: the budget was spent"
             continue
-        trying(ranked)
-        launch = _prepared(ranked, prepare, budget)
+        trying(candidate)
+        before = clock()
+        launch = prepare(candidate.plan)
+        start += 0.0 if with_compiles else clock() - before
         if isinstance(launch, str):
-            notes[number] = one_line(launch)
+            notes[number] = launch
             continue
         try:
             if differs := checked.differs(launch):
                 notes[number] = f"wrong results: {differs}"
                 continue
-            running[number] = _Contender(ranked, launch, [min(timer(launch, 1) for _ in range(2))])
+            running[number] = _Contender(candidate, launch, [min(timer(launch, 1) for _ in range(2))])
         except Exception as error:
             if is_fatal(error):
                 raise
-            notes[number] = one_line(f"{type(error).__name__}: {error}")
+            notes[number] = f"{type(error).__name__}: {error}"
     running = dict(sorted(running.items()))
     all_of_them = dict(running)
     _drop_hopeless(running)
@@ -143,7 +141,7 @@ def measure(
         once = contender.samples_ms.pop()
         contender.count = max(1, min(MOST_LAUNCHES, round(BURST_MS / max(once, 1e-3))))
     for turn in range(MOST_ROUNDS):
-        if turn >= LEAST_ROUNDS and (not budget.left or len(running) == 1):
+        if turn >= LEAST_ROUNDS and (effort.is_spent(len(running), clock() - start) or len(running) == 1):
             break
         order = list(running.values())
         for contender in order if turn % 2 == 0 else order[::-1]:
@@ -151,25 +149,15 @@ def measure(
         if turn + 1 >= LEAST_ROUNDS:
             _drop_slower(running)
     best = min(running.values(), key=lambda it: statistics.median(it.samples_ms)) if running else None
-    times = [_timed(ranked, all_of_them.get(number), notes.get(number, "")) for number, ranked in enumerate(plans)]
-    return Measurement(best.ranked if best is not None else None, tuple(times))
-
-
-def _prepared(ranked: RankedPlan, prepare: Prepare, budget: Budget) -> Launch | str:
-    if not budget.with_compiles:
-        budget.pause()
-    try:
-        return prepare(ranked.plan)
-    finally:
-        if not budget.with_compiles:
-            budget.start()
+    times = [_timed(it, all_of_them.get(number), notes.get(number, "")) for number, it in enumerate(candidates)]
+    return Measurement(best.candidate if best is not None else None, tuple(times))
 
 
 def _drop_hopeless(running: dict[int, _Contender]) -> None:
     best = min((it.samples_ms[0] for it in running.values()), default=0.0)
     for number, contender in list(running.items()):
-        if contender.samples_ms[0] > HOPELESS * best:
-            contender.note = f"stopped early: more than {HOPELESS:g} times as slow as another"
+        if contender.samples_ms[0] > HOPELESS_ALONE * best:
+            contender.note = f"stopped early: more than {HOPELESS_ALONE:g} times as slow as another"
             del running[number]
 
 
@@ -183,14 +171,10 @@ def _drop_slower(running: dict[int, _Contender]) -> None:
             del running[number]
 
 
-def _timed(ranked: RankedPlan, contender: _Contender | None, note: str) -> Timed:
-    plan = ranked.plan.to_dict()
+def _timed(candidate: Candidate, contender: _Contender | None, note: str) -> Measured:
     if contender is None:
-        return Timed(ranked.words, plan, note=note)
-    samples = contender.samples_ms
-    quartiles = statistics.quantiles(samples, n=4) if len(samples) > 1 else [samples[0]] * 3
-    median, spread = statistics.median(samples), quartiles[2] - quartiles[0]
-    return Timed(ranked.words, plan, round(median * 1000, 3), round(spread * 1000, 3), contender.note)
+        return Measured(candidate.plan, candidate.words, note=note)
+    return Measured.of(candidate.plan, candidate.words, contender.samples_ms, contender.note)
 
 
-__all__ = ["Budget", "Check", "Launch", "Measurement", "NoCheck", "Timer", "is_fatal", "measure"]
+__all__ = ["Check", "Launch", "Measured", "Measurement", "NoCheck", "Prepare", "Timer", "is_fatal", "measure"]

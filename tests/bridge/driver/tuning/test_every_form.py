@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tawa.bridge.driver.request import Request
-from tawa.bridge.driver.tuning.ranked_plans import RankedPlan, ranked_plans
+from tawa.bridge.driver.tuning.every_form import search_of
 from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.ir import Module
 from tawa.outside import read
 from tawa.plan import LaunchPlan, OperandPlan, Plan, PlanOptions, RingPlan
+from tawa.plan.search.candidate import Candidate
 from tests.analysis.tile_programs import TileProgram
 
 NOTHING = Request()
@@ -36,7 +37,15 @@ def words(
     rows: int = 64,
 ) -> list[str]:
     with launched_by_us():
-        return [it.words for it in ranked_plans(kernel(tiles, rows), num_warps, 3, request, chosen)]
+        return [it.words for it in measured(request, num_warps, chosen, kernel(tiles, rows))]
+
+
+def measured(
+    request: Request = NOTHING, num_warps: int = 8, chosen: Plan | None = CHOSEN, module: Module | None = None
+) -> tuple[Candidate, ...]:
+    search = search_of(module or kernel(), num_warps, 3, request)
+    assert search is not None
+    return search.measured(chosen)
 
 
 def test_stock_triton_and_automatic_mode_come_first_then_the_best_of_each_form() -> None:
@@ -53,7 +62,7 @@ def test_stock_triton_and_automatic_mode_come_first_then_the_best_of_each_form()
 
 def test_the_plan_of_automatic_mode_is_complete_but_for_the_choice_of_launches() -> None:
     chosen = Plan(launches=LaunchPlan()).over(CHOSEN)
-    assert ranked_plans(kernel(), 4, 3, Request(), chosen)[1].plan == CHOSEN
+    assert measured(num_warps=4, chosen=chosen)[1].plan == CHOSEN
 
 
 def test_eight_warps_can_be_two_groups_if_the_tile_has_their_rows() -> None:
@@ -74,7 +83,7 @@ def test_a_pinned_kernel_is_never_stock_tritons() -> None:
     "request_", [Request(PlanOptions(persistent=False)), Request(plan=Plan(form="as_written"))], ids=["option", "plan"]
 )
 def test_what_the_user_decided_is_not_varied(request_: Request) -> None:
-    found = ranked_plans(kernel(), 8, 3, request_, CHOSEN)
+    found = measured(request_)
     assert found and all(it.plan.form in ("as_written", "stock") for it in found)
 
 
@@ -84,5 +93,5 @@ def test_a_kernel_that_automatic_mode_leaves_to_triton_has_plans_too() -> None:
 
 
 def test_a_ranked_plan_survives_json() -> None:
-    for it in ranked_plans(kernel(), 8, 3, Request(), CHOSEN):
-        assert read(RankedPlan, it.to_dict()) == it
+    for it in measured():
+        assert read(Candidate, it.to_dict()) == it

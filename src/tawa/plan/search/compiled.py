@@ -1,4 +1,4 @@
-"""Candidates: the Plans to try, in order of preference; the result of each trial decides what is tried next.
+"""Judged by compiling: the Plans to try, in order of preference; the result of each decides what is tried next.
 
     pointer loads by TMA, if possible                 then through pointers
       several consumer groups, if dots are chained      then one consumer
@@ -18,14 +18,15 @@ from typing import Any
 
 from tawa.errors import PlanError, ResourceError
 from tawa.machine.hopper import WARP_GROUP
-from tawa.plan.cost.prediction import NOT_EXPECTED, anyway, is_expectation, why_not_faster
 from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.cost.shared_use import SharedUse, at_most, largest_depth
 from tawa.plan.fields import LoopPlan, OperandPlan, RingPlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
-from tawa.plan.space import Space
-from tawa.plan.thresholds import FREED_BYTES, HARMLESS_BYTES, HEAVY_SPILL_BYTES, HOPELESS, STEP_BYTES
+from tawa.plan.search.candidate import Candidate
+from tawa.plan.search.prediction import NOT_EXPECTED, anyway, is_expectation, why_not_faster
+from tawa.plan.search.search import Search
+from tawa.plan.thresholds import FREED_BYTES, HARMLESS_BYTES, HEAVY_SPILL_BYTES, STEP_BYTES
 from tawa.remarks import Remark, SourceLocation
 
 
@@ -35,8 +36,8 @@ class Question:
 
     raisable: whether pointer loads can become TMA loads. chained: whether a dot reads the result of another dot.
     num_warps: of the launch. pins: what the user pinned. pinned: whether a kernel that cannot be specialised is an
-    error. allowed: bytes of registers that may spill: as many as the stock kernel spills, which a call compiles. space:
-    of the kernel before layouts; None if the user wants a specialised kernel whether it pays or not. facts: what is
+    error. allowed: bytes of registers that may spill: as many as the stock kernel spills, which a call compiles.
+    search: among its forms; None if the user wants a specialised kernel whether it pays or not. facts: what is
     known of the compiled stock kernel. place: where to say that no Plan is expected to pay. learns: whether launches
     try the forms that the model cannot tell apart.
     """
@@ -48,22 +49,10 @@ class Question:
     raisable: bool
     chained: bool
     allowed: Callable[[], int]
-    space: Space | None = None
+    search: Search | None = None
     facts: Callable[[], ProgramFacts | None] = lambda: None
     place: SourceLocation | None = None
     learns: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A partial Plan to try. why: the reasons of fields that feedback decided, by field."""
-
-    plan: Plan
-    why: dict[str, str] = field(default_factory=dict[str, str])
-
-    def with_(self, plan: Plan, pins: Plan, **why: str) -> Candidate:
-        """This candidate with more fields decided; fields that the user pinned do not change."""
-        return Candidate(pins.over(plan.over(self.plan)), {**self.why, **why})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +101,9 @@ def candidates(question: Question) -> Trials:
 
 def _hopeless(question: Question) -> Remark | None:
     """Declines a kernel of which no form is expected to pay, before any work is done on one."""
-    space = question.space
-    if space is None or not space.stock.fits:
+    best = question.search.why_hopeless(question.learns) if question.search is not None else None
+    if best is None:
         return None
-    expected = [space.of_form(form) for form in space.forms(persistent=question.pins.form == "persistent")]
-    if question.learns and any(it.gain * HOPELESS >= 1.0 for it in expected):
-        return None
-    if not expected or any(it.verdict != "slower" for it in expected):
-        return None
-    best = min(expected, key=lambda it: it.own_us)
     return Remark("declined", NOT_EXPECTED.format(why_not_faster(best)), question.place, anyway(best))
 
 
@@ -153,8 +136,7 @@ def wanted_groups(question: Question) -> tuple[int, bool]:
     if options.ping_pong or pins.ping_pong:
         return max(2, groups), True  # ping-pong needs at least two groups
     usual = groups if groups > 1 and question.chained else 1
-    space = question.space
-    return (space.groups(usual, pins.form == "persistent")[0] if space is not None else usual), False
+    return (question.search.groups(usual) if question.search is not None else usual), False
 
 
 def warps_of_group(num_warps: int, groups: int) -> int | None:
@@ -297,8 +279,8 @@ def _unless_spilled(trial: Trial, question: Question) -> Trial:
     limit = question.allowed()
     much = "more than in the stock kernel" if trial.spilled > limit else "and ptxas serialises the wgmmas"
     reason = f"{trial.spilled} bytes of registers spill to local memory, {much}"
-    if not trial.serialised and trial.spilled < HEAVY_SPILL_BYTES and question.space is not None:
-        expectation = question.space.knowing(question.facts()).expected(trial.plan, trial.spilled)
+    if not trial.serialised and trial.spilled < HEAVY_SPILL_BYTES and question.search is not None:
+        expectation = question.search.space.knowing(question.facts()).expected(trial.plan, trial.spilled)
         slower = why_not_faster(expectation) if expectation is not None else ""
         if not slower:
             return replace(trial, notes=(*notes, Remark("note", f"{reason}, but it is predicted to be faster")))
@@ -313,6 +295,5 @@ NO_STOCK = 2**63 - 1
 """The value of `allowed()` if Triton cannot compile the stock kernel."""
 
 __all__ = [
-    "NO_STOCK", "Candidate", "Question", "Trial", "candidates", "holds",
-    "wanted_groups", "warps_of_group",
+    "NO_STOCK", "Question", "Trial", "candidates", "holds", "smaller", "wanted_groups", "warps_of_group",
 ]  # fmt: skip

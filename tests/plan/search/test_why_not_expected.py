@@ -9,8 +9,8 @@ import pytest
 from tawa.analysis.resources import RegisterInfo
 from tawa.machine.coefficients import ErrorInfo
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.cost.prediction import Expectation, anyway, why_not_expected, why_not_faster
 from tawa.plan.planner import Counts, complete
+from tawa.plan.search.prediction import Expectation, anyway, why_not_expected, why_not_faster
 from tests.cases.programs import ttgir as programs
 from tests.plan.test_planner import BUDGET, channels_of
 

@@ -1,4 +1,4 @@
-"""One trial: which of two kernels is the faster one for launches of a class, from times of real launches.
+"""Judged in real launches: which of two kernels is the faster one for launches of a class.
 
     launch 1, 2    one kernel, the other, in random order      a block; each kind of launch has its own blocks
     …
@@ -7,12 +7,13 @@
 The rule, at each look. Times are logarithms relative to the median of the champion's launches of the same kind (sizes
 within an eighth of each other), so that kinds may alternate as they like.
 
-- 3 times: the challenger has lost if each of them is more than `_CLEARLY` times the champion's median.
+- 3 times: the challenger has lost if each of them is more than `LOST` times the champion's median.
 - from 6 times on, d is the difference of the medians and e its standard error, from the median absolute deviations;
-  z is the statistic of the rank-sum test, which also holds where times have two heaps. |d| > `_SURE` e and
-  z > `_RANKED`: the faster one has won. |d| + `_SURE` e below `_SAME`: they are equally fast, and the champion stays.
+  z is the statistic of the rank-sum test, which also holds where times have two heaps. |d| > `SURE_ERRORS` e and
+  z > `SURE_RANKS`: the faster one has won. |d| + `SURE_ERRORS` e below `SAME`: they are equally fast, and the champion
+  stays.
 - The challenger wins only if it takes less time in all, by the means of each kind: else it is looked at again.
-- at 48 times `_LAST` takes the place of `_SURE` and `_RANKED`; without a decision the champion stays.
+- at 48 times `LAST` takes the place of `SURE_ERRORS` and `SURE_RANKS`; without a decision the champion stays.
 
 Where memory decides how much a launch does, its size is no kind, and each look has twice as many times.
 """
@@ -25,21 +26,13 @@ import statistics
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-LOOKS = (6, 12, 24, 48)
-_FIRST = 3
-_CLEARLY = 1.2
-_SURE = 4.0
-_RANKED = 2.7
-"""Six times that are all below six others have 2.88."""
-_LAST = 2.0
-_SAME = math.log(1.01)
-_LEAST_ERROR = 0.001
-"""The least standard error that is assumed: clocks and caches change between launches."""
+from tawa.plan.thresholds import FIRST_LOOK, LAST, LEAST_ERROR, LOOKS, LOST, SAME, SURE_ERRORS, SURE_RANKS
+
 CHAMPION, CHALLENGER = 0, 1
 
 
 @dataclass(slots=True)
-class Trial:
+class Comparison:
     """The champion and the challenger. guessed: whether memory decides how much a launch does. seed: of the order."""
 
     seed: int
@@ -61,7 +54,7 @@ class Trial:
         The challenger never runs more often than the next look needs.
         """
         known = self.counts[CHALLENGER]
-        ahead = next((it for it in (_FIRST, *self._looks) if it > known), known)
+        ahead = next((it for it in (FIRST_LOOK, *self._looks) if it > known), known)
         order = self._orders.setdefault(kind, [])
         if not order:
             if self.launches[CHALLENGER] >= ahead:
@@ -93,6 +86,10 @@ class Trial:
         every = self.times.values()
         return sum(len(it[CHAMPION]) for it in every), sum(len(it[CHALLENGER]) for it in every)
 
+    def times_ms(self, which: int) -> list[float]:
+        """All times of one of the two."""
+        return [math.exp(it) for kind in self.times.values() for it in kind[which]]
+
     @property
     def gain(self) -> float | None:
         """The champion's time over the challenger's, so far; None if nothing can be compared yet."""
@@ -117,26 +114,26 @@ class Trial:
 
     def _look(self, count: int) -> None:
         """Decides, if there are enough times. count: of the challenger's."""
-        if count not in (_FIRST, *self._looks):
+        if count not in (FIRST_LOOK, *self._looks):
             return
         champion, challenger = self._residuals()
         last = count == self._looks[-1]
         if len(champion) < 2 or len(challenger) < 2:
             self.won = CHAMPION if last else None
             return
-        if count == _FIRST:
-            if not self.guessed and len(challenger) == count and min(challenger) > math.log(_CLEARLY):
+        if count == FIRST_LOOK:
+            if not self.guessed and len(challenger) == count and min(challenger) > math.log(LOST):
                 self.won = CHAMPION
             return
         difference = statistics.median(challenger) - statistics.median(champion)
-        error = max(_LEAST_ERROR, math.hypot(_error(champion), _error(challenger)))
-        sure, ranked = (_LAST, _LAST) if last else (_SURE, _RANKED)
+        error = max(LEAST_ERROR, math.hypot(_error(champion), _error(challenger)))
+        sure, ranked = (LAST, LAST) if last else (SURE_ERRORS, SURE_RANKS)
         if abs(difference) > sure * error and abs(_rank_sum(champion, challenger)) > ranked:
             if difference > 0:
                 self.won = CHAMPION
             elif self._saves_time():
                 self.won = CHALLENGER
-        elif abs(difference) + _SURE * error < _SAME:
+        elif abs(difference) + SURE_ERRORS * error < math.log(SAME):
             self.won = CHAMPION
         if last and self.won is None:
             self.won = CHAMPION
@@ -166,4 +163,4 @@ def _error(values: list[float]) -> float:
     return 1.2533 * deviation / math.sqrt(len(values))
 
 
-__all__ = ["CHALLENGER", "CHAMPION", "LOOKS", "Trial"]
+__all__ = ["CHALLENGER", "CHAMPION", "Comparison"]

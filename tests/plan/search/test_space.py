@@ -14,13 +14,9 @@ from tawa.plan import LoopPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.cost.launches import usual_launches
 from tawa.plan.cost.time_model import predict
 from tawa.plan.option_conflicts import STOCK
-from tawa.plan.space import (
-    RankedPlan,
-    Space,
-    allowed,
-    forms_of,
-    shared_forms,
-)
+from tawa.plan.search.candidate import Candidate
+from tawa.plan.search.search import Search
+from tawa.plan.search.space import Space
 from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, outside, workload
 from tests.support.forms import form_plan
 from tests.support.timed import changed
@@ -30,8 +26,8 @@ def space(module: Module, num_warps: int = 8, num_stages: int = 3) -> Space:
     return Space(num_warps, num_stages, workload(module))
 
 
-def ranked(of: Space) -> tuple[RankedPlan, ...]:
-    return of.ranked()
+def ranked(of: Space) -> tuple[Candidate, ...]:
+    return Search.of(of).ranked()
 
 
 GEMM = space(by_descriptors())
@@ -39,32 +35,32 @@ RANKED = ranked(GEMM)
 
 
 def test_a_kernel_with_descriptors_has_one_path() -> None:
-    assert list(forms_of(GEMM)) == [form_plan(1), form_plan(2)]
+    assert list(GEMM.forms) == [form_plan(1), form_plan(2)]
 
 
 def test_pointers_may_be_replaced_by_tma_where_that_is_possible() -> None:
     written = space(by_pointers())
-    assert {written.raises(it) for it in forms_of(written)} == {False}
+    assert {written.raises(it) for it in written.forms} == {False}
     both = replace(written, raised=True)
-    assert {both.raises(it) for it in forms_of(both)} == {True, False}
+    assert {both.raises(it) for it in both.forms} == {True, False}
 
 
 def test_a_persistent_form_is_one_more_of_each() -> None:
-    assert {(it.groups, it.form == "persistent") for it in forms_of(replace(GEMM, persistent=True))} == {
+    assert {(it.groups, it.form == "persistent") for it in replace(GEMM, persistent=True).forms} == {
         (1, False), (1, True), (2, False), (2, True),
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(("rows", "warps", "most"), [(128, 8, 2), (64, 8, 1), (128, 4, 1)])
 def test_two_groups_need_128_rows_and_8_warps(rows: int, warps: int, most: int) -> None:
-    assert max(it.groups for it in forms_of(space(by_descriptors(rows), warps))) == most
+    assert max(it.groups for it in space(by_descriptors(rows), warps).forms) == most
 
 
 def test_programs_share_a_cta_where_they_load_the_same_tiles_with_four_warps_each() -> None:
     attention = replace(space(chained(64, 128, 64), 4), shares=True)
-    assert {(it.own_groups, it.programs) for it in shared_forms(attention)} == {(1, 2), (1, 3)}
-    assert not list(shared_forms(replace(attention, shares=False)))
-    assert not list(shared_forms(replace(attention, num_warps=8)))
+    assert {(it.own_groups, it.programs) for it in attention.forms if it.programs > 1} == {(1, 2), (1, 3)}
+    assert not any(it.programs > 1 for it in replace(attention, shares=False).forms)
+    assert not any(it.programs > 1 for it in replace(attention, num_warps=8).forms)
     plans = [it for it in ranked(attention) if it.plan.split == "programs"]
     assert {it.plan.groups for it in plans} == {2, 3} and all("programs in a CTA" in it.words for it in plans)
 
@@ -72,7 +68,7 @@ def test_programs_share_a_cta_where_they_load_the_same_tiles_with_four_warps_eac
 def test_programs_of_a_cta_take_shared_memory_for_what_each_loads_and_stores_alone() -> None:
     """Of attention with 128 columns: slots of 64 KiB; each program has 16 KiB of queries and as much of results."""
     of = replace(space(chained(64, 128, 128), 4), shares=True)
-    slots = {form.programs: of.program(form).slots for form in (form_plan(), *shared_forms(of))}
+    slots = {form.programs: of.program(form).slots for form in of.forms}
     assert slots == {1: 3, 2: 2, 3: 2}
 
 
@@ -87,13 +83,13 @@ def test_rings_of_every_form_fit_into_shared_memory() -> None:
     for module in (by_descriptors(), by_descriptors(256, 128, 128), chained()):
         of = space(module)
         slot = max(work.operand_bytes for work in of.workload.blocks.values())
-        assert all(of.program(form).slots * slot <= SHARED_BYTES for form in forms_of(of))
+        assert all(of.program(form).slots * slot <= SHARED_BYTES for form in of.forms)
 
 
 def test_tiles_that_are_loaded_once_take_shared_memory_beside_the_rings() -> None:
     """Queries of 64 KiB leave two slots of 64 KiB, although three would fit alone."""
     of = space(chained(128, 64, 256))
-    assert {of.program(form).slots for form in forms_of(of)} == {2}
+    assert {of.program(form).slots for form in of.forms} == {2}
 
 
 def test_chained_dots_have_stages_and_others_a_dot_in_flight() -> None:
@@ -105,7 +101,7 @@ def test_chained_dots_have_stages_and_others_a_dot_in_flight() -> None:
 def test_plans_are_in_the_order_of_their_times_and_stock_is_among_them() -> None:
     times = [it.predicted_us for it in RANKED if it.predicted_us is not None]
     assert len(times) == len(RANKED) > 10 and times == sorted(times)
-    assert RankedPlan(STOCK, GEMM.mean_us(GEMM.stock), "stock Triton") in RANKED
+    assert Candidate(STOCK, GEMM.mean_us(GEMM.stock), "stock Triton") in RANKED
     assert len({it.plan for it in RANKED}) == len({it.words for it in RANKED}) == len(RANKED)
 
 
@@ -117,7 +113,7 @@ def test_a_dot_in_flight_has_a_slot_to_be_in() -> None:
 
 def test_pins_stay_and_only_plans_that_agree_with_them_are_left() -> None:
     pins = Plan(groups=2, rings=(RingPlan(depth=2),))
-    found = allowed(RANKED, pins, PlanOptions())
+    found = Search.of(GEMM, pins).measured(None)
     assert found
     for it in found:
         if it.plan != STOCK:
@@ -125,14 +121,15 @@ def test_pins_stay_and_only_plans_that_agree_with_them_are_left() -> None:
 
 
 def test_options_leave_out_the_plans_that_contradict_them() -> None:
-    found = allowed(RANKED, Plan(), PlanOptions(enable_warp_specialization=True, mma_depth=0))
-    assert found and all(it.plan != STOCK and it.plan.loops == (LoopPlan(mma_depth=0, stages=0),) for it in found)
-    assert [it.plan for it in allowed(RANKED, Plan(), PlanOptions(enable_warp_specialization=False))] == [STOCK]
+    _, *found = Search.of(GEMM, options=PlanOptions(mma_depth=0)).measured(None)
+    assert found and all(it.plan.loops == (LoopPlan(mma_depth=0, stages=0),) for it in found)
+    stock = Search.of(GEMM, options=PlanOptions(enable_warp_specialization=False))
+    assert [it.plan for it in stock.measured(None)] == [STOCK]
 
 
 def test_a_ranked_plan_is_read_from_what_was_written() -> None:
     for it in RANKED:
-        assert read(RankedPlan, json.loads(json.dumps(it.to_dict()))) == it
+        assert read(Candidate, json.loads(json.dumps(it.to_dict()))) == it
 
 
 def test_dots_stay_in_flight_only_if_rings_outside_the_loop_have_slots_for_them() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from tawa.machine.coefficients import ErrorInfo, fitted
 from tawa.plan.cost.launches import launch_of
-from tawa.plan.cost.prediction import Expectation, expect, regime_of
 from tawa.plan.cost.programs import Program
 from tawa.plan.cost.time_model import predict
+from tawa.plan.search.prediction import Expectation, expect, regime_of
 from tawa.plan.thresholds import DOUBT
 from tests.cases.programs.workloads import by_descriptors, chained, workload
 from tests.support.timed import changed, timed
