@@ -11,6 +11,7 @@ from tawa.bridge.driver.attach import attached
 from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.launch.forecasts import Forecasts, forecast_facts, forecasts_of
 from tawa.plan import Plan, PlanOptions
+from tawa.plan.search.search import Search
 from tawa.plan.search.space import Space
 from tests.cases.pointers.builders import gemm_case
 from tests.cases.programs.workloads import by_descriptors, workload
@@ -68,10 +69,10 @@ def test_what_launches_got_is_told(kernel: Any) -> None:
 
 
 def test_a_kernel_without_another_form_has_none() -> None:
-    alone = replace(SPACE, num_warps=4, persistent=False)
-    assert forecast_facts(alone, form_plan(1), PlanOptions(), stock=False) is None
-    assert forecast_facts(alone, form_plan(1), PlanOptions(), stock=True) is not None
-    about = forecast_facts(SPACE, form_plan(1), PlanOptions(), stock=False)
+    alone = Search.of(replace(SPACE, num_warps=4, persistent=False))
+    assert forecast_facts(alone.beside(form_plan(1), stock=False)) is None
+    assert forecast_facts(alone.beside(form_plan(1), stock=True)) is not None
+    about = forecast_facts(Search.of(SPACE).beside(form_plan(1), stock=False))
     assert about is not None and about["forms"] == [form_plan(1, persistent=True).to_dict()]
 
 
@@ -87,8 +88,8 @@ def test_a_form_that_a_compile_declined_is_predicted_with_what_it_spilled(
     spilled: int, gains: bool, kernel: Any
 ) -> None:
     """No launch has to compile it again to learn that."""
-    space, alone = replace(SPACE, persistent=False), PlanOptions(num_consumer_groups=1)
-    about = forecast_facts(space, None, alone, True, spilled, Plan.of(kernel.metadata.tawa["plan"]))
+    search = Search.of(replace(SPACE, persistent=False), options=PlanOptions(num_consumer_groups=1)).beside(None)
+    about = forecast_facts(search, spilled, Plan.of(kernel.metadata.tawa["plan"]))
     assert about is not None
     found = Forecasts(kernel.asm["ttir"], about, None, [(5, "K")], 132)
     forecast = found.choose(values_of(found, 512), (2048, 1, 1))
