@@ -49,6 +49,12 @@ MOST_FORMS = 2
 """Forms beside the first that are compiled for the launches of one kernel."""
 MOST_TRIED = 3
 """Forms that the launches of one shape class try."""
+MOST_TWINS = 3
+"""Configurations of a tuner that get a specialised kernel: with the fastest one."""
+CLOSE_TUNED = 1.25
+"""Those that take at most this many times as long as the fastest: few kernels gain more (bench/results/regret.json)."""
+CLEAR_TUNED = 1.02
+"""The factor by which a tuner must measure a specialised kernel to be faster: its times differ by 1 % (an estimate)."""
 MOST_MEASURED = 10
 """Plans of one kernel that are measured at most: stock Triton's, that of automatic mode, and eight of the model."""
 

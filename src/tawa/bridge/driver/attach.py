@@ -12,7 +12,8 @@ While attached, these slots of Triton hold wrappers of ours. Without an active r
 | `triton.runtime.autotuner.get_cache_invalidating_env_vars` | the request is part of the key of a tuning kept on disk |
 | `JITFunction.warmup` | what it compiles is not for a launch: no arguments are added |
 | `JITFunction._do_compile` | what it compiles is for a launch of its own: arguments may be added |
-| `Autotuner._bench` | its launches start no work in the background |
+| `Autotuner.prune_configs`, `_bench`, `check_disk_cache` | a tuning; its launches start no work in the background |
+| `triton.runtime.autotuner.get_cache_manager` | where the result of a tuning is stored |
 | `triton.testing.do_bench` | waits for what is compiled in the background, outside of tuners |
 | `triton.compiler.compiler.CompiledKernel` | a subclass, which makes added arguments when the kernel is launched |
 
@@ -33,7 +34,8 @@ from tawa.bridge.driver.hook import StageHook
 from tawa.bridge.launch.added_arguments import kernel_class
 from tawa.bridge.launch.first.background import THREAD
 from tawa.bridge.launch.first.compiles import wrap_do_compile
-from tawa.bridge.launch.first.stock_first import wrap_bench, wrap_do_bench
+from tawa.bridge.launch.first.stock_first import wrap_do_bench
+from tawa.bridge.launch.first.tuners import wrap_bench, wrap_cache_manager, wrap_disk_cache, wrap_prune
 from tawa.bridge.triton.artifacts.cache import (
     wrap_compute_cache_key,
     wrap_env_vars,
@@ -42,6 +44,8 @@ from tawa.bridge.triton.artifacts.cache import (
     wrap_warmup,
 )
 from tawa.bridge.triton.versions import untested_reason, warn_untested
+
+_TUNINGS = {"prune_configs": wrap_prune, "_bench": wrap_bench, "check_disk_cache": wrap_disk_cache}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,9 @@ class Attachment:
         self._patch(tuner, variables, wrap_env_vars(getattr(tuner, variables)))
         self._patch(jit.JITFunction, "warmup", wrap_warmup(jit.JITFunction.warmup))
         self._patch(jit.JITFunction, "_do_compile", wrap_do_compile(jit.JITFunction._do_compile))
-        self._patch(tuner.Autotuner, "_bench", wrap_bench(tuner.Autotuner._bench))
+        for name, wrap in _TUNINGS.items():
+            self._patch(tuner.Autotuner, name, wrap(getattr(tuner.Autotuner, name)))
+        self._patch(tuner, "get_cache_manager", wrap_cache_manager(tuner.get_cache_manager))
         self._patch(triton.testing, "do_bench", wrap_do_bench(triton.testing.do_bench))
         self._patch(compiler, "CompiledKernel", kernel_class(compiler.CompiledKernel, attached))
         self._patch_hook(knobs.runtime)

@@ -179,7 +179,7 @@ def kernel_class(base: type, attached: Attached) -> type:
                 elsewhere, here = partial(learning_kernel, self, attached), partial(known_kernel, self, attached)
                 load = partial(_following, _Loaded(self, own), attached)
                 is_known = self.tawa_choices is not None and self.tawa_choices.known
-                return StockFirst(self, own, elsewhere, load, here if is_known else None)
+                return StockFirst(self, own, elsewhere, load, here, is_known)
             added = self.metadata.tensordesc_meta[-len(spec.descriptors) :] if spec.descriptors else ()
             own = inner if passed is None else launched_with(passed, inner)
             # What is not specialised is the stock kernel already.
@@ -273,8 +273,13 @@ def compiled_by_stock(kernel: Any, attached: Attached) -> Any:
         return _compiled_again(kernel)
 
 
-def compiled_by_plan(kernel: Any, plan: Plan, attached: Attached, elsewhere: bool = False) -> Any:
-    """The kernel as a Plan has it. elsewhere: made by a worker process. Raises what a compile with ``plan=`` raises."""
+def compiled_by_plan(
+    kernel: Any, plan: Plan, attached: Attached, elsewhere: bool = False, only_cached: bool = False
+) -> Any:
+    """The kernel as a Plan has it. elsewhere: made by a worker process. only_cached: None if it was not made before.
+
+    Raises what a compile with ``plan=`` raises.
+    """
     known, asked = getattr(kernel.metadata, record.KEY), _asked(kernel)
     options = replace(read(PlanOptions, asked["options"]), mode=None, only_if_faster=None)
     pinned = Plan.from_data(asked["plan"]) if asked["plan"] is not None else Plan()
@@ -283,7 +288,7 @@ def compiled_by_plan(kernel: Any, plan: Plan, attached: Attached, elsewhere: boo
         check_agreement(options, plan)
     host = kernel.tawa_host
     request = Request(options, plan, host.reproducer_dir, known["verification"], host=host)
-    return _compiled_for_launches(kernel, request, attached, elsewhere)
+    return _compiled_for_launches(kernel, request, attached, elsewhere, only_cached)
 
 
 def learning_kernel(kernel: Any, attached: Attached) -> Any:
@@ -293,7 +298,7 @@ def learning_kernel(kernel: Any, attached: Attached) -> Any:
 
 def known_kernel(kernel: Any, attached: Attached) -> Any:
     """As `learning_kernel`, but from Triton's cache, or compiled here if the user has measured it; else None."""
-    only_cached = not kernel.tawa_choices.tuned
+    only_cached = kernel.tawa_choices is None or not kernel.tawa_choices.tuned
     made = _compiled_for_launches(kernel, _learning_request(kernel), attached, only_cached=only_cached)
     return _judged(kernel, made) if made is not None else None
 
@@ -306,10 +311,10 @@ def _judged(stock: Any, made: Any) -> Any:
     return made
 
 
-def _with_stocks_bits(stock: Any, make: Callable[[Plan], Any], plan: Plan) -> Any:
+def _with_stocks_bits(stock: Any, make: Callable[..., Any], plan: Plan, only_cached: bool) -> Any:
     """Makes a form; returns a text, the reason, if launches must not learn about it: its results would differ."""
-    made = make(plan)
-    if isinstance(made, str) or not _judged(stock, made).tawa_rounds_otherwise:
+    made = make(plan, only_cached=only_cached)
+    if made is None or isinstance(made, str) or not _judged(stock, made).tawa_rounds_otherwise:
         return made
     reason = f"it rounds otherwise than stock Triton's kernel at {made.tawa_rounds_otherwise}"
     _log.info("%s: a form is left out: %s", stock.name, reason)
@@ -349,15 +354,15 @@ def _loaded_if_possible(kernel: Any) -> Any:
 
 def _by_plan(
     kernel: Any, attached: Attached, plan: Plan, ready: Callable[[Any], Any] = lambda kernel: kernel,
-    elsewhere: bool = False,
+    elsewhere: bool = False, only_cached: bool = False,
 ) -> Any:  # fmt: skip
     """Makes the kernel as a Plan has it. A text is the reason that it cannot be made.
 
-    ready: what else is done with it. elsewhere: a worker process makes it. It never raises: an error of the compiler
-    must not be an error of the launch.
+    ready: what else is done with it. elsewhere, only_cached: as in `compiled_by_plan`. It never raises: an error of the
+    compiler must not be an error of the launch.
     """
     try:
-        return ready(compiled_by_plan(kernel, plan, attached, elsewhere))
+        return ready(compiled_by_plan(kernel, plan, attached, elsewhere, only_cached))
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         _log.info("%s: a Plan is left out: %s", kernel.name, reason)

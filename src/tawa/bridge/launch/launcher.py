@@ -34,7 +34,8 @@ from tawa.bridge.launch.first.background import Task, submit
 from tawa.bridge.launch.first.clock import event_clock
 from tawa.bridge.launch.first.elsewhere import WorkerLost, rank
 from tawa.bridge.launch.first.learning import Learner, Lesson, Made, learning
-from tawa.bridge.launch.first.stock_first import StockFirst, is_tuning
+from tawa.bridge.launch.first.stock_first import StockFirst
+from tawa.bridge.launch.first.tuners import is_tuning, measurement
 from tawa.bridge.launch.forecasts import Forecasts
 from tawa.bridge.launch.host import NO_HOST, Allocate, Choices, Host
 from tawa.bridge.launch.instead import plan_instead
@@ -88,7 +89,7 @@ class Launcher:
         self.plan = replace(own, launches=None) if own is not None else None
         self.learner: Learner | None = None
         self.left_out = ""  # why no launch may get this kernel
-        self.make: Callable[[Plan], Any] | None = None
+        self.make: Callable[[Plan, bool], Any] | None = None
         self.load: Callable[[Any], Any] = lambda kernel: kernel
         self.tasks: dict[Plan, Task] = {}
 
@@ -109,6 +110,9 @@ class Launcher:
 
     def _decide(self, grid: tuple[int, ...], stream: int, hooks: tuple[Any, ...], args: tuple[Any, ...]) -> Made:
         """Chooses the kernel for all launches with this grid and these arguments, and keeps the choice."""
+        measured, at = measurement(), (self, *grid, self.key_of(with_tensors(self.types, args)))
+        if measured is not None and at in measured.made:
+            return measured.made[at]
         if len(self.known) >= _MOST_KNOWN:
             self.known.clear()
         values, known = values_at(self.paths, args), self.known
@@ -124,7 +128,10 @@ class Launcher:
             made = replace(made, inner=_awaiting(learning.awaited, made.inner))
         else:
             learning.awaited = before
-        if not self._is_apart():  # `made` may have changed `key_of`, and choices made before others ended are forgotten
+        if measured is not None:
+            measured.made[at] = made
+        elif not self.host.capturing():
+            # `made` may have changed `key_of`, and choices made before others ended are forgotten.
             known[*grid, self.key_of(with_tensors(self.types, args))] = made
         return made
 
@@ -136,7 +143,7 @@ class Launcher:
         """What a launch gets; a text says why it gets the stock kernel. plan: by measurements; None: predict it."""
         if plan is None:
             return self.predicted(values, grid)
-        if plan != self.plan and self._is_awaited(plan):
+        if plan not in (STOCK, self.plan) and self._is_awaited(plan):
             return "its fastest form is compiled in the background"
         made = self.made(values, grid) if plan == self.plan else self.made_by(plan, values, grid)
         if isinstance(made, str) and plan.form != "stock":  # other launches of its class can have it
@@ -206,12 +213,13 @@ class Launcher:
         return replace(made, why=str(found))
 
     def follow(
-        self, stock: Any, make: Callable[[Plan], Any], load: Callable[[Any], Any], has_stocks_bits: bool
+        self, stock: Any, make: Callable[[Plan, bool], Any], load: Callable[[Any], Any], has_stocks_bits: bool
     ) -> None:
         """Follows launches of stock Triton's kernel, none of which waited: nor shall the next ones, for other forms.
 
-        stock: that kernel, loaded. make: compiles a form in the background. load: loads what that made.
-        has_stocks_bits: whether this kernel rounds as stock Triton's; else no launch learns about it.
+        stock: that kernel, loaded. make: compiles a form in the background, or, with True, takes it from the cache, or
+        None. load: loads what that made. has_stocks_bits: whether this kernel rounds as stock Triton's; else no launch
+        learns about it.
         """
         self.stock, self.make, self.load = stock, make, load
         if not has_stocks_bits:
@@ -230,10 +238,12 @@ class Launcher:
 
     def _learning(self, learner: Learner, values: Sequence[Any], grid: tuple[int, ...]) -> Made | str:
         """What a launch gets of a shape class that has not learned yet."""
-        name = learner.choices.class_of(values, grid)
-        if is_tuning():
-            known = learner.lessons.get(name)
-            return self._arm(known.champion if known is not None else STOCK, values, grid)
+        name, measured = learner.choices.class_of(values, grid), measurement()
+        if measured is not None:
+            twin = self._arm(self.plan, values, grid) if self.plan is not None else ""
+            if not isinstance(twin, str) and learner.offer(measured, name, self.plan or STOCK):
+                return twin
+            return self._arm(learner.begins_with(name), values, grid)
         lesson = learner.lessons.get(name) or self._lesson(learner, name, values, grid)
         with lesson.lock:
             return self._next(learner, lesson, values, grid)
@@ -243,14 +253,14 @@ class Launcher:
         if lesson.ranking is not None:
             if not lesson.ranking.done and not lesson.ranking.lost:
                 learning.awaited = lesson.ranking
-                return "its forms are being compared in the background"
+                return self._arm(lesson.champion, values, grid)
             lesson.incomplete |= lesson.ranking.result is None and self.forecasts is not None
             forms, guessed = lesson.ranking.result or (((None, "specialised"),), True)
             known = [(plan or self.plan, words) for plan, words in forms]
             lesson.take([(plan, words) for plan, words in known if plan is not None], guessed)
         while lesson.challenger is None and lesson.waiting and not self.host.capturing():
             plan = lesson.waiting[0]
-            if plan != self.plan and self._is_awaited(plan):
+            if plan not in (STOCK, self.plan) and self._is_awaited(plan):
                 break
             lesson.waiting.pop(0)
             made = self.by_plan.get(plan)
@@ -264,16 +274,14 @@ class Launcher:
                 learner.store(lesson)
             return champion
         challenger = self._arm(lesson.challenger, values, grid)
-        if isinstance(champion, str):
-            champion = self._stock_made(champion, grid)
-        if isinstance(challenger, str):  # these arguments cannot have it
+        if isinstance(champion, str) or isinstance(challenger, str):  # these arguments cannot have it
             return champion
         kind = None if lesson.guessed or self.forecasts is None else self.forecasts.size(values, grid)
         return Made(learner.arms(lesson, kind, (champion, challenger)), grid, (), self.kernel, why=str(lesson))
 
     def _lesson(self, learner: Learner, name: str, values: Sequence[Any], grid: tuple[int, ...]) -> Lesson:
         """A new shape class: predictions for its first launch say which forms it tries."""
-        found = learner.lessons[name] = Lesson(name)
+        found = learner.begin(name)
         found.ranking = Task(lambda: None)
         if self.forecasts is not None:
             found.ranking = submit(partial(rank, self.forecasts, values, grid), self._end)
@@ -284,7 +292,7 @@ class Launcher:
     def _arm(self, plan: Plan, values: Sequence[Any], grid: tuple[int, ...]) -> Made | str:
         """What a launch by a kernel that is made needs. A text says why it gets the stock kernel."""
         if plan == STOCK:
-            return "the fastest so far"
+            return self._stock_made("the fastest so far", grid)
         return self.made(values, grid) if plan == self.plan else self.made_by(plan, values, grid)
 
     def _is_awaited(self, plan: Plan) -> bool:
@@ -293,9 +301,14 @@ class Launcher:
             return False
         task = self.tasks.get(plan)
         if task is None or task.lost:
-            if is_tuning():
-                return True
-            task = self.tasks[plan] = submit(partial(self.make, plan), self._end)
+            at_once = is_tuning()
+            make = partial(self.make, plan, at_once)
+            task = Task(make) if at_once else submit(make, self._end)
+            if at_once:
+                task.run()
+                if task.result is None:
+                    return True
+            self.tasks[plan] = task
         if not task.done:
             learning.awaited = task
             return True
@@ -420,8 +433,8 @@ def states_of(kernel: Any) -> tuple[str, ...]:
     run = getattr(kernel, "_run", None)
     if isinstance(run, Launcher):
         return run.states()
-    if isinstance(run, StockFirst) and not run.settled:
-        return ("learning: other forms are being compiled in the background",)
+    if isinstance(run, StockFirst):
+        return (run.state,) if run.state else ()
     choices = getattr(kernel, "tawa_choices", None)
     return choices.remarks() if choices is not None else ()
 

@@ -4,8 +4,13 @@
 |---|---|
 | `AsyncCompile.triton` | compiles kernels with a dot in threads of this process: worker processes do not have Tawa |
 | `CachingAutotuner._precompile_config` | marks launches of this process: arguments may be added; obeys `tawa.Config` |
-| `CachingAutotuner.bench`, `BenchmarkRequest.benchmark` | marks launches of tuners: they start no work |
-| `PersistentCache.lookup` | keeps the timings by which ``max-autotune`` chooses a template apart for each request |
+| `CachingAutotuner.bench`, `BenchmarkRequest.benchmark` | measurements: launches start no work, twins take part |
+| `TritonScheduling.benchmark_codegened_module` | the same without twins, since the times are kept in a file |
+| `CachingAutotuner.autotune_to_one_config` | a tuning: its stored result is dropped when there are new twins |
+| `PersistentCache.lookup` | another one, of ``max-autotune``; its timings are kept apart for each request |
+| `FxGraphCache._write_to_local_cache` | a stored graph is dropped together with the timings that it was compiled by |
+
+`tawa.bridge.launch.first.tuners` says what twins are.
 
 Each change is a function that takes the module with the slot and returns how to undo it. A PyTorch without the slot is
 left unchanged. Nothing here imports PyTorch.
@@ -17,7 +22,9 @@ import contextvars
 import copy
 import functools
 import os
+import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import nullcontext
@@ -26,7 +33,7 @@ from typing import Any
 
 from tawa.bridge.driver.request import activate, surrounding_request
 from tawa.bridge.launch.first.compiles import launched_by_us, stock_first
-from tawa.bridge.launch.first.stock_first import wrap_bench
+from tawa.bridge.launch.first.tuners import Tuning, choosing, wrap_apart, wrap_bench
 from tawa.runtime.requests import OPTION_NAMES, make_request
 from tawa.runtime.settings import Settings
 
@@ -50,6 +57,21 @@ def own_measurements(module: ModuleType) -> Undo | None:
     return _replace(module, "CachingAutotuner", "bench", wrap_bench)
 
 
+def own_choices(module: ModuleType) -> Undo | None:
+    """Changes `CachingAutotuner` of ``torch._inductor.runtime.triton_heuristics`` a third time."""
+    return _replace(module, "CachingAutotuner", "autotune_to_one_config", _chosen)
+
+
+def own_fusions(module: ModuleType) -> Undo | None:
+    """Changes `TritonScheduling` of ``torch._inductor.codegen.triton``."""
+    return _replace(module, "TritonScheduling", "benchmark_codegened_module", wrap_apart)
+
+
+def own_graphs(module: ModuleType) -> Undo | None:
+    """Changes `FxGraphCache` of ``torch._inductor.codecache``."""
+    return _replace(module, "FxGraphCache", "_write_to_local_cache", _noted_graph)
+
+
 def own_benchmarks(module: ModuleType) -> Undo | None:
     """Changes `BenchmarkRequest` of ``torch._inductor.autotune_process``."""
     return _replace(module, "BenchmarkRequest", "benchmark", wrap_bench)
@@ -59,7 +81,7 @@ def timings_by(tag: Callable[[], str]) -> Callable[[ModuleType], Undo | None]:
     """Changes `PersistentCache` of ``torch._inductor.codecache``. tag: text that names the request."""
 
     def change(module: ModuleType) -> Undo | None:
-        return _replace(module, "PersistentCache", "lookup", functools.partial(_tagged, tag))
+        return _replace(module, "PersistentCache", "lookup", functools.partial(_templates, tag))
 
     return change
 
@@ -166,9 +188,65 @@ def _split(config: Any, parameters: Iterable[str]) -> tuple[Any, dict[str, Any]]
     return plain, ours
 
 
-def _tagged(tag: Callable[[], str], original: Callable[..., Any]) -> Callable[..., Any]:
+def _templates(tag: Callable[[], str], original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def lookup(self: Any, choices: Any, op: str, inputs: str, *args: Any, **kwargs: Any) -> Any:
-        return original(self, choices, op, f"{inputs}{tag()}", *args, **kwargs)
+        inputs = f"{inputs}{tag()}"
+        with choosing() as tuning:
+            found = original(self, choices, op, inputs, *args, **kwargs)
+        if tuning.found:
+            tuning.is_stored(functools.partial(_drop_timings, self, op, inputs))
+            _graph.tunings = [*_tunings_of_the_graph(), tuning]
+            tuning.end(min(found.values()))
+        return found
 
     return lookup
+
+
+def _drop_timings(cache: Any, op: str, inputs: str) -> None:
+    """Inputs may be followed by a hint for dynamic sizes."""
+    every = cache.get_local_cache()
+    known = every.get(op, {})
+    for it in [it for it in known if it == inputs or it.startswith(f"{inputs}_")]:
+        del known[it]
+    cache.update_local_cache(every)
+
+
+def _chosen(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def autotune_to_one_config(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with choosing() as tuning:
+            found = original(self, *args, **kwargs)
+        tuning.is_stored(functools.partial(_drop_choice, getattr(self, "save_cache_hook", None)))
+        tuning.end()
+        return found
+
+    return autotune_to_one_config
+
+
+def _drop_choice(save: Any) -> None:
+    """save: `AutotuneCache.save`, bound to the object that knows the file."""
+    _, path = getattr(getattr(save, "__self__", None), "local_cache", None) or (None, None)
+    if path is not None:
+        os.unlink(path)
+
+
+_graph = threading.local()
+"""tunings: of templates, in the graph that this thread compiles."""
+
+
+def _tunings_of_the_graph() -> list[Tuning]:
+    return getattr(_graph, "tunings", [])
+
+
+def _noted_graph(original: Any) -> Any:
+    @functools.wraps(original)
+    def write_to_local_cache(key: str, *args: Any, **kwargs: Any) -> Any:
+        found = original(key, *args, **kwargs)
+        folder = sys.modules[CODE_CACHE].__dict__["FxGraphCache"]._get_tmp_dir_for_key(key)
+        for tuning in _tunings_of_the_graph():
+            tuning.is_stored(functools.partial(shutil.rmtree, folder, ignore_errors=True))
+        _graph.tunings = []
+        return found
+
+    return staticmethod(write_to_local_cache)

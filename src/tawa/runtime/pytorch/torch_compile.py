@@ -30,6 +30,9 @@ from tawa.runtime.pytorch.inductor import (
     Undo,
     compile_dots_here,
     own_benchmarks,
+    own_choices,
+    own_fusions,
+    own_graphs,
     own_launches,
     own_measurements,
     timings_by,
@@ -37,6 +40,7 @@ from tawa.runtime.pytorch.inductor import (
 
 _HEURISTICS = "torch._inductor.runtime.triton_heuristics"
 _BENCHMARKS = "torch._inductor.autotune_process"
+_FUSIONS = "torch._inductor.codegen.triton"
 _CONFIG = "torch.compiler.config"
 _TAG_VARIABLE = "TORCH_COMPILE_CACHE_KEY_TAG"
 
@@ -56,6 +60,9 @@ class TorchCompileReach:
             self._reach(ASYNC_COMPILE, compile_dots_here)
             self._reach(_HEURISTICS, own_launches)
             self._reach(_HEURISTICS, own_measurements)
+            self._reach(_HEURISTICS, own_choices)
+            self._reach(_FUSIONS, own_fusions)
+            self._reach(CODE_CACHE, own_graphs)
             self._reach(_BENCHMARKS, own_benchmarks)
             self._reach(CODE_CACHE, timings_by(lambda: self._tag))
         self._set_tag(tag)

@@ -14,7 +14,8 @@ from tawa.bridge.launch import added_arguments, launcher
 from tawa.bridge.launch.first.background import submit
 from tawa.bridge.launch.first.elsewhere import WorkerLost
 from tawa.bridge.launch.first.learning import _MOST_IDLE
-from tawa.bridge.launch.first.stock_first import StockFirst, tuning
+from tawa.bridge.launch.first.stock_first import StockFirst
+from tawa.bridge.launch.first.tuners import tuning
 from tawa.bridge.launch.launcher import Launcher
 from tawa.plan import Plan
 from tawa.runtime.tuning.store import user_store
@@ -177,6 +178,20 @@ def test_the_next_process_compiles_nothing_again(
         launch_in(512, function)
         tawa.wait()
     assert all(MADE) and last(gpu) > OWN + 1
+
+
+@pytest.mark.parametrize("winner", [OWN, OWN + 1])
+def test_a_tuner_of_the_next_process_measures_what_was_learned(
+    winner: int, gpu: Launching, clock: FakeClock, installed: None
+) -> None:
+    clock.times_ms = {STOCK: 1.0, OWN: 0.9, OWN + 1: 0.95, winner: 0.5}
+    learned_in(512, gemm())
+    before, function = len(gpu.launched), gemm()
+    with tuning() as launches:
+        for _ in range(3):
+            launch_in(512, function)
+    assert len({function_of(it) for it in gpu.launched[before:]}) == 1 and last(gpu) > OWN + 2
+    assert not launches.undecided and tawa.wait(0.0)
 
 
 def test_a_form_that_lost_is_not_tried_again(gpu: Launching, clock: FakeClock, installed: None) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from tawa.bridge.driver.request import Request, activate, active_request
-from tawa.bridge.launch.first.stock_first import is_tuning
+from tawa.bridge.launch.first.tuners import is_tuning
 
 _log = logging.getLogger("tawa")
 

@@ -24,6 +24,7 @@ from typing import Any
 from tawa.bridge.launch.descriptors import Passed
 from tawa.bridge.launch.first.background import Task
 from tawa.bridge.launch.first.clock import Clock
+from tawa.bridge.launch.first.tuners import Measurement
 from tawa.bridge.launch.host import Choices
 from tawa.plan import Plan
 from tawa.plan.option_conflicts import STOCK
@@ -88,8 +89,8 @@ class Lesson:
     def take(self, forms: Sequence[tuple[Plan, str]], guessed: bool) -> None:
         """The forms to try are known, with words for people. guessed: whether memory decides how much a launch does."""
         self.ranking, self.guessed = None, guessed
-        self.waiting = [plan for plan, _ in forms]
         self.words |= dict(forms)
+        self.waiting = [plan for plan in dict([(STOCK, ""), *forms]) if plan != self.champion]
 
     def begin(self, plan: Plan) -> None:
         """The next form is ready to run against the champion."""
@@ -135,6 +136,30 @@ class Learner:
     ) -> None:
         self.clock, self.choices, self.is_apart, self.settled = clock, choices, is_apart, settled
         self.lessons: dict[str, Lesson] = {}
+        self.tuned: dict[str, Plan] = {}
+
+    def offer(self, measured: Measurement, name: str, plan: Plan) -> bool:
+        """Offers a tuner a form for launches that nobody has measured. Returns whether the next launch gets it."""
+        if name in self.lessons or name in self.tuned:
+            return False
+
+        def settle(faster: bool) -> None:
+            self.tuned[name] = plan if faster else STOCK
+
+        measured.undecided[self, name] = settle
+        return measured.with_twins
+
+    def begins_with(self, name: str) -> Plan:
+        """What launches of a class get for now: the champion, or what a tuner has measured to be the fastest."""
+        lesson = self.lessons.get(name)
+        return lesson.champion if lesson is not None else self.tuned.get(name, STOCK)
+
+    def begin(self, name: str) -> Lesson:
+        """A new shape class."""
+        champion = self.begins_with(name)
+        found = self.lessons[name] = Lesson(name, champion=champion)
+        found.words.setdefault(champion, "specialised")
+        return found
 
     def arms(self, lesson: Lesson, kind: Hashable, arms: tuple[Made, Made]) -> Callable[..., None]:
         """A function that launches one of two kernels, those of the trial now, in place of Triton's launcher."""

@@ -3,47 +3,43 @@
     launch 1, 2, …     stock Triton's kernel, compiled as ever; the first launch submits the work
     the work is done   the next launch loads the kernel, whose launcher takes over and learns which is the faster
 
-A launch that belongs to a tuner's measurement submits nothing: of many configurations, few are used afterwards. While a
-CUDA graph is captured, nothing is loaded.
+A launch that belongs to a tuner's measurement submits nothing: of many configurations, few are used afterwards
+(`tawa.bridge.launch.first.tuners`). While a CUDA graph is captured, nothing is loaded.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import Any
 
 from tawa.bridge.launch.first.background import Task, submit
 from tawa.bridge.launch.first.clock import Clock
 from tawa.bridge.launch.first.learning import learning
+from tawa.bridge.launch.first.tuners import is_tuning, measurement
 
 _IN_A_ROW = 8
 """Calls without a wait."""
-
-_tuning: ContextVar[bool] = ContextVar("tawa_tuning", default=False)
 
 
 class StockFirst:
     """Called in place of Triton's launcher, until it has put another in its place.
 
     kernel: stock Triton's. inner: its launcher. make: makes the kernel that it waits for in the background, and makes
-    no CUDA call. load: loads that; None if it cannot be loaded. at_once: makes it now, if it is known which kernel is
-    the fastest; None otherwise, also as a result.
+    no CUDA call. load: loads that; None if it cannot be loaded. at_once: makes it if that takes no time; else None.
+    known: whether that is called here, because it is known which kernel is the fastest; else only a tuner calls it.
     """
 
     def __init__(
         self, kernel: Any, inner: Callable[..., None], make: Callable[[], Any], load: Callable[[Any], Any],
-        at_once: Callable[[], Any] | None = None,
+        at_once: Callable[[], Any], known: bool = False,
     ) -> None:  # fmt: skip
         self.kernel, self.inner, self.make, self.load = kernel, inner, make, load
+        self.at_once: Callable[[], Any] | None = at_once
         self.task: Task | None = None
-        if at_once is not None:
-            task = Task(at_once)
-            task.run()
-            self.task = None if task.result is None else task
+        if known:
+            self._take_at_once()
         self.ready: Any = None
         self.settled = False
         self.loading = threading.Lock()
@@ -64,9 +60,15 @@ class StockFirst:
 
     def _look(self) -> None:
         """Submits the work, or takes its result: launches then go straight to the launcher that has taken over."""
+        measured = measurement()
+        if measured is not None:
+            if not measured.is_new(self):
+                return
+            if self.task is None:
+                self._take_at_once()
         task = self.task
         if task is None or task.lost:
-            if not _tuning.get():
+            if measured is None:
                 self.task = submit(self.make)
         elif task.done and not self.kernel.tawa_host.capturing() and self.loading.acquire(blocking=False):
             try:
@@ -78,20 +80,37 @@ class StockFirst:
             finally:
                 self.loading.release()
 
+    def _take_at_once(self) -> None:
+        """Takes what can be had without work, once."""
+        if self.at_once is not None:
+            task, self.at_once = Task(self.at_once), None
+            task.run()
+            self.task = None if task.result is None else task
 
-@contextmanager
-def tuning() -> Iterator[None]:
-    """Launches inside the ``with`` block belong to a tuner's measurement."""
-    token = _tuning.set(True)
-    try:
-        yield
-    finally:
-        _tuning.reset(token)
+    def begin(self, then: Callable[[bool], None]) -> bool:
+        """Submits the work; False if it was before. then: is called when it has ended, with whether there is a twin."""
+        if self.task is not None and not self.task.lost:
+            return False
 
+        def work() -> Any:
+            made = None
+            try:
+                made = self.make()
+            finally:
+                then(made is not None and made.metadata.tawa["applied"] and not made.tawa_rounds_otherwise)
+            return made
 
-def is_tuning() -> bool:
-    """Whether launches belong to a tuner's measurement."""
-    return _tuning.get()
+        self.task = submit(work)
+        return True
+
+    @property
+    def state(self) -> str:
+        """What launches wait for, for people; empty if that is nothing."""
+        if self.task is None or self.settled:
+            return ""
+        if self.task.done:
+            return "made: it takes part when a tuner measures the kernel again, or launches it"
+        return "learning: other forms are being compiled in the background"
 
 
 def warmup(step: Callable[[], Any], most: int = 2000) -> int:
@@ -124,25 +143,15 @@ def warmup(step: Callable[[], Any], most: int = 2000) -> int:
             clock.release()
 
 
-def wrap_bench(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps `Autotuner._bench`, which measures one configuration."""
-
-    def bench(*args: Any, **kwargs: Any) -> Any:
-        with tuning():
-            return original(*args, **kwargs)
-
-    return bench
-
-
 def wrap_do_bench(original: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps `triton.testing.do_bench`: what it measures for a person is the kernel that launches get in the end."""
 
     def do_bench(fn: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
-        if not _tuning.get():
+        if not is_tuning():
             warmup(fn)
         return original(fn, *args, **kwargs)
 
     return do_bench
 
 
-__all__ = ["StockFirst", "is_tuning", "tuning", "warmup", "wrap_bench", "wrap_do_bench"]
+__all__ = ["StockFirst", "warmup", "wrap_do_bench"]
