@@ -7,6 +7,7 @@
     judged by compiling       `compiled`: whether it fits and what it spills, with `runs` of the back end
     judged alone              `measured`: mode="measure", and `tawa tune`
     judged in real launches   `comparison`: launches that learn
+    judged by other tuners    `tuned`
 
 What the search compares with is in `tawa.plan.thresholds`.
 """

@@ -16,7 +16,6 @@ from tawa.bridge.launch import added_arguments
 from tawa.bridge.launch.first.background import Pool
 from tawa.bridge.launch.first.stock_first import StockFirst
 from tawa.bridge.launch.first.tuners import Measurement, Tuning, tuning, wrap_bench
-from tawa.plan.thresholds import CLOSE_TUNED, MOST_TWINS
 from tests.bridge import kernels
 from tests.bridge.launch.first.conftest import MADE, FakeClock, function_of
 from tests.bridge.launch.test_cost import DESCRIPTORS
@@ -201,15 +200,15 @@ class Kernel:
 
 
 def test_a_bounded_number_of_twins_is_made_of_those_that_are_near() -> None:
-    whole, every = Tuning(), [Kernel() for _ in range(MOST_TWINS + 2)]
+    whole, every = Tuning(), [Kernel() for _ in range(5)]
     for number, kernel in enumerate(every):
         whole.add([kernel], 1.0 + 0.01 * number)
     whole.end()
-    assert [it.then is not None for it in every] == [True] * MOST_TWINS + [False] * 2
+    assert [it.then is not None for it in every] == [True] * 3 + [False] * 2
     near, far, whole = Kernel(), Kernel(), Tuning()
     whole.add([near], 1.0)
-    whole.add([far], CLOSE_TUNED + 0.01)
-    whole.add([], 0.9 * CLOSE_TUNED)
+    whole.add([far], 1.26)
+    whole.add([], 1.1)
     whole.end(fastest=0.99)
     assert near.then is not None and far.then is None
     none, whole = Kernel(), Tuning()

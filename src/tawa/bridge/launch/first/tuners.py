@@ -23,7 +23,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Protocol
 
-from tawa.plan.thresholds import CLEAR_TUNED, CLOSE_TUNED, MOST_TWINS
+from tawa.plan.search.tuned import fastest_few, is_faster
 
 _log = logging.getLogger("tawa")
 
@@ -69,7 +69,7 @@ class Measurement:
         except Exception as error:
             _log.info("a tuner leaves a twin out: %s: %s", type(error).__name__, error)
             other = math.inf
-        faster = _time(other) * CLEAR_TUNED < before
+        faster = is_faster(_time(other), before)
         for settle in self.undecided.values():
             settle(faster)
         return other if faster else found
@@ -105,11 +105,9 @@ class Tuning:
 
     def end(self, fastest: float = math.inf) -> None:
         """Submits the twins of the fastest few. fastest: the least time, if something else was measured as well."""
-        every = sorted(self.found, key=lambda it: it[0])
-        fastest = min([fastest, *(time for time, _ in every)])
-        near = [kernels for time, kernels in every if kernels and time <= CLOSE_TUNED * fastest][:MOST_TWINS]
-        self.found = []
-        self._left = 1
+        fastest = min([fastest, *(time for time, _ in self.found)])
+        found, self.found, self._left = [it for it in self.found if it[1]], [], 1
+        near = [found[at][1] for at in fastest_few([time for time, _ in found], fastest)]
         for kernel in (it for kernels in near for it in kernels):
             with self._lock:
                 self._left += 1
