@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from tawa.plan import Plan
-from tawa.runtime.tuning.table import Entry, Timed, versions_here
+from tawa.plan.search.measured import Timed
+from tawa.runtime.tuning.table import Entry, versions_here
 
 TIMES = (Timed("stock Triton", {"form": "stock"}, 20.0, 1.0), Timed("persistent", {"form": "persistent"}, 10.0, 0.5))
 

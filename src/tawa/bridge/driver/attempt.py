@@ -19,7 +19,6 @@ from tawa.bridge.mapping.mapped import MappedRequest
 from tawa.bridge.report import record, reproducer
 from tawa.bridge.report.left import NOTHING, told
 from tawa.bridge.triton.artifacts.few_registers import FewRegisters, registers_that_were_too_few
-from tawa.bridge.triton.generic_print import read_ttir
 from tawa.bridge.triton.surroundings import folder_failure
 from tawa.dialects.tt import DotOp
 from tawa.errors import InternalError, PlanError, ResourceError, SurroundingsError, UnsupportedKernel, report_it
@@ -180,7 +179,7 @@ def _why_not_measured(job: Job) -> Remark | None:
         return None
     reason = "a second run would change the results: the kernel reads what it writes, has an atomic, or prints"
     try:
-        if may_run_twice(read_ttir(job.ttir, job.context)):
+        if may_run_twice(job.program):
             reason = "" if launch_is_ours() else "the kernel is not launched by Triton in this process"
     except Exception:  # the attempt meets the same error and reports it
         return None

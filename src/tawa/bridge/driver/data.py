@@ -6,20 +6,23 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tawa.bridge.driver.spills import Spills
 from tawa.bridge.driver.stock_run import StockRun
+from tawa.bridge.triton.generic_print import read_ttir
 from tawa.bridge.triton.stage_output import Stage, StageResult
 from tawa.bridge.triton.stages import StageSplit
 from tawa.flow import Flow
+from tawa.ir import Module
 from tawa.pipeline import Outcome
 from tawa.plan.cost.budget import StockCopies
 from tawa.plan.search.runs import BackEndRun
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
 
-@dataclass(slots=True)
+@dataclass
 class Job:
     """One compile: the kernel, Triton's part of the work, and what is noted on the way, also if it fails.
 
@@ -45,6 +48,11 @@ class Job:
     texts: dict[str, str] = field(default_factory=dict[str, str])
     back_end_runs: list[BackEndRun] = field(default_factory=list[BackEndRun])
     forecast: dict[str, Any] | None = None
+
+    @cached_property
+    def program(self) -> Module:
+        """The kernel as a module of ours, which nobody changes."""
+        return read_ttir(self.ttir, self.context)
 
     @property
     def parts(self) -> StageSplit:

@@ -31,7 +31,7 @@ from tawa.bridge.driver.stock_run import StockFailure
 from tawa.bridge.launch.first.compiles import launch_is_ours, may_be_one
 from tawa.bridge.launch.forecasts import forecast_facts
 from tawa.bridge.triton.generic_print import parse_module
-from tawa.bridge.triton.structured import read_kernel
+from tawa.bridge.triton.structured import structured
 from tawa.bridge.triton.versions import nested_descriptors
 from tawa.dialects.tt import DOTS, DotOp, LoadOp
 from tawa.errors import PlanError, ProtocolError, ResourceError
@@ -136,7 +136,7 @@ class _Driver:
     def kernel(self) -> Module:
         """The kernel as a structured module of ours. Passes that change it work on copies."""
         with self.job.timed("read"):
-            return read_kernel(self.job.ttir, self.job.context)
+            return structured(copy_module(self.job.program))
 
     def _refusal(self) -> Remark | None:
         """Why the kernel is declined whatever its layouts are."""

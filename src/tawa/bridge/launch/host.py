@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tawa.plan import Plan
-from tawa.plan.search.measured import Measured, Prepare
+from tawa.plan.search.measured import Prepare, Timed
 
 Allocate = Callable[[int, int, int | None], Any]
 """Bytes, alignment, stream → scratch memory with a ``data_ptr()``."""
@@ -37,7 +37,7 @@ class Choices:
         """The shape class of such a launch; empty if launches cannot learn."""
         return ""
 
-    def learn(self, name: str, best: Plan, words: str, found: Sequence[Measured]) -> None:
+    def learn(self, name: str, best: Plan, words: str, found: Sequence[Timed]) -> None:
         """Real launches of a shape class have measured Plans; `best` is the fastest."""
 
     def remarks(self) -> tuple[str, ...]:

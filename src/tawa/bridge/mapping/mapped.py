@@ -14,8 +14,9 @@ from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.first.compiles import launch_is_ours
 from tawa.bridge.mapping.beside import shipped_with
 from tawa.bridge.mapping.told import Told
-from tawa.bridge.triton.structured import new_context, read_kernel
+from tawa.bridge.triton.structured import new_context, read_kernel, structured
 from tawa.errors import PlanError
+from tawa.ir import copy_module
 from tawa.mapping import Mapping
 from tawa.mapping.deciding import deciding_words
 from tawa.mapping.program import Program, program_of
@@ -87,7 +88,7 @@ class MappedRequest:
         shipped = shipped_with(self.asked, source) if given is None else ()
         if given is None and not shipped:
             return self.asked
-        program = program_of(read_kernel(source.ttir, source.context))
+        program = program_of(structured(copy_module(source.program)))
         mapping = given if given is not None else _first_for(program, shipped)
         if mapping is None:
             return self.asked

@@ -20,14 +20,15 @@ def new_context() -> Any:
     return context
 
 
-def read_kernel(ttir: str, context: Any) -> Module:
-    """The kernel as a module of ours, with structured branches in place of jumps where possible.
-
-    ttir: the kernel as Triton's text, in any form.
-    """
-    module = read_ttir(ttir, context)
+def structured(module: Module) -> Module:
+    """The kernel, changed in place: with structured branches in place of jumps where possible."""
     run(Flow(module), PATHS, until="StructureFlow")
     return module
 
 
-__all__ = ["new_context", "read_kernel"]
+def read_kernel(ttir: str, context: Any) -> Module:
+    """The same of Triton's text, in any form."""
+    return structured(read_ttir(ttir, context))
+
+
+__all__ = ["new_context", "read_kernel", "structured"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tawa.analysis.loops.deciding_arguments import deciding_axes
@@ -64,13 +64,23 @@ def launch_of(
 ) -> Launch:
     """A launch with these arguments (by index of the function's parameters; None is unknown) and this grid."""
     sizes = (*grid, 1, 1)[:3]
-    programs = math.prod(sizes)
+    programs, axes = math.prod(sizes), deciding_axes(workload.function)
+    known: dict[tuple[int, ...], Visits] = {}
+
+    def visits_of(number: int) -> Visits:
+        program = _program(number, sizes)
+        key = tuple(program[axis] for axis in axes)  # other programs with these numbers execute the same
+        if key not in known:
+            known[key] = count_visits(workload.function, arguments, program, sizes)
+        return known[key]
+
     chosen = sorted({int((number + 0.5) * _GOLDEN % 1 * programs) for number in range(_SAMPLES)})
     mean = Visits()
     for number in chosen:
-        found = count_visits(workload.function, arguments, _program(number, sizes), sizes)
-        mean.add(found, 1 / len(chosen))
-    return Launch(programs, mean, processors, *_spread(workload, arguments, sizes, processors))
+        mean.add(visits_of(number), 1 / len(chosen))
+    spreads = bool(axes) and programs > processors and math.prod(sizes[axis] for axis in axes) <= _MOST_EVALUATED
+    spread = _spread(workload, visits_of, programs, processors) if spreads else (None, None, None)
+    return Launch(programs, mean, processors, *spread)
 
 
 def programs_differ(workload: Workload) -> bool:
@@ -86,20 +96,16 @@ def _program(number: int, sizes: Sequence[int]) -> tuple[int, int, int]:
 
 
 def _spread(
-    workload: Workload, arguments: Sequence[int | None], sizes: Sequence[int], processors: int
+    workload: Workload, visits_of: Callable[[int], Visits], programs: int, processors: int
 ) -> tuple[float | None, float | None, float | None]:
     """`Launch.in_order`, `Launch.in_turn` and `Launch.longest_first`."""
-    axes, programs = deciding_axes(workload.function), math.prod(sizes)
-    if not axes or programs <= processors or math.prod(sizes[axis] for axis in axes) > _MOST_EVALUATED:
-        return None, None, None
-    known: dict[tuple[int, ...], float] = {}
+    products: dict[int, float] = {}  # one entry for programs that execute the same
 
     def work(number: int) -> float:
-        program = _program(number, sizes)
-        key = tuple(program[axis] for axis in axes)
-        if key not in known:
-            known[key] = _products(workload, count_visits(workload.function, arguments, program, sizes))
-        return known[key]
+        visits = visits_of(number)
+        if id(visits) not in products:
+            products[id(visits)] = _products(workload, visits)
+        return products[id(visits)]
 
     every = [work(number) for number in range(min(programs, _MOST_SPREAD))]
     mean = sum(every) / len(every)

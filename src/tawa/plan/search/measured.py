@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from tawa.plan.plan import Plan
 from tawa.plan.search.candidate import Candidate, Effort
@@ -30,21 +30,27 @@ Timer = Callable[[Launch, int], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """The times of one Plan. median_us, spread_us: None if it was not timed. note: why not, or how it was timed."""
+class Timed:
+    """One Plan that was considered, as JSON data.
 
-    plan: Plan
+    median_us, spread_us: of one launch: the median, and the distance of the quartiles; None if it was not timed.
+    note: why it was not timed, or not to the end; or how it was timed.
+    """
+
     words: str
+    plan: Mapping[str, Any]
     median_us: float | None = None
     spread_us: float | None = None
     note: str = ""
 
     @staticmethod
-    def of(plan: Plan, words: str, times_ms: Sequence[float], note: str = "") -> Measured:
-        """The median and the distance between the quartiles."""
+    def of(words: str, plan: Plan, times_ms: Sequence[float] = (), note: str = "") -> Timed:
+        """A Plan with the times of its launches."""
+        if not times_ms:
+            return Timed(words, plan.to_dict(), note=note)
         quartiles = statistics.quantiles(times_ms, n=4) if len(times_ms) > 1 else [times_ms[0]] * 3
-        spread = quartiles[2] - quartiles[0]
-        return Measured(plan, words, round(statistics.median(times_ms) * 1e3, 3), round(spread * 1e3, 3), note)
+        median_us, spread_us = statistics.median(times_ms) * 1e3, (quartiles[2] - quartiles[0]) * 1e3
+        return Timed(words, plan.to_dict(), round(median_us, 3), round(spread_us, 3), note)
 
 
 class Check(Protocol):
@@ -86,7 +92,7 @@ class Measurement:
     """The result. best: None if no Plan could be timed. times: of all Plans, in their order."""
 
     best: Candidate | None
-    times: tuple[Measured, ...]
+    times: tuple[Timed, ...]
 
 
 def _ignore(_: Candidate) -> None:
@@ -149,7 +155,12 @@ def measure(
         if turn + 1 >= LEAST_ROUNDS:
             _drop_slower(running)
     best = min(running.values(), key=lambda it: statistics.median(it.samples_ms)) if running else None
-    times = [_timed(it, all_of_them.get(number), notes.get(number, "")) for number, it in enumerate(candidates)]
+    times = [
+        Timed.of(it.words, it.plan, made.samples_ms, made.note)
+        if (made := all_of_them.get(number)) is not None
+        else Timed.of(it.words, it.plan, note=notes[number])
+        for number, it in enumerate(candidates)
+    ]
     return Measurement(best.candidate if best is not None else None, tuple(times))
 
 
@@ -171,10 +182,4 @@ def _drop_slower(running: dict[int, _Contender]) -> None:
             del running[number]
 
 
-def _timed(candidate: Candidate, contender: _Contender | None, note: str) -> Measured:
-    if contender is None:
-        return Measured(candidate.plan, candidate.words, note=note)
-    return Measured.of(candidate.plan, candidate.words, contender.samples_ms, contender.note)
-
-
-__all__ = ["Check", "Launch", "Measured", "Measurement", "NoCheck", "Prepare", "Timer", "is_fatal", "measure"]
+__all__ = ["Check", "Launch", "Measurement", "NoCheck", "Prepare", "Timed", "Timer", "is_fatal", "measure"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,13 +21,13 @@ from tawa.bridge.launch.launch_key import all_different
 from tawa.bridge.report.record import KEY
 from tawa.outside import read
 from tawa.plan import Plan
-from tawa.plan.search.measured import Measured, Prepare
+from tawa.plan.search.measured import Prepare, Timed
 from tawa.runtime.pytorch.clock import gpu_ms, gpu_name
 from tawa.runtime.settings import Settings
 from tawa.runtime.tuning.outputs import may_repeat, output_check
 from tawa.runtime.tuning.shape_class import shape_class
 from tawa.runtime.tuning.store import known_entries, user_store
-from tawa.runtime.tuning.table import Entry, Timed, one_line, versions_here
+from tawa.runtime.tuning.table import Entry, one_line, versions_here
 
 if TYPE_CHECKING:  # a launch whose form is known measures nothing
     from tawa.plan.search.candidate import Candidate
@@ -56,13 +57,13 @@ class KernelChoices(Choices):
         self.arguments = frozenset(index for index, _ in sizes)
         self.known = any(it.plan.form != "stock" for it in entries.values())
         self.tuned = any(not it.learned for it in entries.values())
-        self.keep: Callable[[str, Plan, str, Sequence[Measured]], Entry] | None = None
+        self.keep: Callable[[str, Plan, str, Sequence[Timed]], Entry] | None = None
 
     def class_of(self, values: Sequence[Any], grid: Sequence[int]) -> str:
         """The shape class of such a launch."""
         return shape_class(self.sizes, values, grid, self.processors)
 
-    def learn(self, name: str, best: Plan, words: str, found: Sequence[Measured]) -> None:
+    def learn(self, name: str, best: Plan, words: str, found: Sequence[Timed]) -> None:
         """Real launches of a shape class have measured Plans; `best` is the fastest."""
         if self.keep is not None and name not in self.entries:
             self.entries[name] = self.keep(name, best, words, found)
@@ -109,7 +110,7 @@ def choices_of(kernel: Any) -> Choices | None:
 
 
 def _learned(
-    facts: Mapping[str, Any], kernel: str, gpu: str, name: str, best: Plan, words: str, found: Sequence[Measured]
+    facts: Mapping[str, Any], kernel: str, gpu: str, name: str, best: Plan, words: str, found: Sequence[Timed]
 ) -> Entry:
     """The entry of what launches have learned; it is stored, unless the user has measured the class meanwhile."""
     entry = entry_of(facts, kernel, gpu, name, best, words, found, learned=True)
@@ -181,15 +182,12 @@ def measured(
 
 
 def entry_of(
-    facts: Mapping[str, Any], kernel: str, gpu: str, name: str, best: Plan, words: str, found: Sequence[Measured],
+    facts: Mapping[str, Any], kernel: str, gpu: str, name: str, best: Plan, words: str, found: Sequence[Timed],
     learned: bool = False,
 ) -> Entry:  # fmt: skip
     """The entry of a measurement. facts: what the kernel says about itself. name: the shape class."""
     date = datetime.now(UTC).isoformat(timespec="seconds")
-    times = tuple(
-        Timed(it.words, _without_lines(it.plan.to_dict()), it.median_us, it.spread_us, one_line(it.note))
-        for it in found
-    )
+    times = tuple(replace(it, plan=_without_lines(it.plan), note=one_line(it.note)) for it in found)
     plan = Plan.from_data(_without_lines(best.to_dict()))
     return Entry(
         facts["key"], kernel, gpu, versions_here(), name, _sizes(facts), plan, words, times, date, learned

@@ -21,25 +21,11 @@ from typing import Any, cast
 from tawa.errors import PlanError, TableError
 from tawa.outside import Unfit, json_of, names_and_values, read, shown, text_of
 from tawa.plan import Plan
+from tawa.plan.search.measured import Timed
 
 FORMAT = 1
 _MARK = "tawa_table"
 _KEY = re.compile(r"[0-9a-z]{32}")
-
-
-@dataclass(frozen=True, slots=True)
-class Timed:
-    """One Plan that was considered.
-
-    median_us, spread_us: of one launch: the median, and the distance of the quartiles; None if it was not timed.
-    note: why it was not timed, or not to the end.
-    """
-
-    words: str
-    plan: Mapping[str, Any]
-    median_us: float | None = None
-    spread_us: float | None = None
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,5 +159,5 @@ def _versions(versions: Mapping[str, str]) -> str:
 
 
 __all__ = [
-    "FORMAT", "Entry", "Timed", "check_key", "one_line", "read_table", "refuse_foreign", "table_text", "versions_here",
+    "FORMAT", "Entry", "check_key", "one_line", "read_table", "refuse_foreign", "table_text", "versions_here",
 ]  # fmt: skip

@@ -39,7 +39,7 @@ class Task:
 
 def run_task(task: Task, say: Say) -> dict[str, Any]:
     """Tunes one job; returns the answer."""
-    from tawa.plan.search.measured import Measured, Measurement
+    from tawa.plan.search.measured import Measurement, Timed
     from tawa.runtime.tuning.choices import entry_of, measured, plans_of
     from tawa.runtime.tuning.jobs import Job
 
@@ -66,7 +66,7 @@ def run_task(task: Task, say: Say) -> dict[str, Any]:
             "; ".join(dict.fromkeys(one_line(it.note) for it in found.times if it.note)) if found is not None else ""
         )
         return {"failed": reasons or "no Plan could be timed"}
-    hung = [Measured(it.plan, it.words, note="left out: it hung or crashed before") for it in skipped]
+    hung = [Timed.of(it.words, it.plan, note="left out: it hung or crashed before") for it in skipped]
     about = {**facts, "key": job.key}
     entry = entry_of(about, job.name, gpu, name, found.best.plan, found.best.words, (*found.times, *hung))
     return {"entry": entry.to_dict()}

@@ -12,7 +12,6 @@ from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.tuning.every_form import search_of
 from tawa.bridge.driver.tuning.tuning_key import tuning_key
 from tawa.bridge.launch.first.compiles import launch_is_ours, may_be_one
-from tawa.bridge.triton.generic_print import read_ttir
 from tawa.dialects.parameters import parameter_name
 from tawa.dialects.tt import DotOp
 
@@ -31,7 +30,7 @@ def tuning_facts(
     """
     if not launch_is_ours() or DotOp.NAME not in source.ttir:
         return None
-    kernel = read_ttir(source.ttir, source.context)
+    kernel = source.program
     measure = request.options.mode == "measure"
     chosen = result.outcome.plan if result is not None else None
     asked = options.num_warps, options.num_stages, request, options.maxnreg

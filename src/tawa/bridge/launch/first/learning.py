@@ -29,7 +29,7 @@ from tawa.bridge.launch.host import Choices
 from tawa.plan import Plan
 from tawa.plan.option_conflicts import STOCK
 from tawa.plan.search.comparison import CHALLENGER, CHAMPION, Comparison
-from tawa.plan.search.measured import Measured
+from tawa.plan.search.measured import Timed
 
 _log = logging.getLogger("tawa")
 
@@ -76,7 +76,7 @@ class Lesson:
     idle: int = 0
     incomplete: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
-    found: list[Measured] = field(default_factory=list[Measured])
+    found: list[Timed] = field(default_factory=list[Timed])
     pending: deque[tuple[Comparison, Hashable, int, Any, Any]] = field(
         default_factory=deque[tuple[Comparison, Hashable, int, Any, Any]]
     )
@@ -103,10 +103,10 @@ class Lesson:
         if trial is None or trial.won is None or challenger is None:
             return False
         for which, plan in ((CHAMPION, self.champion), (CHALLENGER, challenger)):
-            known = next((it for it in self.found if it.plan == plan), None)
-            if known is None:
-                times = trial.times_ms(which)
-                self.found.append(Measured.of(plan, self.words[plan], times, f"{len(times)} launches"))
+            times = trial.times_ms(which)
+            timed = Timed.of(self.words[plan], plan, times, f"{len(times)} launches")
+            if all(it.plan != timed.plan for it in self.found):
+                self.found.append(timed)
         self.champion = challenger if trial.won == CHALLENGER else self.champion
         self.trial = self.challenger = None
         return True
