@@ -7,7 +7,7 @@ from typing import Any
 
 from tawa.bridge.driver.compile import jit_function
 from tawa.bridge.gluon import emit
-from tawa.bridge.launch.first.compiles import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us, overflow_refused
 from tawa.bridge.triton.signature import Signature
 from tawa.runtime.explain.explanation import compile_with_options, last_compiled
 
@@ -30,7 +30,7 @@ def emit_gluon(
     jitted kernel that has not been compiled yet.
     """
     if signature is not None:
-        with launched_by_us(function=jit_function(kernel)):
+        with overflow_refused(), launched_by_us(function=jit_function(kernel)):
             kernel = compile_with_options(
                 kernel, signature, constexprs or {}, num_warps=num_warps, num_stages=num_stages, **options
             )

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tawa.bridge.driver.compile import compile_kernel
-from tawa.bridge.driver.stock_overflow import overflow_refused
 from tawa.bridge.gluon.compile import compile_gluon
-from tawa.bridge.launch.first.compiles import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us, overflow_refused
 from tawa.bridge.launch.why_stock import why_not_specialised
 from tawa.bridge.triton.jitted import default_constants, is_gluon
 from tawa.bridge.triton.read_module import read_final, read_levels

@@ -14,6 +14,7 @@ from tawa.bridge.driver import stock_overflow
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.driver import _Driver
 from tawa.bridge.driver.request import Request
+from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.signature import parse_signature
 from tawa.errors import ResourceError
 from tawa.plan.cost.shared_use import LIMIT_BYTES
@@ -81,7 +82,9 @@ def test_a_kernel_that_is_only_compiled_is_compiled_as_ever(monkeypatch: pytest.
     monkeypatch.setattr(stock_overflow, "_may_overflow", lambda _: True)
     monkeypatch.setattr(stock_overflow, "LIMIT_BYTES", 0)
     small = {"BM": 64, "BN": 64, "BK": 64}
-    assert compile_kernel(kernels.gemm_descriptors, signature(small), Request()).asm["cubin"]
+    for by_inductor in (False, True):  # which would report an error of the compile
+        with launched_by_us(by_inductor):
+            assert compile_kernel(kernels.gemm_descriptors, signature(small), Request()).asm["cubin"]
 
 
 @pytest.mark.parametrize("sizes, stages", [((128, 256, 64), 4), ((64, 64, 64), 2), ((128, 128, 128), 3)])

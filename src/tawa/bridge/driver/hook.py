@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from tawa.bridge.driver.request import Request, active_request
-from tawa.bridge.launch.first.compiles import launch_is_ours
+from tawa.bridge.launch.first.compiles import is_overflow_refused, launch_is_ours
 from tawa.bridge.triton import versions
 from tawa.bridge.triton.artifacts.cache import asked_key
 from tawa.bridge.triton.artifacts.cache_entries import overridden
@@ -87,7 +87,7 @@ def _take_part(
                 f"{CAPABILITY} (H100, H200). Cure: launch there, or leave enable_warp_specialization out"
             )
         return
-    if launch_is_ours():
+    if launch_is_ours() and is_overflow_refused():
         raise_kept(asked_key())
     from tawa.bridge.driver.compilation import Compilation  # the compiler: a process that only reads caches needs none
 

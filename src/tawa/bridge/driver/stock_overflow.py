@@ -1,36 +1,22 @@
 """Refuses a stock kernel that needs too much shared memory to be launched, before Triton's back end compiles it.
 
 Triton reports that only at the launch, after a compile that may take a minute. The amount is decided between TTGIR and
-LLVM, by passes that take milliseconds. They run here on a copy, for kernels with large tiles: at a launch, which would
-fail with the same error, and for commands that explain a kernel (`overflow_refused`). A caller that only wants the text
-of such a kernel still gets it.
+LLVM, by passes that take milliseconds. They run here on a copy, for kernels with large tiles, where
+`tawa.bridge.launch.first.compiles.overflow_refused` says so. A caller that only wants the text of such a kernel still
+gets it, and Inductor, which reports what fails to compile as an error, meets Triton's own refusal when it loads the
+kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
-from tawa.bridge.launch.first.compiles import launch_is_ours
+from tawa.bridge.launch.first.compiles import is_overflow_refused, launch_is_ours
 from tawa.bridge.report import record
 from tawa.bridge.triton.generic_print import parse_module
 from tawa.dialects.ttg import LocalAllocOp
 from tawa.ir import MemDescType, TensorType, parse_type
 from tawa.plan.cost.shared_use import LIMIT_BYTES
-
-_refused: ContextVar[bool] = ContextVar("tawa_overflow_refused", default=False)
-
-
-@contextmanager
-def overflow_refused() -> Iterator[None]:
-    """Refuses kernels that cannot be launched even though nothing is launched: for commands that explain them."""
-    token = _refused.set(True)
-    try:
-        yield
-    finally:
-        _refused.reset(token)
 
 
 def refuse_overflow(module: Any, capability: int, cache_hash: str) -> None:
@@ -38,7 +24,7 @@ def refuse_overflow(module: Any, capability: int, cache_hash: str) -> None:
 
     cache_hash: of the kernel's entry in Triton's cache, which keeps the error of a launch.
     """
-    if not (launch_is_ours() or _refused.get()) or not _may_overflow(module):
+    if not is_overflow_refused() or not _may_overflow(module):
         return
     text = str(module)
     needed = _allocated(text, module.context, capability)

@@ -166,7 +166,7 @@ class Job:
 
         launched: as for `compile`. arguments, grid: of the one launch that is asked about.
         """
-        from tawa.bridge.driver.stock_overflow import overflow_refused
+        from tawa.bridge.launch.first.compiles import overflow_refused
         from tawa.runtime.explain.explanation import explain_compiled
 
         with overflow_refused():

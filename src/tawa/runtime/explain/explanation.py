@@ -14,7 +14,7 @@ from tawa.bridge.gluon.compile import compile_gluon
 from tawa.bridge.gluon.verdicts import LEFT
 from tawa.bridge.launch.added_arguments import compiled_by_stock
 from tawa.bridge.launch.answer import Answer, Decision, answer_for
-from tawa.bridge.launch.first.compiles import launched_by_us
+from tawa.bridge.launch.first.compiles import launched_by_us, overflow_refused
 from tawa.bridge.launch.launcher import states_of, taken_over
 from tawa.bridge.launch.why_stock import why_stock
 from tawa.bridge.mapping.mapped import program_of_text
@@ -227,7 +227,7 @@ def explain(
     """
     if signature is not None:
         # As for a launch, which may get descriptors from the launcher and a persistent form.
-        with launched_by_us(function=jit_function(kernel)):
+        with overflow_refused(), launched_by_us(function=jit_function(kernel)):
             kernel = compile_with_options(
                 kernel, signature, constexprs or {}, num_warps=num_warps, num_stages=num_stages, **options
             )

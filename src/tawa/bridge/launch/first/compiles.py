@@ -16,6 +16,7 @@ from tawa.bridge.launch.first.tuners import is_tuning
 _log = logging.getLogger("tawa")
 
 _ours: ContextVar[frozenset[str] | None] = ContextVar("tawa_launch_is_ours", default=None)
+_overflow_refused: ContextVar[bool] = ContextVar("tawa_overflow_refused", default=False)
 _stock_may_start: ContextVar[bool] = ContextVar("tawa_stock_may_start", default=False)
 
 
@@ -39,6 +40,24 @@ def launched_by_us(ours: bool = True, function: Any = None) -> Iterator[None]:
         _ours.reset(token)
 
 
+@contextmanager
+def overflow_refused() -> Iterator[None]:
+    """Refuses kernels inside the ``with`` block that no launch could have, before Triton's back end works on them.
+
+    For Triton's own launches, whose tuner skips what raises, and for commands that explain a kernel.
+    """
+    token = _overflow_refused.set(True)
+    try:
+        yield
+    finally:
+        _overflow_refused.reset(token)
+
+
+def is_overflow_refused() -> bool:
+    """Whether the compile in progress refuses a kernel that needs more shared memory than a CTA has."""
+    return _overflow_refused.get()
+
+
 def _left_open(function: Any) -> frozenset[str]:
     """Parameters that stay arguments when they are 1: annotated with a type, or not specialised on request."""
     parameters = [it for it in getattr(function, "params", ()) if not it.is_constexpr]
@@ -50,9 +69,12 @@ def wrap_do_compile(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def do_compile(self: Any, *args: Any, **kwargs: Any) -> Any:
         warmup = kwargs.get("warmup", args[-1] if args else False)
+        compile_it = partial(original, self, *args, **kwargs)
         with launched_by_us(not warmup, self):
-            compile_it = partial(original, self, *args, **kwargs)
-            return compile_it() if warmup else stock_first(compile_it, not is_tuning())
+            if warmup:
+                return compile_it()
+            with overflow_refused():
+                return stock_first(compile_it, not is_tuning())
 
     return do_compile
 
@@ -97,9 +119,11 @@ def at_once(request: Request) -> Request:
 
 __all__ = [
     "at_once",
+    "is_overflow_refused",
     "launch_is_ours",
     "launched_by_us",
     "may_be_one",
+    "overflow_refused",
     "stock_first",
     "stock_may_start",
     "wrap_do_compile",
