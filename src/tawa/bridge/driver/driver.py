@@ -383,7 +383,7 @@ class _Driver:
             own = form_of(space, plan) if plan is not None else None
             tried = trial.plan if trial is not None and own is None else None
             spilled = trial.spilled if trial is not None else 0
-            search = Search.of(space, request.plan or Plan(), request.options).beside(own, choice == "predicted")
+            search = Search.of(space, options=request.options).beside(own, choice == "predicted")
             return forecast_facts(search, spilled, tried)
 
 
