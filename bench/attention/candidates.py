@@ -75,13 +75,17 @@ _THREE = {"groups": 3, "split": "programs", "loops": [{"kept": []}]}
 
 
 def _converter(registers: int, form: Mapping[str, Any] = _PERSISTENT) -> Way:
-    """V has rows, and two warps with so many registers per thread turn it, in the order that the scores have."""
+    """V has rows, and two warps with so many registers per thread transpose it, in the order that the scores have."""
     beside = [
         {"name": role, "role": role, "num_warps": warps, "registers": registers}
         for role, warps in (("producer", 1), ("converter", 2))
     ]
     groups = [{"name": f"consumer{number}", "role": "consumer", "num_warps": 4} for number in range(2)]
-    plan = {"operands": [{"turned": "converter", "rows": "in_order"}], "groups": 2, "partitions": [*beside, *groups]}
+    plan = {
+        "operands": [{"transposed": "converter", "rows": "in_order"}],
+        "groups": 2,
+        "partitions": [*beside, *groups],
+    }
     return Way({**form, **plan}, rows=True)
 
 

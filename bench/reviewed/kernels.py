@@ -117,7 +117,7 @@ def _three() -> Specimen:
 
 
 def _floats() -> Specimen:
-    from tests.cases.gemm.turned import FLOATS
+    from tests.cases.gemm.transposed import FLOATS
 
     return FLOATS[0]
 
@@ -127,7 +127,7 @@ def _small() -> Specimen:
     return replace(case, constexprs={**case.constexprs, "BM": 64, "BN": 128, "BK": 64}, num_warps=4)
 
 
-_CONVERTER = Plan(operands=(OperandPlan(turned="converter"),))
+_CONVERTER = Plan(operands=(OperandPlan(transposed="converter"),))
 _THREE = Plan(groups=3, split="programs", loops=(LoopPlan(kept=()),))
 _GEMM: Mapping[str, Any] = {"M": 300, "N": 300, "K": 64 * 7, "programs0": 2}
 _ATTENTION: Mapping[str, Any] = {"H": 2, "SQ": 900, "SK": 900, "programs0": 8}

@@ -48,7 +48,7 @@ ALONE = "feeds no dot through a ring, so the consumer loads it (test_unmet.py:"
         *((f'[operands.bias]\npath = "{path}"', 'path = "consumer" or "tma"')
           for path in ("cp.async", "registers", "pointers")),
         ("[operands.last]\nhoisted = true", "leave it out, or one of a, b"),
-        ('[operands.bias]\nturned = "registers"', "leave it out, or one of a, b"),
+        ('[operands.bias]\ntransposed = "registers"', "leave it out, or one of a, b"),
         ("[operands.bias]\nreordered = true", "leave it out, or one of a, b"),
     ],
 )  # fmt: skip

@@ -215,7 +215,7 @@ def test_a_kernel_with_a_counter_of_its_own_gives_the_same_bits(together: bool) 
 def test_a_converter_gets_the_tiles_as_the_consumers_do() -> None:
     """Its loops depend on the tile, whose number it reads from the ring and releases."""
     case = forward_case("rows", dtype="fp8e4nv", dim=64, tile=(128, 128, 8), SQ=256, SK=256, B=1, rows=True)
-    plan = Plan(form="persistent", tiles="dynamic", operands=(OperandPlan(turned="converter"),))
+    plan = Plan(form="persistent", tiles="dynamic", operands=(OperandPlan(transposed="converter"),))
     made = compiled(case, plan, precision="relaxed")
     assert passes(made.metadata.tawa["verdict"])
     groups = [view for op in read_levels(made)[0].walk() if (view := GroupOp.of(op)) and view.role == "converter"]

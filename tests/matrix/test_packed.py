@@ -96,8 +96,8 @@ def test_a_stride_that_is_not_one_is_left_to_the_stock_kernel() -> None:
 def test_an_even_stride_is_not_assumed_to_be_one() -> None:
     """A may be column-major: then its row stride is 1 and its column stride is aligned."""
     launch = packed(64, 80, 64, told=False)
-    turned = replace(launch, arguments={**launch.arguments, "stride_am": 1, "stride_ak": 64})
-    conditions = [str(it) for it in raised(turned).result.launch.conditions]
+    transposed = replace(launch, arguments={**launch.arguments, "stride_am": 1, "stride_ak": 64})
+    conditions = [str(it) for it in raised(transposed).result.launch.conditions]
     assert "stride_am == 1" in conditions and "stride_ak == 1" not in conditions
 
 

@@ -31,7 +31,7 @@ REFUSED = (
 )  # fmt: skip
 LAUNCHES: dict[str, Launch] = {
     "tutorial": cases.tutorial(cases.EVEN),
-    "tutorial, B turned": cases.tutorial(cases.EVEN, b_t=True),
+    "tutorial, B transposed": cases.tutorial(cases.EVEN, b_t=True),
     "tutorial, fp32": cases.tutorial(cases.EVEN, dtype=cases.np.float32),
     "masked": cases.gemm(kernels.masked_gemm, cases.EVEN, MASK=True, MOVE=True),
     "batched": cases.batched(),

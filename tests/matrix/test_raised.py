@@ -185,8 +185,8 @@ EVEN = (200, 144, 112)  # row lengths with tt.divisibility = 16; host descriptor
 HOST: dict[str, Launch] = {
     "tutorial": tutorial(),
     "tutorial without assumptions": tutorial(assume=False),
-    "tutorial, B turned": tutorial(b_t=True),
-    "tutorial, both turned": tutorial(a_t=True, b_t=True),
+    "tutorial, B transposed": tutorial(b_t=True),
+    "tutorial, both transposed": tutorial(a_t=True, b_t=True),
     "tutorial, longer rows": tutorial((190, 132, 100), pad=4),
     "tutorial, fp8": tutorial(EVEN, b_t=True, dtype=np.uint8),
     "tutorial, fp32": tutorial(dtype=np.float32),
@@ -211,7 +211,7 @@ HOST: dict[str, Launch] = {
 }
 KERNEL: dict[str, Launch] = {
     "tutorial": tutorial(EVEN),
-    "tutorial, B turned": tutorial(EVEN, b_t=True),
+    "tutorial, B transposed": tutorial(EVEN, b_t=True),
     "tutorial, fp8": tutorial(EVEN, b_t=True, dtype=np.uint8),
     "masked": gemm(kernels.masked_gemm, EVEN, MASK=True, MOVE=True),
     "batched": batched(),
@@ -330,7 +330,7 @@ def constant(launch: Launch) -> Launch:
         odd_loop(1, 3, 0, 4),
         wrapped(192),
     ],
-    ids=["tutorial", "tutorial, B turned", "batched", "attention", "odd loop", "wrapped"],
+    ids=["tutorial", "tutorial, B transposed", "batched", "attention", "odd loop", "wrapped"],
 )
 def test_sizes_may_be_constants(launch: Launch, make: Make) -> None:
     found = same_bits(constant(launch), make, 2)

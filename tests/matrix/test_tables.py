@@ -56,7 +56,7 @@ GROUPS = (
     Group(0, 32, 32, 64),
     Group(192, 64, 64, 200),
 )
-TURNED = (
+TRANSPOSED = (
     Group(64, 96, 104, 64),
     Group(128, 64, -72, 64),
     Group(64, 64, 64, 0),
@@ -207,7 +207,7 @@ def test_a_table_kernel_is_proved_and_gives_the_same_bits_in_every_order(form: s
     assert outcome.applied, outcome.remarks
     assert passes(outcome.verdict), outcome.verdict
     before, stages = parse_module(laid_out), [parse_module(level) for level in (outcome.aref, outcome.barrier)]
-    for seed, groups in enumerate((GROUPS,) if form == "assumed" else (GROUPS, TURNED)):
+    for seed, groups in enumerate((GROUPS,) if form == "assumed" else (GROUPS, TRANSPOSED)):
         wanted = result_of(made.whole(), groups, seed=seed)
         assert result_of(before, groups, seed=seed) == wanted
         for module in stages:
@@ -238,10 +238,10 @@ def test_without_its_condition_a_non_positive_stride_gives_wrong_results(monkeyp
     wrong = lay_out(made, print_module(module))
     assert result_of(wrong, GROUPS) == result_of(made.whole(), GROUPS)
     try:
-        found = result_of(wrong, TURNED)
+        found = result_of(wrong, TRANSPOSED)
     except SimulationError:
         return
-    assert found != result_of(made.whole(), TURNED)
+    assert found != result_of(made.whole(), TRANSPOSED)
 
 
 def test_a_descriptor_made_before_the_copies_of_the_last_have_landed_is_not_proved(

@@ -56,7 +56,7 @@ NAMES = (
 )  # fmt: skip
 
 EIGHT_BITS = ("keys_innermost", "values_as_rows")
-"""Attention in 8 bits, for words that only such kernels have: the order of rows, who turns a tile."""
+"""Attention in 8 bits, for words that only such kernels have: the order of rows, who transposes a tile."""
 
 
 @functools.cache

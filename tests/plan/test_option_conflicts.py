@@ -28,7 +28,7 @@ STAGED = LoopPlan(0, 0, 2, Schedule(0, "", 100, (), ()))
         ({"pointer_loads": "cp.async"}, Plan(operands=(OperandPlan("a", 0, path="raised"),))),
         ({"pointer_loads": "tma"}, Plan(operands=(OperandPlan(path="pointers"),))),
         ({"precision": "exact"}, Plan(split_k=4)),
-        ({"precision": "exact"}, Plan(operands=(OperandPlan("v", 0, turned="converter", reordered=True),))),
+        ({"precision": "exact"}, Plan(operands=(OperandPlan("v", 0, transposed="converter", reordered=True),))),
         ({"enable_warp_specialization": False}, Plan(groups=1)),
         ({"enable_warp_specialization": True}, STOCK),
         ({"persistent": True}, STOCK),

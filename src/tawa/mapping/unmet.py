@@ -57,7 +57,7 @@ class _Unmet:
                     yield f'{given}: {why}; cure: path = "consumer" or "{own}"'
                 case "ring":
                     yield f"{given}: {why}; cure: leave it out{self._carried()}"
-                case "hoisted" | "turned" | "reordered" | "rows" if given.value not in _IDLE:
+                case "hoisted" | "transposed" | "reordered" | "rows" if given.value not in _IDLE:
                     yield f"{given}: {why}; cure: leave it out{self._carried()}"
                 case _:
                     pass

@@ -18,7 +18,7 @@ Path = Literal[
 ]  # fmt: skip
 RowsOrder = Literal["in_order", "for_next_dot"]
 PartitionRole = Literal["producer", "converter", "consumer"]
-Turning = Literal["registers", "converter"]
+Transposer = Literal["registers", "converter"]
 LaunchChoice = Literal["predicted", "specialised", "always"]
 
 _LOADS = OneOf(("tma", "tma in kernel", "cp.async", "registers", "consumer", "pointers"))
@@ -62,8 +62,8 @@ class OperandPlan:
     prefetched: a consumer issues the load one iteration before its use.
     rows: "for_next_dot": they stand in the order in which the result of the dot that reads them is the left operand of
         the next dot; "in_order": as in memory.
-    turned: how a tile is turned that wgmma cannot read as it is stored: through the consumers' registers, or by a
-        partition between two rings, the converter; None for other tiles.
+    transposed: how a tile is transposed that wgmma cannot read as it is stored: through the consumers' registers, or by
+        a partition between two rings, the converter; None for other tiles.
     reordered: the converter writes the summed dimension in the order in which the accumulator that is the other operand
         has it; then no threads exchange values, but the sums may be rounded differently.
     depth: only in a partial Plan: D of the ring that carries the tile, whatever its name is.
@@ -79,7 +79,7 @@ class OperandPlan:
     rows: RowsOrder | None = decision(
         one_of(RowsOrder), "paths", word="operands.rows", reorders=lambda it: it == "for_next_dot"
     )
-    turned: Turning | None = decision(one_of(Turning), "paths", word="operands.turned")
+    transposed: Transposer | None = decision(one_of(Transposer), "paths", word="operands.transposed")
     reordered: bool | None = decision(Flag(), "paths", word="operands.reordered", reorders=bool)
     line: str = field(default="", compare=False)
     depth: int | None = decision(Whole(), "rings")
@@ -218,5 +218,5 @@ class LaunchPlan:
 
 __all__ = [
     "UNCAPPED", "LaunchChoice", "LaunchPlan", "LoopPlan", "OperandPlan", "PartitionPlan", "PartitionRole", "Path",
-    "RingPlan", "RowsOrder", "StorePlan", "Turning",
+    "RingPlan", "RowsOrder", "StorePlan", "Transposer",
 ]  # fmt: skip

@@ -58,7 +58,7 @@ def test_what_only_a_launch_can_have_is_refused_with_the_way_out_where_there_is_
 
 def test_a_kernel_left_to_stock_has_a_plan_that_says_only_that(tawa, tmp_path):
     result = tawa("compile", *FILL, "--emit", "plan")
-    assert (result.exit_code, json.loads(result.stdout)) == (0, {"version": 6, "form": "stock"})
+    assert (result.exit_code, json.loads(result.stdout)) == (0, {"version": 7, "form": "stock"})
     assert "fill: left to stock Triton: no tl.dot" in result.stderr
     file = tmp_path / "plan.json"
     file.write_text(result.stdout)

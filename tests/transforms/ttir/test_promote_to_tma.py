@@ -18,13 +18,13 @@ from tests.support.filecheck import brief, check
 ARGUMENTS = {"a": "!tt.ptr<f16>", "b": "!tt.ptr<f16>", "c": "!tt.ptr<f32>", "m": "i32", "k": "i32", "s": "i32"}
 
 
-def gemm(turned: bool = False, in_loop: bool = True, divisible: tuple[str, ...] = ("a", "b", "s", "k")) -> Module:
+def gemm(transposed: bool = False, in_loop: bool = True, divisible: tuple[str, ...] = ("a", "b", "s", "k")) -> Module:
     """C = A · B for one tile: the pointers of A are loop-carried, those of B computed from the induction variable.
 
-    turned: B is transposed in memory.
+    transposed: B is transposed in memory.
     """
     p = TileProgram(divisible, **ARGUMENTS)
-    a_at, b_rows = _operands(p, turned)
+    a_at, b_rows = _operands(p, transposed)
     tile = "tensor<64x32xf32>"
     zeros = p.op("arith.constant", [], tile, value=f"dense<0.000000e+00> : {tile}")
 
@@ -32,7 +32,7 @@ def gemm(turned: bool = False, in_loop: bool = True, divisible: tuple[str, ...] 
         k, pointers, total = args
         k.hint = "k0"
         a = p.load(pointers)
-        offset = p.mul(k, p.args["k"]) if not turned else k
+        offset = p.mul(k, p.args["k"]) if not transposed else k
         b = p.load(p.add(b_rows, p.splat(offset, 32, 32)))
         names = {"inputPrecision": "0 : i32", "maxNumImpreciseAcc": "0 : i32"}
         total = p.op("tt.dot", [a, b, total], tile, **names)
@@ -46,13 +46,13 @@ def gemm(turned: bool = False, in_loop: bool = True, divisible: tuple[str, ...] 
     return p.finish()
 
 
-def _operands(p: TileProgram, turned: bool) -> tuple[Value, Value]:
+def _operands(p: TileProgram, transposed: bool) -> tuple[Value, Value]:
     first = p.mul(p.pid(), p.number(64))
     rows = p.mul(p.expand(p.add(p.splat(first, 64), p.range(64)), 1), p.splat(p.args["s"], 64, 1))
     a_at = p.add(p.splat(p.args["a"], 64, 32), p.add(p.broadcast(rows, 64, 32), p.spread(p.range(32), 0, 64, 32)))
-    axis = 0 if turned else 1
+    axis = 0 if transposed else 1
     far = p.expand(p.range(32), axis)
-    far = p.mul(far, p.splat(p.args["k"], *((1, 32) if turned else (32, 1))))
+    far = p.mul(far, p.splat(p.args["k"], *((1, 32) if transposed else (32, 1))))
     near = p.spread(p.range(32), 1 - axis, 32, 32)
     return a_at, p.add(p.splat(p.args["b"], 32, 32), p.add(p.broadcast(far, 32, 32), near))
 
@@ -131,7 +131,7 @@ def test_later_releases_spell_descriptors_without_the_tensor() -> None:
 
 
 def test_a_transposed_operand_is_loaded_in_memory_order_and_transposed() -> None:
-    module = gemm(turned=True)
+    module = gemm(transposed=True)
     raised(module)
     check(
         brief(module),
@@ -271,7 +271,7 @@ def test_a_field_of_a_users_descriptor_is_not_a_launch_argument(of_descriptor: b
     kinds |= {"rows": "i32", "columns": "i32", "far": "i64", "near": "i64"}
     p = TileProgram(("a", "b", "s", "k", "rows"), **kinds, **ARGUMENTS)
     p.args["a"], start = p.add(p.args["a"], p.mul(p.args["rows"], p.args["s"])), p.args["a"]
-    a_at, b_rows = _operands(p, turned=False)
+    a_at, b_rows = _operands(p, transposed=False)
     tile = "tensor<64x32xf32>"
     zeros = p.op("arith.constant", [], tile, value=f"dense<0.000000e+00> : {tile}")
 
@@ -294,7 +294,7 @@ def with_store(**changes: bool) -> Module:
     known = {"aligned": True, "masked": True, "wrapped": False, "read": False, "again": False, "barrier": False,
              **changes}  # fmt: skip
     p = TileProgram(("a", "b", "s", "k", *(["c", "n"] if known["aligned"] else [])), **ARGUMENTS, n="i32")
-    a_at, b_rows = _operands(p, turned=False)
+    a_at, b_rows = _operands(p, transposed=False)
     tile = "tensor<64x32xf32>"
     zeros = p.op("arith.constant", [], tile, value=f"dense<0.000000e+00> : {tile}")
 
@@ -368,7 +368,7 @@ def queries(aligned: bool = True, in_turn: bool = True, make: Make = "host") -> 
     inside = p.op("arith.cmpi", [rows, p.splat(p.args["m"], 64, 1)], "tensor<64x1xi1>", predicate="2 : i64")
     pointers = p.add(p.splat(p.args["a"], 64, 32), at)
     q = p.load(pointers, p.broadcast(inside, 64, 32), p.zeros(pointers))
-    _, b_rows = _operands(p, turned=False)
+    _, b_rows = _operands(p, transposed=False)
     tile = "tensor<64x32xf32>"
     zeros = p.op("arith.constant", [], tile, value=f"dense<0.000000e+00> : {tile}")
 

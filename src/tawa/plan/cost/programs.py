@@ -146,7 +146,7 @@ class Program:
 
     @cached_property
     def piece_bytes(self) -> int:
-        """Bytes of what a converter turns at a time; 0 if operands are turned in registers."""
+        """Bytes of what a converter transposes at a time; 0 if operands are transposed in registers."""
         converter = next((it for it in self.plan.partitions if it.role == "converter"), None)
         return piece_bytes_of(converter.registers or PRODUCER_REGISTERS) if converter is not None else 0
 

@@ -13,7 +13,7 @@ from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation, TensorDescType, Value, parse_type, source_of
-from tawa.plan.decide.turned import turned_entry
+from tawa.plan.decide.transposed import transposed_entry
 from tawa.plan.fields import OperandPlan, Path, RingPlan, StorePlan
 from tawa.plan.plan import Plan
 from tawa.symbolic.dim_relations import has_rows
@@ -157,7 +157,7 @@ def operands_of(module: Module, loads: Sequence[DotLoadInfo], channels: Sequence
         own, ring = moved.get(op, (info, None))
         path: Path = "consumer" if ring is None else path_of(own, plan)
         hoisted = plan.operand(name_of(op)).hoisted is True
-        how = turned_entry(module, own)
+        how = transposed_entry(module, own)
         entries.append(replace(how, path=path, ring=ring, hoisted=hoisted, line=str(source_of(module, op) or "")))
     return Plan(operands=tuple(it for it in entries if it.argument is not None))
 

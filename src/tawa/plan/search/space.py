@@ -293,8 +293,10 @@ def expected_counts(space: Space, plan: Plan) -> Counts:
         stored[work.depth > 0] = max(stored[work.depth > 0], work.stored_bytes)
     staged = max(stored.values()) if turns else stored.get(True, 0)
     behind = 0 if turns else stored.get(False, 0)
-    turned = max((sum(it.turned_bytes * it.batch for it in work.dots) for work in workload.blocks.values()), default=0)
-    inside = plan.programs * (once + turned)
+    transposed = max(
+        (sum(it.transposed_bytes * it.batch for it in work.dots) for work in workload.blocks.values()), default=0
+    )
+    inside = plan.programs * (once + transposed)
     if groups > 1:  # each group stores its part beside the rings
         inside, behind = max(inside, behind), 0
     dots = [[it for it in work.dots if it.unit == "wgmma"] for work in workload.blocks.values()]
@@ -303,7 +305,7 @@ def expected_counts(space: Space, plan: Plan) -> Counts:
         warps,
         space.num_stages,
         SHARED_BYTES,
-        SharedInfo(plan.programs * staged, inside, behind, plan.programs * turned),
+        SharedInfo(plan.programs * staged, inside, behind, plan.programs * transposed),
         registers,
         operand_bits=max((dot.bits for dot in workload.dots), default=0),
         max_registers=space.max_registers,
