@@ -26,7 +26,7 @@ RUNS = 4
 PROGRAMS = (2, 12)
 WAYS: dict[str, dict[str, Any]] = {
     "planned": {},
-    "turns": {"ping_pong": True},
+    "ping-pong": {"ping_pong": True},
     "relaxed": {"precision": "relaxed"},
     "persistent": {"persistent": True},
     "converter": {"plan": {"operands": [{"transposed": "converter"}]}},

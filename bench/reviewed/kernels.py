@@ -149,7 +149,7 @@ _ALL = (
            {**_GEMM, "tawa_grid": 9}),
     Kernel("split_k", "split-K GEMM", _tawa(_small, Plan(split_k=2)), {**_GEMM, "K": 64 * 21, "pid1": 0}),
     Kernel("experts", "rows by cp.async", _tawa(_pointers("experts")), {**_GEMM, "TOKENS": 64}),
-    Kernel("ping_pong", "attention, consumers taking turns",
+    Kernel("ping_pong", "attention, consumers alternating",
            _tawa(_attention("two_loops_fp16_d128_full"), Plan(ping_pong=True)), _ATTENTION),
     Kernel("three", "three groups, each with a program of its own", _tawa(_three, _THREE),
            {**_ATTENTION, "tawa_grid_programs": 9, "pid0": 1}),

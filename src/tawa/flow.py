@@ -194,8 +194,8 @@ def _summary(plan: Plan) -> str:
     groups = plan.consumer_groups
     part = "a program of the grid" if plan.split == "programs" else f"with its {plan.split or 'rows'} of the tile"
     consumers = "one consumer" if groups == 1 else f"{groups} consumers, each {part},"
-    turns = "; ping-pong" if plan.ping_pong else ""
-    return f"one producer feeds {consumers} through {rings}; P = {plan.mma_depth}{turns}"
+    alternate = "; ping-pong" if plan.ping_pong else ""
+    return f"one producer feeds {consumers} through {rings}; P = {plan.mma_depth}{alternate}"
 
 
 _FILLED: dict[Fill, str] = {

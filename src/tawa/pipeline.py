@@ -89,8 +89,8 @@ STAGES = (
     Step("schedule", steps.decide_loops),
     passing(EarlyLoads),  # after the schedules: they place the loads of their loops
     passing(PipelineStages),
-    Step("turns", steps.decide_turns),
-    passing(PingPong),  # after the stages: turns enclose dots in their final order
+    Step("ping-pong sections", steps.decide_ping_pong),
+    passing(PingPong),  # after the stages: sections enclose dots in their final order
     passing(SinkEpilogue),  # after pipelining, whose releases determine where the epilogue begins
     passing(StageStores),  # the stores that remain in the consumer
     passing(HoldSlots),  # after all that move releases

@@ -17,12 +17,12 @@ from tawa.plan.decide.direct import choose_direct
 from tawa.plan.decide.loops import choose_ahead, choose_kept, choose_schedules, scheduled
 from tawa.plan.decide.orders import choose_orders
 from tawa.plan.decide.paths import choose_raises, choose_unit_strides
+from tawa.plan.decide.ping_pong import choose_sections
 from tawa.plan.decide.rings import MAX_REGISTERS, find_facts
 from tawa.plan.decide.rings import decide_rings as choose_rings
 from tawa.plan.decide.split import choose_split
 from tawa.plan.decide.sums import choose_sums
 from tawa.plan.decide.tiles import choose_group
-from tawa.plan.decide.turns import choose_turns
 from tawa.plan.search.compiled import warps_of_group
 from tawa.remarks import Remark
 from tawa.symbolic.host.expr import Condition
@@ -222,9 +222,9 @@ def decide_kept(flow: Flow) -> None:
     flow.plan = replace(found, loops=tuple(sorted(found.loops, key=lambda it: order.index(it.key))))
 
 
-def decide_turns(flow: Flow) -> None:
-    """Decides which dots are issued in one turn, for ping-pong."""
-    flow.plan = flow.plan.over(choose_turns(flow.module, flow.plan))
+def decide_ping_pong(flow: Flow) -> None:
+    """Decides which dots are issued in one section, for ping-pong."""
+    flow.plan = flow.plan.over(choose_sections(flow.module, flow.plan))
 
 
 def decide_ahead(flow: Flow) -> None:

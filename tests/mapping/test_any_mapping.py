@@ -130,7 +130,7 @@ def mappings(draw: st.DrawFn, name: str) -> Mapping:
             slot_views=draw(maybe(st.sampled_from(("shared", "own")), 6)),
             sums=draw(maybe(st.sampled_from(("in order", "after loops")), 2)),
         ),
-        GroupWords(**groups, take_turns=draw(maybe(flags, 8))),
+        GroupWords(**groups, ping_pong=draw(maybe(flags, 8))),
         operands,
         draw(some({it.text: st.builds(StoreWords, staged=maybe(flags)) for it in found.stores})),
         draw(some({it.text: loops for it in found.loops})),

@@ -64,7 +64,7 @@ REFUSALS: tuple[tuple[Any, str, str, str], ...] = (
     (ATTEND, "groups = 3", r"a\.toml:1", ""),
     (ATTEND, "[loops]\nn = 3", r"a\.toml:2", ""),
     (ATTEND, '[loops.n]\ncarry = { p = "float31" }', r"a\.toml:2", ""),
-    (ATTEND, "[groups]\nturns = 1", r"a\.toml:2", ""),
+    (ATTEND, "[groups]\nping_pong_sections = 1", r"a\.toml:2", ""),
     # names that the kernel does not have
     (ATTEND, "[operands.kk]\nring = 2", FILE, KERNEL),
     (ATTEND, '[operands."k.1"]\nring = 2', FILE, KERNEL),
@@ -86,7 +86,7 @@ REFUSALS: tuple[tuple[Any, str, str, str], ...] = (
     (ATTEND, '[loops."*"]\ncarry = { p = "any" }', FILE, KERNEL),
     (ATTEND, '[operands."*"]\npath = "tma"', FILE, KERNEL),
     (ATTEND, '[stores."*"]\npath = "tma"', FILE, KERNEL),
-    (ATTEND, "[groups]\nturns = [[1]]\ntake_turns = true", FILE, KERNEL),
+    (ATTEND, "[groups]\nping_pong_sections = [[1]]\nping_pong = true", FILE, KERNEL),
     # dependences and resources
     (ATTEND, '[loops.n]\nsteps = ["0: k = get"]', KERNEL, "missing"),
     (ATTEND, "[loops.n]\nin_flight = 3\n[operands.k]\nring = 2", KERNEL, "k, loop n"),
@@ -119,8 +119,8 @@ REFUSALS: tuple[tuple[Any, str, str, str], ...] = (
     (ATTEND, "[kernel]\nmax_registers = 25", FILE, "max_registers"),
     (ATTEND, "[kernel]\nctas_per_sm = 9", FILE, "ctas_per_sm"),
     (ATTEND, "[groups]\ncount = 3", FILE, "3 groups"),
-    (ATTEND, "[groups]\ncount = 1\ntake_turns = true", FILE, "take_turns"),
-    (ATTEND, "[groups]\ntake_turns = true\nturns = [[5, 6]]", f"{KERNEL}|{FILE}", "turn"),
+    (ATTEND, "[groups]\ncount = 1\nping_pong = true", FILE, "ping_pong"),
+    (ATTEND, "[groups]\nping_pong = true\nping_pong_sections = [[5, 6]]", f"{KERNEL}|{FILE}", "section"),
     (ATTEND, '[groups]\ncount = 2\nsplit = "columns"', KERNEL, ""),
     (ATTEND, "[kernel]\nprograms_per_tile = 2", KERNEL, ""),
     (ATTEND, '[kernel]\norder = "hilbert"', f"{KERNEL}|{FILE}", "order"),

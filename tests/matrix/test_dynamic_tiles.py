@@ -44,7 +44,7 @@ CASES: dict[str, tuple[Specimen, Plan]] = {
     "causal attention of 256 columns": (find_attention("two_loops_fp16_d256_causal"), LONGEST),
     "causal attention with a loop over tiles": (find_attention("persistent_fp16_d128_causal"), WRITTEN),
     "causal attention in fp8 with a loop over tiles": (find_attention("persistent_fp8e4nv_d128_causal"), WRITTEN),
-    "causal attention in fp8, groups taking turns": (
+    "causal attention in fp8, ping-pong": (
         find_attention("two_loops_fp8e4nv_d128_causal"), replace(PERSISTENT, ping_pong=True)
     ),
     "keys and values of causal attention": (find_attention("dkdv_fp16_d64_causal"), LONGEST),
@@ -61,7 +61,7 @@ GROUPS = {
     "causal attention of 256 columns": 2,
     "causal attention with a loop over tiles": 2,
     "causal attention in fp8 with a loop over tiles": 2,
-    "causal attention in fp8, groups taking turns": 2,
+    "causal attention in fp8, ping-pong": 2,
     "keys and values of causal attention": 2,
     "three programs in a CTA": 3,
 }
@@ -105,7 +105,7 @@ SMALL: dict[str, tuple[Specimen, Plan]] = {
     "gemm without trips": (find_gemm("tile_64x64").with_sizes(M=256, N=64, K=0), PERSISTENT),
     "causal attention": (find_attention("two_loops_causal_200x333"), LONGEST),
     "attention, more tiles than programs": (find_attention("two_loops_causal_333x200"), PERSISTENT),
-    "groups taking turns": (find_attention("two_loops_causal_200x333"), replace(PERSISTENT, ping_pong=True)),
+    "ping-pong": (find_attention("two_loops_causal_200x333"), replace(PERSISTENT, ping_pong=True)),
     "with a loop over tiles": (find_attention("persistent_200x333"), WRITTEN),
 }
 

@@ -95,7 +95,7 @@ plans = st.builds(
     unit_strides=st.none() | st.lists(names).map(tuple),
     early_puts=st.none() | few,
     ping_pong=flags,
-    turns=st.none() | st.lists(st.tuples(few, few)).map(tuple),
+    ping_pong_sections=st.none() | st.lists(st.tuples(few, few)).map(tuple),
     slot_views=one_of("shared", "own"),
     direct_stores=st.none() | st.booleans(),
     launches=st.none() | st.builds(
@@ -151,7 +151,7 @@ def test_a_plan_is_read_from_what_holds_one(tmp_path: Path) -> None:
     "text",
     ["", "{", "[]", "null", "3", '{"mma_depth": 0}', '{"rings": {}}', '{"rings": [3]}',
      '{"partitions": "x"}', '{"loops": [{"kept": [0.5]}]}', '{"operands": [{"argument": "a", "deep": 3}]}',
-     '{"unit_strides": "sk"}', '{"launches": []}', '{"turns": [[1]]}', '{"loops": [{"schedule": 3}]}'],
+     '{"unit_strides": "sk"}', '{"launches": []}', '{"ping_pong_sections": [[1]]}', '{"loops": [{"schedule": 3}]}'],
 )  # fmt: skip
 def test_another_text_is_no_plan(text: str) -> None:
     with pytest.raises(PlanError, match=r"not a Plan: .*cure: start from"):

@@ -233,8 +233,8 @@ KEPT_REGISTERS = 168
 BYTES_AHEAD = 32
 """Per thread, for all values that a loop carries for loads prefetched one iteration ahead."""
 
-TURN_CYCLES = 40
-"""The cost of a turn: a wait and an arrival, of `BARRIER_CYCLES` each."""
+PING_PONG_CYCLES = 40
+"""The cost of a section of ping-pong: a wait and an arrival, of `BARRIER_CYCLES` each."""
 
 # -- schedules (tawa.plan.scheduler) -----------------------------------------------------------------------------------
 

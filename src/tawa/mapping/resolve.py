@@ -64,7 +64,7 @@ class _Resolver:
             taken["split"] = self._split(groups.split)
         if kernel.launches is not None:
             taken["launches"] = LaunchPlan(**decided(kernel, LaunchPlan))
-        self._check_turns()
+        self._check_sections()
         operands = self._spread("operand", self.mapping.operands, self.program.loads)
         loops = self._spread("loop", self.mapping.loops, self.program.loops)
         return Plan(
@@ -277,12 +277,12 @@ class _Resolver:
             )
         return word
 
-    def _check_turns(self) -> None:
-        for it in self.mapping.groups.turns or ():
+    def _check_sections(self) -> None:
+        for it in self.mapping.groups.ping_pong_sections or ():
             if len(it) != 2:
                 raise PlanError(
-                    f"{self._word(('groups',), 'turns')}: {list(it)} is not the first and the last dot of a turn in "
-                    f"{self.program.place}; cure: [0, 0]"
+                    f"{self._word(('groups',), 'ping_pong_sections')}: {list(it)} is not the first and the last dot of "
+                    f"a section in {self.program.place}; cure: [0, 0]"
                 )
 
     def _keys(self, section: str, it: Access | Loop | None, word: str) -> tuple[str, str]:

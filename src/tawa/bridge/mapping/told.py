@@ -101,7 +101,6 @@ _WORDS = (
     (r"form='as_written'", "[kernel] persistent = false"),
     (r"(tile_)?order ?=? '(\w+)'", r'order = "\2"'),
     (r"\bgroups=(\d+)", r"[groups] count = \1"),
-    (r"\bping_pong\b", "take_turns"),
     (r"(\d+) iterations of dots in flight \(P\)", r"\1 iterations in flight"),
     (rf"\b({'|'.join(DECISIONS)})='(\w+)'", lambda found: f'{DECISIONS[found[1]]} = "{found[2].replace("_", " ")}"'),
     (rf"\b({'|'.join(DECISIONS)})=", lambda found: f"{DECISIONS[found[1]]} = "),

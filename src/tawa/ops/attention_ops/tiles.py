@@ -13,7 +13,7 @@ Tiles of one length are taken from a counter by as many programs as there are SM
 length: the persistent kernel takes them in pairs of equal length, from a counter if there are few keys. For many keys,
 single tiles from a counter balance better than pairs. Tiles behind a window do not differ much.
 
-In fp8 the slots are half as large and the dots half as long: the groups gain from taking turns on the tensor cores.
+In fp8 the slots are half as large and the dots half as long: the groups gain from ping-pong.
 Without a mask, blocks of 256 keys are faster for D = 128: they rescale O half as often, and leave no registers for
 stages. For D = 64 in fp8, tiles of 64 x 128 are faster than any specialised kernel: several programs share an SM, and
 the softmax of one overlaps with the dots of the others. Automatic mode leaves them to stock Triton. Sums in another
@@ -93,7 +93,7 @@ class Tiles:
 
 
 IN_ORDER = ("precision", "exact")
-BY_TURNS = ("ping_pong", True)
+PING_PONG = ("ping_pong", True)
 
 
 PERSISTENT: dict[str, Any] = {"form": "persistent"}
@@ -146,22 +146,22 @@ HOPPER = Tiles(
     fp8={
         "full": {
             64: (_SHARED_SM,),
-            128: _converter_below(1024, _LONG_BLOCKS, replace(_PAIRS, options=(BY_TURNS, plan(**CONVERTED)))),
+            128: _converter_below(1024, _LONG_BLOCKS, replace(_PAIRS, options=(PING_PONG, plan(**CONVERTED)))),
             256: (replace(_LARGE, options=(plan(**PERSISTENT, **IN_SLICES),)), replace(_LARGE, BN=64, least=4096)),
         },
         "causal": {
             64: (_SHARED_SM,),
             128: _converter_below(
                 2048,
-                replace(_LARGE, options=(BY_TURNS, plan(**LONGEST_FIRST))),
+                replace(_LARGE, options=(PING_PONG, plan(**LONGEST_FIRST))),
                 replace(_LARGE, options=(plan(**LONGEST_FIRST, **CONVERTED),)),
             ),
             256: (replace(_LARGE, options=(plan(**LONGEST_FIRST, **IN_SLICES),)),),
         },
         "window": {
             64: (_SHARED_SM,),
-            128: (replace(_PAIRS, options=(BY_TURNS,)),),
-            256: (replace(_PAIRS, BN=64, options=(BY_TURNS,)),),
+            128: (replace(_PAIRS, options=(PING_PONG,)),),
+            256: (replace(_PAIRS, BN=64, options=(PING_PONG,)),),
         },
     },
     varlen={64: _PAIRS, 128: _PAIRS, 256: replace(_WIDE, options=(IN_ORDER,))},
