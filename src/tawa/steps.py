@@ -49,7 +49,7 @@ NO_ORDER = "the kernel orders its tiles itself, since its form is not persistent
 
 def name(flow: Flow) -> None:
     """Names loads, stores and loops."""
-    name_module(flow.module, in_turn=flow.plan.form == "persistent")
+    name_module(flow.module, persistent=flow.plan.form == "persistent")
 
 
 def decide_strides(flow: Flow) -> None:

@@ -94,7 +94,7 @@ def lay_out(made: Front, ttir: str, num_warps: int | None = None) -> Module:
 
 
 def raised(
-    launch: Launch, make: Make = "host", made: Front | None = None, trust: bool = True, in_turn: bool = False
+    launch: Launch, make: Make = "host", made: Front | None = None, trust: bool = True, persistent: bool = False
 ) -> Raised:
     """Runs the pass on a kernel."""
     made = made if made is not None else launch.front()
@@ -102,7 +102,7 @@ def raised(
     numbers = {name for name, value in launch.arguments.items() if isinstance(value, int)}
     units = find_unit_strides(module, frozenset(() if launch.told else numbers))
     asked = AssumeUnitStrides(units).run(module).conditions
-    result = PromoteToTma(find_raises(module, make, NESTED, trust=trust, in_turn=in_turn)).run(module)
+    result = PromoteToTma(find_raises(module, make, NESTED, trust=trust, persistent=persistent)).run(module)
     result = replace(result, launch=replace(result.launch, conditions=(*asked, *result.launch.conditions)))
     return Raised(result, print_module(module), made)
 

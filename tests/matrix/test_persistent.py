@@ -46,7 +46,7 @@ LAUNCHES: dict[str, Launch] = {
 
 def persistent(launch: Launch) -> tuple[Raised, Module, LaunchSpec]:
     """The kernel after promotion to TMA, its persistent form as TTIR, and the launch specification of that form."""
-    found = raised(launch, in_turn=True)
+    found = raised(launch, persistent=True)
     module = parse_module(found.ttir)
     result = MakePersistent().run(module)
     assert result.changed, result.remarks

@@ -203,7 +203,7 @@ class Plan:
 
     @property
     def another_form(self) -> bool:
-        """Whether it asks for a form other than the kernel as written: tiles in turn, groups, shares of tiles."""
+        """Whether it asks for a form other than the kernel as written: persistent, groups, shares of tiles."""
         taken = ((getattr(self, it.name), it.plain) for it in declared(Plan) if it.by == "form")
         return self.form != "stock" and any(value not in (None, plain) for value, plain in taken)
 

@@ -12,7 +12,7 @@ from tests.transforms.ttir.test_promote_to_tma import gemm, with_store
 def test_nothing_is_changed() -> None:
     module = with_store()
     before = print_module(module)
-    find_raises(module, "host", in_turn=True)
+    find_raises(module, "host", persistent=True)
     find_raises(module, "kernel")
     assert print_module(module) == before
 
@@ -58,7 +58,7 @@ def test_what_is_taken_for_granted_is_so_for_the_loads_that_are_chosen() -> None
 
 
 def test_stores_are_only_chosen_beside_a_load() -> None:
-    raises = find_raises(with_store(), in_turn=True)
+    raises = find_raises(with_store(), persistent=True)
     assert [store.decision is not None for store in raises.stores] == [True]
     assert len(raises.choose().stores) == 1
     assert raises.choose(frozenset()).stores == ()
@@ -66,7 +66,7 @@ def test_stores_are_only_chosen_beside_a_load() -> None:
 
 
 def test_stores_are_not_looked_at_where_no_load_can_be_raised() -> None:
-    assert find_raises(with_store(aligned=False), "kernel", in_turn=True).stores == ()
+    assert find_raises(with_store(aligned=False), "kernel", persistent=True).stores == ()
 
 
 def test_several_functions_are_declined() -> None:

@@ -116,7 +116,7 @@ def outside(rows: int = 128, columns: int = 128, depth: int = 64) -> Module:
     return p.finish()
 
 
-def in_turn(at_program: bool = True) -> Module:
+def many_tiles(at_program: bool = True) -> Module:
     """A matrix product in a loop over tiles, which starts at the program's own number, or else at 0."""
     p = TileProgram(a=descriptor(64, 64), b=descriptor(64, 64), c=descriptor(64, 64), n="i32", k="i32")
 

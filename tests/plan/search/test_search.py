@@ -123,7 +123,7 @@ def test_unequal_programs_are_left_to_the_hardware() -> None:
     space = Space(8, 2, workload(chained()), persistent=True)
     own = form_plan(2)
     even = launch(4096, 1056, space)
-    lopsided = replace(even, in_order=even.on_one * 1.0, in_turn=even.on_one * 1.5)
+    lopsided = replace(even, in_order=even.on_one * 1.0, strided=even.on_one * 1.5)
     only = Search(space, (replace(own, form="persistent"),), own, space.program(own), stock=False)
     assert only.choose(lopsided, {it: space.program(it) for it in only.forms}).plan is None
 

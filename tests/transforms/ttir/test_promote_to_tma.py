@@ -57,9 +57,9 @@ def _operands(p: TileProgram, transposed: bool) -> tuple[Value, Value]:
     return a_at, p.add(p.splat(p.args["b"], 32, 32), p.add(p.broadcast(far, 32, 32), near))
 
 
-def raised(module: Module, make: Make = "host", nested: bool = True, in_turn: bool = False) -> RaiseResult:
+def raised(module: Module, make: Make = "host", nested: bool = True, persistent: bool = False) -> RaiseResult:
     """The result of the pass; checks the structure of the module and its round trip through text."""
-    result = PromoteToTma(find_raises(module, make, nested, in_turn=in_turn)).run(module)
+    result = PromoteToTma(find_raises(module, make, nested, persistent=persistent)).run(module)
     errors: list[StructureError] = verify_structure(module, structure_rules())
     assert [str(error) for error in errors] == []
     text = print_module(module)
@@ -180,7 +180,7 @@ def test_equal_tensors_share_a_descriptor() -> None:
 
 def chosen(module: Module, loads: Sequence[int] | None = None, stores: Sequence[int] | None = None) -> RaiseResult:
     """The pass, for the loads and stores of these numbers."""
-    raises = find_raises(module, in_turn=True)
+    raises = find_raises(module, persistent=True)
     some_loads = None if loads is None else frozenset(raises.loads[at].op for at in loads)
     some_stores = None if stores is None else frozenset(raises.stores[at].op for at in stores)
     result = PromoteToTma(raises, some_loads, some_stores).run(module)
@@ -324,10 +324,10 @@ def with_store(**changes: bool) -> Module:
     return p.finish()
 
 
-def stored(in_turn: bool = True, **changes: bool) -> tuple[Module, RaiseResult]:
+def stored(persistent: bool = True, **changes: bool) -> tuple[Module, RaiseResult]:
     """`with_store` after the pass."""
     module = with_store(**changes)
-    return module, raised(module, in_turn=in_turn)
+    return module, raised(module, persistent=persistent)
 
 
 def test_a_store_becomes_a_tma_store_if_another_tile_follows() -> None:
@@ -346,7 +346,7 @@ def test_without_a_mask_all_rows_are_stored() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"in_turn": False}, ""),
+        ({"persistent": False}, ""),
         ({"aligned": False}, "its rows are not known to begin at multiples of 16 bytes"),
         ({"wrapped": True}, "its index wraps around or is clamped"),
         ({"read": True}, "the kernel reads or writes that tensor elsewhere, too"),
@@ -360,7 +360,7 @@ def test_other_stores_stay(changes: dict[str, bool], reason: str) -> None:
     assert not reason or any(f"a store stays with pointers: {reason}" in remark.reason for remark in result.remarks)
 
 
-def queries(aligned: bool = True, in_turn: bool = True, make: Make = "host") -> tuple[Module, RaiseResult]:
+def queries(aligned: bool = True, persistent: bool = True, make: Make = "host") -> tuple[Module, RaiseResult]:
     """A loop whose dots read a tile that is loaded before it, with rows at multiples of 16 bytes or not."""
     p = TileProgram(("a", "b", "k", *(["s"] if aligned else [])), **ARGUMENTS)
     rows = p.expand(p.add(p.splat(p.mul(p.pid(), p.number(64)), 64), p.range(64)), 1)
@@ -379,7 +379,7 @@ def queries(aligned: bool = True, in_turn: bool = True, make: Make = "host") -> 
     loop = p.loop((p.number(0), p.args["k"], p.number(32)), [zeros], body)
     p.effect("tt.store", [p.add(p.splat(p.args["c"], 64, 32), at), loop.results[0]])
     module = p.finish()
-    return module, raised(module, make, in_turn=in_turn)
+    return module, raised(module, make, persistent=persistent)
 
 
 def test_an_invariant_tile_is_loaded_by_tma_if_another_tile_follows() -> None:
@@ -392,7 +392,7 @@ def test_an_invariant_tile_is_loaded_by_tma_if_another_tile_follows() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"in_turn": False}, ""),
+        ({"persistent": False}, ""),
         ({"make": "kernel"}, ""),
         ({"aligned": False}, "its rows are not known to begin at multiples of 16 bytes"),
     ],

@@ -18,7 +18,8 @@ Where the descriptor is made:
     make="kernel"   in the entry block. The launch is not checked, so that the alignment must be proved at compile time.
 
 Stores of tiles are considered as well if the program computes several tiles, each by a loop of its own: a TMA store
-overlaps with the next tile. So are, with in_turn=True, loads before the loop that feed its dots, such as the queries of
+overlaps with the next tile. So are, with persistent=True, loads before the loop that feed its dots, such as the queries
+of
 attention: those of the next tile are loaded during the loop of this tile. Both need a host descriptor whose alignment
 is proved at compile time, so that no launch gets the original kernel because of them. Stores also need that no later
 operation of the kernel depends on their completion, and rows that end at a multiple of 16 bytes, since TMA writes whole
@@ -156,13 +157,13 @@ def find_raises(
     *,
     trust: bool = True,
     tables: bool = True,
-    in_turn: bool = False,
+    persistent: bool = False,
 ) -> Raises:
     """Analyses the loads and stores of a kernel in TTIR without layouts.
 
     make: where descriptors are made. nested: whether descriptor types contain a tensor type
     (``!tt.tensordesc<tensor<128x64xf16>>``, Triton 3.6), or not (later releases). trust: whether facts may be taken for
-    granted. tables: whether the kernel may make descriptors for pointers that it loads. in_turn: whether the kernel
+    granted. tables: whether the kernel may make descriptors for pointers that it loads. persistent: whether the kernel
     will be persistent, so that operations before and after its loops repeat for every tile.
     """
     functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
@@ -174,10 +175,10 @@ def find_raises(
     finder = _Finder(host, make, trust, tables)
     products = from_dots(module)
     by_host = make == "host"
-    operands = [op for op in functions[0].op.walk() if is_operand_load(op, in_turn and by_host, products)]
+    operands = [op for op in functions[0].op.walk() if is_operand_load(op, persistent and by_host, products)]
     loads = tuple(finder.load(op) for op in operands)
     may_store = by_host and any(load.decision for load in loads)
-    stores = tuple(finder.store(op) for op in tile_stores(functions[0], in_turn)) if may_store else ()
+    stores = tuple(finder.store(op) for op in tile_stores(functions[0], persistent)) if may_store else ()
     return Raises(host, make, nested, loads, stores)
 
 

@@ -112,7 +112,7 @@ def _shared_us(phases: Sequence[Phase], launch: Launch, program: Program, c: Coe
     """
     shares = program.shares
     parts = [it if it.loop is None else replace(it, count=it.count / shares) for it in phases]
-    programs = replace(launch, programs=launch.programs * shares, in_order=None, in_turn=None, longest_first=None)
+    programs = replace(launch, programs=launch.programs * shares, in_order=None, strided=None, longest_first=None)
     sums = max((sum(dot.rows * dot.columns * dot.batch for dot in it.work.dots) for it in phases), default=0)
     stored = sums * _SUM_BYTES * c.store / SHARED_BYTES_PER_CYCLE * programs.on_one
     loaded = shares * sums * _SUM_BYTES / c.bytes_per_cycle * launch.on_one
@@ -123,7 +123,7 @@ def _shared_us(phases: Sequence[Phase], launch: Launch, program: Program, c: Coe
 
 def _tiles_of_busiest(launch: Launch, program: Program) -> float:
     """The tiles' worth of work of the busiest SM, in a persistent form."""
-    work = launch.in_turn if not program.dynamic else launch.longest_first if program.longest_first else launch.in_order
+    work = launch.strided if not program.dynamic else launch.longest_first if program.longest_first else launch.in_order
     return launch.on_one if work is None else work
 
 

@@ -85,14 +85,14 @@ def choose_raises(module: Module, options: PlanOptions, launching: Launching, pi
     Raises PlanError if a pinned one is impossible.
     """
     asked = [it for it in pins.operands if it.path in BY_TMA]
-    in_turn = pins.form == "persistent"
+    persistent = pins.form == "persistent"
     may_make = bool(options.wherever_legal or options.pointer_loads or asked or _is_long(module))
     if not launching.ours and not may_make:
         return Remark("note", TOO_DEAR)
     make: Make = "host" if launching.ours else "kernel"
-    raises = find_raises(module, make, launching.nested, tables=may_make, in_turn=in_turn)
+    raises = find_raises(module, make, launching.nested, tables=may_make, persistent=persistent)
     if make == "host" and any(_made_otherwise(raises, it) for it in asked):
-        raises = find_raises(module, "kernel", launching.nested, tables=may_make, in_turn=in_turn)
+        raises = find_raises(module, "kernel", launching.nested, tables=may_make, persistent=persistent)
     _check(module, raises.loads, asked, "operand", launching)
     _check(module, raises.stores, [it for it in pins.stores if it.path in BY_TMA], "store", launching)
     wanted = [it for it in raises.loads if _wanted(pins.operand(name_of(it.op)).path)]

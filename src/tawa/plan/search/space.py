@@ -173,13 +173,13 @@ class Space:
         if chained and all(it.schedule is None and it.stages is None for it in plan.loops if it.loop is not None):
             plan = replace(plan, loops=tuple(replace(it, stages=2) for it in plan.loops))  # they are decided later
         own = self._expect(Program(plan, ProgramFacts(spilled=spilled)))
-        return self._in_turn(form_of(self, plan), own)
+        return self._or_persistent(form_of(self, plan), own)
 
     def of_form(self, form: Plan) -> Expectation:
         """The expectation of a form, before the planner's decisions."""
-        return self._in_turn(form, self._expect(self.program(form)))
+        return self._or_persistent(form, self._expect(self.program(form)))
 
-    def _in_turn(self, form: Plan, own: Expectation) -> Expectation:
+    def _or_persistent(self, form: Plan, own: Expectation) -> Expectation:
         """The expectation of the persistent form, if launches of many programs get that and it is faster."""
         if form.form == "persistent":
             return own
@@ -287,12 +287,12 @@ def expected_counts(space: Space, plan: Plan) -> Counts:
     rings = [ExpectedRing(_INNER, max(1, slot), fill)]
     if around:
         rings.append(ExpectedRing(_OUTER, plan.programs * around, fill))
-    turns = persistent or plan.programs > 1
+    many = persistent or plan.programs > 1
     stored = {work.depth > 0: 0 for work in workload.blocks.values()}
     for work in workload.blocks.values():
         stored[work.depth > 0] = max(stored[work.depth > 0], work.stored_bytes)
-    staged = max(stored.values()) if turns else stored.get(True, 0)
-    behind = 0 if turns else stored.get(False, 0)
+    staged = max(stored.values()) if many else stored.get(True, 0)
+    behind = 0 if many else stored.get(False, 0)
     transposed = max(
         (sum(it.transposed_bytes * it.batch for it in work.dots) for work in workload.blocks.values()), default=0
     )
@@ -312,7 +312,7 @@ def expected_counts(space: Space, plan: Plan) -> Counts:
         groups=groups,
         outer=frozenset({_OUTER}),
         producer_registers=_producer_registers(space, plan, registers.accumulators, warps * groups),
-        most_ctas=1 if turns else None,
+        most_ctas=1 if many else None,
         launch_warps=space.num_warps,
     )
     return Counts(tuple(rings), budget)
