@@ -313,8 +313,8 @@ def time_ways(ways: Ways, rounds: int) -> tuple[dict[str, Timing], dict[str, str
     names = [way for way in ways if way not in errors]
     samples: dict[str, list[float]] = {way: [] for way in names}
     gc.disable()
-    for turn in range(rounds):
-        start = turn % max(1, len(names))
+    for number in range(rounds):
+        start = number % max(1, len(names))
         for way in names[start:] + names[:start]:
             with _around(way):
                 samples[way].append(burst_us(ways[way]) / 1000)

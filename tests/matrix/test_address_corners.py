@@ -48,13 +48,13 @@ def wrapped(
 
 
 @triton.jit
-def late(a_ptr, b_ptr, c_ptr, M, turns, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def late(a_ptr, b_ptr, c_ptr, M, rounds, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     """The next iteration stores the loop-carried result, with its own mask."""
     columns = tl.arange(0, BN)
     ks = tl.arange(0, BK)
     before = tl.zeros((BM, BN), dtype=tl.float32)
-    for turn in range(turns):
-        rows = ((turn + 1) % 2) * BM + tl.arange(0, BM)
+    for lap in range(rounds):
+        rows = ((lap + 1) % 2) * BM + tl.arange(0, BM)
         tl.store(c_ptr + rows[:, None] * BN + columns[None, :], before, mask=(rows < M)[:, None])
         before = tl.zeros((BM, BN), dtype=tl.float32)
         for k in range(0, 32, BK):
@@ -110,7 +110,7 @@ def test_rows_that_wrap_around_irregularly_stay_pointer_loads(form: int) -> None
 
 
 def test_a_clamped_row_that_reaches_a_store_of_the_next_iteration_stays() -> None:
-    found = same_bits(launch(late, 1, {"M": 40, "turns": 2}), "host", 1)
+    found = same_bits(launch(late, 1, {"M": 40, "rounds": 2}), "host", 1)
     assert "its index wraps around or is clamped, and scf.yield in line " in found.reasons()
 
 

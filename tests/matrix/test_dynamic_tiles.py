@@ -93,7 +93,7 @@ def test_it_is_proved_and_takes_one_ticket_for_each_tile_and_does_not_spill(name
 
 
 def run(case: Specimen, made: Any, module: Module, order: Any, programs: int, seed: int) -> tuple[dict[str, Any], int]:
-    """All tensors and the counter after one launch, whose programs take turns."""
+    """All tensors and the counter after one launch, whose programs are interleaved."""
     spec, arrays, counter = launch_spec(made), make_arrays(case), new_counter()
     on = programs if spec.axes else None
     simulate_case(case, module, arrays, order, seed, on, spec, counter, together=True)

@@ -165,10 +165,10 @@ def gathered() -> Launch:
     return Launch(kernels.gathered_gemm, {**arguments, "index_ptr": index, "M": 150, "N": 144, "K": 112}, SMALL, (3, 3))
 
 
-def wrapped(m: int, turns: int = 1) -> Launch:
-    """turns: how often the programs wrap around the rows."""
+def wrapped(m: int, laps: int = 1) -> Launch:
+    """laps: how often the programs wrap around the rows."""
     arguments: dict[str, Any] = {"a_ptr": values(m, 112), "b_ptr": values(112, 144), "c_ptr": poison(1)}
-    tiles = turns * -(-m // 64)
+    tiles = laps * -(-m // 64)
     arguments |= {"s_ptr": poison(tiles, 144, dtype=np.float32), "M": m, "N": 144, "K": 112}
     return Launch(kernels.wrapped_sum, arguments, SMALL, (tiles, 3))
 
@@ -202,7 +202,7 @@ HOST: dict[str, Launch] = {
     ),
     "windowed": windowed(104),
     "wrapped": wrapped(192),
-    "wrapped, twice around": wrapped(192, turns=2),
+    "wrapped, twice around": wrapped(192, laps=2),
     **{
         f"odd loop, form {form}, {first} to {last} by {step}": odd_loop(form, step, first, last)
         for form in (0, 1, 2)

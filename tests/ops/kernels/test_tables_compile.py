@@ -27,7 +27,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def problems() -> Iterator[tuple[str, Specimen, Tile]]:
-    """Each tile that asks for a Plan with each variant; for the sample, with one of them in turn."""
+    """Each tile that asks for a Plan with each variant; for the sample, with one of them each."""
     names = itertools.cycle(VARIANTS)
     for dtype, table in (("bf16", HOPPER.forward), ("fp8e4nv", HOPPER.fp8)):
         for mask, boxes in table.items():

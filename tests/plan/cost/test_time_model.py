@@ -98,10 +98,10 @@ def test_each_byte_that_spills_costs_time_in_every_iteration() -> None:
 
 
 def test_a_persistent_form_is_uneven_where_memory_decides_how_much_each_program_does() -> None:
-    turn = changed(ONE, persistent=True)
+    persistent = changed(ONE, persistent=True)
     launch = launch_of(GEMM, (None,) * 5 + (4096,), (64 * 32,))
     guessed = replace(launch, visits=replace(launch.visits, guessed=True))
-    assert predict(GEMM, guessed, turn) > 1.02 * predict(GEMM, launch, turn)
+    assert predict(GEMM, guessed, persistent) > 1.02 * predict(GEMM, launch, persistent)
     assert predict(GEMM, guessed, ONE) == predict(GEMM, launch, ONE)
 
 

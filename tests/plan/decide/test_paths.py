@@ -60,9 +60,9 @@ def test_a_plan_may_leave_one_load_with_pointers() -> None:
 
 
 def test_stores_are_raised_beside_a_load_only() -> None:
-    turn = Plan(form="persistent")
-    assert [it.path for it in chosen(turn, module=with_store()).plan.stores] == ["raised"]
-    alone = replace(turn, operands=(OperandPlan(path="pointers"),))
+    persistent = Plan(form="persistent")
+    assert [it.path for it in chosen(persistent, module=with_store()).plan.stores] == ["raised"]
+    alone = replace(persistent, operands=(OperandPlan(path="pointers"),))
     assert chosen(alone, module=with_store()).plan.stores == ()
 
 

@@ -134,8 +134,8 @@ def test_a_ranked_plan_is_read_from_what_was_written() -> None:
 
 def test_dots_stay_in_flight_only_if_rings_outside_the_loop_have_slots_for_them() -> None:
     def pairs(depth: int, form: str = "persistent") -> set[tuple[int, int]]:
-        turning = replace(space(outside(depth=depth)), persistent=True)
-        plans = [it.plan for it in ranked(turning) if it.plan.form == form]
+        persistent = replace(space(outside(depth=depth)), persistent=True)
+        plans = [it.plan for it in ranked(persistent) if it.plan.form == form]
         return {(it.rings[0].depth or 0, it.loops[0].mma_depth or 0) for it in plans}
 
     assert (2, 1) in pairs(64)
