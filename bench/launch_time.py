@@ -94,7 +94,7 @@ def descriptor_gemm() -> Ways:
 
 
 def pointer_gemm() -> Ways:
-    """Triton's tutorial GEMM with pointer loads, which Tawa raises to TMA: descriptors are added to each launch."""
+    """Triton's tutorial GEMM with pointer loads, which Tawa promotes to TMA: descriptors are added to each launch."""
     import torch
 
     from tests.cases.pointers.gemm import gemm_tutorial

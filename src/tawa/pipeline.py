@@ -49,8 +49,8 @@ PATHS = (
     passing(StructureFlow),  # first: the other steps need structured control flow
     Step("plan strides", steps.decide_strides),
     passing(AssumeUnitStrides),  # before tiles are analysed
-    Step("plan paths", steps.decide_raises),
-    Step("PromoteToTma", steps.raise_loads),
+    Step("plan paths", steps.decide_promotions),
+    Step("PromoteToTma", steps.promote_loads),
     passing(DropNames),
 )
 FORMS = (

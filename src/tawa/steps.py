@@ -16,7 +16,7 @@ from tawa.plan import Plan
 from tawa.plan.decide.direct import choose_direct
 from tawa.plan.decide.loops import choose_ahead, choose_kept, choose_schedules, scheduled
 from tawa.plan.decide.orders import choose_orders
-from tawa.plan.decide.paths import choose_raises, choose_unit_strides
+from tawa.plan.decide.paths import choose_promotions, choose_unit_strides
 from tawa.plan.decide.ping_pong import choose_sections
 from tawa.plan.decide.rings import MAX_REGISTERS, find_facts
 from tawa.plan.decide.rings import decide_rings as choose_rings
@@ -57,31 +57,31 @@ def decide_strides(flow: Flow) -> None:
     flow.strides = choose_unit_strides(flow.module, flow.launching, flow.plan)
 
 
-def decide_raises(flow: Flow) -> Remark | None:
+def decide_promotions(flow: Flow) -> Remark | None:
     """Decides which pointer accesses TMA makes. Declines the kernel if the user asked for all, and not all can be."""
     name_module(flow.module)
-    found = choose_raises(flow.module, flow.options, flow.launching, flow.plan)
+    found = choose_promotions(flow.module, flow.options, flow.launching, flow.plan)
     if isinstance(found, Remark):
         flow.remarks.append(found)
     else:
-        flow.raising, flow.plan = found, found.plan.over(flow.plan)
+        flow.promotion, flow.plan = found, found.plan.over(flow.plan)
         flow.why |= found.why
         return found.refusal
     return None
 
 
-def raise_loads(flow: Flow) -> None:
+def promote_loads(flow: Flow) -> None:
     """Promotes the chosen accesses to TMA."""
-    if flow.raising is None:
+    if flow.promotion is None:
         return
-    made = PromoteToTma(flow.raising.raises, flow.raising.loads, flow.raising.stores).run(flow.module)
+    made = PromoteToTma(flow.promotion.info, flow.promotion.loads, flow.promotion.stores).run(flow.module)
     flow.remarks += made.remarks
-    if not made.raised:
+    if not made.promoted:
         return
     ones = tuple(Condition(it, UNIT_STRIDE, 1, 1) for it in flow.strides)
     flow.launch = replace(made.launch, conditions=(*ones, *made.launch.conditions))
     flow.remarks += [Remark("done", f"taken for granted: {'; '.join(made.taken)}")] if made.taken else []
-    flow.raised = made.raised
+    flow.promoted = made.promoted
     flow.plan = Plan(unit_strides=tuple(it.name for it in flow.strides)).over(flow.plan)
     flow.target = replace(flow.target, stock_copies="elements" if flow.strides else "rows")
 

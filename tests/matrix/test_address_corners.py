@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from tawa.symbolic.host.expr import Number
-from tests.matrix.raising import Launch, raised, same_bits
+from tests.matrix.promoting import Launch, promoted, same_bits
 
 BLOCKS = {"BM": 32, "BN": 16, "BK": 16}
 TWICE, OTHERS, MASKED, BESIDE = range(4)
@@ -122,8 +122,8 @@ def wide_launch(form: str, programs: int) -> Launch:
 def test_distant_batches_are_a_dimension_of_their_own() -> None:
     """As part of the row index they would exceed TMA's 32-bit coordinates."""
     for form, stride in (("product", 2048), ("far", 1 << 24)):
-        found = raised(wide_launch(form, 1), "host")
-        assert found.result.raised == 2
+        found = promoted(wide_launch(form, 1), "host")
+        assert found.result.promoted == 2
         assert found.result.launch.descriptors[0].strides[0] == Number(stride)
         assert len(found.result.launch.descriptors[0].strides) == 3
     same_bits(wide_launch("product", 3), "host", 2)

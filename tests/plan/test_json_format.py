@@ -70,14 +70,14 @@ plans = st.builds(
     ctas_per_sm=st.none() | few,
     operands=some(
         st.builds(
-            OperandPlan, words, st.none() | few, few, one_of("host_descriptor", "raised", "cp.async", "consumer"),
+            OperandPlan, words, st.none() | few, few, one_of("host_descriptor", "promoted", "cp.async", "consumer"),
             words, flags, flags, one_of("in_order", "for_next_dot"), one_of("registers", "converter"), flags, st.text(),
         )
     ),
     stores=some(
         st.builds(
-            StorePlan, words, st.none() | few, few, one_of("raised", "pointers"), flags, st.sampled_from([None, 1, 4]),
-            st.sampled_from([None, 1, 2]), st.text(),
+            StorePlan, words, st.none() | few, few, one_of("promoted", "pointers"), flags, st.sampled_from([None, 1,
+            4]), st.sampled_from([None, 1, 2]), st.text(),
         )
     ),
     loops=some(

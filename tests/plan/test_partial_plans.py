@@ -20,7 +20,7 @@ from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ping_pong import grouped
 from tests.cases.programs.ttgir import ACC, alloc, for_loop, kernel, load, op
 from tests.cases.small.pointer_kernels import ttgir
-from tests.matrix.raising import Launch, raised
+from tests.matrix.promoting import Launch, promoted
 from tests.matrix.test_prefetch_loads import scaled
 from tests.transforms.lowering.test_duplicate_slot_views import two_loops as loops_of_one_slot
 
@@ -160,7 +160,7 @@ def with_scales() -> str:
         "c_ptr": np.zeros(b * b + length, np.float16),
         "T": length,
     }
-    return print_module(raised(Launch(scaled, arguments, {"STORE": False, "B": b}, (1,))).ttgir())
+    return print_module(promoted(Launch(scaled, arguments, {"STORE": False, "B": b}, (1,))).ttgir())
 
 
 def test_a_row_that_is_not_hoisted_has_a_ring_of_its_own() -> None:

@@ -169,7 +169,7 @@ class _Resolver:
                 )
             if access.tma:
                 return "kernel_descriptor" if access.made else "host_descriptor"
-            return "raised" if self.launched and word == "tma" else "raised_in_kernel"
+            return "promoted" if self.launched and word == "tma" else "promoted_in_kernel"
         return cast("Path | None", word)
 
     def _store(self, access: Access | None, words: Words) -> StorePlan:
@@ -180,7 +180,7 @@ class _Resolver:
                     f"{self._word(('stores', ALL), 'path', words.path)}: TMA is chosen for each store of "
                     f"{self.program.place} by name; cure: {self._titles('stores', self.program.stores)}"
                 )
-            path = ("kernel_descriptor" if access.made else "host_descriptor") if access.tma else "raised"
+            path = ("kernel_descriptor" if access.made else "host_descriptor") if access.tma else "promoted"
         key, line = (access.key, access.line) if access else ((None, None, 0), "")
         if access is not None and words.path == "pointers" and access.tma:
             raise PlanError(

@@ -48,8 +48,8 @@ class _Unmet:
         entry = self.plan.operand(access.key)
         if entry.ring is not None and entry.argument is not None and entry.path != "consumer":
             return
-        raised = entry.path in ("raised", "raised_in_kernel")
-        own = "tma" if access.tma or raised else "pointers"
+        promoted = entry.path in ("promoted", "promoted_in_kernel")
+        own = "tma" if access.tma or promoted else "pointers"
         why = f"it feeds no dot through a ring, so the consumer loads it ({short(access.line)})"
         for given in self._given("operands", names_of(access)):
             match given.word:

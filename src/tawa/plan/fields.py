@@ -13,7 +13,7 @@ from tawa.plan.decision import Flag, ListOf, OneOf, Slots, Text, Whole, check_va
 from tawa.plan.schedule import Schedule, Wanted
 
 Path = Literal[
-    "host_descriptor", "kernel_descriptor", "raised", "raised_in_kernel", "cp.async", "registers", "consumer",
+    "host_descriptor", "kernel_descriptor", "promoted", "promoted_in_kernel", "cp.async", "registers", "consumer",
     "pointers",
 ]  # fmt: skip
 RowsOrder = Literal["in_order", "for_next_dot"]
@@ -50,7 +50,7 @@ class OperandPlan:
 
     path: how the tile reaches its users.
         host_descriptor, kernel_descriptor  by TMA, as the kernel is written
-        raised, raised_in_kernel            by TMA in place of pointers; the launcher, or the kernel, creates the
+        promoted, promoted_in_kernel          by TMA in place of pointers; the launcher, or the kernel, creates the
                                             descriptor
         cp.async, registers                 through pointers: by cp.async of the producer's threads, or through their
                                             registers
@@ -97,7 +97,7 @@ class OperandPlan:
 class StorePlan:
     """One store of a tile.
 
-    path: host_descriptor, kernel_descriptor (by TMA, as the kernel is written), raised (by TMA in place of pointers),
+    path: host_descriptor, kernel_descriptor (by TMA, as the kernel is written), promoted (by TMA in place of pointers),
     or pointers. staged: the store reads from a staging buffer, and the consumer waits for it only before it reuses that
     buffer. slices: a staged tile leaves in this many slices of its columns, one after the other, so that its buffers
     are smaller. buffers: of a slice each; with two, a slice is written while TMA reads the one before it.

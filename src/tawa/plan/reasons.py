@@ -30,8 +30,8 @@ PINNED = "plan="
 _PATHS: dict[Path, tuple[str, str]] = {
     "host_descriptor": ("TMA", "the kernel uses a descriptor"),
     "kernel_descriptor": ("TMA", "the kernel creates the descriptor"),
-    "raised": ("TMA in place of pointers", "the tile is a box; the launcher creates the descriptor"),
-    "raised_in_kernel": ("TMA in place of pointers", "the tile is a box; the kernel creates the descriptor"),
+    "promoted": ("TMA in place of pointers", "the tile is a box; the launcher creates the descriptor"),
+    "promoted_in_kernel": ("TMA in place of pointers", "the tile is a box; the kernel creates the descriptor"),
     "cp.async": ("cp.async", "the tile is not a box that TMA can load"),
     "registers": ("registers of the producer", "neither TMA nor cp.async can load the tile"),
     "consumer": ("loaded by the consumer", "the producer cannot load it in advance"),
@@ -153,7 +153,7 @@ class _Decisions:
         path: Path = it.path or "pointers"
         said, usual = _PATHS[path]
         option = ""
-        if (self.options.pointer_loads, path) in (("tma", "raised"), ("tma", "raised_in_kernel")) or (
+        if (self.options.pointer_loads, path) in (("tma", "promoted"), ("tma", "promoted_in_kernel")) or (
             self.options.pointer_loads == "cp.async" and path in ("cp.async", "registers")
         ):
             option = "pointer_loads"

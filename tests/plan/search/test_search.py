@@ -109,13 +109,13 @@ def test_options_close_forms(options: PlanOptions, forms: list[tuple[int, bool]]
 
 
 @pytest.mark.parametrize(
-    ("own", "asked", "raised"),
+    ("own", "asked", "promoted"),
     [(None, None, True), (None, "cp.async", False), (form_plan(1, pointers=True), None, False)],
 )
-def test_loads_through_pointers_keep_their_way(own: Plan | None, asked: str | None, raised: bool) -> None:
-    space = Space(8, 3, workload(by_pointers()), raised=True, persistent=True)
+def test_loads_through_pointers_keep_their_way(own: Plan | None, asked: str | None, promoted: bool) -> None:
+    space = Space(8, 3, workload(by_pointers()), promoted=True, persistent=True)
     options = PlanOptions(pointer_loads=asked)  # type: ignore[arg-type]
-    assert {space.raises(it) for it in beside(space, own, options=options).forms} == {raised}
+    assert {space.promotes(it) for it in beside(space, own, options=options).forms} == {promoted}
 
 
 def test_unequal_programs_are_left_to_the_hardware() -> None:

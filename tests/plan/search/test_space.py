@@ -40,9 +40,9 @@ def test_a_kernel_with_descriptors_has_one_path() -> None:
 
 def test_pointers_may_be_replaced_by_tma_where_that_is_possible() -> None:
     written = space(by_pointers())
-    assert {written.raises(it) for it in written.forms} == {False}
-    both = replace(written, raised=True)
-    assert {both.raises(it) for it in both.forms} == {True, False}
+    assert {written.promotes(it) for it in written.forms} == {False}
+    both = replace(written, promoted=True)
+    assert {both.promotes(it) for it in both.forms} == {True, False}
 
 
 def test_a_persistent_form_is_one_more_of_each() -> None:

@@ -1,4 +1,4 @@
-"""Promotions: which pointer accesses can become TMA copies, and under which conditions.
+"""PromotionInfo: which pointer accesses can become TMA copies, and under which conditions.
 
     for %i … { %t = load %p, … ; dot %t … }      →   a box of %a: 128 x 64 of a tensor [M, K], at [128·%pid, 64·%i];
     store %q, %c                                      a launch must satisfy K·2 % 16 == 0; no premises
@@ -110,12 +110,12 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Raises:
+class PromotionInfo:
     """The accesses of one kernel that can become TMA copies.
 
-    make, nested: the options of `find_raises`. host: what the launcher can compute; the boxes are polynomials over its
-    atoms. loads, stores: in textual order; stores are analysed only if a load can be promoted. declined: why nothing
-    was analysed.
+    make, nested: the options of `find_promotions`. host: what the launcher can compute; the boxes are polynomials over
+    its atoms. loads, stores: in textual order; stores are analysed only if a load can be promoted. declined: why
+    nothing was analysed.
     """
 
     host: HostSizes
@@ -150,7 +150,7 @@ def _among(accesses: tuple[AccessInfo, ...], chosen: frozenset[Operation] | None
     return tuple(it for it in accesses if it.decision is not None and (chosen is None or it.op in chosen))
 
 
-def find_raises(
+def find_promotions(
     module: Module,
     make: Make = "host",
     nested: bool = True,
@@ -158,7 +158,7 @@ def find_raises(
     trust: bool = True,
     tables: bool = True,
     persistent: bool = False,
-) -> Raises:
+) -> PromotionInfo:
     """Analyses the loads and stores of a kernel in TTIR without layouts.
 
     make: where descriptors are made. nested: whether descriptor types contain a tensor type
@@ -171,7 +171,7 @@ def find_raises(
     if len(functions) != 1 or not functions[0].structured:
         reason = "calls or jumps between blocks: addresses cannot be followed"
         declined = Remark("note", reason, source_of(module, functions[-1].op), "inline the callee")
-        return Raises(host, make, nested, declined=declined)
+        return PromotionInfo(host, make, nested, declined=declined)
     finder = _Finder(host, make, trust, tables)
     products = from_dots(module)
     by_host = make == "host"
@@ -179,7 +179,7 @@ def find_raises(
     loads = tuple(finder.load(op) for op in operands)
     may_store = by_host and any(load.decision for load in loads)
     stores = tuple(finder.store(op) for op in tile_stores(functions[0], persistent)) if may_store else ()
-    return Raises(host, make, nested, loads, stores)
+    return PromotionInfo(host, make, nested, loads, stores)
 
 
 class _Finder:
@@ -317,4 +317,4 @@ class _Finder:
         return [Condition(self.host.value(size), "no tile wraps around in part", multiple=dim.block)]
 
 
-__all__ = ["AccessInfo", "Choice", "Decision", "Make", "Raises", "find_raises"]
+__all__ = ["AccessInfo", "Choice", "Decision", "Make", "PromotionInfo", "find_promotions"]

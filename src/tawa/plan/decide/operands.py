@@ -71,8 +71,8 @@ def path_of(info: DotLoadInfo, plan: Plan) -> Path:
         return "cp.async" if info.fill == "cp.async" else "registers"
     asked = plan.operand(name_of(load.op)).path
     if _is_made(load.descriptor):
-        return "raised_in_kernel" if asked == "raised_in_kernel" else "kernel_descriptor"
-    return "raised" if _is_added(load.descriptor) else "host_descriptor"
+        return "promoted_in_kernel" if asked == "promoted_in_kernel" else "kernel_descriptor"
+    return "promoted" if _is_added(load.descriptor) else "host_descriptor"
 
 
 def store_path(op: Operation) -> Path:
@@ -82,7 +82,7 @@ def store_path(op: Operation) -> Path:
         return "pointers"
     if _is_made(store.descriptor):
         return "kernel_descriptor"
-    return "raised" if _is_added(store.descriptor) else "host_descriptor"
+    return "promoted" if _is_added(store.descriptor) else "host_descriptor"
 
 
 def rings_of(loads: Sequence[DotLoadInfo], plan: Plan) -> dict[Operation, str]:
@@ -176,7 +176,7 @@ def _is_for_all(plan: Plan, load: Operation) -> bool:
 def _why_not(path: Path, own: Path) -> str:
     if path == "cp.async" and own == "registers":
         return ", because fewer than 4 bytes are contiguous, or masked elements are not zero"
-    if path in ("raised", "raised_in_kernel") and own in ("cp.async", "registers"):
+    if path in ("promoted", "promoted_in_kernel") and own in ("cp.async", "registers"):
         return ", because the tile is not a box that TMA can load"
     return ""
 

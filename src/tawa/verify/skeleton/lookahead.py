@@ -38,7 +38,7 @@ def look_ahead(program: Program, accesses: Accesses | None) -> None:
         part.live = Live(part.uses, program.kinds)
     if accesses is not None:
         _find_touched(program, accesses)
-        _raise(program)
+        _lift(program)
 
 
 def _forks(program: Program, part: Part) -> list[tuple[int, list[Part]]]:
@@ -77,8 +77,8 @@ def _touched(accesses: Accesses, act: Act) -> int:
     return bits
 
 
-def _raise(program: Program) -> None:
-    """Raises the rings, and keeps carried registers only as what is live."""
+def _lift(program: Program) -> None:
+    """Lifts the rings, and keeps carried registers only as what is live."""
     expressions = Expressions(program)
     program.lifted = lift_rings(program, expressions)
     program.rotating = {it: place for place, ring in enumerate(program.lifted) for it in ring.registers}
