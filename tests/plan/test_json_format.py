@@ -76,8 +76,8 @@ plans = st.builds(
     ),
     stores=some(
         st.builds(
-            StorePlan, words, st.none() | few, few, one_of("promoted", "pointers"), flags, st.sampled_from([None, 1,
-            4]), st.sampled_from([None, 1, 2]), st.text(),
+            StorePlan, words, st.none() | few, few, one_of("promoted", "pointers"), flags,
+            st.sampled_from([None, 1, 4]), st.sampled_from([None, 1, 2]), st.text(),
         )
     ),
     loops=some(
