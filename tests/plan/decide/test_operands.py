@@ -62,7 +62,7 @@ def test_a_copy_by_cp_async_may_go_through_registers() -> None:
     argument, _, _ = name_of(loads[0].load.op)
     found = moved_loads(module, loads, on_path("registers", argument))
     assert [it.fill for it in found] == ["registers", "cp.async"]
-    with pytest.raises(PlanError, match=r"by raised, but it is loaded by cp\.async, because the tile is not a box"):
+    with pytest.raises(PlanError, match=r"by promoted, but it is loaded by cp\.async, because the tile is not a box"):
         moved_loads(module, loads, on_path("promoted", argument))
 
 
