@@ -1,10 +1,10 @@
 """Compile time under Tawa over that of stock Triton, for each kernel of our cases and of the corpus, without a GPU.
 
-A job compiles the kernels of one case, or of one entry of the corpus, in turns: stock, automatic, wherever legal. Each
-compile is timed by Triton's own clock, from the source to the cubin, without any cache; the least of the turns counts,
-since other work on the machine only adds to it. The processor time of all threads and of ptxas is kept beside it: it
-depends less on other work, but does not show what runs at the same time. `bench.compile_time` runs the jobs and writes
-their rows.
+A job compiles the kernels of one case, or of one entry of the corpus, alternately: stock, automatic, wherever legal.
+Each compile is timed by Triton's own clock, from the source to the cubin, without any cache; the least of the rounds
+counts, since other work on the machine only adds to it. The processor time of all threads and of ptxas is kept beside
+it: it depends less on other work, but does not show what runs at the same time. `bench.compile_time` runs the jobs and
+writes their rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ ENTRIES = (
 class Compiled:
     """One kernel version in one mode.
 
-    seconds, cpu: of each turn, elapsed and of processors. runs: Plans that went through the back end.
+    seconds, cpu: of each round, elapsed and of processors. runs: Plans that went through the back end.
     """
 
     kernel: str
@@ -70,7 +70,7 @@ class Compiled:
 
 
 class Listener:
-    """Triton's compilation listener: collects compiles by mode; the n-th of a mode is the same in every turn."""
+    """Triton's compilation listener: collects compiles by mode; the n-th of a mode is the same in every round."""
 
     def __init__(self) -> None:
         self.mode = ""
@@ -79,7 +79,7 @@ class Listener:
         self.cpu = 0.0
 
     def begin(self, mode: str) -> None:
-        """Begins a turn in a mode."""
+        """Begins a round in a mode."""
         self.mode, self.at = mode, 0
 
     def __call__(self, *, src: Any, metadata: Mapping[str, Any], times: Any, **_: Any) -> None:
@@ -216,7 +216,7 @@ def run(todo: Sequence[Job], packages: str, take: Any, seconds: float | None = N
 
 
 def rows_of(job: Job, answer: Answer) -> list[Row]:
-    """A row for each kernel version and mode; `median_ms` is the least of its turns."""
+    """A row for each kernel version and mode; `median_ms` is the least of its rounds."""
     if answer["status"] != "done":
         return [Row({"of": job["of"]}, "compile", error=f"{answer['status']}: {answer.get('message', '')}"[:300])]
     found, rows = answer["found"], list[Row]()

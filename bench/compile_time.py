@@ -49,7 +49,7 @@ def signature(case: Specimen) -> Signature:
 def time_compile(case: Specimen, repeat: int) -> dict[str, list[float]]:
     """Milliseconds by stage, one sample per compile; the first compile of each kind is a warm-up and not counted."""
     samples: dict[str, list[float]] = defaultdict(list)
-    for turn in range(repeat + 1):
+    for number in range(repeat + 1):
         start = time.perf_counter()
         compile_kernel(case.kernel, signature(case), None, num_warps=case.num_warps, num_stages=case.num_stages)
         stock_ms = (time.perf_counter() - start) * 1000
@@ -58,7 +58,7 @@ def time_compile(case: Specimen, repeat: int) -> dict[str, list[float]]:
             case.kernel, signature(case), request, num_warps=case.num_warps, num_stages=case.num_stages
         )
         record = compiled.metadata.tawa
-        if turn:
+        if number:
             samples["stock compile"].append(stock_ms)
             samples["specialised compile"].append(record["compile_ms"])
             samples["total"].append(record["tawa_ms"])

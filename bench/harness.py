@@ -146,8 +146,8 @@ def time_round_robin(
     bursts, captured = _bursts({name: candidates[name] for name in launches}, launches)
     samples: dict[str, list[float]] = {name: [] for name in bursts}
     names = list(bursts)
-    for turn in range(rounds):
-        start = turn % max(len(names), 1)
+    for number in range(rounds):
+        start = number % max(len(names), 1)
         for name in names[start:] + names[:start]:
             time.sleep(rest_s)
             samples[name].append(_elapsed_ms(bursts[name]) / launches[name])

@@ -94,7 +94,7 @@ def descriptor_gemm() -> Ways:
 
 
 def pointer_gemm() -> Ways:
-    """Triton's tutorial GEMM with pointer loads, which Tawa raises to TMA: descriptors are added to each launch."""
+    """Triton's tutorial GEMM with pointer loads, which Tawa promotes to TMA: descriptors are added to each launch."""
     import torch
 
     from tests.cases.pointers.gemm import gemm_tutorial
@@ -313,8 +313,8 @@ def time_ways(ways: Ways, rounds: int) -> tuple[dict[str, Timing], dict[str, str
     names = [way for way in ways if way not in errors]
     samples: dict[str, list[float]] = {way: [] for way in names}
     gc.disable()
-    for turn in range(rounds):
-        start = turn % max(1, len(names))
+    for number in range(rounds):
+        start = number % max(1, len(names))
         for way in names[start:] + names[:start]:
             with _around(way):
                 samples[way].append(burst_us(ways[way]) / 1000)

@@ -153,11 +153,11 @@ def print_table(report: Report) -> None:
 def jobs(only: str, most: int) -> list[Job]:
     """Every program at every level. The first kernel of each shape comes before the second of any."""
     seen: Counter[str] = Counter()
-    turns: dict[str, int] = {}
+    places: dict[str, int] = {}
     for case in SPECIALISED:
         seen[family(case)] += 1
-        turns[case.name] = seen[family(case)]
-    names = [*GLUON, CONVERTER, *sorted(turns, key=lambda name: turns[name])]
+        places[case.name] = seen[family(case)]
+    names = [*GLUON, CONVERTER, *sorted(places, key=lambda name: places[name])]
     levels: tuple[Level, ...] = ("aref", "barrier")
     plain = [Job(name, level, most) for name in names for level in levels if level == "barrier" or name not in GLUON]
     deep = [Job(name, level, most, 3, 2) for name in DEEP for level in levels]

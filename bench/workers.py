@@ -31,7 +31,7 @@ Answer = dict[str, Any]
 _MARK = "@answer "
 _ALIVE = "@alive"
 _FRESH = "fresh"
-_AT_ONCE, _IN_TURN = 0, 1  # when a waiting job is begun
+_AT_ONCE, _IN_ORDER = 0, 1  # when a waiting job is begun
 
 
 @dataclass
@@ -131,7 +131,7 @@ def run_jobs(
     waiting: queue.PriorityQueue[tuple[int, int, Job | None]] = queue.PriorityQueue()
     done: queue.SimpleQueue[tuple[Job, Answer]] = queue.SimpleQueue()
     for place, job in enumerate(jobs):
-        waiting.put((_IN_TURN, place, job))
+        waiting.put((_IN_ORDER, place, job))
     over = threading.Event()
     logs = Path(os.environ.get("TMPDIR", "/tmp"))
     command = [sys.executable, "-m", module, "--worker"]

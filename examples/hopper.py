@@ -31,7 +31,7 @@ def check_errors(names: tuple[str, ...], found: tuple[Any, ...], peer: tuple[Any
 
 
 def median_us(functions: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
-    """The median time of each function in microseconds, taken by turns: the GPU slows down as it warms up."""
+    """The median time of each function in microseconds, taken alternately: the GPU slows down as it warms up."""
     import torch
     import triton
 

@@ -75,13 +75,17 @@ _THREE = {"groups": 3, "split": "programs", "loops": [{"kept": []}]}
 
 
 def _converter(registers: int, form: Mapping[str, Any] = _PERSISTENT) -> Way:
-    """V has rows, and two warps with so many registers per thread turn it, in the order that the scores have."""
+    """V has rows, and two warps with so many registers per thread transpose it, in the order that the scores have."""
     beside = [
         {"name": role, "role": role, "num_warps": warps, "registers": registers}
         for role, warps in (("producer", 1), ("converter", 2))
     ]
     groups = [{"name": f"consumer{number}", "role": "consumer", "num_warps": 4} for number in range(2)]
-    plan = {"operands": [{"turned": "converter", "rows": "in_order"}], "groups": 2, "partitions": [*beside, *groups]}
+    plan = {
+        "operands": [{"transposed": "converter", "rows": "in_order"}],
+        "groups": 2,
+        "partitions": [*beside, *groups],
+    }
     return Way({**form, **plan}, rows=True)
 
 
@@ -233,17 +237,17 @@ def _pinned(dtype: str, d: int, causal: bool) -> list[Configuration]:
         found += [pinned(tile, f"rows {rows}") for tile in tiles for rows in ("in order", "for the next dot")]
         found += [pinned(tile, "rows for the next dot", ping_pong=True) for tile in tiles]
         found.append(pinned(large, "rows for the next dot, persistent", ping_pong=True))
-        for turns in ({}, {"ping_pong": True}):
-            found += [pinned(large, way, **turns) for way in WAYS if way.startswith("converter")]
+        for alternate in ({}, {"ping_pong": True}):
+            found += [pinned(large, way, **alternate) for way in WAYS if way.startswith("converter")]
     if causal:
         found += [pinned(large, way) for way in ("joined", "joined, persistent")]
     return found
 
 
 def _ordered(d: int, dtype: str) -> list[Configuration]:
-    """Other orders of the tiles of a causal mask, as a Plan asks for them; groups take turns in fp8."""
-    turns = (("ping_pong", True),) if dtype == "fp8" else ()
-    options = (("precision", "relaxed"), *turns)
+    """Other orders of the tiles of a causal mask, as a Plan asks for them; groups alternate in fp8."""
+    alternate = (("ping_pong", True),) if dtype == "fp8" else ()
+    options = (("precision", "relaxed"), *alternate)
     own = Configuration("tawa", "persistent", *_TILES[d][0], options=options, way="counter, own loop")
     with_counter = f"{_BESIDE[d, dtype == 'fp8']}, counter, longest first"
     made = ("longest first", "counter", "counter, longest first", with_counter)

@@ -2,9 +2,9 @@
 
 For each case of `tests.cases.attention.cases`, inputs are random and outputs are full of NaN. The kernel is specialised
 wherever that is legal: as planned, with ping-pong (``ping_pong=True``), with sums and rows in another order
-(``precision="relaxed"``), made persistent on two SMs, with a converter where one can turn an operand, and with two or
-three programs in one CTA; persistent kernels also run on other numbers of programs. Each is run four times, each time
-in other memory. A problem passes if the bits are the same every time, every element of the output and no other is
+(``precision="relaxed"``), made persistent on two SMs, with a converter where one can transpose an operand, and with two
+or three programs in one CTA; persistent kernels also run on other numbers of programs. Each is run four times, each
+time in other memory. A problem passes if the bits are the same every time, every element of the output and no other is
 written, and the error is at most twice that of PyTorch in the same precision (`tests.cases.check`).
 
 Cases run in several processes under a watchdog (`bench.workers`). Results:
@@ -26,10 +26,10 @@ RUNS = 4
 PROGRAMS = (2, 12)
 WAYS: dict[str, dict[str, Any]] = {
     "planned": {},
-    "turns": {"ping_pong": True},
+    "ping-pong": {"ping_pong": True},
     "relaxed": {"precision": "relaxed"},
     "persistent": {"persistent": True},
-    "converter": {"plan": {"operands": [{"turned": "converter"}]}},
+    "converter": {"plan": {"operands": [{"transposed": "converter"}]}},
     "pairs": {"plan": {"groups": 2, "split": "programs"}},
     "threes": {"plan": {"groups": 3, "split": "programs"}},
 }

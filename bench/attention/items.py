@@ -28,7 +28,7 @@ PROBLEMS = (
 _TOGETHER = {64: "3 programs, counter", 128: "joined, counter, longest first", 256: "slices, counter, longest first"}
 """The way with the most features under a causal mask in 16 bits, by head dimension."""
 _RELAXED = (("precision", "relaxed"),)
-_TURNS = (*_RELAXED, ("ping_pong", True))
+_PING_PONG = (*_RELAXED, ("ping_pong", True))
 
 
 def items_of(dtype: str, d: int, causal: bool) -> dict[str, Configuration]:
@@ -45,10 +45,10 @@ def items_of(dtype: str, d: int, causal: bool) -> dict[str, Configuration]:
     }
     if dtype == "fp8":
         found |= {
-            "turns": replace(base, options=(*base.options, ("ping_pong", True))),
+            "ping-pong": replace(base, options=(*base.options, ("ping_pong", True))),
             "rows for the next dot": way("rows for the next dot"),
-            "rows, turns, persistent": way("rows for the next dot, persistent", _TURNS),
-            "V as rows, converter": way("converter, 40 registers", _TURNS),
+            "rows, ping-pong, persistent": way("rows for the next dot, persistent", _PING_PONG),
+            "V as rows, converter": way("converter, 40 registers", _PING_PONG),
         }
     if d == 64:
         three = {"BM": 64, "num_warps": 4}
@@ -69,7 +69,7 @@ def items_of(dtype: str, d: int, causal: bool) -> dict[str, Configuration]:
             found |= {name: way(name, base.options) for name in ("joined", "joined, persistent")}
         together = "rows for the next dot, counter, longest first" if dtype == "fp8" else _TOGETHER[d]
         tile = {"BM": 64, "num_warps": 4} if d == 64 else {}
-        found["together"] = way(together, _TURNS if dtype == "fp8" else _RELAXED, **tile)
+        found["together"] = way(together, _PING_PONG if dtype == "fp8" else _RELAXED, **tile)
     return found
 
 

@@ -54,7 +54,7 @@ class _Group:
 
     number: int
     now: float
-    turn: int = 0
+    trip: int = 0
     place: int = 0
     ends: dict[tuple[int, int], float] = field(default_factory=dict[tuple[int, int], float])
 
@@ -62,8 +62,8 @@ class _Group:
 class _Replay:
     """All groups executing one schedule."""
 
-    def __init__(self, loop: ScheduledLoop, groups: int, turns: int) -> None:
-        self.loop, self.turns = loop, turns
+    def __init__(self, loop: ScheduledLoop, groups: int, trips: int) -> None:
+        self.loop, self.trips = loop, trips
         self.ops, self.sequence = loop.schedule.ops, loop.schedule.sequence
         self.nodes, self.edges = loop.graph.nodes, loop.graph.edges
         self.costs: list[OpCost] = [cost_of(op, loop.limits.num_warps) for op in self.nodes]
@@ -74,13 +74,13 @@ class _Replay:
 
     def run(self) -> list[Bar]:
         """Executes all groups; the operation that can begin first is always next."""
-        while ready := [group for group in self.groups if group.turn < self.turns]:
+        while ready := [group for group in self.groups if group.trip < self.trips]:
             self._step(min(ready, key=lambda group: (self._begin(group), group.number)))
         return self.bars
 
     def _at(self, group: _Group) -> tuple[int, int]:
         node = self.sequence[group.place]
-        return node, group.turn - self.ops[node].stage
+        return node, group.trip - self.ops[node].stage
 
     def _begin(self, group: _Group) -> float:
         node, iteration = self._at(group)
@@ -112,7 +112,7 @@ class _Replay:
             self.released[key] = max(self.released.get(key, 0.0), begin)
         group.place += 1
         if group.place == len(self.sequence):
-            group.place, group.turn = 0, group.turn + 1
+            group.place, group.trip = 0, group.trip + 1
 
     def _bar(self, unit: str, group: _Group, begin: float, end: float, node: int, iteration: int) -> None:
         if iteration >= 0:
@@ -229,8 +229,8 @@ def _draw_frame(
                 "cuda cores": "CUDA\ncores"}[unit]  # fmt: skip
         axes.text(-0.075, sum(middle) / len(middle), name, transform=axes.get_yaxis_transform(), ha="right",
                   va="center", fontsize=9.5, fontweight="bold", color=_INK)  # fmt: skip
-    for turn in range(WARM_UP, WARM_UP + SHOWN + 1):
-        axes.axvline(starts[turn], color="#777777", linewidth=0.9, linestyle=(0, (4, 2)), zorder=0.5)
+    for trip in range(WARM_UP, WARM_UP + SHOWN + 1):
+        axes.axvline(starts[trip], color="#777777", linewidth=0.9, linestyle=(0, (4, 2)), zorder=0.5)
     axes.set_xlim(begin, end)
     axes.set_ylim(last + 0.6, -0.6)
     axes.set_yticks([])

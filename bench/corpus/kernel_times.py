@@ -1,7 +1,7 @@
 """How long each kernel of an operation takes on the GPU, by PyTorch's profiler (CUPTI).
 
 The profiler identifies a Triton kernel by the name of its function, specialised or not. All launches of one name in one
-run of the operation are added up, whatever their shapes and versions. The modes are profiled round-robin, each turn in
+run of the operation are added up, whatever their shapes and versions. The modes are profiled round-robin, each round in
 a short session of its own: no launch is counted for the wrong mode, and clocks and temperature are the same for all. A
 session runs the operation once as a warm-up, and then several times.
 """
@@ -16,9 +16,9 @@ from typing import Any
 
 from bench.harness import Timing, describe
 
-TURNS = 5
-MOST_RUNS, LEAST_RUNS = 10, 2  # runs of the operation in one turn of one mode
-MOST_S = 1.5  # seconds on the GPU, for all turns of all modes
+ROUNDS = 5
+MOST_RUNS, LEAST_RUNS = 10, 2  # runs of the operation in one round of one mode
+MOST_S = 1.5  # seconds on the GPU, for all rounds of all modes
 
 Runs = list[dict[str, float]]  # for each run of an operation, the microseconds by kernel
 
@@ -44,13 +44,13 @@ def time_kernels(
     the slowest mode. sample: `profiled_launches`, or a replacement for tests.
     """
     sample = sample or profiled_launches
-    runs = runs_of_a_turn(run_ms, len(candidates))
+    runs = runs_of_a_round(run_ms, len(candidates))
     samples: dict[str, dict[str, list[float]]] = {mode: {} for mode in candidates}
     modes = list(candidates)
     try:
         sample(candidates[modes[0]], 1)  # the first session of a process sets up CUPTI, and may lose launches
-        for turn in range(TURNS):
-            start = turn % len(modes)
+        for number in range(ROUNDS):
+            start = number % len(modes)
             for mode in modes[start:] + modes[:start]:
                 for run in runs_in(sample(candidates[mode], runs), kernels, runs):
                     for kernel, us in run.items():
@@ -64,9 +64,9 @@ def time_kernels(
     return found, f"kernels not timed: {', '.join(lacking)}" if lacking else ""
 
 
-def runs_of_a_turn(run_ms: float, modes: int) -> int:
-    """How many times a turn may run the operation if all turns of all modes are to stay within `MOST_S`."""
-    share_ms = MOST_S * 1000 / (TURNS * max(modes, 1))
+def runs_of_a_round(run_ms: float, modes: int) -> int:
+    """How many times a round may run the operation if all rounds of all modes are to stay within `MOST_S`."""
+    share_ms = MOST_S * 1000 / (ROUNDS * max(modes, 1))
     return max(LEAST_RUNS, min(MOST_RUNS, int(share_ms / max(run_ms, 1e-3)) - 1))
 
 

@@ -2,7 +2,7 @@
 
 Each workload (`bench.first_launch.workloads`) runs in processes of its own: under stock Triton and under
 ``tawa.install(start="stock")``, with empty caches and then again with what the first process left. One process runs at
-a time, because first launches depend on the processors; the modes take turns in being the first. A process has a CUDA
+a time, because first launches depend on the processors; the modes alternate in being the first. A process has a CUDA
 context and has launched a small kernel before its clock starts. `--repeat` adds first launches with empty caches,
 round by round, while there is time.
 
@@ -143,17 +143,17 @@ def jobs(names: Sequence[str], folder: str, given: argparse.Namespace) -> Iterat
     if names:
         compiled = any(known[name].compiled for name in names)
         yield job("", STOCK, root / "template", "ready", template="", compiled=compiled)
-    for turn, name in enumerate(names):
-        places = {it: root / f"{turn}.{candidates.index(it)}" for it in _turned(candidates, turn)}
+    for number, name in enumerate(names):
+        places = {it: root / f"{number}.{candidates.index(it)}" for it in _rotated(candidates, number)}
         yield from (job(name, it, place, "steady") for it, place in places.items())
         yield from (job(name, it, place, "first" if it == STOCK else "second", True) for it, place in places.items())
     for count in range(1, given.repeat):
-        for turn, name in enumerate(names):
-            for it in _turned(candidates, turn + count):
-                place = root / f"{turn}.{candidates.index(it)}.{count}"
+        for number, name in enumerate(names):
+            for it in _rotated(candidates, number + count):
+                place = root / f"{number}.{candidates.index(it)}.{count}"
                 yield job(name, it, place, "first", scratch=True)
 
 
-def _turned(items: Sequence[str], turn: int) -> list[str]:
-    start = turn % len(items)
+def _rotated(items: Sequence[str], number: int) -> list[str]:
+    start = number % len(items)
     return [*items[start:], *items[:start]]

@@ -18,7 +18,7 @@ GROUP_M = 8
 class Configuration:
     """One way to run C = A @ B.
 
-    kind: "converter" is Tawa with an operand that a converter turns. kernel: "tile", "persistent" or "split"
+    kind: "converter" is Tawa with an operand that a converter transposes. kernel: "tile", "persistent" or "split"
     (persistent, stored in halves). programs: for each SM, if persistent. registers: per thread of the converter.
     dynamic: whether programs take their tiles from a counter; a kernel of one tile is made persistent then.
     """
@@ -110,7 +110,7 @@ def _persistent(kind: Kind, bk: int) -> list[Configuration]:
 
 
 def _converted(bk: int) -> list[Configuration]:
-    """B is turned between two rings, in small pieces by threads with 24 registers, or in larger ones with 40."""
+    """B is transposed between two rings, in small pieces by threads with 24 registers, or in larger ones with 40."""
     return [
         Configuration("converter", kernel, *tile, bk, warps, D=depth, P=mma_depth, registers=registers)
         for kernel, tile, warps, depth, mma_depth in (
@@ -122,11 +122,11 @@ def _converted(bk: int) -> list[Configuration]:
 
 
 def converter_plan(warps: int, registers: int) -> dict[str, Any]:
-    """A Plan in which a converter with this many registers per thread turns all operands that wgmma needs turned."""
+    """A Plan in which a converter with this many registers per thread transposes all operands that wgmma needs so."""
     beside = ({"name": "producer", "role": "producer", "num_warps": 1, "registers": registers},
               {"name": "converter", "role": "converter", "num_warps": 2, "registers": registers})  # fmt: skip
     consumer = {"name": "consumer", "role": "consumer", "num_warps": warps}
-    return {"operands": [{"turned": "converter"}], "partitions": [*beside, consumer]}
+    return {"operands": [{"transposed": "converter"}], "partitions": [*beside, consumer]}
 
 
 def _by_hand(bk: int) -> list[Configuration]:
@@ -252,18 +252,20 @@ def cublas_calls(operands: Operands) -> dict[str, Callable[[], Any]]:
     if a.dtype == torch.float16:
         return {"cuBLAS": lambda: torch.matmul(a, b, out=c)}
 
-    def turned(b: Any) -> Any:
+    def transposed(b: Any) -> Any:
         return b if operands.b_t else b.t().contiguous().t()
 
     one = torch.ones((), device="cuda")
     target = {"out": c}
     try:
-        torch._scaled_mm(a, turned(b), one, one, out_dtype=torch.float16, **target)
+        torch._scaled_mm(a, transposed(b), one, one, out_dtype=torch.float16, **target)
     except (TypeError, RuntimeError):
         target = {}  # this PyTorch's product takes no `out`
 
     def scaled(fast: bool) -> Callable[[], Any]:
-        return lambda: torch._scaled_mm(a, turned(b), one, one, out_dtype=torch.float16, use_fast_accum=fast, **target)
+        return lambda: torch._scaled_mm(
+            a, transposed(b), one, one, out_dtype=torch.float16, use_fast_accum=fast, **target
+        )
 
     return {"cuBLAS": scaled(True), "cuBLAS exact": scaled(False)}
 

@@ -83,7 +83,7 @@ START: dict[str, tuple[float, float, float]] = {
     "shuffle": (50, 5, 120),
     "store": (4.0, 0.5, 20.0),
     "store_tma": (4.0, 0.5, 20.0),
-    "turn": (25.0, 1.0, 60.0),
+    "transpose": (25.0, 1.0, 60.0),
     "bytes_per_cycle": (75, 20, 128),
     "row": (1.0, 0.05, 6.0),
     "latency": (450, 200, 1600),

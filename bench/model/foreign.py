@@ -90,7 +90,7 @@ def kept(workload: Workload, launch: Launch) -> dict[str, Any]:
         "guessed": launch.visits.guessed,
         "programs": launch.programs,
         "in_order": launch.in_order,
-        "in_turn": launch.in_turn,
+        "strided": launch.strided,
     }
 
 
@@ -112,7 +112,7 @@ def restored(data: Mapping[str, Any]) -> tuple[Workload, Launch]:
         around[block] = loops[it["loop"]] if it["loop"] is not None else None
         visits.blocks[block] = it["visits"]
     visits.entries.update(zip(loops, data["entries"], strict=True))
-    launch = Launch(data["programs"], visits, in_order=data["in_order"], in_turn=data["in_turn"])
+    launch = Launch(data["programs"], visits, in_order=data["in_order"], strided=data["strided"])
     return Workload(None, blocks, around), launch  # pyright: ignore[reportArgumentType]
 
 

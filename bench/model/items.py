@@ -133,14 +133,14 @@ def recorded_program(plan: Mapping[str, Any], num_warps: int) -> Program:
     paths, groups = list(plan["paths"].values()), plan["groups"] or 1
     staged = any((it.get("stages") or 1) > 1 for it in plan["loops"])
     in_flight = max((it.get("mma_depth") or 0 for it in plan["loops"]), default=0)
-    by_tma = plan["form"] == "persistent" and "raised" in paths
+    by_tma = plan["form"] == "persistent" and "promoted" in paths
     made = Plan(
         form=plan["form"] or "as_written",
         groups=groups,
         partitions=tuple(PartitionPlan(f"consumer{it}", "consumer", num_warps // groups) for it in range(groups)),
         ctas_per_sm=plan["ctas_per_sm"],
         operands=tuple(OperandPlan("operand", 0, at, path, "ring") for at, path in enumerate(paths)),
-        stores=(StorePlan("result", path="raised"),) if by_tma else (),
+        stores=(StorePlan("result", path="promoted"),) if by_tma else (),
         loops=(LoopPlan(0, mma_depth=in_flight, stages=2 if staged else 0),),
         rings=(RingPlan("ring", depth=max((it or 1 for it in plan["rings"].values()), default=1)),),
     )

@@ -1,8 +1,8 @@
 """Attention forward specialised by hand in Gluon: a TMA producer warp and two consumer groups of four warps.
 
-Each group has half of the rows of a tile. QK of block j runs under the PV of block j - 1; with `PP` the groups take
-turns on the tensor cores (ping-pong, two mbarriers); causal tiles mask the diagonal blocks only. fp16 or bf16, d of 64,
-128 or 256 (with BN = 64), L a multiple of BM and BN, L >= BM. D is the depth of the rings of K and V.
+Each group has half of the rows of a tile. QK of block j runs under the PV of block j - 1; with `PP` the groups
+alternate on the tensor cores (ping-pong, two mbarriers); causal tiles mask the diagonal blocks only. fp16 or bf16, d of
+64, 128 or 256 (with BN = 64), L a multiple of BM and BN, L >= BM. D is the depth of the rings of K and V.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
 
 
 @gluon.jit
-def producer(q_desc, k_desc, v_desc, o_desc, M, q_s, k_s, v_s, q_full, k_full, k_empty, v_full, v_empty, turn, scale, L,
+def producer(q_desc, k_desc, v_desc, o_desc, M, q_s, k_s, v_s, q_full, k_full, k_empty, v_full, v_empty, ping, scale, L,
              BM: gl.constexpr, BN: gl.constexpr, HD: gl.constexpr, D: gl.constexpr, CAUSAL: gl.constexpr,
              PP: gl.constexpr):  # fmt: skip
-    """One warp: both halves of Q, then the blocks of K and V by turns."""
+    """One warp: both halves of Q, then the blocks of K and V alternately."""
     tile = gl.program_id(0)
     base = gl.program_id(1) * L
     end = L
@@ -67,7 +67,7 @@ def softmax_step(scores, peak, total, scale, rows, n, columns, MASK: gl.constexp
 
 
 @gluon.jit
-def step(j, n, q, k_s, v_s, k_full, k_empty, v_full, v_empty, turn, zero, acc, weights, peak, total, scale, rows,
+def step(j, n, q, k_s, v_s, k_full, k_empty, v_full, v_empty, ping, zero, acc, weights, peak, total, scale, rows,
          columns, W: gl.constexpr, D: gl.constexpr, PP: gl.constexpr, MASK: gl.constexpr, dtype: gl.constexpr,
          p_layout: gl.constexpr, row_layout: gl.constexpr):  # fmt: skip
     """Issues QK of block j and PV of block j - 1, then the softmax of block j while PV runs."""
@@ -75,12 +75,12 @@ def step(j, n, q, k_s, v_s, k_full, k_empty, v_full, v_empty, turn, zero, acc, w
     before = (j - 1) % D
     mbarrier.wait(k_full.index(slot), (j // D) & 1)
     if PP:
-        mbarrier.wait(turn.index(W), ((j & 1) ^ 1) ^ W)
+        mbarrier.wait(ping.index(W), ((j & 1) ^ 1) ^ W)
     scores = warpgroup_mma(q, k_s.index(slot).permute((1, 0)), zero, use_acc=False, is_async=True)
     mbarrier.wait(v_full.index(before), ((j - 1) // D) & 1)
     acc_next = warpgroup_mma(weights, v_s.index(before), acc, is_async=True)
     if PP:
-        mbarrier.arrive(turn.index(W ^ 1), count=1)
+        mbarrier.arrive(ping.index(W ^ 1), count=1)
     scores = warpgroup_mma_wait(1, deps=(scores,))
     mbarrier.arrive(k_empty.index(slot), count=1)
     p, peak, total, alpha = softmax_step(scores, peak, total, scale, rows, n, columns, MASK)
@@ -92,7 +92,7 @@ def step(j, n, q, k_s, v_s, k_full, k_empty, v_full, v_empty, turn, zero, acc, w
 
 @gluon.jit
 def consumer(W: gl.constexpr, q_desc, k_desc, v_desc, o_desc, M, q_s, k_s, v_s, q_full, k_full, k_empty, v_full,
-             v_empty, turn, scale, L, BM: gl.constexpr, BN: gl.constexpr, HD: gl.constexpr, D: gl.constexpr,
+             v_empty, ping, scale, L, BM: gl.constexpr, BN: gl.constexpr, HD: gl.constexpr, D: gl.constexpr,
              CAUSAL: gl.constexpr, PP: gl.constexpr):  # fmt: skip
     """Group W of two: rows W * BM / 2 … of the tile."""
     half: gl.constexpr = BM // 2
@@ -119,11 +119,11 @@ def consumer(W: gl.constexpr, q_desc, k_desc, v_desc, o_desc, M, q_s, k_s, v_s, 
     q = q_s.index(W)
     mbarrier.wait(k_full.index(0), 0)
     if PP:
-        mbarrier.wait(turn.index(W), W ^ 1)
+        mbarrier.wait(ping.index(W), W ^ 1)
     scores = warpgroup_mma(q, k_s.index(0).permute((1, 0)), zero, use_acc=False, is_async=True)
     scores = warpgroup_mma_wait(0, deps=(scores,))
     if PP:
-        mbarrier.arrive(turn.index(W ^ 1), count=1)
+        mbarrier.arrive(ping.index(W ^ 1), count=1)
     mbarrier.arrive(k_empty.index(0), count=1)
     weights, peak, total, _ = softmax_step(scores, peak, total, scale, rows, 0, columns, CAUSAL)
     weights = gl.convert_layout(weights.to(dtype), p_layout)
@@ -133,13 +133,13 @@ def consumer(W: gl.constexpr, q_desc, k_desc, v_desc, o_desc, M, q_s, k_s, v_s, 
         unmasked = end - BM
     for n in range(BN, unmasked, BN):
         acc, weights, peak, total = step(
-            j, n, q, k_s, v_s, k_full, k_empty, v_full, v_empty, turn, zero, acc, weights, peak, total, scale, rows,
+            j, n, q, k_s, v_s, k_full, k_empty, v_full, v_empty, ping, zero, acc, weights, peak, total, scale, rows,
             columns, W, D, PP, False, dtype, p_layout, o_rows)  # fmt: skip
         j += 1
     if CAUSAL:
         for n in range(gl.maximum(unmasked, BN), end, BN):
             acc, weights, peak, total = step(
-                j, n, q, k_s, v_s, k_full, k_empty, v_full, v_empty, turn, zero, acc, weights, peak, total, scale, rows,
+                j, n, q, k_s, v_s, k_full, k_empty, v_full, v_empty, ping, zero, acc, weights, peak, total, scale, rows,
                 columns, W, D, PP, True, dtype, p_layout, o_rows)  # fmt: skip
             j += 1
     last = (j - 1) % D
@@ -169,25 +169,25 @@ def attention(q_desc, k_desc, v_desc, o_desc, M, scale, L, BM: gl.constexpr, BN:
     k_empty = gl.allocate_shared_memory(gl.int64, [D, 1], barriers)
     v_full = gl.allocate_shared_memory(gl.int64, [D, 1], barriers)
     v_empty = gl.allocate_shared_memory(gl.int64, [D, 1], barriers)
-    turn = gl.allocate_shared_memory(gl.int64, [2, 1], barriers)
+    ping = gl.allocate_shared_memory(gl.int64, [2, 1], barriers)
     mbarrier.init(q_full, count=1)
     for slot in gl.static_range(D):
         mbarrier.init(k_full.index(slot), count=1)
         mbarrier.init(k_empty.index(slot), count=2)
         mbarrier.init(v_full.index(slot), count=1)
         mbarrier.init(v_empty.index(slot), count=2)
-    mbarrier.init(turn.index(0), count=1)
-    mbarrier.init(turn.index(1), count=1)
+    mbarrier.init(ping.index(0), count=1)
+    mbarrier.init(ping.index(1), count=1)
     W0: gl.constexpr = 0
     W1: gl.constexpr = 1
     gl.warp_specialize(
         [
             (consumer, (W0, q_desc, k_desc, v_desc, o_desc, M, q_s, k_s, v_s, q_full, k_full, k_empty, v_full, v_empty,
-                        turn, scale, L, BM, BN, HD, D, CAUSAL, PP)),
+                        ping, scale, L, BM, BN, HD, D, CAUSAL, PP)),
             (consumer, (W1, q_desc, k_desc, v_desc, o_desc, M, q_s, k_s, v_s, q_full, k_full, k_empty, v_full, v_empty,
-                        turn, scale, L, BM, BN, HD, D, CAUSAL, PP)),
+                        ping, scale, L, BM, BN, HD, D, CAUSAL, PP)),
             (producer, (q_desc, k_desc, v_desc, o_desc, M, q_s, k_s, v_s, q_full, k_full, k_empty, v_full, v_empty,
-                        turn, scale, L, BM, BN, HD, D, CAUSAL, PP)),
+                        ping, scale, L, BM, BN, HD, D, CAUSAL, PP)),
         ],
         [4, 1],
         [240, 24],

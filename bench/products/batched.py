@@ -22,14 +22,14 @@ LEAST = {"bf16": 1e-3, "fp16": 1e-3, "fp32": 2e-3}
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Batches of C (M, N). turned: "nn", "nt", "tn", "tt": whether K of A, and N of B, is not innermost."""
+    """Batches of C (M, N). transposed: "nn", "nt", "tn", "tt": whether K of A, and N of B, is not innermost."""
 
     batches: int
     M: int
     N: int
     K: int
     dtype: str = "bf16"
-    turned: str = "nn"
+    transposed: str = "nn"
 
     @property
     def flop(self) -> float:
@@ -38,14 +38,14 @@ class Problem:
 
     def __str__(self) -> str:
         """As ``--only`` finds it."""
-        return f"{self.dtype} {self.turned} {self.batches}x{self.M}x{self.N}x{self.K}"
+        return f"{self.dtype} {self.transposed} {self.batches}x{self.M}x{self.N}x{self.K}"
 
 
 PROBLEMS = (
     Problem(64, 1024, 1024, 1024),
     Problem(64, 1024, 1024, 1024, "fp16"),
-    Problem(64, 1024, 1024, 1024, turned="nt"),
-    Problem(64, 1024, 1024, 1024, turned="tn"),
+    Problem(64, 1024, 1024, 1024, transposed="nt"),
+    Problem(64, 1024, 1024, 1024, transposed="tn"),
     Problem(64, 1024, 1024, 1024, "fp32", "nt"),
     Problem(8, 2048, 2048, 2048),
     Problem(16, 4096, 4096, 128),
@@ -100,8 +100,8 @@ def calls_of(problem: Problem, every: bool) -> tuple[Calls, Callable[[Any], floa
         made = torch.randn(shape, generator=numbers, device="cuda").to(dtype)
         return made.mT if flip else made
 
-    a = random(problem.M, problem.K, problem.turned[0] == "t")
-    b = random(problem.K, problem.N, problem.turned[1] == "t")
+    a = random(problem.M, problem.K, problem.transposed[0] == "t")
+    b = random(problem.K, problem.N, problem.transposed[1] == "t")
     rows = torch.randint(0, problem.M, (ROWS,), generator=numbers, device="cuda")
     some = [0, problem.batches // 2, problem.batches - 1]
     exact = a[some][:, rows].double() @ b[some].double()

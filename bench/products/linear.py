@@ -2,7 +2,7 @@
 
     python -m bench.products.linear [--tokens 1,16,...] [--models llama8,...] [--candidates]
 
-Each layer is called in turn on several copies of its weights, which together do not fit into the L2: in a model, a
+Each layer is called alternately on several copies of its weights, which together do not fit into the L2: in a model, a
 layer finds its weights in DRAM. Each result is compared with float64 first. `--candidates` also times the tiles that
 the model of time finds nearly as fast as the one that it chooses, so that its regret is known.
 """
@@ -133,8 +133,8 @@ def bench_problem(problem: dict[str, Any], extra: int) -> list[Row]:
         if error > 1:
             rows.append(Row(problem, name, error=f"wrong result: {error:.3g} times the allowed error"))
             continue
-        turn = itertools.cycle(weights)
-        fit[name] = lambda call=call, turn=turn: call(x, next(turn))
+        copies = itertools.cycle(weights)
+        fit[name] = lambda call=call, copies=copies: call(x, next(copies))
     timings, failures = time_round_robin(fit, rounds=10, burst_ms=2.0, rest_s=0.005)
     for name, timing in timings.items():
         rows.append(Row.timed(problem, name, timing, 2.0 * tokens * N * K))

@@ -44,7 +44,7 @@ def batched() -> list[str]:
     """Products of batches."""
 
     def sizes(case: Case) -> str:
-        return f"{case['dtype']} {case['turned']} | {case['batches']} × {case['M']} × {case['N']} × {case['K']}"
+        return f"{case['dtype']} {case['transposed']} | {case['batches']} × {case['M']} × {case['N']} × {case['K']}"
 
     return _table("type, layout | B × M × N × K", "batched", sizes, {"cuBLAS": "cuBLAS"})
 

@@ -1,4 +1,4 @@
-"""Faults of kernels with several consumers, with turns, with descriptors of their own, and with numbers of tiles."""
+"""Faults of kernels with several consumers, with ping-pong, with own descriptors, and with numbers of tiles."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _three() -> Specimen:
 
 
 def _floats() -> Specimen:
-    from tests.cases.gemm.turned import FLOATS
+    from tests.cases.gemm.transposed import FLOATS
 
     return FLOATS[0]
 
@@ -127,7 +127,7 @@ def _small() -> Specimen:
     return replace(case, constexprs={**case.constexprs, "BM": 64, "BN": 128, "BK": 64}, num_warps=4)
 
 
-_CONVERTER = Plan(operands=(OperandPlan(turned="converter"),))
+_CONVERTER = Plan(operands=(OperandPlan(transposed="converter"),))
 _THREE = Plan(groups=3, split="programs", loops=(LoopPlan(kept=()),))
 _GEMM: Mapping[str, Any] = {"M": 300, "N": 300, "K": 64 * 7, "programs0": 2}
 _ATTENTION: Mapping[str, Any] = {"H": 2, "SQ": 900, "SK": 900, "programs0": 8}
@@ -149,7 +149,7 @@ _ALL = (
            {**_GEMM, "tawa_grid": 9}),
     Kernel("split_k", "split-K GEMM", _tawa(_small, Plan(split_k=2)), {**_GEMM, "K": 64 * 21, "pid1": 0}),
     Kernel("experts", "rows by cp.async", _tawa(_pointers("experts")), {**_GEMM, "TOKENS": 64}),
-    Kernel("ping_pong", "attention, consumers taking turns",
+    Kernel("ping_pong", "attention, consumers alternating",
            _tawa(_attention("two_loops_fp16_d128_full"), Plan(ping_pong=True)), _ATTENTION),
     Kernel("three", "three groups, each with a program of its own", _tawa(_three, _THREE),
            {**_ATTENTION, "tawa_grid_programs": 9, "pid0": 1}),

@@ -17,7 +17,7 @@ ROWS = gl.constexpr(64)
 
 @gluon.jit
 def producer(queries, keys, values, q, k, v, L, BN: gl.constexpr):
-    """One warp: the queries of all groups once, then a block of keys and one of values by turns."""
+    """One warp: the queries of all groups once, then a block of keys and one of values alternately."""
     first = gl.program_id(1) * L
     m = first + gl.program_id(0) * (GROUPS * ROWS)
     queries.put((q, q, q), ([m, 0], [m + ROWS, 0], [m + 2 * ROWS, 0]))

@@ -18,7 +18,7 @@ from tawa.errors import ProtocolError
 from tawa.ir import Module, parse_module, print_module, source_of, verify_structure
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.cost.budget import Channels
-from tawa.plan.decide.paths import Launching, Raising
+from tawa.plan.decide.paths import Launching, Promotion
 from tawa.plan.decide.rings import Facts, Target
 from tawa.plan.search.space import Space
 from tawa.remarks import Remark, SourceLocation
@@ -40,10 +40,10 @@ class Flow:
     plan: the pinned fields, and the fields that are decided so far. pins: the pinned fields. pinned: whether to raise
     instead of declining the kernel. why: the planner's reasons, by field of the Plan. facts: the results of the
     analyses, once they ran. notes, remarks: from decisions and from passes. launching: who launches the kernel. launch:
-    what its launches need. raising, strides: pointer accesses for TMA, and arguments that are assumed to be 1. raised:
-    the number of raised loads. changed: whether a form differs from the kernel as Triton hands it down; text: the form
-    with layouts, in generic form; refusal: why there is none. aref: the text of the aref level. verdicts: of the
-    checks, by name. stage_ms: milliseconds by step.
+    what its launches need. promotion, strides: pointer accesses for TMA, and arguments that are assumed to be 1.
+    promoted: the number of promoted loads. changed: whether a form differs from the kernel as Triton hands it down;
+    text: the form with layouts, in generic form; refusal: why there is none. aref: the text of the aref level.
+    verdicts: of the checks, by name. stage_ms: milliseconds by step.
     """
 
     module: Module
@@ -59,9 +59,9 @@ class Flow:
     remarks: list[Remark] = field(default_factory=list[Remark])
     launching: Launching = field(default_factory=Launching)
     launch: LaunchSpec = field(default_factory=LaunchSpec)
-    raising: Raising | None = None
+    promotion: Promotion | None = None
     strides: tuple[Argument, ...] = ()
-    raised: int = 0
+    promoted: int = 0
     changed: bool = False
     text: str = ""
     refusal: Remark | None = None
@@ -194,8 +194,8 @@ def _summary(plan: Plan) -> str:
     groups = plan.consumer_groups
     part = "a program of the grid" if plan.split == "programs" else f"with its {plan.split or 'rows'} of the tile"
     consumers = "one consumer" if groups == 1 else f"{groups} consumers, each {part},"
-    turns = "; ping-pong" if plan.ping_pong else ""
-    return f"one producer feeds {consumers} through {rings}; P = {plan.mma_depth}{turns}"
+    alternate = "; ping-pong" if plan.ping_pong else ""
+    return f"one producer feeds {consumers} through {rings}; P = {plan.mma_depth}{alternate}"
 
 
 _FILLED: dict[Fill, str] = {

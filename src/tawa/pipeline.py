@@ -3,7 +3,7 @@
     TTIR     structured → pointer accesses by TMA → rows ordered → programs grouped → persistent → rows split
              → late sums → tiles from a counter
              [Triton lays it out]
-    TTGIR    grids waited for → reshapes viewed → row loads hoisted → rings decided → arefs → operands turned
+    TTGIR    grids waited for → reshapes viewed → row loads hoisted → rings decided → arefs → operands transposed
              → partitions → streams shared → P, schedules decided → stages → stores                         [credits]
     aref     lowered → slot views duplicated → outlined                                                   [barriers]
 
@@ -32,7 +32,7 @@ from tawa.transforms.partition.lay_out_producer import LayOutProducer
 from tawa.transforms.partition.partition import Partition
 from tawa.transforms.partition.resolve_groups import ResolveGroups
 from tawa.transforms.partition.share_streams import ShareStreams
-from tawa.transforms.partition.turn_operands import TurnOperands
+from tawa.transforms.partition.transpose_operands import TransposeOperands
 from tawa.transforms.partition.view_reshapes import ViewReshapes
 from tawa.transforms.pipelining.early_loads import EarlyLoads
 from tawa.transforms.pipelining.ping_pong import PingPong
@@ -49,8 +49,8 @@ PATHS = (
     passing(StructureFlow),  # first: the other steps need structured control flow
     Step("plan strides", steps.decide_strides),
     passing(AssumeUnitStrides),  # before tiles are analysed
-    Step("plan paths", steps.decide_raises),
-    Step("PromoteToTma", steps.raise_loads),
+    Step("plan paths", steps.decide_promotions),
+    Step("PromoteToTma", steps.promote_loads),
     passing(DropNames),
 )
 FORMS = (
@@ -72,7 +72,7 @@ RINGS = (
 )
 PARTITIONS = (
     passing(InsertArefs),
-    passing(TurnOperands),  # after the arefs: between two rings is a partition of its own
+    passing(TransposeOperands),  # after the arefs: between two rings is a partition of its own
     passing(Partition),  # after the arefs: it computes slices from puts and consumers
     passing(ShareStreams),  # before the groups are resolved, which then have the same control flow
     passing(ResolveGroups),  # before any other step inspects a group
@@ -89,8 +89,8 @@ STAGES = (
     Step("schedule", steps.decide_loops),
     passing(EarlyLoads),  # after the schedules: they place the loads of their loops
     passing(PipelineStages),
-    Step("turns", steps.decide_turns),
-    passing(PingPong),  # after the stages: turns enclose dots in their final order
+    Step("ping-pong sections", steps.decide_ping_pong),
+    passing(PingPong),  # after the stages: sections enclose dots in their final order
     passing(SinkEpilogue),  # after pipelining, whose releases determine where the epilogue begins
     passing(StageStores),  # the stores that remain in the consumer
     passing(HoldSlots),  # after all that move releases

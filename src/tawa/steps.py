@@ -16,13 +16,13 @@ from tawa.plan import Plan
 from tawa.plan.decide.direct import choose_direct
 from tawa.plan.decide.loops import choose_ahead, choose_kept, choose_schedules, scheduled
 from tawa.plan.decide.orders import choose_orders
-from tawa.plan.decide.paths import choose_raises, choose_unit_strides
+from tawa.plan.decide.paths import choose_promotions, choose_unit_strides
+from tawa.plan.decide.ping_pong import choose_sections
 from tawa.plan.decide.rings import MAX_REGISTERS, find_facts
 from tawa.plan.decide.rings import decide_rings as choose_rings
 from tawa.plan.decide.split import choose_split
 from tawa.plan.decide.sums import choose_sums
 from tawa.plan.decide.tiles import choose_group
-from tawa.plan.decide.turns import choose_turns
 from tawa.plan.search.compiled import warps_of_group
 from tawa.remarks import Remark
 from tawa.symbolic.host.expr import Condition
@@ -49,7 +49,7 @@ NO_ORDER = "the kernel orders its tiles itself, since its form is not persistent
 
 def name(flow: Flow) -> None:
     """Names loads, stores and loops."""
-    name_module(flow.module, in_turn=flow.plan.form == "persistent")
+    name_module(flow.module, persistent=flow.plan.form == "persistent")
 
 
 def decide_strides(flow: Flow) -> None:
@@ -57,31 +57,31 @@ def decide_strides(flow: Flow) -> None:
     flow.strides = choose_unit_strides(flow.module, flow.launching, flow.plan)
 
 
-def decide_raises(flow: Flow) -> Remark | None:
+def decide_promotions(flow: Flow) -> Remark | None:
     """Decides which pointer accesses TMA makes. Declines the kernel if the user asked for all, and not all can be."""
     name_module(flow.module)
-    found = choose_raises(flow.module, flow.options, flow.launching, flow.plan)
+    found = choose_promotions(flow.module, flow.options, flow.launching, flow.plan)
     if isinstance(found, Remark):
         flow.remarks.append(found)
     else:
-        flow.raising, flow.plan = found, found.plan.over(flow.plan)
+        flow.promotion, flow.plan = found, found.plan.over(flow.plan)
         flow.why |= found.why
         return found.refusal
     return None
 
 
-def raise_loads(flow: Flow) -> None:
+def promote_loads(flow: Flow) -> None:
     """Promotes the chosen accesses to TMA."""
-    if flow.raising is None:
+    if flow.promotion is None:
         return
-    made = PromoteToTma(flow.raising.raises, flow.raising.loads, flow.raising.stores).run(flow.module)
+    made = PromoteToTma(flow.promotion.info, flow.promotion.loads, flow.promotion.stores).run(flow.module)
     flow.remarks += made.remarks
-    if not made.raised:
+    if not made.promoted:
         return
     ones = tuple(Condition(it, UNIT_STRIDE, 1, 1) for it in flow.strides)
     flow.launch = replace(made.launch, conditions=(*ones, *made.launch.conditions))
     flow.remarks += [Remark("done", f"taken for granted: {'; '.join(made.taken)}")] if made.taken else []
-    flow.raised = made.raised
+    flow.promoted = made.promoted
     flow.plan = Plan(unit_strides=tuple(it.name for it in flow.strides)).over(flow.plan)
     flow.target = replace(flow.target, stock_copies="elements" if flow.strides else "rows")
 
@@ -222,9 +222,9 @@ def decide_kept(flow: Flow) -> None:
     flow.plan = replace(found, loops=tuple(sorted(found.loops, key=lambda it: order.index(it.key))))
 
 
-def decide_turns(flow: Flow) -> None:
-    """Decides which dots are issued in one turn, for ping-pong."""
-    flow.plan = flow.plan.over(choose_turns(flow.module, flow.plan))
+def decide_ping_pong(flow: Flow) -> None:
+    """Decides which dots are issued in one section, for ping-pong."""
+    flow.plan = flow.plan.over(choose_sections(flow.module, flow.plan))
 
 
 def decide_ahead(flow: Flow) -> None:

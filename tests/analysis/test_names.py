@@ -9,9 +9,9 @@ from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import kernel, load, op, ops_named, parse, scalar_load
 
 
-def named(text: str, *, in_turn: bool = False) -> Module:
+def named(text: str, *, persistent: bool = False) -> Module:
     module = parse(text)
-    name_module(module, in_turn=in_turn)
+    name_module(module, persistent=persistent)
     return module
 
 
@@ -35,8 +35,8 @@ def test_the_second_load_of_an_argument_in_a_loop_has_another_number() -> None:
 
 
 def test_a_loop_that_makes_the_kernel_persistent_has_no_number() -> None:
-    for in_turn, numbers in ((False, [0, 1]), (True, [None, 0])):
-        module = named(programs.persistent_gemm(), in_turn=in_turn)
+    for persistent, numbers in ((False, [0, 1]), (True, [None, 0])):
+        module = named(programs.persistent_gemm(), persistent=persistent)
         assert [loop_number(it) for it in ops_named(module, "scf.for")] == numbers
         assert loads(module) == [f"{it}, loop {numbers[1]}" for it in ("a_desc", "b_desc")]
 

@@ -19,7 +19,7 @@ def answer(ours: list[dict[str, Any]]) -> dict[str, Any]:
     return {"status": "done", "found": {"stock": stock, "automatic": ours}}
 
 
-def test_a_ratio_is_that_of_the_shortest_turns() -> None:
+def test_a_ratio_is_that_of_the_shortest_rounds() -> None:
     rows = rows_of(JOB, answer([kernel("k", [4.0, 1.8]), kernel("l", [2.1], applied=False, runs=0)]))
     assert [row.case.get("ratio") for row in rows] == [None, None, 1.8, 1.05]
     assert rows[-1].case["reason"] == "the dot is not in a loop" and rows[-1].median_ms == 2100.0

@@ -1,4 +1,4 @@
-"""Timing by turns, and how a run is named, without a GPU."""
+"""Timing in rounds, and how a run is named, without a GPU."""
 
 from __future__ import annotations
 

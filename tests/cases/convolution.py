@@ -138,6 +138,6 @@ def transform_case(of: Geometry, form: Form, dtype: str = "fp16") -> Specimen:
     arguments |= {name: Number(value) for name, value in zip(names, values, strict=True)}
     block = min(64, 1 << (form.elements - 1).bit_length())
     constexprs = {"KH": together, "C": of.C, "LENGTH": form.elements, "BW": 32, "BL": block,
-                  "TURN": of.C % of.unit != 0}  # fmt: skip
+                  "TRANSPOSED": of.C % of.unit != 0}  # fmt: skip
     return Specimen("window_order", windows.window_order, arguments, tensors, constexprs, {"PROGRAMS": 1}, "programs",
                     "", SPECIALISED)  # fmt: skip

@@ -273,7 +273,7 @@ def test_a_value_is_carried_through_any_control_flow(make: Callable[[], ForOp | 
     assert ends and all(end is not None and end.name == "arith.addi" for end in ends)
 
 
-def test_a_value_goes_through_the_blocks_of_a_while_in_turn() -> None:
+def test_a_value_goes_through_both_blocks_of_a_while() -> None:
     repeat = while_of_three()
     seen: list[tuple[Block, Value]] = []
 

@@ -174,7 +174,7 @@ class Ran:
 
 
 def run_page(page: Path, place: Workplace) -> Iterator[Ran]:
-    """Runs the `run` blocks of a page in order; files that blocks name are there when their turn has come."""
+    """Runs the `run` blocks of a page in order; files that a block names are there when it is run."""
     blocks = blocks_of(page)
     place.prepare(blocks)
     for number, block in enumerate(blocks):

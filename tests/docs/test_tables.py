@@ -143,7 +143,7 @@ def tile_rows() -> list[str]:
 def tile_cells(tile: Tile, short: bool = False) -> str:
     size = f"{tile.BM} × {tile.BN}, {tile.num_warps} warps"
     options = [f"{name}={value}" for name, value in tile.options]
-    options += ["V as rows"] * tile.turns_v
+    options += ["V as rows"] * tile.transposes_v
     kernel = "persistent" if tile.persistent else "two loops"
     return size if short else f"{size} | {kernel} | {'<br>'.join(f'`{it}`' if '=' in it else it for it in options)}"
 

@@ -86,8 +86,8 @@ def test_partitions_that_step_through_rings_of_other_depths_are_not_alike() -> N
             '%around = "arith.cmpi"(%next, %c) <{predicate = 0 : i64}> : (i32, i32) -> i1',
             '%slot = "arith.select"(%around, %c0, %next) : (i1, i32, i32) -> i32',
             '%more = "arith.extui"(%around) : (i1) -> i32',
-            binary("xori", "%parity", "%more", "%turn"),
-            binary("addi", "%slot", "%turn"),
+            binary("xori", "%parity", "%more", "%flip"),
+            binary("addi", "%slot", "%flip"),
         )  # fmt: skip
 
     assert compare(step("3"), step("3")) is not None

@@ -93,7 +93,7 @@ def eight_bits(draw: st.DrawFn, name: str) -> dict[str, OperandWords]:
         case "keys_innermost":
             return {"k_desc": OperandWords(rows="for next dot")}
         case "values_as_rows":
-            return {"v_desc": OperandWords(turned="converter", reordered=draw(st.booleans()))}
+            return {"v_desc": OperandWords(transposed="converter", reordered=draw(st.booleans()))}
         case _:
             return {}
 
@@ -102,15 +102,15 @@ def eight_bits(draw: st.DrawFn, name: str) -> dict[str, OperandWords]:
 def mappings(draw: st.DrawFn, name: str) -> Mapping:
     found, slots = program(name), st.integers(1, 4)
     flags, often = st.booleans(), 1 if name in EIGHT_BITS else 12
-    rows, turned = st.sampled_from(("in order", "for next dot")), st.sampled_from(("registers", "converter"))
+    rows, transposed = st.sampled_from(("in order", "for next dot")), st.sampled_from(("registers", "converter"))
     lefts = {key for loop in found.loops for key in loop.left}
 
     def operand(load: Access) -> st.SearchStrategy[OperandWords]:
         memory = maybe(st.sampled_from(("registers", "shared")), 3) if load.key in lefts else st.none()
         return st.builds(
             OperandWords, path=maybe(st.sampled_from(PATHS[load.tma])), ring=maybe(slots, 1), memory=memory,
-            hoisted=maybe(flags), prefetched=maybe(flags, 8), rows=maybe(rows, often), turned=maybe(turned, often),
-            reordered=maybe(flags, often),
+            hoisted=maybe(flags), prefetched=maybe(flags, 8), rows=maybe(rows, often),
+            transposed=maybe(transposed, often), reordered=maybe(flags, often),
         )  # fmt: skip
 
     loops = st.builds(
@@ -130,7 +130,7 @@ def mappings(draw: st.DrawFn, name: str) -> Mapping:
             slot_views=draw(maybe(st.sampled_from(("shared", "own")), 6)),
             sums=draw(maybe(st.sampled_from(("in order", "after loops")), 2)),
         ),
-        GroupWords(**groups, take_turns=draw(maybe(flags, 8))),
+        GroupWords(**groups, ping_pong=draw(maybe(flags, 8))),
         operands,
         draw(some({it.text: st.builds(StoreWords, staged=maybe(flags)) for it in found.stores})),
         draw(some({it.text: loops for it in found.loops})),

@@ -28,7 +28,7 @@ launches = "always"
 [groups]
 count = 2
 split = "rows of q"
-turns = [[0, 1]]
+ping_pong_sections = [[0, 1]]
 
 [operands.k]
 path = "tma"

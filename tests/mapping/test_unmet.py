@@ -48,7 +48,7 @@ ALONE = "feeds no dot through a ring, so the consumer loads it (test_unmet.py:"
         *((f'[operands.bias]\npath = "{path}"', 'path = "consumer" or "tma"')
           for path in ("cp.async", "registers", "pointers")),
         ("[operands.last]\nhoisted = true", "leave it out, or one of a, b"),
-        ('[operands.bias]\nturned = "registers"', "leave it out, or one of a, b"),
+        ('[operands.bias]\ntransposed = "registers"', "leave it out, or one of a, b"),
         ("[operands.bias]\nreordered = true", "leave it out, or one of a, b"),
     ],
 )  # fmt: skip
@@ -72,7 +72,7 @@ def test_a_word_about_an_operand_that_no_ring_carries_is_refused(text: str, cure
         ("[stores.c]\nstaged = true", ["stores through pointers (test_unmet.py:", "cure: leave it out"]),
         ("[kernel]\norder_group = 3", ["line 2 of the mapping", "beside (test_unmet.py:", "cure: persistent = true"]),
         ('[groups]\nsplit = "rows"', ["has one group; cure: count = 2"]),
-        ("[groups]\nturns = [[0, 0]]", ["takes no turns; cure: take_turns = true"]),
+        ("[groups]\nping_pong_sections = [[0, 0]]", ["has no ping-pong; cure: ping_pong = true"]),
         ("[loops.k]\njoined = true", ["joins loop k (", "no loop before it", "cure: joined = false"]),
     ],
 )  # fmt: skip

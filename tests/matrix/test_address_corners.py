@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from tawa.symbolic.host.expr import Number
-from tests.matrix.raising import Launch, raised, same_bits
+from tests.matrix.promoting import Launch, promoted, same_bits
 
 BLOCKS = {"BM": 32, "BN": 16, "BK": 16}
 TWICE, OTHERS, MASKED, BESIDE = range(4)
@@ -48,13 +48,13 @@ def wrapped(
 
 
 @triton.jit
-def late(a_ptr, b_ptr, c_ptr, M, turns, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def late(a_ptr, b_ptr, c_ptr, M, rounds, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     """The next iteration stores the loop-carried result, with its own mask."""
     columns = tl.arange(0, BN)
     ks = tl.arange(0, BK)
     before = tl.zeros((BM, BN), dtype=tl.float32)
-    for turn in range(turns):
-        rows = ((turn + 1) % 2) * BM + tl.arange(0, BM)
+    for lap in range(rounds):
+        rows = ((lap + 1) % 2) * BM + tl.arange(0, BM)
         tl.store(c_ptr + rows[:, None] * BN + columns[None, :], before, mask=(rows < M)[:, None])
         before = tl.zeros((BM, BN), dtype=tl.float32)
         for k in range(0, 32, BK):
@@ -110,7 +110,7 @@ def test_rows_that_wrap_around_irregularly_stay_pointer_loads(form: int) -> None
 
 
 def test_a_clamped_row_that_reaches_a_store_of_the_next_iteration_stays() -> None:
-    found = same_bits(launch(late, 1, {"M": 40, "turns": 2}), "host", 1)
+    found = same_bits(launch(late, 1, {"M": 40, "rounds": 2}), "host", 1)
     assert "its index wraps around or is clamped, and scf.yield in line " in found.reasons()
 
 
@@ -122,8 +122,8 @@ def wide_launch(form: str, programs: int) -> Launch:
 def test_distant_batches_are_a_dimension_of_their_own() -> None:
     """As part of the row index they would exceed TMA's 32-bit coordinates."""
     for form, stride in (("product", 2048), ("far", 1 << 24)):
-        found = raised(wide_launch(form, 1), "host")
-        assert found.result.raised == 2
+        found = promoted(wide_launch(form, 1), "host")
+        assert found.result.promoted == 2
         assert found.result.launch.descriptors[0].strides[0] == Number(stride)
         assert len(found.result.launch.descriptors[0].strides) == 3
     same_bits(wide_launch("product", 3), "host", 2)

@@ -16,7 +16,7 @@ from tawa.symbolic.host.launch_spec import LaunchSpec
 from tests.cases.case import Number, Pointer, Specimen
 from tests.cases.pointers.cases import find
 from tests.cases.pointers.forms.cases import FORMS
-from tests.matrix.raising import Launch, Raised, addresses, raised, run
+from tests.matrix.promoting import Launch, Promoted, addresses, promoted, run
 
 BOXES = {
     "differences": ("64x64",),
@@ -51,9 +51,9 @@ def launch_of(case: Specimen) -> Launch:
 
 
 @functools.cache
-def found(name: str) -> tuple[Launch, Raised]:
+def found(name: str) -> tuple[Launch, Promoted]:
     launch = launch_of(find(name))
-    return launch, raised(launch)
+    return launch, promoted(launch)
 
 
 @functools.cache
@@ -69,7 +69,7 @@ def test_every_form_is_tested() -> None:
 @pytest.mark.parametrize("name", BOXES)
 def test_every_operand_is_a_box_and_the_remarks_say_so(name: str) -> None:
     launch, it = found(name)
-    assert (it.result.raised, it.result.left) == (len(BOXES[name]), int(name in ROW)), it.reasons()
+    assert (it.result.promoted, it.result.left) == (len(BOXES[name]), int(name in ROW)), it.reasons()
     reasons = [remark.reason for remark in it.result.remarks if remark.reason != ROW.get(name)]
     assert reasons == [f"a pointer load becomes a TMA load: boxes of {shape}" for shape in BOXES[name]]
     broken = it.result.launch.broken(addresses(it.ttgir(), launch.arguments))

@@ -1,4 +1,4 @@
-"""Eight-bit operands that a converter turns between two rings, on real kernels: bits, proofs, trips, instructions."""
+"""8-bit operands that a converter transposes between two rings, on real kernels: bits, proofs, trips, instructions."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.verdict import Proved
 from tests.cases.attention.builders import forward_case, resized
 from tests.cases.case import Specimen
-from tests.cases.gemm.turned import FLOATS, INTEGERS, ROWS, SMALL
+from tests.cases.gemm.transposed import FLOATS, INTEGERS, ROWS, SMALL
 from tests.cases.simulated import errors, orders_with_other_bits, simulated, unspecialised
 from tests.matrix.compiling import report, signature
 from tests.support.sample import sample, simulated_once
 from tests.support.verdicts import passes
 
-BY_CONVERTER = Plan(operands=(OperandPlan(turned="converter"),))
-REORDERED = Plan(operands=(OperandPlan(turned="converter", reordered=True),))
-IN_REGISTERS = Plan(operands=(OperandPlan(turned="registers"),))
+BY_CONVERTER = Plan(operands=(OperandPlan(transposed="converter"),))
+REORDERED = Plan(operands=(OperandPlan(transposed="converter", reordered=True),))
+IN_REGISTERS = Plan(operands=(OperandPlan(transposed="registers"),))
 
 
 def compiled(case: Specimen, plan: Plan = BY_CONVERTER, **options: Any) -> Any:
@@ -49,10 +49,12 @@ def other_bits(case: Specimen, made: Any, tiles_on: int | None = None) -> list[s
     return orders_with_other_bits(case, made, simulated(case, unspecialised(case, made)), tiles_on)
 
 
-def turned(made: Any) -> dict[str, tuple[str, bool]]:
+def transposed(made: Any) -> dict[str, tuple[str, bool]]:
     operands = made.metadata.tawa["plan"]["operands"]
     return {
-        it["argument"]: (it["turned"], it.get("reordered")) for it in operands if "turned" in it and "argument" in it
+        it["argument"]: (it["transposed"], it.get("reordered"))
+        for it in operands
+        if "transposed" in it and "argument" in it
     }
 
 
@@ -61,9 +63,9 @@ def turned(made: Any) -> dict[str, tuple[str, bool]]:
 
 @simulated_once
 @pytest.mark.parametrize("case", sample([FLOATS[0], INTEGERS[0], INTEGERS[1], FLOATS[1]], 2), ids=lambda it: it.name)
-def test_a_product_has_the_same_bits_whoever_turns_its_operand(case: Specimen) -> None:
+def test_a_product_has_the_same_bits_whoever_transposes_its_operand(case: Specimen) -> None:
     made = compiled(case)
-    assert set(turned(made).values()) == {("converter", False)}
+    assert set(transposed(made).values()) == {("converter", False)}
     assert passes(made.metadata.tawa["verdict"])
     assert other_bits(case, made) == []
 
@@ -72,7 +74,7 @@ def test_a_product_has_the_same_bits_whoever_turns_its_operand(case: Specimen) -
 @pytest.mark.parametrize(("dim", "causal"), sample([(64, True), (256, False), (128, False)], 3))
 def test_attention_with_values_as_rows_has_the_same_bits(dim: int, causal: bool) -> None:
     case, made = attention(dim, causal)
-    assert turned(made) == {"v_desc": ("converter", True)}
+    assert transposed(made) == {"v_desc": ("converter", True)}
     assert other_bits(case, made) == []
     assert errors(case, simulated(case, read_levels(made)[1])).share <= 1
 
@@ -88,7 +90,7 @@ def test_a_persistent_form_with_a_converter_has_the_same_bits() -> None:
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_every_trip_count_around_the_depth_has_the_same_bits(depth: int) -> None:
     case = SMALL
-    rings = tuple(RingPlan(name, depth=depth) for name in ("ring0", "ring1", "ring1_turned"))
+    rings = tuple(RingPlan(name, depth=depth) for name in ("ring0", "ring1", "ring1_transposed"))
     made = compiled(case, replace(BY_CONVERTER, rings=rings), mma_depth=min(depth - 1, 1))
     for trips in sorted({0, 1, depth - 1, depth, depth + 1, 2 * depth, 2 * depth + 1}):
         smaller = case.with_sizes(M=64, N=64, K=64 * trips)
@@ -149,7 +151,7 @@ def test_a_reordered_operand_needs_no_exchange_of_registers() -> None:
     assert counts[0] - counts[1] == 64  # registers of 64 x 128 elements of 8 bits, of 128 threads and two groups
 
 
-def test_threads_with_40_registers_turn_larger_pieces() -> None:
+def test_threads_with_40_registers_transpose_larger_pieces() -> None:
     parts = (
         PartitionPlan("producer", "producer", 1, 40),
         PartitionPlan("converter", "converter", 2, 40),
@@ -186,20 +188,20 @@ def test_the_bytes_of_a_buffer_stay_where_they_are_if_it_is_seen_as_wider_elemen
 # -- decisions ---------------------------------------------------------------------------------------------------------
 
 
-def test_automatic_mode_leaves_the_turn_to_the_consumers_and_says_so() -> None:
+def test_automatic_mode_leaves_the_transposition_to_the_consumers_and_says_so() -> None:
     made = compile_kernel(ROWS.kernel, signature(ROWS), Request(PlanOptions(only_if_faster=False)), num_warps=4)
-    assert turned(made) == {"b_desc": ("registers", None)}
+    assert transposed(made) == {"b_desc": ("registers", None)}
     told = {it["field"]: it["value"] for it in made.metadata.tawa["decisions"]}
-    assert "turned in registers of the consumers" in told["operands.b_desc, loop 0"]
+    assert "transposed in registers of the consumers" in told["operands.b_desc, loop 0"]
 
 
 def test_a_converter_is_told_to_the_user() -> None:
     made = compiled(ROWS)
     told = {it["field"]: (it["value"], it["by"]) for it in made.metadata.tawa["decisions"]}
-    assert "turned by a converter" in told["operands.b_desc, loop 0"][0]
+    assert "transposed by a converter" in told["operands.b_desc, loop 0"][0]
     assert told["partitions.converter"] == ("2 warps, 24 registers per thread", "planner")
-    assert told["rings.ring1_turned"][0].startswith("D = 2 of (128x128xf8E4M3FN)")
-    assert "ring1_turned with D = 2 (by a converter)" in made.metadata.tawa["reason"]
+    assert told["rings.ring1_transposed"][0].startswith("D = 2 of (128x128xf8E4M3FN)")
+    assert "ring1_transposed with D = 2 (by a converter)" in made.metadata.tawa["reason"]
 
 
 def test_a_plan_with_a_converter_that_is_given_back_gives_the_same_kernel() -> None:
@@ -212,13 +214,15 @@ def test_a_plan_with_a_converter_that_is_given_back_gives_the_same_kernel() -> N
 def test_the_order_of_sums_changes_only_where_that_is_allowed(precision: str) -> None:
     """By default, other rows of K make the exchange unnecessary, and the converter keeps the order."""
     case = forward_case("rows", dtype="fp8e4nv", dim=64, causal=False, rows=True)
-    in_order = Plan(operands=(OperandPlan(turned="converter", rows="in_order"),))
-    assert turned(compiled(case, in_order, precision=precision)) == {"v_desc": ("converter", precision == "relaxed")}
+    in_order = Plan(operands=(OperandPlan(transposed="converter", rows="in_order"),))
+    assert transposed(compiled(case, in_order, precision=precision)) == {
+        "v_desc": ("converter", precision == "relaxed")
+    }
 
 
 REFUSED = {
     "its dots read it as it is stored": ("a_desc", {}),
-    "only a converter does that": ("b_desc", {"turned": "registers", "reordered": True}),
+    "only a converter does that": ("b_desc", {"transposed": "registers", "reordered": True}),
     "do not take their left operands from the result of another dot": ("b_desc", {"reordered": True}),
 }
 
@@ -226,7 +230,7 @@ REFUSED = {
 @pytest.mark.parametrize("why", REFUSED)
 def test_what_a_converter_cannot_do_is_refused_with_the_operand_and_a_cure(why: str) -> None:
     argument, asked = REFUSED[why]
-    entry = OperandPlan(argument, 0, **{"turned": "converter", **asked})
+    entry = OperandPlan(argument, 0, **{"transposed": "converter", **asked})
     with pytest.raises(PlanError, match=rf"{argument}.*{why}.*; cure: "):
         compiled(ROWS, Plan(operands=(entry,)))
 

@@ -44,7 +44,7 @@ CASES: dict[str, tuple[Specimen, Plan]] = {
     "causal attention of 256 columns": (find_attention("two_loops_fp16_d256_causal"), LONGEST),
     "causal attention with a loop over tiles": (find_attention("persistent_fp16_d128_causal"), WRITTEN),
     "causal attention in fp8 with a loop over tiles": (find_attention("persistent_fp8e4nv_d128_causal"), WRITTEN),
-    "causal attention in fp8, groups taking turns": (
+    "causal attention in fp8, ping-pong": (
         find_attention("two_loops_fp8e4nv_d128_causal"), replace(PERSISTENT, ping_pong=True)
     ),
     "keys and values of causal attention": (find_attention("dkdv_fp16_d64_causal"), LONGEST),
@@ -61,7 +61,7 @@ GROUPS = {
     "causal attention of 256 columns": 2,
     "causal attention with a loop over tiles": 2,
     "causal attention in fp8 with a loop over tiles": 2,
-    "causal attention in fp8, groups taking turns": 2,
+    "causal attention in fp8, ping-pong": 2,
     "keys and values of causal attention": 2,
     "three programs in a CTA": 3,
 }
@@ -93,7 +93,7 @@ def test_it_is_proved_and_takes_one_ticket_for_each_tile_and_does_not_spill(name
 
 
 def run(case: Specimen, made: Any, module: Module, order: Any, programs: int, seed: int) -> tuple[dict[str, Any], int]:
-    """All tensors and the counter after one launch, whose programs take turns."""
+    """All tensors and the counter after one launch, whose programs are interleaved."""
     spec, arrays, counter = launch_spec(made), make_arrays(case), new_counter()
     on = programs if spec.axes else None
     simulate_case(case, module, arrays, order, seed, on, spec, counter, together=True)
@@ -105,7 +105,7 @@ SMALL: dict[str, tuple[Specimen, Plan]] = {
     "gemm without trips": (find_gemm("tile_64x64").with_sizes(M=256, N=64, K=0), PERSISTENT),
     "causal attention": (find_attention("two_loops_causal_200x333"), LONGEST),
     "attention, more tiles than programs": (find_attention("two_loops_causal_333x200"), PERSISTENT),
-    "groups taking turns": (find_attention("two_loops_causal_200x333"), replace(PERSISTENT, ping_pong=True)),
+    "ping-pong": (find_attention("two_loops_causal_200x333"), replace(PERSISTENT, ping_pong=True)),
     "with a loop over tiles": (find_attention("persistent_200x333"), WRITTEN),
 }
 
@@ -215,7 +215,7 @@ def test_a_kernel_with_a_counter_of_its_own_gives_the_same_bits(together: bool) 
 def test_a_converter_gets_the_tiles_as_the_consumers_do() -> None:
     """Its loops depend on the tile, whose number it reads from the ring and releases."""
     case = forward_case("rows", dtype="fp8e4nv", dim=64, tile=(128, 128, 8), SQ=256, SK=256, B=1, rows=True)
-    plan = Plan(form="persistent", tiles="dynamic", operands=(OperandPlan(turned="converter"),))
+    plan = Plan(form="persistent", tiles="dynamic", operands=(OperandPlan(transposed="converter"),))
     made = compiled(case, plan, precision="relaxed")
     assert passes(made.metadata.tawa["verdict"])
     groups = [view for op in read_levels(made)[0].walk() if (view := GroupOp.of(op)) and view.role == "converter"]

@@ -75,10 +75,10 @@ def test_launches_on_several_streams_at_once_do_not_disturb_each_other(launches:
     streams = [torch.cuda.Stream() for _ in range(4)]
     found = [[launches.fresh() for _ in range(8)] for _ in streams]
     torch.cuda.synchronize()
-    for turn in range(8):
+    for number in range(8):
         for stream, tensors in zip(streams, found, strict=True):
             with torch.cuda.stream(stream):
-                launches(tensors[turn])
+                launches(tensors[number])
     torch.cuda.synchronize()
     assert all(launches.right(it) for tensors in found for it in tensors)
 

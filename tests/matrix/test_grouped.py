@@ -129,10 +129,10 @@ def group_of(op: Operation) -> Region:
     return block.parent
 
 
-def test_groups_of_different_lengths_refuse_to_take_turns() -> None:
-    with pytest.raises(PlanError, match="groups whose trip counts differ cannot take turns"):
-        compiled(attention("turns", causal=True), THREE, ping_pong=True)
-    made = compiled(attention("turns_full", causal=False), replace(THREE, loops=NO_REGISTERS), ping_pong=True)
+def test_groups_of_different_lengths_refuse_to_alternate() -> None:
+    with pytest.raises(PlanError, match="groups whose trip counts differ cannot alternate"):
+        compiled(attention("ping_pong", causal=True), THREE, ping_pong=True)
+    made = compiled(attention("ping_pong_full", causal=False), replace(THREE, loops=NO_REGISTERS), ping_pong=True)
     assert made.metadata.tawa["plan"]["ping_pong"]
 
 

@@ -20,7 +20,7 @@ from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Refuted
 from tests.cases.pointers.weights import gemm_int4, gemm_packed
-from tests.matrix.raising import Launch, addresses, raised, run, same_bits
+from tests.matrix.promoting import Launch, addresses, promoted, run, same_bits
 from tests.support.verdicts import passes
 
 BLOCKS = {"BM": 64, "BN": 64, "BK": 64, "GROUP_M": 2, "GROUP": 64}
@@ -60,12 +60,12 @@ def two_in_a_byte(m: int, n: int, k: int) -> Launch:
 @pytest.mark.parametrize("make", ["host", "kernel"])
 @pytest.mark.parametrize("k", [128, 144, 16])
 def test_words_and_scales_are_loaded_by_tma(make: Make, k: int) -> None:
-    changed = same_bits(packed(72, 80, k), make, raised_loads=4)
+    changed = same_bits(packed(72, 80, k), make, promoted_loads=4)
     assert "boxes of 8x64, each element repeated 8 times in the tile" in changed.reasons()
 
 
 def test_two_weights_in_a_byte_under_a_mask() -> None:
-    changed = same_bits(two_in_a_byte(72, 80, 112), "host", raised_loads=3)
+    changed = same_bits(two_in_a_byte(72, 80, 112), "host", promoted_loads=3)
     assert "boxes of 32x64, each element repeated 2 times in the tile" in changed.reasons()
 
 
@@ -73,14 +73,14 @@ def test_a_mask_that_cuts_a_word_is_left_to_the_stock_kernel() -> None:
     launch = packed(72, 80, 148)
     rows = {"a_ptr": np.zeros((72, 152), np.float16), "stride_am": 152}
     launch = replace(launch, arguments={**launch.arguments, **rows})
-    changed = raised(launch)
+    changed = promoted(launch)
     broken = changed.result.launch.broken(addresses(changed.ttgir(), launch.arguments))
     assert broken is not None and str(broken) == "K % 8 == 0"
 
 
 @pytest.mark.parametrize("told", [True, False])
 def test_a_stride_of_one_need_not_be_known_when_the_kernel_is_compiled(told: bool) -> None:
-    changed = same_bits(packed(72, 80, 144, told=told), "host", raised_loads=4)
+    changed = same_bits(packed(72, 80, 144, told=told), "host", promoted_loads=4)
     asked = [str(it) for it in changed.result.launch.conditions if it.least == it.most == 1]
     named = ["stride_ak", "stride_bn", "stride_sn", "stride_cn"]
     assert sorted(asked) == ([] if told else sorted(f"{name} == 1" for name in named))
@@ -88,7 +88,7 @@ def test_a_stride_of_one_need_not_be_known_when_the_kernel_is_compiled(told: boo
 
 def test_a_stride_that_is_not_one_is_left_to_the_stock_kernel() -> None:
     launch = packed(72, 80, 144, told=False, step=3)
-    changed = raised(launch)
+    changed = promoted(launch)
     broken = changed.result.launch.broken(addresses(changed.ttgir(), launch.arguments))
     assert broken is not None and str(broken) == "stride_ak == 1"
 
@@ -96,15 +96,15 @@ def test_a_stride_that_is_not_one_is_left_to_the_stock_kernel() -> None:
 def test_an_even_stride_is_not_assumed_to_be_one() -> None:
     """A may be column-major: then its row stride is 1 and its column stride is aligned."""
     launch = packed(64, 80, 64, told=False)
-    turned = replace(launch, arguments={**launch.arguments, "stride_am": 1, "stride_ak": 64})
-    conditions = [str(it) for it in raised(turned).result.launch.conditions]
+    transposed = replace(launch, arguments={**launch.arguments, "stride_am": 1, "stride_ak": 64})
+    conditions = [str(it) for it in promoted(transposed).result.launch.conditions]
     assert "stride_am == 1" in conditions and "stride_ak == 1" not in conditions
 
 
 @pytest.mark.parametrize("order", ["eager", "late", "random"])
 def test_packed_weights_are_specialised_and_give_the_same_bits(order: str) -> None:
     launch = packed(64, 64, 208, told=False)
-    changed = raised(launch)
+    changed = promoted(launch)
     outcome = specialise(print_module(changed.ttgir()), PlanOptions(only_if_faster=False), Target(4, 3))
     assert outcome.applied, outcome.remarks
     before = run(launch, changed.made.whole(), LaunchSpec())["c_ptr"]
@@ -114,15 +114,15 @@ def test_packed_weights_are_specialised_and_give_the_same_bits(order: str) -> No
 
 def test_boxes_that_do_not_fill_128_bytes_stay_with_pointers() -> None:
     """The slots of a ring are contiguous, and the destination of a TMA copy must be aligned to 128 bytes."""
-    changed = raised(packed(64, 64, 128, BN=32))
+    changed = promoted(packed(64, 64, 128, BN=32))
     assert "its 64 bytes are not a multiple of the 128 at which TMA writes" in changed.reasons()
-    assert changed.result.raised == 2
+    assert changed.result.promoted == 2
 
 
 def specialised(**options: Any) -> tuple[Launch, LaunchSpec, Module]:
     """Rings of two slots, for four trips."""
     launch, options = packed(64, 64, 208, told=False), {"aref_depth": 2, **options}
-    changed = raised(launch)
+    changed = promoted(launch)
     outcome = specialise(print_module(changed.ttgir()), PlanOptions(only_if_faster=False, **options), Target(4, 3))
     assert outcome.applied, outcome.remarks
     return launch, changed.result.launch, parse_module(outcome.barrier)
@@ -189,7 +189,7 @@ def grouped(blocks: float, narrow: bool = False) -> Launch:
 
 @pytest.mark.parametrize("blocks", [0.5, 0.25])
 def test_a_group_that_is_counted_in_floats_is_a_row(blocks: float) -> None:
-    same_bits(grouped(blocks), "host", raised_loads=3)
+    same_bits(grouped(blocks), "host", promoted_loads=3)
 
 
 @triton.jit
@@ -213,13 +213,13 @@ def cancelled(a_ptr, b_ptr, c_ptr, K, N, MASK: tl.constexpr, B: tl.constexpr):
 @pytest.mark.parametrize("mask", [False, True])
 def test_terms_that_cancel_are_not_dropped(mask: bool) -> None:
     arguments = {name: value for name, value in product_of(256).items() if name != "s_ptr"}
-    same_bits(Launch(cancelled, arguments, {"MASK": mask, "B": 64}, (1,)), "host", raised_loads=1)
+    same_bits(Launch(cancelled, arguments, {"MASK": mask, "B": 64}, (1,)), "host", promoted_loads=1)
 
 
 def test_a_float_in_eight_bits_may_be_negative() -> None:
-    same_bits(grouped(50.0, narrow=True), "host", raised_loads=2)
+    same_bits(grouped(50.0, narrow=True), "host", promoted_loads=2)
 
 
 def test_a_group_that_is_counted_down_in_floats_may_lie_before_the_tensor() -> None:
-    changed = raised(grouped(-0.5))
-    assert changed.result.raised == 2 and "may be negative" in changed.reasons()
+    changed = promoted(grouped(-0.5))
+    assert changed.result.promoted == 2 and "may be negative" in changed.reasons()

@@ -18,10 +18,10 @@ from tests.cases.attention.cases import CASES as ATTENTION
 from tests.cases.gemm.cases import CASES as GEMMS
 from tests.cases.pointers.cases import CASES as POINTERS
 from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
-from tests.cases.small import raised_kernels as kernels
-from tests.matrix import test_raised as cases
+from tests.cases.small import promoted_kernels as kernels
+from tests.matrix import test_promoted as cases
 from tests.matrix.compiling import attempted
-from tests.matrix.raising import Launch, Raised, addresses, lay_out, raised, run
+from tests.matrix.promoting import Launch, Promoted, addresses, lay_out, promoted, run
 from tests.support.sample import sample, simulated_once
 from tests.support.verdicts import passes
 
@@ -31,7 +31,7 @@ REFUSED = (
 )  # fmt: skip
 LAUNCHES: dict[str, Launch] = {
     "tutorial": cases.tutorial(cases.EVEN),
-    "tutorial, B turned": cases.tutorial(cases.EVEN, b_t=True),
+    "tutorial, B transposed": cases.tutorial(cases.EVEN, b_t=True),
     "tutorial, fp32": cases.tutorial(cases.EVEN, dtype=cases.np.float32),
     "masked": cases.gemm(kernels.masked_gemm, cases.EVEN, MASK=True, MOVE=True),
     "batched": cases.batched(),
@@ -44,9 +44,9 @@ LAUNCHES: dict[str, Launch] = {
 }
 
 
-def persistent(launch: Launch) -> tuple[Raised, Module, LaunchSpec]:
+def persistent(launch: Launch) -> tuple[Promoted, Module, LaunchSpec]:
     """The kernel after promotion to TMA, its persistent form as TTIR, and the launch specification of that form."""
-    found = raised(launch, in_turn=True)
+    found = promoted(launch, persistent=True)
     module = parse_module(found.ttir)
     result = MakePersistent().run(module)
     assert result.changed, result.remarks
@@ -73,7 +73,7 @@ def test_programs_with_several_tiles_give_the_same_bits(name: str) -> None:
         same(before, run(launch, laid_out, spec, programs=programs))
 
 
-def specialised(found: Raised, module: Module, **options: Any) -> Outcome:
+def specialised(found: Promoted, module: Module, **options: Any) -> Outcome:
     asked = PlanOptions(enable_warp_specialization=True, **options)
     outcome = specialise(print_module(lay_out(found.made, print_module(module))), asked, Target(4, 3))
     assert outcome.applied, outcome.remarks

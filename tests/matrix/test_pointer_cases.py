@@ -93,7 +93,7 @@ SAME_BITS = (
     "windows_step3", "fill_with_one", "mask_from_memory", "reads_on", "linear_attention", "linear_backwards_uneven",
     "grouped_lengths", "grouped_tma_lengths", "barrier_between", "tutorial_16_rows_fp16", "tutorial_16_rows_fp8e4nv",
     "return_in_branch", "experts_elsewhere_one_choice", "attention_lengths_4warps", "while_listed", "segments",
-    "grouped_turned", "grouped_edges", "array", "array_tiles", "states", "states_uneven",
+    "grouped_transposed", "grouped_edges", "array", "array_tiles", "states", "states_uneven",
 )  # fmt: skip
 
 

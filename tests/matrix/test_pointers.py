@@ -38,7 +38,7 @@ def test_specialised_pointer_kernel_gives_the_same_bits_in_every_order(name: str
 
 
 def test_one_buffer_for_a_computed_operand_with_dots_in_flight_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    take_turns = pipeline_mma._rotate_buffers
-    monkeypatch.setattr(pipeline_mma, "_rotate_buffers", lambda loop, buffers, count: take_turns(loop, buffers, 1))
+    rotate = pipeline_mma._rotate_buffers
+    monkeypatch.setattr(pipeline_mma, "_rotate_buffers", lambda loop, buffers, count: rotate(loop, buffers, 1))
     with pytest.raises(ProtocolError, match="while a wgmma of default may still access it"):
         made("weight_only", DEPTH + 1)

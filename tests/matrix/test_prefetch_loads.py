@@ -16,7 +16,7 @@ from tawa.ir import Module, Operation, parse_module, print_module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions
 from tawa.symbolic.host.launch_spec import LaunchSpec
-from tests.matrix.raising import Launch, Raised, raised, run
+from tests.matrix.promoting import Launch, Promoted, promoted, run
 from tests.support.sample import sample
 from tests.support.verdicts import passes
 
@@ -59,8 +59,8 @@ NO_SCHEDULE = Plan(loops=(LoopPlan(stages=0),))
 """Loops keep the order of their operations."""
 
 
-def made(given: Launch, plan: Plan = NO_SCHEDULE) -> tuple[Raised, Outcome]:
-    changed = raised(given)
+def made(given: Launch, plan: Plan = NO_SCHEDULE) -> tuple[Promoted, Outcome]:
+    changed = promoted(given)
     options = PlanOptions(only_if_faster=False)
     outcome = specialise(print_module(changed.ttgir()), options, Target(4, 3), plan, pinned=False)
     assert outcome.applied, outcome.remarks

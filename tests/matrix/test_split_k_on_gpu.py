@@ -74,10 +74,10 @@ def test_launches_on_several_streams_do_not_disturb_each_other(launches: Any) ->
     streams = [torch.cuda.Stream() for _ in range(4)]
     found = [[fresh() for _ in range(8)] for _ in streams]
     torch.cuda.synchronize()
-    for turn in range(8):
+    for number in range(8):
         for stream, tensors in zip(streams, found, strict=True):
             with torch.cuda.stream(stream):
-                run(tensors[turn])
+                run(tensors[number])
     torch.cuda.synchronize()
     for tensors in (it for each in found for it in each):
         assert tensors["c"].view(torch.uint8).equal(wanted["c"].view(torch.uint8))

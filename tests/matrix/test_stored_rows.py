@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tawa.symbolic.host.launch_spec import LaunchSpec
-from tests.cases.small import raised_kernels as kernels
-from tests.matrix.raising import Launch, addresses, raised, run
+from tests.cases.small import promoted_kernels as kernels
+from tests.matrix.promoting import Launch, addresses, promoted, run
 from tests.support.sample import simulated_once
 
 PITCH, BEHIND = 192, 7
@@ -39,7 +39,7 @@ def changed_behind(found: dict[str, Any], columns: int) -> list[int]:
 )
 def test_launches_are_refused_whose_stores_would_change_what_is_behind(dtype: Any, columns: int, behind: int) -> None:
     launch = product(columns, dtype)
-    found = raised(launch)
+    found = promoted(launch)
     spec, module = found.result.launch, found.ttgir()
     before = run(launch, found.made.whole(), LaunchSpec())
     after = run(launch, module, spec)
@@ -54,7 +54,7 @@ def test_rows_of_a_constant_length_are_judged_before_the_launch() -> None:
     for columns, stored in ((132, False), (136, True)):
         launch = product(columns, np.float16)
         sizes = {name: value for name, value in launch.arguments.items() if name != "N"}
-        found = raised(replace(launch, arguments=sizes, constants={**launch.constants, "N": columns}))
+        found = promoted(replace(launch, arguments=sizes, constants={**launch.constants, "N": columns}))
         assert ("tt.descriptor_store" in found.ttir) == stored, found.reasons()
         assert not [it for it in found.result.launch.conditions if it.only_for]
         assert stored or f"its rows end after {2 * columns} bytes" in found.reasons()

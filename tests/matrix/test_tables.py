@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tawa.analysis.tma.promotions import find_raises
+from tawa.analysis.tma.promotions import find_promotions
 from tawa.bridge.driver.data import Specialised
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import print_generic_ttir
@@ -20,7 +20,7 @@ from tawa.plan import PlanOptions
 from tawa.sim import Addresses, simulate
 from tawa.sim.errors import DescriptorInUse, SimulationError
 from tawa.transforms.partition import insert_arefs
-from tawa.transforms.ttir import promote_to_tma as raise_loads
+from tawa.transforms.ttir import promote_to_tma
 from tawa.transforms.ttir.promote_to_tma import PromoteToTma
 from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Checked, Proved
@@ -29,7 +29,7 @@ from tests.cases.case import Number
 from tests.cases.pointers.cases import find
 from tests.cases.small.table_kernels import table_gemm
 from tests.matrix.compiling import attempted, signature
-from tests.matrix.raising import NESTED, lay_out
+from tests.matrix.promoting import NESTED, lay_out
 from tests.support.fronts import Front, front
 from tests.support.sample import sample, simulated_once
 from tests.support.verdicts import passes
@@ -56,7 +56,7 @@ GROUPS = (
     Group(0, 32, 32, 64),
     Group(192, 64, 64, 200),
 )
-TURNED = (
+TRANSPOSED = (
     Group(64, 96, 104, 64),
     Group(128, 64, -72, 64),
     Group(64, 64, 64, 0),
@@ -79,11 +79,11 @@ def kernel(**choices: Any) -> Front:
     return front(table_gemm, Signature({name: types[name] for name in names}, places, attributes), num_warps=4)
 
 
-def raised(make: Any = "host", tables: bool = True, **choices: Any) -> tuple[Any, Module, Front]:
+def promoted(make: Any = "host", tables: bool = True, **choices: Any) -> tuple[Any, Module, Front]:
     """The result of the pass, and the kernel with layouts."""
     made = kernel(**choices)
     module = parse_module(print_generic_ttir(parse_with_triton(made.ttir, made.context)))
-    result = PromoteToTma(find_raises(module, make, NESTED, tables=tables)).run(module)
+    result = PromoteToTma(find_promotions(module, make, NESTED, tables=tables)).run(module)
     return result, module, made
 
 
@@ -133,32 +133,32 @@ def makers(module: Module) -> list[Operation]:
 
 @pytest.mark.parametrize("make", ["host", "kernel"])
 def test_tiles_behind_tables_are_boxes_of_descriptors_made_in_the_kernel(make: str) -> None:
-    result, module, _ = raised(make)
-    assert (result.raised, result.left) == (2, 0), reasons(result)
+    result, module, _ = promoted(make)
+    assert (result.promoted, result.left) == (2, 0), reasons(result)
     assert not result.launch.descriptors and not result.launch.conditions
     assert "if lda is positive at run time" in reasons(result)
     assert len([op for op in module.walk() if op.name == "tt.descriptor_load"]) == 2
 
 
 def test_a_descriptor_stands_as_far_outside_as_its_pointer_and_index_allow() -> None:
-    module = raised()[1]
+    module = promoted()[1]
     loops = {op.operands[0].hint: len(enclosing_loops(op)) for op in makers(module)}
     assert loops == {"a_ptr": 1, "b_ptr": 2}  # the pointers of A are loaded for each group, those of B for each tile
-    module = raised(WHERE="unknown")[1]
+    module = promoted(WHERE="unknown")[1]
     assert {len(enclosing_loops(op)) for op in makers(module)} == {
         2
     }  # a tile at an arbitrary address is a tensor of its own
 
 
 def test_strides_assumed_positive_are_not_checked() -> None:
-    result, module, _ = raised(ASSUME=True)
-    assert result.raised == 2 and "at run time" not in reasons(result)
+    result, module, _ = promoted(ASSUME=True)
+    assert result.promoted == 2 and "at run time" not in reasons(result)
     assert not [op for op in module.walk() if op.name == "scf.if"]
 
 
 def test_a_wide_stride_is_checked_against_the_limit_of_tma() -> None:
-    result, module, _ = raised(ASSUME=True, wide=True)
-    assert result.raised == 2 and "if lda is positive at run time" in reasons(result)
+    result, module, _ = promoted(ASSUME=True, wide=True)
+    assert result.promoted == 2 and "if lda is positive at run time" in reasons(result)
     limit = [op for op in module.walk() if op.name == "arith.constant" and op.properties["value"].startswith("5497558")]
     assert limit  # 2^40 bytes in elements, less one
 
@@ -173,13 +173,13 @@ def test_a_wide_stride_is_checked_against_the_limit_of_tma() -> None:
     ],
 )
 def test_unproved_loads_stay_with_a_reason(choices: dict[str, Any], left: int, expected: str) -> None:
-    result, _, _ = raised(**choices)
-    assert (result.raised, result.left) == (2 - left, left), reasons(result)
+    result, _, _ = promoted(**choices)
+    assert (result.promoted, result.left) == (2 - left, left), reasons(result)
     assert expected in reasons(result)
 
 
 def test_tables_are_left_where_a_program_has_little_work() -> None:
-    result, _, _ = raised(tables=False)
+    result, _, _ = promoted(tables=False)
     assert not result.changed and "if a program computes a single tile" in reasons(result)
 
 
@@ -200,14 +200,14 @@ FORMS: dict[str, dict[str, Any]] = {
 @simulated_once
 @pytest.mark.parametrize("form", sample(FORMS, 4))
 def test_a_table_kernel_is_proved_and_gives_the_same_bits_in_every_order(form: str) -> None:
-    result, module, made = raised(**FORMS[form])
-    assert result.raised == 2, reasons(result)
+    result, module, made = promoted(**FORMS[form])
+    assert result.promoted == 2, reasons(result)
     laid_out = print_module(lay_out(made, print_module(module)))
     outcome = specialised(laid_out)
     assert outcome.applied, outcome.remarks
     assert passes(outcome.verdict), outcome.verdict
     before, stages = parse_module(laid_out), [parse_module(level) for level in (outcome.aref, outcome.barrier)]
-    for seed, groups in enumerate((GROUPS,) if form == "assumed" else (GROUPS, TURNED)):
+    for seed, groups in enumerate((GROUPS,) if form == "assumed" else (GROUPS, TRANSPOSED)):
         wanted = result_of(made.whole(), groups, seed=seed)
         assert result_of(before, groups, seed=seed) == wanted
         for module in stages:
@@ -216,7 +216,7 @@ def test_a_table_kernel_is_proved_and_gives_the_same_bits_in_every_order(form: s
 
 
 def test_the_fallback_loop_with_pointer_loads_has_no_ring() -> None:
-    _, module, made = raised()
+    _, module, made = promoted()
     outcome = specialised(print_module(lay_out(made, print_module(module))), verification="off")
     parsed = parse_module(outcome.aref)
     assert len([op for op in parsed.walk() if op.name == "aref.create"]) == 1
@@ -233,21 +233,21 @@ def test_the_fallback_loop_with_pointer_loads_has_no_ring() -> None:
 
 @simulated_once
 def test_without_its_condition_a_non_positive_stride_gives_wrong_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raise_loads._Promotion, "version_loops", lambda self, decisions: None)
-    _, module, made = raised()
+    monkeypatch.setattr(promote_to_tma._Promotion, "version_loops", lambda self, decisions: None)
+    _, module, made = promoted()
     wrong = lay_out(made, print_module(module))
     assert result_of(wrong, GROUPS) == result_of(made.whole(), GROUPS)
     try:
-        found = result_of(wrong, TURNED)
+        found = result_of(wrong, TRANSPOSED)
     except SimulationError:
         return
-    assert found != result_of(made.whole(), TURNED)
+    assert found != result_of(made.whole(), TRANSPOSED)
 
 
 def test_a_descriptor_made_before_the_copies_of_the_last_have_landed_is_not_proved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    _, module, made = raised()
+    _, module, made = promoted()
     laid_out = print_module(lay_out(made, print_module(module)))
     monkeypatch.setattr(insert_arefs, "_wait_for_copies", lambda *_: [])
     options = PlanOptions(enable_warp_specialization=True, aref_depth=2)
@@ -266,8 +266,8 @@ def test_stride_arguments_are_checked_at_launch() -> None:
     case = find("array")
     made = front(case.kernel, signature(case), num_warps=4)
     module = parse_module(print_generic_ttir(parse_with_triton(made.ttir, made.context)))
-    result = PromoteToTma(find_raises(module, "host", NESTED)).run(module)
-    assert result.raised == 2 and [spec.base for spec in result.launch.descriptors] == [
+    result = PromoteToTma(find_promotions(module, "host", NESTED)).run(module)
+    assert result.promoted == 2 and [spec.base for spec in result.launch.descriptors] == [
         0,
         2,
     ]  # A and C, checked by the launcher

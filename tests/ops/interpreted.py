@@ -85,18 +85,18 @@ def run(name: str, kind: str) -> None:
     check_gradients(found, q, k, v, do, dlse, **known)
 
 
-TURNED = {"rows": (0, 1, 2, 3), "projections": (0, 2, 1, 3), "columns": (3, 0, 1, 2)}
+REORDERED = {"rows": (0, 1, 2, 3), "projections": (0, 2, 1, 3), "columns": (3, 0, 1, 2)}
 """How V of fp8 lies in memory: its axes, outermost first."""
 
 
-def turn(name: str) -> None:
-    """V of fp8 turned by its kernel; raises AssertionError if a key is not in its place."""
-    order = TURNED[name]
+def reorder(name: str) -> None:
+    """V of fp8 reordered by its kernel; raises AssertionError if a key is not in its place."""
+    order = REORDERED[name]
     for sizes in ((2, 3, 200, 48), (1, 1, 1, 16), (1, 2, 128, 256)):
         numbers = torch.randint(-100, 100, [sizes[axis] for axis in order], dtype=torch.int8)
         v = numbers.permute([order.index(axis) for axis in range(4)])
         assert v.shape == sizes
-        made = launching.Turn(v.view(torch.float8_e4m3fn))(v.view(torch.float8_e4m3fn)).view(torch.int8)
+        made = launching.ReorderValues(v.view(torch.float8_e4m3fn))(v.view(torch.float8_e4m3fn)).view(torch.int8)
         places = torch.arange(made.shape[3])
         keys = places // 16 * 16 + places // 2 % 2 * 8 + places // 4 % 4 * 2 + places % 2
         padded = torch.nn.functional.pad(v, (0, 0, 0, len(keys) - sizes[2]))
@@ -104,7 +104,7 @@ def turn(name: str) -> None:
 
 
 def main() -> None:
-    """Runs every case on every table of tiles, in layouts by turns, into outputs full of NaN."""
+    """Runs every case on every table of tiles, in alternating layouts, into outputs full of NaN."""
     torch.set_num_threads(1)
 
     def poisoned(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -113,8 +113,8 @@ def main() -> None:
     launching.unwritten = attention_tensors.unwritten = poisoned
     launching.unwritten_copy = lambda tensor: torch.full_like(tensor, math.nan)
     launching.multiprocessors = lambda device: 3  # fewer programs than tiles
-    for name in TURNED:
-        report("turned", name, turn, name)
+    for name in REORDERED:
+        report("reordered", name, reorder, name)
     for table, tiles in TABLES.items():
         launching.tiles_for = lambda device, tiles=tiles: tiles
         launching.forwards.clear()

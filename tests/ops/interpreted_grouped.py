@@ -27,7 +27,7 @@ GROUPS: dict[str, tuple[tuple[int, ...], int, int, int]] = {
     "one_product": ((3, 4), 1, 70, 1),
     "many_groups": ((3,) * 37, 2, 24, 40),
 }
-LAYOUTS = ("plain", "weights_turned", "both_turned")
+LAYOUTS = ("plain", "weights_transposed", "both_transposed")
 # name: tokens, choices, experts, H, I
 MOE: dict[str, tuple[int, int, int, int, int]] = {
     "few": (5, 2, 4, 72, 40),
@@ -50,12 +50,12 @@ def run_grouped(kind: str, name: str) -> None:
     T, G, ends = sum(sizes) + left, len(sizes), ends_of(sizes, "cpu")
     for layout in LAYOUTS:
         shapes = {"rows": ((T, K), (G, K, N)), "columns": ((G, N, K), (K, T)), "sums": ((K, T), (T, N))}[kind]
-        turned = layout == "both_turned", layout != "plain"
+        transposed = layout == "both_transposed", layout != "plain"
         a, b = (
             normal(*shape[:-2], *(shape[-2:][::-1] if flip else shape[-2:]), seed=number)
-            for number, (shape, flip) in enumerate(zip(shapes, turned, strict=True))
+            for number, (shape, flip) in enumerate(zip(shapes, transposed, strict=True))
         )
-        a, b = (x.mT if flip else x for x, flip in zip((a, b), turned, strict=True))
+        a, b = (x.mT if flip else x for x, flip in zip((a, b), transposed, strict=True))
         check(launch.run_grouped(a, b, ends), of_groups(a, b, ends))
 
 

@@ -82,12 +82,12 @@ def run_scaled(name: str) -> None:
 
 def run_batched(name: str) -> None:
     """One batched product in float16 and float32; raises AssertionError if a result is wrong."""
-    (batches, M, N, K), turned, shared = BATCHED[name]
+    (batches, M, N, K), transposed, shared = BATCHED[name]
     for dtype, tolerance in ((torch.float16, 1e-3), (torch.float32, 1e-5)):
-        shapes = [(K, M) if turned[0] else (M, K), (N, K) if turned[1] else (K, N)]
+        shapes = [(K, M) if transposed[0] else (M, K), (N, K) if transposed[1] else (K, N)]
         counts = [1 if shared == which else batches for which in (1, 2)]
         a, b = (normal(n, *shape, dtype=dtype, seed=n) for n, shape in zip(counts, shapes, strict=True))
-        a, b = (x.mT if flip else x for x, flip in zip((a, b), turned, strict=True))
+        a, b = (x.mT if flip else x for x, flip in zip((a, b), transposed, strict=True))
         a, b = a.expand(batches, -1, -1), b.expand(batches, -1, -1)
         check(batched_launch.run_batched(a, b), a.double() @ b.double(), tolerance)
 

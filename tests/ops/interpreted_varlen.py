@@ -72,7 +72,7 @@ def run(name: str, kind: str) -> None:
 
 
 def main() -> None:
-    """Runs every case on every table of tiles, in layouts by turns, into outputs full of NaN."""
+    """Runs every case on every table of tiles, in alternating layouts, into outputs full of NaN."""
     torch.set_num_threads(1)
 
     def poisoned(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:

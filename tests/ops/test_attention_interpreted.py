@@ -48,9 +48,9 @@ def test_an_interpreted_launch_gives_the_right_numbers(table: str, name: str) ->
     assert failures("interpreted")[table, name] == ""
 
 
-@pytest.mark.parametrize("name", interpreted.TURNED)
-def test_interpreted_keys_of_v_are_turned_into_their_places(name: str) -> None:
-    assert failures("interpreted")["turned", name] == ""
+@pytest.mark.parametrize("name", interpreted.REORDERED)
+def test_interpreted_keys_of_v_are_reordered_into_their_places(name: str) -> None:
+    assert failures("interpreted")["reordered", name] == ""
 
 
 @pytest.mark.parametrize("name", interpreted_varlen.CASES)

@@ -175,12 +175,12 @@ def test_fp8_values_may_be_kept_transposed(dim: int) -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_fp8_values_as_rows_are_turned_inside_of_the_kernel_if_there_are_few_keys(
+def test_fp8_values_as_rows_are_transposed_inside_of_the_kernel_if_there_are_few_keys(
     causal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launching, "forwards", {})
     check(*triple(128, 300, 333, dtype=FP8), causal=causal)
-    assert launching.forwards and all(it.turn is None for it in launching.forwards.values())
+    assert launching.forwards and all(it.reorder is None for it in launching.forwards.values())
 
 
 def lengths(table: str) -> list[Any]:
@@ -190,7 +190,7 @@ def lengths(table: str) -> list[Any]:
         for mask, boxes in getattr(attention_tiles.HOPPER, table).items()
         for box, choice in boxes.items()
         for tile in choice
-        if not tile.turns_v
+        if not tile.transposes_v
     ]
 
 

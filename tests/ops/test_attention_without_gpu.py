@@ -326,14 +326,14 @@ def test_a_box_holds_the_head_dimension(head_dim: int, box: int) -> None:
 
 @pytest.mark.parametrize("mask", ["full", "causal", "window"])
 @pytest.mark.parametrize("is_fp8", [False, True])
-def test_each_length_has_one_tile_and_only_rows_have_one_that_turns_v(mask: Any, is_fp8: bool) -> None:
+def test_each_length_has_one_tile_and_only_rows_have_one_that_transposes_v(mask: Any, is_fp8: bool) -> None:
     for box, choice in (tiles.HOPPER.fp8 if is_fp8 else tiles.HOPPER.forward)[mask].items():
-        assert choice[0].least == 0 and not choice[0].turns_v
+        assert choice[0].least == 0 and not choice[0].transposes_v
         for keys in (1, 511, 1024, 2047, 8192, 10**6):
             tile, _ = tiles.forward_tile(tiles.HOPPER, box, box, is_fp8, mask, keys)
-            assert tile.least == max(it.least for it in choice if it.least <= keys) and not tile.turns_v
+            assert tile.least == max(it.least for it in choice if it.least <= keys) and not tile.transposes_v
             rows, _ = tiles.forward_tile(tiles.HOPPER, box, box, is_fp8, mask, keys, rows=True)
-            assert rows is tile or (rows.turns_v and rows.least == tile.least)
+            assert rows is tile or (rows.transposes_v and rows.least == tile.least)
 
 
 @pytest.mark.parametrize(

@@ -95,15 +95,15 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
     return kernel
 
 
-@pytest.mark.parametrize("turned_a", [False, True])
-@pytest.mark.parametrize("turned_b", [False, True])
-def test_transposed_operands_are_read_in_place(kernel: Kernel, turned_a: bool, turned_b: bool) -> None:
-    a = torch.zeros(B, K, M).half().mT if turned_a else torch.zeros(B, M, K).half()
-    b = torch.zeros(B, N, K).half().mT if turned_b else torch.zeros(B, K, N).half()
+@pytest.mark.parametrize("transposed_a", [False, True])
+@pytest.mark.parametrize("transposed_b", [False, True])
+def test_transposed_operands_are_read_in_place(kernel: Kernel, transposed_a: bool, transposed_b: bool) -> None:
+    a = torch.zeros(B, K, M).half().mT if transposed_a else torch.zeros(B, M, K).half()
+    b = torch.zeros(B, N, K).half().mT if transposed_b else torch.zeros(B, K, N).half()
     batched_mm(a, b)
     of_a, of_b, _, constants = kernel.seen[-1]
     assert (of_a.base.data_ptr(), of_b.base.data_ptr()) == (a.data_ptr(), b.data_ptr())
-    assert (constants["A_K"], constants["B_K"]) == (not turned_a, turned_b)
+    assert (constants["A_K"], constants["B_K"]) == (not transposed_a, transposed_b)
 
 
 def test_a_shared_matrix_is_not_copied(kernel: Kernel) -> None:

@@ -48,13 +48,13 @@ def tolerance(dtype: Any) -> float:
 def test_products_and_gradients_are_right(dtype: Any, name: str, kind: str) -> None:
     sizes, left = SIZES[name]
     T, G, ends = sum(sizes) + left, len(sizes), ends_of(sizes, "cuda")
-    for N, K, turned in ((136, 72, (False, True)), (129, 131, (True, False)), (512, 320, (False, False))):
+    for N, K, transposed in ((136, 72, (False, True)), (129, 131, (True, False)), (512, 320, (False, False))):
         shapes = {"rows": ((T, K), (G, K, N)), "columns": ((G, N, K), (K, T)), "sums": ((K, T), (T, N))}[kind]
         a, b = (
             normal(*shape[:-2], *(shape[-2:][::-1] if flip else shape[-2:]), dtype=dtype, seed=seed)
-            for seed, (shape, flip) in enumerate(zip(shapes, turned, strict=True))
+            for seed, (shape, flip) in enumerate(zip(shapes, transposed, strict=True))
         )
-        a, b = ((x.mT if flip else x).detach().requires_grad_() for x, flip in zip((a, b), turned, strict=True))
+        a, b = ((x.mT if flip else x).detach().requires_grad_() for x, flip in zip((a, b), transposed, strict=True))
         c = grouped_mm(a, b, ends)
         check(c, of_groups(a.detach(), b.detach(), ends), tolerance(dtype))
         wide = [it.detach().double().requires_grad_() for it in (a, b)]

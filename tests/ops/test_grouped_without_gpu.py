@@ -31,12 +31,12 @@ def ends(groups: int = G) -> Any:
 
 
 @pytest.mark.parametrize("kind", SHAPES)
-@pytest.mark.parametrize("turned", [False, True])
-def test_products_and_gradients_have_the_right_shapes(kind: str, turned: bool) -> None:
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_and_gradients_have_the_right_shapes(kind: str, transposed: bool) -> None:
     of_a, of_b, of_c = SHAPES[kind]
-    of_b = (*of_b[:-2], of_b[-1], of_b[-2]) if turned else of_b
+    of_b = (*of_b[:-2], of_b[-1], of_b[-2]) if transposed else of_b
     a, b = meta(*of_a, grad=True), meta(*of_b, grad=True)
-    c = grouped_mm(a, b.mT if turned else b, ends())
+    c = grouped_mm(a, b.mT if transposed else b, ends())
     assert (c.shape, c.dtype) == (of_c, a.dtype)
     da, db = torch.autograd.grad(c.sum(), (a, b))
     assert (da.shape, db.shape) == (a.shape, b.shape)

@@ -90,15 +90,15 @@ def test_operands_in_any_layout_are_right() -> None:
 # --- batched ---
 
 
-@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)], ids=str)
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-def test_batched_products_and_gradients_are_right(dtype: Any, turned: tuple[bool, bool]) -> None:
+def test_batched_products_and_gradients_are_right(dtype: Any, transposed: tuple[bool, bool]) -> None:
     for batches, M, N, K in ((3, 100, 200, 72), (2, 1, 129, 131), (5, 256, 512, 264), (64, 128, 128, 128)):
-        shapes = [(K, M) if turned[0] else (M, K), (N, K) if turned[1] else (K, N)]
+        shapes = [(K, M) if transposed[0] else (M, K), (N, K) if transposed[1] else (K, N)]
         a, b = (normal(batches, *shape, dtype=dtype, seed=at) for at, shape in enumerate(shapes))
         a, b = (
             x.mT.detach().requires_grad_() if flip else x.requires_grad_()
-            for x, flip in zip((a, b), turned, strict=True)
+            for x, flip in zip((a, b), transposed, strict=True)
         )
         c, exact = batched_mm(a, b), a.double() @ b.double()
         tolerance = {torch.float16: 1e-3, torch.bfloat16: 8e-3, torch.float32: 2e-3}[dtype]  # roundings; tf32

@@ -56,7 +56,7 @@ NAMES = (
 )  # fmt: skip
 
 EIGHT_BITS = ("keys_innermost", "values_as_rows")
-"""Attention in 8 bits, for words that only such kernels have: the order of rows, who turns a tile."""
+"""Attention in 8 bits, for words that only such kernels have: the order of rows, who transposes a tile."""
 
 
 @functools.cache
@@ -145,8 +145,8 @@ def by_consumer(plan: Plan, lot: random.Random) -> Change:
 
 
 def through_pointers(plan: Plan, lot: random.Random) -> Change:
-    raised = [it for it in plan.operands if it.path == "raised_in_kernel"]
-    entries = (OperandPlan(*lot.choice(raised).key, path="pointers"),) if raised else ()
+    promoted = [it for it in plan.operands if it.path == "promoted_in_kernel"]
+    entries = (OperandPlan(*lot.choice(promoted).key, path="pointers"),) if promoted else ()
     return Change(Plan(operands=entries))
 
 
@@ -221,7 +221,7 @@ def too_many_registers(plan: Plan, lot: random.Random) -> Change:
     )
 
 
-def raised_descriptor(plan: Plan, lot: random.Random) -> Change:
+def promoted_descriptor(plan: Plan, lot: random.Random) -> Change:
     """A way that a load cannot take: TMA in the place of pointers for what TMA loads as it is, and the reverse."""
     entry = next(it for it in plan.operands if it.ring is not None)
     other = "cp.async" if entry.path in ("host_descriptor", "kernel_descriptor") else "host_descriptor"
@@ -251,7 +251,7 @@ def five_groups(plan: Plan, lot: random.Random) -> Change:
 
 ILLEGAL: tuple[Callable[[Plan, random.Random], Change], ...] = (
     too_much_in_flight, no_such_ring, no_such_operand, no_such_loop, other_tiles, other_bytes, odd_registers,
-    too_many_registers, raised_descriptor, kept_too_far, tile_ahead, crowd, five_groups,
+    too_many_registers, promoted_descriptor, kept_too_far, tile_ahead, crowd, five_groups,
 )  # fmt: skip
 
 

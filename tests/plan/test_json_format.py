@@ -70,14 +70,14 @@ plans = st.builds(
     ctas_per_sm=st.none() | few,
     operands=some(
         st.builds(
-            OperandPlan, words, st.none() | few, few, one_of("host_descriptor", "raised", "cp.async", "consumer"),
+            OperandPlan, words, st.none() | few, few, one_of("host_descriptor", "promoted", "cp.async", "consumer"),
             words, flags, flags, one_of("in_order", "for_next_dot"), one_of("registers", "converter"), flags, st.text(),
         )
     ),
     stores=some(
         st.builds(
-            StorePlan, words, st.none() | few, few, one_of("raised", "pointers"), flags, st.sampled_from([None, 1, 4]),
-            st.sampled_from([None, 1, 2]), st.text(),
+            StorePlan, words, st.none() | few, few, one_of("promoted", "pointers"), flags,
+            st.sampled_from([None, 1, 4]), st.sampled_from([None, 1, 2]), st.text(),
         )
     ),
     loops=some(
@@ -95,7 +95,7 @@ plans = st.builds(
     unit_strides=st.none() | st.lists(names).map(tuple),
     early_puts=st.none() | few,
     ping_pong=flags,
-    turns=st.none() | st.lists(st.tuples(few, few)).map(tuple),
+    ping_pong_sections=st.none() | st.lists(st.tuples(few, few)).map(tuple),
     slot_views=one_of("shared", "own"),
     direct_stores=st.none() | st.booleans(),
     launches=st.none() | st.builds(
@@ -153,7 +153,7 @@ def test_a_plan_is_read_from_what_holds_one(tmp_path: Path) -> None:
     "text",
     ["", "{", "[]", "null", "3", '{"mma_depth": 0}', '{"rings": {}}', '{"rings": [3]}',
      '{"partitions": "x"}', '{"loops": [{"kept": [0.5]}]}', '{"operands": [{"argument": "a", "deep": 3}]}',
-     '{"unit_strides": "sk"}', '{"launches": []}', '{"turns": [[1]]}', '{"loops": [{"schedule": 3}]}'],
+     '{"unit_strides": "sk"}', '{"launches": []}', '{"ping_pong_sections": [[1]]}', '{"loops": [{"schedule": 3}]}'],
 )  # fmt: skip
 def test_another_text_is_no_plan(text: str) -> None:
     with pytest.raises(PlanError, match=r"not a Plan: .*cure: start from"):

@@ -17,10 +17,10 @@ from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, R
 from tawa.plan.fields import UNCAPPED
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ping_pong import grouped
 from tests.cases.programs.ttgir import ACC, alloc, for_loop, kernel, load, op
-from tests.cases.programs.turns import grouped
 from tests.cases.small.pointer_kernels import ttgir
-from tests.matrix.raising import Launch, raised
+from tests.matrix.promoting import Launch, promoted
 from tests.matrix.test_prefetch_loads import scaled
 from tests.transforms.lowering.test_duplicate_slot_views import two_loops as loops_of_one_slot
 
@@ -84,7 +84,7 @@ def test_two_operands_of_one_ring_in_rings_of_their_own() -> None:
     assert made(programs.tile_gemm(), operand("b_desc", ring="right"))[1].operand(("a_desc", 0, 0)).ring == "ring0"
 
 
-def test_loads_that_would_have_rings_of_their_own_share_one_by_turns() -> None:
+def test_loads_that_would_have_rings_of_their_own_share_one_alternately() -> None:
     text = programs.two_loops()
     assert [ring.name for ring in own(text).rings] == ["ring0"]
     names = [OperandPlan(name, loop, ring=f"of{loop}") for name in ("a_desc", "b_desc") for loop in (0, 1)]
@@ -160,7 +160,7 @@ def with_scales() -> str:
         "c_ptr": np.zeros(b * b + length, np.float16),
         "T": length,
     }
-    return print_module(raised(Launch(scaled, arguments, {"STORE": False, "B": b}, (1,))).ttgir())
+    return print_module(promoted(Launch(scaled, arguments, {"STORE": False, "B": b}, (1,))).ttgir())
 
 
 def test_a_row_that_is_not_hoisted_has_a_ring_of_its_own() -> None:
@@ -241,11 +241,11 @@ def test_registers_of_one_partition() -> None:
     assert producer.registers == 40 and 24 <= (consumer.registers or 0) <= (usual.partitions[1].registers or 0)
 
 
-def test_groups_that_take_turns() -> None:
+def test_groups_with_ping_pong() -> None:
     target = Target(4, 3, groups=2)
     outcome, plan = made(grouped(staged.attention()), Plan(ping_pong=True), target)
-    assert plan.ping_pong and plan.groups == 2 and "turn0" in outcome.aref
-    assert plan.turns and made(grouped(staged.attention()), plan, target)[1] == plan
+    assert plan.ping_pong and plan.groups == 2 and "token0" in outcome.aref
+    assert plan.ping_pong_sections and made(grouped(staged.attention()), plan, target)[1] == plan
 
 
 def test_views_of_slots() -> None:
@@ -321,7 +321,7 @@ def test_views_of_slots() -> None:
         (programs.tile_gemm, Plan(ctas_per_sm=9), ["ctas_per_sm=9", "can share an SM", "cure: fewer slots, or"]),
     ],
     ids=["load", "number of a load", "store", "loop", "ring", "path", "no producer", "sharing", "D and P", "registers",
-         "views", "stock", "groups", "turns", "prefetched", "kept", "CTAs"],
+         "views", "stock", "groups", "sections", "prefetched", "kept", "CTAs"],
 )  # fmt: skip
 def test_a_plan_that_cannot_be_carried_out_names_what_is_wrong_and_the_cure(
     text: Any, plan: Plan, parts: list[str]

@@ -14,7 +14,7 @@ from tawa.pipeline import Target, specialise
 from tawa.plan import LoopPlan, Plan, PlanOptions
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs
-from tests.cases.programs.turns import grouped
+from tests.cases.programs.ping_pong import grouped
 from tests.cases.small.pointer_kernels import made, ttgir
 
 TARGET = Target(num_warps=4, num_stages=3)
@@ -88,7 +88,7 @@ def test_a_whole_plan_leaves_nothing_of_a_kernel_open(name: str) -> None:
     plan = specialise(text, PlanOptions(enable_warp_specialization=True), Target(4, 3, groups=groups)).plan
     assert plan is not None
     still_open = {it.name for it in fields(Plan) if getattr(plan, it.name) is None}
-    # Of these there is nothing to say before the kernel has layouts, and of turns where groups go freely.
+    # Of these there is nothing to say before the kernel has layouts, and of sections where groups go freely.
     assert still_open == {
         "tile_order",
         "tile_group",
@@ -98,7 +98,7 @@ def test_a_whole_plan_leaves_nothing_of_a_kernel_open(name: str) -> None:
         "sums",
         "unit_strides",
         "launches",
-        "turns",
+        "ping_pong_sections",
         "direct_stores",
     }
     assert all(it.registers for it in plan.partitions) and plan.operands and plan.loops and plan.rings

@@ -148,7 +148,7 @@ def test_a_persistent_form_has_an_sm_to_itself_and_the_deepest_rings() -> None:
     channels = channels_of(programs.tile_gemm())
     slot = sum(channel.slot_bytes for channel in channels)
     roomy = replace(BUDGET, groups=1, registers=RegisterInfo(32, 32), shared_bytes=4 * slot + SLACK_BYTES)
-    written, turn = (complete(Plan(form=form), Counts(channels, roomy), PlanOptions())
+    written, persistent = (complete(Plan(form=form), Counts(channels, roomy), PlanOptions())
                      for form in ("as_written", "persistent"))  # fmt: skip
-    assert (written.ctas_per_sm or 1) > 1 and turn.ctas_per_sm == 1
-    assert turn.rings[0].depth == 4 and turn.mma_depth == 1
+    assert (written.ctas_per_sm or 1) > 1 and persistent.ctas_per_sm == 1
+    assert persistent.rings[0].depth == 4 and persistent.mma_depth == 1

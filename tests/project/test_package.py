@@ -28,7 +28,7 @@ KERNELS = {
     "tawa/ops/kernels/attention/forward.py": 3,
     "tawa/ops/kernels/attention/parts.py": 11,
     "tawa/ops/kernels/attention/persistent.py": 1,
-    "tawa/ops/kernels/attention/turned.py": 2,
+    "tawa/ops/kernels/attention/reordered.py": 2,
     "tawa/ops/kernels/attention/two_parts.py": 1,
     "tawa/ops/kernels/attention/varlen.py": 6,
     "tawa/ops/kernels/products/batched.py": 1,

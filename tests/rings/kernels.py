@@ -4,7 +4,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, warpgroup_mma, warpgroup_mma_wait
 
-from tawa.rings import Ring, StoreRing, TileRing, Turn, next_tile
+from tawa.rings import PingPong, Ring, StoreRing, TileRing, next_tile
 from tawa.rings.names import tma_load
 
 ROWS = gl.constexpr(gl.BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0]))
@@ -105,30 +105,32 @@ def squares(x, o, count, D: gl.constexpr, FAULT: gl.constexpr, num_warps: gl.con
 
 
 @gluon.jit
-def add_in_turns(turn, cell, o, count, GROUP: gl.constexpr, FAULT: gl.constexpr):
+def add_alternately(token, cell, o, count, GROUP: gl.constexpr, FAULT: gl.constexpr):
     layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
     lane = gl.arange(0, 128, layout)
     for step in range(count):
-        if FAULT != "no turn is taken" or GROUP == 0:
-            turn.take(GROUP)
+        if FAULT != "the token is not waited for" or GROUP == 0:
+            token.take(GROUP)
         value = cell.load(layout) * 2 + GROUP
         cell.store(value)
         gl.store(o + (2 * step + GROUP) * 128 + lane, value)
-        if FAULT == "a turn is not passed on" and GROUP == 1:
-            turn = Turn(turn.given, turn.parity ^ 1, turn.GROUPS)
+        if FAULT == "the token is not passed on" and GROUP == 1:
+            token = PingPong(token.given, token.parity ^ 1, token.GROUPS)
         else:
-            turn = turn.pass_on(GROUP)
+            token = token.pass_on(GROUP)
 
 
 @gluon.jit
-def in_turns(o, count, FAULT: gl.constexpr, num_warps: gl.constexpr):
-    """Two groups write one cell of shared memory in turns: x = 2 x + group. o: (2 count, 128), after each turn."""
+def alternating(o, count, FAULT: gl.constexpr, num_warps: gl.constexpr):
+    """Two groups write one cell of shared memory alternately: x = 2 x + group. o: (2 count, 128), after each write."""
     layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
     cell = gl.allocate_shared_memory(gl.int32, [128], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     cell.store(gl.full([128], 1, gl.int32, layout))
-    turn = Turn.among(2)
+    token = PingPong.among(2)
     gl.warp_specialize(
-        [(add_in_turns, (turn, cell, o, count, 0, FAULT)), (add_in_turns, (turn, cell, o, count, 1, FAULT))], [4], [64]
+        [(add_alternately, (token, cell, o, count, 0, FAULT)), (add_alternately, (token, cell, o, count, 1, FAULT))],
+        [4],
+        [64],
     )
 
 

@@ -32,8 +32,8 @@ def squares(fault: str = "none") -> Module:
     return gluon_module(kernels.squares, {}, {"D": 2, "FAULT": fault, "num_warps": 4}, {}, scalars)
 
 
-def in_turns(fault: str = "none") -> Module:
-    return gluon_module(kernels.in_turns, {}, {"FAULT": fault, "num_warps": 4}, {}, {"o": "*i32"})
+def alternating(fault: str = "none") -> Module:
+    return gluon_module(kernels.alternating, {}, {"FAULT": fault, "num_warps": 4}, {}, {"o": "*i32"})
 
 
 def marked() -> Module:
@@ -42,8 +42,8 @@ def marked() -> Module:
 
 @pytest.mark.contract
 @pytest.mark.parametrize(
-    "module", [products(), products(D=2, P=1), squares(), in_turns(), marked()],
-    ids=["products", "in_flight", "squares", "turns", "tiles"],
+    "module", [products(), products(D=2, P=1), squares(), alternating(), marked()],
+    ids=["products", "in_flight", "squares", "ping-pong", "tiles"],
 )  # fmt: skip
 def test_the_protocol_is_proved(module: Module) -> None:
     assert passes(check_barriers(module))
@@ -59,8 +59,8 @@ def test_the_protocol_is_proved(module: Module) -> None:
         (products, "shared memory is given back before the store has read it"),
         (squares, "released before it is read"),
         (squares, "never released"),
-        (in_turns, "no turn is taken"),
-        (in_turns, "a turn is not passed on"),
+        (alternating, "the token is not waited for"),
+        (alternating, "the token is not passed on"),
     ],
 )
 def test_a_fault_is_found(kernel: Any, fault: str) -> None:
@@ -95,9 +95,9 @@ def test_values_of_threads_are_handed_on(count: int, order: Any) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_turns_alternate(order: Any) -> None:
+def test_groups_alternate(order: Any) -> None:
     o = np.zeros((10, 128), np.int32)
-    simulate(in_turns(), {"o": o, "count": 5}, (1, 1, 1), order, 0)
+    simulate(alternating(), {"o": o, "count": 5}, (1, 1, 1), order, 0)
     wanted, value = [], 1
     for _ in range(5):
         for group in range(2):

@@ -94,7 +94,7 @@ def owners(**options: Any) -> list[int]:
     return tickets.tolist()
 
 
-def test_programs_run_one_after_the_other_or_take_turns() -> None:
+def test_programs_run_one_after_the_other_or_interleaved() -> None:
     assert owners() == [0] * 5 + [1] * 5 + [2] * 5
     found = [owners(together=True, seed=seed) for seed in range(4)]
     assert all(sorted(it) == [0] * 5 + [1] * 5 + [2] * 5 for it in found)

@@ -140,7 +140,7 @@ class _Machine:
         running, self.started = self.started, []
         while running:
             before = self.steps
-            running = [member for member in running if not member.turn(values)]
+            running = [member for member in running if not member.step(values)]
             if running and self.steps == before:
                 raise _Stuck(f"deadlock: {', '.join(member.name for member in running)} wait")
             if self.steps > self.most_steps:
@@ -392,7 +392,7 @@ class _Group:
         self.borrowed: list[tuple[str, int]] = []
         self.in_flight: list[set[View]] = []
 
-    def turn(self, values: dict[Value, Any]) -> bool:
+    def step(self, values: dict[Value, Any]) -> bool:
         """Runs to the next wait that blocks; True if the partition has ended."""
         try:
             next(self.code)

@@ -53,7 +53,7 @@ def _changed(program: Program, name: str, value: Any) -> Program:
         case "persistent":
             plan = replace(plan, form="persistent" if value else "as_written")
         case "by_pointers":
-            paths = ("pointers" if it < value * PARTS else "raised" for it in range(PARTS))
+            paths = ("pointers" if it < value * PARTS else "promoted" for it in range(PARTS))
             plan = replace(plan, operands=tuple(OperandPlan("a", 0, it, path, "ring") for it, path in enumerate(paths)))
         case "spilled":
             facts = replace(facts, spilled=value * max(1, plan.consumer_groups))

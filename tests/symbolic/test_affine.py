@@ -64,8 +64,8 @@ def test_a_range_may_begin_anywhere_and_be_scaled() -> None:
 def test_dimensions_follow_a_transposition() -> None:
     p = program()
     tile = p.spread(p.range(32), 0, 64, 32)
-    turned = p.op("tt.trans", [tile], "tensor<32x64xi32>", order="array<i32: 1, 0>")
-    assert text(Affine(), turned) == "(1)*r0"
+    transposed = p.op("tt.trans", [tile], "tensor<32x64xi32>", order="array<i32: 1, 0>")
+    assert text(Affine(), transposed) == "(1)*r0"
 
 
 def test_a_product_of_two_places_is_not_affine() -> None:

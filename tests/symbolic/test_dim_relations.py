@@ -25,9 +25,9 @@ def test_a_dot_ties_its_rows_and_columns_and_mixes_what_it_contracts() -> None:
 
 def test_a_transposed_tile_needs_the_other_dimension() -> None:
     p = TileProgram(x="tensor<64x32xf16>")
-    turned = p.op("tt.trans", [p.args["x"]], "tensor<32x64xf16>", order="array<i32: 1, 0>").defining_op
-    assert turned is not None
-    assert (demanded(turned, 0), demanded(turned, 1)) == ({0: 1}, {0: 0})
+    transposed = p.op("tt.trans", [p.args["x"]], "tensor<32x64xf16>", order="array<i32: 1, 0>").defining_op
+    assert transposed is not None
+    assert (demanded(transposed, 0), demanded(transposed, 1)) == ({0: 1}, {0: 0})
 
 
 def test_a_reshape_mixes_only_the_dimensions_that_it_cuts() -> None:

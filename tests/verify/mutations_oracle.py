@@ -21,13 +21,13 @@ from tawa.sim import Descriptor, SimulationError, simulate
 from tawa.sim.machine.cta import Order
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find
-from tests.cases.gemm.turned import SMALL
+from tests.cases.gemm.transposed import SMALL
 from tests.sim.problems import level_text, make_arrays, run, ttgir_of
 
 Level = Literal["aref", "barrier"]
 DEPTH = 2
 PINNED = PlanOptions(enable_warp_specialization=True, aref_depth=DEPTH, mma_depth=1)
-BY_CONVERTER = Plan(operands=(OperandPlan(turned="converter"),))
+BY_CONVERTER = Plan(operands=(OperandPlan(transposed="converter"),))
 DATA = Path(__file__).parent / "data"
 GLUON = tuple(path.stem for path in sorted(DATA.glob("gluon_*.mlir")))
 Runs = tuple[tuple[Order, int], ...]
@@ -62,7 +62,7 @@ CONVERTER = "converter"
 
 
 def converter(level: Level) -> Subject:
-    """A GEMM with an operand that a converter turns between two rings, with D = 2 and P = 1."""
+    """A GEMM with an operand that a converter transposes between two rings, with D = 2 and P = 1."""
     made = specialise(ttgir_of(SMALL), PINNED, Target(SMALL.num_warps, SMALL.num_stages), BY_CONVERTER)
     assert made.applied, made.remarks
     found = {_title(sizes): _case_problem(SMALL.with_sizes(**sizes)) for sizes in _sizes(SMALL, DEPTH)}

@@ -17,7 +17,7 @@ from tawa.plan import PlanOptions, RingPlan
 from tawa.verify.arefs import check_credits
 from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.verdict import Proved, Refuted, Verdict
-from tests.cases.gemm.turned import SMALL
+from tests.cases.gemm.transposed import SMALL
 from tests.cases.programs.ttgir import ops_named
 from tests.sim.problems import ttgir_of
 from tests.support.verdicts import passes
@@ -36,7 +36,7 @@ def deeper() -> str:
     return specialise(ttgir_of(SMALL), options, Target(SMALL.num_warps, SMALL.num_stages), plan).barrier
 
 
-DEEPER = {"ring0": 4, "ring1": 2, "ring1_turned": 2}
+DEEPER = {"ring0": 4, "ring1": 2, "ring1_transposed": 2}
 
 
 def part(module: Module, role: str) -> list[Operation]:

@@ -49,8 +49,8 @@ def chosen(subject: Subject, kind: Kind) -> Mutant | None:
     """One mutant of a kind; None if the program has no site for it."""
     places = [site for site in all_sites(subject) if site.kind is kind]
     start = hashed(subject.name, subject.level, kind.name)
-    for turn in range(len(places)):
-        mutant = mutant_of(subject, places[(start + turn) % len(places)])
+    for step in range(len(places)):
+        mutant = mutant_of(subject, places[(start + step) % len(places)])
         if mutant is not None:
             return mutant
     return None

@@ -131,18 +131,18 @@ def another_slot(module: Module) -> None:
     view.set_operand(1, builder.create("arith.subi", (one, view.operands[1]), ("i32",)).result)
 
 
-def another_turn(module: Module) -> None:
-    """The slots turn by another number: the difference is carried by the loop."""
-    (turn,) = every(module, "arith.subi")
-    turn.set_operand(0, every(module, "arith.constant")[0].result)
+def another_rotation(module: Module) -> None:
+    """The slots rotate by another number: the difference is carried by the loop."""
+    (rotation,) = every(module, "arith.subi")
+    rotation.set_operand(0, every(module, "arith.constant")[0].result)
 
 
 def a_sum_that_does_not_cancel(module: Module) -> None:
     """A number is taken away twice."""
-    (turn,), (loop,) = every(module, "arith.subi"), every(module, "scf.for")
-    build, slot, number = Builder.before(turn), turn.operands[1], loop.operands[1]
+    (rotation,), (loop,) = every(module, "arith.subi"), every(module, "scf.for")
+    build, slot, number = Builder.before(rotation), rotation.operands[1], loop.operands[1]
     moved = build.create("arith.subi", (slot, number), ("i32",)).result
-    turn.set_operand(1, build.create("arith.subi", (moved, number), ("i32",)).result)
+    rotation.set_operand(1, build.create("arith.subi", (moved, number), ("i32",)).result)
 
 
 def another_trip_count(module: Module) -> None:
@@ -165,7 +165,7 @@ def another_read(module: Module) -> None:
         pytest.param(lambda it: number(it, "ttng.async_tma_store_wait", "pendings", 2), id="pendings"),
         pytest.param(lambda it: number(it, "ttng.arrive_barrier", "count", 2), id="arrivals"),
         arrivals_swapped, read_behind_the_arrival, read_before_the_loop, read_into_the_loop, freed_before_the_read,
-        another_slot, another_turn, a_sum_that_does_not_cancel, another_trip_count, another_read,
+        another_slot, another_rotation, a_sum_that_does_not_cancel, another_trip_count, another_read,
     ],
 )  # fmt: skip
 def test_a_change_of_the_protocol_is_seen(change: Callable[[Module], None]) -> None:
@@ -197,23 +197,23 @@ def a_loop_without_events(module: Module) -> None:
 
 def constants_folded(module: Module) -> None:
     """Zero is computed, and the sum of a number and zero is used in its place."""
-    (turn,) = every(module, "arith.subi")
+    (rotation,) = every(module, "arith.subi")
     zero, one, _ = every(module, "arith.constant")[:3]
-    build = Builder.before(turn)
+    build = Builder.before(rotation)
     nothing = build.create("arith.subi", (one.result, one.result), ("i32",)).result
-    turn.set_operand(1, build.create("arith.addi", (turn.operands[1], nothing), ("i32",)).result)
+    rotation.set_operand(1, build.create("arith.addi", (rotation.operands[1], nothing), ("i32",)).result)
     view = every(module, "ttg.memdesc_index")[0]
     view.set_operand(1, Builder.before(view).create("arith.muli", (zero.result, one.result), ("i32",)).result)
 
 
 def sums_cancelled(module: Module) -> None:
     """A number is added and taken away again."""
-    (turn,), (loop,) = every(module, "arith.subi"), every(module, "scf.for")
-    build, slot = Builder.before(turn), turn.operands[1]
+    (rotation,), (loop,) = every(module, "arith.subi"), every(module, "scf.for")
+    build, slot = Builder.before(rotation), rotation.operands[1]
     for there, back in (("arith.addi", "arith.subi"), ("arith.subi", "arith.addi")):
         moved = build.create(there, (slot, loop.operands[1]), ("i32",)).result
         slot = build.create(back, (moved, loop.operands[1]), ("i32",)).result
-    turn.set_operand(1, slot)
+    rotation.set_operand(1, slot)
 
 
 @pytest.mark.parametrize(

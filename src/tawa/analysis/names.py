@@ -27,15 +27,15 @@ STORES = op_names(StoreOp, DescriptorStoreOp)
 _NAME, _LOOP = "tawa.name", "tawa.loop"
 
 
-def name_module(module: Module, *, in_turn: bool = False) -> None:
+def name_module(module: Module, *, persistent: bool = False) -> None:
     """Names every load, store and loop of the kernel, in program order.
 
-    in_turn: whether the outermost loop was added to make the kernel persistent; that loop gets no number.
+    persistent: whether the outermost loop was added to make the kernel persistent; that loop gets no number.
     """
     function = next((view for op in module.body.ops if (view := FuncOp.of(op))), None)
     if function is None:
         return
-    tiles = next((op for op in function.body.ops if op.name in LOOPS), None) if in_turn else None
+    tiles = next((op for op in function.body.ops if op.name in LOOPS), None) if persistent else None
     fallbacks = _fallback_loops(function.op)
     loops = 0
     counts: dict[tuple[str, str, int | None], int] = {}

@@ -56,7 +56,7 @@ def race(case: Case, kernels: Mapping[str, Any], seed: int = 0) -> dict[str, Lap
         # The library computes only the first output; the others are those of the previous kernel.
         faults[LIBRARY] = judge_all(case, tensors, [{**tensors, outputs(case)[0]: library()}], reference).faults
         runs[LIBRARY] = library
-    return {name: Lap(time_ms, faults[name]) for name, time_ms in _by_turns(runs).items()}
+    return {name: Lap(time_ms, faults[name]) for name, time_ms in _alternately(runs).items()}
 
 
 def _library(case: Case, tensors: Mapping[str, torch.Tensor]) -> Callable[[], torch.Tensor] | None:
@@ -97,7 +97,7 @@ def _cublas(case: Case, tensors: Mapping[str, torch.Tensor]) -> Callable[[], tor
     return lambda: torch._scaled_mm(a, b, one, one, out_dtype=tensors["c"].dtype, use_fast_accum=True)
 
 
-def _by_turns(runs: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+def _alternately(runs: Mapping[str, Callable[[], object]]) -> dict[str, float]:
     """Median milliseconds of one launch each: short bursts round-robin, with rests to stay below the power limit."""
     samples: dict[str, list[float]] = {name: [] for name in runs}
     launches = {name: max(1, round(_BURST_MS / max(_elapsed_ms(run, 3), 1e-3))) for name, run in runs.items()}

@@ -32,7 +32,7 @@ def race_all(console: Console, exhibits: Sequence[Exhibit]) -> None:
         )
         return
     table = Table(
-        title="TFLOP/s, medians by turns; every result checked against float64.\n"
+        title="TFLOP/s, medians, alternately timed; every result checked against float64.\n"
         f"Attention: {_HEADS} heads, S queries and keys. Products: {_SIDE} x {_SIDE} x K.",
         caption="stock: stock Triton at the same configuration, which need not be its best one\n"
         "lib.: cuDNN for attention, cuBLAS for products; – where it has no such call",

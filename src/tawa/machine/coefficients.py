@@ -42,8 +42,8 @@ class Coefficients:
     beside_stock, beside_specialised: cycles that an iteration with dots waits for tiles that feed no dot. outside: the
         same of a block without dots.
     alone: what a single warp of a scheduler loses, because nothing fills its gaps. shuffle: cycles of a reduction.
-    store, store_tma: cycles of 128 bytes that are stored through pointers, or by TMA. turn: of 128 bytes of an operand
-        that is transposed through registers.
+    store, store_tma: cycles of 128 bytes that are stored through pointers, or by TMA. transpose: of 128 bytes of an
+        operand that is transposed through registers.
     bytes_per_cycle: from L2 to an SM. row: cycles of a row (at most 128 bytes) of an operand.
     latency, latency_tma: cycles of global memory that slots hide, through pointers and by TMA. exposed: the same where
         nothing hides it.
@@ -89,7 +89,7 @@ class Coefficients:
     shuffle: float
     store: float
     store_tma: float
-    turn: float
+    transpose: float
     bytes_per_cycle: float
     row: float
     latency: float

@@ -199,11 +199,11 @@ PRODUCER_REGISTERS = LEAST_REGISTERS
 CONVERTER_WARPS = 2
 """Beside the producer's warp in one warp group, so that a CTA with two consumer groups still has twelve warps."""
 CONVERTER_PIECES = {24: 1024, 40: 2048}
-"""Bytes of a tile that a converter of two warps turns at a time, by registers of a thread: without spills (ptxas)."""
+"""Bytes of a tile that a converter of two warps transposes at a time, by registers per thread: no spills (ptxas)."""
 
 
 def piece_bytes_of(registers: int) -> int:
-    """The largest pieces that a converter with this many registers per thread turns without spills."""
+    """The largest pieces that a converter with this many registers per thread transposes without spills."""
     return max(size for count, size in CONVERTER_PIECES.items() if count <= max(registers, min(CONVERTER_PIECES)))
 
 
@@ -233,8 +233,8 @@ KEPT_REGISTERS = 168
 BYTES_AHEAD = 32
 """Per thread, for all values that a loop carries for loads prefetched one iteration ahead."""
 
-TURN_CYCLES = 40
-"""The cost of a turn: a wait and an arrival, of `BARRIER_CYCLES` each."""
+PING_PONG_CYCLES = 40
+"""The cost of a section of ping-pong: a wait and an arrival, of `BARRIER_CYCLES` each."""
 
 # -- schedules (tawa.plan.scheduler) -----------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from tawa.plan.plan import Plan
 from tawa.plan.reasons import Decision, operand_field
 
 _TMA: dict[Path, str] = {
-    "host_descriptor": "tma", "kernel_descriptor": "tma", "raised": "tma", "raised_in_kernel": "tma in kernel",
+    "host_descriptor": "tma", "kernel_descriptor": "tma", "promoted": "tma", "promoted_in_kernel": "tma in kernel",
 }  # fmt: skip
 _TYPES = {ir: name for name, ir in ELEMENTS.items() if ir}
 

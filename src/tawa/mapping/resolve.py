@@ -64,7 +64,7 @@ class _Resolver:
             taken["split"] = self._split(groups.split)
         if kernel.launches is not None:
             taken["launches"] = LaunchPlan(**decided(kernel, LaunchPlan))
-        self._check_turns()
+        self._check_sections()
         operands = self._spread("operand", self.mapping.operands, self.program.loads)
         loops = self._spread("loop", self.mapping.loops, self.program.loops)
         return Plan(
@@ -169,7 +169,7 @@ class _Resolver:
                 )
             if access.tma:
                 return "kernel_descriptor" if access.made else "host_descriptor"
-            return "raised" if self.launched and word == "tma" else "raised_in_kernel"
+            return "promoted" if self.launched and word == "tma" else "promoted_in_kernel"
         return cast("Path | None", word)
 
     def _store(self, access: Access | None, words: Words) -> StorePlan:
@@ -180,7 +180,7 @@ class _Resolver:
                     f"{self._word(('stores', ALL), 'path', words.path)}: TMA is chosen for each store of "
                     f"{self.program.place} by name; cure: {self._titles('stores', self.program.stores)}"
                 )
-            path = ("kernel_descriptor" if access.made else "host_descriptor") if access.tma else "raised"
+            path = ("kernel_descriptor" if access.made else "host_descriptor") if access.tma else "promoted"
         key, line = (access.key, access.line) if access else ((None, None, 0), "")
         if access is not None and words.path == "pointers" and access.tma:
             raise PlanError(
@@ -277,12 +277,12 @@ class _Resolver:
             )
         return word
 
-    def _check_turns(self) -> None:
-        for it in self.mapping.groups.turns or ():
+    def _check_sections(self) -> None:
+        for it in self.mapping.groups.ping_pong_sections or ():
             if len(it) != 2:
                 raise PlanError(
-                    f"{self._word(('groups',), 'turns')}: {list(it)} is not the first and the last dot of a turn in "
-                    f"{self.program.place}; cure: [0, 0]"
+                    f"{self._word(('groups',), 'ping_pong_sections')}: {list(it)} is not the first and the last dot of "
+                    f"a section in {self.program.place}; cure: [0, 0]"
                 )
 
     def _keys(self, section: str, it: Access | Loop | None, word: str) -> tuple[str, str]:

@@ -91,7 +91,7 @@ GroupWords = _made(
     "GroupWords", "groups",
     """[groups]: the consumer groups.
 
-    take_turns: they issue their dots in turns. turns: the first and last dot of each turn.
+    ping_pong: they issue their dots alternately. ping_pong_sections: the first and last dot of each section.
     """,
 )  # fmt: skip
 OperandWords = _made(

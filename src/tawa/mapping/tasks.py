@@ -63,15 +63,15 @@ def _task(plan: Plan, program: Program, part: PartitionPlan, loop: int | None) -
     loads = [it for it in program.loads if it.key[1] == loop]
     rings = {it.key: it.ring for it in plan.operands if it.ring is not None}
     by_ring = _unique(rings[it.key] for it in loads if it.key in rings)
-    turned = [f"{ring}_turned" for ring in by_ring if f"{ring}_turned" in {it.name for it in plan.rings}]
+    transposed = [f"{ring}_transposed" for ring in by_ring if f"{ring}_transposed" in {it.name for it in plan.rings}]
     match part.role:
         case "producer":
             return Task(part.name, text, _unique(str(it.key[0]) for it in loads if it.key in rings), puts=by_ring)
         case "converter":
-            own = tuple(it.removesuffix("_turned") for it in turned)
-            return Task(part.name, text, gets=own, puts=tuple(turned))
+            own = tuple(it.removesuffix("_transposed") for it in transposed)
+            return Task(part.name, text, gets=own, puts=tuple(transposed))
         case "consumer":
-            gets = tuple(f"{it}_turned" if f"{it}_turned" in turned else it for it in by_ring)
+            gets = tuple(f"{it}_transposed" if f"{it}_transposed" in transposed else it for it in by_ring)
             atomics = [it.argument for it in program.atomics if it.loop == loop]
             reads = _unique([str(it.key[0]) for it in loads if it.key not in rings] + atomics)
             writes = _unique([str(it.key[0]) for it in program.stores if it.key[1] == loop] + atomics)

@@ -48,8 +48,8 @@ class _Unmet:
         entry = self.plan.operand(access.key)
         if entry.ring is not None and entry.argument is not None and entry.path != "consumer":
             return
-        raised = entry.path in ("raised", "raised_in_kernel")
-        own = "tma" if access.tma or raised else "pointers"
+        promoted = entry.path in ("promoted", "promoted_in_kernel")
+        own = "tma" if access.tma or promoted else "pointers"
         why = f"it feeds no dot through a ring, so the consumer loads it ({short(access.line)})"
         for given in self._given("operands", names_of(access)):
             match given.word:
@@ -57,7 +57,7 @@ class _Unmet:
                     yield f'{given}: {why}; cure: path = "consumer" or "{own}"'
                 case "ring":
                     yield f"{given}: {why}; cure: leave it out{self._carried()}"
-                case "hoisted" | "turned" | "reordered" | "rows" if given.value not in _IDLE:
+                case "hoisted" | "transposed" | "reordered" | "rows" if given.value not in _IDLE:
                     yield f"{given}: {why}; cure: leave it out{self._carried()}"
                 case _:
                     pass
@@ -100,8 +100,8 @@ class _Unmet:
         for given in self.mapping.given("groups"):
             if given.word == "split" and self.plan.groups == 1:
                 yield f"{given}: {self.program.place} has one group; cure: count = 2, or leave it out"
-            if given.word == "turns" and given.value and not self.plan.ping_pong:
-                yield f"{given}: {self.program.place} takes no turns; cure: take_turns = true with count = 2"
+            if given.word == "ping_pong_sections" and given.value and not self.plan.ping_pong:
+                yield f"{given}: {self.program.place} has no ping-pong; cure: ping_pong = true with count = 2"
 
 
 __all__ = ["check_effect"]

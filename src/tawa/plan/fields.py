@@ -13,12 +13,12 @@ from tawa.plan.decision import Flag, ListOf, OneOf, Slots, Text, Whole, check_va
 from tawa.plan.schedule import Schedule, Wanted
 
 Path = Literal[
-    "host_descriptor", "kernel_descriptor", "raised", "raised_in_kernel", "cp.async", "registers", "consumer",
+    "host_descriptor", "kernel_descriptor", "promoted", "promoted_in_kernel", "cp.async", "registers", "consumer",
     "pointers",
 ]  # fmt: skip
 RowsOrder = Literal["in_order", "for_next_dot"]
 PartitionRole = Literal["producer", "converter", "consumer"]
-Turning = Literal["registers", "converter"]
+Transposer = Literal["registers", "converter"]
 LaunchChoice = Literal["predicted", "specialised", "always"]
 
 _LOADS = OneOf(("tma", "tma in kernel", "cp.async", "registers", "consumer", "pointers"))
@@ -50,7 +50,7 @@ class OperandPlan:
 
     path: how the tile reaches its users.
         host_descriptor, kernel_descriptor  by TMA, as the kernel is written
-        raised, raised_in_kernel            by TMA in place of pointers; the launcher, or the kernel, creates the
+        promoted, promoted_in_kernel          by TMA in place of pointers; the launcher, or the kernel, creates the
                                             descriptor
         cp.async, registers                 through pointers: by cp.async of the producer's threads, or through their
                                             registers
@@ -62,8 +62,8 @@ class OperandPlan:
     prefetched: a consumer issues the load one iteration before its use.
     rows: "for_next_dot": they stand in the order in which the result of the dot that reads them is the left operand of
         the next dot; "in_order": as in memory.
-    turned: how a tile is turned that wgmma cannot read as it is stored: through the consumers' registers, or by a
-        partition between two rings, the converter; None for other tiles.
+    transposed: how a tile is transposed that wgmma cannot read as it is stored: through the consumers' registers, or by
+        a partition between two rings, the converter; None for other tiles.
     reordered: the converter writes the summed dimension in the order in which the accumulator that is the other operand
         has it; then no threads exchange values, but the sums may be rounded differently.
     depth: only in a partial Plan: D of the ring that carries the tile, whatever its name is.
@@ -79,7 +79,7 @@ class OperandPlan:
     rows: RowsOrder | None = decision(
         one_of(RowsOrder), "paths", word="operands.rows", reorders=lambda it: it == "for_next_dot"
     )
-    turned: Turning | None = decision(one_of(Turning), "paths", word="operands.turned")
+    transposed: Transposer | None = decision(one_of(Transposer), "paths", word="operands.transposed")
     reordered: bool | None = decision(Flag(), "paths", word="operands.reordered", reorders=bool)
     line: str = field(default="", compare=False)
     depth: int | None = decision(Whole(), "rings")
@@ -97,7 +97,7 @@ class OperandPlan:
 class StorePlan:
     """One store of a tile.
 
-    path: host_descriptor, kernel_descriptor (by TMA, as the kernel is written), raised (by TMA in place of pointers),
+    path: host_descriptor, kernel_descriptor (by TMA, as the kernel is written), promoted (by TMA in place of pointers),
     or pointers. staged: the store reads from a staging buffer, and the consumer waits for it only before it reuses that
     buffer. slices: a staged tile leaves in this many slices of its columns, one after the other, so that its buffers
     are smaller. buffers: of a slice each; with two, a slice is written while TMA reads the one before it.
@@ -218,5 +218,5 @@ class LaunchPlan:
 
 __all__ = [
     "UNCAPPED", "LaunchChoice", "LaunchPlan", "LoopPlan", "OperandPlan", "PartitionPlan", "PartitionRole", "Path",
-    "RingPlan", "RowsOrder", "StorePlan", "Turning",
+    "RingPlan", "RowsOrder", "StorePlan", "Transposer",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from tawa.errors import PlanError
 from tawa.outside import Unfit, json_of, names_and_values, read_fields, shown
 
-JSON_VERSION = 6
+JSON_VERSION = 7
 _ENTRIES = ("partitions", "operands", "stores", "loops", "rings")
 
 _T = TypeVar("_T")

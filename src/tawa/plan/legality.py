@@ -159,7 +159,7 @@ def _check_partitions(plan: Plan, channels: Sequence[ChannelInfo], groups: int, 
         if converters and part.role == "producer" and part.num_warps == PRODUCER_WARPS:
             raise PlanError(
                 f"producer {part.name!r} has {PRODUCER_WARPS} warps and leaves none of its warp group to a converter; "
-                "cure: turned='registers', or one warp if TMA fills all rings"
+                "cure: transposed='registers', or one warp if TMA fills all rings"
             )
         if part.role == "converter" and part.num_warps != CONVERTER_WARPS:
             raise PlanError(f"converter {part.name!r} has {part.num_warps} warps; cure: {CONVERTER_WARPS}")

@@ -12,7 +12,7 @@ from tawa.plan.plan import Plan
 
 STOCK = Plan(form="stock")
 """Asks for stock Triton's kernel."""
-_BY_TMA: frozenset[Path | None] = frozenset({"raised", "raised_in_kernel"})
+_BY_TMA: frozenset[Path | None] = frozenset({"promoted", "promoted_in_kernel"})
 _BY_POINTERS: frozenset[Path | None] = frozenset({"pointers", "cp.async", "registers"})
 
 

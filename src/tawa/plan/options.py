@@ -22,7 +22,7 @@ class PlanOptions:
     mma_depth: P, iterations whose wgmmas stay in flight, at least 0; needs D >= P + 1.
     num_consumer_groups: consumer partitions; 1: all consumer warps work on one tile together (cooperative), 2: each
         group computes half of the tile's rows.
-    ping_pong: True makes the consumer groups issue their dots in turns, which needs two groups; False does not
+    ping_pong: True makes the consumer groups issue their dots alternately, which needs two groups; False does not
         synchronise them. None is False.
     pointer_loads: how tiles that the kernel loads through pointers reach shared memory. "tma": as boxes by TMA, and a
         kernel with a tile that is not provably a box is declined; "cp.async": by copies of the producer's threads. None

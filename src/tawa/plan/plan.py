@@ -58,8 +58,8 @@ SlotViews = Literal["shared", "own"]
 Sums = Literal["in_order", "after_loops"]
 
 
-def _turns_text(turns: Sequence[tuple[int, int]]) -> str:
-    dots = ", ".join(f"{first} to {last}" if first != last else str(first) for first, last in turns)
+def _sections_text(sections: Sequence[tuple[int, int]]) -> str:
+    dots = ", ".join(f"{first} to {last}" if first != last else str(first) for first, last in sections)
     return f"of dots {dots}" if dots else ""
 
 
@@ -86,8 +86,8 @@ class Plan:
     direct_stores: whether fp32 results that are stored through pointers leave from the layout of the dot, where a
         conversion would take shared memory from the rings.
     early_puts: E, slots of each ring that are filled before the partitions start.
-    ping_pong: consumer groups issue their dots in turns. turns: the first and the last dot of each turn, by their
-        numbers in the program of a group.
+    ping_pong: consumer groups issue their dots alternately. ping_pong_sections: the first and the last dot of each
+        section, by their numbers in the program of a group.
     slot_views: whether wgmmas of sibling branches or loops share the view of a slot, or have separate ones.
     launches: which launches get the kernel.
 
@@ -144,12 +144,12 @@ class Plan:
     )  # fmt: skip
     early_puts: int | None = decision(Whole(), "rings", word="kernel.early_slots", always=True)
     ping_pong: bool | None = decision(
-        Flag(), "loops", word="groups.take_turns", option="ping_pong", shown=lambda it: "on" if it else "off",
+        Flag(), "loops", word="groups.ping_pong", option="ping_pong", shown=lambda it: "on" if it else "off",
         always=True,
     )  # fmt: skip
-    turns: tuple[tuple[int, int], ...] | None = decision(
-        ListOf(ListOf(Whole())), "loops", word="groups.turns", shown=_turns_text,
-        usual="a turn ends where the tensor cores would be idle",
+    ping_pong_sections: tuple[tuple[int, int], ...] | None = decision(
+        ListOf(ListOf(Whole())), "loops", word="groups.ping_pong_sections", shown=_sections_text,
+        usual="a section ends where the tensor cores would be idle",
     )  # fmt: skip
     slot_views: SlotViews | None = decision(
         one_of(SlotViews), "rings", word="kernel.slot_views", always=True,
@@ -203,7 +203,7 @@ class Plan:
 
     @property
     def another_form(self) -> bool:
-        """Whether it asks for a form other than the kernel as written: tiles in turn, groups, shares of tiles."""
+        """Whether it asks for a form other than the kernel as written: persistent, groups, shares of tiles."""
         taken = ((getattr(self, it.name), it.plain) for it in declared(Plan) if it.by == "form")
         return self.form != "stock" and any(value not in (None, plain) for value, plain in taken)
 

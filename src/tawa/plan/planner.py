@@ -6,9 +6,9 @@ D    as requested; else num_stages, at least 3, and more for small slots, unless
 P    as requested; else 1 if D allows it: one iteration of wgmmas in flight hides the latency of releasing a slot. 0 if
      several CTAs share an SM and have few slots or computed operands: the other CTAs keep the tensor cores busy, and
      slots are released one iteration earlier (bench/results/ablation.json).
-ping-pong  as requested; else off: groups without turns drift apart on their own.
+ping-pong  as requested; else off: groups without ping-pong drift apart on their own.
 producer  one warp if TMA fills all rings; four if it computes on tiles of addresses.
-converter two warps beside the producer's, if a Plan asks for a tile that is turned between two rings.
+converter two warps beside the producer's, if a Plan asks for a tile that is transposed between two rings.
 registers  24 for a producer that only issues TMA copies, more for one with tiles of addresses; `setmaxnreg` gives the
      rest to the consumer. A cap at kernel entry lets as many CTAs share an SM as shared memory allows.
 """
@@ -38,7 +38,7 @@ from tawa.plan.plan import Plan
 IN_FLIGHT = "one iteration of wgmmas in flight hides the release of a slot"
 
 ALONE = (
-    "ping-pong needs two consumer groups that take turns on the tensor cores, and this kernel has one; "
+    "ping-pong needs two consumer groups that alternate on the tensor cores, and this kernel has one; "
     "cure: num_consumer_groups=2 with 8 warps, or ping_pong=False"
 )
 
@@ -122,7 +122,7 @@ def reasons(plan: Plan, channels: Rings, budget: Budget, pins: Plan | None = Non
     found["max_registers"] = _why_capped(plan, budget)
     found["ctas_per_sm"] = "as many as shared memory and registers allow"
     by_tma = by_tma_only(channels)
-    found["partitions.converter"] = "it turns tiles between two rings, in the producer's warp group"
+    found["partitions.converter"] = "it transposes tiles between two rings, in the producer's warp group"
     alone = "it computes numbers from tiles" if budget.producer_tiles else "one thread issues TMA copies"
     found["partitions.producer"] = alone if by_tma else "it computes on tiles of addresses"
     warps = "the fewest for wgmma" if budget.widened else "num_warps of the launch"
@@ -134,7 +134,7 @@ def reasons(plan: Plan, channels: Rings, budget: Budget, pins: Plan | None = Non
         "the first loads run while the partitions start" if plan.early_puts else "the producer's threads fill slots"
     )
     found["ping_pong"] = (
-        "groups without turns drift apart on their own" if budget.groups > 1 else "there is only one consumer group"
+        "groups without ping-pong drift apart on their own" if budget.groups > 1 else "there is only one consumer group"
     )
     return found
 

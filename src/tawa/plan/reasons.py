@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from tawa.analysis.names import Name
 from tawa.plan.decision import Declared, declared
-from tawa.plan.fields import LaunchPlan, LoopPlan, OperandPlan, Path, RingPlan, StorePlan, Turning
+from tawa.plan.fields import LaunchPlan, LoopPlan, OperandPlan, Path, RingPlan, StorePlan, Transposer
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.planner import IN_FLIGHT
@@ -30,8 +30,8 @@ PINNED = "plan="
 _PATHS: dict[Path, tuple[str, str]] = {
     "host_descriptor": ("TMA", "the kernel uses a descriptor"),
     "kernel_descriptor": ("TMA", "the kernel creates the descriptor"),
-    "raised": ("TMA in place of pointers", "the tile is a box; the launcher creates the descriptor"),
-    "raised_in_kernel": ("TMA in place of pointers", "the tile is a box; the kernel creates the descriptor"),
+    "promoted": ("TMA in place of pointers", "the tile is a box; the launcher creates the descriptor"),
+    "promoted_in_kernel": ("TMA in place of pointers", "the tile is a box; the kernel creates the descriptor"),
     "cp.async": ("cp.async", "the tile is not a box that TMA can load"),
     "registers": ("registers of the producer", "neither TMA nor cp.async can load the tile"),
     "consumer": ("loaded by the consumer", "the producer cannot load it in advance"),
@@ -153,17 +153,17 @@ class _Decisions:
         path: Path = it.path or "pointers"
         said, usual = _PATHS[path]
         option = ""
-        if (self.options.pointer_loads, path) in (("tma", "raised"), ("tma", "raised_in_kernel")) or (
+        if (self.options.pointer_loads, path) in (("tma", "promoted"), ("tma", "promoted_in_kernel")) or (
             self.options.pointer_loads == "cp.async" and path in ("cp.async", "registers")
         ):
             option = "pointer_loads"
         value = said + (f", {it.ring}" if it.ring else "")
         value += ", hoisted to the load before it" * (it.hoisted is True)
         value += ", prefetched one iteration ahead" * (it.prefetched is True)
-        value += f", turned {_TURNED[it.turned]}" if it.turned else ""
+        value += f", transposed {_TRANSPOSED[it.transposed]}" if it.transposed else ""
         value += ", in the order of the other operand" * (it.reordered is True)
         value += f" ({_place(it.line)})" if it.line else ""
-        fields = (asked.path, asked.ring, asked.hoisted, asked.prefetched, asked.turned, asked.reordered)
+        fields = (asked.path, asked.ring, asked.hoisted, asked.prefetched, asked.transposed, asked.reordered)
         pinned = any(field is not None for field in fields)
         name = operand_field(it.key)
         by_pointers = ("operands",) if path in ("cp.async", "registers") else ()
@@ -258,7 +258,7 @@ class _Decisions:
         yield from found or [Decision("launches", "all", "planner", "the kernel suits every launch")]
 
 
-_TURNED: Mapping[Turning, str] = {"converter": "by a converter", "registers": "in registers of the consumers"}
+_TRANSPOSED: Mapping[Transposer, str] = {"converter": "by a converter", "registers": "in registers of the consumers"}
 
 
 # -- words -------------------------------------------------------------------------------------------------------------

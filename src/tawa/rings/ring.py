@@ -57,7 +57,7 @@ class Ring:
     def over(tiles, D: gl.constexpr, readers: gl.constexpr = 1):
         """A ring over shared memory that is there.
 
-        tiles: a tuple of (D, ...), each with the layout of one tile; or () for turns and signals.
+        tiles: a tuple of (D, ...), each with the layout of one tile; or () for ping-pong and signals.
         """
         return Ring(tiles, barriers(D, 1), barriers(D, readers), gl.to_tensor(0), gl.to_tensor(0), D)
 

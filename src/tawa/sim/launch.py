@@ -1,7 +1,7 @@
 """Kernel launch: binds arguments by name, runs the CTAs of the grid, and returns the result.
 
-CTAs run one after the other, or take turns in seeded random order. The second shows what depends on the order in which
-programs change memory, such as a counter from which they take their tiles.
+CTAs run one after the other, or are interleaved in seeded random order. The second shows what depends on the order in
+which programs change memory, such as a counter from which they take their tiles.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ def simulate(
     `Addresses` is a table of addresses into other arrays.
     grid: the number of CTAs in one to three dimensions. order: when asynchronous work lands (see `machine.cta`).
     seed: of the order `random` and of `together`. programs: the CTAs to run; None runs the whole grid. timing: records
-    the traces that `SimulationResult.timeline` needs. together: CTAs take turns instead of running one after the other.
+    the traces that `SimulationResult.timeline` needs. together: CTAs are interleaved instead of running one after the
+    other.
 
     Raises SimulationError (`tawa.sim.errors`): ArgumentError, UnsupportedOp, Deadlock, or a trap.
     """
@@ -135,7 +136,7 @@ def simulate(
     chosen = all_programs if programs is None else programs
     if together:
         ctas = [started(program) for program in chosen]
-        _in_turns(ctas, random.Random(seed))
+        _interleaved(ctas, random.Random(seed))
         traces += [cta.trace() for cta in ctas] if timing else []
     for program in () if together else chosen:
         cta = started(program)
@@ -144,13 +145,13 @@ def simulate(
     return SimulationResult(order, seed, tuple(events), len(chosen), tuple(traces))
 
 
-def _in_turns(ctas: list[Cta], rng: random.Random) -> None:
-    """Runs CTAs to their end, each turn of a random one."""
-    left = [cta.turns() for cta in ctas]
+def _interleaved(ctas: list[Cta], rng: random.Random) -> None:
+    """Runs CTAs to their end, each round in a random one."""
+    left = [cta.rounds() for cta in ctas]
     while left:
-        turns = rng.choice(left)
-        if next(turns, left) is left:
-            left.remove(turns)
+        rounds = rng.choice(left)
+        if next(rounds, left) is left:
+            left.remove(rounds)
 
 
 def _kernel(module: Module) -> FuncOp:

@@ -402,8 +402,8 @@ def _places(op: Operation) -> Places | None:
     long = [dim for dim, size in enumerate(source) if size > 1]
     if expanded := tt.ExpandDimsOp.of(op):
         return {dim: dim + (dim >= expanded.axis) for dim in long}
-    if turned := tt.TransOp.of(op):
-        return {dim: place for place, dim in enumerate(turned.order) if source[dim] > 1}
+    if transposed := tt.TransOp.of(op):
+        return {dim: place for place, dim in enumerate(transposed.order) if source[dim] > 1}
     if tt.ReshapeOp.matches(op):
         after = [dim for dim, size in enumerate(target) if size > 1]
         same = [source[dim] for dim in long] == [target[dim] for dim in after]

@@ -246,7 +246,7 @@ class _Arefs(_Alone):
                     found.setdefault(value.ring, value.count)
         return found
 
-    def _turned(self, register: int, kind: int, index: int) -> Any:
+    def _rotated(self, register: int, kind: int, index: int) -> Any:
         value = self.registers[register]
         if isinstance(value, _View):
             return "view", value.ring, self._related(value.ring, value.count), value.entry
@@ -319,8 +319,8 @@ class _Barriers(_Alone):
     def _bases(self) -> list[int | None]:
         return self.given
 
-    def may_turn(self) -> list[bool]:
-        """Which rings turn where the partition is now."""
+    def may_rotate(self) -> list[bool]:
+        """Which rings rotate where the partition is now."""
         return [base is not None for base in FreeRun._bases(self)]
 
 
@@ -377,14 +377,14 @@ class _Comparison:
         return None
 
     def _key(self, one: _Arefs, other: _Barriers) -> Any:
-        """The common state: counts are relative where the rings of the barrier level turn."""
+        """The common state: counts are relative where the rings of the barrier level rotate."""
         counts, places = one.counts(), {ring.name: place for place, ring in enumerate(self.rings)}
         bases: dict[int, int] = {}
         given: list[int | None] = []
-        for ring, turns in zip(self.below.raised, other.may_turn(), strict=True):
+        for ring, rotates in zip(self.below.lifted, other.may_rotate(), strict=True):
             owners = {self._owner(alloc) for alloc in ring.allocs}
             owner = places.get(owners.pop() or "") if len(owners) == 1 else None
-            base = counts.get(owner) if owner is not None and turns else None
+            base = counts.get(owner) if owner is not None and rotates else None
             if owner is not None and base is not None:
                 bases[owner] = base
             given.append(None if base is None else base % (2 * ring.depth))

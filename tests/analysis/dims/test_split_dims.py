@@ -281,8 +281,8 @@ def test_what_mixes_the_rows_is_declined_with_its_line(name: str) -> None:
 
 
 def test_a_tile_that_meets_its_own_transpose_is_declined() -> None:
-    turned = unary("tt.trans", "s", F32, "q", F32, "order = array<i32: 1, 0>")
-    remark = refused(kernel(f"{turned}\n{binary('arith.addf', 's', 'q', 't', F32)}"))
+    transposed = unary("tt.trans", "s", F32, "q", F32, "order = array<i32: 1, 0>")
+    remark = refused(kernel(f"{transposed}\n{binary('arith.addf', 's', 'q', 't', F32)}"))
     assert "both dimensions of a tile are tied to the rows" in remark.reason
 
 
@@ -309,7 +309,7 @@ def test_a_tile_may_be_loaded_and_stored_again_at_the_same_rows() -> None:
 
 
 AT = op("tt.splat", "%out", "!tt.ptr<f32>", "%at", POINTERS)
-TURN = "order = array<i32: 1, 0>"
+TRANSPOSE = "order = array<i32: 1, 0>"
 
 
 def put(value: str, line: int = 0) -> str:
@@ -320,14 +320,14 @@ def test_a_tile_that_is_stored_at_its_own_pointers_is_shared_out_but_its_transpo
     read = op("tt.load", "%at", POINTERS, "%x", F32, properties=LOAD)
     again = f"{AT}\n{read}\n{binary('arith.addf', 's', 'x', 't', F32)}"
     assert found(kernel(f"{again}\n{put('t')}")).part == 64
-    turned = unary("tt.trans", "t", F32, "q", F32, TURN)
-    assert "already overwritten" in refused(kernel(f"{again}\n{turned}\n{put('q')}")).reason
+    transposed = unary("tt.trans", "t", F32, "q", F32, TRANSPOSE)
+    assert "already overwritten" in refused(kernel(f"{again}\n{transposed}\n{put('q')}")).reason
 
 
 def test_two_stores_at_the_same_pointers_keep_their_order_unless_one_is_of_the_transpose() -> None:
-    exponent, turned = unary("math.exp2", "s", F32, "t", F32), unary("tt.trans", "s", F32, "q", F32, TURN)
+    exponent, transposed = unary("math.exp2", "s", F32, "t", F32), unary("tt.trans", "s", F32, "q", F32, TRANSPOSE)
     assert found(kernel(f"{AT}\n{exponent}\n{put('s')}\n{put('t')}")).part == 64
-    remark = refused(kernel(f"{AT}\n{turned}\n{put('s')}\n{put('q', 7)}"))
+    remark = refused(kernel(f"{AT}\n{transposed}\n{put('s')}\n{put('q', 7)}"))
     assert "a store may overwrite" in remark.reason
     assert remark.location is not None and remark.location.line == 7
 

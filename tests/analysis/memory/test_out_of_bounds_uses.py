@@ -52,15 +52,15 @@ def test_a_store_whose_mask_wraps_around_too_sees_them() -> None:
     assert who_sees(t, load) == "store"
 
 
-def test_a_turned_tile_is_followed() -> None:
-    def turn(t: Tile, c: Value) -> None:
+def test_a_transposed_tile_is_followed() -> None:
+    def transpose(t: Tile, c: Value) -> None:
         p = t.p
-        turned = p.op("tt.trans", [c], "tensor<32x64xf16>", order="array<i32: 1, 0>")
+        transposed = p.op("tt.trans", [c], "tensor<32x64xf16>", order="array<i32: 1, 0>")
         mask = p.compare(p.expand(t.rows, 0), p.splat(p.args["m"], 1, 64))
         address = p.op("tt.trans", [t.address("out")], "tensor<32x64x!tt.ptr<f16>>", order="array<i32: 1, 0>")
-        p.store(address, turned, p.broadcast(mask, 32, 64))
+        p.store(address, transposed, p.broadcast(mask, 32, 64))
 
-    t, load = wrapped_dot(turn)
+    t, load = wrapped_dot(transpose)
     assert who_sees(t, load) is None
 
 

@@ -28,13 +28,13 @@ def program(moves: str) -> TileProgram:
 
 @pytest.mark.parametrize(("moves", "found"), [("tile", 1), ("carried", 1), ("nothing", 0)])
 def test_a_tile_goes_to_another_place_each_time(moves: str, found: int) -> None:
-    assert len(tile_stores(program(moves).function, in_turn=False)) == found
+    assert len(tile_stores(program(moves).function, persistent=False)) == found
 
 
-@pytest.mark.parametrize("in_turn", [True, False])
-def test_a_store_behind_all_loops_is_followed_where_programs_are_done_in_turn(in_turn: bool) -> None:
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_store_behind_all_loops_is_followed_where_the_kernel_is_persistent(persistent: bool) -> None:
     p = TileProgram(c="!tt.ptr<f32>")
     pointers = p.splat(p.args["c"], 64, 64)
     p.store(pointers, p.zeros(pointers))
     p.finish()
-    assert len(tile_stores(p.function, in_turn)) == in_turn
+    assert len(tile_stores(p.function, persistent)) == persistent

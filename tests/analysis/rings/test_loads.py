@@ -196,10 +196,12 @@ def test_a_tile_that_meets_a_product_stays_where_it_is() -> None:
     bias = op("tt.load", "%ptrs", POINTERS, "%bias", TILE)
     body = (addresses(), bias, programs.iteration("sum", "half"))
     narrow = op("arith.truncf", "%half", ACC, "%h", ACC.replace("f32", "f16"))
-    turned = op("ttg.convert_layout", "%h", ACC.replace("f32", "f16"), "%t", TILE)
+    converted = op("ttg.convert_layout", "%h", ACC.replace("f32", "f16"), "%t", TILE)
     met = op("arith.addf", "%t, %bias", f"{TILE}, {TILE}", "%p", TILE)
     second = (alloc("z", "p"), load("v", "b_desc"), alloc("w", "v"), dot("next", "z", "w", "half"))
-    assert [info.load.op.result.hint for info in find_dot_loads(wide(looped(*body, narrow, turned, met, *second)))] == [
+    assert [
+        info.load.op.result.hint for info in find_dot_loads(wide(looped(*body, narrow, converted, met, *second)))
+    ] == [
         "a",
         "b",
         "v",

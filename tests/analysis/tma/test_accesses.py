@@ -50,7 +50,7 @@ def feeding(in_loop: bool) -> Operation:
 def test_a_load_is_of_an_operand_where_it_feeds_a_dot_more_than_once() -> None:
     assert is_operand_load(feeding(in_loop=True))
     assert not is_operand_load(feeding(in_loop=False))
-    assert is_operand_load(feeding(in_loop=False), in_turn=True)
+    assert is_operand_load(feeding(in_loop=False), persistent=True)
     assert not is_operand_load(access())
 
 

@@ -25,8 +25,8 @@ def test_a_dimension_whose_elements_share_addresses_has_one_of_fewer_positions()
 
 
 def test_the_contiguous_axis_comes_last() -> None:
-    turned = AffineTile(ZERO, {0: ONE, 1: S})
-    assert [axis.dim for axis in axes_of(turned, (64, 32), 2)] == [1, 0]
+    transposed = AffineTile(ZERO, {0: ONE, 1: S})
+    assert [axis.dim for axis in axes_of(transposed, (64, 32), 2)] == [1, 0]
     packed = AffineTile(ZERO, {0: S, 1: H}, runs=(Run(1, 8, ZERO),), within={1: ONE})
     assert [(axis.dim, axis.low) for axis in axes_of(packed, (64, 32), 2)] == [(0, False), (1, False), (1, True)]
 

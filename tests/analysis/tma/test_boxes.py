@@ -228,11 +228,14 @@ def test_a_stride_of_one_is_needed_and_only_once() -> None:
 def test_a_tile_that_is_read_backwards_stays(backwards: str) -> None:
     t = tile()
     p, size = t.p, 64 if backwards == "rows" else 32
-    turned = p.binary("subi", p.splat(p.number(size - 1), size), p.range(size))
+    backwards = p.binary("subi", p.splat(p.number(size - 1), size), p.range(size))
     if backwards == "rows":
-        t.rows, expected = turned, "dimension 0 of the tile is read backwards, with a stride of -s; TMA reads forwards"
+        t.rows, expected = (
+            backwards,
+            "dimension 0 of the tile is read backwards, with a stride of -s; TMA reads forwards",
+        )
     else:
-        t.columns, expected = turned, "dimension 1 of the tile is read backwards, with a stride of -1;"
+        t.columns, expected = backwards, "dimension 1 of the tile is read backwards, with a stride of -1;"
     assert expected in reason(t, p.load(t.address()))
 
 

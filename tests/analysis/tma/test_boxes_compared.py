@@ -157,10 +157,10 @@ class Program:
         chosen = self.note(self.p.op("arith.select", [mask, one, zero], one.type), self.number[mask].astype(int))
         return self.note(self.p.compare(chosen, zero, NOT_EQUAL), self.number[mask])
 
-    def load(self, turn: Value) -> tuple[Value, Value, Value | None]:
+    def load(self, step: Value) -> tuple[Value, Value, Value | None]:
         """A load, its addresses and its mask."""
         pid, batch = (self.note(self.p.pid(axis), self.lot.randrange(3)) for axis in range(2))
-        rows, columns = self.places(ROWS, pid), self.places(COLUMNS, turn)
+        rows, columns = self.places(ROWS, pid), self.places(COLUMNS, step)
         read = self.changed(self.shared(rows))
         masked = [rows, read, self.changed(rows)]
         if self.lot.random() < 0.25:
@@ -173,7 +173,7 @@ class Program:
         shared = self.shared(columns)
         parts.append(self.spread(shared if self.lot.random() < 0.7 else self.changed(shared), 0))
         if self.lot.random() < 0.5:
-            parts.append(self.splat(self.binary("muli", self.lot.choice([batch, turn]), self.some("z", "s")), *SHAPE))
+            parts.append(self.splat(self.binary("muli", self.lot.choice([batch, step]), self.some("z", "s")), *SHAPE))
         at = self.note(self.p.splat(self.p.args["a"], *SHAPE), np.zeros(SHAPE, int))
         for part in parts:
             at = self.note(self.p.add(at, part), self.number[at] + self.number[part])

@@ -58,9 +58,9 @@ def test_memory_behind_a_pointer_of_a_loop_is_described_in_that_loop_and_last_as
 def test_which_iteration_it_is_is_a_place_and_no_size() -> None:
     nest = Nest(of_argument=False)
     usual, of_tile = places_of(nest.load, nest.base, nest.program.function, Affine())
-    turn, size = nest.outer.regions[0].block.args[0], nest.program.args["n"]
-    assert usual.in_offset(turn) and usual.in_size(size)
-    assert not usual.in_size(turn) and of_tile.in_size(turn)
+    tile, size = nest.outer.regions[0].block.args[0], nest.program.args["n"]
+    assert usual.in_offset(tile) and usual.in_size(size)
+    assert not usual.in_size(tile) and of_tile.in_size(tile)
     assert not usual.in_offset(nest.inner.regions[0].block.args[0])
 
 

@@ -48,7 +48,7 @@ FOUND: dict[str, tuple[Bounds, LongerInfo | None]] = {
     "from the end": (
         lambda p: [(p.number(0), p.mul(p.binary("subi", p.args["n"], p.pid()), p.number(128)))], LongerInfo(0, False)
     ),
-    "turned": (lambda p: [(p.number(0), p.mul(p.pid(), p.number(-64)))], LongerInfo(0, False)),
+    "negative step": (lambda p: [(p.number(0), p.mul(p.pid(), p.number(-64)))], LongerInfo(0, False)),
     "a window": (lambda p: [(row(p, more=0), row(p))], None),
     "equal": (lambda p: [(p.number(0), p.args["n"])], None),
     "two axes": (lambda p: [(p.number(0), p.add(row(p, 0), row(p, 1)))], None),

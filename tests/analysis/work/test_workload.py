@@ -69,13 +69,13 @@ def test_a_dot_of_the_result_of_another_is_chained_and_reads_registers() -> None
 
 
 @pytest.mark.parametrize(
-    ("element", "turned", "turned_bytes"),
+    ("element", "transposed", "transposed_bytes"),
     [("f16", False, 0), ("f16", True, 0), ("f8E4M3FN", False, 256 * 64), ("f8E4M3FN", True, 0)],
 )
-def test_only_an_operand_of_8_bits_whose_inner_dimension_is_not_innermost_is_turned(
-    element: str, turned: bool, turned_bytes: int
+def test_only_an_operand_of_8_bits_whose_inner_dimension_is_not_innermost_is_transposed(
+    element: str, transposed: bool, transposed_bytes: int
 ) -> None:
-    assert loop_of(by_descriptors(element=element, turned=turned)).dots[0].turned_bytes == turned_bytes
+    assert loop_of(by_descriptors(element=element, transposed=transposed)).dots[0].transposed_bytes == transposed_bytes
 
 
 def test_a_module_of_two_functions_has_no_workload() -> None:

@@ -1,4 +1,4 @@
-"""Kernels timed one by one: runs told apart among launches, modes by turns, and what the numbers say."""
+"""Kernels timed one by one: runs told apart among launches, modes alternately, and what the numbers say."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.corpus import kernel_times
-from bench.corpus.kernel_times import MOST_S, TURNS, Launch, runs_in, runs_of_a_turn, time_kernels
+from bench.corpus.kernel_times import MOST_S, ROUNDS, Launch, runs_in, runs_of_a_round, time_kernels
 from bench.corpus.report.kernels import WHOLE, applied, declined, summarise_kernels, untimed
 from bench.corpus.report.page import declined_table, kernels_table, summary_table
 from bench.corpus.report.results import Microseconds, Result, Verdict
@@ -38,12 +38,12 @@ def test_a_kernel_that_lacks_more_is_left_out(count: int) -> None:
 
 @pytest.mark.parametrize(("run_ms", "modes"), [(0.001, 2), (1.0, 3), (20.0, 2), (60.0, 3)])
 def test_profiling_stays_within_its_time_on_the_gpu(run_ms: float, modes: int) -> None:
-    runs = runs_of_a_turn(run_ms, modes)
+    runs = runs_of_a_round(run_ms, modes)
     assert 2 <= runs <= 10
-    assert runs == 2 or (runs + 1) * run_ms * modes * TURNS <= 1000 * MOST_S
+    assert runs == 2 or (runs + 1) * run_ms * modes * ROUNDS <= 1000 * MOST_S
 
 
-def a_gpu(us: dict[str, float], turns: list[str]) -> tuple[dict[str, Callable[[], object]], Any]:
+def a_gpu(us: dict[str, float], order: list[str]) -> tuple[dict[str, Callable[[], object]], Any]:
     """Operations of one kernel, launched twice, and a profiler that sees them."""
     now: list[str] = []
 
@@ -51,19 +51,19 @@ def a_gpu(us: dict[str, float], turns: list[str]) -> tuple[dict[str, Callable[[]
         now.clear()
         for _ in range(runs + 1):
             operation()
-        turns.append(now[0])
+        order.append(now[0])
         return launches(*((kernel, us[mode]) for mode in now for kernel in ("gemm", "gemm")))
 
     return {mode: lambda mode=mode: now.append(mode) for mode in us}, play
 
 
-def test_modes_are_profiled_by_turns_and_the_first_session_does_not_count() -> None:
-    turns: list[str] = []
-    candidates, play = a_gpu({"stock": 10.0, "tawa": 8.0}, turns)
+def test_modes_are_profiled_alternately_and_the_first_session_does_not_count() -> None:
+    order: list[str] = []
+    candidates, play = a_gpu({"stock": 10.0, "tawa": 8.0}, order)
     found, note = time_kernels(candidates, ["gemm"], 0.1, play)
     assert found == {"stock": {"gemm": [20.0, 20.0, 20.0]}, "tawa": {"gemm": [16.0, 16.0, 16.0]}}
     assert note == ""
-    assert turns == ["stock", "stock", "tawa", "tawa", "stock", "stock", "tawa", "tawa", "stock", "stock", "tawa"]
+    assert order == ["stock", "stock", "tawa", "tawa", "stock", "stock", "tawa", "tawa", "stock", "stock", "tawa"]
 
 
 def test_what_the_profiler_does_not_see_is_said() -> None:

@@ -34,7 +34,7 @@ def rows_in(path: Path) -> dict[tuple[str, str, str], Row]:
     return {(row.case["workload"], row.candidate, row.case["process"]): row for row in read(path)[1]}
 
 
-def test_the_modes_take_turns_and_a_second_process_has_the_caches_of_the_first() -> None:
+def test_the_modes_alternate_and_a_second_process_has_the_caches_of_the_first() -> None:
     ready, *found = jobs(NAMES, "root", GIVEN)
     assert (ready["until"], ready["template"], ready["compiled"]) == ("ready", "", True)
     assert all(it["template"] == ("" if it["again"] else ready["caches"]) for it in found)

@@ -27,7 +27,7 @@ def answer(**found: tuple[dict[str, Any], bool]) -> dict[str, Any]:
 
 
 def test_plans_are_compared_decision_by_decision() -> None:
-    assert differences(plan(3, 1, version=6), plan(2, 1, 2)) == ["groups: 1, not 2", "rings[a].depth: 3, not 2"]
+    assert differences(plan(3, 1, version=7), plan(2, 1, 2)) == ["groups: 1, not 2", "rings[a].depth: 3, not 2"]
     assert differences(plan(3, 1), plan(3, 1, sums="in_order")) == ["sums: None, not in_order"]
     (long,) = differences(plan(3, 1, early_puts="x" * 100), plan(3, 1))
     assert long == f"early_puts: {'x' * bits.SHOWN}…, not None"

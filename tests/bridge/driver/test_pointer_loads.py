@@ -23,7 +23,7 @@ def test_a_kernel_whose_tiles_are_boxes_gets_tma_for_all_of_them() -> None:
     with launched_by_us(function=find(BOXES).kernel):
         found, _ = attempted(find(BOXES), LEGAL)
     assert isinstance(found, Specialised) and found.outcome.plan is not None
-    assert {it.path for it in found.outcome.plan.operands if it.path is not None} == {"raised"}
+    assert {it.path for it in found.outcome.plan.operands if it.path is not None} == {"promoted"}
 
 
 def test_a_kernel_with_a_gathered_tile_is_declined_with_the_reason_and_the_cure() -> None:

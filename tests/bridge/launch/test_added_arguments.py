@@ -85,7 +85,7 @@ def test_descriptors_are_added_for_a_launch_of_our_own_only() -> None:
     assert other.asm["ptx"].count(".param .align 64 .b8") == 0
 
 
-def test_a_raised_kernel_that_makes_its_descriptors_itself_is_launched_by_us_all_the_same() -> None:
+def test_a_promoted_kernel_that_makes_its_descriptors_itself_is_launched_by_us_all_the_same() -> None:
     """For the scratch memory that they take."""
     with launched_by_us():
         kernel = compile_case(find("grouped"), PlanOptions(only_if_faster=False))

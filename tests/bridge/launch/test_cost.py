@@ -28,7 +28,7 @@ def number(kernel: Any) -> Any:
 
 
 def product(kernel: Any) -> Any:
-    """Pointer loads, which are raised to TMA: descriptors are added."""
+    """Pointer loads, which are promoted to TMA: descriptors are added."""
     return kernel[(64, 64)](*map(tensor, (4096, 8192, 16384)), *6 * [4096], B=64, num_warps=4)
 
 

@@ -26,7 +26,9 @@ def test_a_condition_that_no_decision_avoids_leaves_the_stock_kernel() -> None:
 
 
 def test_what_the_user_pins_stays() -> None:
-    pins = Plan(groups=2, stores=(StorePlan("c", 0, path="raised"),), operands=(OperandPlan("k", 0, prefetched=True),))
+    pins = Plan(
+        groups=2, stores=(StorePlan("c", 0, path="promoted"),), operands=(OperandPlan("k", 0, prefetched=True),)
+    )
     without = plans_without(SPEC, pins)
     assert without == {"rows": IN_ORDER.over(pins)} and without["rows"].groups == 2
     assert plan_instead(SPEC, without, (3, 9)) is None

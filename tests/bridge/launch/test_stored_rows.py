@@ -14,7 +14,7 @@ import tawa
 from tawa.bridge.launch.added_arguments import known_without, launch_spec
 from tawa.plan import Plan, StorePlan
 from tests.bridge.launching import Launching
-from tests.cases.small.raised_kernels import persistent_gemm
+from tests.cases.small.promoted_kernels import persistent_gemm
 
 ROWS = "TMA would write behind rows that do not end at a multiple of 16 bytes"
 PITCH = 8192
@@ -63,7 +63,7 @@ def test_rows_that_end_within_a_chunk_are_stored_through_pointers(
 ) -> None:
     """By one compiled kernel: Triton tells it of neither length that it is a multiple of 16."""
     made = launched(kernel, whole, element)
-    assert (stored(made), descriptors(gpu), made.run.by_plan) == (["raised"], 3, {})
+    assert (stored(made), descriptors(gpu), made.run.by_plan) == (["promoted"], 3, {})
     assert [it.reason for it in launch_spec(made).conditions if it.only_for] == [ROWS]
     assert launched(kernel, cut, element) is made
     assert descriptors(gpu) == 2
@@ -81,10 +81,10 @@ def test_bytes_end_within_a_chunk_unless_16_divides_their_number(gpu: Launching,
 
 def test_rows_that_are_known_to_be_whole_need_no_condition(gpu: Launching, kernel: Any) -> None:
     made = launched(kernel, 4096)
-    assert (stored(made), known_without(made), descriptors(gpu)) == (["raised"], {}, 3)
+    assert (stored(made), known_without(made), descriptors(gpu)) == (["promoted"], {}, 3)
 
 
-@pytest.mark.parametrize(("columns", "paths"), [(4092, []), (4088, ["raised"])])
+@pytest.mark.parametrize(("columns", "paths"), [(4092, []), (4088, ["promoted"])])
 def test_a_length_that_is_a_constant_is_judged_by_the_compile(gpu: Launching, columns: int, paths: list[str]) -> None:
     made = launched(tawa.jit(of_constant_length), columns)
     assert (stored(made), known_without(made)) == (paths, {})
@@ -97,7 +97,7 @@ def test_a_small_launch_gets_stock_tritons_kernel_if_that_is_faster(gpu: Launchi
 
 
 def test_a_store_that_the_user_pins_is_not_replaced(gpu: Launching, kernel: Any) -> None:
-    plan = Plan(stores=(StorePlan("c_ptr", 0, path="raised"),))
+    plan = Plan(stores=(StorePlan("c_ptr", 0, path="promoted"),))
     made = launched(kernel, 4092, plan=plan)
     assert (known_without(made), descriptors(gpu)) == ({}, 0)
     launched(kernel, 4088, plan=plan)

@@ -16,7 +16,7 @@ from tawa.mapping.program import Program
         ("the Plan has P = 2; cure: mma_depth=1", "the mapping has in_flight = 2; cure: in_flight = 1"),
         ("with a ring of D = 2", "with a ring of 2 slots"),
         ("cure: path='host_descriptor' or 'consumer'", 'cure: path = "tma" or "consumer"'),
-        ("cure: path='raised_in_kernel'", 'cure: path = "tma in kernel"'),
+        ("cure: path='promoted_in_kernel'", 'cure: path = "tma in kernel"'),
         ("consumer 'consumer' has 3 warps", "consumer 'consumer' has 3 warps"),
         ("the Plan has rings {'x': ()}, the kernel has {'a': ('i32',)}", "the mapping has rings x, the kernel has a"),
     ],

@@ -108,12 +108,12 @@ FORMS: dict[str, tuple[Any, Grid]] = {
 def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim: int = 64, causal: bool = True,
                  tile: tuple[int, int, int] | None = None, window: int = 0, alibi: bool = False, softcap: bool = False,
                  lse: bool = True, top_left: bool = False, expect: Expectation = SPECIALISED,
-                 tags: str = "", turned: bool = False, rows: bool = False, factors: bool = False,
+                 tags: str = "", reordered: bool = False, rows: bool = False, factors: bool = False,
                  **sizes: int) -> Specimen:  # fmt: skip
     """One of the FORMS; `sizes` over those of PROBLEM. top_left: the first query lines up with the first key.
 
-    turned: V has its keys in the order of `tawa.ops.kernels.attention.turned`. rows: V in fp8 is stored as rows, as in
-    other types. factors: of Q, K and V, by batch and key head.
+    reordered: V has its keys in the order of `tawa.ops.kernels.attention.reordered`. rows: V in fp8 is stored as rows,
+    as in other types. factors: of Q, K and V, by batch and key head.
     """
     kernel, grid = FORMS[form]
     bm, bn, warps = tile or tile_for(dim)
@@ -144,7 +144,7 @@ def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim
         "BM": bm,
         "BN": bn,
         "D": box(dim),
-        "V_T": 2 if turned else int(v_t),
+        "V_T": 2 if reordered else int(v_t),
         "CAUSAL": causal,
         "WINDOW": window,
         "ALIBI": alibi,

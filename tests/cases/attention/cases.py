@@ -61,16 +61,16 @@ VARIANTS = [
                    tags="persistent")
       for dtype, dim in (("fp16", 64), ("fp16", 128), ("bf16", 128), ("fp8e4nv", 128), ("fp16", 256))
       for causal in BOTH),
-    *(forward_case(f"turned_{form}_d{dim}_{MASK[causal]}", form, dtype="fp8e4nv", dim=dim, causal=causal, turned=True,
-                   tags="persistent" if form == "persistent" else "")
+    *(forward_case(f"reordered_{form}_d{dim}_{MASK[causal]}", form, dtype="fp8e4nv", dim=dim, causal=causal,
+                   reordered=True, tags="persistent" if form == "persistent" else "")
       for form, dim in (("two_loops", 64), ("persistent", 128), ("persistent", 256)) for causal in BOTH),
     *(forward_case(f"{form}_{dtype}_factors", form, dtype=dtype, dim=128, factors=True, H=4, HK=2)
       for form, dtype in (("two_loops", "fp8e4nv"), ("persistent", "fp8e4nv"), ("two_loops", "fp8e5"))),
     *(forward_case(f"rows_{form}_d{dim}_{MASK[causal]}", form, dtype="fp8e4nv", dim=dim, causal=causal, rows=True,
                    tags="persistent" if form == "persistent" else "")
       for form, dim, causal in (("two_loops", 128, False), ("two_loops", 256, True), ("persistent", 64, True))),
-    forward_case("turned_fp8e5_d128_full", dtype="fp8e5", dim=128, causal=False, turned=True),
-    forward_case("turned_200x333", dtype="fp8e4nv", dim=128, turned=True, SQ=200, SK=333),
+    forward_case("reordered_fp8e5_d128_full", dtype="fp8e5", dim=128, causal=False, reordered=True),
+    forward_case("reordered_200x333", dtype="fp8e4nv", dim=128, reordered=True, SQ=200, SK=333),
     forward_case("persistent_200x333", "persistent", SQ=200, SK=333, tags="persistent"),
     forward_case("persistent_gqa_window", "persistent", window=100, tags="persistent", **GROUPS["gqa"]),
 ]  # fmt: skip

@@ -68,7 +68,7 @@ def _values(problem: Problem, floats: Arrays) -> Any:
     if not problem.v_transposed:
         return floats["v"].reshape(problem.batches, problem.key_heads, problem.keys, -1)
     v = floats["v"].reshape(problem.batches, problem.key_heads, problem.head_dim, -1)
-    if problem.v_turned:  # place 4q + 2j + c has key 8j + 2q + c
+    if problem.v_reordered:  # place 4q + 2j + c has key 8j + 2q + c
         v = v.reshape(*v.shape[:3], -1, 4, 2, 2).swapaxes(4, 5).reshape(v.shape)
     return v[..., : problem.keys].swapaxes(2, 3)
 

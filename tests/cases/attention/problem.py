@@ -33,7 +33,7 @@ class Problem:
     """One attention problem. Head h of the queries uses head h // group of the keys.
 
     diagonal: a causal row sees keys up to row + diagonal. window: if not 0, a row sees only the last `window` of them.
-    softcap: 0 for none. v_transposed: V is kept (B, HK, D, SK). v_turned: with the keys of each 16 in another order.
+    softcap: 0 for none. v_transposed: V is kept (B, HK, D, SK). v_reordered: with the keys of each 16 in another order.
     """
 
     batches: int
@@ -49,7 +49,7 @@ class Problem:
     softcap: float
     alibi: bool
     v_transposed: bool
-    v_turned: bool = False
+    v_reordered: bool = False
 
     @staticmethod
     def of(case: Specimen) -> Problem:

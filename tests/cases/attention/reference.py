@@ -110,7 +110,7 @@ def _values(problem: Problem, t: Tensors) -> torch.Tensor:
     if not problem.v_transposed:
         return t["v"].reshape(problem.batches, problem.key_heads, problem.keys, -1)
     v = t["v"].reshape(problem.batches, problem.key_heads, problem.head_dim, -1)
-    if problem.v_turned:  # place 4q + 2j + c has key 8j + 2q + c
+    if problem.v_reordered:  # place 4q + 2j + c has key 8j + 2q + c
         v = v.reshape(*v.shape[:3], -1, 4, 2, 2).transpose(4, 5).reshape(v.shape)
     return v[..., : problem.keys].transpose(2, 3)
 

@@ -120,7 +120,7 @@ LISTS = [
     grouped_case("grouped_tma_fp8_8warps", "tma", ((256, 272, 656), (144, 528, 128)), 2, (128, 256, 128), 8, "fp8e4nv"),
     grouped_case("grouped_anew", "anew", ((200, 136, 152), (64, 264, 520)), 2, (64, 128, 64)),
     grouped_case("grouped_strides", "pointers", leading=((136, 400), (1024, 128), (64, 264))),
-    grouped_case("grouped_turned", "pointers", leading=((-128, 384), (512, 0), (72, 256))),
+    grouped_case("grouped_transposed", "pointers", leading=((-128, 384), (512, 0), (72, 256))),
     grouped_case(
         "grouped_edges",
         "edges",

@@ -176,19 +176,19 @@ def text(body: Body) -> str:
     names = ("u", "v", "w")
     loops: list[str] = []
     inits = ("zeros", "half", "zeros")
-    for turn, upper in enumerate(("n", "m")):
+    for which, upper in enumerate(("n", "m")):
         lines: list[str] = []
-        tiles = [f"{name}{turn}" for name in names]
+        tiles = [f"{name}{which}" for name in names]
         for number, step in enumerate(body.steps):
-            _write(step, f"_{turn}_{number}", tiles, lines, f"k{turn}")
+            _write(step, f"_{which}_{number}", tiles, lines, f"k{which}")
         yields = [tiles[-1 - index % len(tiles)] for index in body.yields]
         carried: Mapping[str, tuple[str, str, str]] = {
-            f"{name}{turn}": (init, last, ACC) for name, init, last in zip(names, inits, yields, strict=True)
+            f"{name}{which}": (init, last, ACC) for name, init, last in zip(names, inits, yields, strict=True)
         }
-        results = f"r{turn}"
+        results = f"r{which}"
         loops.append(
             programs.for_loop(
-                "\n".join(lines), induction=f"k{turn}", upper=upper, carried=carried, results=f"%{results}:3"
+                "\n".join(lines), induction=f"k{which}", upper=upper, carried=carried, results=f"%{results}:3"
             )
         )
         inits = (f"{results}#0", f"{results}#1", f"{results}#2")

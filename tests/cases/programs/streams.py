@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tawa.flow import Flow, run
 from tawa.ir import print_module
+from tests.cases.programs.ping_pong import plan_of
 from tests.cases.programs.ttgir import binary, for_loop, gemm_loop, kernel, op, store
-from tests.cases.programs.turns import plan_of
 from tests.support.passes import flow_of, to_arefs
 
 _ASM = 'asm_string = "tawa.group", constraints = "=r,r", packed_element = 1 : i32, pure = true'

@@ -26,9 +26,11 @@ def descriptor(rows: int, columns: int, element: str = "f16") -> str:
     return f"!tt.tensordesc<tensor<{rows}x{columns}x{element}>>"
 
 
-def by_descriptors(bm: int = 128, bn: int = 256, bk: int = 64, element: str = "f16", turned: bool = False) -> Module:
-    """C = A · B: programs of two axes, a loop over %k. turned: B is stored as N x K, and transposed."""
-    shape = (bn, bk) if turned else (bk, bn)
+def by_descriptors(
+    bm: int = 128, bn: int = 256, bk: int = 64, element: str = "f16", transposed: bool = False
+) -> Module:
+    """C = A · B: programs of two axes, a loop over %k. transposed: B is stored as N x K, and transposed."""
+    shape = (bn, bk) if transposed else (bk, bn)
     p = TileProgram(
         a=descriptor(bm, bk, element), b=descriptor(*shape, element), c=descriptor(bm, bn),
         m="i32", n="i32", k="i32",
@@ -37,8 +39,8 @@ def by_descriptors(bm: int = 128, bn: int = 256, bk: int = 64, element: str = "f
 
     def body(args: list[Value]) -> list[Value]:
         a = box(p, "a", bm, bk, (row, args[0]), element)
-        b = box(p, "b", *shape, (column, args[0]) if turned else (args[0], column), element)
-        if turned:
+        b = box(p, "b", *shape, (column, args[0]) if transposed else (args[0], column), element)
+        if transposed:
             b = p.op("tt.trans", [b], f"tensor<{bk}x{bn}x{element}>", order="array<i32: 1, 0>")
         return [p.op("tt.dot", [a, b, args[1]], f"tensor<{bm}x{bn}xf32>", **_DOT)]
 
@@ -114,7 +116,7 @@ def outside(rows: int = 128, columns: int = 128, depth: int = 64) -> Module:
     return p.finish()
 
 
-def in_turn(at_program: bool = True) -> Module:
+def many_tiles(at_program: bool = True) -> Module:
     """A matrix product in a loop over tiles, which starts at the program's own number, or else at 0."""
     p = TileProgram(a=descriptor(64, 64), b=descriptor(64, 64), c=descriptor(64, 64), n="i32", k="i32")
 

@@ -140,7 +140,7 @@ class _Renderer:
                     if recipe.between == "scale":
                         out("acc = acc * 0.5")
 
-                out.block("for turn in range(0, 2):", body)
+                out.block("for again in range(0, 2):", body)
             case "while":
                 self._loop("trips", use_while=True)
 

@@ -37,7 +37,7 @@ def test_a_plan_given_back_makes_the_same_ptx(tawa, tmp_path, kernel):
 
 def test_the_plan_of_a_launch_is_compiled_for_a_launch(tawa, tawa_json, tmp_path):
     found = tawa_json("explain", *MASKED)
-    assert {it.get("path") for it in found["plan"]["operands"]} == {"raised", None}
+    assert {it.get("path") for it in found["plan"]["operands"]} == {"promoted", None}
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(found["plan"]))
     made = tawa_json("compile", *MASKED, "--plan", str(file))
@@ -49,16 +49,16 @@ def test_what_only_a_launch_can_have_is_refused_with_the_way_out_where_there_is_
     numbers = {"M": 128, "N": 256, "K": 64, "stride_am": 64, "stride_bk": 256, "stride_cm": 256}
     tensors = {"a_ptr": "randn:128x64:f16", "b_ptr": "randn:64x256:f16", "c_ptr": "zeros:128x256:f16"}
     values = [word for name, value in {**tensors, **numbers}.items() for word in ("--arg", f"{name}={value}")]
-    plan = json.dumps({"operands": [{"argument": "a_ptr", "loop": 0, "path": "raised"}]})
+    plan = json.dumps({"operands": [{"argument": "a_ptr", "loop": 0, "path": "promoted"}]})
     result = tawa("simulate", *MASKED, *values, "--grid", "1", "--plan", plan)
     assert result.exit_code == 3
     assert "operand a_ptr, loop 0" in result.stderr and "not for a launch by Triton" in result.stderr
-    assert "cure: path='raised_in_kernel'" in result.stderr
+    assert "cure: path='promoted_in_kernel'" in result.stderr
 
 
 def test_a_kernel_left_to_stock_has_a_plan_that_says_only_that(tawa, tmp_path):
     result = tawa("compile", *FILL, "--emit", "plan")
-    assert (result.exit_code, json.loads(result.stdout)) == (0, {"version": 6, "form": "stock"})
+    assert (result.exit_code, json.loads(result.stdout)) == (0, {"version": 7, "form": "stock"})
     assert "fill: left to stock Triton: no tl.dot" in result.stderr
     file = tmp_path / "plan.json"
     file.write_text(result.stdout)

@@ -66,7 +66,7 @@ OF_OPERATORS = (
     "two_parts_d192_128_causal",
     "two_parts_fp16_d192_causal",
     "two_parts_fp16_d96_causal",
-    "turned_persistent_d128_causal",
+    "reordered_persistent_d128_causal",
     "ragged_bf16_d128_causal",
     "ragged_d192_128_causal",
 )
@@ -93,11 +93,11 @@ def test_automatic_mode_specialises_attention_with_stages(form: str, precision: 
 
 
 @pytest.mark.parametrize("dim", sample([128, 64, 256], 3))
-def test_a_turned_v_needs_no_exchange_of_registers(dim: int) -> None:
+def test_a_reordered_v_needs_no_exchange_of_registers(dim: int) -> None:
     form = "two_loops" if dim == 64 else "persistent"
     counts = [
         compile_case(find(name), pinned(2, 0)).asm["ptx"].count("prmt")
-        for name in (f"turned_{form}_d{dim}_full", f"two_loops_fp8e4nv_d{dim}_full")
+        for name in (f"reordered_{form}_d{dim}_full", f"two_loops_fp8e4nv_d{dim}_full")
     ]
     assert counts[0] == 0 < counts[1]
 

@@ -27,7 +27,7 @@ SMALL = [
     ("two_loops_causal_333x200", 150, 100),
     ("two_loops_full_200x333", 130, 200),
     ("two_loops_fp8e4nv_d64_full", 128, 256),
-    ("turned_two_loops_d64_causal", 200, 200),
+    ("reordered_two_loops_d64_causal", 200, 200),
     ("branch_fp16_d64_causal", 256, 256),
     ("one_loop_alibi_causal", 128, 256),
     ("two_loops_softcap_full", 128, 130),

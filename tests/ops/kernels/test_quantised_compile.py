@@ -26,7 +26,7 @@ KINDS = {"int4": 0, "int8": 1, "fp8_e4m3": 2, "fp8_e5m2": 3}
 
 
 def problems() -> Iterator[tuple[str, Specimen, Tile]]:
-    """Each tile of the tables for Hopper, with variants in turn."""
+    """Each tile of the tables for Hopper, with alternating variants."""
     for family, tables in TABLES.items():
         for number, tile in enumerate(it for table in tables for it in table):
             for tma in (True, False):

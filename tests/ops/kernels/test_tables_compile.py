@@ -27,7 +27,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def problems() -> Iterator[tuple[str, Specimen, Tile]]:
-    """Each tile that asks for a Plan with each variant; for the sample, with one of them in turn."""
+    """Each tile that asks for a Plan with each variant; for the sample, with one of them each."""
     names = itertools.cycle(VARIANTS)
     for dtype, table in (("bf16", HOPPER.forward), ("fp8e4nv", HOPPER.fp8)):
         for mask, boxes in table.items():
@@ -36,11 +36,11 @@ def problems() -> Iterator[tuple[str, Specimen, Tile]]:
             ):
                 for name in VARIANTS if EVERY_CASE else (next(names),):
                     options = {"alibi": False, **VARIANTS[name]}
-                    v = {"rows": True} if tile.turns_v else {"turned": True} if dtype == "fp8e4nv" else {}
+                    v = {"rows": True} if tile.transposes_v else {"reordered": True} if dtype == "fp8e4nv" else {}
                     case = forward_case("tile", "persistent" if tile.persistent else "two_loops", dtype=dtype, dim=dim,
                                         causal=mask == "causal", tile=(tile.BM, tile.BN, tile.num_warps), **v,
                                         **options)  # fmt: skip
-                    yield f"{dtype}-{mask}-{dim}-{tile.least}{'-rows' * tile.turns_v}-{name}", case, tile
+                    yield f"{dtype}-{mask}-{dim}-{tile.least}{'-rows' * tile.transposes_v}-{name}", case, tile
     for mask, wide in HOPPER.two_parts.items():
         for (first, values), choice in wide.items():
             for tile in choice:

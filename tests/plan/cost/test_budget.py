@@ -9,8 +9,8 @@ import pytest
 from tawa.analysis.resources import RegisterInfo, SharedInfo
 from tawa.machine.hopper import SLACK_BYTES
 from tawa.plan.cost.budget import DEEPEST, Budget, Channels, by_tma_only
+from tests.cases.programs import transposed
 from tests.cases.programs import ttgir as programs
-from tests.cases.programs import turned
 from tests.cases.programs.ttgir import TILE_BYTES
 from tests.plan.test_planner import channels_of
 
@@ -64,10 +64,10 @@ def test_stock_takes_a_buffer_a_stage_or_what_stands_beside_its_loop() -> None:
 
 
 def test_a_ring_behind_a_converter_has_few_slots_and_hides_no_latency() -> None:
-    channels = turned.channels_with_converter(programs.parse(turned.gemm()))
-    assert [it.name for it in channels] == ["ring0", "ring1", "ring1_turned"]
+    channels = transposed.channels_with_converter(programs.parse(transposed.gemm()))
+    assert [it.name for it in channels] == ["ring0", "ring1", "ring1_transposed"]
     assert BUDGET.depths(channels, 4) == (4, 4, 2) and BUDGET.depths(channels, 1) == (1, 1, 1)
     assert replace(BUDGET, converted_slots=3).depths(channels, 4) == (4, 4, 3)
-    assert replace(BUDGET, fixed={"ring1_turned": 4}).depths(channels, 2) == (2, 2, 4)
+    assert replace(BUDGET, fixed={"ring1_transposed": 4}).depths(channels, 2) == (2, 2, 4)
     assert BUDGET.slot_bytes(channels) == 2 * channels[0].slot_bytes
     assert by_tma_only(channels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tawa.machine.hopper import PROCESSORS, USUAL_SIZES, USUAL_WAVES
 from tawa.plan.cost.launches import Launch, launch_of, usual_launches
-from tests.cases.programs.workloads import by_descriptors, by_pointers, in_turn, workload
+from tests.cases.programs.workloads import by_descriptors, by_pointers, many_tiles, workload
 
 WRITTEN = workload(by_descriptors(128, 256, 64))
 BODY = next(block for block, work in WRITTEN.blocks.items() if work.dots)
@@ -16,7 +16,7 @@ def test_a_known_launch_has_its_programs_and_the_trips_of_its_arguments() -> Non
 
 
 def test_programs_that_differ_are_averaged() -> None:
-    tiles = workload(in_turn())
+    tiles = workload(many_tiles())
     body = next(block for block, work in tiles.blocks.items() if work.dots)
     found = launch_of(tiles, (None, None, None, 100, 64), (8,))
     assert 12 <= found.visits.blocks[body] <= 13
@@ -35,5 +35,5 @@ def test_usual_launches_give_each_sm_several_programs_on_one_axis_or_two() -> No
 
 
 def test_a_kernel_that_iterates_over_tiles_itself_has_one_program_for_each_sm() -> None:
-    assert {it.programs for it in usual_launches(workload(in_turn()))} == {PROCESSORS}
-    assert {it.programs for it in usual_launches(workload(in_turn(at_program=False)))} == {USUAL_WAVES * PROCESSORS}
+    assert {it.programs for it in usual_launches(workload(many_tiles()))} == {PROCESSORS}
+    assert {it.programs for it in usual_launches(workload(many_tiles(at_program=False)))} == {USUAL_WAVES * PROCESSORS}

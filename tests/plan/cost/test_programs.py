@@ -76,13 +76,13 @@ def test_the_form_of_a_plan_and_the_spills_of_each_group() -> None:
     assert Program(plan(), ProgramFacts(spilled=96)).spilled == 48
 
 
-@pytest.mark.parametrize(("path", "by_tma"), [("raised", True), ("pointers", False), ("cp.async", False)])
+@pytest.mark.parametrize(("path", "by_tma"), [("promoted", True), ("pointers", False), ("cp.async", False)])
 def test_paths_of_operands_say_whether_they_come_by_tma(path: str, by_tma: bool) -> None:
     assert Program(plan(operands=(OperandPlan("a", 0, path=path, ring="ring0"),))).by_tma is by_tma  # type: ignore[arg-type]
 
 
 def test_a_store_through_pointers_may_be_made_by_tma() -> None:
-    assert Program(plan(stores=(StorePlan("c", 0, path="raised"),))).stores_by_tma
+    assert Program(plan(stores=(StorePlan("c", 0, path="promoted"),))).stores_by_tma
 
 
 @pytest.mark.parametrize(

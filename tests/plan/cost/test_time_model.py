@@ -49,17 +49,17 @@ def test_a_dot_in_flight_hides_the_wait_for_the_one_before() -> None:
     assert time_us(ONE) < time_us(changed(ONE, in_flight=0))
 
 
-TURNED = workload(by_descriptors(128, 256, 128, "f8E4M3FN"))
+TRANSPOSED = workload(by_descriptors(128, 256, 128, "f8E4M3FN"))
 
 
-def test_who_turns_an_operand_takes_time_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_transposes_an_operand_takes_time_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """In registers all consumers do; a converter is done before them, unless its pieces are small."""
     monkeypatch.setitem(CONVERTER_PIECES, 168, 16384)
-    work = next(it for it in TURNED.blocks.values() if it.dots)
-    assert work.dots[0].turned_bytes == 128 * 256
-    in_registers, large, small = (time_us(changed(ONE, piece_bytes=it), TURNED) for it in (0, 16384, 1024))
+    work = next(it for it in TRANSPOSED.blocks.values() if it.dots)
+    assert work.dots[0].transposed_bytes == 128 * 256
+    in_registers, large, small = (time_us(changed(ONE, piece_bytes=it), TRANSPOSED) for it in (0, 16384, 1024))
     assert large < min(small, in_registers)
-    assert time_us(changed(ONE, piece_bytes=1024)) == time_us(ONE)  # nothing to turn in 16 bits
+    assert time_us(changed(ONE, piece_bytes=1024)) == time_us(ONE)  # nothing to transpose in 16 bits
 
 
 def test_ctas_on_an_sm_hide_each_other_s_waits() -> None:
@@ -98,10 +98,10 @@ def test_each_byte_that_spills_costs_time_in_every_iteration() -> None:
 
 
 def test_a_persistent_form_is_uneven_where_memory_decides_how_much_each_program_does() -> None:
-    turn = changed(ONE, persistent=True)
+    persistent = changed(ONE, persistent=True)
     launch = launch_of(GEMM, (None,) * 5 + (4096,), (64 * 32,))
     guessed = replace(launch, visits=replace(launch.visits, guessed=True))
-    assert predict(GEMM, guessed, turn) > 1.02 * predict(GEMM, launch, turn)
+    assert predict(GEMM, guessed, persistent) > 1.02 * predict(GEMM, launch, persistent)
     assert predict(GEMM, guessed, ONE) == predict(GEMM, launch, ONE)
 
 
@@ -126,8 +126,8 @@ def test_dots_by_mma_sync_take_longer_than_wgmmas_of_as_many_rows() -> None:
     assert time_us(timed(False, num_warps=2), large) > time_us(timed(False), large), "two warps make no wgmma"
 
 
-def test_operands_of_8_bits_that_have_to_be_turned_cost() -> None:
-    right, wrong = (workload(by_descriptors(element="f8E4M3FN", turned=turned)) for turned in (True, False))
+def test_operands_of_8_bits_that_have_to_be_transposed_cost() -> None:
+    right, wrong = (workload(by_descriptors(element="f8E4M3FN", transposed=transposed)) for transposed in (True, False))
     assert time_us(ONE, wrong) > 1.2 * time_us(ONE, right)
 
 

@@ -48,7 +48,7 @@ def test_the_plan_says_how_launches_are_chosen_and_on_which_conditions(choice: L
 @pytest.mark.parametrize(
     ("plan", "needed"),
     [
-        (Plan(), False), (load("a", "raised"), True), (load("a", "raised_in_kernel"), False),
+        (Plan(), False), (load("a", "promoted"), True), (load("a", "promoted_in_kernel"), False),
         (Plan(form="persistent"), True), (Plan(unit_strides=("sk",)), True), (Plan(unit_strides=()), False),
         (Plan(launches=LaunchPlan(choice="predicted")), True), (Plan(launches=LaunchPlan(choice="always")), False),
     ],

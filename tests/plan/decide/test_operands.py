@@ -46,7 +46,7 @@ def test_what_is_left_to_the_consumer_is_not_moved() -> None:
         moved("consumer")
 
 
-@pytest.mark.parametrize("path", ["kernel_descriptor", "raised", "cp.async", "pointers"])
+@pytest.mark.parametrize("path", ["kernel_descriptor", "promoted", "cp.async", "pointers"])
 def test_a_load_by_a_descriptor_of_the_host_goes_by_no_other_path(path: Path) -> None:
     with pytest.raises(PlanError, match=rf"a_desc, .* by {path}, but it is loaded by host_descriptor.*cure: path="):
         moved(path, "a_desc")
@@ -62,8 +62,8 @@ def test_a_copy_by_cp_async_may_go_through_registers() -> None:
     argument, _, _ = name_of(loads[0].load.op)
     found = moved_loads(module, loads, on_path("registers", argument))
     assert [it.fill for it in found] == ["registers", "cp.async"]
-    with pytest.raises(PlanError, match=r"by raised, but it is loaded by cp\.async, because the tile is not a box"):
-        moved_loads(module, loads, on_path("raised", argument))
+    with pytest.raises(PlanError, match=r"by promoted, but it is loaded by cp\.async, because the tile is not a box"):
+        moved_loads(module, loads, on_path("promoted", argument))
 
 
 def rows_beside(tiles: str, more: str = "") -> tuple[Module, list[DotLoadInfo]]:

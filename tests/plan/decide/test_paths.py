@@ -13,8 +13,8 @@ from tawa.plan import OperandPlan, Plan, PlanOptions, StorePlan
 from tawa.plan.decide.paths import (
     TOO_DEAR,
     Launching,
-    Raising,
-    choose_raises,
+    Promotion,
+    choose_promotions,
     choose_unit_strides,
 )
 from tawa.plan.fields import Path
@@ -30,14 +30,14 @@ def named(module: Module) -> Module:
     return module
 
 
-def chosen(pins: Plan | None = None, launching: Launching = OURS, module: Module | None = None) -> Raising:
-    found = choose_raises(named(module or gemm()), PlanOptions(), launching, pins or Plan())
-    assert isinstance(found, Raising), found
+def chosen(pins: Plan | None = None, launching: Launching = OURS, module: Module | None = None) -> Promotion:
+    found = choose_promotions(named(module or gemm()), PlanOptions(), launching, pins or Plan())
+    assert isinstance(found, Promotion), found
     return found
 
 
-def paths(raising: Raising) -> dict[str | None, Path | None]:
-    return {it.argument: it.path for it in raising.plan.operands}
+def paths(promotion: Promotion) -> dict[str | None, Path | None]:
+    return {it.argument: it.path for it in promotion.plan.operands}
 
 
 def load(argument: str, path: Path) -> Plan:
@@ -45,35 +45,42 @@ def load(argument: str, path: Path) -> Plan:
 
 
 def test_the_launcher_makes_descriptors_where_the_launch_is_triton_s() -> None:
-    assert paths(chosen()) == {"a": "raised", "b": "raised"}
+    assert paths(chosen()) == {"a": "promoted", "b": "promoted"}
 
 
 def test_elsewhere_loads_of_one_tile_stay_with_pointers_unless_the_plan_names_one() -> None:
-    refused = choose_raises(named(gemm()), PlanOptions(), ELSEWHERE, Plan())
-    assert not isinstance(refused, Raising) and refused.reason == TOO_DEAR
-    assert paths(chosen(load("a", "raised_in_kernel"), ELSEWHERE)) == {"a": "raised_in_kernel", "b": "raised_in_kernel"}
+    refused = choose_promotions(named(gemm()), PlanOptions(), ELSEWHERE, Plan())
+    assert not isinstance(refused, Promotion) and refused.reason == TOO_DEAR
+    assert paths(chosen(load("a", "promoted_in_kernel"), ELSEWHERE)) == {
+        "a": "promoted_in_kernel",
+        "b": "promoted_in_kernel",
+    }
 
 
 def test_a_plan_may_leave_one_load_with_pointers() -> None:
     found = chosen(load("b", "pointers"))
-    assert paths(found) == {"a": "raised"} and len(found.loads) == 1
+    assert paths(found) == {"a": "promoted"} and len(found.loads) == 1
 
 
-def test_stores_are_raised_beside_a_load_only() -> None:
-    turn = Plan(form="persistent")
-    assert [it.path for it in chosen(turn, module=with_store()).plan.stores] == ["raised"]
-    alone = replace(turn, operands=(OperandPlan(path="pointers"),))
+def test_stores_are_promoted_beside_a_load_only() -> None:
+    persistent = Plan(form="persistent")
+    assert [it.path for it in chosen(persistent, module=with_store()).plan.stores] == ["promoted"]
+    alone = replace(persistent, operands=(OperandPlan(path="pointers"),))
     assert chosen(alone, module=with_store()).plan.stores == ()
 
 
 @pytest.mark.parametrize(
     ("pins", "launching", "words"),
     [
-        (load("a", "raised"), ELSEWHERE, r"operand a, loop 0 .*by TMA \(raised\): this compile is not for a launch by"),
         (
-            Plan(stores=(StorePlan("c", path="raised"),)),
+            load("a", "promoted"),
+            ELSEWHERE,
+            r"operand a, loop 0 .*by TMA \(promoted\): this compile is not for a launch by",
+        ),
+        (
+            Plan(stores=(StorePlan("c", path="promoted"),)),
             OURS,
-            r"the Plan makes store c, outside of loops.* by TMA \(raised\): .*; cure: path='pointers'",
+            r"the Plan makes store c, outside of loops.* by TMA \(promoted\): .*; cure: path='pointers'",
         ),
     ],
 )

@@ -44,7 +44,7 @@ def planned(*loops: LoopPlan, depth: int = 3, slot_bytes: int = 16384) -> Plan:
 
 def asking(options: PlanOptions = AUTOMATIC, pins: Plan = Plan(), allowed: int = 400, **changes: Any) -> Question:
     """A kernel of one group, through descriptors. allowed: bytes that the stock kernel spills."""
-    given: dict[str, Any] = {"pinned": options.pinned, "num_warps": 4, "raisable": False, "chained": False, **changes}
+    given: dict[str, Any] = {"pinned": options.pinned, "num_warps": 4, "promotable": False, "chained": False, **changes}
     return Question(options, pins, allowed=lambda: allowed, **given)
 
 
@@ -113,14 +113,14 @@ def test_pointers_are_tried_behind_tma_and_the_reason_is_that_of_tma() -> None:
         path = candidate.plan.operand((None, None, 0)).path
         return Trial(refusal=Remark("declined", "through pointers") if path == "pointers" else by_tma)
 
-    choice, tried = searched(asking(raisable=True), made)
+    choice, tried = searched(asking(promotable=True), made)
     assert len(tried) == 2 and choice.refusal is by_tma
 
 
 def told(candidate: Candidate) -> tuple[str, int | None, int | None, int | None]:
     """Path of the operands, groups, D, and stages of a candidate."""
     plan = candidate.plan
-    return plan.operand((None, None, 0)).path or "raised", plan.groups, plan.ring("r0").depth, plan.loop(0).stages
+    return plan.operand((None, None, 0)).path or "promoted", plan.groups, plan.ring("r0").depth, plan.loop(0).stages
 
 
 def never_good(candidate: Candidate) -> Trial:
@@ -135,10 +135,10 @@ ONE_FORM = [(None, None), (3, None), (3, 0), (3, 1)]
 """D and stages: as planned, what fits, and with fewer registers: by far fewer first, since much spills."""
 
 
-def test_raised_comes_before_pointers_groups_before_one_a_lower_d_before_fewer_registers() -> None:
-    choice, tried = searched(asking(num_warps=8, chained=True, raisable=True), never_good)
+def test_promoted_comes_before_pointers_groups_before_one_a_lower_d_before_fewer_registers() -> None:
+    choice, tried = searched(asking(num_warps=8, chained=True, promotable=True), never_good)
     assert [told(it) for it in tried] == [
-        (path, groups, *rest) for path in ("raised", "pointers") for groups in (2, 1) for rest in ONE_FORM
+        (path, groups, *rest) for path in ("promoted", "pointers") for groups in (2, 1) for rest in ONE_FORM
     ]
     assert not choice.accepted and choice.refusal is not None
     assert "not expected to pay: 900 bytes of registers spill" in choice.refusal.reason
@@ -149,15 +149,15 @@ def test_a_form_that_holds_ends_the_search() -> None:
         found = never_good(candidate)
         return replace(found, spilled=0) if candidate.plan.groups == 1 else found
 
-    choice, tried = searched(asking(num_warps=8, chained=True, raisable=True), made)
-    assert [told(it) for it in tried] == [*(("raised", 2, *it) for it in ONE_FORM), ("raised", 1, None, None),
-                                          ("raised", 1, 3, None)]  # fmt: skip
+    choice, tried = searched(asking(num_warps=8, chained=True, promotable=True), made)
+    assert [told(it) for it in tried] == [*(("promoted", 2, *it) for it in ONE_FORM), ("promoted", 1, None, None),
+                                          ("promoted", 1, 3, None)]  # fmt: skip
     assert choice.accepted and choice.candidate == tried[-1] and choice.notes == ()
 
 
 def test_a_pinned_kernel_is_taken_by_tma_although_it_spills() -> None:
-    choice, tried = searched(asking(num_warps=8, chained=True, raisable=True, pinned=True), never_good)
-    assert {told(it)[0] for it in tried} == {"raised"} and choice.accepted
+    choice, tried = searched(asking(num_warps=8, chained=True, promotable=True, pinned=True), never_good)
+    assert {told(it)[0] for it in tried} == {"promoted"} and choice.accepted
     assert choice.candidate.plan.groups == 2, "of two that spill as much, the one with groups"
 
 
@@ -174,14 +174,14 @@ def test_a_pinned_kernel_is_taken_by_tma_although_it_spills() -> None:
     ids=["single values", "rings", "operands", "stores", "partitions", "loops"],
 )
 def test_what_the_user_pins_is_in_every_candidate(pins: Plan) -> None:
-    _, tried = searched(asking(pins=pins, num_warps=8, chained=True, raisable=True), never_good)
+    _, tried = searched(asking(pins=pins, num_warps=8, chained=True, promotable=True), never_good)
     assert len(tried) > 3
     for candidate in tried:
         assert pins.over(candidate.plan) == candidate.plan, candidate
 
 
 def test_a_candidate_says_nothing_but_pins_and_what_feedback_decided() -> None:
-    _, tried = searched(asking(raisable=True), never_good)
+    _, tried = searched(asking(promotable=True), never_good)
     assert (tried[0].plan, tried[0].why) == (Plan(groups=1), {})
     assert tried[1].plan == Plan(groups=1, rings=(RingPlan("r0", depth=3),))
     assert [("rings.r0.depth" in it.why, "loops" in it.why) for it in tried[:4]] == [

@@ -16,14 +16,14 @@ from tests.plan.cost.test_programs import plan
 from tests.support.forms import form_plan
 
 GEMM = Space(8, 3, workload(by_descriptors()))
-IN_TURN = replace(GEMM, persistent=True)
+PERSISTENT = replace(GEMM, persistent=True)
 ATTENTION = Space(8, 2, workload(chained()))
 
 
 def test_the_persistent_form_counts_only_where_launches_may_get_it() -> None:
     form = form_plan(1)
-    assert IN_TURN.of_form(form).own_us < GEMM.of_form(form).own_us
-    assert IN_TURN.of_form(form).own_us == IN_TURN.of_form(replace(form, form="persistent")).own_us
+    assert PERSISTENT.of_form(form).own_us < GEMM.of_form(form).own_us
+    assert PERSISTENT.of_form(form).own_us == PERSISTENT.of_form(replace(form, form="persistent")).own_us
 
 
 def test_a_plan_is_expected_to_take_the_time_of_its_form() -> None:
@@ -47,9 +47,9 @@ def test_the_usual_number_of_groups_is_tried_first_unless_another_is_clearly_fas
 
 def test_forms_are_those_that_pins_and_options_leave_open() -> None:
     assert Search.of(GEMM, options=PlanOptions(num_consumer_groups=2)).forms == (form_plan(2),)
-    pinned = Search.of(IN_TURN, Plan(form="persistent"))
+    pinned = Search.of(PERSISTENT, Plan(form="persistent"))
     assert pinned.forms == (form_plan(1, persistent=True), form_plan(2, persistent=True))
-    assert Search.of(IN_TURN, Plan(form="as_written", groups=1)).forms == (form_plan(1),)
+    assert Search.of(PERSISTENT, Plan(form="as_written", groups=1)).forms == (form_plan(1),)
 
 
 def test_plans_are_ranked_by_their_mean_over_the_usual_launches() -> None:

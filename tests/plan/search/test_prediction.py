@@ -55,7 +55,7 @@ def test_a_launch_is_predicted_for_both_kernels_with_the_error_of_its_regime() -
     [
         (OWN, 1056, "dots of 16 bits, 8 warps, 1 to 1 at a time, waves"),
         (OWN, 100, "dots of 16 bits, 8 warps, 1 to 1 at a time, one wave"),
-        (changed(OWN, persistent=True), 1056, "dots of 16 bits, 8 warps, 1 to 1 at a time, tiles in turn"),
+        (changed(OWN, persistent=True), 1056, "dots of 16 bits, 8 warps, 1 to 1 at a time, several tiles"),
         (changed(OWN, groups=2), 1056, "dots of 16 bits, 8 warps, 2 to 1 at a time, waves"),
     ],
 )

@@ -19,7 +19,7 @@ from tests.support.forms import form_plan
 from tests.support.timed import changed, timed
 
 GEMM = Space(8, 3, workload(by_descriptors(128, 256, 64)), persistent=True)
-WRITTEN, TURN = form_plan(1), form_plan(1, persistent=True)
+WRITTEN, PERSISTENT = form_plan(1), form_plan(1, persistent=True)
 
 
 def beside(
@@ -58,18 +58,18 @@ def test_a_kernel_that_was_left_to_stock_stays_what_it_is_where_nothing_gains() 
 def test_what_is_compiled_needs_less_of_a_lead() -> None:
     """Of a form that is 2 % faster than the kernel, only if it is there already."""
     own = GEMM.program(WRITTEN)
-    only = Search(GEMM, (TURN,), WRITTEN, own, stock=False)
+    only = Search(GEMM, (PERSISTENT,), WRITTEN, own, stock=False)
     at = next(it for k in range(512, 65536, 512) if 1.0 < _lead(it := launch(k, 2048), own) < 1.025)
     assert only.choose(at, {}).plan is None
-    assert only.choose(at, {TURN: GEMM.program(TURN)}).plan == TURN
+    assert only.choose(at, {PERSISTENT: GEMM.program(PERSISTENT)}).plan == PERSISTENT
 
 
 def _lead(at: Launch, own: Program) -> float:
     from tawa.plan.search.prediction import expect
 
     stock = timed(False, num_warps=8)
-    ours, turn = (expect(GEMM.workload, at, way, stock) for way in (own, GEMM.program(TURN)))
-    return turn.gain / ours.gain
+    ours, persistent = (expect(GEMM.workload, at, way, stock) for way in (own, GEMM.program(PERSISTENT)))
+    return persistent.gain / ours.gain
 
 
 def test_a_form_that_failed_or_may_not_be_made_now_is_not_chosen() -> None:
@@ -109,13 +109,13 @@ def test_options_close_forms(options: PlanOptions, forms: list[tuple[int, bool]]
 
 
 @pytest.mark.parametrize(
-    ("own", "asked", "raised"),
+    ("own", "asked", "promoted"),
     [(None, None, True), (None, "cp.async", False), (form_plan(1, pointers=True), None, False)],
 )
-def test_loads_through_pointers_keep_their_way(own: Plan | None, asked: str | None, raised: bool) -> None:
-    space = Space(8, 3, workload(by_pointers()), raised=True, persistent=True)
+def test_loads_through_pointers_keep_their_way(own: Plan | None, asked: str | None, promoted: bool) -> None:
+    space = Space(8, 3, workload(by_pointers()), promoted=True, persistent=True)
     options = PlanOptions(pointer_loads=asked)  # type: ignore[arg-type]
-    assert {space.raises(it) for it in beside(space, own, options=options).forms} == {raised}
+    assert {space.promotes(it) for it in beside(space, own, options=options).forms} == {promoted}
 
 
 def test_unequal_programs_are_left_to_the_hardware() -> None:
@@ -123,15 +123,15 @@ def test_unequal_programs_are_left_to_the_hardware() -> None:
     space = Space(8, 2, workload(chained()), persistent=True)
     own = form_plan(2)
     even = launch(4096, 1056, space)
-    lopsided = replace(even, in_order=even.on_one * 1.0, in_turn=even.on_one * 1.5)
+    lopsided = replace(even, in_order=even.on_one * 1.0, strided=even.on_one * 1.5)
     only = Search(space, (replace(own, form="persistent"),), own, space.program(own), stock=False)
     assert only.choose(lopsided, {it: space.program(it) for it in only.forms}).plan is None
 
 
 def test_one_program_for_each_sm_gets_no_loop_over_tiles() -> None:
-    only = Search(GEMM, (TURN,), WRITTEN, changed(GEMM.program(WRITTEN), slots=1, in_flight=0), stock=False)
+    only = Search(GEMM, (PERSISTENT,), WRITTEN, changed(GEMM.program(WRITTEN), slots=1, in_flight=0), stock=False)
     assert only.choose(launch(4096, 132), {}).plan is None
-    assert only.choose(launch(4096, 264), {}).plan == TURN
+    assert only.choose(launch(4096, 264), {}).plan == PERSISTENT
 
 
 def test_another_number_of_groups_needs_a_larger_lead() -> None:
@@ -140,7 +140,7 @@ def test_another_number_of_groups_needs_a_larger_lead() -> None:
     slower = min((changed(own, slots=slots, in_flight=p) for slots in (1, 2, 3) for p in (0, 1) if p < slots),
                  key=lambda way: abs(_gain(at, own, stock) / _gain(at, way, stock) - 1.05))  # fmt: skip
     assert 1.03 < _gain(at, own, stock) / _gain(at, slower, stock) < 1.1
-    for other, taken in ((TURN, True), (form_plan(2), False)):
+    for other, taken in ((PERSISTENT, True), (form_plan(2), False)):
         only = Search(GEMM, (other,), WRITTEN, slower, stock=False)
         assert (only.choose(at, {other: own}).plan is not None) is taken
 

@@ -40,9 +40,9 @@ def test_a_kernel_with_descriptors_has_one_path() -> None:
 
 def test_pointers_may_be_replaced_by_tma_where_that_is_possible() -> None:
     written = space(by_pointers())
-    assert {written.raises(it) for it in written.forms} == {False}
-    both = replace(written, raised=True)
-    assert {both.raises(it) for it in both.forms} == {True, False}
+    assert {written.promotes(it) for it in written.forms} == {False}
+    both = replace(written, promoted=True)
+    assert {both.promotes(it) for it in both.forms} == {True, False}
 
 
 def test_a_persistent_form_is_one_more_of_each() -> None:
@@ -134,8 +134,8 @@ def test_a_ranked_plan_is_read_from_what_was_written() -> None:
 
 def test_dots_stay_in_flight_only_if_rings_outside_the_loop_have_slots_for_them() -> None:
     def pairs(depth: int, form: str = "persistent") -> set[tuple[int, int]]:
-        turning = replace(space(outside(depth=depth)), persistent=True)
-        plans = [it.plan for it in ranked(turning) if it.plan.form == form]
+        persistent = replace(space(outside(depth=depth)), persistent=True)
+        plans = [it.plan for it in ranked(persistent) if it.plan.form == form]
         return {(it.rings[0].depth or 0, it.loops[0].mma_depth or 0) for it in plans}
 
     assert (2, 1) in pairs(64)

@@ -60,8 +60,8 @@ def test_a_counter_is_offered_only_where_programs_may_differ() -> None:
 def test_the_longest_first_leave_the_least_for_the_end() -> None:
     _, launch = attention(1024)
     mean = launch.programs / launch.processors
-    assert launch.longest_first is not None and launch.in_order is not None and launch.in_turn is not None
-    assert mean <= launch.longest_first < launch.in_order < launch.in_turn
+    assert launch.longest_first is not None and launch.in_order is not None and launch.strided is not None
+    assert mean <= launch.longest_first < launch.in_order < launch.strided
 
 
 def test_short_causal_sequences_get_a_counter_and_long_ones_stay() -> None:

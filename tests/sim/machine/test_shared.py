@@ -113,9 +113,9 @@ def test_a_piece_of_such_a_view_writes_its_own_bytes_only() -> None:
                     "ttg.memdesc_subslice", offsets="array<i32: 4, 2>")  # fmt: skip
     piece.state[...] = dirty(agent=0)
     assert (view.state[4:, 8:] == dirty(agent=0)).all() and (view.state == UNWRITTEN).sum() == 8 * 16 - 4 * 8
-    turned = seen_as(piece, "!ttg.memdesc<2x4xi32, #shared, #smem, mutable, 4x8>",
+    transposed = seen_as(piece, "!ttg.memdesc<2x4xi32, #shared, #smem, mutable, 4x8>",
                      "ttg.memdesc_trans", order="array<i32: 1, 0>")  # fmt: skip
-    require_written(turned)
+    require_written(transposed)
     with pytest.raises(UnwrittenRead):
         require_written(view)
 

@@ -11,7 +11,7 @@ from tawa.transforms.lowering.slots import make_mutable, next_slot
 from tests.analysis.tile_programs import TileProgram
 from tests.cases.programs.ttgir import BUFFER, TRANSPOSED, kernel, op, ops_named, parse, the
 
-VIEW = op("ttg.memdesc_trans", "%x", BUFFER, "%turned", TRANSPOSED, properties="order = array<i32: 1, 0>")
+VIEW = op("ttg.memdesc_trans", "%x", BUFFER, "%transposed", TRANSPOSED, properties="order = array<i32: 1, 0>")
 ALLOC = op("ttg.local_alloc", "", "", "%x", BUFFER)
 
 

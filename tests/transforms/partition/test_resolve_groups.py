@@ -10,7 +10,7 @@ from tawa.remarks import Remark
 from tawa.transforms.partition.partition import Partition
 from tawa.transforms.partition.resolve_groups import ResolveGroups
 from tests.cases.programs import ttgir as programs
-from tests.cases.programs.turns import grouped, inside, plan_of
+from tests.cases.programs.ping_pong import grouped, inside, plan_of
 from tests.support.passes import checked, flow_of, to_arefs
 
 

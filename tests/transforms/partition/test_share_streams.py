@@ -12,8 +12,8 @@ from tawa.flow import Flow
 from tawa.ir import parse_module
 from tawa.transforms.partition.partition import Partition
 from tawa.transforms.partition.share_streams import ShareStreams
+from tests.cases.programs.ping_pong import inside
 from tests.cases.programs.streams import at_arefs, in_a_row, partitioned, streams
-from tests.cases.programs.turns import inside
 from tests.support.passes import checked
 from tests.support.protocol import run
 
@@ -67,7 +67,7 @@ def test_loops_that_are_no_stream_decline_the_kernel() -> None:
     assert not result.changed and result.remarks[0].kind == "declined" and "bodies differ" in result.remarks[0].reason
 
 
-def test_groups_of_different_lengths_do_not_take_turns() -> None:
+def test_groups_of_different_lengths_do_not_alternate() -> None:
     flow = partitioned(streams(), Partition)
     result = ShareStreams(replace(flow.plan, ping_pong=True)).run(flow.module)
-    assert not result.changed and "cannot take turns" in result.remarks[0].reason
+    assert not result.changed and "cannot alternate" in result.remarks[0].reason

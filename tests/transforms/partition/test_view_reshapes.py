@@ -33,8 +33,8 @@ def loaded(shape: str = SHAPE, at: str = "%k", reshape: str = "", encoding: str 
     return "\n".join(
         (
             op("tt.descriptor_load", indices, f"{desc}, i32, i32, i32", "%q", tile, properties="cache = 1 : i32"),
-            op("ttg.convert_layout", "%q", tile, "%turned", tile.replace("[4, 1, 1]", "[1, 4, 1]")),
-            op("tt.reshape", "%turned", tile.replace("[4, 1, 1]", "[1, 4, 1]"), "%x", OPERAND, properties=reshape),
+            op("ttg.convert_layout", "%q", tile, "%converted", tile.replace("[4, 1, 1]", "[1, 4, 1]")),
+            op("tt.reshape", "%converted", tile.replace("[4, 1, 1]", "[1, 4, 1]"), "%x", OPERAND, properties=reshape),
         )
     )
 
@@ -83,9 +83,9 @@ def test_other_operands_stay(before: str, inside: str) -> None:
     assert operand_a(module).name == "tt.reshape"
 
 
-def test_a_turned_slot_has_no_rows_to_view() -> None:
-    turned = SWIZZLED.replace("transposed = false", "transposed = true")
-    assert not ViewReshapes().run(dot_of("", loaded(encoding=turned), turned)).changed
+def test_a_transposed_slot_has_no_rows_to_view() -> None:
+    transposed = SWIZZLED.replace("transposed = false", "transposed = true")
+    assert not ViewReshapes().run(dot_of("", loaded(encoding=transposed), transposed)).changed
 
 
 def test_an_operand_in_shared_memory_stays() -> None:

@@ -16,8 +16,8 @@ from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.verdict import Proved, Refuted
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ping_pong import grouped, inside, lowered, made, plan_of
 from tests.cases.programs.ttgir import op
-from tests.cases.programs.turns import grouped, inside, lowered, made, plan_of
 from tests.support.filecheck import brief, check
 from tests.support.sample import sample
 from tests.support.verdicts import passes
@@ -48,8 +48,8 @@ def test_the_dots_of_an_iteration_are_issued_between_taking_the_token_and_giving
     check(
         brief(levels("tile", 2, 2)[0]),
         """
-        CHECK:      [[T0:%\\w+]] = "aref.create"() <{name = "turn0", implied_empty = true}>
-        CHECK:      [[T1:%\\w+]] = "aref.create"() <{name = "turn1", implied_empty = true}>
+        CHECK:      [[T0:%\\w+]] = "aref.create"() <{name = "token0", implied_empty = true}>
+        CHECK:      [[T1:%\\w+]] = "aref.create"() <{name = "token1", implied_empty = true}>
         CHECK:      "aref.put"([[T0]], {{.*}}) <{fresh = true}>
         CHECK:      partition = "consumer0"
         CHECK:      "aref.get"([[T0]], [[FIRST:%\\w+]])
@@ -80,13 +80,13 @@ def test_the_dots_of_an_iteration_are_issued_between_taking_the_token_and_giving
     )
 
 
-def test_a_turn_is_one_wait_and_one_arrival() -> None:
+def test_a_section_costs_one_wait_and_one_arrival() -> None:
     module = levels("gemm", 2, 2)[1]
     hints = {it.result.hint for it in module.walk() if it.name == "ttg.local_alloc"}
-    assert {"turn0_full", "turn1_full"} <= hints and not any(it.startswith("turn") and "empty" in it for it in hints)
+    assert {"token0_full", "token1_full"} <= hints and not any(it.startswith("token") and "empty" in it for it in hints)
     loops = [it for it in programs.ops_named(module, "scf.for") if inside(it, "ttng.warp_group_dot")]
     assert len(loops) == 2
-    for loop in loops:  # of each group: the tile, its release a step behind, and the turn
+    for loop in loops:  # of each group: the tile, its release a step behind, and the token
         assert len(inside(loop, "ttng.wait_barrier")) == 2
         assert len(inside(loop, "ttng.arrive_barrier")) == 2
 
@@ -97,7 +97,7 @@ def test_no_section_holds_a_release_a_wait_or_a_loop() -> None:
             holding = ""
             for nested in group.walk():
                 ring = nested.operands[0].hint if nested.name.startswith("aref.") and nested.operands else ""
-                if nested.name == "aref.get" and ring.startswith("turn"):
+                if nested.name == "aref.get" and ring.startswith("token"):
                     holding = ring
                 elif nested.name == "aref.consumed" and ring == holding:
                     holding = ""
@@ -114,14 +114,14 @@ def test_in_a_loop_only_the_group_that_has_the_token_issues_dots() -> None:
                 assert dot.parent is not None
                 around = dot.parent.ops
                 before, behind = around[: around.index(dot)], around[around.index(dot) + 1 :]
-                taken = [it.name for it in before if is_turn(it, number)]
+                taken = [it.name for it in before if is_token(it, number)]
                 assert taken and taken[-1] == "aref.get", name
-                assert next(it.name for it in behind if is_turn(it, number)) == "aref.consumed", name
-                assert any(it.name == "aref.put" and is_turn(it, 1 - number) for it in behind), name
+                assert next(it.name for it in behind if is_token(it, number)) == "aref.consumed", name
+                assert any(it.name == "aref.put" and is_token(it, 1 - number) for it in behind), name
 
 
-def is_turn(it: Operation, number: int) -> bool:
-    return it.name in ("aref.get", "aref.consumed", "aref.put") and it.operands[0].hint == f"turn{number}"
+def is_token(it: Operation, number: int) -> bool:
+    return it.name in ("aref.get", "aref.consumed", "aref.put") and it.operands[0].hint == f"token{number}"
 
 
 def two_chains(between: str) -> str:
@@ -144,14 +144,16 @@ _SHORT = programs.binary("tile_next", "mulf", "tile", "tile", programs.ACC)
 _LONG = op("math.exp2", "%tile", programs.ACC, "%tile_next", programs.ACC)
 
 
-@pytest.mark.parametrize(("between", "turns"), [(_SHORT, 1), (_LONG, 2)], ids=["short", "long"])
-def test_a_group_keeps_its_turn_only_as_long_as_its_dots_keep_the_tensor_cores_busy(between: str, turns: int) -> None:
+@pytest.mark.parametrize(("between", "sections"), [(_SHORT, 1), (_LONG, 2)], ids=["short", "long"])
+def test_a_group_keeps_the_token_only_as_long_as_its_dots_keep_the_tensor_cores_busy(
+    between: str, sections: int
+) -> None:
     text = two_chains(between)
     module, remarks = made(text, plan_of(text))
     (loop, _) = [it for it in programs.ops_named(module, "scf.for") if inside(it, "ttng.warp_group_dot")]
-    assert len([it for it in inside(loop, "aref.get") if it.operands[0].hint == "turn0"]) == turns
+    assert len([it for it in inside(loop, "aref.get") if it.operands[0].hint == "token0"]) == sections
     (note,) = [remark.reason for remark in remarks if "ping-pong" in remark.reason]
-    assert note.endswith("at one place of their program" if turns == 1 else "at 2 places of their program")
+    assert note.endswith("at one place of their program" if sections == 1 else "at 2 places of their program")
     assert check_credits(module) == Proved()
     for n in (0, 1, 3):
         assert staged.output(lowered(module), n, 0, "late") == staged.output(module, n, 0)
@@ -216,7 +218,7 @@ def drop(module: Module, name: str, ring: str, partition: str = "", which: int =
 
 
 def test_a_token_that_is_never_given_is_a_deadlock() -> None:
-    for ring, partition in (("turn0", "consumer1"), ("turn1", "consumer0")):
+    for ring, partition in (("token0", "consumer1"), ("token1", "consumer0")):
         module = parse_module(print_module(levels("tile", 2, 2)[0]))
         drop(module, "aref.put", ring, partition)
         verdict = check_credits(module)
@@ -226,20 +228,20 @@ def test_a_token_that_is_never_given_is_a_deadlock() -> None:
 
 def test_a_token_that_is_not_there_at_the_beginning_is_a_deadlock() -> None:
     module = parse_module(print_module(levels("tile", 2, 2)[0]))
-    drop(module, "aref.put", "turn0", which=0)
+    drop(module, "aref.put", "token0", which=0)
     verdict = check_credits(module)
     assert isinstance(verdict, Refuted)
 
 
 def test_the_last_token_has_to_be_taken() -> None:
     module = parse_module(print_module(levels("tile", 2, 2)[0]))
-    drop(module, "aref.consumed", "turn0")
-    drop(module, "aref.get", "turn0")
+    drop(module, "aref.consumed", "token0")
+    drop(module, "aref.get", "token0")
     verdict = check_credits(module)
     assert isinstance(verdict, Refuted) and verdict.witness.kind == "leftover credit"
 
 
-@pytest.mark.parametrize(("ring", "partition"), [("turn0", "consumer1"), ("turn1", "consumer0")])
+@pytest.mark.parametrize(("ring", "partition"), [("token0", "consumer1"), ("token1", "consumer0")])
 def test_a_barrier_of_a_token_that_nobody_arrives_at_is_a_deadlock(ring: str, partition: str) -> None:
     aref = parse_module(print_module(levels("tile", 2, 2)[0]))
     drop(aref, "aref.put", ring, partition)

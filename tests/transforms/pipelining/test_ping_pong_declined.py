@@ -1,4 +1,4 @@
-"""`ping_pong`: when groups take turns, when they cannot, and the remarks that say why."""
+"""`ping_pong`: when groups alternate, when they cannot, and the remarks that say why."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tawa.verify.arefs import check_credits
 from tawa.verify.verdict import Proved
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ping_pong import grouped, lowered, made, plan_of
 from tests.cases.programs.ttgir import op
-from tests.cases.programs.turns import grouped, lowered, made, plan_of
 from tests.support.passes import after, plan_for
 
 
@@ -44,7 +44,7 @@ TRIPS = {
 
 
 @pytest.mark.parametrize("name", TRIPS)
-def test_groups_that_compute_the_same_trips_take_turns(name: str) -> None:
+def test_groups_that_compute_the_same_trips_alternate(name: str) -> None:
     where = '%zeros = "arith.constant"'
     text = grouped(staged.attention(), upper="bound").replace(where, f"{TRIPS[name]}\n{where}", 1)
     module, remarks = made(text, plan_of(text))
@@ -84,7 +84,7 @@ def skipping(condition: str) -> str:
     return grouped(programs.kernel(f"{loop}\n{use}\n{programs.store('done')}"))
 
 
-def test_a_dot_in_a_branch_that_all_groups_take_alike_takes_a_turn() -> None:
+def test_a_dot_in_a_branch_that_all_groups_take_alike_is_a_section() -> None:
     text = skipping(CONDITIONS["the trip"])
     module, remarks = made(text, plan_of(text))
     assert not any(remark.kind == "declined" for remark in remarks)
@@ -109,7 +109,7 @@ def test_groups_without_a_loop_of_dots_are_declined() -> None:
     assert remark.kind == "declined" and "no loop has dots" in remark.reason
 
 
-def test_one_group_has_nobody_to_take_turns_with() -> None:
+def test_one_group_has_nobody_to_alternate_with() -> None:
     text = staged.attention()
     (remark,) = PingPong(plan_of(text, 1)).run(after(PipelineStages, text)[0]).remarks
     assert "at least two consumer groups" in remark.reason and "ping_pong=False" in remark.cure
@@ -128,7 +128,7 @@ def test_the_planner_leaves_it_off_unless_it_is_asked_for() -> None:
     for asked in (None, False, True):
         found = specialise(text, replace(options, ping_pong=asked), Target(4, 2, groups=2))
         assert found.plan is not None and found.plan.ping_pong is (asked is True)
-        assert ("turn0" in found.aref) is (asked is True)
+        assert ("token0" in found.aref) is (asked is True)
         assert Plan.from_json(found.plan.to_json()) == found.plan
 
 

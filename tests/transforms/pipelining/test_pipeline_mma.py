@@ -138,7 +138,7 @@ def computed_operand() -> str:
 
 
 @pytest.mark.parametrize("mma_depth", [1, 2])
-def test_an_operand_that_the_loop_computes_gets_buffers_by_turns(mma_depth: int) -> None:
+def test_an_operand_that_the_loop_computes_gets_buffers_in_rotation(mma_depth: int) -> None:
     text, remarks = pipelined(loop_of(computed_operand(), sum="next"), mma_depth)
     assert remarks == []
     assert f"memdesc<{mma_depth + 1}x64x64xf16" in after_types(mma_depth)
@@ -148,13 +148,13 @@ def test_an_operand_that_the_loop_computes_gets_buffers_by_turns(mma_depth: int)
         CHECK:      partition = "consumer"
         CHECK:      [[ALL:%\\w+]] = "ttg.local_alloc"()
         CHECK:      "scf.for"
-        CHECK:      [[TURN:%turn\\w*]]: i32
-        CHECK:      [[ONE:%\\w+]] = "ttg.memdesc_index"([[ALL]], [[TURN]])
+        CHECK:      [[SLOT:%slot\\w*]]: i32
+        CHECK:      [[ONE:%\\w+]] = "ttg.memdesc_index"([[ALL]], [[SLOT]])
         CHECK-NEXT: "ttg.local_store"({{{{.*}}}}, [[ONE]])
         CHECK-NEXT: "ttng.fence_async_shared"
         CHECK-NEXT: "ttng.warp_group_dot"({{{{.*}}}}, [[ONE]], {{{{.*}}}}isAsync = true
         CHECK:      pendings = {mma_depth} : i32
-        CHECK:      "arith.addi"([[TURN]],
+        CHECK:      "arith.addi"([[SLOT]],
         CHECK:      [[NEXT:%\\w+]] = "arith.select"
         CHECK:      "scf.yield"({{{{.*}}}}[[NEXT]]
         """,

@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
-from tawa.analysis.tma.promotions import Make, find_raises
+from tawa.analysis.tma.promotions import Make, find_promotions
 from tawa.dialects import structure_rules
 from tawa.ir import Builder, Module, StructureError, Value, clone_op, parse_module, print_module, verify_structure
 from tawa.symbolic.host.launch_spec import LaunchSpec
-from tawa.transforms.ttir.promote_to_tma import PromoteToTma, RaiseResult
+from tawa.transforms.ttir.promote_to_tma import PromoteToTma, PromotionResult
 from tests.analysis.tile_programs import TileProgram
 from tests.support.filecheck import brief, check
 
 ARGUMENTS = {"a": "!tt.ptr<f16>", "b": "!tt.ptr<f16>", "c": "!tt.ptr<f32>", "m": "i32", "k": "i32", "s": "i32"}
 
 
-def gemm(turned: bool = False, in_loop: bool = True, divisible: tuple[str, ...] = ("a", "b", "s", "k")) -> Module:
+def gemm(transposed: bool = False, in_loop: bool = True, divisible: tuple[str, ...] = ("a", "b", "s", "k")) -> Module:
     """C = A · B for one tile: the pointers of A are loop-carried, those of B computed from the induction variable.
 
-    turned: B is transposed in memory.
+    transposed: B is transposed in memory.
     """
     p = TileProgram(divisible, **ARGUMENTS)
-    a_at, b_rows = _operands(p, turned)
+    a_at, b_rows = _operands(p, transposed)
     tile = "tensor<64x32xf32>"
     zeros = p.op("arith.constant", [], tile, value=f"dense<0.000000e+00> : {tile}")
 
@@ -32,7 +32,7 @@ def gemm(turned: bool = False, in_loop: bool = True, divisible: tuple[str, ...] 
         k, pointers, total = args
         k.hint = "k0"
         a = p.load(pointers)
-        offset = p.mul(k, p.args["k"]) if not turned else k
+        offset = p.mul(k, p.args["k"]) if not transposed else k
         b = p.load(p.add(b_rows, p.splat(offset, 32, 32)))
         names = {"inputPrecision": "0 : i32", "maxNumImpreciseAcc": "0 : i32"}
         total = p.op("tt.dot", [a, b, total], tile, **names)
@@ -46,20 +46,20 @@ def gemm(turned: bool = False, in_loop: bool = True, divisible: tuple[str, ...] 
     return p.finish()
 
 
-def _operands(p: TileProgram, turned: bool) -> tuple[Value, Value]:
+def _operands(p: TileProgram, transposed: bool) -> tuple[Value, Value]:
     first = p.mul(p.pid(), p.number(64))
     rows = p.mul(p.expand(p.add(p.splat(first, 64), p.range(64)), 1), p.splat(p.args["s"], 64, 1))
     a_at = p.add(p.splat(p.args["a"], 64, 32), p.add(p.broadcast(rows, 64, 32), p.spread(p.range(32), 0, 64, 32)))
-    axis = 0 if turned else 1
+    axis = 0 if transposed else 1
     far = p.expand(p.range(32), axis)
-    far = p.mul(far, p.splat(p.args["k"], *((1, 32) if turned else (32, 1))))
+    far = p.mul(far, p.splat(p.args["k"], *((1, 32) if transposed else (32, 1))))
     near = p.spread(p.range(32), 1 - axis, 32, 32)
     return a_at, p.add(p.splat(p.args["b"], 32, 32), p.add(p.broadcast(far, 32, 32), near))
 
 
-def raised(module: Module, make: Make = "host", nested: bool = True, in_turn: bool = False) -> RaiseResult:
+def promoted(module: Module, make: Make = "host", nested: bool = True, persistent: bool = False) -> PromotionResult:
     """The result of the pass; checks the structure of the module and its round trip through text."""
-    result = PromoteToTma(find_raises(module, make, nested, in_turn=in_turn)).run(module)
+    result = PromoteToTma(find_promotions(module, make, nested, persistent=persistent)).run(module)
     errors: list[StructureError] = verify_structure(module, structure_rules())
     assert [str(error) for error in errors] == []
     text = print_module(module)
@@ -69,8 +69,8 @@ def raised(module: Module, make: Make = "host", nested: bool = True, in_turn: bo
 
 def test_descriptors_are_added_behind_the_arguments() -> None:
     module = gemm()
-    result = raised(module)
-    assert result.changed and result.raised == 2
+    result = promoted(module)
+    assert result.changed and result.promoted == 2
     check(
         print_module(module, locations=False),
         """
@@ -98,7 +98,7 @@ def test_descriptors_are_added_behind_the_arguments() -> None:
 
 def test_no_pointer_arithmetic_is_left() -> None:
     module = gemm()
-    raised(module)
+    promoted(module)
     text = brief(module)
     assert text.count("tt.addptr") == 0
     check(text, 'CHECK: "scf.yield"(%{{\\w+}})\n')
@@ -106,8 +106,8 @@ def test_no_pointer_arithmetic_is_left() -> None:
 
 def test_descriptors_are_made_before_the_loop() -> None:
     module = gemm()
-    result = raised(module, "kernel")
-    assert result.raised == 2 and not result.launch.descriptors
+    result = promoted(module, "kernel")
+    assert result.promoted == 2 and not result.launch.descriptors
     check(
         print_module(module, locations=False),
         """
@@ -124,15 +124,15 @@ def test_later_releases_spell_descriptors_without_the_tensor() -> None:
     makes: tuple[Make, ...] = ("host", "kernel")
     for make in makes:
         module = gemm()
-        raised(module, make, nested=False)
+        promoted(module, make, nested=False)
         text = print_module(module, locations=False)
         assert "!tt.tensordesc<64x32xf16>" in text and "tensordesc<tensor<" not in text
         assert '"tt.descriptor_load"' in text and "<{cache" not in text
 
 
 def test_a_transposed_operand_is_loaded_in_memory_order_and_transposed() -> None:
-    module = gemm(turned=True)
-    raised(module)
+    module = gemm(transposed=True)
+    promoted(module)
     check(
         brief(module),
         """
@@ -146,15 +146,15 @@ def test_a_transposed_operand_is_loaded_in_memory_order_and_transposed() -> None
 def test_a_load_outside_of_loops_stays() -> None:
     module = gemm(in_loop=False)
     before = print_module(module)
-    result = PromoteToTma(find_raises(module)).run(module)
+    result = PromoteToTma(find_promotions(module)).run(module)
     assert not result.changed and result.remarks == ()
     assert print_module(module) == before
 
 
 def test_a_load_that_is_not_promoted_has_a_remark_with_reason_and_cure() -> None:
     module = gemm(divisible=("a", "b", "k"))
-    result = raised(module, "kernel")
-    assert result.raised == 1
+    result = promoted(module, "kernel")
+    assert result.promoted == 1
     stays = next(remark for remark in result.remarks if "stays" in remark.reason)
     assert stays.reason == "a load stays with pointers: its stride s is not known to be a multiple of 16 bytes"
     assert "multiple of 16" in stays.cure
@@ -170,20 +170,20 @@ def test_equal_tensors_share_a_descriptor() -> None:
     total.set_operand(0, again.result)
     Builder.before(dot).insert(total)
     dot.set_operand(2, total.result)
-    result = raised(module)
-    assert result.raised == 3
+    result = promoted(module)
+    assert result.promoted == 3
     assert len(result.launch.descriptors) == 2
 
 
 # -- some of the promotable accesses ---------------------------------------------------------------------------------
 
 
-def chosen(module: Module, loads: Sequence[int] | None = None, stores: Sequence[int] | None = None) -> RaiseResult:
+def chosen(module: Module, loads: Sequence[int] | None = None, stores: Sequence[int] | None = None) -> PromotionResult:
     """The pass, for the loads and stores of these numbers."""
-    raises = find_raises(module, in_turn=True)
-    some_loads = None if loads is None else frozenset(raises.loads[at].op for at in loads)
-    some_stores = None if stores is None else frozenset(raises.stores[at].op for at in stores)
-    result = PromoteToTma(raises, some_loads, some_stores).run(module)
+    promotions = find_promotions(module, persistent=True)
+    some_loads = None if loads is None else frozenset(promotions.loads[at].op for at in loads)
+    some_stores = None if stores is None else frozenset(promotions.stores[at].op for at in stores)
+    result = PromoteToTma(promotions, some_loads, some_stores).run(module)
     assert verify_structure(module, structure_rules()) == []
     return result
 
@@ -191,7 +191,7 @@ def chosen(module: Module, loads: Sequence[int] | None = None, stores: Sequence[
 def test_only_chosen_accesses_are_promoted() -> None:
     module = gemm()
     result = chosen(module, loads=[1])
-    assert (result.changed, result.raised, result.left) == (True, 1, 1)
+    assert (result.changed, result.promoted, result.left) == (True, 1, 1)
     assert [(spec.base, spec.block) for spec in result.launch.descriptors] == [(1, (32, 32))]
     assert [brief(module).count(name) for name in ("tt.descriptor_load", "tt.load")] == [1, 1]
     assert [remark.reason for remark in result.remarks[:2]] == [
@@ -215,7 +215,7 @@ def test_all_by_name_is_the_same_as_all() -> None:
 def test_a_store_that_is_not_chosen_stays() -> None:
     module = with_store()
     result = chosen(module, stores=[])
-    assert result.raised == 2 and "tt.store" in brief(module) and "tt.descriptor_store" not in brief(module)
+    assert result.promoted == 2 and "tt.store" in brief(module) and "tt.descriptor_store" not in brief(module)
     assert result.remarks[-1].reason == "a store stays with pointers: the Plan says so"
 
 
@@ -229,9 +229,9 @@ def test_without_a_chosen_load_nothing_is_promoted() -> None:
 
 def test_an_access_that_cannot_be_promoted_keeps_its_reason() -> None:
     module = gemm(divisible=("a", "b", "k"))
-    raises = find_raises(module, "kernel")
-    result = PromoteToTma(raises, frozenset(load.op for load in raises.loads)).run(module)
-    assert result.raised == 1 and "its stride s is not known" in result.remarks[0].reason
+    promotions = find_promotions(module, "kernel")
+    result = PromoteToTma(promotions, frozenset(load.op for load in promotions.loads)).run(module)
+    assert result.promoted == 1 and "its stride s is not known" in result.remarks[0].reason
 
 
 # -- declined -------------------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def test_a_call_is_not_followed() -> None:
     module = gemm()
     function = module.body.ops[0]
     module.body.append(clone_op(function, {})).properties["sym_name"] = '"other"'
-    result = PromoteToTma(find_raises(module)).run(module)
+    result = PromoteToTma(find_promotions(module)).run(module)
     assert not result.changed
     assert "calls or jumps" in result.remarks[0].reason
 
@@ -250,14 +250,14 @@ def test_the_pass_gives_the_same_text_every_time() -> None:
     texts: set[str] = set()
     for _ in range(3):
         module = gemm()
-        raised(module, "kernel")
+        promoted(module, "kernel")
         texts.add(print_module(module))
     assert len(texts) == 1
 
 
 @pytest.mark.parametrize("make", ["host", "kernel"])
 def test_remarks_list_the_promoted_loads(make: Make) -> None:
-    result = raised(gemm(), make)
+    result = promoted(gemm(), make)
     assert [remark.reason for remark in result.remarks] == [
         "a pointer load becomes a TMA load: boxes of 64x32",
         "a pointer load becomes a TMA load: boxes of 32x32",
@@ -271,7 +271,7 @@ def test_a_field_of_a_users_descriptor_is_not_a_launch_argument(of_descriptor: b
     kinds |= {"rows": "i32", "columns": "i32", "far": "i64", "near": "i64"}
     p = TileProgram(("a", "b", "s", "k", "rows"), **kinds, **ARGUMENTS)
     p.args["a"], start = p.add(p.args["a"], p.mul(p.args["rows"], p.args["s"])), p.args["a"]
-    a_at, b_rows = _operands(p, turned=False)
+    a_at, b_rows = _operands(p, transposed=False)
     tile = "tensor<64x32xf32>"
     zeros = p.op("arith.constant", [], tile, value=f"dense<0.000000e+00> : {tile}")
 
@@ -283,7 +283,7 @@ def test_a_field_of_a_users_descriptor_is_not_a_launch_argument(of_descriptor: b
     loop = p.loop((p.number(0), p.args["k"], p.number(32)), [a_at, zeros], body)
     p.store(p.splat(p.args["c"], 64, 32), loop.results[1])
     module = p.finish()
-    spec = raised(module).launch
+    spec = promoted(module).launch
     first = next(descriptor for descriptor in spec.descriptors if descriptor.base == start.index)
     assert str(first.offset) == ("0" if of_descriptor else "(rows * s)")
     assert bool(p.args["rows"].uses) is of_descriptor  # the row to begin at is an index
@@ -294,7 +294,7 @@ def with_store(**changes: bool) -> Module:
     known = {"aligned": True, "masked": True, "wrapped": False, "read": False, "again": False, "barrier": False,
              **changes}  # fmt: skip
     p = TileProgram(("a", "b", "s", "k", *(["c", "n"] if known["aligned"] else [])), **ARGUMENTS, n="i32")
-    a_at, b_rows = _operands(p, turned=False)
+    a_at, b_rows = _operands(p, transposed=False)
     tile = "tensor<64x32xf32>"
     zeros = p.op("arith.constant", [], tile, value=f"dense<0.000000e+00> : {tile}")
 
@@ -324,10 +324,10 @@ def with_store(**changes: bool) -> Module:
     return p.finish()
 
 
-def stored(in_turn: bool = True, **changes: bool) -> tuple[Module, RaiseResult]:
+def stored(persistent: bool = True, **changes: bool) -> tuple[Module, PromotionResult]:
     """`with_store` after the pass."""
     module = with_store(**changes)
-    return module, raised(module, in_turn=in_turn)
+    return module, promoted(module, persistent=persistent)
 
 
 def test_a_store_becomes_a_tma_store_if_another_tile_follows() -> None:
@@ -346,7 +346,7 @@ def test_without_a_mask_all_rows_are_stored() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"in_turn": False}, ""),
+        ({"persistent": False}, ""),
         ({"aligned": False}, "its rows are not known to begin at multiples of 16 bytes"),
         ({"wrapped": True}, "its index wraps around or is clamped"),
         ({"read": True}, "the kernel reads or writes that tensor elsewhere, too"),
@@ -360,7 +360,7 @@ def test_other_stores_stay(changes: dict[str, bool], reason: str) -> None:
     assert not reason or any(f"a store stays with pointers: {reason}" in remark.reason for remark in result.remarks)
 
 
-def queries(aligned: bool = True, in_turn: bool = True, make: Make = "host") -> tuple[Module, RaiseResult]:
+def queries(aligned: bool = True, persistent: bool = True, make: Make = "host") -> tuple[Module, PromotionResult]:
     """A loop whose dots read a tile that is loaded before it, with rows at multiples of 16 bytes or not."""
     p = TileProgram(("a", "b", "k", *(["s"] if aligned else [])), **ARGUMENTS)
     rows = p.expand(p.add(p.splat(p.mul(p.pid(), p.number(64)), 64), p.range(64)), 1)
@@ -368,7 +368,7 @@ def queries(aligned: bool = True, in_turn: bool = True, make: Make = "host") -> 
     inside = p.op("arith.cmpi", [rows, p.splat(p.args["m"], 64, 1)], "tensor<64x1xi1>", predicate="2 : i64")
     pointers = p.add(p.splat(p.args["a"], 64, 32), at)
     q = p.load(pointers, p.broadcast(inside, 64, 32), p.zeros(pointers))
-    _, b_rows = _operands(p, turned=False)
+    _, b_rows = _operands(p, transposed=False)
     tile = "tensor<64x32xf32>"
     zeros = p.op("arith.constant", [], tile, value=f"dense<0.000000e+00> : {tile}")
 
@@ -379,12 +379,12 @@ def queries(aligned: bool = True, in_turn: bool = True, make: Make = "host") -> 
     loop = p.loop((p.number(0), p.args["k"], p.number(32)), [zeros], body)
     p.effect("tt.store", [p.add(p.splat(p.args["c"], 64, 32), at), loop.results[0]])
     module = p.finish()
-    return module, raised(module, make, in_turn=in_turn)
+    return module, promoted(module, make, persistent=persistent)
 
 
 def test_an_invariant_tile_is_loaded_by_tma_if_another_tile_follows() -> None:
     module, result = queries()
-    assert "tt.load" not in brief(module) and result.raised == 2
+    assert "tt.load" not in brief(module) and result.promoted == 2
     blocks = {descriptor.base: descriptor.block for descriptor in result.launch.descriptors}
     assert blocks[0] == (64, 32)
 
@@ -392,12 +392,12 @@ def test_an_invariant_tile_is_loaded_by_tma_if_another_tile_follows() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"in_turn": False}, ""),
+        ({"persistent": False}, ""),
         ({"make": "kernel"}, ""),
         ({"aligned": False}, "its rows are not known to begin at multiples of 16 bytes"),
     ],
 )
 def test_other_invariant_tiles_stay(changes: dict[str, Any], reason: str) -> None:
     module, result = queries(**changes)
-    assert "tt.load" in brief(module) and result.raised == 1
+    assert "tt.load" in brief(module) and result.promoted == 1
     assert not reason or any(f"a load stays with pointers: {reason}" in remark.reason for remark in result.remarks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tawa.analysis.tma.promotions import find_raises
+from tawa.analysis.tma.promotions import find_promotions
 from tawa.analysis.tma.unit_strides import find_unit_strides
 from tawa.dialects import structure_rules
 from tawa.dialects.tt import FuncOp
@@ -34,6 +34,6 @@ def test_no_stride_changes_nothing() -> None:
 
 def test_afterwards_the_tiles_are_boxes() -> None:
     module = product()
-    assert find_raises(module).loads[0].decision is None
+    assert find_promotions(module).loads[0].decision is None
     AssumeUnitStrides(find_unit_strides(module, ALL)).run(module)
-    assert find_raises(module).loads[0].decision is not None
+    assert find_promotions(module).loads[0].decision is not None

@@ -68,7 +68,7 @@ def test_exactly_the_mutants_that_change_behaviour_are_refuted(name: str, depth:
             unlike.append(f"not refuted: {label}")
         if "second" in mutant.kind or mutant.kind == "does not wait":
             # The interpreter knows one reader and one writer; and it sees a put that does not wait only where its
-            # own turns make it overtake, while the contract is that nobody has filled the slot before.
+            # own rounds make it overtake, while the contract is that nobody has filled the slot before.
             continue
         reason = wrong(mutant.module, depth)
         if bool(reason) != isinstance(found, Refuted):

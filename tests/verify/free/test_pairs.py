@@ -12,7 +12,8 @@ from tawa.verify.free.pairs import pairs_of
 from tawa.verify.skeleton.compiler import compile_barriers, compile_skeleton
 from tawa.verify.skeleton.program import Part, Program
 from tawa.verify.verdict import Proved
-from tests.cases.programs import streams, turns
+from tests.cases.programs import ping_pong as pairs
+from tests.cases.programs import streams
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import ops_named
 from tests.support.sample import sample
@@ -30,8 +31,8 @@ def skeleton(text: str) -> Program:
 
 
 def taken(ping_pong: bool) -> str:
-    text = turns.grouped(programs.tile_gemm())
-    module, remarks = turns.made(text, turns.plan_of(text, ping_pong=ping_pong))
+    text = pairs.grouped(programs.tile_gemm())
+    module, remarks = pairs.made(text, pairs.plan_of(text, ping_pong=ping_pong))
     assert not [it for it in remarks if it.kind == "declined"]
     return print_module(module)
 
@@ -46,14 +47,14 @@ def test_each_reader_makes_a_pair_with_the_writer() -> None:
 
 
 def test_a_ring_of_another_reader_stays_with_its_counts_and_never_waits() -> None:
-    text = turns.grouped(programs.tile_gemm()).replace("(%a_desc, %k,", "(%a_desc, %shift,")
-    module, _ = turns.made(text, turns.plan_of(text, ping_pong=False))
+    text = pairs.grouped(programs.tile_gemm()).replace("(%a_desc, %k,", "(%a_desc, %shift,")
+    module, _ = pairs.made(text, pairs.plan_of(text, ping_pong=False))
     for pair in pairs_of(skeleton(print_module(module))):
         assert sorted(ring.left_out for ring in pair.rings) == [False, False, True]
     assert proved(module)
 
 
-@pytest.mark.parametrize("text", [aref("tile"), taken(ping_pong=True)], ids=["one reader", "readers that take turns"])
+@pytest.mark.parametrize("text", [aref("tile"), taken(ping_pong=True)], ids=["one reader", "readers that alternate"])
 def test_other_protocols_stay_whole(text: str) -> None:
     program = skeleton(text)
     assert pairs_of(program) == [program]

@@ -26,7 +26,7 @@ def seen(*steps: tuple[str, str, dict[str, str]]) -> Place:
 
 
 WIDE = ("reinterpret", memdesc(64, 32, "i32"), {})
-TURNED = ("trans", memdesc(128, 64, "i8"), {"order": "array<i32: 1, 0>"})
+TRANSPOSED = ("trans", memdesc(128, 64, "i8"), {"order": "array<i32: 1, 0>"})
 
 
 def piece(rows: int, columns: int, at: tuple[int, int]) -> tuple[str, str, dict[str, str]]:
@@ -39,11 +39,11 @@ def test_a_piece_of_wider_elements_counts_in_those_of_the_allocation() -> None:
 
 def test_a_piece_of_a_transposed_view_is_a_box_of_the_allocation() -> None:
     wide = ("reinterpret", memdesc(128, 16, "i32"), {})
-    assert seen(TURNED, wide, piece(32, 8, (96, 8))).place == Place(3, (1,), ((32, 64), (96, 128)))
+    assert seen(TRANSPOSED, wide, piece(32, 8, (96, 8))).place == Place(3, (1,), ((32, 64), (96, 128)))
 
 
 def test_the_whole_is_the_whole_however_it_is_viewed() -> None:
-    assert seen(WIDE).place == seen(TURNED).place == SLOT
+    assert seen(WIDE).place == seen(TRANSPOSED).place == SLOT
     assert seen(WIDE) != SLOT
 
 

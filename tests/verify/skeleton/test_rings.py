@@ -107,8 +107,8 @@ def test_a_ring_that_threads_fill(module_of_squares: Module) -> None:
     assert ring.empty is not None and found.buffer_bytes == 0 and not found.signals
 
 
-def test_turns_are_signals() -> None:
-    found = program(kernels.in_turns, {"FAULT": "none"}, {"o": "*i32"})
+def test_tokens_are_signals() -> None:
+    found = program(kernels.alternating, {"FAULT": "none"}, {"o": "*i32"})
     ((name, signal),) = found.signals.items()
     assert not found.rings and name == "signal0" and signal.slots == 2
     assert signal.arrivers == signal.waiters == ("default", "partition0")

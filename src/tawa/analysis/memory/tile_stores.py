@@ -16,17 +16,17 @@ from tawa.ir import Operation, Value
 from tawa.symbolic.dim_relations import has_rows
 
 
-def tile_stores(function: FuncOp, in_turn: bool) -> list[Operation]:
-    """The tile stores, in textual order. in_turn: whether the kernel will be persistent."""
+def tile_stores(function: FuncOp, persistent: bool) -> list[Operation]:
+    """The tile stores, in textual order. persistent: whether the kernel will be persistent."""
     ops = [op for op in function.op.walk() if StoreOp.matches(op) and has_rows(StoreOp(op).source)]
-    return [op for op in ops if _ends_a_tile(op, in_turn)]
+    return [op for op in ops if _ends_a_tile(op, persistent)]
 
 
-def _ends_a_tile(store: Operation, in_turn: bool) -> bool:
+def _ends_a_tile(store: Operation, persistent: bool) -> bool:
     """Whether the store follows an inner loop with dots and another tile follows the store."""
     loops = enclosing_loops(store)
     if not loops:
-        return in_turn
+        return persistent
     dots = [op for op in loops[0].walk() if op.name in DOTS]
     ends = any(enclosing_loops(dot)[0] is not loops[0] for dot in dots)
     return ends and all(_varies_in(global_address(store), loop) for loop in loops)

@@ -4,8 +4,8 @@ Loads in one block that feed the same dots and fill their slots in the same way 
 one slot with all of their tiles. Sites with the same payload whose live ranges never overlap (consecutive loops, the
 branches of an ``if``) share one ring and its running count.
 
-A tile that a converter turns goes through two channels: from the producer to the converter as it is stored, and from
-there to the consumers as their dots read it.
+A tile that a converter transposes goes through two channels: from the producer to the converter as it is stored, and
+from there to the consumers as their dots read it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import VIEWS
 from tawa.ir import Block, Module, Operation, Value
 
-TURNED = "_turned"
+TRANSPOSED = "_transposed"
 """Behind the name of a ring: the ring that a converter fills with its tiles."""
 
 
@@ -32,7 +32,7 @@ TURNED = "_turned"
 class SiteInfo:
     """One place where a ring is filled and read: the loads of one put, in textual order.
 
-    converted: whether the slot has the turned tiles of these loads.
+    converted: whether the slot has the transposed tiles of these loads.
     """
 
     loads: tuple[DotLoadInfo, ...]
@@ -49,8 +49,8 @@ class SiteInfo:
     @property
     def payload(self) -> tuple[str, ...]:
         """The types of the buffers of one slot."""
-        turned = [info.turned for info in self.loads if info.turned and self.converted]
-        return tuple(str(it.payload) for it in turned or self.loads)
+        transposed = [info.transposed for info in self.loads if info.transposed and self.converted]
+        return tuple(str(it.payload) for it in transposed or self.loads)
 
     @property
     def fill(self) -> Fill:
@@ -93,7 +93,7 @@ class ChannelInfo:
     @property
     def to_converter(self) -> bool:
         """Whether a converter reads the ring."""
-        return not self.converted and self.sites[0].loads[0].turned is not None
+        return not self.converted and self.sites[0].loads[0].transposed is not None
 
     @property
     def fills(self) -> int | None:
@@ -141,13 +141,13 @@ def find_channels(loads: list[DotLoadInfo], rings: Mapping[Operation, str] | Non
 def _behind_converter(channel: ChannelInfo) -> ChannelInfo:
     """The ring that a converter fills with the tiles of another ring."""
     sites = [SiteInfo(it.loads, _last_use(it.loads, converted=True), converted=True) for it in channel.sites]
-    return ChannelInfo(f"{channel.name}{TURNED}", tuple(sites))
+    return ChannelInfo(f"{channel.name}{TRANSPOSED}", tuple(sites))
 
 
 def _share(sites: list[SiteInfo], site: SiteInfo) -> bool:
     """Whether a site can use the ring of other sites."""
-    turned = [it.loads[0].turned is not None for it in (sites[0], site)]
-    same = sites[0].payload == site.payload and sites[0].fill == site.fill and turned[0] == turned[1]
+    transposed = [it.loads[0].transposed is not None for it in (sites[0], site)]
+    same = sites[0].payload == site.payload and sites[0].fill == site.fill and transposed[0] == transposed[1]
     return same and all(_disjoint(other, site) for other in sites)
 
 
@@ -206,7 +206,7 @@ def _share_put(group: list[DotLoadInfo], info: DotLoadInfo) -> bool:
     op = info.load.op
     if info.fill != group[0].fill or op.parent is not first.parent:
         return False
-    if (info.turned is None) is not (group[0].turned is None):
+    if (info.transposed is None) is not (group[0].transposed is None):
         return False
     if set(map(id, group[0].dots)) != set(map(id, info.dots)):
         return False
@@ -225,7 +225,7 @@ def _tile_readers(info: DotLoadInfo) -> list[Operation]:
 
 
 def _last_use(group: Sequence[DotLoadInfo], converted: bool = False) -> Operation:
-    """The last operation of the loads' block that reads their slot. converted: the slot of the turned tiles."""
+    """The last operation of the loads' block that reads their slot. converted: the slot of the transposed tiles."""
     block = group[0].load.op.parent
     assert block is not None
     last = group[-1].load.op

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from tawa.analysis.layout.axis_info import ModuleAxisInfo
 from tawa.analysis.layout.layouts import fields_of, layout_name, per_thread, tile_order
 from tawa.analysis.layout.producer_layouts import CP_ASYNC_BITS, may_widen
-from tawa.analysis.rings.turned import TurnedInfo
+from tawa.analysis.rings.transposed import TransposedInfo
 from tawa.dialects.aref import Fill
 from tawa.dialects.arith import is_zero
 from tawa.dialects.control_flow import outgoing
@@ -48,7 +48,7 @@ class DotLoadInfo:
     """One load that feeds dots inside a loop.
 
     payload: the type of the slot's buffer. allocations: those that the slot replaces. fill: how the producer fills the
-    slot. turned: how a converter turns the tile, if one does; its slots then replace the allocations.
+    slot. transposed: how a converter transposes the tile, if one does; its slots then replace the allocations.
     """
 
     load: DescriptorLoadOp | LoadOp
@@ -56,12 +56,12 @@ class DotLoadInfo:
     payload: MemDescType
     allocations: tuple[Operation, ...]
     fill: Fill = "tma"
-    turned: TurnedInfo | None = None
+    transposed: TransposedInfo | None = None
 
     @property
     def replaced(self) -> tuple[Operation, ...]:
         """The allocations that a ring replaces, directly or behind a converter."""
-        return self.turned.allocations if self.turned else self.allocations
+        return self.transposed.allocations if self.transposed else self.allocations
 
     @property
     def through_registers(self) -> bool:

@@ -26,17 +26,17 @@ class NotABox(Exception):
         self.reason, self.cure, self.op = reason, cure, op
 
 
-def is_operand_load(op: Operation, in_turn: bool = False, products: Collection[Value] = ()) -> bool:
+def is_operand_load(op: Operation, persistent: bool = False, products: Collection[Value] = ()) -> bool:
     """Whether a load is executed repeatedly and its tile, or its row, feeds a dot.
 
-    in_turn: whether the kernel will be persistent, so that loads of tiles before its loop repeat for every tile.
+    persistent: whether the kernel will be persistent, so that loads of tiles before its loop repeat for every tile.
     products: values that depend on dots (`from_dots`). A row is not followed through them: rows that are combined with
         products, as in a softmax, do not feed a dot.
     """
     if not LoadOp.matches(op) or all(size == 1 for size in shape_of(op.result)):
         return False
     rows = has_rows(op.result)
-    if not enclosing_loops(op) and not (in_turn and rows):
+    if not enclosing_loops(op) and not (persistent and rows):
         return False
     return bool(dots_fed_by(op.result, () if rows else products))
 

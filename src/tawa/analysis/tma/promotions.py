@@ -1,4 +1,4 @@
-"""Promotions: which pointer accesses can become TMA copies, and under which conditions.
+"""PromotionInfo: which pointer accesses can become TMA copies, and under which conditions.
 
     for %i … { %t = load %p, … ; dot %t … }      →   a box of %a: 128 x 64 of a tensor [M, K], at [128·%pid, 64·%i];
     store %q, %c                                      a launch must satisfy K·2 % 16 == 0; no premises
@@ -18,7 +18,8 @@ Where the descriptor is made:
     make="kernel"   in the entry block. The launch is not checked, so that the alignment must be proved at compile time.
 
 Stores of tiles are considered as well if the program computes several tiles, each by a loop of its own: a TMA store
-overlaps with the next tile. So are, with in_turn=True, loads before the loop that feed its dots, such as the queries of
+overlaps with the next tile. So are, with persistent=True, loads before the loop that feed its dots, such as the queries
+of
 attention: those of the next tile are loaded during the loop of this tile. Both need a host descriptor whose alignment
 is proved at compile time, so that no launch gets the original kernel because of them. Stores also need that no later
 operation of the kernel depends on their completion, and rows that end at a multiple of 16 bytes, since TMA writes whole
@@ -109,12 +110,12 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Raises:
+class PromotionInfo:
     """The accesses of one kernel that can become TMA copies.
 
-    make, nested: the options of `find_raises`. host: what the launcher can compute; the boxes are polynomials over its
-    atoms. loads, stores: in textual order; stores are analysed only if a load can be promoted. declined: why nothing
-    was analysed.
+    make, nested: the options of `find_promotions`. host: what the launcher can compute; the boxes are polynomials over
+    its atoms. loads, stores: in textual order; stores are analysed only if a load can be promoted. declined: why
+    nothing was analysed.
     """
 
     host: HostSizes
@@ -149,20 +150,20 @@ def _among(accesses: tuple[AccessInfo, ...], chosen: frozenset[Operation] | None
     return tuple(it for it in accesses if it.decision is not None and (chosen is None or it.op in chosen))
 
 
-def find_raises(
+def find_promotions(
     module: Module,
     make: Make = "host",
     nested: bool = True,
     *,
     trust: bool = True,
     tables: bool = True,
-    in_turn: bool = False,
-) -> Raises:
+    persistent: bool = False,
+) -> PromotionInfo:
     """Analyses the loads and stores of a kernel in TTIR without layouts.
 
     make: where descriptors are made. nested: whether descriptor types contain a tensor type
     (``!tt.tensordesc<tensor<128x64xf16>>``, Triton 3.6), or not (later releases). trust: whether facts may be taken for
-    granted. tables: whether the kernel may make descriptors for pointers that it loads. in_turn: whether the kernel
+    granted. tables: whether the kernel may make descriptors for pointers that it loads. persistent: whether the kernel
     will be persistent, so that operations before and after its loops repeat for every tile.
     """
     functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
@@ -170,15 +171,15 @@ def find_raises(
     if len(functions) != 1 or not functions[0].structured:
         reason = "calls or jumps between blocks: addresses cannot be followed"
         declined = Remark("note", reason, source_of(module, functions[-1].op), "inline the callee")
-        return Raises(host, make, nested, declined=declined)
+        return PromotionInfo(host, make, nested, declined=declined)
     finder = _Finder(host, make, trust, tables)
     products = from_dots(module)
     by_host = make == "host"
-    operands = [op for op in functions[0].op.walk() if is_operand_load(op, in_turn and by_host, products)]
+    operands = [op for op in functions[0].op.walk() if is_operand_load(op, persistent and by_host, products)]
     loads = tuple(finder.load(op) for op in operands)
     may_store = by_host and any(load.decision for load in loads)
-    stores = tuple(finder.store(op) for op in tile_stores(functions[0], in_turn)) if may_store else ()
-    return Raises(host, make, nested, loads, stores)
+    stores = tuple(finder.store(op) for op in tile_stores(functions[0], persistent)) if may_store else ()
+    return PromotionInfo(host, make, nested, loads, stores)
 
 
 class _Finder:
@@ -316,4 +317,4 @@ class _Finder:
         return [Condition(self.host.value(size), "no tile wraps around in part", multiple=dim.block)]
 
 
-__all__ = ["AccessInfo", "Choice", "Decision", "Make", "Raises", "find_raises"]
+__all__ = ["AccessInfo", "Choice", "Decision", "Make", "PromotionInfo", "find_promotions"]

@@ -29,7 +29,7 @@ class DotWork:
     """One dot: rows x columns x inner, and the bits of its operands' elements.
 
     chained: whether an operand is computed from another dot of the same loop. computed: whether operand A is computed
-    by the CUDA cores, so that it comes from registers. turned: an operand that wgmma cannot read as it is stored.
+    by the CUDA cores, so that it comes from registers. transposed: an operand that wgmma cannot read as it is stored.
     unit: what computes it.
     """
 
@@ -40,7 +40,7 @@ class DotWork:
     batch: int = 1
     chained: bool = False
     computed: bool = False
-    turned_bytes: int = 0
+    transposed_bytes: int = 0
     unit: Unit = "wgmma"
 
 
@@ -210,19 +210,19 @@ def _dot_work(op: Operation, axes: ModuleAxisInfo) -> DotWork | None:
     computed = any(it.name not in LOADS and work_of(it) != NOTHING for it in sources[0])
     bits = 8 * a.bytes // math.prod(a.shape)
     batch = math.prod(a.shape[:-2])
-    turned = 0
+    transposed = 0
     if bits != _EITHER_WAY and best_unit(op) == "wgmma":
-        turned += a.bytes * (not computed and not chained and _turns(op.operands[0], axes) % 2 == 1)
-        turned += b.bytes * (_turns(op.operands[1], axes) % 2 == 0)
-    return DotWork(a.shape[-2], b.shape[-1], a.shape[-1], bits, batch, chained, computed or chained, turned // batch,
-                   best_unit(op))  # fmt: skip
+        transposed += a.bytes * (not computed and not chained and _transpositions(op.operands[0], axes) % 2 == 1)
+        transposed += b.bytes * (_transpositions(op.operands[1], axes) % 2 == 0)
+    return DotWork(a.shape[-2], b.shape[-1], a.shape[-1], bits, batch, chained, computed or chained, transposed //
+                   batch, best_unit(op))  # fmt: skip
 
 
 _EITHER_WAY = 16
 """Bits of the elements that wgmma reads with either dimension innermost."""
 
 
-def _turns(value: Value, axes: ModuleAxisInfo) -> int:
+def _transpositions(value: Value, axes: ModuleAxisInfo) -> int:
     """Transpositions between a tile of rows and an operand; a tile of columns counts as one."""
     count = 0
     op = value.defining_op

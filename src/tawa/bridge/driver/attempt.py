@@ -101,7 +101,7 @@ class _Attempt:
             "annotated": taken is not None,
             "learns": self.request.learns,
         }
-        if self.request.learns or spec != LaunchSpec() or job.forecast or (result and (result.raised or measure)):
+        if self.request.learns or spec != LaunchSpec() or job.forecast or (result and (result.promoted or measure)):
             made["launch"] = launch
         if result is not None:
             made["spilled"] = result.spills.bytes

@@ -93,9 +93,9 @@ class Specialised:
     why: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
-    def raised(self) -> bool:
+    def promoted(self) -> bool:
         """Whether pointer loads became TMA loads."""
-        return self.form.raised > 0
+        return self.form.promoted > 0
 
     @property
     def launch(self) -> LaunchSpec:

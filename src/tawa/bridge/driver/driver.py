@@ -151,14 +151,14 @@ class _Driver:
 
     @cached_property
     def paths(self) -> Flow | None:
-        """The kernel with pointer accesses raised to TMA; None without such accesses, or if TMA is not wanted."""
+        """The kernel with pointer accesses promoted to TMA; None without such accesses, or if TMA is not wanted."""
         options = self.request.options
         asked = {it.path for it in self.pins.operands}
         left = self.pins.operand(FOR_ALL).path not in (None, *BY_TMA) and not asked & BY_TMA
         if options.pointer_loads == "cp.async" or _TILES not in self.operations or left:
             return None
         flow = self._flow(copy_module(self.kernel), self.pins)
-        with self.job.timed("raise loads"):
+        with self.job.timed("promote loads"):
             self.not_by_tma = run(flow, PATHS[1:])  # without the first pass: the kernel is structured already
         return flow
 
@@ -173,10 +173,10 @@ class _Driver:
     def space(self) -> Space | None:
         """The forms of the kernel; None if its control flow is not structured."""
         launch = self.job.options
-        raised = self.paths.raised if self.paths is not None else 0
+        promoted = self.paths.promoted if self.paths is not None else 0
         about = launch.num_warps, launch.num_stages, launch.maxnreg
         with self.job.timed("predict"):
-            return Space.of(self.kernel, raised, about, self.request.options, self.launching.ours, self.pins)
+            return Space.of(self.kernel, promoted, about, self.request.options, self.launching.ours, self.pins)
 
     @property
     def expecting(self) -> Space | None:
@@ -217,7 +217,7 @@ class _Driver:
             self.pins,
             self.request.pinned,
             self.job.options.num_warps,
-            raisable=self.paths is not None and self.paths.raised > 0,
+            promotable=self.paths is not None and self.paths.promoted > 0,
             chained=may_be_chained and has_chained_dots(self.kernel),
             search=self._search,
             allowed=self._stock_spills,
@@ -321,23 +321,23 @@ class _Driver:
 
     def _taken(self, trial: Trial) -> Specialised | Outcome:
         """The Plan that the search chose, with what its launches need; or the declining outcome."""
-        raising = tuple(self.paths.remarks) if self.paths is not None else ()
+        of_promotion = tuple(self.paths.remarks) if self.paths is not None else ()
         if trial.overflow is not None:
-            return with_remarks(self._no_space(trial.overflow), raising)
+            return with_remarks(self._no_space(trial.overflow), of_promotion)
         if trial.refusal is not None:
-            return with_remarks(self._refused(trial.refusal, trial), raising)
+            return with_remarks(self._refused(trial.refusal, trial), of_promotion)
         made: Specialised | SharedUse | Remark = trial.made
         if isinstance(made, Specialised) and not made.results:  # what it spills was known
             made = through_back_end(self.job, made.outcome, made.form)
         if isinstance(made, Remark):
-            return with_remarks(self._refused(made), raising)
+            return with_remarks(self._refused(made), of_promotion)
         assert isinstance(made, Specialised) and made.results and trial.plan is not None
         form, notes = made.form, list(trial.notes)
         self.job.forecast = forecast = self._forecast(trial.plan, trial)
         wider = widened(self.kernel, self.job.options.num_warps)
         notes += [it for it in (wider,) if it is not None]
-        if form.raised or (self.paths is not None and not self.paths.raised):
-            notes += raising
+        if form.promoted or (self.paths is not None and not self.paths.promoted):
+            notes += of_promotion
         chosen = "always" if forecast is None else "predicted" if forecast["stock"] else "specialised"
         plan = Plan(launches=launch_plan(form.launch, chosen)).over(trial.plan)
         check_met(plan, self.request.plan or Plan(), self.launching.ours)

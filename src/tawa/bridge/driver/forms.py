@@ -89,7 +89,7 @@ class Forms:
     """The forms of one kernel; each is laid out once.
 
     pins: the Plan that the user pinned. kernel: as it is written, structured. paths: the same
-    with pointer accesses raised to TMA; None if none are. operations: how often each operation occurs in the kernel.
+    with pointer accesses promoted to TMA; None if none are. operations: how often each operation occurs in the kernel.
     flow_of: the flow of a module with a Plan, before the first pass.
     """
 
@@ -104,25 +104,25 @@ class Forms:
     def of(self, plan: Plan) -> Flow:
         """The form of the kernel that a Plan asks for, with layouts; each is made once."""
         left = plan.operand(FOR_ALL).path == "pointers" and self.pins.operand(FOR_ALL).path is None
-        raised = self._raised is not None and not left
-        key = raised, plan.form, plan.groups or 1, plan.split
+        promoted = self._promoted is not None and not left
+        key = promoted, plan.form, plan.groups or 1, plan.split
         if key not in self.made:
-            self.made[key] = self._lay_out(self._raised if raised else None, plan)
+            self.made[key] = self._lay_out(self._promoted if promoted else None, plan)
         return self.made[key]
 
     @property
-    def _raised(self) -> Flow | None:
-        """The kernel with raised accesses, if there are any."""
-        return self.paths if self.paths is not None and self.paths.raised > 0 else None
+    def _promoted(self) -> Flow | None:
+        """The kernel with promoted accesses, if there are any."""
+        return self.paths if self.paths is not None and self.paths.promoted > 0 else None
 
     def _lay_out(self, base: Flow | None, plan: Plan) -> Flow:
-        """Runs the TTIR lists and Triton's front half for one form. base: the kernel with raised loads, or None."""
+        """Runs the TTIR lists and Triton's front half for one form. base: the kernel with promoted loads, or None."""
         pins = replace(base.plan if base else self.pins, form=plan.form, groups=plan.groups or 1, split=plan.split)
         with self.job.timed("forms"):
             flow = self.flow_of(copy_module(base.module if base else self.kernel), pins)
             if base is not None:
                 flow.target, flow.launch = base.target, base.launch
-                flow.remarks, flow.raised = base.remarks, base.raised
+                flow.remarks, flow.promoted = base.remarks, base.promoted
             flow.changed = base is not None or bool(JUMPS & set(self.operations))
             refusal = run(flow, FORMS)
         if refusal is not None:

@@ -63,7 +63,7 @@ class Forecasts:
             return None
         about = self.about
         space = Space(
-            about["num_warps"], about["num_stages"], workload, about["raised"], about["persistent"], self.facts,
+            about["num_warps"], about["num_stages"], workload, about["promoted"], about["persistent"], self.facts,
             max_registers=about["max_registers"],
         )  # fmt: skip
         own = Plan.of(about["own"]) if about["own"] is not None else None
@@ -185,7 +185,7 @@ def forecast_facts(search: Search, spilled: int = 0, tried: Plan | None = None) 
         "num_warps": space.num_warps,
         "num_stages": space.num_stages,
         "max_registers": space.max_registers,
-        "raised": space.raised,
+        "promoted": space.promoted,
         "persistent": space.persistent,
         "own": search.own.to_dict() if search.own is not None else None,
         "spilled": spilled,

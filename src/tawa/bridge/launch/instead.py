@@ -31,7 +31,7 @@ def plans_without(spec: LaunchSpec, pins: Plan) -> dict[Choice, Plan]:
     """
     pinned = {
         "rows": any(it.rows == "for_next_dot" for it in pins.operands),
-        "stores": any(it.path == "raised" for it in pins.stores),
+        "stores": any(it.path == "promoted" for it in pins.stores),
     }
     needed = {it.only_for for it in spec.conditions}
     return {it: plan.over(pins) for it, plan in _WITHOUT.items() if it in needed and not pinned[it]}

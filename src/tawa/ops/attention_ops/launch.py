@@ -21,7 +21,7 @@ from tawa.ops.calls.devices import is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import TMA_BYTES, Box, fits_tma, for_tma, unwritten, unwritten_copy
-from tawa.ops.kernels.attention import backward, forward, persistent, turned, two_parts
+from tawa.ops.kernels.attention import backward, forward, persistent, reordered, two_parts
 
 LN_2 = 0.6931471805599453
 ROWS_OF_SUMS = 64
@@ -65,9 +65,9 @@ attention_two_parts: Any = under_tawa(two_parts.attention_two_parts)
 attention_dkdv: Any = under_tawa(backward.attention_dkdv)
 attention_dq: Any = under_tawa(backward.attention_dq)
 row_sums: Any = under_tawa(backward.row_sums)
-turn_values: Any = under_tawa(turned.turn_values)
-TURNED_ROWS = 128
-"""Keys of V that one program turns."""
+reorder_values: Any = under_tawa(reordered.reorder_values)
+REORDERED_ROWS = 128
+"""Keys of V that one program reorders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +98,18 @@ class Forward:
     """The forward launches for tensors of one shape and layout, on one device and with the same options.
 
     All but addresses is known. It is made from Q, K, V (transposed in fp8) and the slopes as the kernel takes them.
-    turn: makes V as the kernel takes it from V as the caller has it; None if that is the same, or its transpose.
-    factors: as the calls have them. output: the element type of O. inside: V in fp8 has rows, which the kernel turns.
+    reorder: makes V as the kernel takes it from V as the caller has it; None if that is the same, or its transpose.
+    factors: as the calls have them. output: the element type of O. inside: V in fp8 has rows, which the kernel
+    transposes.
     """
 
     def __init__(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None, mask: Mask, scale: float,
-        softcap: float, turn: Turn | None = None, factors: Factors = NO_FACTORS, output: torch.dtype | None = None,
-        inside: bool = False,
+        softcap: float, reorder: ReorderValues | None = None, factors: Factors = NO_FACTORS,
+        output: torch.dtype | None = None, inside: bool = False,
     ) -> None:  # fmt: skip
         check_capability(q)
-        self.turn = turn
+        self.reorder = reorder
         batches, heads, queries, head_dim = q.shape
         keys = k.shape[2]
         self.transposed = transposed = needs_transposed(q) and not inside
@@ -146,7 +147,7 @@ class Forward:
             "BM": tile.BM,
             "BN": tile.BN,
             "D": boxes.first,
-            **(boxes.constants if two else {"V_T": 2 if turn else int(transposed)}),
+            **(boxes.constants if two else {"V_T": 2 if reorder else int(transposed)}),
             "CAUSAL": mask.causal,
             "WINDOW": mask.window,
             "ALIBI": alibi is not None,
@@ -162,7 +163,7 @@ class Forward:
         factors: Factors = NO_FACTORS,
     ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
         """As `__call__`, on V as the caller has it."""
-        v = self.turn(v) if self.turn is not None else v.mT if self.transposed else v
+        v = self.reorder(v) if self.reorder is not None else v.mT if self.transposed else v
         return self(q, k, v, alibi, factors)
 
     def __call__(
@@ -195,17 +196,17 @@ class Forward:
             self.prepared = self.kernel.prepared((*first, *self.numbers), self.constants, len(first))
 
 
-class Turn:
-    """Turns V (B, HK, SK, DV) in fp8, of one shape and layout, for `V_T = 2` of the kernels."""
+class ReorderValues:
+    """Transposes and reorders V (B, HK, SK, DV) in fp8, of one shape and layout, for `V_T = 2` of the kernels."""
 
     def __init__(self, v: torch.Tensor) -> None:
         batches, heads, keys, values = v.shape
         padded = -(-keys // TMA_BYTES) * TMA_BYTES
         self.shape, self.device = (batches, heads, values, padded), v.device
-        self.grid = blocks(padded, TURNED_ROWS), batches * heads
+        self.grid = blocks(padded, REORDERED_ROWS), batches * heads
         numbers = heads, keys, padded, values, *v.stride()
-        constants = {"ROWS": TURNED_ROWS, "D": box_of(values), "num_warps": 4}
-        self.launches = Launches(lambda: turn_values, numbers, constants)
+        constants = {"ROWS": REORDERED_ROWS, "D": box_of(values), "num_warps": 4}
+        self.launches = Launches(lambda: reorder_values, numbers, constants)
 
     def __call__(self, v: torch.Tensor) -> torch.Tensor:
         """A copy (B, HK, DV, SK rounded up to a multiple of 16), with the keys of each 16 in another order."""
@@ -256,12 +257,12 @@ def run_forward(
         lse = unwritten(q, tuple(q.shape[:3]), torch.float32)
         return o.zero_(), lse.fill_(float("-inf"))
     rows = needs_transposed(q) and not fits_tma(v.mT)
-    inside = rows and fits_tma(v) and tile_of(q, k, v.shape[3], mask, rows=True)[0].turns_v
-    turn = Turn(v) if rows and not inside else None
+    inside = rows and fits_tma(v) and tile_of(q, k, v.shape[3], mask, rows=True)[0].transposes_v
+    reorder = ReorderValues(v) if rows and not inside else None
     transposed = needs_transposed(q) and not inside
-    values = turn(v) if turn is not None else v.mT if transposed else for_tma(v)
+    values = reorder(v) if reorder is not None else v.mT if transposed else for_tma(v)
     read = for_tma(q), for_tma(k)
-    forward = Forward(*read, values, alibi, mask, scale, softcap, turn, factors, output, inside)
+    forward = Forward(*read, values, alibi, mask, scale, softcap, reorder, factors, output, inside)
     if read[0] is q and read[1] is k and (transposed or values is v):
         if len(forwards) >= MOST_FORWARDS:
             forwards.clear()

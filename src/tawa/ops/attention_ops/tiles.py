@@ -13,14 +13,15 @@ Tiles of one length are taken from a counter by as many programs as there are SM
 length: the persistent kernel takes them in pairs of equal length, from a counter if there are few keys. For many keys,
 single tiles from a counter balance better than pairs. Tiles behind a window do not differ much.
 
-In fp8 the slots are half as large and the dots half as long: the groups gain from taking turns on the tensor cores.
+In fp8 the slots are half as large and the dots half as long: the groups gain from ping-pong.
 Without a mask, blocks of 256 keys are faster for D = 128: they rescale O half as often, and leave no registers for
 stages. For D = 64 in fp8, tiles of 64 x 128 are faster than any specialised kernel: several programs share an SM, and
 the softmax of one overlaps with the dots of the others. Automatic mode leaves them to stock Triton. Sums in another
 order (``precision="relaxed"``) pay where a block has 128 keys, and in fp8; elsewhere they are taken in order.
 
-V of fp8 that is stored as rows is turned by a kernel before attention. For few keys, that takes long beside the
-attention: a converter in the attention kernel turns V instead (`Tile.turns_v`). It is slower than the dots of a block.
+V of fp8 that is stored as rows is transposed by a kernel before attention. For few keys, that takes long beside the
+attention: a converter in the attention kernel transposes V instead (`Tile.transposes_v`). It is slower than the dots of
+a block.
 
 Head dimensions above 128 and up to 192 are taken in two boxes, of 128 and 64 columns
 (`tawa.ops.kernels.attention.two_parts`): three quarters of the wgmmas of a box of 256. V has one box if it has no more
@@ -49,8 +50,8 @@ TWO_PARTS = ((64, 32), (128, 64))
 class Tile:
     """Rows of queries (BM) and keys (BN) of a block, and launch options. persistent: of the kernel that is written so.
 
-    options: Tawa's launch options, by name. least: the tile is for this many keys and more (`for_length`). turns_v: the
-    kernel turns V in fp8 itself, so the tile is for V as rows only.
+    options: Tawa's launch options, by name. least: the tile is for this many keys and more (`for_length`).
+    transposes_v: the kernel transposes V in fp8 itself, so the tile is for V as rows only.
     """
 
     BM: int
@@ -60,11 +61,11 @@ class Tile:
     persistent: bool = False
     options: tuple[tuple[str, Any], ...] = ()
     least: int = 0
-    turns_v: bool = False
+    transposes_v: bool = False
 
 
 Choice = tuple[Tile, ...]
-"""Tiles by ascending `least`. One that turns V stands behind the one for other V."""
+"""Tiles by ascending `least`. One that transposes V stands behind the one for other V."""
 
 
 MaskKind = Literal["full", "causal", "window"]
@@ -92,7 +93,7 @@ class Tiles:
 
 
 IN_ORDER = ("precision", "exact")
-BY_TURNS = ("ping_pong", True)
+PING_PONG = ("ping_pong", True)
 
 
 PERSISTENT: dict[str, Any] = {"form": "persistent"}
@@ -102,8 +103,8 @@ LONGEST_FIRST = {**FROM_COUNTER, "tile_order": "longest_first"}
 IN_SLICES = {"stores": [{"slices": 4}]}
 THREE_PROGRAMS = {"groups": 3, "split": "programs", "loops": [{"kept": []}]}
 """Three programs in a CTA share K and V; their queries stay in shared memory, because registers are scarce."""
-CONVERTED = {"operands": [{"turned": "converter"}]}
-"""A converter in the kernel turns V."""
+CONVERTED = {"operands": [{"transposed": "converter"}]}
+"""A converter in the kernel transposes V."""
 _LARGE = Tile(128, 128, 8, 2, options=(plan(**FROM_COUNTER),))
 _LONG_BLOCKS = replace(_LARGE, BN=256, options=(plan(**FROM_COUNTER, loops=[{"stages": 0}]),))
 """No registers are left for stages: what the compiler finds as well, after a try that spills."""
@@ -115,9 +116,9 @@ _SHARED_SM = Tile(64, 128, 4, 3)
 _192: Mapping[tuple[int, int], Choice] = {(128, 128): (Tile(128, 128, 8, 2),), (128, 192): (Tile(128, 64, 8, 2),)}
 
 
-def _turning_below(keys: int, tile: Tile, turning: Tile) -> Choice:
-    """One tile; but for V as rows and fewer keys than that, one that turns V."""
-    return tile, replace(turning, turns_v=True), replace(tile, least=keys)
+def _converter_below(keys: int, tile: Tile, converting: Tile) -> Choice:
+    """One tile; but for V as rows and fewer keys than that, one that transposes V."""
+    return tile, replace(converting, transposes_v=True), replace(tile, least=keys)
 
 
 HOPPER = Tiles(
@@ -145,22 +146,22 @@ HOPPER = Tiles(
     fp8={
         "full": {
             64: (_SHARED_SM,),
-            128: _turning_below(1024, _LONG_BLOCKS, replace(_PAIRS, options=(BY_TURNS, plan(**CONVERTED)))),
+            128: _converter_below(1024, _LONG_BLOCKS, replace(_PAIRS, options=(PING_PONG, plan(**CONVERTED)))),
             256: (replace(_LARGE, options=(plan(**PERSISTENT, **IN_SLICES),)), replace(_LARGE, BN=64, least=4096)),
         },
         "causal": {
             64: (_SHARED_SM,),
-            128: _turning_below(
+            128: _converter_below(
                 2048,
-                replace(_LARGE, options=(BY_TURNS, plan(**LONGEST_FIRST))),
+                replace(_LARGE, options=(PING_PONG, plan(**LONGEST_FIRST))),
                 replace(_LARGE, options=(plan(**LONGEST_FIRST, **CONVERTED),)),
             ),
             256: (replace(_LARGE, options=(plan(**LONGEST_FIRST, **IN_SLICES),)),),
         },
         "window": {
             64: (_SHARED_SM,),
-            128: (replace(_PAIRS, options=(BY_TURNS,)),),
-            256: (replace(_PAIRS, BN=64, options=(BY_TURNS,)),),
+            128: (replace(_PAIRS, options=(PING_PONG,)),),
+            256: (replace(_PAIRS, BN=64, options=(PING_PONG,)),),
         },
     },
     varlen={64: _PAIRS, 128: _PAIRS, 256: replace(_WIDE, options=(IN_ORDER,))},
@@ -186,8 +187,8 @@ ELSEWHERE = Tiles(
 
 def for_length(choice: Choice, keys: int, rows: bool = False) -> Tile | None:
     """The tile for rows of queries that see up to so many keys; None if there is none. rows: V in fp8 has rows."""
-    fitting = [tile for tile in choice if tile.least <= keys and rows >= tile.turns_v]
-    return max(fitting, key=lambda tile: (tile.least, tile.turns_v), default=None)
+    fitting = [tile for tile in choice if tile.least <= keys and rows >= tile.transposes_v]
+    return max(fitting, key=lambda tile: (tile.least, tile.transposes_v), default=None)
 
 
 def box_of(head_dim: int) -> int:

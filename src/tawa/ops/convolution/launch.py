@@ -67,7 +67,7 @@ class WindowOrder:
             "LENGTH": elements,
             "BW": columns_of_block,
             "BL": of_block,
-            "TURN": sc != 1 or channels % unit != 0,
+            "TRANSPOSED": sc != 1 or channels % unit != 0,
             "num_warps": 4,
         }
         self.launch = Launches(lambda: window_order, rest, constants)

@@ -176,9 +176,9 @@ def _derive(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]
     dx = None
     if wants[0] and by_convolution(weight, stride, padding, dilation) and x.numel() and gradient.numel():
         edges = [(size - 1) * step - edge for size, step, edge in zip(weight.shape[2:], dilation, padding, strict=True)]
-        turned = weight.flip(2, 3).transpose(0, 1)
+        flipped = weight.flip(2, 3).transpose(0, 1)
         last = gradient.contiguous(memory_format=torch.channels_last)
-        dx = _conv2d(last, turned, None, [1, 1], edges, list(dilation), False, None)
+        dx = _conv2d(last, flipped, None, [1, 1], edges, list(dilation), False, None)
         wants[0] = False
     dw = db = None
     if any(wants):
@@ -190,7 +190,7 @@ def _derive(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]
 
 
 def by_convolution(weight: torch.Tensor, stride: Pair, padding: Pair, dilation: Pair) -> bool:
-    """Whether the gradient of x is a convolution with the turned filters: with stride 1, and not more padding."""
+    """Whether the gradient of x is a convolution with the flipped filters: with stride 1, and not more padding."""
     edges = ((size - 1) * step for size, step in zip(weight.shape[2:], dilation, strict=True))
     return stride == (1, 1) and all(edge >= given for edge, given in zip(edges, padding, strict=True))
 

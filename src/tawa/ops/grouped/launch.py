@@ -65,7 +65,7 @@ class GroupedMM:
         self.grid = (min(sms * tile.per_sm, self.slots * blocks(N, tile.BN)),)
         b_rows = not gated and has_rows(b)  # the second half of the columns begins anywhere
         self.a = None if self.ordered else Operand(a, tile.BM, tile.BK)
-        self.b = Operand(b, 1, *((tile.BK, tile.BN) if b_rows else (tile.BN, tile.BK)), turned=not b_rows)
+        self.b = Operand(b, 1, *((tile.BK, tile.BN) if b_rows else (tile.BN, tile.BK)), transposed=not b_rows)
         self.c_box = Box.of_result(self.shape, a.dtype, tile.BM, tile.BN)
         constants = {
             "BM": tile.BM,
@@ -136,7 +136,7 @@ class Outer:
         known = tiles_of(a.device, tables.OUTER)
         tile = tile or tables.outer_tile(known, M, N, T, groups, device_of(a.device))
         self.tile, self.grid = tile, (groups * blocks(M, tile.BM) * blocks(N, tile.BN),)
-        self.a, self.b = Operand(a, tile.BK, tile.BM, turned=True), Operand(b, tile.BK, tile.BN)
+        self.a, self.b = Operand(a, tile.BK, tile.BM, transposed=True), Operand(b, tile.BK, tile.BN)
         self.c_box = Box.of_result(self.shape, a.dtype, 1, tile.BM, tile.BN)
         constants = {
             "BM": tile.BM,
@@ -160,19 +160,19 @@ class Call:
     """The launches for operands of one shape and layout: two matrices, or one and a matrix for each group."""
 
     def __init__(self, a: torch.Tensor, b: torch.Tensor, groups: int) -> None:
-        self.device, self.turned, self.outer = a.device.index, a.dim() == 3, a.dim() == b.dim()
+        self.device, self.transposed, self.outer = a.device.index, a.dim() == 3, a.dim() == b.dim()
         self.run: Rows | Outer
         if self.outer:
             self.run = Outer(a, b, groups)
         else:
-            self.run = Rows(b.mT, a.mT) if self.turned else Rows(a, b)
+            self.run = Rows(b.mT, a.mT) if self.transposed else Rows(a, b)
 
     def __call__(self, a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-        """The product; of one turned, its transpose is contiguous."""
+        """The product; of one transposed, its transpose is contiguous."""
         return on_device(self.device, self._run, a, b, ends)
 
     def _run(self, a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-        return self.run(b.mT, a.mT, ends).mT if self.turned else self.run(a, b, ends)
+        return self.run(b.mT, a.mT, ends).mT if self.transposed else self.run(a, b, ends)
 
 
 def shape_of_product(a: torch.Tensor, b: torch.Tensor, groups: int) -> tuple[int, ...]:

@@ -54,8 +54,8 @@ class BatchedMM:
         self.grid = (batches * blocks(M, tile.BM) * blocks(N, tile.BN),)
         self.c_box = Box.of_result(self.shape, a.dtype, 1, tile.BM, tile.BN)
         of_a, of_b = (tile.BM, tile.BK), (tile.BK, tile.BN)
-        self.a = Operand(a, 1, *(of_a if rows[0] else of_a[::-1]), turned=not rows[0], one=self.one[0])
-        self.b = Operand(b, 1, *(of_b if rows[1] else of_b[::-1]), turned=not rows[1], one=self.one[1])
+        self.a = Operand(a, 1, *(of_a if rows[0] else of_a[::-1]), transposed=not rows[0], one=self.one[0])
+        self.b = Operand(b, 1, *(of_b if rows[1] else of_b[::-1]), transposed=not rows[1], one=self.one[1])
         constants = {
             "BM": tile.BM,
             "BN": tile.BN,

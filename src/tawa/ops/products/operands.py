@@ -16,11 +16,11 @@ def has_rows(matrices: torch.Tensor) -> bool:
 class Operand:
     """Descriptors of tensors that differ in their addresses only.
 
-    block: the shape of their box. turned: the last two axes change places. one: only the first matrix is read.
+    block: the shape of their box. transposed: the last two axes change places. one: only the first matrix is read.
     """
 
-    def __init__(self, tensor: torch.Tensor, *block: int, turned: bool = False, one: bool = False) -> None:
-        self.block, self.turned, self.one = block, turned, one
+    def __init__(self, tensor: torch.Tensor, *block: int, transposed: bool = False, one: bool = False) -> None:
+        self.block, self.transposed, self.one = block, transposed, one
         seen = self._seen(tensor)
         self.in_place = Box.of(seen, *block) if fits_tma(seen) else None
         self.copied: Box | None = None
@@ -37,4 +37,4 @@ class Operand:
     def _seen(self, tensor: torch.Tensor) -> torch.Tensor:
         """As the descriptor has it."""
         tensor = tensor[:1] if self.one else tensor
-        return tensor.mT if self.turned else tensor
+        return tensor.mT if self.transposed else tensor

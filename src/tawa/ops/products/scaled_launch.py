@@ -66,7 +66,7 @@ class ScaledMM:
         self.tile = tile = tile or fastest(known, M, N, K, a.element_size(), device, scaled=not fast)
         self.grid = (blocks(M, tile.BM) * blocks(N, tile.BN),)
         self.c_box = Box.of_result(self.shape, out_dtype, tile.BM, tile.BN)
-        self.a, self.b = Operand(a, tile.BM, tile.BK), Operand(b, tile.BN, tile.BK, turned=True)
+        self.a, self.b = Operand(a, tile.BM, tile.BK), Operand(b, tile.BN, tile.BK, transposed=True)
         strides = (*_strides(scale_a), *_strides(scale_b.t() if scale_b.dim() == 2 else scale_b))
         constants = {
             "BM": tile.BM,

@@ -41,7 +41,7 @@ def scaled_mm(
             same holds for a.
         scale_a: float32, with any strides: one number; (M, 1), one for each row; (M, ceil(K / 128)), for each 128
             elements of a row; or (ceil(M / 128), ceil(K / 128)), for each 128 x 128.
-        scale_b: as for a, turned: one number; (1, N); (ceil(K / 128), N); or (ceil(K / 128), ceil(N / 128)).
+        scale_b: as for a, transposed: one number; (1, N); (ceil(K / 128), N); or (ceil(K / 128), ceil(N / 128)).
         bias: (N,) in float16, bfloat16 or float32, added in float32.
         out_dtype: bfloat16 (also if None), float16 or float32.
         use_fast_accum: let the tensor cores add up all of K, in fewer bits than float32. Without it, and with scales
@@ -113,14 +113,14 @@ def check(
     check_devices(given if bias is None else {**given, "bias": bias})
 
 
-def _check_scale(name: str, scale: torch.Tensor, rows: int, K: int, letters: tuple[str, str], turned: bool) -> None:
+def _check_scale(name: str, scale: torch.Tensor, rows: int, K: int, letters: tuple[str, str], transposed: bool) -> None:
     if scale.dtype != torch.float32:
         raise ArgumentError(f"{name} has type {name_of(scale.dtype)}; cure: {name}.float()")
     shape = tuple(scale.shape)
-    if kind_of(shape[::-1] if turned else shape, rows, K) is None:
+    if kind_of(shape[::-1] if transposed else shape, rows, K) is None:
         steps = blocks(K, SPAN)
         shapes = [(rows, 1), (rows, steps), (blocks(rows, SPAN), steps)]
-        listed = ", ".join(str(it[::-1] if turned else it) for it in shapes)
+        listed = ", ".join(str(it[::-1] if transposed else it) for it in shapes)
         raise ArgumentError(
             f"{name} has shape {shape} for {letters[0]}={rows}, {letters[1]}={K}; cure: one number, or shape {listed}"
         )

@@ -148,8 +148,8 @@ class Budget:
 
     def deepest(self, channels: Rings) -> int:
         """The largest D that fits; 0 if none does."""
-        turning = [it for it in channels if it.name not in self.outer and it.name not in self.fixed]
-        most = min(DEEPEST, self.shared_bytes // max(1, self.slot_bytes(turning)))
+        open_rings = [it for it in channels if it.name not in self.outer and it.name not in self.fixed]
+        most = min(DEEPEST, self.shared_bytes // max(1, self.slot_bytes(open_rings)))
         depths = range(most, 0, -1)
         return next((depth for depth in depths if self.needed(channels, depth) <= self.shared_bytes), 0)
 

@@ -32,7 +32,7 @@ _MOST_SPREAD = 1 << 14
 class Launch:
     """One launch. programs: of the grid. visits: of a mean program. processors: SMs.
 
-    in_order, longest_first, in_turn: the programs' worth of work of the busiest SM, if each SM takes the next program
+    in_order, longest_first, strided: the programs' worth of work of the busiest SM, if each SM takes the next program
     when it is free, also if the longest programs are the first, and if SM number s takes the programs s,
     s + processors, … (the persistent form); None if all programs do the same, or if memory decides how much they do
     (`Visits.guessed`). size: what all integer arguments are taken to be; None if arguments and grid are known.
@@ -42,7 +42,7 @@ class Launch:
     visits: Visits = field(default_factory=Visits)
     processors: int = PROCESSORS
     in_order: float | None = None
-    in_turn: float | None = None
+    strided: float | None = None
     longest_first: float | None = None
     size: int | None = None
 
@@ -98,7 +98,7 @@ def _program(number: int, sizes: Sequence[int]) -> tuple[int, int, int]:
 def _spread(
     workload: Workload, visits_of: Callable[[int], Visits], programs: int, processors: int
 ) -> tuple[float | None, float | None, float | None]:
-    """`Launch.in_order`, `Launch.in_turn` and `Launch.longest_first`."""
+    """`Launch.in_order`, `Launch.strided` and `Launch.longest_first`."""
     products: dict[int, float] = {}  # one entry for programs that execute the same
 
     def work(number: int) -> float:
@@ -113,9 +113,9 @@ def _spread(
         return None, None, None
     scale = programs / len(every) / mean
     in_order = _when_free(every, processors)
-    in_turn = max(sum(every[first::processors]) for first in range(processors))
+    strided = max(sum(every[first::processors]) for first in range(processors))
     longest_first = _when_free(sorted(every, reverse=True), processors)
-    return in_order * scale, in_turn * scale, longest_first * scale
+    return in_order * scale, strided * scale, longest_first * scale
 
 
 def _when_free(every: Sequence[float], processors: int) -> float:

@@ -170,9 +170,9 @@ class LoopCosts:
         gets = [(number, get.ring) for number, op in enumerate(self.graph.nodes) if (get := GetOp.of(op))]
         rings = list(dict.fromkeys(ring for _, ring in gets))
         depths, given = dict.fromkeys(rings, 1), dict.fromkeys(rings, 0)
-        for turn in range(2 * max(stages) + 2):
+        for round_number in range(2 * max(stages) + 2):
             for number in sequence:
-                iteration = turn - stages[number]
+                iteration = round_number - stages[number]
                 op = self.graph.nodes[number]
                 consumed = ConsumedOp.of(op)
                 if iteration < 0:

@@ -26,7 +26,7 @@ from tawa.plan.option_conflicts import STOCK
 from tawa.plan.plan import Plan
 
 _THROUGH_POINTERS: frozenset[Path | None] = frozenset({"cp.async", "registers", "pointers"})
-_INSTEAD: frozenset[Path | None] = frozenset({"raised", "raised_in_kernel"})
+_INSTEAD: frozenset[Path | None] = frozenset({"promoted", "promoted_in_kernel"})
 _MOST_CTAS = 16
 _SM_WARPS = 64
 """Warps that share an SM, at most."""
@@ -142,11 +142,11 @@ class Program:
     @cached_property
     def stores_by_tma(self) -> bool:
         """Whether TMA makes stores in place of pointers."""
-        return any(it.path == "raised" for it in self.plan.stores)
+        return any(it.path == "promoted" for it in self.plan.stores)
 
     @cached_property
     def piece_bytes(self) -> int:
-        """Bytes of what a converter turns at a time; 0 if operands are turned in registers."""
+        """Bytes of what a converter transposes at a time; 0 if operands are transposed in registers."""
         converter = next((it for it in self.plan.partitions if it.role == "converter"), None)
         return piece_bytes_of(converter.registers or PRODUCER_REGISTERS) if converter is not None else 0
 

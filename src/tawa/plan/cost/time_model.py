@@ -8,7 +8,7 @@ special functions, or the port to L2. The maximum is smooth (a p-norm), because 
 
     stock Triton             dot, wait, the work on its result, next iteration; CTAs on the SM overlap with each other;
                              if ptxas serialises its wgmmas, each of their instructions waits
-    a converter              turns operands in place of the consumers; an iteration takes at least as long as it does
+    a converter              transposes operands for the consumers; an iteration takes at least as long as it does
     one consumer             the producer refills slots; with P > 0 or stages, dots overlap with other work
     several consumers        each has its share of the chain; the bound holds for all of them
     programs share a tile    so many more programs, each with a part of the iterations; all store their sums, one loads
@@ -112,7 +112,7 @@ def _shared_us(phases: Sequence[Phase], launch: Launch, program: Program, c: Coe
     """
     shares = program.shares
     parts = [it if it.loop is None else replace(it, count=it.count / shares) for it in phases]
-    programs = replace(launch, programs=launch.programs * shares, in_order=None, in_turn=None, longest_first=None)
+    programs = replace(launch, programs=launch.programs * shares, in_order=None, strided=None, longest_first=None)
     sums = max((sum(dot.rows * dot.columns * dot.batch for dot in it.work.dots) for it in phases), default=0)
     stored = sums * _SUM_BYTES * c.store / SHARED_BYTES_PER_CYCLE * programs.on_one
     loaded = shares * sums * _SUM_BYTES / c.bytes_per_cycle * launch.on_one
@@ -123,7 +123,7 @@ def _shared_us(phases: Sequence[Phase], launch: Launch, program: Program, c: Coe
 
 def _tiles_of_busiest(launch: Launch, program: Program) -> float:
     """The tiles' worth of work of the busiest SM, in a persistent form."""
-    work = launch.in_turn if not program.dynamic else launch.longest_first if program.longest_first else launch.in_order
+    work = launch.strided if not program.dynamic else launch.longest_first if program.longest_first else launch.in_order
     return launch.on_one if work is None else work
 
 
@@ -230,24 +230,24 @@ def _cuda_cycles(work: BlockWork, program: Program, c: Coefficients) -> float:
     lanes = ((counts.slots + counts.integers) / LANES_PER_CYCLE + counts.conversions / CONVERSIONS_PER_CYCLE) * c.lanes
     lanes += counts.narrow / CONVERSIONS_PER_CYCLE * c.narrow
     special = counts.special / SPECIAL_PER_CYCLE * c.special
-    turned = _turned_bytes(work) * c.turn * (not program.piece_bytes)
-    lanes += _turned_bytes(work) / _WORD_BYTES / CONVERSIONS_PER_CYCLE * bool(program.piece_bytes)
+    transposed = _transposed_bytes(work) * c.transpose * (not program.piece_bytes)
+    lanes += _transposed_bytes(work) / _WORD_BYTES / CONVERSIONS_PER_CYCLE * bool(program.piece_bytes)
     by_tma = work.stored_bytes - (0 if program.stores_by_tma else work.pointer_stored_bytes)
     through = by_tma * c.store_tma + (work.stored_bytes - by_tma) * c.store
     loaded = sum(load.bytes for load in work.loads if not load.operand) * c.store
-    return lanes + special + (turned + through + loaded) / SHARED_BYTES_PER_CYCLE
+    return lanes + special + (transposed + through + loaded) / SHARED_BYTES_PER_CYCLE
 
 
-def _turned_bytes(work: BlockWork) -> int:
+def _transposed_bytes(work: BlockWork) -> int:
     """Bytes of the operands that wgmma cannot read as they are stored."""
-    return sum(dot.turned_bytes * dot.batch for dot in work.dots)
+    return sum(dot.transposed_bytes * dot.batch for dot in work.dots)
 
 
 def _converter_cycles(work: BlockWork, program: Program) -> float:
     """Cycles of a converter: it loads a piece and stores it, one after the other."""
     if not program.piece_bytes:
         return 0.0
-    pieces = _turned_bytes(work) / program.piece_bytes
+    pieces = _transposed_bytes(work) / program.piece_bytes
     return pieces * 2 * (program.piece_bytes / SHARED_BYTES_PER_CYCLE + SHARED_LATENCY_CYCLES)
 
 

@@ -26,9 +26,9 @@ def choose_launches(pins: Plan, made: Plan | None, *, ours: bool, planned: bool,
 def needs_launch(plan: Plan) -> bool:
     """Whether a Plan needs a launch by Triton, whose launcher adds arguments or chooses between kernels."""
     launches = plan.launches or LaunchPlan()
-    raised = any(it.path == "raised" for it in (*plan.operands, *plan.stores))
+    promoted = any(it.path == "promoted" for it in (*plan.operands, *plan.stores))
     return (
-        raised
+        promoted
         or any(it.rows == "for_next_dot" for it in plan.operands)
         or launches.choice in ("predicted", "specialised")
         or plan.form == "persistent"

@@ -13,7 +13,7 @@ from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation, TensorDescType, Value, parse_type, source_of
-from tawa.plan.decide.turned import turned_entry
+from tawa.plan.decide.transposed import transposed_entry
 from tawa.plan.fields import OperandPlan, Path, RingPlan, StorePlan
 from tawa.plan.plan import Plan
 from tawa.symbolic.dim_relations import has_rows
@@ -71,8 +71,8 @@ def path_of(info: DotLoadInfo, plan: Plan) -> Path:
         return "cp.async" if info.fill == "cp.async" else "registers"
     asked = plan.operand(name_of(load.op)).path
     if _is_made(load.descriptor):
-        return "raised_in_kernel" if asked == "raised_in_kernel" else "kernel_descriptor"
-    return "raised" if _is_added(load.descriptor) else "host_descriptor"
+        return "promoted_in_kernel" if asked == "promoted_in_kernel" else "kernel_descriptor"
+    return "promoted" if _is_added(load.descriptor) else "host_descriptor"
 
 
 def store_path(op: Operation) -> Path:
@@ -82,7 +82,7 @@ def store_path(op: Operation) -> Path:
         return "pointers"
     if _is_made(store.descriptor):
         return "kernel_descriptor"
-    return "raised" if _is_added(store.descriptor) else "host_descriptor"
+    return "promoted" if _is_added(store.descriptor) else "host_descriptor"
 
 
 def rings_of(loads: Sequence[DotLoadInfo], plan: Plan) -> dict[Operation, str]:
@@ -157,7 +157,7 @@ def operands_of(module: Module, loads: Sequence[DotLoadInfo], channels: Sequence
         own, ring = moved.get(op, (info, None))
         path: Path = "consumer" if ring is None else path_of(own, plan)
         hoisted = plan.operand(name_of(op)).hoisted is True
-        how = turned_entry(module, own)
+        how = transposed_entry(module, own)
         entries.append(replace(how, path=path, ring=ring, hoisted=hoisted, line=str(source_of(module, op) or "")))
     return Plan(operands=tuple(it for it in entries if it.argument is not None))
 
@@ -176,7 +176,7 @@ def _is_for_all(plan: Plan, load: Operation) -> bool:
 def _why_not(path: Path, own: Path) -> str:
     if path == "cp.async" and own == "registers":
         return ", because fewer than 4 bytes are contiguous, or masked elements are not zero"
-    if path in ("raised", "raised_in_kernel") and own in ("cp.async", "registers"):
+    if path in ("promoted", "promoted_in_kernel") and own in ("cp.async", "registers"):
         return ", because the tile is not a box that TMA can load"
     return ""
 

@@ -1,7 +1,7 @@
 """The decisions on TTIR: pointer accesses to replace by TMA, and unit strides.
 
-If Triton launches the kernel, the launcher creates the descriptors of raised loads. Otherwise the kernel creates them,
-which costs each CTA a few microseconds; loads are then not raised if a CTA has little work (one tile of a GEMM,
+If Triton launches the kernel, the launcher creates the descriptors of promoted loads. Otherwise the kernel creates
+them, which costs each CTA a few microseconds; loads are then not promoted if a CTA has little work (one tile of a GEMM,
 `bench/results/pointers.json`), unless the user asks for it.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tawa.analysis.loops.chained_dots import has_chained_dots
 from tawa.analysis.names import name_of, name_text
 from tawa.analysis.rings.loads import find_dots
-from tawa.analysis.tma.promotions import AccessInfo, Make, Raises, find_raises
+from tawa.analysis.tma.promotions import AccessInfo, Make, PromotionInfo, find_promotions
 from tawa.analysis.tma.unit_strides import find_unit_strides
 from tawa.dialects.scf import enclosing_loops
 from tawa.errors import PlanError
@@ -27,7 +27,7 @@ from tawa.remarks import Remark
 from tawa.symbolic.dim_relations import has_rows
 from tawa.symbolic.host.expr import Argument
 
-BY_TMA: frozenset[Path] = frozenset({"raised", "raised_in_kernel"})
+BY_TMA: frozenset[Path] = frozenset({"promoted", "promoted_in_kernel"})
 
 TOO_DEAR = (
     "loads stay with pointers: this compile is not for a launch by Triton, so the kernel would have to create its "
@@ -49,14 +49,14 @@ class Launching:
 
 
 @dataclass(frozen=True, slots=True)
-class Raising:
-    """The accesses that TMA makes in place of pointers. raises: the analysis of all accesses.
+class Promotion:
+    """The accesses that TMA makes in place of pointers. info: the analysis of all accesses.
 
     why: the reasons for accesses that keep their pointers, by field of the Plan. refusal: why ``pointer_loads="tma"``
     cannot be met; None if it can, or was not asked for.
     """
 
-    raises: Raises
+    info: PromotionInfo
     loads: frozenset[Operation]
     stores: frozenset[Operation]
     plan: Plan
@@ -79,42 +79,46 @@ def choose_unit_strides(module: Module, launching: Launching, pins: Plan) -> tup
     return tuple(it for it in found if it.name in pins.unit_strides)
 
 
-def choose_raises(module: Module, options: PlanOptions, launching: Launching, pins: Plan) -> Raising | Remark:
+def choose_promotions(module: Module, options: PlanOptions, launching: Launching, pins: Plan) -> Promotion | Remark:
     """Chooses the accesses of a named module that TMA replaces. A Remark says why there are none.
 
     Raises PlanError if a pinned one is impossible.
     """
     asked = [it for it in pins.operands if it.path in BY_TMA]
-    in_turn = pins.form == "persistent"
+    persistent = pins.form == "persistent"
     may_make = bool(options.wherever_legal or options.pointer_loads or asked or _is_long(module))
     if not launching.ours and not may_make:
         return Remark("note", TOO_DEAR)
     make: Make = "host" if launching.ours else "kernel"
-    raises = find_raises(module, make, launching.nested, tables=may_make, in_turn=in_turn)
-    if make == "host" and any(_made_otherwise(raises, it) for it in asked):
-        raises = find_raises(module, "kernel", launching.nested, tables=may_make, in_turn=in_turn)
-    _check(module, raises.loads, asked, "operand", launching)
-    _check(module, raises.stores, [it for it in pins.stores if it.path in BY_TMA], "store", launching)
-    wanted = [it for it in raises.loads if _wanted(pins.operand(name_of(it.op)).path)]
+    promotions = find_promotions(module, make, launching.nested, tables=may_make, persistent=persistent)
+    if make == "host" and any(_made_otherwise(promotions, it) for it in asked):
+        promotions = find_promotions(module, "kernel", launching.nested, tables=may_make, persistent=persistent)
+    _check(module, promotions.loads, asked, "operand", launching)
+    _check(module, promotions.stores, [it for it in pins.stores if it.path in BY_TMA], "store", launching)
+    wanted = [it for it in promotions.loads if _wanted(pins.operand(name_of(it.op)).path)]
     loads = [it for it in wanted if _path(it)]
-    stores = [it for it in raises.stores if it.decision and _wanted(pins.store(name_of(it.op)).path)] if loads else []
+    stores = (
+        [it for it in promotions.stores if it.decision and _wanted(pins.store(name_of(it.op)).path)] if loads else []
+    )
     plan = Plan(
         operands=tuple(OperandPlan(*name_of(it.op), _path(it), line=str(it.location or "")) for it in loads),
-        stores=tuple(StorePlan(*name_of(it.op), "raised", line=str(it.location or "")) for it in stores),
+        stores=tuple(StorePlan(*name_of(it.op), "promoted", line=str(it.location or "")) for it in stores),
     )
-    why = {operand_field(name_of(it.op)): f"by TMA: {it.reason}" for it in raises.loads if it.reason}
-    refusal = _why_not_all(raises, loads, pins) if options.pointer_loads == "tma" else None
-    return Raising(raises, frozenset(it.op for it in loads), frozenset(it.op for it in stores), plan, why, refusal)
+    why = {operand_field(name_of(it.op)): f"by TMA: {it.reason}" for it in promotions.loads if it.reason}
+    refusal = _why_not_all(promotions, loads, pins) if options.pointer_loads == "tma" else None
+    return Promotion(
+        promotions, frozenset(it.op for it in loads), frozenset(it.op for it in stores), plan, why, refusal
+    )
 
 
-def _why_not_all(raises: Raises, loads: Sequence[AccessInfo], pins: Plan) -> Remark | None:
+def _why_not_all(promotions: PromotionInfo, loads: Sequence[AccessInfo], pins: Plan) -> Remark | None:
     """Why some tile of an operand keeps its pointers, though no Plan says so; None if TMA loads all of them."""
-    kept = [it for it in raises.loads if it not in loads and has_rows(it.op.result)]
+    kept = [it for it in promotions.loads if it not in loads and has_rows(it.op.result)]
     kept = [it for it in kept if _wanted(pins.operand(name_of(it.op)).path)]
     if kept:
         reason, place, own = f"{name_text(name_of(kept[0].op))}: {kept[0].reason}", kept[0].location, kept[0].cure
-    elif raises.declined is not None:
-        reason, place, own = raises.declined.reason, raises.declined.location, raises.declined.cure
+    elif promotions.declined is not None:
+        reason, place, own = promotions.declined.reason, promotions.declined.location, promotions.declined.cure
     else:
         return None
     cure = "leave pointer_loads out: the producer's threads copy what TMA cannot load"
@@ -130,13 +134,13 @@ def _path(access: AccessInfo) -> Path | None:
     """The path by which TMA makes a load; None if it cannot."""
     if access.decision is None:
         return None
-    return "raised" if access.decision.place is None else "raised_in_kernel"
+    return "promoted" if access.decision.place is None else "promoted_in_kernel"
 
 
-def _made_otherwise(raises: Raises, entry: OperandPlan) -> bool:
+def _made_otherwise(promotions: PromotionInfo, entry: OperandPlan) -> bool:
     """Whether the launcher would create a descriptor that the kernel should create according to the Plan."""
-    access = next((it for it in raises.loads if name_of(it.op) == entry.key), None)
-    return entry.path == "raised_in_kernel" and access is not None and _path(access) == "raised"
+    access = next((it for it in promotions.loads if name_of(it.op) == entry.key), None)
+    return entry.path == "promoted_in_kernel" and access is not None and _path(access) == "promoted"
 
 
 def _check(
@@ -159,12 +163,12 @@ def _check(
         line = str(access.location or "") if access is not None else entry.line
         where = f" ({line})" if line else ""
         cure = f"path={own or 'pointers'!r}"
-        if entry.path == "raised" and not launching.ours:
+        if entry.path == "promoted" and not launching.ours:
             reason = "this compile is not for a launch by Triton, so no launcher creates the descriptor"
         elif access is None:
             reason = "it feeds no dot" if what == "operand" else "no operand is loaded by TMA in place of pointers"
         else:
-            maker = "the kernel" if own == "raised_in_kernel" else "the launcher"
+            maker = "the kernel" if own == "promoted_in_kernel" else "the launcher"
             reason, cure = access.reason or f"{maker} creates its descriptor", access.cure or cure
         raise PlanError(
             f"the Plan makes {what} {name_text(entry.key)}{where} by TMA ({entry.path}): {reason}; cure: {cure}"
@@ -178,5 +182,5 @@ def _is_long(module: Module) -> bool:
 
 
 __all__ = [
-    "BY_TMA", "TOO_DEAR", "Launching", "Raising", "choose_raises", "choose_unit_strides",
+    "BY_TMA", "TOO_DEAR", "Launching", "Promotion", "choose_promotions", "choose_unit_strides",
 ]  # fmt: skip

@@ -44,7 +44,7 @@ from tawa.plan.decide.operands import (
 )
 from tawa.plan.decide.slices import WHY as WHY_SLICED
 from tawa.plan.decide.slices import sliced
-from tawa.plan.decide.turned import turned_loads
+from tawa.plan.decide.transposed import transposed_loads
 from tawa.plan.fields import RingPlan
 from tawa.plan.legality import (
     check_names,
@@ -128,7 +128,7 @@ def find_facts(module: Module, target: Target, pins: Plan, options: PlanOptions 
     refusal = next(iter(check_memory(producer)), None) or next(iter(check_producer(producer, target.num_warps)), None)
     if refusal is not None:
         return refusal
-    moved = turned_loads(module, moved, pins, options or PlanOptions(), target.groups)
+    moved = transposed_loads(module, moved, pins, options or PlanOptions(), target.groups)
     channels = tuple(find_channels(moved, rings_of(moved, pins)))
     check_sharing(module, channels)
     return Facts(tuple(loads), tuple(moved), channels, producer)

@@ -34,7 +34,7 @@ from tawa.remarks import Remark, SourceLocation
 class Question:
     """The input of the search.
 
-    raisable: whether pointer loads can become TMA loads. chained: whether a dot reads the result of another dot.
+    promotable: whether pointer loads can become TMA loads. chained: whether a dot reads the result of another dot.
     num_warps: of the launch. pins: what the user pinned. pinned: whether a kernel that cannot be specialised is an
     error. allowed: bytes of registers that may spill: as many as the stock kernel spills, which a call compiles.
     search: among its forms; None if the user wants a specialised kernel whether it pays or not. facts: what is
@@ -46,7 +46,7 @@ class Question:
     pins: Plan
     pinned: bool
     num_warps: int
-    raisable: bool
+    promotable: bool
     chained: bool
     allowed: Callable[[], int]
     search: Search | None = None
@@ -115,7 +115,7 @@ def _is_expected(choice: Trial) -> bool:
 def _by_paths(question: Question, start: Candidate) -> Trials:
     """Tries pointer loads by TMA, then through pointers."""
     declined: Trial | None = None
-    if question.raisable:
+    if question.promotable:
         choice = yield from _in_groups(question, start)
         if choice.accepted or _is_expected(choice) or question.options.pointer_loads == "tma":
             return choice  # what does not pay by TMA does not pay through pointers

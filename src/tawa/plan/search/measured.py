@@ -146,13 +146,13 @@ def measure(
     for contender in running.values():
         once = contender.samples_ms.pop()
         contender.count = max(1, min(MOST_LAUNCHES, round(BURST_MS / max(once, 1e-3))))
-    for turn in range(MOST_ROUNDS):
-        if turn >= LEAST_ROUNDS and (effort.is_spent(len(running), clock() - start) or len(running) == 1):
+    for round_number in range(MOST_ROUNDS):
+        if round_number >= LEAST_ROUNDS and (effort.is_spent(len(running), clock() - start) or len(running) == 1):
             break
         order = list(running.values())
-        for contender in order if turn % 2 == 0 else order[::-1]:
+        for contender in order if round_number % 2 == 0 else order[::-1]:
             contender.samples_ms.append(timer(contender.launch, contender.count) / contender.count)
-        if turn + 1 >= LEAST_ROUNDS:
+        if round_number + 1 >= LEAST_ROUNDS:
             _drop_slower(running)
     best = min(running.values(), key=lambda it: statistics.median(it.samples_ms)) if running else None
     times = [

@@ -36,7 +36,7 @@ _MANY = 3
 """Consumers on an SM that count as many."""
 SMALL_TILE = 128 * 128
 """Elements of a result; smaller ones are bound by L2 and latency rather than by the tensor cores."""
-_TURNS = 1.5
+_MANY_ENTRIES = 1.5
 """Entries of one loop from which a program iterates over tiles."""
 Verdict = Literal["faster", "slower", "unclear"]
 
@@ -104,8 +104,8 @@ def regime_of(workload: Workload, launch: Launch, program: Program, stock: Progr
     on_one = math.ceil(launch.programs / launch.processors)
     own = (1 if program.persistent else min(program.ctas, on_one)) * program.groups
     beside = f"{min(own, _MANY)} to {min(stock.ctas, on_one, _MANY)} at a time"
-    in_turn = program.persistent or any(count > _TURNS for count in launch.visits.entries.values())
-    waves = "tiles in turn" if in_turn else "one wave" if on_one == 1 else "waves"
+    iterates = program.persistent or any(count > _MANY_ENTRIES for count in launch.visits.entries.values())
+    waves = "several tiles" if iterates else "one wave" if on_one == 1 else "waves"
     path = "" if program.by_tma else " through pointers"
     most = max((dot.rows * dot.columns for dot in dots), default=0)
     kind += " of small tiles" if most < SMALL_TILE else ""

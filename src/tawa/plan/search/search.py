@@ -86,9 +86,9 @@ class Search:
         Loads through pointers take the way that they take in that one. Where no launch may get stock Triton's kernel,
         only the order of tiles is open.
         """
-        by_tma = self.options.pointer_loads != "cp.async" if own is None else self.space.raises(own)
-        path = bool(by_tma) and self.space.raised > 0
-        forms = (it for it in self.forms if it != own and self.space.raises(it) in (None, path))
+        by_tma = self.options.pointer_loads != "cp.async" if own is None else self.space.promotes(own)
+        path = bool(by_tma) and self.space.promoted > 0
+        forms = (it for it in self.forms if it != own and self.space.promotes(it) in (None, path))
         if not stock and own is not None:
             forms = (it for it in forms if it.own_groups == own.own_groups)
         return replace(self, forms=tuple(forms), own=own, stock=stock)
@@ -217,7 +217,7 @@ def _open(space: Space, plan: Plan, pins: Plan, options: PlanOptions) -> Plan | 
         found = pins.over(plan)
     except PlanError:
         return None
-    by_tma = space.raises(plan)
+    by_tma = space.promotes(plan)
     contradicted = by_tma is not None and options.pointer_loads == ("cp.async" if by_tma else "tma")
     if contradicted or (options.ping_pong and plan.own_groups == 1) or contradictions(options, found):
         return None

@@ -61,7 +61,7 @@ _SHARES = (2, 4, 8)
 class Space:
     """The space of a kernel.
 
-    num_warps, num_stages: of the launch. workload: of the kernel as it is written. raised: how many loads of operands
+    num_warps, num_stages: of the launch. workload: of the kernel as it is written. promoted: how many loads of operands
     TMA can make in place of pointers. persistent: whether the kernel has a persistent form. facts: of stock
     Triton's compiled kernel, if known. shares: whether neighbouring programs load the same tiles, so that several can
     share a CTA. splits: whether programs may share a tile: its loop allows it, and so does the user. max_registers:
@@ -71,7 +71,7 @@ class Space:
     num_warps: int
     num_stages: int
     workload: Workload
-    raised: int = 0
+    promoted: int = 0
     persistent: bool = False
     facts: ProgramFacts | None = None
     shares: bool = False
@@ -80,12 +80,12 @@ class Space:
 
     @staticmethod
     def of(
-        kernel: Module, raised: int, launch: tuple[int, int, int | None], options: PlanOptions, ours: bool,
+        kernel: Module, promoted: int, launch: tuple[int, int, int | None], options: PlanOptions, ours: bool,
         pins: Plan | None = None, *, measured: bool = False,
     ) -> Space | None:  # fmt: skip
         """The space of a structured kernel as far as options and pins leave it open; None if its work is not known.
 
-        raised: how many loads of operands TMA can make in place of pointers. launch: its warps and stages, and
+        promoted: how many loads of operands TMA can make in place of pointers. launch: its warps and stages, and
         ``maxnreg``. ours: whether Triton launches the kernel. measured: also the forms that only measurements choose.
         """
         workload = find_workload(kernel)
@@ -96,7 +96,7 @@ class Space:
         splits = ours and options.precision == "relaxed" and (pins is None or pins.split_k is None)
         splits = splits and not isinstance(find_split_sums(kernel), Remark)
         num_warps, num_stages, limit = launch
-        return Space(num_warps, num_stages, workload, raised, persistent, None, shares, splits, limit)
+        return Space(num_warps, num_stages, workload, promoted, persistent, None, shares, splits, limit)
 
     @cached_property
     def unequal(self) -> bool:
@@ -113,12 +113,12 @@ class Space:
         """Whether an operand is loaded through pointers."""
         return any(load.operand and not load.tma for work in self.workload.blocks.values() for load in work.loads)
 
-    def raises(self, plan: Plan) -> bool | None:
+    def promotes(self, plan: Plan) -> bool | None:
         """Whether a form or a complete Plan has TMA in place of pointers; None without operands through pointers."""
         if not self.by_pointers:
             return None
-        return any(it.path in ("raised", "raised_in_kernel") for it in plan.operands) or (
-            self.raised > 0 and not plan.operands
+        return any(it.path in ("promoted", "promoted_in_kernel") for it in plan.operands) or (
+            self.promoted > 0 and not plan.operands
         )
 
     def words(self, plan: Plan) -> str:
@@ -127,7 +127,7 @@ class Space:
         form += ", tiles from a counter" if plan.tiles == "dynamic" else ""
         form += ", longest first" if plan.tile_order == "longest_first" else ""
         form += f", {plan.split_k} programs share a tile" if (plan.split_k or 1) > 1 else ""
-        path = {True: ", TMA in place of pointers", False: ", pointers", None: ""}[self.raises(plan)]
+        path = {True: ", TMA in place of pointers", False: ", pointers", None: ""}[self.promotes(plan)]
         of_cta = f", {plan.programs} programs in a CTA" if plan.programs > 1 else ""
         return f"{form}, {plan.own_groups} group{'s' * (plan.own_groups > 1)}{path}{of_cta}"
 
@@ -173,13 +173,13 @@ class Space:
         if chained and all(it.schedule is None and it.stages is None for it in plan.loops if it.loop is not None):
             plan = replace(plan, loops=tuple(replace(it, stages=2) for it in plan.loops))  # they are decided later
         own = self._expect(Program(plan, ProgramFacts(spilled=spilled)))
-        return self._in_turn(form_of(self, plan), own)
+        return self._or_persistent(form_of(self, plan), own)
 
     def of_form(self, form: Plan) -> Expectation:
         """The expectation of a form, before the planner's decisions."""
-        return self._in_turn(form, self._expect(self.program(form)))
+        return self._or_persistent(form, self._expect(self.program(form)))
 
-    def _in_turn(self, form: Plan, own: Expectation) -> Expectation:
+    def _or_persistent(self, form: Plan, own: Expectation) -> Expectation:
         """The expectation of the persistent form, if launches of many programs get that and it is faster."""
         if form.form == "persistent":
             return own
@@ -201,7 +201,7 @@ class Space:
 
 def _forms_of(space: Space) -> Iterator[Plan]:
     """The forms in which each program has its CTA and its tile."""
-    paths = (False, True) if space.raised else (True,) if space.by_pointers else (False,)
+    paths = (False, True) if space.promoted else (True,) if space.by_pointers else (False,)
     rows = min((dot.rows for dot in space.workload.dots), default=0)
     groups = [1]
     if space.num_warps >= 2 * WARP_GROUP and rows >= 2 * WGMMA_ROWS:
@@ -267,10 +267,10 @@ def completed(space: Space, form: Plan) -> Plan:
     (loop,) = plan.loops
     loop = replace(loop, mma_depth=0 if chained or waits else loop.mma_depth, stages=2 if chained and not waits else 0)
     kept, every = _kept_pointers(space, form)
-    paths: list[Path] = [*("pointers" for _ in range(kept)), *("raised" for _ in range(every - kept))]
+    paths: list[Path] = [*("pointers" for _ in range(kept)), *("promoted" for _ in range(every - kept))]
     operands = (OperandPlan("operand", None, at, path, ring=_INNER) for at, path in enumerate(paths))
-    by_tma = space.raises(form) is True and form.form == "persistent"
-    stores = (StorePlan("result", path="raised"),) if by_tma else ()
+    by_tma = space.promotes(form) is True and form.form == "persistent"
+    stores = (StorePlan("result", path="promoted"),) if by_tma else ()
     return replace(plan, loops=(loop,), operands=tuple(operands), stores=stores)
 
 
@@ -287,14 +287,16 @@ def expected_counts(space: Space, plan: Plan) -> Counts:
     rings = [ExpectedRing(_INNER, max(1, slot), fill)]
     if around:
         rings.append(ExpectedRing(_OUTER, plan.programs * around, fill))
-    turns = persistent or plan.programs > 1
+    many = persistent or plan.programs > 1
     stored = {work.depth > 0: 0 for work in workload.blocks.values()}
     for work in workload.blocks.values():
         stored[work.depth > 0] = max(stored[work.depth > 0], work.stored_bytes)
-    staged = max(stored.values()) if turns else stored.get(True, 0)
-    behind = 0 if turns else stored.get(False, 0)
-    turned = max((sum(it.turned_bytes * it.batch for it in work.dots) for work in workload.blocks.values()), default=0)
-    inside = plan.programs * (once + turned)
+    staged = max(stored.values()) if many else stored.get(True, 0)
+    behind = 0 if many else stored.get(False, 0)
+    transposed = max(
+        (sum(it.transposed_bytes * it.batch for it in work.dots) for work in workload.blocks.values()), default=0
+    )
+    inside = plan.programs * (once + transposed)
     if groups > 1:  # each group stores its part beside the rings
         inside, behind = max(inside, behind), 0
     dots = [[it for it in work.dots if it.unit == "wgmma"] for work in workload.blocks.values()]
@@ -303,14 +305,14 @@ def expected_counts(space: Space, plan: Plan) -> Counts:
         warps,
         space.num_stages,
         SHARED_BYTES,
-        SharedInfo(plan.programs * staged, inside, behind, plan.programs * turned),
+        SharedInfo(plan.programs * staged, inside, behind, plan.programs * transposed),
         registers,
         operand_bits=max((dot.bits for dot in workload.dots), default=0),
         max_registers=space.max_registers,
         groups=groups,
         outer=frozenset({_OUTER}),
         producer_registers=_producer_registers(space, plan, registers.accumulators, warps * groups),
-        most_ctas=1 if turns else None,
+        most_ctas=1 if many else None,
         launch_warps=space.num_warps,
     )
     return Counts(tuple(rings), budget)
@@ -336,7 +338,7 @@ def _producer_registers(space: Space, plan: Plan, accumulators: int, num_warps: 
 def _kept_pointers(space: Space, plan: Plan) -> tuple[int, int]:
     """The operands that a form leaves to pointers, of all that are loaded through pointers."""
     every = sum(load.operand and not load.tma for work in space.workload.blocks.values() for load in work.loads)
-    return max(0, every - (space.raised if space.raises(plan) else 0)), every
+    return max(0, every - (space.promoted if space.promotes(plan) else 0)), every
 
 
 def variants(space: Space, form: Plan) -> Iterator[Program]:
@@ -381,7 +383,7 @@ def form_of(space: Space, plan: Plan) -> Plan:
         groups=plan.groups or 1,
         split="programs" if plan.programs > 1 else None,
         split_k=plan.split_k if (plan.split_k or 1) > 1 else None,
-        operands=(_POINTERS,) if space.raises(plan) is False else (),
+        operands=(_POINTERS,) if space.promotes(plan) is False else (),
     )
 
 

@@ -266,11 +266,11 @@ class Cta:
 
     def run(self) -> None:
         """Runs all partitions to their end, then lands the remaining actions. Raises Deadlock."""
-        for _ in self.turns():
+        for _ in self.rounds():
             pass
 
-    def turns(self) -> Iterator[None]:
-        """As `run`, one turn of the scheduler at a time, so that several CTAs can take turns."""
+    def rounds(self) -> Iterator[None]:
+        """As `run`, one round of the scheduler at a time, so that several CTAs can be interleaved."""
         while True:
             yield
             runnable = [it for it in self.partitions if it.outcome is None and it.pause.ready()]
@@ -280,7 +280,7 @@ class Cta:
                     continue
                 runnable = [self.rng.choice(runnable)] if runnable else []
             for partition in runnable:
-                self._turn(partition)
+                self._resume(partition)
             if not runnable and not self._land_one():
                 break
         waiting = [it for it in self.partitions if it.outcome is None]
@@ -289,7 +289,7 @@ class Cta:
         while self.in_flight:
             self.land(self.in_flight[0])
 
-    def _turn(self, partition: Partition) -> None:
+    def _resume(self, partition: Partition) -> None:
         assert partition.code is not None
         while True:
             try:

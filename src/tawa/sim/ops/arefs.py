@@ -27,10 +27,10 @@ from tawa.sim.ops.elementwise import element_of
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One slot. turn: the count of its next put. holds: the count of its last fill. got: agents that borrowed it."""
+    """One slot. next_put: the count of its next put. holds: that of its last fill. got: agents that borrowed it."""
 
     views: list[SharedView]
-    turn: int
+    next_put: int
     holds: int = -1
     empty: bool = True
     full: bool = False
@@ -99,9 +99,9 @@ def put(partition: Partition, op: Operation, args: list[Any], run_block: RunBloc
             lambda: slot.empty, lambda: f"slot {count % len(ring.slots)} of {ring.name} to be empty, for put {count}"
         )
         partition.waits_for((slot, "empty", count - len(ring.slots)))
-    if not slot.empty or slot.turn != count:
-        raise ProtocolTrap(f"put {count} into {ring.name}, but the next put of its slot is {slot.turn}")
-    slot.empty, slot.turn = False, count + len(ring.slots)
+    if not slot.empty or slot.next_put != count:
+        raise ProtocolTrap(f"put {count} into {ring.name}, but the next put of its slot is {slot.next_put}")
+    slot.empty, slot.next_put = False, count + len(ring.slots)
     if view.body.args:
         return (yield from _put_by_stores(partition, view, slot, (ring, count), run_block))
     tiles = yield from _loads_of_put(partition, view, run_block)
@@ -127,9 +127,9 @@ def put(partition: Partition, op: Operation, args: list[Any], run_block: RunBloc
     return []
 
 
-def _put_by_stores(partition: Partition, view: PutOp, slot: Slot, turn: tuple[Ring, int], run_block: RunBlock) -> Run:
+def _put_by_stores(partition: Partition, view: PutOp, slot: Slot, place: tuple[Ring, int], run_block: RunBlock) -> Run:
     """The stores of a put, a proxy fence, and the arrival that makes the slot full."""
-    ring, count = turn
+    ring, count = place
     partition.env.update(zip(view.body.args, slot.views, strict=True))
     yield from run_block(partition, view.body)
     fence(partition, view.op)
@@ -183,9 +183,11 @@ def _consumed(partition: Partition, op: Operation, args: list[Any]) -> list[Any]
 
 def _landed(partition: Partition, op: Operation, args: list[Any]) -> Run:
     ring, count = args
-    if ring.slot(count).turn != count:
-        turn = ring.slot(count).turn
-        raise ProtocolTrap(f"a wait for the puts into {ring.name} before put {count}, but its slot is at put {turn}")
+    if ring.slot(count).next_put != count:
+        next_put = ring.slot(count).next_put
+        raise ProtocolTrap(
+            f"a wait for the puts into {ring.name} before put {count}, but its slot is at put {next_put}"
+        )
     yield Pause(
         lambda: all(slot.empty or slot.full for slot in ring.slots),
         lambda: f"the puts into {ring.name} before put {count} to land",

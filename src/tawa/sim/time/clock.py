@@ -66,7 +66,7 @@ class Clock:
         self._queue = [(0, number) for number in range(len(self._runners))]
         while self._queue:
             now, number = heapq.heappop(self._queue)
-            self._turn(number, self._runners[number], now)
+            self._step(number, self._runners[number], now)
         # The simulated run ended, so every event that a step waits for has its contributions.
         for runner in self._runners:
             if runner.at < len(runner.steps):
@@ -81,7 +81,7 @@ class Clock:
         last = max([*(runner.now for runner in self._runners), *(span.end_cycles for span in spans)], default=0)
         return Timeline(tuple(rows), tuple(spans), last, self.model.clock_ghz)
 
-    def _turn(self, number: int, runner: _Runner, now: int) -> None:
+    def _step(self, number: int, runner: _Runner, now: int) -> None:
         """Executes one step, or parks the partition until the events that it waits for complete."""
         if runner.at == len(runner.steps):
             return

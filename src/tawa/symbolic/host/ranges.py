@@ -95,7 +95,7 @@ def direction(value: HostValue, domain: Domain) -> int | None:
                 case "sum" | "smallest" | "largest":
                     return _together(ways)
                 case "divide" | "ceiling":
-                    return _together([_turned(ways[0], _divisor(value) or 0)])
+                    return _together([_signed(ways[0], _divisor(value) or 0)])
                 case "product":
                     return _of_product(operands, ways, domain)
                 case "remainder":
@@ -108,10 +108,10 @@ def _of_product(operands: tuple[HostValue, ...], ways: list[int | None], domain:
     others = [(it, way) for it, way in zip(operands, ways, strict=True) if not isinstance(it, Number)]
     if len(others) > 1 and not all(range_of(it, domain).is_natural for it, _ in others):
         return None
-    return _turned(_together([way for _, way in others]), sign)
+    return _signed(_together([way for _, way in others]), sign)
 
 
-def _turned(way: int | None, sign: int) -> int | None:
+def _signed(way: int | None, sign: int) -> int | None:
     return None if way is None or sign == 0 else way * (1 if sign > 0 else -1)
 
 

@@ -36,8 +36,8 @@ def column_slices(tile: Value, count: int, builder: Builder) -> list[Value]:
     reshaped = builder.create(ReshapeOp.NAME, (tile,), (_type(shape, type.element, layout),)).result
     order = (*range(rows), rows + bits, *range(rows, rows + bits))
     shape, layout = tuple(shape[dim] for dim in order), layout.mapped(lambda base: tuple(base[dim] for dim in order))
-    turned = (_type(shape, type.element, layout),)
-    behind = builder.create(TransOp.NAME, (reshaped,), turned, properties={"order": array_attr(order)})
+    transposed = (_type(shape, type.element, layout),)
+    behind = builder.create(TransOp.NAME, (reshaped,), transposed, properties={"order": array_attr(order)})
     return _split(behind.result, bits, builder)
 
 

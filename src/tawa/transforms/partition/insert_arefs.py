@@ -21,7 +21,7 @@ descriptor feeds. It does not wait for the consumer: the slots may still be full
         a = descriptor_load d[m, k]            →        for k, i = …:
         …                                                 aref.put(r, i) { descriptor_load d } …
 
-Channels that a converter fills are left to `turn_operands`.
+Channels that a converter fills are left to `transpose_operands`.
 
 A number that only the producer may compute (`tawa.analysis.rings.sent_numbers`) crosses in a ring of its own, right
 before its first use.

@@ -42,7 +42,7 @@ CURE = "leave split='programs' out"
 
 @dataclass(frozen=True, slots=True)
 class ShareStreams:
-    """Options: the Plan, whose groups may have to take turns."""
+    """Options: the Plan, whose groups may have to alternate."""
 
     plan: Plan
 
@@ -58,7 +58,7 @@ class ShareStreams:
         try:
             streams = find_streams(producers[0], function, _dependent(producers[0]))
             if streams and self.plan.ping_pong:
-                reason = "groups whose trip counts differ cannot take turns on the tensor cores"
+                reason = "groups whose trip counts differ cannot alternate on the tensor cores"
                 return _declined(module, streams[0].loops[0].op, reason, "ping_pong=False")
             for consumer in (group for group in groups if group.role == "consumer"):
                 for stream, loops in zip(streams, _readers(consumer, streams), strict=True):

@@ -198,18 +198,18 @@ class Expander:
         for number in self.sequence:
             for value in captured(self.graph.nodes[number]):
                 self._demand(value, self.stages[number])
-        for turn in range(self.last):
+        for trip in range(self.last):
             for number in self.sequence:
-                if self.stages[number] > turn:
+                if self.stages[number] > trip:
                     for value in captured(self.graph.nodes[number]):
-                        self._demand_in_epilogue(value, self.stages[number], turn)
+                        self._demand_in_epilogue(value, self.stages[number], trip)
         for arg in self.loop.iter_args:
             self._demand_in_epilogue(arg, 0, 0)
 
-    def _demand_in_epilogue(self, value: Value, age: int, turn: int) -> None:
-        """Carries (value, age) for the epilogue's kernel iteration `turn`, unless the epilogue defines it itself."""
-        if not self._made_now(value, age, -turn):
-            self._carry(value, age - turn)
+    def _demand_in_epilogue(self, value: Value, age: int, trip: int) -> None:
+        """Carries (value, age) for the epilogue's kernel iteration `trip`, unless the epilogue defines it itself."""
+        if not self._made_now(value, age, -trip):
+            self._carry(value, age - trip)
 
     # -- the three parts -------------------------------------------------------------------------------------------
 
@@ -225,11 +225,11 @@ class Expander:
         """
         known: dict[Key, Value] = {}  # (result, iteration)
         find = self.from_start(builder, known, inits)
-        for turn in range(self.last):
-            section = self.section(builder, find, turn)
+        for trip in range(self.last):
+            section = self.section(builder, find, trip)
             for number in self.sequence:
-                if self.stages[number] <= turn:
-                    self.step(section, number, turn, known)
+                if self.stages[number] <= trip:
+                    self.step(section, number, trip, known)
             self.finish(section, known)
         return self.at_first(find)
 
@@ -237,23 +237,23 @@ class Expander:
         """Emits the kernel iterations after the steady loop; returns the results of the original loop."""
         made: dict[Key, Value] = {}  # (result, iteration − trips)
         find = self.from_end(builder, made, steady)
-        for turn in range(self.last):
-            section = self.section(builder, find, turn)
+        for trip in range(self.last):
+            section = self.section(builder, find, trip)
             for number in self.sequence:
-                if self.stages[number] > turn:
-                    self.step(section, number, turn, made)
+                if self.stages[number] > trip:
+                    self.step(section, number, trip, made)
             self.finish(section, made)
         return [find(arg, 0) for arg in self.loop.iter_args]
 
-    def section(self, builder: Builder, find: Callable[[Value, int], Value], turn: int) -> _Section:
+    def section(self, builder: Builder, find: Callable[[Value, int], Value], trip: int) -> _Section:
         """A partial kernel iteration that is emitted as straight-line code. find: of a value of an iteration."""
-        return _Section(builder, lambda value, age: find(value, turn - age), straight=True)
+        return _Section(builder, lambda value, age: find(value, trip - age), straight=True)
 
-    def step(self, section: _Section, number: int, turn: int, known: dict[Key, Value]) -> None:
+    def step(self, section: _Section, number: int, trip: int, known: dict[Key, Value]) -> None:
         """Emits one operation of a partial kernel iteration; records its results in `known` by iteration."""
         copy = self._emit(section, number)
         for old, new in zip(self.graph.nodes[number].results, copy.results, strict=True):
-            known[old, turn - self.stages[number]] = new
+            known[old, trip - self.stages[number]] = new
 
     def finish(self, section: _Section, known: dict[Key, Value]) -> None:
         """Waits for all dots at the end of a partial kernel iteration."""

@@ -118,7 +118,7 @@ def _rotate_buffers(loop: ForOp, buffers: list[LocalAllocOp], count: int) -> lis
     front = Builder.before(loop.op)
     front.loc = buffers[0].op.loc
 
-    def fill(body: Block, turn: Value) -> Value:
+    def fill(body: Block, slot: Value) -> Value:
         for buffer in buffers:
             source, one = buffer.source, parse_type(buffer.op.result.type)
             assert source is not None and isinstance(one, MemDescType)
@@ -127,7 +127,7 @@ def _rotate_buffers(loop: ForOp, buffers: list[LocalAllocOp], count: int) -> lis
             whole = front.create(LocalAllocOp.NAME, (), (str(one.with_slots(count)),), hints=(hint,)).result
             made.append(whole)
             builder = Builder.before(buffer.op)
-            view = builder.create(MemDescIndexOp.NAME, (whole, turn), (str(replace(one, mutable=True)),), hints=(hint,))
+            view = builder.create(MemDescIndexOp.NAME, (whole, slot), (str(replace(one, mutable=True)),), hints=(hint,))
             builder.create(LocalStoreOp.NAME, (source, view.result))
             builder.create(FenceAsyncSharedOp.NAME, properties={"bCluster": bool_attr(False)})
             buffer.op.result.replace_all_uses_with(view.result)
@@ -135,9 +135,9 @@ def _rotate_buffers(loop: ForOp, buffers: list[LocalAllocOp], count: int) -> lis
             buffer.op.erase()
         end = Builder.before(body.terminator)
         end.loc = buffers[0].op.loc
-        return next_slot(end, turn, count)[0]
+        return next_slot(end, slot, count)[0]
 
-    carry_through(loop.op, front.constant(0), fill, "turn")
+    carry_through(loop.op, front.constant(0), fill, "slot")
     return made
 
 

@@ -208,9 +208,9 @@ def _permuted(builder: Builder, value: Value, dim: int, sizes: Sequence[int], or
     before, behind = shape[:dim], shape[dim + 1 :]
     split = _reshaped(builder, value, (*before, *sizes, *behind))
     dims = [*range(dim), *(dim + at for at in order), *(dim + len(sizes) + at for at in range(len(behind)))]
-    turned = replace(_tile(split), shape=tuple(shape_of(split)[at] for at in dims))
+    transposed = replace(_tile(split), shape=tuple(shape_of(split)[at] for at in dims))
     properties = {"order": array_attr(dims)}
-    moved = builder.create(TransOp.NAME, (split,), (str(turned),), properties=properties, hints=(value.hint,))
+    moved = builder.create(TransOp.NAME, (split,), (str(transposed),), properties=properties, hints=(value.hint,))
     return _reshaped(builder, moved.result, shape)
 
 

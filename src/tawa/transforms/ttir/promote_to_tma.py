@@ -13,8 +13,8 @@ Where the descriptor is made:
 
     make="host"     by the launcher, and passed as added arguments: the descriptor, its sizes (i32), its strides (i64),
                     in the form of Triton's host descriptors. The attribute ``tawa.base = i : i32`` of the descriptor
-                    names the argument that is its base pointer. `RaiseResult.launch` lists the descriptors to make and
-                    the conditions (sizes, strides, alignment); a launch that violates one runs the original kernel.
+                    names the argument that is its base pointer. `PromotionResult.launch` lists the descriptors to make
+                    and the conditions (sizes, strides, alignment); a launch that violates one runs the original kernel.
     make="kernel"   by ``tt.make_tensor_descriptor`` in the entry block, after the definitions of its operands.
 
 The descriptor of a pointer that the kernel loads from a table is made right before the loop of the load. If a stride
@@ -41,7 +41,7 @@ from dataclasses import dataclass, field, replace
 from tawa.analysis.tma.accesses import is_operand_load
 from tawa.analysis.tma.boxes import Box, BoxDim
 from tawa.analysis.tma.descriptor_places import Limit
-from tawa.analysis.tma.promotions import AccessInfo, Choice, Decision, Raises
+from tawa.analysis.tma.promotions import AccessInfo, Choice, Decision, PromotionInfo
 from tawa.dialects.arith import AddIOp, CmpIOp, Predicate, RemSIOp, SelectOp
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import (
@@ -73,16 +73,16 @@ _OUTSIDE = -(1 << 30)
 
 
 @dataclass(frozen=True, slots=True)
-class RaiseResult(PassResult):
+class PromotionResult(PassResult):
     """The result of the promotion.
 
     launch: the descriptors that the launcher makes, and its conditions. taken: assumptions that no launch checks.
-    raised, left: how many loads that feed a dot in a loop were promoted, and how many were not.
+    promoted, left: how many loads that feed a dot in a loop were promoted, and how many were not.
     """
 
     launch: LaunchSpec = field(default_factory=LaunchSpec)
     taken: tuple[str, ...] = ()
-    raised: int = 0
+    promoted: int = 0
     left: int = 0
 
 
@@ -90,34 +90,36 @@ class RaiseResult(PassResult):
 class PromoteToTma:
     """Options.
 
-    raises: the result of the analysis of the module. loads, stores: which of them to promote (None: all that can be).
+    info: the result of the analysis of the module. loads, stores: which of them to promote (None: all that can be).
     """
 
-    raises: Raises
+    info: PromotionInfo
     loads: frozenset[Operation] | None = None
     stores: frozenset[Operation] | None = None
 
-    def run(self, module: Module) -> RaiseResult:
+    def run(self, module: Module) -> PromotionResult:
         """Promotes the chosen accesses."""
-        assert module is self.raises.module
-        if self.raises.declined is not None:
-            return RaiseResult(False, (self.raises.declined,))
-        choice = self.raises.choose(self.loads, self.stores)
-        remarks = tuple(_remarks(self.raises, choice))
-        descriptors = _Promotion(self.raises).run(choice) if choice.loads else ()
+        assert module is self.info.module
+        if self.info.declined is not None:
+            return PromotionResult(False, (self.info.declined,))
+        choice = self.info.choose(self.loads, self.stores)
+        remarks = tuple(_remarks(self.info, choice))
+        descriptors = _Promotion(self.info).run(choice) if choice.loads else ()
         if choice.loads:
             DropDead().run(module)
-        raised, left = len(choice.loads), len(self.raises.loads) - len(choice.loads)
+        promoted, left = len(choice.loads), len(self.info.loads) - len(choice.loads)
         launch = LaunchSpec(descriptors, choice.conditions)
-        return RaiseResult(bool(choice.loads), remarks, launch=launch, taken=choice.taken, raised=raised, left=left)
+        return PromotionResult(
+            bool(choice.loads), remarks, launch=launch, taken=choice.taken, promoted=promoted, left=left
+        )
 
 
-def _remarks(raises: Raises, choice: Choice) -> Iterator[Remark]:
+def _remarks(info: PromotionInfo, choice: Choice) -> Iterator[Remark]:
     """A remark for each load, and for each store if any load is promoted."""
-    for load in raises.loads:
-        yield _remark("load", load, load in choice.loads, raises.affine)
-    for store in raises.stores if choice.loads else ():
-        yield _remark("store", store, store in choice.stores, raises.affine)
+    for load in info.loads:
+        yield _remark("load", load, load in choice.loads, info.affine)
+    for store in info.stores if choice.loads else ():
+        yield _remark("store", store, store in choice.stores, info.affine)
 
 
 def _remark(kind: str, access: AccessInfo, chosen: bool, affine: Affine) -> Remark:
@@ -140,11 +142,11 @@ def _remark(kind: str, access: AccessInfo, chosen: bool, affine: Affine) -> Rema
 class _Promotion:
     """The rewrite of one kernel."""
 
-    def __init__(self, raises: Raises) -> None:
-        self.function, self.affine, self.nested = raises.function, raises.affine, raises.nested
-        self.host = raises.host
-        self.kernel = KernelDescriptors(raises.function, raises.affine)
-        self.numbers = Materializer(raises.affine.atoms)
+    def __init__(self, info: PromotionInfo) -> None:
+        self.function, self.affine, self.nested = info.function, info.affine, info.nested
+        self.host = info.host
+        self.kernel = KernelDescriptors(info.function, info.affine)
+        self.numbers = Materializer(info.affine.atoms)
         self.specs: dict[DescriptorSpec, Value] = {}
 
     def run(self, choice: Choice) -> tuple[DescriptorSpec, ...]:
@@ -266,4 +268,4 @@ def _tile_type(shape: Sequence[int], element: str) -> str:
     return f"tensor<{'x'.join(map(str, shape))}x{element}>"
 
 
-__all__ = ["PromoteToTma", "RaiseResult"]
+__all__ = ["PromoteToTma", "PromotionResult"]

@@ -226,7 +226,7 @@ class _Rewrite:
         """
         held = self.elements // (self.options.num_warps * WARP)
         if held > _HELD:
-            return self._totals_in_turn(b, first)
+            return self._totals_in_order(b, first)
         totals: list[Value] = []
         together = max(1, _HELD // max(1, held))
         for start in range(0, self.shares, together):
@@ -237,7 +237,7 @@ class _Rewrite:
                 totals = [AddFOp.create(b, total, one, "total") for total, one in pairs] if totals else part
         return totals
 
-    def _totals_in_turn(self, b: Builder, first: Value) -> list[Value]:
+    def _totals_in_order(self, b: Builder, first: Value) -> list[Value]:
         inits = self._loaded(b, first)
         one = b.constant(1)
         programs = _query(b, _COUNT, 0)

@@ -160,49 +160,49 @@ class WalkerState(Machine):
         for index in self.alive:
             walker = self.walkers[index]
             touches[index], writes[index] = walker.part.touches[walker.pc], walker.part.writes[walker.pc]
-        turned = {
+        rotated = {
             alloc: (ring.depth, base)
-            for ring, base in zip(self.program.raised, self.bases, strict=True)
+            for ring, base in zip(self.program.lifted, self.bases, strict=True)
             if base is not None
             for alloc in ring.allocs
         }
-        return settle(self.order, touches, writes, turned, self._renamed)
+        return settle(self.order, touches, writes, rotated, self._renamed)
 
     def _bases(self) -> list[int | None]:
-        """For each ring that turns now, the count that all others are relative to; None for one that does not."""
+        """For each ring that rotates now, the count that all others are relative to; None for one that does not."""
         program = self.program
         fixed = 0
         for index in self.alive:
             walker = self.walkers[index]
             fixed |= walker.part.fixed[walker.pc] if walker.part.fixed else 0
-        bases: list[int | None] = [None] * len(program.raised)
-        for index in self.alive if program.raised else ():
+        bases: list[int | None] = [None] * len(program.lifted)
+        for index in self.alive if program.lifted else ():
             live = {register for register, _ in self.walkers[index].part.live[self.walkers[index].pc]}
             for register in live:
-                place = program.turning.get(register)
+                place = program.rotating.get(register)
                 if place is None:
                     continue
-                ring = program.raised[place]
+                ring = program.lifted[place]
                 if ring.parities.get(register, -1) >= 0 and ring.parities[register] not in live:
                     fixed |= 1 << place
-        for index in self.alive if program.raised else ():
+        for index in self.alive if program.lifted else ():
             walker = self.walkers[index]
             for register, _ in walker.part.live[walker.pc]:
-                place = program.turning.get(register)
+                place = program.rotating.get(register)
                 if place is not None and bases[place] is None and not fixed >> place & 1:
-                    bases[place] = program.raised[place].count(register, self.registers)
+                    bases[place] = program.lifted[place].count(register, self.registers)
         return bases
 
-    def _turned(self, register: int, kind: int, index: int) -> Any:
+    def _rotated(self, register: int, kind: int, index: int) -> Any:
         """What matters of a register; of a count, relative to that of its ring."""
-        value, place = self.registers[register], self.program.turning.get(register)
+        value, place = self.registers[register], self.program.rotating.get(register)
         base = None if place is None else self.bases[place]
         if base is not None and place is not None and value is not None:
-            ring = self.program.raised[place]
+            ring = self.program.lifted[place]
             count = ring.count(register, self.registers)
             return (value - base) % ring.depth if count is None else (count - base) % (2 * ring.depth)
         if isinstance(value, Place) and value.path:
-            for ring, base in zip(self.program.raised, self.bases, strict=True):
+            for ring, base in zip(self.program.lifted, self.bases, strict=True):
                 if base is not None and value.alloc in ring.allocs and ring.depth > 1:
                     return value._replace(path=((value.path[0] - base) % ring.depth, *value.path[1:]))
         return self._relative(value, kind, index)
@@ -288,7 +288,7 @@ class WalkerState(Machine):
             for depth, it in enumerate(walker.loops)
         )
         flight = tuple(tuple(sorted((ring, count - puts[ring]) for ring, count in it)) for it in walker.flight)
-        values = tuple(self._turned(number, kind, index) for number, kind in walker.part.live[walker.pc])
+        values = tuple(self._rotated(number, kind, index) for number, kind in walker.part.live[walker.pc])
         return walker.pc, self._renamed(walker.nest), ends, marks, flight, values
 
     def _relative_mark(self, walker: Walker, depth: int, unknown: int, mark: Mark) -> tuple[Any, ...]:

@@ -67,7 +67,7 @@ class Search:
         self.facts = facts
         self.left = self.budget = budget
         self.proof = proof
-        depths = [ring.depth for ring in program.rings] + [ring.depth for ring in program.raised]
+        depths = [ring.depth for ring in program.rings] + [ring.depth for ring in program.lifted]
         self.most = 2 * max(depths, default=1) + 1 if max_trips is None else max_trips
         self.runs = 0
         self.complete = -1  # all vectors up to this size are correct

@@ -72,11 +72,16 @@ class _Settling:
     """One walk over the state: which steps are not settled, with their new bits."""
 
     def __init__(
-        self, order: Order, touches: Sequence[int], writes: Sequence[int], turned: Turned, rename: Callable[[Any], Any]
+        self,
+        order: Order,
+        touches: Sequence[int],
+        writes: Sequence[int],
+        rotated: Rotated,
+        rename: Callable[[Any], Any],
     ) -> None:
         self.order = order
         self.writes = writes
-        self.turned = turned
+        self.rotated = rotated
         self.touches = touches
         self.rename = rename
         self.masks = [actor.mask for actor in order.actors]
@@ -91,9 +96,9 @@ class _Settling:
         self.access_of: dict[Access, tuple[Any, ...]] = {}
         self.queued = _queued(order, touches)
 
-    def turn(self, place: Place) -> tuple[tuple[int, ...], int]:
+    def rotation(self, place: Place) -> tuple[tuple[int, ...], int]:
         """The path of a place relative to the count of its ring, and whether parities are exchanged there."""
-        found = self.turned.get(place.alloc)
+        found = self.rotated.get(place.alloc)
         if found is None:
             return place.path, 0
         depth, base = found
@@ -104,7 +109,7 @@ class _Settling:
 
     def rank(self, place: Place) -> tuple[Any, ...]:
         """The order of places, from the count of their ring on."""
-        return place.alloc, self.turn(place)[0], place.box or ()
+        return place.alloc, self.rotation(place)[0], place.box or ()
 
     def common(self, alloc: int, writers: bool = False) -> int:
         """What every partition knows that may still access an allocation; writers: that may still write it."""
@@ -178,7 +183,7 @@ class _Settling:
             barrier.waits[actor] = self.bit(bit, common, "wait", place, actor), fresh
         for actor, bit in barrier.touched.items():
             barrier.touched[actor] = self.bit(bit, common, "touch", place, actor)
-        path, exchanged = self.turn(key)
+        path, exchanged = self.rotation(key)
         return key.alloc, path, barrier.count, barrier.pending, barrier.tx, barrier.complete & 1 ^ exchanged
 
     def region(self, place: Place, region: Region) -> tuple[Any, ...]:
@@ -306,20 +311,20 @@ class Settled:
     facts: dict[tuple[Any, ...], int] = field(default_factory=dict[tuple[Any, ...], int])
 
 
-Turned = Mapping[int, tuple[int, int]]
+Rotated = Mapping[int, tuple[int, int]]
 """By allocation: the depth of its ring, and the count that everything of the ring is relative to."""
 
 
 def settle(
-    order: Order, touches: Sequence[int], writes: Sequence[int], turned: Turned, rename: Callable[[Any], Any]
+    order: Order, touches: Sequence[int], writes: Sequence[int], rotated: Rotated, rename: Callable[[Any], Any]
 ) -> Settled:
     """Renumbers the steps of a run in place, without those that are settled; returns what its state is.
 
     touches: by partition the allocations that it may still access, as bits one above their numbers; -1 if it ended.
-    writes: likewise, that it may still write. turned: the rings whose slots do not matter. rename: applied to the
+    writes: likewise, that it may still write. rotated: the rings whose slots do not matter. rename: applied to the
     numbers that are in memory.
     """
-    work = _Settling(order, touches, writes, turned, rename)
+    work = _Settling(order, touches, writes, rotated, rename)
     order.barriers = {key: order.barriers[key] for key in sorted(order.barriers, key=work.rank)}
     barriers = tuple([work.barrier(place, key, it) for place, (key, it) in enumerate(order.barriers.items())])
     regions = tuple(work.all_regions())

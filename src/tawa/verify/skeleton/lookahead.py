@@ -15,16 +15,16 @@ from typing import Any
 
 from tawa.verify.run.events import Act
 from tawa.verify.skeleton.barrier_level import WRITING, Accesses
+from tawa.verify.skeleton.lifted import Expressions, blocked_by, expanded, lift_rings
 from tawa.verify.skeleton.live import Live, Uses, reached
 from tawa.verify.skeleton.program import Code, Part, Program
-from tawa.verify.skeleton.raised import Expressions, blocked_by, expanded, raise_rings
 
 _END = (0, 0, False, -1)
 """The uses of an instruction that uses no register, and behind which nothing follows."""
 
 
 def look_ahead(program: Program, accesses: Accesses | None) -> None:
-    """Fills `uses` and `live` of each part; at the barrier level `touches`, `writes`, `fixed` and the raised rings.
+    """Fills `uses` and `live` of each part; at the barrier level `touches`, `writes`, `fixed` and the lifted rings.
 
     Needs `program.kinds`.
     """
@@ -38,7 +38,7 @@ def look_ahead(program: Program, accesses: Accesses | None) -> None:
         part.live = Live(part.uses, program.kinds)
     if accesses is not None:
         _find_touched(program, accesses)
-        _raise(program)
+        _lift(program)
 
 
 def _forks(program: Program, part: Part) -> list[tuple[int, list[Part]]]:
@@ -77,11 +77,11 @@ def _touched(accesses: Accesses, act: Act) -> int:
     return bits
 
 
-def _raise(program: Program) -> None:
-    """Raises the rings, and keeps carried registers only as what is live."""
+def _lift(program: Program) -> None:
+    """Lifts the rings, and keeps carried registers only as what is live."""
     expressions = Expressions(program)
-    program.raised = raise_rings(program, expressions)
-    program.turning = {it: place for place, ring in enumerate(program.raised) for it in ring.registers}
+    program.lifted = lift_rings(program, expressions)
+    program.rotating = {it: place for place, ring in enumerate(program.lifted) for it in ring.registers}
 
     def shown(live: Iterable[int]) -> Iterable[int]:
         return expanded(live, expressions, program.kinds)
@@ -89,7 +89,7 @@ def _raise(program: Program) -> None:
     for part in reversed(program.parts):
         part.live.shown = shown
         marks: dict[int, int] = {}
-        for place, ring in enumerate(program.raised):
+        for place, ring in enumerate(program.lifted):
             for at in blocked_by(ring, part, expressions, program.registers):
                 marks[at] = marks.get(at, 0) | 1 << place
         for at, started in _forks(program, part):

@@ -25,7 +25,7 @@ from tawa.verify.run.history import Memories
 from tawa.verify.skeleton.live import Live, Uses
 
 if TYPE_CHECKING:
-    from tawa.verify.skeleton.raised import RaisedRing
+    from tawa.verify.skeleton.lifted import LiftedRing
 
 MAIN = "kernel"
 
@@ -333,10 +333,10 @@ class Program:
     """What matters of a counter, by kind: its value up to the first number, beyond it the remainder by the second."""
     kinds: dict[int, int] = field(default_factory=dict[int, int])
     """What matters of each register: the count of a ring, a counter, or (-1) all of it."""
-    raised: list[RaisedRing] = field(default_factory=list["RaisedRing"])
-    """The rings of the barrier level that turn (`skeleton.raised`)."""
-    turning: dict[int, int] = field(default_factory=dict[int, int])
-    """By register of a count: the place of its ring in `raised`."""
+    lifted: list[LiftedRing] = field(default_factory=list["LiftedRing"])
+    """The rings of the barrier level that rotate (`skeleton.lifted`)."""
+    rotating: dict[int, int] = field(default_factory=dict[int, int])
+    """By register of a count: the place of its ring in `lifted`."""
     chosen: dict[int, Value] = field(default_factory=dict[int, Value])
     """By register, the results of branches."""
     unknown: set[int] = field(default_factory=set[int])

@@ -15,7 +15,7 @@ from tests.analysis.tile_programs import TileProgram
 
 NOTHING = Request()
 CHOSEN = Plan(
-    form="as_written", groups=1, operands=(OperandPlan("a", 0, path="raised"),), rings=(RingPlan("r0", depth=4),)
+    form="as_written", groups=1, operands=(OperandPlan("a", 0, path="promoted"),), rings=(RingPlan("r0", depth=4),)
 )
 
 

@@ -32,9 +32,9 @@ def search_of(
     flow = Flow(copy_module(kernel), options=options, launching=launching)
     run(flow, PATHS[:1])
     structured = copy_module(flow.module)
-    raised = flow.raised if run(flow, PATHS[1:]) is None else 0
+    promoted = flow.promoted if run(flow, PATHS[1:]) is None else 0
     launch = num_warps, num_stages, max_registers
-    space = Space.of(structured, raised, launch, options, launching.ours, measured=True)
+    space = Space.of(structured, promoted, launch, options, launching.ours, measured=True)
     if space is None:
         return None
     return replace(Search.of(space, request.plan or Plan(), request.options), stock=not request.pinned)

@@ -24,7 +24,7 @@ from tawa.ops.kernels.attention.parts import (
     visible,
     weights_of,
 )
-from tawa.ops.kernels.attention.turned import keys_as_turned
+from tawa.ops.kernels.attention.reordered import reorder_keys
 
 
 @triton.jit
@@ -52,7 +52,7 @@ def attend(
             acc2 = acc2 * alpha[:, None]  # before the first dot, so that both are in flight at once
         p = p.to(weights_of(v.dtype))
         if V_T == 2:
-            p = keys_as_turned(p, p.shape[0], BN)
+            p = reorder_keys(p, p.shape[0], BN)
         acc = tl.dot(p, v, acc * alpha[:, None])
         if V2:
             acc2 = tl.dot(p, v2, acc2)

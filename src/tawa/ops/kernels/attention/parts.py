@@ -11,7 +11,7 @@ beyond the edge are zero, which changes no dot, and are not stored.
 
 fp8: wgmma takes eight-bit operands only K-major, which for ``P @ V`` means V with its keys innermost. If ``V_T`` is
 not 0, V is therefore transposed in memory, (B, H, D, S); otherwise each block would be transposed in registers. If it
-is 2, the keys of each 16 stand in the order of `turned.py`. Tensors in fp8 may have factors, one for each key head,
+is 2, the keys of each 16 stand in the order of `reordered.py`. Tensors in fp8 may have factors, one for each key head,
 with the strides FQ_B, FQ_H and so on: the scores are multiplied by those of Q and K, O by those of V.
 
 A row sees the key n if ``n <= row + diagonal`` (CAUSAL) and ``n > row + diagonal - WINDOW`` (WINDOW > 0). So diagonal =

@@ -13,13 +13,13 @@ import triton.language as tl
 @triton.jit
 def window_order(
     x_ptr, o_ptr, sn, sc, sh, sw, H, W, OH, COLUMNS, PITCH, stride, dilation, top, left, KH: tl.constexpr,
-    C: tl.constexpr, LENGTH: tl.constexpr, BW: tl.constexpr, BL: tl.constexpr, TURN: tl.constexpr,
+    C: tl.constexpr, LENGTH: tl.constexpr, BW: tl.constexpr, BL: tl.constexpr, TRANSPOSED: tl.constexpr,
 ):  # fmt: skip
     """Some elements of a block of columns of one output row.
 
     x (N, C, H, W) with strides sn, sc, sh, sw; O (N, OH, COLUMNS, LENGTH). PITCH: from one output row to the next, in
-    units of 4 elements. TURN: columns are neighbours among the threads that read, as suits few channels or channels
-    first; else elements are.
+    units of 4 elements. TRANSPOSED: columns are neighbours among the threads that read, as suits few channels or
+    channels first; else elements are.
     """
     row = tl.program_id(0)
     n = row // OH
@@ -33,7 +33,7 @@ def window_order(
     from_h = h + element // C * dilation
     inside = (element < KH * C) & (from_h >= 0) & (from_h < H)
     place = from_h.to(tl.int64) * sh + element % C * sc
-    if TURN:
+    if TRANSPOSED:
         x = tl.load(source + place[:, None] + from_w[None, :] * sw, mask=inside[:, None] & in_w[None, :], other=0.0).T
     else:
         x = tl.load(source + place[None, :] + from_w[:, None] * sw, mask=inside[None, :] & in_w[:, None], other=0.0)

@@ -125,13 +125,15 @@ def weight_only(
         write_part(parts, acc, tile, piece, SPLIT)
         if arrive(semaphores, tile, SPLIT):
             acc = sum_parts(parts, tile, 0, BN, BM, BM, SPLIT)
-            put_turned(y, acc, bias, m, n, M, N, BN, BM, BIAS, Y_TMA)
+            put_transposed(y, acc, bias, m, n, M, N, BN, BM, BIAS, Y_TMA)
     else:
-        put_turned(y, acc, bias, m, n, M, N, BN, BM, BIAS, Y_TMA)
+        put_transposed(y, acc, bias, m, n, M, N, BN, BM, BIAS, Y_TMA)
 
 
 @triton.jit
-def put_turned(y, acc, bias, m, n, M, N, BN: tl.constexpr, BM: tl.constexpr, BIAS: tl.constexpr, Y_TMA: tl.constexpr):
+def put_transposed(
+    y, acc, bias, m, n, M, N, BN: tl.constexpr, BM: tl.constexpr, BIAS: tl.constexpr, Y_TMA: tl.constexpr
+):
     """Adds the bias and stores a block (BN, BM) of Y^T into Y. Y_TMA: by a descriptor; else Y points to rows."""
     rows, columns = n + tl.arange(0, BN), m + tl.arange(0, BM)
     if BIAS:

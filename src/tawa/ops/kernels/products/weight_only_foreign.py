@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from tawa.ops.kernels.products.split import arrive, sum_parts, write_part
-from tawa.ops.kernels.products.weight_only import put_turned
+from tawa.ops.kernels.products.weight_only import put_transposed
 
 
 @triton.jit
@@ -88,6 +88,6 @@ def weight_only_foreign(
         write_part(parts, acc, tile, piece, SPLIT)
         if arrive(semaphores, tile, SPLIT):
             acc = sum_parts(parts, tile, 0, BN, BM, BM, SPLIT)
-            put_turned(y, acc, bias, m, n, M, N, BN, BM, BIAS, Y_TMA)
+            put_transposed(y, acc, bias, m, n, M, N, BN, BM, BIAS, Y_TMA)
     else:
-        put_turned(y, acc, bias, m, n, M, N, BN, BM, BIAS, Y_TMA)
+        put_transposed(y, acc, bias, m, n, M, N, BN, BM, BIAS, Y_TMA)

@@ -65,7 +65,7 @@ def ids_on_curve(sizes: Sequence[Value]) -> Ids:
 
 
 def ids_in_halves(sizes: Sequence[Value], group: int) -> Ids:
-    """The ids of the tiles by turns from the two halves of y, or of x if the grid has no other axis."""
+    """The ids of the tiles alternately from the two halves of y, or of x if the grid has no other axis."""
     if len(sizes) > 1:
         return _marked(sizes, lambda b, place: _in_halves(b, place, sizes[0], sizes[1], group))
 
@@ -142,14 +142,14 @@ def _curve(b: Builder, step: Value) -> Place:
         size, last = b.constant(1 << bit), b.constant((1 << bit) - 1)
         low, high = AndIOp.create(b, step, one), AndIOp.create(b, ShRUIOp.create(b, step, one), one)
         up = XOrIOp.create(b, low, high)
-        turned = CmpIOp.create(b, Predicate.EQ, up, zero)
+        swapped = CmpIOp.create(b, Predicate.EQ, up, zero)
         flipped = CmpIOp.create(b, Predicate.NE, high, zero)
-        # In the first and the last quarter the curve is turned; in the last one it is mirrored, too.
+        # In the first and the last quarter its axes are swapped; in the last one it is mirrored, too.
         other_along = SelectOp.create(b, flipped, SubIOp.create(b, last, down), down)
         other_down = SelectOp.create(b, flipped, SubIOp.create(b, last, along), along)
         along, down = (
-            SelectOp.create(b, turned, other_along, along),
-            SelectOp.create(b, turned, other_down, down),
+            SelectOp.create(b, swapped, other_along, along),
+            SelectOp.create(b, swapped, other_down, down),
         )
         along = AddIOp.create(b, along, MulIOp.create(b, high, size))
         down = AddIOp.create(b, down, MulIOp.create(b, up, size))

@@ -1,4 +1,4 @@
-"""Which dots of a consumer group are issued in one turn on the tensor cores."""
+"""Which dots of a consumer group are issued in one section."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Module
 from tawa.plan import Plan
-from tawa.plan.decide.turns import choose_turns, dots_of_group, find_sections
+from tawa.plan.decide.ping_pong import choose_sections, dots_of_group, find_sections
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs
 from tests.support.passes import after
 
-TURNS = Plan(ping_pong=True)
+PING_PONG = Plan(ping_pong=True)
 
 
 def piped(text: str, mma_depth: int = 1) -> tuple[Module, GroupOp]:
@@ -38,15 +38,15 @@ def sizes(text: str, mma_depth: int = 1) -> list[int]:
     ("program", "found"),
     [(programs.tile_gemm, [1]), (programs.two_loops, [1, 1]), (programs.gate_up, [2]), (programs.nested_loops, [1, 1])],
 )
-def test_dots_that_are_issued_one_after_another_take_one_turn(program: Callable[[], str], found: list[int]) -> None:
+def test_dots_that_are_issued_one_after_another_are_one_section(program: Callable[[], str], found: list[int]) -> None:
     assert sizes(program()) == found
 
 
-def test_dots_with_arithmetic_between_them_take_a_turn_each() -> None:
+def test_dots_with_arithmetic_between_them_are_a_section_each() -> None:
     assert sizes(staged.attention()) == [1, 1]
 
 
-def test_a_dot_behind_the_last_loop_takes_none_and_one_in_front_of_it_does() -> None:
+def test_a_dot_behind_the_last_loop_is_in_no_section_and_one_in_front_of_it_is() -> None:
     def lone(tag: str) -> str:
         tiles = (programs.load(f"q{tag}", "c_desc", "%zero, %zero"), programs.alloc(f"z{tag}", f"q{tag}"))
         return "\n".join((*tiles, programs.dot(f"lone{tag}", f"z{tag}", f"z{tag}", "zeros")))
@@ -63,14 +63,14 @@ def test_a_dot_behind_the_last_loop_takes_none_and_one_in_front_of_it_does() -> 
     assert found == [[False, True], [True]]
 
 
-def test_turns_are_chosen_where_groups_take_turns_and_the_plan_does_not_say_which() -> None:
+def test_sections_are_chosen_where_groups_alternate_and_the_plan_does_not_say_which() -> None:
     module, group = piped(programs.two_loops())
     assert all(WarpGroupDotOp.of(op) for op in dots_of_group(group))
-    assert choose_turns(module, TURNS).turns == ((0, 0), (1, 1))
-    assert choose_turns(module, replace(TURNS, turns=((0, 1),))) == Plan()
-    assert choose_turns(module, replace(TURNS, ping_pong=False)) == Plan()
+    assert choose_sections(module, PING_PONG).ping_pong_sections == ((0, 0), (1, 1))
+    assert choose_sections(module, replace(PING_PONG, ping_pong_sections=((0, 1),))) == Plan()
+    assert choose_sections(module, replace(PING_PONG, ping_pong=False)) == Plan()
 
 
-def test_a_turn_is_told_by_its_first_and_its_last_dot() -> None:
+def test_a_section_is_told_by_its_first_and_its_last_dot() -> None:
     module, _ = piped(programs.gate_up())
-    assert choose_turns(module, TURNS).turns == ((0, 1),)
+    assert choose_sections(module, PING_PONG).ping_pong_sections == ((0, 1),)

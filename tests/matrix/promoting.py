@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tawa.analysis.tma.promotions import Make, find_raises
+from tawa.analysis.tma.promotions import Make, find_promotions
 from tawa.analysis.tma.unit_strides import find_unit_strides
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import print_generic, print_generic_ttir
@@ -19,7 +19,7 @@ from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, PointerType, parse_module, parse_type, print_module
 from tawa.sim import Descriptor, simulate
 from tawa.symbolic.host.launch_spec import LaunchSpec
-from tawa.transforms.ttir.promote_to_tma import PromoteToTma, RaiseResult
+from tawa.transforms.ttir.promote_to_tma import PromoteToTma, PromotionResult
 from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
 from tests.support.fronts import Front, front
 
@@ -69,10 +69,10 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Raised:
+class Promoted:
     """The result of the pass on a kernel. ttir: the kernel after the pass."""
 
-    result: RaiseResult
+    result: PromotionResult
     ttir: str
     made: Front
 
@@ -93,18 +93,18 @@ def lay_out(made: Front, ttir: str, num_warps: int | None = None) -> Module:
     return parse_module(print_generic(mod))
 
 
-def raised(
-    launch: Launch, make: Make = "host", made: Front | None = None, trust: bool = True, in_turn: bool = False
-) -> Raised:
+def promoted(
+    launch: Launch, make: Make = "host", made: Front | None = None, trust: bool = True, persistent: bool = False
+) -> Promoted:
     """Runs the pass on a kernel."""
     made = made if made is not None else launch.front()
     module = parse_module(print_generic_ttir(parse_with_triton(made.ttir, made.context)))
     numbers = {name for name, value in launch.arguments.items() if isinstance(value, int)}
     units = find_unit_strides(module, frozenset(() if launch.told else numbers))
     asked = AssumeUnitStrides(units).run(module).conditions
-    result = PromoteToTma(find_raises(module, make, NESTED, trust=trust, in_turn=in_turn)).run(module)
+    result = PromoteToTma(find_promotions(module, make, NESTED, trust=trust, persistent=persistent)).run(module)
     result = replace(result, launch=replace(result.launch, conditions=(*asked, *result.launch.conditions)))
-    return Raised(result, print_module(module), made)
+    return Promoted(result, print_module(module), made)
 
 
 def run(
@@ -141,13 +141,13 @@ def _names(module: Module) -> list[str]:
     return [parameter_name(module, arg) for arg in function.body.args]
 
 
-def same_bits(launch: Launch, make: Make, raised_loads: int | None = None) -> Raised:
+def same_bits(launch: Launch, make: Make, promoted_loads: int | None = None) -> Promoted:
     """Runs the kernel with and without the pass and asserts that the outputs are bitwise equal."""
     stock = launch.front()
-    changed = raised(launch, make, stock)
+    changed = promoted(launch, make, stock)
     assert changed.result.changed, changed.reasons()
-    if raised_loads is not None:
-        assert changed.result.raised == raised_loads, changed.reasons()
+    if promoted_loads is not None:
+        assert changed.result.promoted == promoted_loads, changed.reasons()
     module = changed.ttgir()
     broken = changed.result.launch.broken(addresses(module, launch.arguments))
     assert broken is None, str(broken)

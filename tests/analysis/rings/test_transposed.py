@@ -1,4 +1,4 @@
-"""Which tiles are turned on the way to their dots, and in which order of the summed dimension nothing is exchanged."""
+"""Which tiles are transposed on the way to their dots, and in which order of the sum nothing is exchanged."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ import itertools
 import pytest
 
 from tawa.analysis.rings.loads import DotLoadInfo, find_dot_loads
-from tawa.analysis.rings.turned import TurnedInfo, find_turned, free_order, order_of, runs_of
+from tawa.analysis.rings.transposed import TransposedInfo, find_transposed, free_order, order_of, runs_of
 from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Module
 from tawa.machine.distribution import distribution
+from tests.cases.programs import transposed
 from tests.cases.programs import ttgir as programs
-from tests.cases.programs import turned
 from tests.cases.programs.ttgir import kernel, op, parse, the
 
 MMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 32]}>"
 OPERAND = "#ttg.dot_op<{{opIdx = 0, parent = #mma, kWidth = {}}}>"
 
 
-def of(text: str, load: int = 1) -> tuple[Module, DotLoadInfo, TurnedInfo | str]:
+def of(text: str, load: int = 1) -> tuple[Module, DotLoadInfo, TransposedInfo | str]:
     module = parse(text)
     info = find_dot_loads(module)[load]
-    return module, info, find_turned(module, info.load, info.payload)
+    return module, info, find_transposed(module, info.load, info.payload)
 
 
 @pytest.mark.parametrize("moves", [False, True])
-def test_a_tile_whose_columns_become_contiguous_is_turned(moves: bool) -> None:
-    _, info, found = of(turned.gemm(moves=moves))
-    assert isinstance(found, TurnedInfo)
+def test_a_tile_whose_columns_become_contiguous_is_transposed(moves: bool) -> None:
+    _, info, found = of(transposed.gemm(moves=moves))
+    assert isinstance(found, TransposedInfo)
     assert [it.name for it in found.moves] == ["tt.trans"] * moves
     assert found.payload.shape == info.payload.shape and not found.reordered
     assert len(found.allocations) == 1
 
 
-def test_a_tile_that_is_read_as_it_is_stored_is_not_turned() -> None:
-    assert of(turned.gemm(), load=0)[2] == "its dots read it as it is stored"
+def test_a_tile_that_is_read_as_it_is_stored_is_not_transposed() -> None:
+    assert of(transposed.gemm(), load=0)[2] == "its dots read it as it is stored"
 
 
-def test_only_matrices_of_8_bits_are_turned() -> None:
-    assert of(programs.tile_gemm())[2] == "only matrices of 8-bit elements are turned"
+def test_only_matrices_of_8_bits_are_transposed() -> None:
+    assert of(programs.tile_gemm())[2] == "only matrices of 8-bit elements are transposed"
 
 
-def test_a_tile_that_is_computed_with_before_its_dot_is_not_turned() -> None:
-    text = turned.gemm()
+def test_a_tile_that_is_computed_with_before_its_dot_is_not_transposed() -> None:
+    text = transposed.gemm()
     tile = "tensor<64x64xf8E4M3FN, #blocked>"
     twice = op("arith.addf", "%b, %b", f"{tile}, {tile}", "%c", tile)
     alloc = next(line for line in text.splitlines() if "%y = " in line)
@@ -56,10 +56,10 @@ def test_a_tile_that_is_computed_with_before_its_dot_is_not_turned() -> None:
 
 
 def test_the_order_is_free_where_the_other_operand_comes_from_a_dot() -> None:
-    found = of(turned.gemm(chained=True))[2]
-    assert isinstance(found, TurnedInfo) and free_order(found) == (0, 3, 1, 2, 4, 5)
-    plain = of(turned.gemm())[2]
-    assert isinstance(plain, TurnedInfo) and free_order(plain) is None
+    found = of(transposed.gemm(chained=True))[2]
+    assert isinstance(found, TransposedInfo) and free_order(found) == (0, 3, 1, 2, 4, 5)
+    plain = of(transposed.gemm())[2]
+    assert isinstance(plain, TransposedInfo) and free_order(plain) is None
 
 
 @pytest.mark.parametrize(("width", "order"), [(4, (0, 3, 1, 2, 4, 5)), (2, (0, 1, 2, 3, 4, 5))])

@@ -1,4 +1,4 @@
-"""A GEMM on 8-bit tiles of 64×64 whose B is stored as rows, so that it is turned on the way to the dot."""
+"""A GEMM on 8-bit tiles of 64×64 whose B is stored as rows, so that it is transposed on the way to the dot."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tawa.analysis.rings.channels import ChannelInfo, find_channels
 from tawa.analysis.rings.loads import find_dot_loads
-from tawa.analysis.rings.turned import TurnedInfo, find_turned, free_order
+from tawa.analysis.rings.transposed import TransposedInfo, find_transposed, free_order
 from tawa.ir import Module
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import BUFFER, TILE, TRANSPOSED, op
@@ -21,8 +21,8 @@ def gemm(*, moves: bool = False, chained: bool = False) -> str:
     """
     body = programs.iteration()
     if moves:
-        turn = op("tt.trans", "%b", TILE, "%t", TILE, properties="order = array<i32: 1, 0>")
-        body = body.replace(programs.alloc("y", "b"), f"{turn}\n{programs.alloc('y', 't')}")
+        transpose = op("tt.trans", "%b", TILE, "%t", TILE, properties="order = array<i32: 1, 0>")
+        body = body.replace(programs.alloc("y", "b"), f"{transpose}\n{programs.alloc('y', 't')}")
     else:
         body = body.replace(programs.alloc("y", "b"), op("ttg.local_alloc", "%b", TILE, "%y", TRANSPOSED))
         body = body.replace(f"({BUFFER}, {BUFFER}, {programs.ACC})", f"({BUFFER}, {TRANSPOSED}, {programs.ACC})")
@@ -57,12 +57,12 @@ def _chained(body: str) -> str:
 
 
 def channels_with_converter(module: Module, reordered: bool = False) -> tuple[ChannelInfo, ...]:
-    """The channels of a program if a converter turns every tile that it can. reordered: in the free order."""
+    """The channels of a program if a converter transposes every tile that it can. reordered: in the free order."""
     loads = find_dot_loads(module)
     for at, info in enumerate(loads):
-        found = find_turned(module, info.load, info.payload)
-        if isinstance(found, TurnedInfo):
+        found = find_transposed(module, info.load, info.payload)
+        if isinstance(found, TransposedInfo):
             order = free_order(found) if reordered else None
             found = replace(found, order=order) if order else found
-            loads[at] = replace(info, turned=found, allocations=())
+            loads[at] = replace(info, transposed=found, allocations=())
     return tuple(find_channels(loads))

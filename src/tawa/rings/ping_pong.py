@@ -1,4 +1,4 @@
-"""Turns: groups of warps do something one after the other, as with ping-pong on the tensor cores."""
+"""Ping-pong: groups of warps do something one after the other, such as using the tensor cores."""
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -9,10 +9,10 @@ from tawa.rings.ring import barriers
 
 
 @aggregate
-class Turn:
+class PingPong:
     """A token that goes around GROUPS partitions; group 0 has it first.
 
-    The value is the number of the round, modulo two. Every group must take as many turns as every other.
+    The value is the number of the round, modulo two. Every group must take the token as often as every other.
     """
 
     given: gl.shared_memory_descriptor
@@ -27,11 +27,11 @@ class Turn:
     @gluon.jit
     def among(GROUPS: gl.constexpr):
         """A token for so many groups."""
-        return Turn(barriers(GROUPS, 1), gl.to_tensor(0), GROUPS)
+        return PingPong(barriers(GROUPS, 1), gl.to_tensor(0), GROUPS)
 
     @gluon.jit
     def take(self, group: gl.constexpr):
-        """Waits until it is the turn of a group. The first turn of group 0 is free."""
+        """Waits until a group has the token. The first time, group 0 does not wait."""
         if group == 0:
             mbarrier.wait(self.given.index(group), self.parity ^ 1)
         else:
@@ -39,6 +39,6 @@ class Turn:
 
     @gluon.jit
     def pass_on(self, group: gl.constexpr):
-        """Gives the turn of a group to the next one; returns the next round."""
+        """Gives the token of a group to the next one; returns the next round."""
         mbarrier.arrive(self.given.index((group + 1) % self.GROUPS), count=1)
-        return Turn(self.given, self.parity ^ 1, self.GROUPS)
+        return PingPong(self.given, self.parity ^ 1, self.GROUPS)

@@ -1,4 +1,4 @@
-"""The code that turns a tile of 8-bit elements from one buffer into another: rows become columns.
+"""The code that transposes a tile of 8-bit elements from one buffer into another: rows become columns.
 
     for each piece, of R rows and C columns:
       %x = local_load (trans (reinterpret %source as 16 bits))[piece] : C/2 x R x i16      ldmatrix.trans
@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tawa.analysis.layout.layouts import fields_of
-from tawa.analysis.rings.turned import runs_of
+from tawa.analysis.rings.transposed import runs_of
 from tawa.dialects.arith import ConstantOp, ExtUIOp, OrIOp, ShLIOp
 from tawa.dialects.tt import ExternElementwiseOp, JoinOp, ReshapeOp, SplitOp, TransOp
 from tawa.dialects.ttg import LocalLoadOp, LocalStoreOp, MemDescReinterpretOp, MemDescSubsliceOp, MemDescTransOp
@@ -43,7 +43,7 @@ ROWS = 32
 """The rows of a piece, unless the order of rows needs more: the least for two warps."""
 
 
-def turn_tile(
+def transpose_tile(
     builder: Builder, module: Module, source: Value, target: Value, order: Sequence[int], piece_bytes: int
 ) -> None:
     """Stores the tile in `source`, whose rows are contiguous, into `target`, whose columns are.
@@ -62,9 +62,9 @@ def turn_tile(
     for row in range(0, shape[0], rows):
         for column in range(0, shape[1], columns):
             piece = _piece(builder, halves, (row, column // _PAIR), (rows, columns // _PAIR))
-            turned = _turned(builder, _transposed(builder, module, piece), layout, order)
+            transposed = _transposed_piece(builder, _transposed(builder, module, piece), layout, order)
             place = _piece(builder, words, (column, row // _FOUR), (columns, rows // _FOUR))
-            builder.create(LocalStoreOp.NAME, (turned, place))
+            builder.create(LocalStoreOp.NAME, (transposed, place))
 
 
 def _rows_of_piece(rows: int, order: Sequence[int]) -> int:
@@ -93,7 +93,7 @@ def _layout(rows: int, pairs: int, order: Sequence[int]) -> Distribution:
     )
 
 
-def _turned(builder: Builder, piece: Value, layout: Distribution, order: Sequence[int]) -> Value:
+def _transposed_piece(builder: Builder, piece: Value, layout: Distribution, order: Sequence[int]) -> Value:
     """The tile of a piece, pairs of columns by rows, as columns by words of four rows."""
     pairs, rows = memdesc_type(piece.type).shape
     tile = builder.create(LocalLoadOp.NAME, (piece,), (_tile((pairs, rows), "i16", layout),)).result
@@ -222,4 +222,4 @@ def _encoding(fields: dict[str, str]) -> str:
     return f"#ttg.nvmma_shared<{{{print_dictionary(fields)}}}>"
 
 
-__all__ = ["reordered", "turn_tile"]
+__all__ = ["reordered", "transpose_tile"]

@@ -1,12 +1,13 @@
-"""Rings, raised: which numbers are the count of a ring, and which memory turns with it.
+"""Rings, lifted: which numbers are the count of a ring, and which memory rotates with it.
 
     s' = s + 1 == D ? 0 : s + 1;  p' = p ^ (s + 1 == D)       (s, p) is a count: c = p·D + s becomes c + 1 mod 2·D
-    wait full[s], p;  copy tiles[s];  arrive empty[s]          full, tiles and empty turn with it
+    wait full[s], p;  copy tiles[s];  arrive empty[s]          full, tiles and empty rotate with it
 
-A ring is raised by evaluation, not by the form of its arithmetic: every way in which its numbers get new values must
+A ring is lifted by evaluation, not by the form of its arithmetic: every way in which its numbers get new values must
 add a constant to the count, for all 2·D counts; every slot must be the count plus a constant, modulo D; and every
-parity that a wait is for must be the quotient. Then turning all of it by one slot changes nothing that a later step can
-tell, so the state of a run matters only up to that turn: differences of counts, instead of slots and parities. The
+parity that a wait is for must be the quotient. Then rotating all of it by one slot changes nothing that a later step
+can
+tell, so the state of a run matters only up to that rotation: differences of counts, instead of slots and parities. The
 count may be a pair of slot and parity, a running counter, a slot alone, or for D = 1 a parity alone.
 
 A ring that is used in any other way is left as it is: its slots and parities are part of the state.
@@ -25,7 +26,7 @@ from tawa.verify.skeleton.program import Code, Part, Program
 
 
 @dataclass(slots=True)
-class RaisedRing:
+class LiftedRing:
     """One ring: its depth, its allocations, and the registers of its counts.
 
     slots: registers of slots, each with that of the parity beside it, or -1. parities: the reverse. counters: registers
@@ -110,10 +111,10 @@ def expanded(live: Iterable[int], expressions: Expressions, kinds: Mapping[int, 
     return found
 
 
-def raise_rings(program: Program, expressions: Expressions) -> list[RaisedRing]:
+def lift_rings(program: Program, expressions: Expressions) -> list[LiftedRing]:
     """The rings of a program at the barrier level."""
     finder = _Finder(program, expressions)
-    return [ring for ring in finder.candidates() if finder.turns(ring)]
+    return [ring for ring in finder.candidates() if finder.rotates(ring)]
 
 
 @dataclass(slots=True)
@@ -180,7 +181,7 @@ class _Finder:
         type = parse_type(memories.allocations[alloc].result.type)
         return type.shape[0] if isinstance(type, MemDescType) and len(type.shape) > 1 else 1
 
-    def candidates(self) -> list[RaisedRing]:
+    def candidates(self) -> list[LiftedRing]:
         """Allocations and counts that are used together, in groups."""
         groups = _Groups()
         for use in self.uses:
@@ -194,7 +195,7 @@ class _Finder:
 
     def _group(self, use: _Use, groups: _Groups) -> None:
         """Groups an allocation with the counts that are its slot and parity in one use."""
-        ring = groups.own(RaisedRing(self._depth(use.alloc), {use.alloc}), ("alloc", use.alloc))
+        ring = groups.own(LiftedRing(self._depth(use.alloc), {use.alloc}), ("alloc", use.alloc))
         slots = self.of.roots(use.slot) if use.slot >= 0 else frozenset[int]()
         parities = self.of.roots(use.parity) - slots if use.parity >= 0 else frozenset[int]()
         for root in slots | parities:
@@ -233,7 +234,7 @@ class _Finder:
             changed = True
         return changed
 
-    def _complete(self, ring: RaisedRing, members: set[int]) -> None:
+    def _complete(self, ring: LiftedRing, members: set[int]) -> None:
         """Gives the registers that are only moved their role: that of what they are moved from or to."""
         for counter in ring.counters:
             ring.slots.pop(counter, None)  # a view needs the slot alone
@@ -251,7 +252,7 @@ class _Finder:
         if not members <= ring.registers:
             ring.depth = 0
 
-    def _role(self, ring: RaisedRing, known: int, new: int, other: Mapping[int, int]) -> None:
+    def _role(self, ring: LiftedRing, known: int, new: int, other: Mapping[int, int]) -> None:
         if known not in ring.registers or new in self.of.made or new in ring.parities or new in ring.counters:
             return
         if ring.slots.get(new, -1) >= 0:
@@ -272,10 +273,10 @@ class _Finder:
         elif ring.parities[known] < 0:
             ring.parities[new] = -1
 
-    # -- whether it turns ----------------------------------------------------------------------------------------------
+    # -- whether it rotates --------------------------------------------------------------------------------------------
 
-    def turns(self, ring: RaisedRing) -> bool:
-        """Whether turning the ring by one slot changes nothing that a step can tell."""
+    def rotates(self, ring: LiftedRing) -> bool:
+        """Whether rotating the ring by one slot changes nothing that a step can tell."""
         registers = ring.registers
         if registers & self.others or any(self._depth(alloc) != ring.depth for alloc in ring.allocs):
             return False
@@ -284,18 +285,18 @@ class _Finder:
         for counter in ring.counters:
             if counter in ring.slots or counter in ring.parities or not self._is_count(ring, counter):
                 return False
-        return all(self._use_turns(ring, use) for use in self.uses if use.alloc in ring.allocs) and all(
-            self._move_turns(ring, sources, targets) for sources, targets in self.moves
+        return all(self._use_rotates(ring, use) for use in self.uses if use.alloc in ring.allocs) and all(
+            self._move_rotates(ring, sources, targets) for sources, targets in self.moves
         )
 
-    def _is_count(self, ring: RaisedRing, register: int) -> bool:
+    def _is_count(self, ring: LiftedRing, register: int) -> bool:
         kind = self.program.kinds.get(register, 0)
         if kind > -2:
             return False
         limit, modulus = self.program.counters[-2 - kind]
         return limit == 0 and (2 * ring.depth) % modulus == 0
 
-    def _given(self, ring: RaisedRing, roots: frozenset[int], count: int) -> dict[int, int] | None:
+    def _given(self, ring: LiftedRing, roots: frozenset[int], count: int) -> dict[int, int] | None:
         """The numbers in roots of one position for a count; None if they are of several positions."""
         given: dict[int, int] = {}
         slots = {root if root in ring.slots else ring.parities.get(root, -1) for root in roots - ring.counters}
@@ -307,7 +308,7 @@ class _Finder:
             )
         return given
 
-    def _shift(self, ring: RaisedRing, registers: tuple[int, int]) -> int | None:
+    def _shift(self, ring: LiftedRing, registers: tuple[int, int]) -> int | None:
         """What is added to the count: by a slot and a parity (-1 for none), or by a counter and itself; else None."""
         slot, parity = registers
         roots = frozenset[int]().union(*(self.of.roots(it) for it in registers if it >= 0))
@@ -327,7 +328,7 @@ class _Finder:
             found.add((high * ring.depth + low - count) % size)
         return found.pop() if len(found) == 1 else None
 
-    def _move_turns(self, ring: RaisedRing, sources: tuple[int, ...], targets: tuple[int, ...]) -> bool:
+    def _move_rotates(self, ring: LiftedRing, sources: tuple[int, ...], targets: tuple[int, ...]) -> bool:
         came = dict(zip(targets, sources, strict=True))
         for target, source in came.items():
             if target in ring.counters:
@@ -352,11 +353,11 @@ class _Finder:
                 return False
         return True
 
-    def _use_turns(self, ring: RaisedRing, use: _Use) -> bool:
+    def _use_rotates(self, ring: LiftedRing, use: _Use) -> bool:
         roots = self.of.roots(use.slot) if use.slot >= 0 else frozenset[int]()
         roots |= self.of.roots(use.parity) if use.parity >= 0 else frozenset()
         if not roots:
-            return True  # see `Turning.blocked`
+            return True  # see `blocked_by`
         found: set[tuple[int, int]] = set()
         for count in range(2 * ring.depth):
             given = self._given(ring, roots, count)
@@ -365,8 +366,8 @@ class _Finder:
             if given is None or not isinstance(slot, int) or not isinstance(parity, int) or not 0 <= slot < ring.depth:
                 return False
             shift = (slot - count) % ring.depth
-            turned = (parity ^ (count + shift) // ring.depth) & 1 if use.parity >= 0 else 0
-            found.add((shift, turned))
+            rotated = (parity ^ (count + shift) // ring.depth) & 1 if use.parity >= 0 else 0
+            found.add((shift, rotated))
         return len(found) == 1
 
 
@@ -374,9 +375,9 @@ class _Groups:
     """The rings so far, by what they own: registers, and allocations as pairs."""
 
     def __init__(self) -> None:
-        self.owner: dict[int | tuple[str, int], RaisedRing] = {}
+        self.owner: dict[int | tuple[str, int], LiftedRing] = {}
 
-    def join(self, ring: RaisedRing, other: RaisedRing) -> RaisedRing:
+    def join(self, ring: LiftedRing, other: LiftedRing) -> LiftedRing:
         """Makes two rings one."""
         if ring is not other:
             ring.depth = ring.depth if ring.depth == other.depth else 0
@@ -387,23 +388,23 @@ class _Groups:
             self.owner.update({key: ring for key, it in self.owner.items() if it is other})
         return ring
 
-    def own(self, ring: RaisedRing, key: int | tuple[str, int]) -> RaisedRing:
+    def own(self, ring: LiftedRing, key: int | tuple[str, int]) -> LiftedRing:
         """Makes a ring own something; joins it with the ring that does."""
         ring = self.join(ring, self.owner.get(key, ring))
         self.owner[key] = ring
         return ring
 
-    def rings(self) -> list[RaisedRing]:
+    def rings(self) -> list[LiftedRing]:
         """Each ring once."""
         return list({id(ring): ring for ring in self.owner.values()}.values())
 
-    def registers(self, ring: RaisedRing) -> set[int]:
+    def registers(self, ring: LiftedRing) -> set[int]:
         """The registers that a ring owns."""
         return {it for it, found in self.owner.items() if found is ring and isinstance(it, int)}
 
 
-def blocked_by(ring: RaisedRing, part: Part, expressions: Expressions, registers: list[Any]) -> set[int]:
-    """The instructions that set a count to a constant, or access a constant slot: before them a ring does not turn."""
+def blocked_by(ring: LiftedRing, part: Part, expressions: Expressions, registers: list[Any]) -> set[int]:
+    """The instructions that set a count to a constant, or access a constant slot: no ring rotates before them."""
     found: set[int] = set()
     for at, instruction in enumerate(part.code):
         match instruction:
@@ -413,8 +414,8 @@ def blocked_by(ring: RaisedRing, part: Part, expressions: Expressions, registers
                         found.add(at)
             case (Code.VIEW, source, slot, _):
                 known = registers[source]
-                turns = isinstance(known, Place) and known.alloc in ring.allocs and ring.depth > 1
-                if slot >= 0 and turns and not expressions.roots(slot):
+                rotates = isinstance(known, Place) and known.alloc in ring.allocs and ring.depth > 1
+                if slot >= 0 and rotates and not expressions.roots(slot):
                     found.add(at)
             case (Code.ACT, act) if act.parity >= 0 and not expressions.roots(act.parity):
                 known = registers[act.barrier]
@@ -425,4 +426,4 @@ def blocked_by(ring: RaisedRing, part: Part, expressions: Expressions, registers
     return found
 
 
-__all__ = ["Expressions", "RaisedRing", "blocked_by", "expanded", "raise_rings"]
+__all__ = ["Expressions", "LiftedRing", "blocked_by", "expanded", "lift_rings"]

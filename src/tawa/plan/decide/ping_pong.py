@@ -1,8 +1,8 @@
-"""Turns: which dots of a consumer group are issued in one turn on the tensor cores, for ping-pong.
+"""Ping-pong: which dots of a consumer group are issued in one section, while the others wait.
 
 A *section* is a sequence of dots with no wait, release, branch or loop between them, and no arithmetic during which the
-tensor cores would be idle for longer than a turn costs. A section takes a turn if it is in a loop body, or before a
-loop with dots, where the turns separate the groups at the start. Sections after the last such loop take no turns.
+tensor cores would be idle for longer than a section costs. A section counts if it is in a loop body, or before a
+loop with dots, where it separates the groups at the start. Dots after the last such loop are in no section.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from tawa.dialects.scf import LOOPS, ConditionOp, YieldOp
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.dialects.warp import EndOp, GroupOp, find_groups
 from tawa.ir import Block, Module, Operation
-from tawa.machine.hopper import TURN_CYCLES
+from tawa.machine.hopper import PING_PONG_CYCLES
 from tawa.plan.plan import Plan
 
 _ENDS = op_names(YieldOp, ConditionOp, EndOp)
 
 
-def choose_turns(module: Module, plan: Plan) -> Plan:
-    """The turns of every group, if ping-pong is on and the Plan leaves the turns open."""
-    if not plan.ping_pong or plan.turns is not None:
+def choose_sections(module: Module, plan: Plan) -> Plan:
+    """The sections of every group, if ping-pong is on and the Plan leaves them open."""
+    if not plan.ping_pong or plan.ping_pong_sections is not None:
         return Plan()
     group = next(group for group in find_groups(module) if group.role == "consumer")
     numbers = {op: number for number, op in enumerate(dots_of_group(group))}
-    return Plan(turns=tuple((numbers[it.first], numbers[it.last]) for it in find_sections(group)))
+    return Plan(ping_pong_sections=tuple((numbers[it.first], numbers[it.last]) for it in find_sections(group)))
 
 
 def dots_of_group(group: GroupOp) -> list[Operation]:
-    """The dots of a group, in program order; a turn is identified by the numbers of its first and last dot."""
+    """The dots of a group, in program order; a section is identified by the numbers of its first and last dot."""
     return [op for op in group.op.walk() if WarpGroupDotOp.of(op)]
 
 
@@ -46,7 +46,7 @@ class Section:
 
 
 def find_sections(group: GroupOp) -> list[Section]:
-    """The sections of a group that take a turn, in textual order."""
+    """The sections of a group, in textual order."""
     found: list[Section] = []
 
     def visit(block: Block, repeated: bool) -> None:
@@ -60,7 +60,7 @@ def find_sections(group: GroupOp) -> list[Section]:
             if WarpGroupDotOp.of(op) and index < end:
                 dots.append(op)
                 queued = max(queued, 0) + cost.tensor_cycles
-            if dots and (_ends_section(op) or queued < -TURN_CYCLES):
+            if dots and (_ends_section(op) or queued < -PING_PONG_CYCLES):
                 found.append(Section(dots[0], dots[-1]))
                 dots = []
             for region in op.regions:
@@ -89,4 +89,4 @@ def _holds_loop_with_dots(op: Operation) -> bool:
     return any(nested.name in LOOPS and _holds_dots(nested) for nested in op.walk())
 
 
-__all__ = ["Section", "choose_turns", "dots_of_group", "find_sections"]
+__all__ = ["Section", "choose_sections", "dots_of_group", "find_sections"]

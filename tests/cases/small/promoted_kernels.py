@@ -1,4 +1,4 @@
-"""Kernels that load through pointers in different ways; `tests/matrix/test_raised.py` has the verdicts on the loads.
+"""Kernels that load through pointers in different ways; `tests/matrix/test_promoted.py` has the verdicts on the loads.
 
 Letters: M N K of a GEMM, Z batches, H heads, S positions, D head size, L blocks of a list; BM, BN, BK tiles of them.
 """

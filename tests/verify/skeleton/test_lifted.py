@@ -1,4 +1,4 @@
-"""Rings of the barrier level: which numbers are the count of one, and what turns with it."""
+"""Rings of the barrier level: which numbers are the count of one, and what rotates with it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def following(of: str = "", to: str = "_next", last: str = "c3") -> tuple[str, .
         binary(f"up{of}", "addi", f"s{of}", "c1"),
         compare(f"wraps{of}", f"up{of}", last, 0),
         op("arith.select", f"%wraps{of}, %zero, %up{of}", "i1, i32, i32", f"%s{to}", "i32"),
-        op("arith.extui", f"%wraps{of}", "i1", f"%turn{of}", "i32"),
-        binary(f"p{to}", "xori", f"p{of}", f"turn{of}"),
+        op("arith.extui", f"%wraps{of}", "i1", f"%rotation{of}", "i32"),
+        binary(f"p{to}", "xori", f"p{of}", f"rotation{of}"),
     )
 
 
@@ -38,7 +38,7 @@ NEXT = binary("it_next", "addi", "it", "c1")
 
 def rings(program: Program) -> list[Ring]:
     """Of each ring: depth, and how many slots, parities and running counts are registers of it."""
-    return [(it.depth, len(it.slots), len(it.parities), len(it.counters)) for it in program.raised]
+    return [(it.depth, len(it.slots), len(it.parities), len(it.counters)) for it in program.lifted]
 
 
 def test_a_pair_of_slot_and_parity_is_a_count() -> None:
@@ -66,7 +66,7 @@ def test_a_parity_alone_is_the_count_of_a_ring_of_one_slot() -> None:
     assert (depth, slots, counters) == (1, 0, 0) and parities > 0
 
 
-def test_a_parity_that_is_denied_turns_as_well() -> None:
+def test_a_parity_that_is_denied_rotates_as_well() -> None:
     body = (binary("not", "xori", "p", "c1"), wait("s", "not"), *following())
     assert [it[0] for it in rings(waits(*body, carried=PAIR))] == [3]
 
@@ -95,10 +95,10 @@ def test_a_step_of_the_count_that_depends_on_it_is_none() -> None:
     assert rings(waits(*body, carried=COUNT)) == []
 
 
-def test_where_a_count_may_still_be_reset_the_ring_does_not_turn() -> None:
+def test_where_a_count_may_still_be_reset_the_ring_does_not_rotate() -> None:
     """A ring whose count starts anew in each iteration of an outer loop is not symmetric before that."""
     once, anew = (waits(wait("s", "p"), *following(), carried=PAIR, around=around) for around in (False, True))
-    for program, turns in ((once, True), (anew, False)):
+    for program, rotates in ((once, True), (anew, False)):
         (part,) = program.parts
         inside = [at for at, it in enumerate(part.code) if it[0] == Code.ACT]
-        assert all((part.fixed[at + 1] == 0) == turns for at in inside), part.fixed
+        assert all((part.fixed[at + 1] == 0) == rotates for at in inside), part.fixed

@@ -1,4 +1,4 @@
-"""`turn_tile` in the simulator: every byte of a tile, in every order of its rows, is where it belongs."""
+"""`transpose_tile` in the simulator: every byte of a tile, in every order of its rows, is where it belongs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tawa.ir import Builder, Module, TensorType
 from tawa.sim import simulate
-from tawa.transforms.partition.turn_tile import turn_tile
+from tawa.transforms.partition.transpose_tile import transpose_tile
 from tests.cases.programs.ttgir import op, ops_named, parse, the
 
 NATURAL = tuple(range(8))
@@ -23,7 +23,7 @@ def program(rows: int, columns: int, transposed: bool) -> Module:
     shared = "#ttg.nvmma_shared<{{swizzlingByteWidth = {}, transposed = {}, elementBitWidth = 8}}>"
     text, other = shared.format(swizzle[0], "false"), shared.format(swizzle[1], str(transposed).lower())
     shape = (rows, columns) if transposed else (columns, rows)
-    tile, turned = TensorType((rows, columns), "i8", "#blocked"), TensorType(shape, "i8", "#blocked")
+    tile, transposed = TensorType((rows, columns), "i8", "#blocked"), TensorType(shape, "i8", "#blocked")
     source = f"!ttg.memdesc<{rows}x{columns}xi8, {text}, #smem, mutable>"
     target = f"!ttg.memdesc<{shape[0]}x{shape[1]}xi8, {other}, #smem, mutable>"
     body = [
@@ -31,9 +31,9 @@ def program(rows: int, columns: int, transposed: bool) -> Module:
         op("tt.load", "%in", _pointers(tile), "%v", str(tile), properties="operandSegmentSizes = array<i32: 1, 0, 0>"),
         op("ttg.local_alloc", "%v", str(tile), "%source", source),
         op("ttg.local_alloc", "", "", "%target", target),
-        op("ttg.local_load", "%target", target, "%w", str(turned)),
-        *_places("out", turned, "%y"),
-        op("tt.store", "%out, %w", f"{_pointers(turned)}, {turned}"),
+        op("ttg.local_load", "%target", target, "%w", str(transposed)),
+        *_places("out", transposed, "%y"),
+        op("tt.store", "%out, %w", f"{_pointers(transposed)}, {transposed}"),
     ]
     lines = "\n".join((*body, '"tt.return"() : () -> ()'))
     return parse(
@@ -59,12 +59,12 @@ def _places(name: str, tile: TensorType, base: str) -> list[str]:
     ]
 
 
-def turned(rows: int, columns: int, order: tuple[int, ...], piece: int, transposed: bool = False) -> tuple[Any, Any]:
-    """A tile of random bytes, and what `turn_tile` makes of it: columns by places."""
+def stored(rows: int, columns: int, order: tuple[int, ...], piece: int, transposed: bool = False) -> tuple[Any, Any]:
+    """A tile of random bytes, and what `transpose_tile` makes of it: columns by places."""
     module = program(rows, columns, transposed)
     source, target = (op.result for op in ops_named(module, "ttg.local_alloc"))
     builder = Builder.before(the(module, "ttg.local_load"))
-    turn_tile(builder, module, source, target, order[: rows.bit_length() - 1], piece)
+    transpose_tile(builder, module, source, target, order[: rows.bit_length() - 1], piece)
     x = np.random.default_rng(0).integers(-128, 128, (rows, columns)).astype(np.int8)
     y = np.zeros((rows, columns) if transposed else (columns, rows), np.int8)
     simulate(module, {"x": x, "y": y}, (1,))
@@ -77,7 +77,7 @@ def turned(rows: int, columns: int, order: tuple[int, ...], piece: int, transpos
 def test_each_place_has_the_row_that_the_order_puts_there(
     rows: int, columns: int, order: tuple[int, ...], piece: int
 ) -> None:
-    x, y = turned(rows, columns, order, piece)
+    x, y = stored(rows, columns, order, piece)
     bits = order[: rows.bit_length() - 1]
     for place in range(rows):
         row = sum((place >> bit & 1) << source for bit, source in enumerate(bits))
@@ -85,10 +85,10 @@ def test_each_place_has_the_row_that_the_order_puts_there(
 
 
 def test_a_buffer_whose_columns_are_contiguous_is_filled_in_its_own_order() -> None:
-    x, y = turned(64, 64, NATURAL, 1024, transposed=True)
+    x, y = stored(64, 64, NATURAL, 1024, transposed=True)
     assert (y == x.T).all()
 
 
 def test_an_order_that_no_piece_of_32_rows_keeps_takes_larger_pieces() -> None:
-    x, y = turned(128, 32, (0, 6, 1, 2, 3, 4, 5), 1024)
+    x, y = stored(128, 32, (0, 6, 1, 2, 3, 4, 5), 1024)
     assert (y[:, 2] == x[64]).all() and (y[:, 1] == x[1]).all() and (y[:, 4] == x[2]).all()

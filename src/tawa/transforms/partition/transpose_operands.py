@@ -1,21 +1,22 @@
-"""Turn operands: a converter turns 8-bit tiles between two rings.
+"""Transpose operands: a converter transposes 8-bit tiles between two rings.
 
     %v = aref.get %ring[%i]               %v = aref.get %ring[%i]
-    %x = local_load %v                    aref.put %turned[%j] { ^(%slot): turn %v into %slot }
+    %x = local_load %v                    aref.put %transposed[%j] { ^(%slot): transpose %v into %slot }
     aref.consumed %ring[%i]          →    aref.consumed %ring[%i]
-    %b = local_alloc %x                   %b = aref.get %turned[%j]
+    %b = local_alloc %x                   %b = aref.get %transposed[%j]
     dot %a, %b                            dot %a, %b
-                                          aref.consumed %turned[%j]
+                                          aref.consumed %transposed[%j]
 
-`partition` makes a partition of what stands between the two rings. `turn_tile` has the code that turns a tile.
+`partition` makes a partition of what stands between the two rings. `transpose_tile` has the code that transposes a
+tile.
 
-If the tile is reordered (`analysis.rings.turned`), each place of the summed dimension has another element. The other
-operand of its dots is then taken in the same order, which renames its registers:
+If the tile is reordered (`analysis.rings.transposed`), each place of the summed dimension has another element. The
+other operand of its dots is then taken in the same order, which renames its registers:
 
     %o = convert_layout %p : #mma to #dot_op        %o = convert_layout (reshape (trans (reshape %p))) : … to #dot_op
 
 Requires: `insert_arefs`; channels of this module, each with its depth in the Plan.
-Ensures: the dots read the slots of the second ring, and nothing turns these tiles in registers.
+Ensures: the dots read the slots of the second ring, and nothing transposes these tiles in registers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from tawa.analysis.rings.channels import ChannelInfo, SiteInfo
 from tawa.analysis.rings.guards import find_guards
 from tawa.analysis.rings.loads import DotLoadInfo
-from tawa.analysis.rings.turned import TurnedInfo, dots_of_turned
+from tawa.analysis.rings.transposed import TransposedInfo, dots_of_transposed
 from tawa.dialects.aref import ConsumedOp, FilledOp, GetOp, PutOp
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import LocalLoadOp
@@ -35,19 +36,19 @@ from tawa.machine.hopper import PRODUCER_REGISTERS, piece_bytes_of
 from tawa.plan import Plan
 from tawa.transforms.lowering.slots import make_mutable
 from tawa.transforms.partition.insert_arefs import create_ring, thread_count
-from tawa.transforms.partition.turn_tile import reordered, turn_tile
+from tawa.transforms.partition.transpose_tile import reordered, transpose_tile
 from tawa.transforms.result import PassResult
 
 
 @dataclass(frozen=True, slots=True)
-class TurnOperands:
+class TransposeOperands:
     """Options: the channels found in the module, and the Plan that gives each ring its depth."""
 
     channels: tuple[ChannelInfo, ...]
     plan: Plan
 
     def run(self, module: Module) -> PassResult:
-        """Inserts the second ring of every tile that a converter turns."""
+        """Inserts the second ring of every tile that a converter transposes."""
         converted = [channel for channel in self.channels if channel.converted]
         depths = {ring.name: ring.slots for ring in self.plan.rings}
         function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
@@ -57,34 +58,34 @@ class TurnOperands:
         piece_bytes = piece_bytes_of(registers or PRODUCER_REGISTERS)
         for channel in converted:
             ring, first = create_ring(work, function.op.loc, channel, depths[channel.name])
-            sites = [_turn_site(module, ring, first, site, piece_bytes) for site in channel.sites]
+            sites = [_transpose_site(module, ring, first, site, piece_bytes) for site in channel.sites]
             thread_count(work, first, sites)
         return PassResult(changed=bool(converted))
 
 
-def _turn_site(
+def _transpose_site(
     module: Module, ring: Value, first: Value, site: SiteInfo, piece_bytes: int
 ) -> tuple[Operation, Operation, Operation]:
-    """Puts the turned tiles of a site into the second ring; returns the put, the get and the release."""
+    """Puts the transposed tiles of a site into the second ring; returns the put, the get and the release."""
     filling = site.loads[0].load.op.parent_op
     assert filling is not None and PutOp.matches(filling)
     get, release = _reading(filling)
     builder = Builder.before(release)
     body = Block(site.payload, ["slot"] * len(site.payload))
     put = builder.create(PutOp.NAME, (ring, first), regions=[Region([body])])
-    turned_get = Builder.after(release).create(
+    transposed_get = Builder.after(release).create(
         GetOp.NAME, (ring, first), site.payload, hints=[view.hint for view in get.results]
     )
     inside = Builder.at_end(body, put.loc)
-    for info, source, slot, view in zip(site.loads, get.results, body.args, turned_get.results, strict=True):
-        assert info.turned is not None
-        if info.turned.reordered:
-            _reorder_operands(info.turned)
+    for info, source, slot, view in zip(site.loads, get.results, body.args, transposed_get.results, strict=True):
+        assert info.transposed is not None
+        if info.transposed.reordered:
+            _reorder_operands(info.transposed)
         _replace(info, source, view)
-        turn_tile(inside, module, source, slot, info.turned.order, piece_bytes)
+        transpose_tile(inside, module, source, slot, info.transposed.order, piece_bytes)
     inside.create(FilledOp.NAME)
     consumed = Builder.after(site.last_use).create(ConsumedOp.NAME, (ring, first))
-    return put, turned_get, consumed
+    return put, transposed_get, consumed
 
 
 def _reading(put: Operation) -> tuple[Operation, Operation]:
@@ -97,31 +98,31 @@ def _reading(put: Operation) -> tuple[Operation, Operation]:
 
 
 def _replace(info: DotLoadInfo, source: Value, view: Value) -> None:
-    """Lets the dots read a turned slot in place of what the consumer turned in registers."""
-    assert info.turned is not None and view.defining_op is not None
-    for allocation in info.turned.allocations:
+    """Lets the dots read a transposed slot in place of what the consumer transposed in registers."""
+    assert info.transposed is not None and view.defining_op is not None
+    for allocation in info.transposed.allocations:
         allocation.result.replace_all_uses_with(view)
         allocation.erase()
     make_mutable(view, Builder.after(view.defining_op))
-    for move in reversed(info.turned.moves):
+    for move in reversed(info.transposed.moves):
         move.erase()
     for load in [user for user in source.users if LocalLoadOp.matches(user)]:
         load.erase()
 
 
-def _reorder_operands(turned: TurnedInfo) -> None:
-    """Takes the left operands of all dots of a turned tile in its order."""
-    for dot in dots_of_turned(turned):
+def _reorder_operands(transposed: TransposedInfo) -> None:
+    """Takes the left operands of all dots of a transposed tile in its order."""
+    for dot in dots_of_transposed(transposed):
         convert = dot.a.defining_op
         assert convert is not None
         source, builder = convert.operands[0], Builder.before(convert)
         tile, layout = parse_type(source.type), distribution_at(convert, source.type)
         assert isinstance(tile, TensorType) and layout is not None
-        renamed, _ = reordered(builder, source, layout, turned.order)
+        renamed, _ = reordered(builder, source, layout, transposed.order)
         operand = builder.create(convert.name, (renamed,), (convert.result.type,), hints=(convert.result.hint,)).result
         dot.op.set_operand(0, operand)
         if not convert.result.uses:
             convert.erase()
 
 
-__all__ = ["TurnOperands"]
+__all__ = ["TransposeOperands"]

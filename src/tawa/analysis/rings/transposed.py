@@ -1,10 +1,11 @@
-"""Turned operands: tiles that reach a dot only after their rows have become columns.
+"""Transposed operands: tiles that reach a dot only after their rows have become columns.
 
     %v = load : 128x64 of 8 bits         its rows are contiguous, as TMA writes them
     %b = local_alloc %v                  its columns are: wgmma reads 8-bit operands along the summed dimension only
 
 Between the two every byte changes its neighbours. The consumer does it through its registers, or a partition of its own
-does it between two rings (`transforms.partition.turn_operands`), of which the second takes the place of the allocation.
+does it between two rings (`transforms.partition.transpose_operands`), of which the second takes the place of the
+allocation.
 
 The order of the summed dimension is free where the other operand of every dot is an accumulator that became an operand
 in registers. A thread has other elements of a row of an accumulator than of an operand, so the two differ by an
@@ -32,12 +33,12 @@ from tawa.machine.distribution import Base, Distribution, distribution_at
 _BITS = 8
 _MOVES = op_names(ConvertLayoutOp, TransOp)
 _LEAST_ROWS, _LEAST_COLUMNS = 32, 16
-"""The least extents of a tile that `ldmatrix` and `stmatrix` of two warps turn as a whole."""
+"""The least extents of a tile that `ldmatrix` and `stmatrix` of two warps transpose as a whole."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TurnedInfo:
-    """A tile that dots read turned.
+class TransposedInfo:
+    """A tile that dots read transposed.
 
     payload: the type of the buffer that the dots read. allocations: what the second ring replaces. moves: conversions
     and transpositions in registers between the load and the allocations. order: for each bit of a place along the
@@ -55,13 +56,13 @@ class TurnedInfo:
         return self.order != tuple(range(len(self.order)))
 
 
-def find_turned(module: Module, load: DescriptorLoadOp | LoadOp, slot: MemDescType) -> TurnedInfo | str:
-    """Finds how a tile in a slot of type `slot` is turned on the way to its dots. A text says why it is not turned."""
+def find_transposed(module: Module, load: DescriptorLoadOp | LoadOp, slot: MemDescType) -> TransposedInfo | str:
+    """Finds how a tile in a slot of type `slot` is transposed on the way to its dots; a text says why it is not."""
     if not isinstance(load, DescriptorLoadOp):
         return "it is not loaded by TMA"
     element = parse_type(slot.element)
     if len(slot.shape) != 2 or not isinstance(element, ScalarType) or element.bits != _BITS:
-        return "only matrices of 8-bit elements are turned"
+        return "only matrices of 8-bit elements are transposed"
     found = _paths(load.op.result, (0, 1))
     if found is None:
         return "it reaches its dots through more than a transposition"
@@ -77,7 +78,7 @@ def find_turned(module: Module, load: DescriptorLoadOp | LoadOp, slot: MemDescTy
     if slot.shape[0] < _LEAST_ROWS or slot.shape[1] < _LEAST_COLUMNS or not _swizzled(module, slot, payload):
         return "the tile is too small"
     natural = tuple(range(slot.shape[0].bit_length() - 1))
-    return TurnedInfo(payload, tuple(op for op, _ in ends), moves, natural)
+    return TransposedInfo(payload, tuple(op for op, _ in ends), moves, natural)
 
 
 def _paths(tile: Value, order: Base) -> tuple[tuple[Operation, ...], list[tuple[Operation, Base]]] | None:
@@ -117,9 +118,9 @@ def _swizzled(module: Module, *types: MemDescType) -> bool:
 # -- the order of the summed dimension ---------------------------------------------------------------------------------
 
 
-def dots_of_turned(turned: TurnedInfo) -> list[WarpGroupDotOp]:
-    """The dots that read a turned tile."""
-    return [dot for op in turned.allocations for dot in _dots(op.result)]
+def dots_of_transposed(transposed: TransposedInfo) -> list[WarpGroupDotOp]:
+    """The dots that read a transposed tile."""
+    return [dot for op in transposed.allocations for dot in _dots(op.result)]
 
 
 def _dots(buffer: Value) -> list[WarpGroupDotOp]:
@@ -133,12 +134,12 @@ def _dots(buffer: Value) -> list[WarpGroupDotOp]:
     return found
 
 
-def free_order(turned: TurnedInfo) -> tuple[int, ...] | None:
+def free_order(transposed: TransposedInfo) -> tuple[int, ...] | None:
     """The order of the summed dimension in which no other operand is exchanged between threads; None if none is known.
 
     For each bit of a place the bit of the element that is there.
     """
-    converts = [dot.a.defining_op for dot in dots_of_turned(turned)]
+    converts = [dot.a.defining_op for dot in dots_of_transposed(transposed)]
     orders = {order_of(it) if it is not None and ConvertLayoutOp.matches(it) else None for it in converts}
     return orders.pop() if len(orders) == 1 else None
 
@@ -199,4 +200,4 @@ def runs_of(order: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(1 << len(run) for run in source), tuple(source.index(run) for run in runs)
 
 
-__all__ = ["TurnedInfo", "dots_of_turned", "find_turned", "free_order", "order_of", "runs_of"]
+__all__ = ["TransposedInfo", "dots_of_transposed", "find_transposed", "free_order", "order_of", "runs_of"]

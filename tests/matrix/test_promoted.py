@@ -24,8 +24,8 @@ from tawa.remarks import Remark
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.symbolic.known import DIVISORS, LOADED
 from tawa.transforms.ttir.split_rows import SplitRows
-from tests.cases.small import raised_kernels as kernels
-from tests.matrix.raising import NESTED, Launch, addresses, lay_out, raised, run, same_bits
+from tests.cases.small import promoted_kernels as kernels
+from tests.matrix.promoting import NESTED, Launch, addresses, lay_out, promoted, run, same_bits
 from tests.support.fronts import front
 from tests.support.sample import examples, sample
 
@@ -165,10 +165,10 @@ def gathered() -> Launch:
     return Launch(kernels.gathered_gemm, {**arguments, "index_ptr": index, "M": 150, "N": 144, "K": 112}, SMALL, (3, 3))
 
 
-def wrapped(m: int, turns: int = 1) -> Launch:
-    """turns: how often the programs wrap around the rows."""
+def wrapped(m: int, laps: int = 1) -> Launch:
+    """laps: how often the programs wrap around the rows."""
     arguments: dict[str, Any] = {"a_ptr": values(m, 112), "b_ptr": values(112, 144), "c_ptr": poison(1)}
-    tiles = turns * -(-m // 64)
+    tiles = laps * -(-m // 64)
     arguments |= {"s_ptr": poison(tiles, 144, dtype=np.float32), "M": m, "N": 144, "K": 112}
     return Launch(kernels.wrapped_sum, arguments, SMALL, (tiles, 3))
 
@@ -185,8 +185,8 @@ EVEN = (200, 144, 112)  # row lengths with tt.divisibility = 16; host descriptor
 HOST: dict[str, Launch] = {
     "tutorial": tutorial(),
     "tutorial without assumptions": tutorial(assume=False),
-    "tutorial, B turned": tutorial(b_t=True),
-    "tutorial, both turned": tutorial(a_t=True, b_t=True),
+    "tutorial, B transposed": tutorial(b_t=True),
+    "tutorial, both transposed": tutorial(a_t=True, b_t=True),
     "tutorial, longer rows": tutorial((190, 132, 100), pad=4),
     "tutorial, fp8": tutorial(EVEN, b_t=True, dtype=np.uint8),
     "tutorial, fp32": tutorial(dtype=np.float32),
@@ -202,7 +202,7 @@ HOST: dict[str, Launch] = {
     ),
     "windowed": windowed(104),
     "wrapped": wrapped(192),
-    "wrapped, twice around": wrapped(192, turns=2),
+    "wrapped, twice around": wrapped(192, laps=2),
     **{
         f"odd loop, form {form}, {first} to {last} by {step}": odd_loop(form, step, first, last)
         for form in (0, 1, 2)
@@ -211,7 +211,7 @@ HOST: dict[str, Launch] = {
 }
 KERNEL: dict[str, Launch] = {
     "tutorial": tutorial(EVEN),
-    "tutorial, B turned": tutorial(EVEN, b_t=True),
+    "tutorial, B transposed": tutorial(EVEN, b_t=True),
     "tutorial, fp8": tutorial(EVEN, b_t=True, dtype=np.uint8),
     "masked": gemm(kernels.masked_gemm, EVEN, MASK=True, MOVE=True),
     "batched": batched(),
@@ -245,7 +245,7 @@ CASES += [(name, "kernel", launch) for name, launch in (KERNEL | BOTH).items()]
 @pytest.mark.parametrize(
     ("name", "make", "launch"), [pytest.param(*it, id=f"{it[0]}, {it[1]}") for it in sample(CASES, 6)]
 )
-def test_a_raised_kernel_gives_the_same_bits(name: str, make: Make, launch: Launch) -> None:
+def test_a_promoted_kernel_gives_the_same_bits(name: str, make: Make, launch: Launch) -> None:
     same_bits(launch, make, 2)
 
 
@@ -260,7 +260,7 @@ def test_offsets_in_elements_from_memory_may_lead_to_rows_before() -> None:
 def test_an_operand_that_says_where_another_is_loaded_keeps_both_in_one_partition() -> None:
     codes = np.random.default_rng(0).integers(0, 16, (64, 64)).astype(np.int32)
     arguments = {"a_ptr": values(64, 64), "q_ptr": codes, "t_ptr": values(16), "c_ptr": poison(64, 64), "K": 64}
-    found = raised(Launch(kernels.codes_and_table, arguments, {"BM": 64, "BN": 64, "BK": 32}, (1,)), "host")
+    found = promoted(Launch(kernels.codes_and_table, arguments, {"BM": 64, "BN": 64, "BK": 32}, (1,)), "host")
     asked = PlanOptions(enable_warp_specialization=True)
     for text in (print_module(found.ttgir()), found.made.whole_text()):
         outcome = specialise(text, asked, Target(4, 3))
@@ -270,8 +270,8 @@ def test_an_operand_that_says_where_another_is_loaded_keeps_both_in_one_partitio
 
 
 def test_a_hint_on_one_result_of_a_branch_says_nothing_of_the_other() -> None:
-    found = raised(halves(), "host")
-    assert found.result.raised == 1, found.reasons()
+    found = promoted(halves(), "host")
+    assert found.result.promoted == 1, found.reasons()
 
 
 @pytest.mark.parametrize("form", ["quotient", "shift", "rounded up", "block"])
@@ -279,7 +279,7 @@ def test_half_of_an_index_in_whole_steps_is_aligned(form: str) -> None:
     same_bits(halved(form), "host", 2)
 
 
-def test_only_what_is_a_box_is_raised() -> None:
+def test_only_what_is_a_box_is_promoted() -> None:
     found = same_bits(gathered(), "host", 1)
     assert "its address is not affine" in found.reasons()
 
@@ -293,7 +293,7 @@ def test_pointers_from_memory_of_which_nothing_is_said_stay() -> None:
     arguments: dict[str, Any] = {"pointers_ptr": np.zeros(6, np.int64), "sizes_ptr": np.zeros(2, np.int32)}
     launch = Launch(kernels.grouped_gemm, {**arguments, "problems": 2, "K": 64, "N": 64}, SMALL, (1,))
     for make in ("host", "kernel"):
-        found = raised(launch, make)
+        found = promoted(launch, make)
         assert not found.result.changed
         assert "its pointer is not known to be a multiple of 16 bytes" in found.reasons()
 
@@ -301,7 +301,7 @@ def test_pointers_from_memory_of_which_nothing_is_said_stay() -> None:
 def test_rows_read_by_a_wraparound_may_not_be_stored() -> None:
     """The sum over all rows includes rows past the end, so the launch condition excludes them."""
     launch = wrapped(200)
-    found = raised(launch, "host")
+    found = promoted(launch, "host")
     module = found.ttgir()
     broken = found.result.launch.broken(addresses(module, launch.arguments))
     assert broken is not None
@@ -309,7 +309,7 @@ def test_rows_read_by_a_wraparound_may_not_be_stored() -> None:
     stock = run(launch, found.made.whole(), LaunchSpec())
     wrong = run(launch, module, found.result.launch)
     assert stock["s_ptr"].tobytes() != wrong["s_ptr"].tobytes()
-    assert "reduce in line" in raised(launch, "kernel").reasons()
+    assert "reduce in line" in promoted(launch, "kernel").reasons()
 
 
 def constant(launch: Launch) -> Launch:
@@ -330,7 +330,7 @@ def constant(launch: Launch) -> Launch:
         odd_loop(1, 3, 0, 4),
         wrapped(192),
     ],
-    ids=["tutorial", "tutorial, B turned", "batched", "attention", "odd loop", "wrapped"],
+    ids=["tutorial", "tutorial, B transposed", "batched", "attention", "odd loop", "wrapped"],
 )
 def test_sizes_may_be_constants(launch: Launch, make: Make) -> None:
     found = same_bits(constant(launch), make, 2)
@@ -339,19 +339,19 @@ def test_sizes_may_be_constants(launch: Launch, make: Make) -> None:
 
 def test_a_constant_that_does_not_fit_is_no_condition() -> None:
     for make in ("host", "kernel"):
-        found = raised(constant(wrapped(200)), "host" if make == "host" else "kernel")
-        assert found.result.raised == 1
+        found = promoted(constant(wrapped(200)), "host" if make == "host" else "kernel")
+        assert found.result.promoted == 1
         assert "its index wraps around or is clamped, and reduce in line" in found.reasons()
-    assert raised(constant(tutorial((200, 136, 100))), "host").result.raised == 1
+    assert promoted(constant(tutorial((200, 136, 100))), "host").result.promoted == 1
 
 
 SPECIALISED = ["tutorial", "batched", "persistent", "attention", "listed attention that jumps", "flex attention"]
 
 
 @pytest.mark.parametrize("name", sample(SPECIALISED, 3))
-def test_a_raised_kernel_is_specialised_and_gives_the_same_bits(name: str) -> None:
+def test_a_promoted_kernel_is_specialised_and_gives_the_same_bits(name: str) -> None:
     launch = (HOST | BOTH)[name]
-    found = raised(launch, "host")
+    found = promoted(launch, "host")
     options = PlanOptions(enable_warp_specialization=True)
     outcome = specialise(print_module(found.ttgir()), options, Target(4, 3, 227 * 1024, 1))
     assert outcome.applied, outcome.remarks
@@ -361,11 +361,11 @@ def test_a_raised_kernel_is_specialised_and_gives_the_same_bits(name: str) -> No
         assert value.tobytes() == after[array].tobytes(), array
 
 
-def test_a_raised_kernel_is_split_among_consumer_groups() -> None:
+def test_a_promoted_kernel_is_split_among_consumer_groups() -> None:
     launch = attention(causal=True, mask=True, s=200)
     launch = Launch(launch.kernel, launch.arguments, {**launch.constants, "BM": 128}, (2, 4))
     made = front(launch.kernel, launch.signature(), num_warps=8)
-    found = raised(launch, "host", made)
+    found = promoted(launch, "host", made)
     module = parse_module(found.ttir)
     info = find_split(module, 2, "rows")
     assert not isinstance(info, Remark) and SplitRows(info).run(module).changed
@@ -380,45 +380,45 @@ def test_a_raised_kernel_is_split_among_consumer_groups() -> None:
 
 def test_rows_that_are_not_aligned_are_launched_as_they_were() -> None:
     launch = tutorial((200, 136, 100))  # 200 bytes per row
-    found = raised(launch, "host")
+    found = promoted(launch, "host")
     broken = found.result.launch.broken(addresses(found.ttgir(), launch.arguments))
     assert str(broken) == "(stride_am * 2) >= 16 and (stride_am * 2) <= 1099511627775 and (stride_am * 2) % 16 == 0"
-    assert "its stride stride_am is not known to be a multiple of 16 bytes" in raised(launch, "kernel").reasons()
+    assert "its stride stride_am is not known to be a multiple of 16 bytes" in promoted(launch, "kernel").reasons()
 
 
 def test_a_pointer_that_is_not_aligned_is_launched_as_it_was() -> None:
     launch = Launch(**{**vars(tutorial(EVEN)), "aligned": False})
-    found = raised(launch, "host")
+    found = promoted(launch, "host")
     given = addresses(found.ttgir(), launch.arguments)
     assert found.result.launch.broken(given) is None
     given[0] += 2
     assert str(found.result.launch.broken(given)) == "a_ptr % 16 == 0"
-    assert "its pointer is not known to be a multiple of 16 bytes" in raised(launch, "kernel").reasons()
+    assert "its pointer is not known to be a multiple of 16 bytes" in promoted(launch, "kernel").reasons()
 
 
 @pytest.mark.parametrize("make", ["host", "kernel"])
 def test_assumptions_are_remarked(make: Make) -> None:
-    granted = raised(tutorial(EVEN, assume=False), make).result.taken
+    granted = promoted(tutorial(EVEN, assume=False), make).result.taken
     assert DIVISORS in granted
-    assert LOADED in raised(listed(jump=True), make).result.taken
-    assert raised(tutorial(EVEN), "host").result.taken == ()
+    assert LOADED in promoted(listed(jump=True), make).result.taken
+    assert promoted(tutorial(EVEN), "host").result.taken == ()
 
 
 @pytest.mark.parametrize("launch", [tutorial(EVEN, assume=False), listed(jump=False)])
 def test_without_trust_nothing_is_assumed(launch: Launch) -> None:
-    found = raised(launch, "host", trust=False)
+    found = promoted(launch, "host", trust=False)
     assert not found.result.changed
     assert "it would have to be taken for granted that" in found.reasons()
 
 
 def test_the_launch_survives_json() -> None:
     for launch in (tutorial(), attention(causal=True, mask=True, s=200), wrapped(192)):
-        spec = raised(launch, "host").result.launch
+        spec = promoted(launch, "host").result.launch
         assert LaunchSpec.from_json(spec.to_json()) == spec
 
 
 def test_the_descriptor_says_whose_memory_it_is() -> None:
-    found = raised(tutorial(), "host")
+    found = promoted(tutorial(), "host")
     text = found.ttgir().body.ops[0].properties["arg_attrs"]
     assert "{tawa.base = 0 : i32}, {}, {}, {}, {}, {tawa.base = 1 : i32}" in text
     assert [spec.base for spec in found.result.launch.descriptors] == [0, 1]
@@ -455,11 +455,11 @@ def test_the_loop_is_that_of_a_kernel_with_descriptors(make: Make) -> None:
     )
     written = front(described, signature, num_warps=4).whole()
     for launch in (tutorial(EVEN), gemm(kernels.masked_gemm, EVEN, MASK=True, MOVE=True)):
-        assert shape_of_loop(raised(launch, make).ttgir()) == shape_of_loop(written)
+        assert shape_of_loop(promoted(launch, make).ttgir()) == shape_of_loop(written)
 
 
 def test_no_pointer_arithmetic_stays_in_the_loop() -> None:
-    module = raised(tutorial(), "host").ttgir()
+    module = promoted(tutorial(), "host").ttgir()
     loops = [view for op in module.walk() if (view := ForOp.of(op))]
     assert [len(loop.iter_args) for loop in loops] == [1]
 
@@ -493,7 +493,7 @@ def test_random_problems_give_the_same_bits(
         launch = gemm(
             kernels.masked_gemm, (m, n, k), a_t=a_t, b_t=b_t, pad=pad, blocks=blocks, MASK=True, MOVE=kind == "masked"
         )
-    if raised(launch, make).result.changed:
+    if promoted(launch, make).result.changed:
         same_bits(launch, make)
     else:
         assert make == "kernel"
