@@ -83,6 +83,8 @@ HEURISTICS = """
 import tawa.bridge.launch.added_arguments
 
 class CachingAutotuner:
+    configs = None  # once one is chosen; then others near it are tried
+
     def __init__(self, **inductor_meta):
         self.inductor_meta = inductor_meta
 

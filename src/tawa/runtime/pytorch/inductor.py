@@ -167,7 +167,8 @@ def _for_a_launch(original: Callable[..., Any]) -> Callable[..., Any]:
         request = make_request(ours, surrounding_request(), Settings.from_environment()) if ours else None
         here = not stored and os.getpid() == installed_in
         with launched_by_us(here, getattr(self, "fn", None)), activate(request) if ours else nullcontext():
-            chosen = len(getattr(self, "configs", ())) == 1  # of several, a tuner leaves out those that fail
+            configs = getattr(self, "configs", None) or ()  # None: a tuner goes on from the best one
+            chosen = len(configs) == 1  # of several, a tuner leaves out those that fail
             compile_it = functools.partial(original, self, plain, *args, **kwargs)
             result = stock_first(compile_it, chosen) if here else compile_it()
         if ours and hasattr(result, "config"):
