@@ -143,7 +143,7 @@ class Launcher:
         """What a launch gets; a text says why it gets the stock kernel. plan: by measurements; None: predict it."""
         if plan is None:
             return self.predicted(values, grid)
-        if plan not in (STOCK, self.plan) and self._is_awaited(plan):
+        if plan not in (STOCK, self.plan) and self._is_awaited(plan, is_known=True):
             return "its fastest form is compiled in the background"
         made = self.made(values, grid) if plan == self.plan else self.made_by(plan, values, grid)
         if isinstance(made, str) and plan.form != "stock":  # other launches of its class can have it
@@ -295,19 +295,22 @@ class Launcher:
             return self._stock_made("the fastest so far", grid)
         return self.made(values, grid) if plan == self.plan else self.made_by(plan, values, grid)
 
-    def _is_awaited(self, plan: Plan) -> bool:
-        """Whether another form is being made in the background: launches get what there is until then."""
+    def _is_awaited(self, plan: Plan, is_known: bool = False) -> bool:
+        """Whether another form is being made in the background: launches get what there is until then.
+
+        is_known: whether it is known to be the fastest. Then a launch waits until it is read from the cache.
+        """
         if self.make is None or plan in self.by_plan:
             return False
         task = self.tasks.get(plan)
         if task is None or task.lost:
-            at_once = is_tuning()
-            make = partial(self.make, plan, at_once)
-            task = Task(make) if at_once else submit(make, self._end)
-            if at_once:
+            if is_tuning() or is_known:
+                task = Task(partial(self.make, plan, True))
                 task.run()
-                if task.result is None:
+                if task.result is None and is_tuning():
                     return True
+            if task is None or task.result is None:
+                task = submit(partial(self.make, plan, False), self._end)
             self.tasks[plan] = task
         if not task.done:
             learning.awaited = task

@@ -194,6 +194,18 @@ def test_a_tuner_of_the_next_process_measures_what_was_learned(
     assert not launches.undecided and tawa.wait(0.0)
 
 
+def test_the_next_process_begins_with_another_form_that_was_learned(
+    gpu: Launching, clock: FakeClock, installed: None
+) -> None:
+    clock.times_ms = {STOCK: 1.0, OWN: 0.9, OWN + 1: 0.5}
+    learned_in(512, gemm())
+    assert last(gpu) == OWN + 1
+    MADE.clear()
+    launch_in(512, gemm())
+    assert last(gpu) == 2 * (OWN + 1) and all(MADE), "it loads the same three, from the cache"
+    assert tawa.wait(0.0), "nothing is compiled"
+
+
 def test_a_form_that_lost_is_not_tried_again(gpu: Launching, clock: FakeClock, installed: None) -> None:
     clock.times_ms = {STOCK: 1.0, OWN: 1.05, 3: 1.0}
     learned(gemm())
