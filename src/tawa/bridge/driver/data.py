@@ -51,7 +51,7 @@ class Job:
 
     @cached_property
     def program(self) -> Module:
-        """The kernel as a module of ours, which nobody changes."""
+        """The TTIR, parsed once. Passes that change it work on copies."""
         return read_ttir(self.ttir, self.context)
 
     @property

@@ -304,12 +304,12 @@ class Launcher:
             return False
         task = self.tasks.get(plan)
         if task is None or task.lost:
+            task = Task(partial(self.make, plan, True))
             if is_tuning() or is_known:
-                task = Task(partial(self.make, plan, True))
                 task.run()
-                if task.result is None and is_tuning():
+            if task.result is None:
+                if is_tuning():
                     return True
-            if task is None or task.result is None:
                 task = submit(partial(self.make, plan, False), self._end)
             self.tasks[plan] = task
         if not task.done:

@@ -24,7 +24,7 @@ from tawa.plan.thresholds import BURST_MS, HOPELESS_ALONE, LEAST_MEASURED, LEAST
 
 Launch = Callable[[], None]
 Prepare = Callable[[Plan], Launch | str]
-"""From a Plan, one launch by it, compiled and loaded. A text is the reason that there is none."""
+"""Compiles and loads the kernel of a Plan, and returns a function that launches it once; a text says why it cannot."""
 Timer = Callable[[Launch, int], float]
 """A launch and how many in a row → milliseconds."""
 

@@ -33,7 +33,7 @@ from typing import Any
 
 from tawa.bridge.driver.request import activate, surrounding_request
 from tawa.bridge.launch.first.compiles import launched_by_us, stock_first
-from tawa.bridge.launch.first.tuners import Tuning, choosing, wrap_apart, wrap_bench
+from tawa.bridge.launch.first.tuners import Tuning, tuning, wrap_apart, wrap_bench
 from tawa.runtime.requests import OPTION_NAMES, make_request
 from tawa.runtime.settings import Settings
 
@@ -193,12 +193,12 @@ def _templates(tag: Callable[[], str], original: Callable[..., Any]) -> Callable
     @functools.wraps(original)
     def lookup(self: Any, choices: Any, op: str, inputs: str, *args: Any, **kwargs: Any) -> Any:
         inputs = f"{inputs}{tag()}"
-        with choosing() as tuning:
+        with tuning() as whole:
             found = original(self, choices, op, inputs, *args, **kwargs)
-        if tuning.found:
-            tuning.is_stored(functools.partial(_drop_timings, self, op, inputs))
-            _graph.tunings = [*_tunings_of_the_graph(), tuning]
-            tuning.end(min(found.values()))
+        if whole.found:
+            whole.is_stored(functools.partial(_drop_timings, self, op, inputs))
+            _graph.tunings = [*_tunings_of_the_graph(), whole]
+            whole.end(min(found.values()))
         return found
 
     return lookup
@@ -216,10 +216,10 @@ def _drop_timings(cache: Any, op: str, inputs: str) -> None:
 def _chosen(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def autotune_to_one_config(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with choosing() as tuning:
+        with tuning() as whole:
             found = original(self, *args, **kwargs)
-        tuning.is_stored(functools.partial(_drop_choice, getattr(self, "save_cache_hook", None)))
-        tuning.end()
+        whole.is_stored(functools.partial(_drop_choice, getattr(self, "save_cache_hook", None)))
+        whole.end()
         return found
 
     return autotune_to_one_config
@@ -245,8 +245,8 @@ def _noted_graph(original: Any) -> Any:
     def write_to_local_cache(key: str, *args: Any, **kwargs: Any) -> Any:
         found = original(key, *args, **kwargs)
         folder = sys.modules[CODE_CACHE].__dict__["FxGraphCache"]._get_tmp_dir_for_key(key)
-        for tuning in _tunings_of_the_graph():
-            tuning.is_stored(functools.partial(shutil.rmtree, folder, ignore_errors=True))
+        for whole in _tunings_of_the_graph():
+            whole.is_stored(functools.partial(shutil.rmtree, folder, ignore_errors=True))
         _graph.tunings = []
         return found
 

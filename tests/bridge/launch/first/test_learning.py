@@ -15,7 +15,7 @@ from tawa.bridge.launch.first.background import submit
 from tawa.bridge.launch.first.elsewhere import WorkerLost
 from tawa.bridge.launch.first.learning import _MOST_IDLE
 from tawa.bridge.launch.first.stock_first import StockFirst
-from tawa.bridge.launch.first.tuners import tuning
+from tawa.bridge.launch.first.tuners import measuring
 from tawa.bridge.launch.launcher import Launcher
 from tawa.plan import Plan
 from tawa.runtime.tuning.store import user_store
@@ -187,7 +187,7 @@ def test_a_tuner_of_the_next_process_measures_what_was_learned(
     clock.times_ms = {STOCK: 1.0, OWN: 0.9, OWN + 1: 0.95, winner: 0.5}
     learned_in(512, gemm())
     before, function = len(gpu.launched), gemm()
-    with tuning() as launches:
+    with measuring() as launches:
         for _ in range(3):
             launch_in(512, function)
     assert len({function_of(it) for it in gpu.launched[before:]}) == 1 and last(gpu) > OWN + 2
@@ -271,7 +271,7 @@ def test_a_tuner_measures_one_kernel_and_starts_nothing(gpu: Launching, clock: F
         described_product(function)
         tawa.wait()
     before, marks = len(gpu.launched), clock.marks
-    with tuning():
+    with measuring():
         for _ in range(50):
             described_product(function)
             launch_in(512, function)

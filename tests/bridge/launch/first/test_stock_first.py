@@ -15,7 +15,7 @@ import tawa
 from tawa.bridge.launch import added_arguments
 from tawa.bridge.launch.first import stock_first
 from tawa.bridge.launch.first.stock_first import StockFirst
-from tawa.bridge.launch.first.tuners import tuning
+from tawa.bridge.launch.first.tuners import measuring
 from tawa.bridge.launch.launcher import Launcher
 from tawa.plan import Plan
 from tests.bridge import kernels
@@ -151,7 +151,7 @@ def test_stock_that_fails_is_no_reason_to_fail(
 
     monkeypatch.setattr("tawa.bridge.driver.stock_overflow.refuse_overflow", refused)
     assert applied(described_product(gemm()))
-    with tuning(), pytest.raises(RuntimeError, match="cannot compile"):
+    with measuring(), pytest.raises(RuntimeError, match="cannot compile"):
         described_product(gemm())  # a tuner leaves this configuration out
 
 
@@ -159,7 +159,7 @@ def test_launches_of_a_tuner_start_nothing(gpu: Launching, installed: None, gate
     made = described_product(function := gemm())
     first = first_of(made)
     first.task = None
-    with tuning():
+    with measuring():
         described_product(function)
         assert first.task is None
     described_product(function)
@@ -184,7 +184,7 @@ def test_a_benchmark_of_a_person_measures_what_launches_get_in_the_end(gpu: Laun
     measured: list[bool] = []
     bench = stock_first.wrap_do_bench(lambda fn: measured.append(fn()))
     function = gemm()
-    with tuning():
+    with measuring():
         bench(lambda: isinstance(described_product(function)._run, Launcher))
     assert measured == [False]
     bench(lambda: isinstance(described_product(function)._run, Launcher))

@@ -15,7 +15,7 @@ import tawa
 from tawa.bridge.launch import added_arguments
 from tawa.bridge.launch.first.background import Pool
 from tawa.bridge.launch.first.stock_first import StockFirst
-from tawa.bridge.launch.first.tuners import Measurement, Tuning, tuning, wrap_bench
+from tawa.bridge.launch.first.tuners import Measurement, Tuning, measuring, wrap_bench
 from tests.bridge import kernels
 from tests.bridge.launch.first.conftest import MADE, FakeClock, function_of
 from tests.bridge.launch.test_cost import DESCRIPTORS
@@ -151,7 +151,7 @@ def test_the_kernel_of_a_measurement_does_not_change_within_it(gpu: Launching, c
     task, first.task = first.task, None
     first.at_once, before = None, len(gpu.launched)
     about = (1, 1, 1, 0, SECOND, second.packed_metadata, None, None, None, *DESCRIPTORS, 64)
-    with tuning() as launches:
+    with measuring() as launches:
         first(*about)
         first.task = task
         first(*about)

@@ -139,7 +139,7 @@ class Learner:
         self.tuned: dict[str, Plan] = {}
 
     def offer(self, measured: Measurement, name: str, plan: Plan) -> bool:
-        """Offers a tuner a form for launches that nobody has measured. Returns whether the next launch gets it."""
+        """Lets a tuner time this form too, unless the class was measured before. Returns whether to launch it now."""
         if name in self.lessons or name in self.tuned:
             return False
 

@@ -148,7 +148,7 @@ def is_tuning() -> bool:
 
 
 @contextmanager
-def tuning() -> Iterator[Measurement]:
+def measuring() -> Iterator[Measurement]:
     """Launches inside the ``with`` block belong to a tuner's measurement."""
     made = Measurement()
     token = _measurement.set(made)
@@ -159,7 +159,7 @@ def tuning() -> Iterator[Measurement]:
 
 
 @contextmanager
-def choosing() -> Iterator[Tuning]:
+def tuning() -> Iterator[Tuning]:
     """Measurements inside the ``with`` block belong to one tuning. `end` is left to the caller."""
     made = Tuning()
     token = _tuning.set(made)
@@ -175,7 +175,7 @@ def wrap_bench(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def bench(owner: Any, *args: Any, **kwargs: Any) -> Any:
         measure = functools.partial(original, owner, *args, **kwargs)
-        with tuning() as launches:
+        with measuring() as launches:
             found = measure()
             if launches.undecided and math.isfinite(_time(found)):
                 found = launches.again(measure, found)
@@ -189,13 +189,7 @@ def wrap_bench(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def wrap_apart(original: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps a method that measures something whose result is kept elsewhere: nothing starts, and no twin is timed."""
-
-    @functools.wraps(original)
-    def bench(*args: Any, **kwargs: Any) -> Any:
-        with tuning():
-            return original(*args, **kwargs)
-
-    return bench
+    return measuring()(original)
 
 
 def wrap_prune(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -215,7 +209,7 @@ def wrap_disk_cache(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def check_disk_cache(*args: Any, **kwargs: Any) -> Any:
-        with choosing() as whole:
+        with tuning() as whole:
             known = original(*args, **kwargs)
         whole.end()
         return known
@@ -243,7 +237,7 @@ def _drop_results(folder: Path) -> None:
 
 
 def _time(found: Any) -> float:
-    """The time in the result of a measurement; infinite if there is none."""
+    """Milliseconds, from what a tuner's measurement returns; infinite if the measurement failed."""
     with suppress(TypeError, ValueError, LookupError):
         return float(found[0] if isinstance(found, Sequence) else found)
     return math.inf
@@ -252,9 +246,9 @@ def _time(found: Any) -> float:
 __all__ = [
     "Measurement",
     "Tuning",
-    "choosing",
     "is_tuning",
     "measurement",
+    "measuring",
     "tuning",
     "wrap_apart",
     "wrap_bench",
