@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tawa.bridge.launch.first.tuners import measurement
+from tawa.bridge.launch.first.tuners import is_tuning, measurement
 from tawa.runtime.pytorch import inductor
 
 
@@ -151,3 +151,18 @@ def test_stored_timings_start_nothing(torch_like: Any) -> None:
     cache.stored["mm"]["inputstag"] = {torch_like.BenchmarkRequest(1.0, kernel): 1.0}
     cache.lookup([], "mm", "inputs", None)
     assert kernel.then is None and "inputstag" in cache.stored["mm"]
+
+
+def test_what_inductor_measures_to_decide_on_fusions_starts_nothing() -> None:
+    class TritonScheduling:
+        def benchmark_codegened_module(self, seen: list[bool]) -> float:
+            seen.append(is_tuning())
+            return 1.0
+
+    module, seen = ModuleType("slots"), list[bool]()
+    module.__dict__["TritonScheduling"] = TritonScheduling
+    undo = inductor.own_fusions(module)
+    assert undo is not None and TritonScheduling().benchmark_codegened_module(seen) == 1.0
+    undo()
+    TritonScheduling().benchmark_codegened_module(seen)
+    assert seen == [True, False] and not is_tuning()
