@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from tawa.dialects.inline.code import ElementwiseInlineAsmOp
 from tawa.dialects.inline.effects import NamedBarrier, effects_of
-from tawa.dialects.tt import ElementwiseInlineAsmOp
 from tawa.dialects.ttg import AsyncCopyGlobalToLocalOp, LocalLoadOp
 from tawa.ir import Builder, Operation
 from tests.verify.mutations_barrier import (

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import ROOT, Row
-from tawa.dialects.tt import INLINE
+from tawa.dialects.inline.code import INLINE
 from tawa.ir import parse_module, print_module
 from tests.verify.mutations_edits import PROTOCOL
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from tawa.dialects import arith
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.inline.assembly import reads_thread
-from tawa.dialects.tt import DOTS, INLINE, DotOp, ReduceOp, ScanOp
+from tawa.dialects.inline.code import INLINE
+from tawa.dialects.tt import DOTS, DotOp, ReduceOp, ScanOp
 from tawa.ir import Module, Operation, TensorType, parse_type
 from tawa.machine.hopper import WGMMA_ROWS
 

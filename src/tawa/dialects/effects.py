@@ -7,8 +7,9 @@ import re
 from tawa.dialects import declared_ops
 from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.declare.declaration import ANY_EFFECT, Effect, OpView, op_class
+from tawa.dialects.inline.code import INLINE
 from tawa.dialects.inline.effects import ties_of
-from tawa.dialects.tt import ATOMICS, INLINE, LoadOp
+from tawa.dialects.tt import ATOMICS, LoadOp
 from tawa.ir import Operation
 
 # Operations whose effects do not depend on their attributes or on nested operations.

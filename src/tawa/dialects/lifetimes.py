@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tawa.dialects import tt
 from tawa.dialects.declare.declaration import op_names
+from tawa.dialects.inline.code import ExternElementwiseOp
 from tawa.dialects.scf import CONTROL
 from tawa.dialects.ttg import VIEWS, LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp, WarpReturnOp, WarpYieldOp
 from tawa.dialects.ttng import TensormapCreateOp
@@ -61,7 +62,7 @@ _FRUGAL_ONES = op_names(
     tt.ReturnOp,
     tt.FpToFpOp,
     tt.ClampFOp,
-    tt.ExternElementwiseOp,
+    ExternElementwiseOp,
     tt.MulhiUIOp,
     tt.PreciseSqrtOp,
     tt.PreciseDivFOp,

@@ -10,7 +10,7 @@ from tawa.dialects.declare.families import BinaryOp, UnaryOp, YieldingOp
 from tawa.dialects.declare.fields import attribute, operand, operands, optional_operand, segment
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, Operation, TensorDescType, TensorType, Value, parse_type
-from tawa.ir.attributes import read_array, read_bool, read_int, read_string
+from tawa.ir.attributes import read_array, read_bool, read_int
 from tawa.ir.text import parse_dictionary, split_top_level
 
 _READ = Effect("read", "global", "pointers")
@@ -439,7 +439,7 @@ class DescriptorScatterOp(OpView):
     descriptor, rows, column, source = operand(0), operand(1), operand(2), operand(3)
 
 
-# -- observable effects, and inline code -------------------------------------------------------------------------------
+# -- observable effects ------------------------------------------------------------------------------------------------
 
 
 class PrintOp(OpView):
@@ -473,30 +473,3 @@ class GridDependencyLaunchDependentsOp(OpView):
     NAME = "tt.grid_dependency_launch_dependents"
     EFFECTS = (Effect("hint"),)
     __slots__ = ()
-
-
-class _InlineOp(OpView):
-    """Foreign code. Its text says which effects it has (`tawa.dialects.inline.effects`)."""
-
-    EFFECTS = ANY_EFFECT
-    OPAQUE = True
-    __slots__ = ()
-
-
-class ElementwiseInlineAsmOp(_InlineOp):
-    """``tt.elementwise_inline_asm``: applies PTX to each element of tiles."""
-
-    NAME = "tt.elementwise_inline_asm"
-    __slots__ = ()
-    asm = attribute("asm_string", read_string, '""')
-
-
-class ExternElementwiseOp(_InlineOp):
-    """``tt.extern_elementwise``: applies a library function to each element of tiles."""
-
-    NAME = "tt.extern_elementwise"
-    __slots__ = ()
-    symbol = attribute("symbol", read_string, '""')
-
-
-INLINE = op_names(ElementwiseInlineAsmOp, ExternElementwiseOp)

@@ -21,8 +21,8 @@ from tawa.dialects.builtin import ModuleOp, PoisonOp
 from tawa.dialects.control_flow import incoming, outgoing
 from tawa.dialects.declare.declaration import global_address, op_names
 from tawa.dialects.effects import is_pure
+from tawa.dialects.inline.code import INLINE
 from tawa.dialects.scf import CONTROL, ENDS, WhileOp
-from tawa.dialects.tt import INLINE
 from tawa.ir import Operation, Value, shape_of
 from tawa.ir.attributes import read_int
 

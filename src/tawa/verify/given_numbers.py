@@ -28,10 +28,11 @@ from tawa.dialects.arith import (
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_plain_load, is_pure
 from tawa.dialects.inline.assembly import only_registers, reads_thread
+from tawa.dialects.inline.code import INLINE
 from tawa.dialects.inline.markers import GroupIndexOp, SameNumberOp
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import CONTROL, LOOPS
-from tawa.dialects.tt import INLINE, LoadOp, ReduceOp, ScanOp
+from tawa.dialects.tt import LoadOp, ReduceOp, ScanOp
 from tawa.dialects.ttg import ConvertLayoutOp, WarpSpecializeOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Operation, Value, shape_of

@@ -12,9 +12,10 @@ from tawa.dialects import OpView, by_name, declared_ops, is_opaque, op_class, op
 from tawa.dialects.arith import AddIOp, SubIOp
 from tawa.dialects.declare.declaration import address_of, effects_by_name
 from tawa.dialects.declare.fields import Operand, operand
+from tawa.dialects.inline.code import ElementwiseInlineAsmOp
 from tawa.dialects.inline.markers import GroupIndexOp, SameNumberOp
 from tawa.dialects.scf import ForOp, IfOp
-from tawa.dialects.tt import CallOp, ElementwiseInlineAsmOp, LoadOp, StoreOp
+from tawa.dialects.tt import CallOp, LoadOp, StoreOp
 from tawa.ir import Block, Builder, Operation, Value
 
 SOURCE = Path(__file__).resolve().parents[3] / "src" / "tawa"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tawa.dialects.effects import waits_for_grids
-from tawa.dialects.tt import ElementwiseInlineAsmOp, FuncOp
+from tawa.dialects.inline.code import ElementwiseInlineAsmOp
+from tawa.dialects.tt import FuncOp
 from tawa.dialects.warp import find_groups
 from tawa.ir import Module, Operation
 from tawa.pipeline import Target, specialise

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 
+from tawa.dialects.inline.code import ExternElementwiseOp
 from tawa.dialects.inline.markers import GroupIndexOp, SameNumberOp
 from tawa.dialects.inline.ptx import Statement, statements, unescaped
-from tawa.dialects.tt import ExternElementwiseOp
 from tawa.ir import Operation
 
 _INTEGER = (

@@ -26,9 +26,10 @@ from dataclasses import dataclass
 
 from tawa.dialects.declare.declaration import EffectKind
 from tawa.dialects.inline.assembly import is_register_instruction, only_registers, shown
+from tawa.dialects.inline.code import INLINE, ElementwiseInlineAsmOp, ExternElementwiseOp
 from tawa.dialects.inline.markers import GroupIndexOp, SameNumberOp
 from tawa.dialects.inline.ptx import Statement, statements, unescaped
-from tawa.dialects.tt import INLINE, ElementwiseInlineAsmOp, ExternElementwiseOp, FuncOp
+from tawa.dialects.tt import FuncOp
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_bool, read_string
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from tawa.dialects.declare.declaration import Refinement
 from tawa.dialects.declare.fields import operand
-from tawa.dialects.tt import ElementwiseInlineAsmOp
+from tawa.dialects.inline.code import ElementwiseInlineAsmOp
 from tawa.ir import Builder, Operation, Value
 from tawa.ir.attributes import int_attr, read_string, string_attr
 

@@ -6,6 +6,7 @@ import json
 
 from tawa.dialects import tt
 from tawa.dialects.declare.declaration import by_name
+from tawa.dialects.inline.code import ElementwiseInlineAsmOp
 from tawa.emit.body import Body, Writer, statement
 from tawa.emit.values.expressions import element_of, integers, type_source
 from tawa.ir import Operation
@@ -154,7 +155,7 @@ WRITERS: dict[str, Writer] = by_name(
         tt.AtomicCASOp: _compare_and_swap,
         tt.PrintOp: statement(_print),
         tt.AssertOp: statement(_assert),
-        tt.ElementwiseInlineAsmOp: _assembly,
+        ElementwiseInlineAsmOp: _assembly,
         tt.GridDependencyWaitOp: statement(_grid_wait),
         tt.GridDependencyLaunchDependentsOp: statement(_grid_signal),
         tt.IntToPtrOp: _pointer,

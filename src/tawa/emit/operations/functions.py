@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tawa.dialects import arith, builtin, tt, ttg
 from tawa.dialects.declare.declaration import by_name
+from tawa.dialects.inline.code import ExternElementwiseOp
 from tawa.emit.body import Body, Writer, statement
 from tawa.emit.errors import cannot_say
 from tawa.emit.values.expressions import element_of, integers, type_source
@@ -85,7 +86,7 @@ def _remainder(body: Body, op: Operation) -> None:
 
 WRITERS: dict[str, Writer] = by_name(
     {
-        tt.ExternElementwiseOp: _library,
+        ExternElementwiseOp: _library,
         tt.GatherOp: _gather,
         tt.HistogramOp: _histogram,
         tt.ClampFOp: _clamp,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tawa.dialects.declare.declaration import by_name
+from tawa.dialects.inline.code import ElementwiseInlineAsmOp
 from tawa.dialects.inline.effects import NamedBarrier, Unlisted, effects_of, moved_operands
 from tawa.dialects.inline.markers import SameNumberOp
-from tawa.dialects.tt import ElementwiseInlineAsmOp
 from tawa.dialects.ttg import warps_of, warps_of_cta
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_string

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tawa.dialects.declare.declaration import by_name
-from tawa.dialects.tt import ExternElementwiseOp
+from tawa.dialects.inline.code import ExternElementwiseOp
 from tawa.ir import Operation
 from tawa.ir.attributes import read_string
 from tawa.sim.errors import UnsupportedOp

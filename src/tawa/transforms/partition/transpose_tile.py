@@ -29,7 +29,8 @@ from dataclasses import replace
 from tawa.analysis.layout.layouts import fields_of
 from tawa.analysis.rings.transposed import runs_of
 from tawa.dialects.arith import ConstantOp, ExtUIOp, OrIOp, ShLIOp
-from tawa.dialects.tt import ExternElementwiseOp, JoinOp, ReshapeOp, SplitOp, TransOp
+from tawa.dialects.inline.code import ExternElementwiseOp
+from tawa.dialects.tt import JoinOp, ReshapeOp, SplitOp, TransOp
 from tawa.dialects.ttg import LocalLoadOp, LocalStoreOp, MemDescReinterpretOp, MemDescSubsliceOp, MemDescTransOp
 from tawa.ir import Builder, Module, TensorType, Value, memdesc_type, parse_type
 from tawa.ir.attributes import array_attr, bool_attr, string_attr

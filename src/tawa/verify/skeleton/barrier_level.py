@@ -18,9 +18,10 @@ from tawa.dialects.arith import SelectOp
 from tawa.dialects.builtin import BranchOp, CastOp, CondBranchOp, GpuBarrierOp, InlineAsmOp
 from tawa.dialects.control_flow import incoming, outgoing
 from tawa.dialects.declare.declaration import by_name, is_opaque, op_names
+from tawa.dialects.inline.code import INLINE
 from tawa.dialects.inline.effects import NAMED_BARRIERS, NamedBarrier, Unlisted, acts, effects_of
 from tawa.dialects.scf import CONTROL, LOOPS, ConditionOp, YieldOp
-from tawa.dialects.tt import INLINE, AddPtrOp, CallOp, MakeTensorDescOp
+from tawa.dialects.tt import AddPtrOp, CallOp, MakeTensorDescOp
 from tawa.dialects.ttg import VIEWS, warps_of, warps_of_cta, warps_of_partitions
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import EndOp, GroupOp

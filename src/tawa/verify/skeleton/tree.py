@@ -32,11 +32,11 @@ from tawa.dialects.arith import (
 )
 from tawa.dialects.control_flow import incoming
 from tawa.dialects.declare.declaration import by_name, op_names
+from tawa.dialects.inline.code import INLINE
 from tawa.dialects.inline.effects import acts
 from tawa.dialects.lifetimes import freed_behind, users_of
 from tawa.dialects.scalars import evaluate, width_of, wrap
 from tawa.dialects.scf import CONTROL
-from tawa.dialects.tt import INLINE
 from tawa.dialects.ttg import LocalAllocOp, LocalDeallocOp, LocalLoadOp, WarpSpecializeOp
 from tawa.dialects.ttng import ReinterpretTensorDescOp, WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.ir import Block, MemDescType, Operation, Region, Value, parse_type
