@@ -32,6 +32,7 @@ from tawa.transforms.partition.lay_out_producer import LayOutProducer
 from tawa.transforms.partition.partition import Partition
 from tawa.transforms.partition.resolve_groups import ResolveGroups
 from tawa.transforms.partition.share_streams import ShareStreams
+from tawa.transforms.partition.share_transposes import ShareTransposes
 from tawa.transforms.partition.transpose_operands import TransposeOperands
 from tawa.transforms.partition.view_reshapes import ViewReshapes
 from tawa.transforms.pipelining.early_loads import EarlyLoads
@@ -66,6 +67,7 @@ RINGS = (
     passing(HoistGridWaits),  # first: behind it, no access precedes the wait
     Step("names", steps.name),
     passing(ViewReshapes),  # before the rings, whose loads it changes
+    passing(ShareTransposes),
     passing(HoistRowLoads),
     Step("DirectStores", steps.store_directly),  # before the rings are decided: it leaves more memory to them
     Step("plan", steps.decide_rings),

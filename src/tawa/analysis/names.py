@@ -15,7 +15,7 @@ from tawa.dialects.added import STAYS
 from tawa.dialects.declare.declaration import global_address, op_names
 from tawa.dialects.parameters import parameter_name
 from tawa.dialects.scf import LOOPS, enclosing_loops
-from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp, LoadOp, StoreOp
+from tawa.dialects.tt import DescriptorLoadOp, DescriptorReduceOp, DescriptorStoreOp, FuncOp, LoadOp, StoreOp
 from tawa.ir import Module, Operation, Value
 from tawa.ir.attributes import read_int, string_attr
 
@@ -23,7 +23,7 @@ Name = tuple[str | None, int | None, int]
 """Argument, loop, ordinal: the key of an operand or a store in a Plan."""
 
 LOADS = op_names(LoadOp, DescriptorLoadOp)
-STORES = op_names(StoreOp, DescriptorStoreOp)
+STORES = op_names(StoreOp, DescriptorStoreOp, DescriptorReduceOp)
 _NAME, _LOOP = "tawa.name", "tawa.loop"
 
 

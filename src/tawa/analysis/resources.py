@@ -14,7 +14,7 @@ from tawa.analysis.rings.guards import find_guards
 from tawa.analysis.rings.slices import slice_from
 from tawa.dialects.control_flow import holder_of
 from tawa.dialects.scf import ForOp, enclosing_loops
-from tawa.dialects.tt import BroadcastOp, DescriptorLoadOp, DescriptorStoreOp, FuncOp, ReduceOp
+from tawa.dialects.tt import BroadcastOp, DescriptorLoadOp, FuncOp, ReduceOp, tma_store
 from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, MemDescType, Module, Operation, TensorType, Value, parse_type
@@ -88,7 +88,7 @@ def shared_beside_rings(
     fetching: list[_Span] = []
     for op, place in places.items():
         size = 0 if op in moved else _bytes(op, moved)
-        store = DescriptorStoreOp.of(op)
+        store = tma_store(op)
         if store and (place <= border or groups > 1):
             tile = store.source.type + store.descriptor.type
             slices, buffers = slices_of(op)
@@ -153,7 +153,7 @@ def _peak(spans: Sequence[_Span], first: int, last: int) -> int:
 
 def _bytes(op: Operation, moved: Collection[Operation]) -> int:
     """The shared memory that an operation allocates: staging buffers, `local_alloc`, and scratch memory."""
-    store, load = DescriptorStoreOp.of(op), DescriptorLoadOp.of(op)
+    store, load = tma_store(op), DescriptorLoadOp.of(op)
     if store:
         tile = parse_type(store.source.type)
     elif load:
@@ -237,7 +237,7 @@ def unfit_dots(module: Module) -> str:
 
 def _only_stored(op: Operation) -> bool:
     users = op.result.users
-    return bool(users) and all(DescriptorStoreOp.of(user) for user in users)
+    return bool(users) and all(tma_store(user) for user in users)
 
 
 def _first_spread(tile: Value) -> Value:

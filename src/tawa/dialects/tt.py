@@ -430,6 +430,11 @@ class DescriptorReduceOp(OpView):
     indices = operands(2)
 
 
+def tma_store(op: Operation | None) -> DescriptorStoreOp | DescriptorReduceOp | None:
+    """The view of an operation that writes or reduces a tile into a block of global memory by TMA."""
+    return DescriptorStoreOp.of(op) or DescriptorReduceOp.of(op)
+
+
 class DescriptorScatterOp(OpView):
     """``tt.descriptor_scatter``: writes the rows of a tile to rows of a tensor in global memory, by TMA."""
 

@@ -175,9 +175,11 @@ class AsyncTMAReduceOp(OpView):
     """``ttng.async_tma_reduce``: reduces a buffer into a block of a tensor. Operands as for a store."""
 
     NAME = "ttng.async_tma_reduce"
-    EFFECTS = ANY_EFFECT
-    RECURSIVE = True
-    OPAQUE = True
+    EFFECTS = (
+        Effect("read", "global", "descriptor"),
+        Effect("write", "global", "descriptor"),
+        Effect("read", "shared", "buffer"),
+    )
     __slots__ = ()
     descriptor = operand(0)
     indices = operands(1, -1)

@@ -34,6 +34,9 @@ from itertools import combinations, product
 from tawa.analysis.loops.costs import OpCost
 from tawa.analysis.loops.dependences import DependenceInfo
 from tawa.dialects.aref import ConsumedOp
+from tawa.dialects.effects import is_pure
+from tawa.dialects.ttg import LocalLoadOp
+from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.errors import PlanError
 from tawa.machine.hopper import (
     ALIKE,
@@ -156,6 +159,8 @@ class _Problem(LoopCosts):
             return []
         made = [self.order(stages) for stages in self.assignments()]
         room = self.limits.registers - RESERVED_REGISTERS
+        if not any(it.registers <= room for it in made):
+            made = [self.relieved(it, room) for it in made]
         fits = any(it.registers <= room for it in made)
         shortest = min((it.ii_cycles for it in made if it.registers <= room or not fits), default=0)
 
@@ -320,9 +325,65 @@ class _Problem(LoopCosts):
             self._place(number, state)
         return self._made(stages, sequence, state)
 
+    def relieved(self, made: _Made, room: int) -> _Made:
+        """The candidate with reads and dots moved later in its order, as long as fewer registers are live at most.
+
+        A dot that waits behind other arithmetic overlaps less, but does not keep its operand in registers meanwhile.
+        """
+        excess = self._excess(made, room)
+        while excess:
+            later = [self.placed(made.stages, sequence) for sequence in self._later_orders(made)]
+            ranked = sorted((self._excess(it, room), it.ii_cycles, at) for at, it in enumerate(later))
+            if not ranked or ranked[0][0] >= excess:
+                break
+            excess, _, at = ranked[0]
+            made = later[at]
+        return made
+
+    def _excess(self, made: _Made, room: int) -> int:
+        """The registers above the limit, over all places of an order."""
+        return sum(max(0, live - room) for live in self.live_registers(made.stages, made.sequence))
+
+    def _later_orders(self, made: _Made) -> Iterator[list[int]]:
+        """The orders in which one read of shared memory, or one dot with an operand in registers, comes later."""
+        sequence = list(made.sequence)
+        for number, op in enumerate(self.graph.nodes):
+            dot = WarpGroupDotOp.of(op)
+            if not (LocalLoadOp.matches(op) or (dot and dot.a_in_registers)):
+                continue
+            chain = self._own_feeders(number, made.stages) if dot else self._free_users(number, made.stages)
+            edges = [edge for it in chain for edge in self.behind[it] if not self.across(edge, made.stages)]
+            last = min((sequence.index(it.target) for it in edges if it.target not in chain), default=len(sequence))
+            rest = [it for it in sequence if it not in chain]
+            for place in range(sequence.index(number) + 1, last + 1):
+                before = sequence[place - 1]
+                if before not in chain and (place == last or self.costs[before].stream_cycles):
+                    at = rest.index(before) + 1
+                    yield [*rest[:at], *(it for it in sequence if it in chain), *rest[at:]]
+
+    def _own_feeders(self, number: int, stages: Sequence[int]) -> set[int]:
+        """A node with the pure operations of its iteration whose results only it uses, directly or through others."""
+        chain = {number}
+        for other in reversed(range(self.count)):
+            users = [edge for edge in self.behind[other] if edge.kind in ("value", "together")]
+            own = users and all(edge.target in chain and not self.across(edge, stages) for edge in users)
+            if own and is_pure(self.graph.nodes[other]) and len(users) == len(self.behind[other]):
+                chain.add(other)
+        return chain
+
+    def _free_users(self, number: int, stages: Sequence[int]) -> set[int]:
+        """A node with the operations of its iteration that cost nothing and read only its result, or each other's."""
+        chain = {number}
+        for other in range(number + 1, self.count):
+            inputs = [edge for edge in self.before[other] if edge.kind == "value"]
+            own = inputs and all(edge.source in chain and not self.across(edge, stages) for edge in inputs)
+            if own and not self.costs[other].stream_cycles:
+                chain.add(other)
+        return chain
+
     def _made(self, stages: tuple[int, ...], sequence: Sequence[int], state: _State) -> _Made:
         length = max([state.now, *state.ends])  # no dot stays in flight
-        alive, registers = self.alive(stages), self.peak_registers(stages, sequence)
+        alive, registers = self.alive(stages), max(self.live_registers(stages, sequence))
         return _Made(
             stages, tuple(sequence), tuple(state.begins), length, alive, registers, busiest(state.costs)
         )  # fmt: skip

@@ -165,7 +165,7 @@ def stores_must_not_wait(module: Module) -> bool:
     publishes it, or if the store uses a loop-carried descriptor that is remade in every iteration.
     """
     accesses = [op for op in module.walk() if op.name in _ACCESSES]
-    if not any(tt.DescriptorStoreOp.matches(op) for op in accesses):
+    if not any(tt.tma_store(op) for op in accesses):
         return False
     stored: list[Root] = []
     touched: list[Root] = []
@@ -175,7 +175,7 @@ def stores_must_not_wait(module: Module) -> bool:
         roots = memory_roots(op.operands[0])
         if roots is None:
             return True
-        if not tt.DescriptorStoreOp.matches(op):
+        if not tt.tma_store(op):
             touched += roots
         elif made_in_a_loop(module, op.operands[0]) and own_maker(op.operands[0]) is None:
             return True

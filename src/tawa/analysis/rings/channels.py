@@ -21,7 +21,7 @@ from tawa.dialects.arith import constant_int
 from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.scf import ForOp, IfOp, enclosing_loops, trips_of
 from tawa.dialects.tt import FuncOp
-from tawa.dialects.ttg import VIEWS
+from tawa.dialects.ttg import VIEWS, ConvertLayoutOp
 from tawa.ir import Block, Module, Operation, Value
 
 TRANSPOSED = "_transposed"
@@ -236,7 +236,31 @@ def _last_use(group: Sequence[DotLoadInfo], converted: bool = False) -> Operatio
                 ancestor = ancestor_in(block, reader)
                 if block.index_of(ancestor) > block.index_of(last):
                     last = ancestor
+        for read in row_reads(info):
+            if block.index_of(read.place) > block.index_of(last):
+                last = read.place
     return last
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowRead:
+    """A read of a row from its slot. value: what it replaces. place: the operation before which it is read."""
+
+    value: Value
+    place: Operation
+
+
+def row_reads(info: DotLoadInfo) -> list[RowRead]:
+    """The reads of a row that travels with a tile, each in the layout and at the place where it is used."""
+    op = info.load.op
+    block = op.parent
+    assert block is not None
+    if not info.beside:
+        return []
+    values = [user.result if ConvertLayoutOp.matches(user) else op.result for user in op.result.users]
+    places = [[ancestor_in(block, user) for user in value.users] for value in dict.fromkeys(values)]
+    pairs = zip(dict.fromkeys(values), places, strict=True)
+    return [RowRead(value, min(users, key=block.index_of)) for value, users in pairs if users]
 
 
 def _disjoint(first: SiteInfo, second: SiteInfo) -> bool:

@@ -14,6 +14,10 @@ The kind of load decides how the producer fills the slot:
 
 A pointer load does not feed a dot through values that depend on another dot: tiles of masks and biases that are
 combined with a product are not moved. Neither are loads that are marked to stay (`LoadOp.stays`).
+
+A row that is combined with a product (the logarithms of sums in attention's backward pass, scales, gates) travels with
+a tile: a descriptor load of a row counts as an operand of the dots of the tile from which the product is computed, if
+both are loaded in one block.
 """
 
 from __future__ import annotations
@@ -38,6 +42,7 @@ from tawa.ir import MemDescType, Module, Operation, ScalarType, TensorType, Valu
 from tawa.ir.attributes import read_bool, read_int
 from tawa.ir.text import print_dictionary
 from tawa.machine.hopper import BANK_BYTES, MATRIX_ROWS, VECTOR_BYTES
+from tawa.symbolic.dim_relations import has_rows
 
 TMA_BYTES = 128
 """Alignment in shared memory of the destination of a TMA copy."""
@@ -48,7 +53,8 @@ class DotLoadInfo:
     """One load that feeds dots inside a loop.
 
     payload: the type of the slot's buffer. allocations: those that the slot replaces. fill: how the producer fills the
-    slot. transposed: how a converter transposes the tile, if one does; its slots then replace the allocations.
+    slot. transposed: how a converter transposes the tile, if one does; its slots then replace the allocations. beside:
+    whether it is a row that travels with a tile; it is read where it is used.
     """
 
     load: DescriptorLoadOp | LoadOp
@@ -57,6 +63,7 @@ class DotLoadInfo:
     allocations: tuple[Operation, ...]
     fill: Fill = "tma"
     transposed: TransposedInfo | None = None
+    beside: bool = False
 
     @property
     def replaced(self) -> tuple[Operation, ...]:
@@ -77,12 +84,19 @@ def find_dots(module: Module) -> list[Operation]:
 def find_dot_loads(module: Module) -> list[DotLoadInfo]:
     """Every load inside a loop that feeds a dot, in textual order."""
     found: list[DotLoadInfo] = []
+    rows: dict[Operation, Operation] = {}
     products: set[Value] | None = None
     axis_info: ModuleAxisInfo | None = None
     for op in module.walk():
         descriptor, pointers = DescriptorLoadOp.of(op), LoadOp.of(op)
         if (descriptor is None and pointers is None) or not enclosing_loops(op):
             continue
+        if descriptor and not has_rows(op.result):
+            products = products if products is not None else from_dots(module)
+            tile = tile_beside(op, products)
+            if tile is not None:
+                rows[op] = tile
+                continue
         if descriptor:
             dots = dots_fed_by(op.result)
             if dots:
@@ -96,6 +110,11 @@ def find_dot_loads(module: Module) -> list[DotLoadInfo]:
                 payload = pointer_slot_type(module, pointers)
                 fill = pointer_fill(module, pointers, payload, axis_info)
                 found.append(DotLoadInfo(pointers, tuple(dots), payload, _slot_like(module, op, payload), fill))
+    tiles = {info.load.op: info for info in found if info.fill == "tma"}
+    for op, tile in rows.items():
+        if tile in tiles:
+            row = DescriptorLoadOp(op)
+            found.append(DotLoadInfo(row, tiles[tile].dots, slot_type(module, row), (), beside=True))
     return found
 
 
@@ -123,6 +142,49 @@ def dots_fed_by(tile: Value, apart: Collection[Value] = ()) -> list[Operation]:
             elif is_pure(user) or LocalAllocOp.of(user) or LocalLoadOp.matches(user):
                 work += [result for result in user.results if result not in apart]
     return dots
+
+
+def tile_beside(row: Operation, products: Collection[Value]) -> Operation | None:
+    """The load of the tile with which a row travels: of the dots whose product it is first combined with.
+
+    row: a load. products: values that depend on dots (`from_dots`). The tile is loaded in the same block.
+    """
+    seen: set[Value] = set()
+    work = [row.result]
+    while work:
+        value = work.pop(0)
+        for user in value.users if value not in seen and value not in products else ():
+            if not is_pure(user):
+                continue
+            partners = [it for it in user.operands if it in products]
+            loads = [load for it in partners for load in _operand_loads(it, row)]
+            if loads:
+                return loads[0]
+            work += user.results
+        seen.add(value)
+    return None
+
+
+def _operand_loads(product: Value, row: Operation) -> list[Operation]:
+    """The loads of tiles in the block of `row` that are operands of the dots from which a product is computed."""
+    found: list[Operation] = []
+    seen: set[Value] = set()
+    work, behind_dot = [product], False
+    while work:
+        value = work.pop(0)
+        op = value.defining_op
+        if value in seen or op is None or op.parent is not row.parent:
+            continue
+        seen.add(value)
+        if op.name in DOTS:
+            behind_dot = True
+            work += op.operands[:2]
+        elif behind_dot and (DescriptorLoadOp.matches(op) or LoadOp.matches(op)):
+            if has_rows(op.result):
+                found.append(op)
+        elif is_pure(op) or LocalAllocOp.matches(op) or LocalLoadOp.matches(op):
+            work += op.operands
+    return found
 
 
 def from_dots(module: Module) -> set[Value]:

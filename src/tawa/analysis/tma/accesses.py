@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import prod
 
-from tawa.analysis.rings.loads import dots_fed_by
+from tawa.analysis.rings.loads import dots_fed_by, tile_beside
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import LoadOp, StoreOp
 from tawa.ir import Operation, ScalarType, Value, parse_type
@@ -31,14 +31,16 @@ def is_operand_load(op: Operation, persistent: bool = False, products: Collectio
 
     persistent: whether the kernel will be persistent, so that loads of tiles before its loop repeat for every tile.
     products: values that depend on dots (`from_dots`). A row is not followed through them: rows that are combined with
-        products, as in a softmax, do not feed a dot.
+        products, as in a softmax, do not feed a dot. They may travel with a tile (`tile_beside`).
     """
     if not LoadOp.matches(op) or all(size == 1 for size in shape_of(op.result)):
         return False
     rows = has_rows(op.result)
     if not enclosing_loops(op) and not (persistent and rows):
         return False
-    return bool(dots_fed_by(op.result, () if rows else products))
+    if rows:
+        return bool(dots_fed_by(op.result))
+    return bool(dots_fed_by(op.result, products)) or tile_beside(op, products) is not None
 
 
 def tile_of(access: Operation) -> Value:

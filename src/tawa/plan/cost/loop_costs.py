@@ -5,8 +5,9 @@ Source: B. R. Rau, "Iterative Modulo Scheduling" (1996), for the bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from tawa.analysis.loops.costs import (
     RENAMES,
@@ -18,7 +19,7 @@ from tawa.analysis.loops.costs import (
     registers_at,
     repacking_cycles,
 )
-from tawa.analysis.loops.dependences import Dependence, DependenceInfo, waits_for_itself
+from tawa.analysis.loops.dependences import Dependence, DependenceInfo
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Operation, TensorType, Value, parse_type
@@ -51,7 +52,7 @@ class LoopCosts:
         self.limits = limits
         self.count = len(graph.nodes)
         self.dots = [number for number, op in enumerate(graph.nodes) if WarpGroupDotOp.of(op)]
-        self.costs = [_cost(op, limits.num_warps) for op in graph.nodes]
+        self.costs = [cost_of(op, limits.num_warps) for op in graph.nodes]
         self.before: list[list[Dependence]] = [[] for _ in graph.nodes]
         self.behind: list[list[Dependence]] = [[] for _ in graph.nodes]
         for edge in graph.edges:
@@ -216,21 +217,29 @@ class LoopCosts:
         found: list[Dependence] = []
         for edge in (it for it in self.behind[number] if it.kind in ("value", "sum")):
             found.append(edge)
-            renamed = self.graph.nodes[edge.target].name in RENAMES and not self.across(edge, stages)
+            renamed = self.graph.nodes[edge.target].name in RENAMES | REPEATS and not self.across(edge, stages)
             if renamed and not self.reach(edge.target, stages):
                 found += self.lasting_uses(edge.target, stages)
         return found
 
-    def peak_registers(self, stages: Sequence[int], sequence: Sequence[int]) -> int:
-        """The most registers that live tiles take; a result may reuse the registers of an operand that dies."""
+    def live_registers(self, stages: Sequence[int], sequence: Sequence[int]) -> list[int]:
+        """The registers that live tiles take at each place; a result may reuse those of an operand that dies.
+
+        A dot in flight reads an operand in registers until a wait covers it.
+        """
         at = {number: place for place, number in enumerate(sequence)}
         end = len(sequence)
+        complete = self._complete(stages, at)
+
+        def last_read(edge: Dependence) -> int:
+            return complete.get(edge.target, 0) if edge.kind == "value" and edge.target in complete else at[edge.target]
+
         change = [0] * (end + 2)
         for number in range(self.count):
             uses = self.lasting_uses(number, stages)
             reach = self.reach(number, stages)
             size = self.carried_registers[number] if reach else self.registers[number]
-            last = max((at[edge.target] for edge in uses if self.across(edge, stages) == reach), default=at[number])
+            last = max((last_read(edge) for edge in uses if self.across(edge, stages) == reach), default=at[number])
             # Live for `reach` whole kernel iterations, less the part before its definition and after its last use.
             spans = [(at[number] + 1, last)] if reach == 0 else [(at[number] + 1, end), (0, last)]
             spans += [(0, end)] * max(0, reach - 1)
@@ -238,11 +247,18 @@ class LoopCosts:
                 if first <= final:
                     change[first] += size
                     change[final + 1] -= size
-        most = now = 0
-        for step in change:
-            now += step
-            most = max(most, now)
-        return most
+        return list(accumulate(change))
+
+    def _complete(self, stages: Sequence[int], at: Mapping[int, int]) -> dict[int, int]:
+        """By dot with an operand in registers: the place before which a wait covers it; dots complete in order."""
+        end, found = len(at) - 1, dict[int, int]()
+        first = end
+        for dot in sorted(self.dots, key=lambda number: -at[number]):
+            needs = [edge for edge in self.behind[dot] if edge.kind != "sum" and not self.across(edge, stages)]
+            first = min([first, *(at[edge.target] for edge in needs)])
+            if WarpGroupDotOp(self.graph.nodes[dot]).a_in_registers:
+                found[dot] = max(first, at[dot])
+        return found
 
 
 def _registers(op: Operation, num_warps: int) -> int:
@@ -263,14 +279,6 @@ def busiest(costs: Sequence[OpCost]) -> int:
 def _ring_name(ring: Value) -> str:
     create = CreateOp.of(ring.defining_op)
     return create.name if create else ring.hint
-
-
-def _cost(op: Operation, num_warps: int) -> OpCost:
-    """The cost of a node; a synchronous dot blocks the partition."""
-    cost, dot = cost_of(op, num_warps), WarpGroupDotOp.of(op)
-    if dot and waits_for_itself(dot):
-        return OpCost(cost.stream_cycles + cost.tensor_cycles + LATENCY_CYCLES, 0, cost.unit)
-    return cost
 
 
 def _source(edge: Dependence | None) -> int:

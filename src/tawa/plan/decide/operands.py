@@ -10,7 +10,7 @@ from tawa.analysis.names import LOADS, STORES, Name, name_of, name_text
 from tawa.analysis.rings.channels import ChannelInfo
 from tawa.analysis.rings.loads import DotLoadInfo
 from tawa.dialects.scf import ForOp, enclosing_loops
-from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
+from tawa.dialects.tt import DescriptorLoadOp, FuncOp, tma_store
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation, TensorDescType, Value, parse_type, source_of
 from tawa.plan.decide.transposed import transposed_entry
@@ -77,7 +77,7 @@ def path_of(info: DotLoadInfo, plan: Plan) -> Path:
 
 def store_path(op: Operation) -> Path:
     """The path of a store."""
-    store = DescriptorStoreOp.of(op)
+    store = tma_store(op)
     if store is None:
         return "pointers"
     if _is_made(store.descriptor):
@@ -164,7 +164,7 @@ def operands_of(module: Module, loads: Sequence[DotLoadInfo], channels: Sequence
 
 def stores_of(module: Module) -> list[StorePlan]:
     """An undecided entry for each store by TMA."""
-    found = [op for op in module.walk() if op.name == DescriptorStoreOp.NAME]
+    found = [op for op in module.walk() if tma_store(op)]
     return [StorePlan(*name_of(op), store_path(op), line=str(source_of(module, op) or "")) for op in found]
 
 

@@ -19,6 +19,8 @@ next of a few smaller buffers, so that rings have more of the shared memory:
     async_tma_store_wait 1                                  (TMA has read stage_0)
     local_store acc[:, 128:192], stage_0;  …  slices[m, n + 128], stage_0
 
+A reduction (`descriptor_reduce`) is staged in the same way.
+
 Triton's own lowering waits right after each store. Here the store of a tile overlaps the next tile's main loop. The
 layout conversion before the store is dropped because any layout can be written to the staging buffer. A buffer is
 allocated as late as possible, so that it can reuse the memory of tiles that are dead by then, and lives until TMA has
@@ -43,9 +45,9 @@ from tawa.analysis.names import name_of
 from tawa.analysis.rings.channels import ancestor_in
 from tawa.dialects.arith import AddIOp
 from tawa.dialects.builtin import CastOp
-from tawa.dialects.tt import DescriptorStoreOp
+from tawa.dialects.tt import DescriptorReduceOp, DescriptorStoreOp, tma_store
 from tawa.dialects.ttg import ConvertLayoutOp, LocalAllocOp, LocalDeallocOp, LocalStoreOp
-from tawa.dialects.ttng import AsyncTMACopyLocalToGlobalOp, AsyncTMAStoreWaitOp, FenceAsyncSharedOp
+from tawa.dialects.ttng import AsyncTMACopyLocalToGlobalOp, AsyncTMAReduceOp, AsyncTMAStoreWaitOp, FenceAsyncSharedOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Builder, MemDescType, Module, TensorDescType, Value, parse_type, source_of
 from tawa.ir.attributes import bool_attr, int_attr
@@ -54,6 +56,7 @@ from tawa.remarks import Remark
 from tawa.transforms.epilogue.column_slices import column_slices
 from tawa.transforms.result import PassResult
 
+Store = DescriptorStoreOp | DescriptorReduceOp
 CURE = "fewer slices for this store in the Plan"
 
 
@@ -86,17 +89,15 @@ class StageStores:
                     end.create(LocalDeallocOp.NAME, (buffer,))
         return PassResult(any(staged.values()))
 
-    def _staged(self, group: GroupOp) -> list[DescriptorStoreOp]:
-        found = [store for nested in group.op.walk() if (store := DescriptorStoreOp.of(nested))]
+    def _staged(self, group: GroupOp) -> list[Store]:
+        found = [store for nested in group.op.walk() if (store := tma_store(nested))]
         return [store for store in found if self._entry(store).staged is not False]
 
-    def _entry(self, store: DescriptorStoreOp) -> StorePlan:
+    def _entry(self, store: Store) -> StorePlan:
         return self.plan.store(name_of(store.op))
 
 
-def _buffers(
-    type: str, count: int, store: DescriptorStoreOp, group: GroupOp, buffers: dict[str, list[Value]]
-) -> list[Value]:
+def _buffers(type: str, count: int, store: Store, group: GroupOp, buffers: dict[str, list[Value]]) -> list[Value]:
     """The staging buffers for tiles of `type`, allocated before the group's operation that holds the first store."""
     found = buffers.setdefault(type, [])
     builder = Builder.before(ancestor_in(group.body, store.op))
@@ -106,7 +107,7 @@ def _buffers(
     return found[:count]
 
 
-def _stage(store: DescriptorStoreOp, group: GroupOp, buffers: dict[str, list[Value]], slices: int, count: int) -> None:
+def _stage(store: Store, group: GroupOp, buffers: dict[str, list[Value]], slices: int, count: int) -> None:
     """Writes each slice into the next of `count` buffers, as soon as TMA has read what was in it."""
     block, source = parse_type(store.descriptor.type), unconverted(store)
     change = ConvertLayoutOp.of(store.source.defining_op)
@@ -121,6 +122,7 @@ def _stage(store: DescriptorStoreOp, group: GroupOp, buffers: dict[str, list[Val
         part = replace(block, block=replace(block.block, shape=(*rows_of_tile, width)))
         descriptor = builder.create(CastOp.NAME, (descriptor,), (str(part),), hints=("slices",)).result
     *rows, column = store.indices
+    copy = AsyncTMAReduceOp.NAME if DescriptorReduceOp.matches(store.op) else AsyncTMACopyLocalToGlobalOp.NAME
     for number, part in enumerate(column_slices(source, slices, builder)):
         buffer = own[number % count]
         if number == 0 or number >= count:
@@ -128,7 +130,7 @@ def _stage(store: DescriptorStoreOp, group: GroupOp, buffers: dict[str, list[Val
         at = AddIOp.create(builder, column, builder.constant(number * width, column.type)) if number else column
         builder.create(LocalStoreOp.NAME, (part, buffer))
         builder.create(FenceAsyncSharedOp.NAME, (), properties={"bCluster": bool_attr(False)})
-        builder.create(AsyncTMACopyLocalToGlobalOp.NAME, (descriptor, *rows, at, buffer))
+        builder.create(copy, (descriptor, *rows, at, buffer), properties=dict(store.op.properties))
     store.op.erase()
     if change and not change.op.result.uses:
         change.op.erase()

@@ -46,7 +46,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.memory.provenance import remade_for
-from tawa.analysis.rings.channels import ChannelInfo, SiteInfo, ancestor_in
+from tawa.analysis.rings.channels import ChannelInfo, SiteInfo, ancestor_in, row_reads
 from tawa.analysis.rings.guards import find_guards
 from tawa.analysis.rings.sent_numbers import NOTHING_SENT, NUMBER_PAYLOAD, NUMBER_SLOT, SentInfo, number_layout
 from tawa.dialects import aref
@@ -173,6 +173,12 @@ def _rewrite_site(ring: Value, first: Value, site: SiteInfo) -> tuple[Operation,
         aref.GetOp.NAME, (ring, first), [str(info.payload) for info in site.loads], hints=[_name(op) for op in loads]
     )
     for info, view in zip(site.loads, get.results, strict=True):
+        for read in row_reads(info):
+            tile = Builder.before(read.place).create(LocalLoadOp.NAME, (view,), (read.value.type,), hints=(view.hint,))
+            read.value.replace_all_uses_with(tile.result)
+            change = read.value.defining_op
+            if change is not None and change is not info.load.op:
+                change.erase()
         _use_view(info.load.op.result, view, info.allocations, builder)
     release = Builder.before(last_load) if site.last_use is last_load else Builder.after(site.last_use)
     consumed = release.create(aref.ConsumedOp.NAME, (ring, first))

@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tawa.analysis.loops.costs import is_free
-from tawa.analysis.loops.dependences import DependenceInfo, captured, sum_only, waits_for_itself
+from tawa.analysis.loops.dependences import DependenceInfo, captured, sum_only
+from tawa.analysis.rings.channels import ancestor_in, slot_readers
 from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, MulIOp, Predicate, SubIOp, constant_int
 from tawa.dialects.scf import ForOp, IfOp, YieldOp
+from tawa.dialects.ttg import LocalAllocOp, LocalDeallocOp
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.ir import Block, Builder, Operation, Region, Value, ValueMap, clone_op
 from tawa.ir.attributes import bool_attr, int_attr
@@ -36,7 +38,8 @@ class _Flight:
 class _Section:
     """One kernel iteration being emitted: insertion point, lookup of operands, and dots in flight.
 
-    straight: it is in no loop, and nothing else is done while its dots run. Triton may duplicate waits there.
+    straight: it is in no loop, and nothing else is done while its dots run. Triton may duplicate waits there. reading:
+    the buffers that the loop fills, with their readers in this kernel iteration that are not complete.
     """
 
     builder: Builder
@@ -44,6 +47,7 @@ class _Section:
     straight: bool = False
     flights: list[_Flight] = field(default_factory=list[_Flight])
     waited: ValueMap = field(default_factory=dict[Value, Value])
+    reading: dict[Value, set[Operation]] = field(default_factory=dict[Value, set[Operation]])
 
     def current(self, value: Value) -> Value:
         """`value` as the latest wait returned it."""
@@ -363,7 +367,6 @@ class Expander:
         op, stage = self.graph.nodes[number], self.stages[number]
         used = captured(op)
         found = {value: section.find(value, stage) for value in used}
-        dot = WarpGroupDotOp.of(op)
         needed = 0
         takes: list[tuple[int, _Flight]] = []
         for position, flight in enumerate(section.flights):
@@ -375,7 +378,7 @@ class Expander:
                     needed = position + 1
             if flight.node in self.releases.get(number, ()):
                 needed = position + 1
-        if (dot and waits_for_itself(dot)) or (op.regions and any(nested.name in _DOTS for nested in op.walk())):
+        if op.regions and any(nested.name in _DOTS for nested in op.walk()):
             needed = len(section.flights)
         for position, flight in takes:
             flight.taken = (
@@ -388,9 +391,13 @@ class Expander:
         section.builder.insert(copy)
         for flight in section.flights:
             flight.alone = flight.alone and is_free(op)
-        if dot and not waits_for_itself(dot):
+        if LocalAllocOp.matches(op):
+            section.reading[copy.result] = _readers(op)
+        if WarpGroupDotOp.of(op):
             copy.properties["isAsync"] = bool_attr(True)
             section.flights.append(_Flight(op, copy.result))
+        else:
+            self._end_live_ranges(section, {op})
         return copy
 
     def _wait_for(self, section: _Section, count: int) -> None:
@@ -403,6 +410,7 @@ class Expander:
         if len(done) == 1 and done[0].alone and not section.flights and issued is not None:
             # Triton's layout passes may duplicate a wait, and with it in-flight accumulators: keep the dot synchronous.
             issued.properties["isAsync"] = bool_attr(False)
+            self._end_live_ranges(section, {flight.node for flight in done})
             return
         through = [flight for flight in done if not flight.taken]
         if not through:  # a wait needs a result: that of the dot in flight which accumulates onto theirs
@@ -417,3 +425,24 @@ class Expander:
             hints=[value.hint for value in values],
         )
         section.waited.update(zip(values, wait.results, strict=True))
+        self._end_live_ranges(section, {flight.node for flight in done})
+
+    @staticmethod
+    def _end_live_ranges(section: _Section, done: set[Operation]) -> None:
+        """Ends the buffers that the loop fills, each behind its last reader, which for a dot is the wait for it.
+
+        Triton's allocator would end them at their last reader in program order, while a dot in flight still reads them.
+        """
+        for buffer, readers in list(section.reading.items()):
+            if readers & done:
+                readers -= done
+                if not readers:
+                    section.builder.create(LocalDeallocOp.NAME, (buffer,))
+                    del section.reading[buffer]
+
+
+def _readers(buffer: Operation) -> set[Operation]:
+    """The operations of the buffer's block that read it, or contain what reads it."""
+    block = buffer.parent
+    assert block is not None
+    return {ancestor_in(block, reader) for reader in slot_readers(buffer.result)}

@@ -1,0 +1,97 @@
+"""Share transposes: a tile in registers that a dot reads transposed is stored once, and the dot reads a view of it.
+
+    t = trans ds                                      s = local_alloc ds
+    a = convert_layout t                       →      a = memdesc_trans s
+    dq = dot(a, k)                                    dq = dot(a, k)
+
+A transposed operand in registers goes through shared memory anyway: it is stored, and loaded in the layout of the dot.
+Tensor cores read a buffer of 16-bit elements in either order, so that the load and its registers are not needed. The
+tile as it is may be an operand of another dot, from registers.
+
+Requires: TTGIR before anything is specialised.
+Ensures: the dot reads the same elements.
+Source: PTX ISA, "wgmma.mma_async" (`imm-trans-a`: 16-bit elements only).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.dialects.tt import TransOp
+from tawa.dialects.ttg import ConvertLayoutOp, LocalAllocOp, MemDescTransOp
+from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.ir import Builder, MemDescType, Module, TensorType, Value, parse_type
+from tawa.transforms.result import PassResult
+
+_SWIZZLES = (128, 64, 32)  # bytes of a row of a swizzled block, widest first
+_BITS = 16
+_ENCODING = "#ttg.nvmma_shared<{{swizzlingByteWidth = {}, transposed = {}, elementBitWidth = 16}}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ShareTransposes:
+    """No options."""
+
+    def run(self, module: Module) -> PassResult:
+        """Rewrites operand A of every dot that reads a transposed tile from registers."""
+        changed = False
+        for dot in [dot for op in module.walk() if (dot := WarpGroupDotOp.of(op)) and dot.a_in_registers]:
+            tile = _transposed(dot.a)
+            swizzle = _swizzle(tile) if tile is not None else None
+            if tile is not None and swizzle is not None:
+                module.aliases.setdefault("#smem", "#ttg.shared_memory")
+                _view(dot, tile, swizzle)
+                changed = True
+        return PassResult(changed)
+
+
+def _unconverted(value: Value) -> Value:
+    """The tile before its layout was changed."""
+    while (convert := ConvertLayoutOp.of(value.defining_op)) is not None:
+        value = convert.source
+    return value
+
+
+def _transposed(operand: Value) -> Value | None:
+    """The tile of which an operand is the transposed one; None if it is no transposed tile."""
+    transpose = TransOp.of(_unconverted(operand).defining_op)
+    return _unconverted(transpose.op.operands[0]) if transpose is not None else None
+
+
+def _swizzle(tile: Value) -> int | None:
+    """The swizzle of a buffer from which wgmma reads the tile in either order; None if there is none."""
+    type = parse_type(tile.type)
+    if (
+        not isinstance(type, TensorType)
+        or len(type.shape) != 2
+        or type.bytes * 8 != _BITS * type.shape[0] * type.shape[1]
+    ):
+        return None
+    return next((it for it in _SWIZZLES if type.shape[1] * _BITS // 8 % it == 0), None)
+
+
+def _view(dot: WarpGroupDotOp, tile: Value, swizzle: int) -> None:
+    """Stores the tile, makes operand A a transposed view of it, and drops what transposed it in registers."""
+    type = parse_type(tile.type)
+    assert isinstance(type, TensorType)
+    stored, viewed = (_ENCODING.format(swizzle, text) for text in ("false", "true"))
+    builder = Builder.before(dot.op)
+    buffer = MemDescType(type.shape, type.element, stored, "#smem")
+    made = builder.create(LocalAllocOp.NAME, (tile,), (str(buffer),), hints=(tile.hint,)).result
+    view = MemDescType(type.shape[::-1], type.element, viewed, "#smem")
+    order = {"order": "array<i32: 1, 0>"}
+    transposed = builder.create(
+        MemDescTransOp.NAME, (made,), (str(view),), properties=order, hints=(dot.a.hint,)
+    ).result
+    unused = dot.a
+    dot.op.set_operand(WarpGroupDotOp.a.index, transposed)
+    while (
+        (op := unused.defining_op) is not None
+        and not unused.uses
+        and (TransOp.matches(op) or ConvertLayoutOp.matches(op))
+    ):
+        unused = op.operands[0]
+        op.erase()
+
+
+__all__ = ["ShareTransposes"]
