@@ -8,6 +8,7 @@ from typing import Any
 from tawa.analysis.memory.provenance import remakes_descriptors
 from tawa.bridge.driver.data import Job, Specialised
 from tawa.bridge.driver.spills import find_spills
+from tawa.bridge.driver.wgmma_descriptors import place_descriptors
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.generic_print import parse_module, print_generic, without_temporary_places
 from tawa.bridge.triton.stage_output import StageOutput, StageResult
@@ -64,6 +65,7 @@ def through_back_end(
     for name, stage in job.later:
         with job.timed(name, ours=False), kept_log() as log:
             value = stage(value, metadata)
+            value = place_descriptors(value) if name == "ptx" else value
         said = said or log.text
         results[name] = StageResult(value, dict(metadata))
         if name == "llir":
