@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 
 from tawa.analysis.loops.costs import OpCost
-from tawa.analysis.loops.dependences import DependenceInfo
+from tawa.analysis.loops.dependences import DependenceInfo, is_fused
 from tawa.dialects.aref import ConsumedOp
 from tawa.dialects.effects import is_pure
 from tawa.dialects.ttg import LocalLoadOp
@@ -128,8 +128,10 @@ def check_schedule(graph: DependenceInfo, schedule: Schedule) -> None:
         across = edge.distance + target.stage - source.stage
         first, then = label_of(graph, edge.source), label_of(graph, edge.target)
         if edge.kind == "together" and source.stage != target.stage:
+            product = is_fused(graph.nodes[edge.source], graph.nodes[edge.target])
+            why = "is rounded together with the product" if product else "reads the buffer of"
             raise PlanError(
-                f"{name} puts {then!r} (operation {edge.target}) in stage {target.stage}, but it reads the buffer of "
+                f"{name} puts {then!r} (operation {edge.target}) in stage {target.stage}, but it {why} "
                 f"{first!r} in stage {source.stage}; cure: the same stage for both"
             )
         if across < 0 or (across == 0 and target.order <= source.order):

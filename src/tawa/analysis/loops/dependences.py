@@ -11,8 +11,9 @@ Nodes are the operations of the body; a nested branch or loop is one node. Kinds
     value       the target uses a result of the source
     sum         the target is a dot that uses the source, a dot, only as its accumulator: both may be in flight
     release     the target releases or overwrites memory that the source reads: the source must be complete
-    together    source and target must be in one pipeline stage: the value is a view of shared memory, or the wgmmas of
-                an inner loop that a wait completes
+    together    source and target must be in one pipeline stage: the value is a view of shared memory, the wgmmas of an
+                inner loop that a wait completes, or a product that becomes one instruction with the sum that it is a
+                term of, and then rounds once
     order       both access a ring, or memory that may alias
 """
 
@@ -26,6 +27,7 @@ from typing import Literal
 from tawa.analysis.memory.provenance import memory_roots
 from tawa.analysis.rings.channels import slot_readers
 from tawa.dialects.aref import ConsumedOp, GetOp
+from tawa.dialects.arith import AddFOp, MulFOp, SubFOp
 from tawa.dialects.control_flow import holder_of
 from tawa.dialects.declare.declaration import Effect, address_of
 from tawa.dialects.effects import effects_of
@@ -96,6 +98,11 @@ def waits_for_itself(dot: WarpGroupDotOp) -> bool:
     return False
 
 
+def is_fused(product: Operation, sum: Operation) -> bool:
+    """Whether a product and a sum of one block become one instruction (fma), which rounds once."""
+    return MulFOp.matches(product) and (AddFOp.matches(sum) or SubFOp.matches(sum)) and product.parent is sum.parent
+
+
 class _Finder:
     def __init__(self, loop: ForOp, nodes: tuple[Operation, ...]) -> None:
         self.loop = loop
@@ -124,6 +131,8 @@ class _Finder:
                     self.add(source, target, distance, "sum")
                 else:
                     self.add(source, target, distance, "value")
+                    if not distance and is_fused(self.nodes[source], op):
+                        self.add(source, target, distance, "together")
 
     def _origin(self, value: Value) -> tuple[int, int, Value] | None:
         """(node, distance, result): the node that defines the value, and how many iterations earlier."""

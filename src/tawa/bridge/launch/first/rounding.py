@@ -1,11 +1,12 @@
 """Whether a form of a kernel rounds as stock Triton's kernel does, from the final TTGIR of both.
 
-    stock    %p = arith.mulf …                   %s = arith.addf %p, %r        one rounding
-    form     %p = arith.mulf …   %c = convert %p   %s = arith.addf %c, %r      two
+    stock    %p = arith.mulf …                     %s = arith.addf %p, %r        one rounding
+    form     %p = arith.mulf …   %c = convert %p   %s = arith.addf %c, %r        two
 
 LLVM fuses a product and a sum into one instruction only where the product is an operand of the sum. Triton's passes
-over layouts may put a conversion between them in one kernel and not in the other, which no Plan decides. Sums are told
-apart by their locations, so a loop body that was duplicated counts once.
+over layouts may put a conversion between them in one kernel and not in the other, which no Plan decides; a product of
+an earlier iteration is another value. Sums are told apart by their locations, so a loop body that was duplicated counts
+once; a location that has sums of both kinds in the stock kernel says nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 import re
 
 from tawa.dialects.arith import AddFOp, MulFOp, SubFOp
-from tawa.dialects.ttg import ConvertLayoutOp
 
 _DEFINED = re.compile(r"^\s*(%[\w$.-]+)(?::\d+)? = \"?([\w.]+)\"?(.*)$", re.MULTILINE)
 _LOCATION = re.compile(r"loc\((#loc\d*)\)\s*$")
@@ -29,27 +29,21 @@ def other_rounding(stock: str, form: str) -> str:
     stock, form: TTGIR with locations, as Triton prints it.
     """
     (fused, apart), (ours, ours_apart) = _sums(stock), _sums(form)
-    return next(iter(sorted((fused & ours_apart) | (apart & ours))), "")
+    return next(iter(sorted(((fused - apart) & ours_apart) | ((apart - fused) & ours))), "")
 
 
 def _sums(text: str) -> tuple[set[str], set[str]]:
-    """The places of sums with a product as an operand, and of those with a converted product."""
+    """The places of sums with a product as an operand, and of the other sums."""
     aliases = dict(_ALIAS.findall(text))
-    products, converted = set[str](), set[str]()
+    products = set[str]()
     fused, apart = set[str](), set[str]()
     for name, op, rest in _DEFINED.findall(text):
         operands = set(_VALUE.findall(rest.partition(" : ")[0]))
         if op in _SUMS and (place := _place(rest, aliases)):
-            if operands & products:
-                fused.add(place)
-            elif operands & converted:
-                apart.add(place)
+            (fused if operands & products else apart).add(place)
         products.discard(name)  # names begin anew in a partition
-        converted.discard(name)
         if op == MulFOp.NAME:
             products.add(name)
-        elif op == ConvertLayoutOp.NAME and operands & products:
-            converted.add(name)
     return fused, apart
 
 
