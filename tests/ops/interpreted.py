@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from tawa.ops.attention_ops import backward_launch
 from tawa.ops.attention_ops import launch as launching
 from tawa.ops.attention_ops import tensors as attention_tensors
 from tawa.ops.attention_ops import tiles as attention_tiles
@@ -78,10 +79,10 @@ def run(name: str, kind: str) -> None:
     if name in WITHOUT_GRADIENT:
         return
     do, dlse = normal(*o.shape, seed=4), normal(*lse.shape, dtype=torch.float32, seed=5)
-    found = launching.run_backward(do, None, q, k, v, o, lse, mask, scale)
+    found = backward_launch.run_backward(do, None, q, k, v, o, lse, mask, scale)
     check_gradients(found, q, k, v, do, **known)
     weight = launching.LN_2  # the derivative by the base-2 logarithm
-    found = launching.run_backward(do, dlse * weight, q, k, v, o, lse, mask, scale)
+    found = backward_launch.run_backward(do, dlse * weight, q, k, v, o, lse, mask, scale)
     check_gradients(found, q, k, v, do, dlse, **known)
 
 

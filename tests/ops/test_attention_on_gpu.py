@@ -7,6 +7,8 @@ and every buffer of the operator is full of NaN before its kernel runs.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tawa.ops import attention  # noqa: E402
+from tawa.ops.attention_ops import backward_launch  # noqa: E402
 from tawa.ops.attention_ops import launch as launching  # noqa: E402
 from tawa.ops.attention_ops import tensors as attention_tensors  # noqa: E402
 from tawa.ops.attention_ops import tiles as attention_tiles  # noqa: E402
@@ -51,12 +54,13 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
         return torch.full(shape, math.nan, dtype=dtype, device=like.device)
 
     monkeypatch.setattr(attention_tensors, "unwritten", unwritten)
-    monkeypatch.setattr(launching, "unwritten", unwritten)
+    for module in (launching, backward_launch):
+        monkeypatch.setattr(module, "unwritten", unwritten)
     monkeypatch.setattr(launching, "unwritten_copy", lambda tensor: torch.full_like(tensor, math.nan))
 
 
 def check(q: Any, k: Any, v: Any, *, gradients: bool = False, with_lse: bool = False, **options: Any) -> None:
-    """Outputs and gradients against float64, and the same bits a second time."""
+    """Outputs and gradients against float64, four times, and the same bits again where bits are asked for."""
     if "alibi" in options:
         options["alibi"] = torch.tensor(options["alibi"], device="cuda")
     leaves = tuple(x.detach().requires_grad_(gradients) for x in (q, k, v))
@@ -68,10 +72,22 @@ def check(q: Any, k: Any, v: Any, *, gradients: bool = False, with_lse: bool = F
     do = normal(*o.shape, dtype=o.dtype, seed=4)
     dlse = normal(*lse.shape, dtype=torch.float32, seed=5) if with_lse else None
     outputs, weights = ((o, lse), (do, dlse)) if with_lse else ((o,), (do,))
-    found = torch.autograd.grad(outputs, leaves, weights, retain_graph=True)
+    for _ in range(4):
+        found = torch.autograd.grad(outputs, leaves, weights, retain_graph=True)
+        check_gradients(found, q, k, v, do, dlse, **options)
+    with deterministic():
+        found, again = (torch.autograd.grad(outputs, leaves, weights, retain_graph=True) for _ in range(2))
     check_gradients(found, q, k, v, do, dlse, **options)
-    again = torch.autograd.grad(outputs, leaves, weights)
     assert all(torch.equal(one, two) for one, two in zip(found, again, strict=True)), "other gradients the second time"
+
+
+@contextmanager
+def deterministic() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 # --- numbers ---

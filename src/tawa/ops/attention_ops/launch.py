@@ -1,4 +1,4 @@
-"""Launching the attention kernels on PyTorch tensors, forward and backward.
+"""Launching the forward attention kernels on PyTorch tensors.
 
 Every launch goes through `tawa.jit`: specialised where that is legal and expected to pay, else stock Triton. Sums of
 rows may be taken in another order than stock Triton's (``precision="relaxed"``). Forward is the two-loop form of
@@ -12,24 +12,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from triton.tools.tensor_descriptor import TensorDescriptor
 
-from tawa.ops.attention_ops.tensors import descriptor, is_like_a_copy, new_like, rows_box
+from tawa.ops.attention_ops.tensors import is_like_a_copy, new_like, rows_box
 from tawa.ops.attention_ops.tiles import ELSEWHERE, HOPPER, Boxes, MaskKind, Tile, Tiles, box_of, forward_tile
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import TMA_BYTES, Box, fits_tma, for_tma, unwritten, unwritten_copy
-from tawa.ops.kernels.attention import backward, forward, persistent, reordered, two_parts
+from tawa.ops.kernels.attention import forward, persistent, reordered, two_parts
 
 LN_2 = 0.6931471805599453
-ROWS_OF_SUMS = 64
 LENGTHS = (
     "HEADS",
     "H",
     "HK",
     "SQ",
+    "SP",
     "SK",
     "diagonal",
     "TOTAL_Q",
@@ -62,9 +61,6 @@ def under_tawa(kernel: Any) -> Any:
 attention_two_loops: Any = under_tawa(forward.attention_two_loops)
 attention_persistent: Any = under_tawa(persistent.attention_persistent)
 attention_two_parts: Any = under_tawa(two_parts.attention_two_parts)
-attention_dkdv: Any = under_tawa(backward.attention_dkdv)
-attention_dq: Any = under_tawa(backward.attention_dq)
-row_sums: Any = under_tawa(backward.row_sums)
 reorder_values: Any = under_tawa(reordered.reorder_values)
 REORDERED_ROWS = 128
 """Keys of V that one program reorders."""
@@ -289,69 +285,3 @@ def known_forward(
     if 0 in q.shape or 0 in k.shape or needs_transposed(q) or not all(map(fits_tma, (q, k, v))):
         return None
     return Forward(q, k, v, None, mask, scale, softcap)
-
-
-def run_backward(
-    do: torch.Tensor,
-    dlse: torch.Tensor | None,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    o: torch.Tensor,
-    lse: torch.Tensor,
-    mask: Mask,
-    scale: float,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """dQ, dK and dV. do, dlse: gradients of what `run_forward` returned."""
-    check_capability(q)
-    dq, dk, dv = (new_like(x, x.dtype) for x in (q, k, v))
-    if q.numel() == 0 or k.numel() == 0:
-        return dq.zero_(), dk.zero_(), dv.zero_()
-    (batches, heads, queries, head_dim), (_, key_heads, keys, _) = q.shape, k.shape
-    q, k, v, o, do = (for_tma(x) for x in (q, k, v, o, do))
-    box, tiles = box_of(head_dim), tiles_for(q.device)
-    numbers = (heads, queries, keys, mask.diagonal, scale)
-    with torch.cuda.device_of(q):
-        rows = (lse.contiguous(), _row_sums(o, do, dlse, box))
-        tile = tiles.dkdv[box]
-        attention_dkdv[(blocks(keys, tile.BN), batches * key_heads)](
-            *_read(q, k, v, do, tile, box), descriptor(dk, tile.BN, box), descriptor(dv, tile.BN, box), *rows, *numbers,
-            **_backward_options(tile, box, heads // key_heads, mask),
-        )  # fmt: skip
-        tile = tiles.dq[box]
-        attention_dq[(blocks(queries, tile.BM), batches * heads)](
-            *_read(q, k, v, do, tile, box), descriptor(dq, tile.BM, box), *rows, *numbers,
-            **_backward_options(tile, box, heads // key_heads, mask),
-        )  # fmt: skip
-    return dq, dk, dv
-
-
-def _row_sums(o: torch.Tensor, do: torch.Tensor, dlse: torch.Tensor | None, box: int) -> torch.Tensor:
-    """sum(O * dO) by rows, (B, H, SQ), minus the gradient of the natural logarithms of the sums."""
-    batches, heads, queries, _ = o.shape
-    delta = unwritten(o, (batches, heads, queries), torch.float32)
-    row_sums[(blocks(queries, ROWS_OF_SUMS), batches * heads)](
-        descriptor(o, ROWS_OF_SUMS, box), descriptor(do, ROWS_OF_SUMS, box), delta, heads, queries,
-        BM=ROWS_OF_SUMS, D=box, num_warps=8,
-    )  # fmt: skip
-    # The derivative of the logarithm by a score is the weight P, as for delta: dS = P * (dP - delta).
-    return delta if dlse is None else delta.sub_(dlse / LN_2)
-
-
-def _read(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, tile: Tile, box: int
-) -> list[TensorDescriptor]:
-    """Descriptors of what both backward kernels read."""
-    return [descriptor(x, rows, box) for x, rows in ((q, tile.BM), (k, tile.BN), (v, tile.BN), (do, tile.BM))]
-
-
-def _backward_options(tile: Tile, box: int, group: int, mask: Mask) -> dict[str, Any]:
-    return {
-        "GROUP": group,
-        "BM": tile.BM,
-        "BN": tile.BN,
-        "D": box,
-        "CAUSAL": mask.causal,
-        "num_warps": tile.num_warps,
-        "num_stages": tile.num_stages,
-    }

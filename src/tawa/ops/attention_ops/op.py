@@ -13,6 +13,7 @@ from typing import Any, Literal, overload
 
 import torch
 
+from tawa.ops.attention_ops.backward_launch import run_backward
 from tawa.ops.attention_ops.checks import (
     check_factors,
     check_options,
@@ -29,7 +30,6 @@ from tawa.ops.attention_ops.launch import (
     Mask,
     known_forward,
     output_type,
-    run_backward,
     run_forward,
 )
 from tawa.ops.attention_ops.tensors import new_like
@@ -251,7 +251,7 @@ class _Derived(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        return (*_derive(ctx, *gradients)[:3], None)
+        return (*_derive(ctx, *gradients, plain=not torch.is_grad_enabled())[:3], None)
 
 
 # --- the operators ---
@@ -295,12 +295,17 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.T
     ctx.lacking = why_no_gradient(q, window, softcap, alibi)
 
 
-def _derive(ctx: Any, do: torch.Tensor | None, dlse: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+def _derive(
+    ctx: Any, do: torch.Tensor | None, dlse: torch.Tensor | None, plain: bool = False
+) -> tuple[torch.Tensor | None, ...]:
+    """The gradients of a call. plain: whether the forward call was plain, and no derivative of them is wanted."""
     if ctx.lacking:
         raise no_gradient(ctx.lacking)
     q, k, v, o, lse = ctx.saved_tensors
     do = torch.zeros_like(o) if do is None else do
-    return (*_backward(do, dlse, q, k, v, o, lse, *ctx.options), *[None] * 10)
+    plain = plain and is_plain(do) and (dlse is None or is_plain(dlse))
+    derive = _run_backward if plain else _backward
+    return (*derive(do, dlse, q, k, v, o, lse, *ctx.options), *[None] * 10)
 
 
 def _derive_twice(ctx: Any, *gradients: Any) -> None:

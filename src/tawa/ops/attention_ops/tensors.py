@@ -7,7 +7,6 @@ strides and addresses that are multiples of 16 bytes; other tensors are copied f
 from __future__ import annotations
 
 import torch
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tawa.ops.calls.tensors import TMA_BYTES, Box, copy_for_tma, fits_tma, unwritten
 
@@ -61,11 +60,6 @@ def ragged_box(tensor: torch.Tensor, rows: int, columns: int) -> Box:
 def rows_box(tensor: torch.Tensor, rows: int, columns: int) -> Box:
     """Boxes of some rows of one head, of a tensor (B, H, S, D)."""
     return Box.of(tensor, 1, 1, rows, columns)
-
-
-def descriptor(tensor: torch.Tensor, rows: int, columns: int) -> TensorDescriptor:
-    """A 4-D descriptor with boxes of some rows of one head."""
-    return rows_box(tensor, rows, columns).around(tensor)
 
 
 def new_like(tensor: torch.Tensor, dtype: torch.dtype, columns: int | None = None) -> torch.Tensor:

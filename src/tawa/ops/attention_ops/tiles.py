@@ -78,7 +78,8 @@ class Tiles:
 
     forward, fp8: by the kind of mask and the head dimension of the box, in 16 and in 8 bits. two_parts: of a head
     dimension in two boxes, in 16 bits, by the columns of the first box and of the boxes of V; where there is none, one
-    box is taken. varlen, two_parts_varlen: for packed sequences. dkdv, dq: backward.
+    box is taken. varlen, two_parts_varlen: for packed sequences. Backward: gradients, where dQ is added up; dkdv and
+    dq, where it has a kernel of its own.
     """
 
     forward: Mapping[MaskKind, Mapping[int, Choice]]
@@ -86,6 +87,7 @@ class Tiles:
     varlen: Mapping[int, Tile]
     dkdv: Mapping[int, Tile]
     dq: Mapping[int, Tile]
+    gradients: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
     two_parts: Mapping[MaskKind, Mapping[tuple[int, int], Choice]] = field(
         default_factory=dict[MaskKind, Mapping[tuple[int, int], Choice]]
     )
@@ -165,6 +167,7 @@ HOPPER = Tiles(
         },
     },
     varlen={64: _PAIRS, 128: _PAIRS, 256: replace(_WIDE, options=(IN_ORDER,))},
+    gradients={64: Tile(128, 128, 8, 2), 128: Tile(64, 128, 8, 2)},
     dkdv={64: Tile(64, 128, 8, 2), 128: Tile(32, 128, 8, 2), 256: Tile(32, 64, 8, 2)},
     dq={64: Tile(128, 128, 8, 2), 128: Tile(128, 64, 8, 2), 256: Tile(64, 32, 4, 2)},
     two_parts={

@@ -1,0 +1,167 @@
+"""Launching the backward attention kernels on PyTorch tensors.
+
+dQ is added up in float32 by the programs that own keys: five dots a block of queries and keys, in an order that differs
+from run to run. Where that must not be (`torch.use_deterministic_algorithms`), and where the kernel has no registers
+for it (D = 256), a second kernel computes dQ by itself, with seven dots in all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tawa.ops.attention_ops.launch import LN_2, Mask, tiles_for, under_tawa
+from tawa.ops.attention_ops.tensors import new_like, rows_box
+from tawa.ops.attention_ops.tiles import Tile, box_of
+from tawa.ops.calls.checks import check_capability
+from tawa.ops.calls.devices import on_device
+from tawa.ops.calls.launches import Launches
+from tawa.ops.calls.tables import blocks
+from tawa.ops.calls.tensors import TMA_BYTES, Box, for_tma, unwritten
+from tawa.ops.kernels.attention import backward
+
+Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+ROWS = 64
+"""Rows that a program of `gradient_rows` sums up."""
+
+attention_dkdv: Any = under_tawa(backward.attention_dkdv)
+attention_dq: Any = under_tawa(backward.attention_dq)
+attention_dq_of_sums: Any = under_tawa(backward.attention_dq_of_sums)
+gradient_rows: Any = under_tawa(backward.gradient_rows)
+
+
+class Backward:
+    """The backward launches for tensors of one shape and layout, on one device and with the same options.
+
+    All but addresses is known. do, q, k, v and o are as the kernels take them. added: whether dQ is added up.
+    """
+
+    def __init__(
+        self, do: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor,
+        mask: Mask, scale: float, added: bool,
+    ) -> None:  # fmt: skip
+        check_capability(q)
+        (batches, heads, queries, head_dim), (_, key_heads, keys, _) = q.shape, k.shape
+        box, tiles = box_of(head_dim), tiles_for(q.device)
+        padded = -(-queries // backward.PADDED) * backward.PADDED
+        tile = tiles.gradients.get(box) if added else None
+        self.added = tile is not None
+        tile = tile or tiles.dkdv[box]
+        self.device, self.rows = q.device.index, (batches, heads, padded)
+        self.sums = batches * heads * padded * box // backward.WIDTH.value, backward.WIDTH.value
+        self.like = tuple(torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for x in (q, k, v))
+        numbers = heads, queries, padded
+        options = {"GROUP": heads // key_heads, "CAUSAL": mask.causal}
+        self.boxes_of_rows = rows_box(o, ROWS, box), rows_box(do, ROWS, box)
+        self.grid_of_rows = blocks(padded, ROWS), batches * heads
+        self.launch_rows = Launches(lambda: gradient_rows, numbers, {"BM": ROWS, "D": box, "num_warps": 8})
+        self.read = _boxes(q, k, v, do, tile, box)
+        dq, dk, dv = (new_like(it, it.dtype) for it in self.like)
+        self.dk, self.dv = rows_box(dk, tile.BN, box), rows_box(dv, tile.BN, box)
+        self.grid_of_keys = blocks(keys, tile.BN), batches * key_heads
+        sums = torch.empty(self.sums, dtype=torch.float32, device="meta")
+        self.box_of_sums = Box.of(sums, tile.BM * box // self.sums[1], self.sums[1]) if self.added else None
+        self.launch_keys = Launches(
+            lambda: attention_dkdv,
+            (*numbers, keys, mask.diagonal, scale),
+            {**options, **_constants(tile, box), "ADDED": self.added},
+        )
+        if self.added:
+            rows = tile.BM
+            self.launch_queries = Launches(
+                lambda: attention_dq_of_sums, (heads, padded, scale), {"BM": rows, "D": box, "num_warps": 8}
+            )
+        else:
+            tile = tiles.dq[box]
+            rows = tile.BM
+            self.read_by_queries = _boxes(q, k, v, do, tile, box)
+            self.launch_queries = Launches(
+                lambda: attention_dq,
+                (heads, padded, keys, mask.diagonal, scale),
+                {**options, **_constants(tile, box)},
+            )
+        self.dq = rows_box(dq, rows, box)
+        self.grid_of_queries = blocks(queries, rows), batches * heads
+
+    def __call__(
+        self, do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
+        o: torch.Tensor, lse: torch.Tensor,
+    ) -> Gradients:  # fmt: skip
+        """dQ, dK and dV. The tensors differ from those of `__init__` in their addresses only."""
+        made = tuple(new_like(x, x.dtype) for x in (q, k, v))
+        on_device(self.device, self._launch, do, dlse, q, k, v, o, lse, *made)
+        return made
+
+    def _launch(
+        self, do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
+        o: torch.Tensor, lse: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor, dv: torch.Tensor,
+    ) -> None:  # fmt: skip
+        lse_rows, delta = (unwritten(q, self.rows, torch.float32) for _ in range(2))
+        sums = unwritten(q, self.sums, torch.float32) if self.added else None
+        of_o, of_do = self.boxes_of_rows
+        first = of_o.around(o), of_do.around(do), lse, dlse, lse_rows, delta, sums
+        self.launch_rows(self.grid_of_rows, first, (lse, dlse))
+        tensors = q, k, v, do
+        read = [box.around(x) for box, x in zip(self.read, tensors, strict=True)]
+        of_sums = None if sums is None or self.box_of_sums is None else self.box_of_sums.around(sums)
+        self.launch_keys(
+            self.grid_of_keys, (*read, self.dk.around(dk), self.dv.around(dv), of_sums, lse_rows, delta)
+        )  # fmt: skip
+        if sums is not None:
+            self.launch_queries(self.grid_of_queries, (sums, self.dq.around(dq)))
+        else:
+            read = [box.around(x) for box, x in zip(self.read_by_queries, tensors, strict=True)]
+            self.launch_queries(self.grid_of_queries, (*read, self.dq.around(dq), lse_rows, delta))
+
+
+def _boxes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, tile: Tile, box: int) -> list[Box]:
+    """The boxes of what a kernel reads."""
+    return [rows_box(x, rows, box) for x, rows in ((q, tile.BM), (k, tile.BN), (v, tile.BN), (do, tile.BM))]
+
+
+def _constants(tile: Tile, box: int) -> dict[str, Any]:
+    sizes = {"BM": tile.BM, "BN": tile.BN, "D": box, "num_warps": tile.num_warps, "num_stages": tile.num_stages}
+    return {**sizes, **dict(tile.options)}
+
+
+def run_backward(
+    do: torch.Tensor,
+    dlse: torch.Tensor | None,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    mask: Mask,
+    scale: float,
+) -> Gradients:
+    """dQ, dK and dV. do, dlse: gradients of what `run_forward` returned."""
+    if q.numel() == 0 or k.numel() == 0:
+        dq, dk, dv = (new_like(x, x.dtype).zero_() for x in (q, k, v))
+        return dq, dk, dv
+    added = not torch.are_deterministic_algorithms_enabled()
+    dlse = None if dlse is None else dlse.contiguous().div(LN_2)
+    lse = lse.contiguous()
+    known = (
+        do.stride(), q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), o.stride(), q.dtype, q.device, mask,
+        scale, added, dlse is None,
+    )  # fmt: skip
+    launches = backwards.get(known)
+    aligned = (do.data_ptr() | q.data_ptr() | k.data_ptr() | v.data_ptr() | o.data_ptr()) % TMA_BYTES == 0
+    if launches is not None and aligned:
+        return launches(do, dlse, q, k, v, o, lse)
+    given = do, q, k, v, o
+    read = tuple(map(for_tma, given))
+    launches = Backward(*read, mask, scale, added)
+    if all(one is other for one, other in zip(given, read, strict=True)):
+        if len(backwards) >= MOST_BACKWARDS:
+            backwards.clear()
+        backwards[known] = launches
+    do, q, k, v, o = read
+    return launches(do, dlse, q, k, v, o, lse)
+
+
+backwards: dict[Any, Backward] = {}
+"""For tensors that need no copy, by all that decides over them but their addresses."""
+MOST_BACKWARDS = 1024
