@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from array import array
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -37,9 +39,10 @@ def tile_for(dim: int) -> tuple[int, int, int]:
 
 
 def lengths(sizes: Mapping[str, int], top_left: bool = False) -> dict[str, int]:
-    """The sizes, and those that depend on them: the diagonal that ends at the last query and key, padded rows of V."""
+    """The sizes, and those that depend on them: the diagonal that ends at the last query and key, padded rows."""
     diagonal = 0 if top_left else sizes["SK"] - sizes["SQ"]
-    return {**sizes, "DIAGONAL": diagonal, "SK_PADDED": -(-sizes["SK"] // 16) * 16}
+    rows = -(-sizes["SQ"] // backward.PADDED) * backward.PADDED
+    return {**sizes, "DIAGONAL": diagonal, "SK_PADDED": -(-sizes["SK"] // 16) * 16, "SP": rows}
 
 
 def resized(case: Specimen, queries: int, keys: int) -> Specimen:
@@ -455,31 +458,40 @@ def flex_case(name: str, *, dim: int = 64, dtype: str = "fp16", window: int = 0,
 
 def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", causal: bool = True,
                   tile: tuple[int, int, int] | None = None, **sizes: int) -> Specimen:  # fmt: skip
-    """`kind` is "dkdv" or "dq". lse and delta are random inputs: the formulas hold for any values.
+    """`kind` is "dkdv", "dq" or "added" (dQ is added up). lse and delta are random: the formulas hold for any values.
 
     The mean of lse makes the weights as large as with about two hundred keys.
     """
     known = lengths({**PROBLEM, "DIM": dim, **sizes})
-    bm, bn, warps = tile or ((64, 128, 8) if kind == "dkdv" else (128, 64, 8))
+    bm, bn, warps = tile or ((128, 64, 8) if kind == "dq" else (64, 128, 8))
     tensors = {name: forward_tensors(dtype, False, 1)[name] for name in ("q", "k", "v")}
-    tensors |= {"do": Tensor(("B", "H", "SQ", "DIM"), dtype), "lse": Tensor(("B", "H", "SQ"), "fp32", mean=8.0),
-                "delta": Tensor(("B", "H", "SQ"), "fp32")}  # fmt: skip
+    tensors |= {"do": Tensor(("B", "H", "SQ", "DIM"), dtype), "lse": row_values(known, 8.0, seed=1),
+                "delta": row_values(known, 0.0, seed=2)}  # fmt: skip
     arguments: dict[str, Argument] = {
         **{key: value for key, value in forward_descriptors(False).items() if key != "o_desc"},
         "do_desc": Descriptor("do", (1, 1, "BM", "D")),
     }
-    if kind == "dkdv":
+    if kind != "dq":
         kernel, grid = backward.attention_dkdv, "keys"
         tensors |= {"dk": replace(tensors["k"], fill="nan"), "dv": replace(tensors["v"], fill="nan")}
         arguments |= {"dk_desc": Descriptor("dk", (1, 1, "BN", "D")), "dv_desc": Descriptor("dv", (1, 1, "BN", "D"))}
-    else:
+        arguments |= {"dq_desc": Absent()}
+    if kind == "added":
+        known |= {"WIDTH": backward.WIDTH.value, "SUM_ROWS": known["SP"] * box(dim) // backward.WIDTH.value}
+        known |= {"BLOCK_ROWS": bm * box(dim) // backward.WIDTH.value}
+        tensors |= {"sums": Tensor(("B*H*SUM_ROWS", "WIDTH"), "fp32", "zero")}
+        arguments |= {"dq_desc": Descriptor("sums", ("BLOCK_ROWS", "WIDTH"))}
+    if kind == "dq":
         kernel, grid = backward.attention_dq, "queries"
         tensors |= {"dq": replace(tensors["q"], fill="nan")}
         arguments |= {"dq_desc": Descriptor("dq", (1, 1, "BM", "D"))}
-    arguments |= {"lse_ptr": Pointer("lse"), "delta_ptr": Pointer("delta"), **numbers("H", "SQ", "SK"),
+    arguments |= {"lse_ptr": Pointer("lse"), "delta_ptr": Pointer("delta"), **numbers("H", "SP", "SK"),
                   "diagonal": Number("DIAGONAL"), "scale": Number(SCALE[dim])}  # fmt: skip
     constexprs = {"GROUP": known["H"] // known["HK"], "BM": bm, "BN": bn, "D": box(dim), "CAUSAL": causal}
-    expect = EITHER if kind == "dkdv" and causal else SPECIALISED  # the lower bound of its first loop is not 0
+    if kind != "dq":
+        arguments |= numbers("SQ")
+        constexprs["ADDED"] = kind == "added"
+    expect = EITHER if kind != "dq" and causal else SPECIALISED  # the lower bound of its first loop is not 0
     return Specimen(
         name,
         kernel,
@@ -495,27 +507,77 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
     )
 
 
-def row_sums_case(name: str, dtype: str, dim: int) -> Specimen:
-    """Sums of O * dO by rows: no dot."""
+def row_values(known: Mapping[str, int], mean: float, seed: int) -> Tensor:
+    """Random numbers for the rows of all heads, and 0 for those beyond the last query."""
+    numbers = random.Random(seed)
+    rows = [row for _ in range(known["B"] * known["H"]) for row in range(known["SP"])]
+    floats = array("f", (numbers.gauss(mean, 1.0) if row < known["SQ"] else 0.0 for row in rows))
+    return Tensor(("B", "H", "SP"), "fp32", "values", values=tuple(floats))
+
+
+def gradient_rows_case(name: str, dtype: str, dim: int, *, added: bool = False, with_lse: bool = False) -> Specimen:
+    """Rows of logarithms and of sums of O * dO: no dot.
+
+    added: dQ is added up. with_lse: the logarithms have gradients.
+    """
+    known = lengths({**PROBLEM, "DIM": dim, "SQ": 200})
+    known |= {"WIDTH": box(dim)}
     tensors = {
         "o": Tensor(("B", "H", "SQ", "DIM"), dtype),
         "do": Tensor(("B", "H", "SQ", "DIM"), dtype),
-        "delta": Tensor(("B", "H", "SQ"), "fp32", "nan"),
+        "lse": Tensor(("B", "H", "SQ"), "fp32"),
+        "dlse": Tensor(("B", "H", "SQ"), "fp32"),
+        "lse_rows": Tensor(("B", "H", "SP"), "fp32", "nan"),
+        "delta": Tensor(("B", "H", "SP"), "fp32", "nan"),
+        "sums": Tensor(("B", "H", "SP", "WIDTH"), "fp32", "nan"),
     }
     arguments: dict[str, Argument] = {
         "o_desc": Descriptor("o", (1, 1, "BM", "D")),
         "do_desc": Descriptor("do", (1, 1, "BM", "D")),
+        "lse_ptr": Pointer("lse"),
+        "dlse_ptr": Pointer("dlse") if with_lse else Absent(),
+        "lse_rows_ptr": Pointer("lse_rows"),
         "delta_ptr": Pointer("delta"),
-        **numbers("H", "SQ"),
+        "dq_ptr": Pointer("sums") if added else Absent(),
+        **numbers("H", "SQ", "SP"),
     }
+    if not added:
+        del tensors["sums"]
+    if not with_lse:
+        del tensors["dlse"]
     return Specimen(
         name,
-        backward.row_sums,
+        backward.gradient_rows,
         arguments,
         tensors,
         {"BM": 128, "D": box(dim)},
-        lengths({**PROBLEM, "DIM": dim, "SQ": 200}),
+        known,
         "queries",
-        "attention_row_sums",
+        "attention_gradient_rows",
+        Expectation("declined", reason="dot"),
+    )
+
+
+def dq_of_sums_case(name: str, dtype: str, dim: int, rows: int) -> Specimen:
+    """dQ from sums in the order of accumulators: no dot."""
+    known = lengths({**PROBLEM, "DIM": dim, "SQ": 200})
+    known |= {"WIDTH": backward.WIDTH.value, "SUM_ROWS": known["SP"] * box(dim) // backward.WIDTH.value}
+    return Specimen(
+        name,
+        backward.attention_dq_of_sums,
+        {
+            "sums_ptr": Pointer("sums"),
+            "dq_desc": Descriptor("dq", (1, 1, "BM", "D")),
+            **numbers("H", "SP"),
+            "scale": Number(SCALE[dim]),
+        },
+        {
+            "sums": Tensor(("B*H*SUM_ROWS", "WIDTH"), "fp32"),
+            "dq": Tensor(("B", "H", "SQ", "DIM"), dtype, "nan"),
+        },
+        {"BM": rows, "D": box(dim)},
+        known,
+        "queries",
+        "attention_dq_of_sums",
         Expectation("declined", reason="dot"),
     )

@@ -8,11 +8,12 @@ from __future__ import annotations
 from tests.cases.attention.builders import (
     backward_case,
     biased_case,
+    dq_of_sums_case,
     flex_case,
     forward_case,
+    gradient_rows_case,
     packed_case,
     ragged_case,
-    row_sums_case,
     tutorial_case,
     two_part_case,
 )
@@ -133,7 +134,16 @@ BACKWARD = [
     *(backward_case(f"{kind}_{MASK[causal]}_{queries}x{keys}", kind, causal=causal, SQ=queries, SK=keys)
       for kind in ("dkdv", "dq") for causal in BOTH for queries, keys in ((200, 333), (333, 200), (1, 1))),
     *(backward_case(f"{kind}_4warps", kind, tile=(64, 64, 4)) for kind in ("dkdv", "dq")),
-    row_sums_case("row_sums", "fp16", 96),
+    *(backward_case(f"added_{dtype}_d{dim}_{MASK[causal]}", "added", dim=dim, dtype=dtype, causal=causal, tile=tile)
+      for dtype, dim, tile in (("fp16", 64, (128, 128, 8)), ("bf16", 128, (64, 128, 8)), ("fp16", 96, (64, 128, 8)))
+      for causal in BOTH),
+    backward_case("added_gqa", "added", **GROUPS["gqa"]),
+    *(backward_case(f"added_{MASK[causal]}_{queries}x{keys}", "added", causal=causal, SQ=queries, SK=keys)
+      for causal in BOTH for queries, keys in ((200, 333), (1, 1))),
+    gradient_rows_case("gradient_rows", "fp16", 96),
+    gradient_rows_case("gradient_rows_added", "bf16", 64, added=True, with_lse=True),
+    dq_of_sums_case("dq_of_sums_64", "fp16", 96, 64),
+    dq_of_sums_case("dq_of_sums_128", "bf16", 64, 128),
 ]  # fmt: skip
 
 FORWARD: tuple[Specimen, ...] = (

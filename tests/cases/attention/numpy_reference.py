@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.cases.attention.problem import LOG2_E, Problem, factors_of, first_column
+from tests.cases.attention.problem import LOG2_E, Problem, factors_of, first_column, order_of_sums
 from tests.cases.case import Specimen
 
 Arrays = Mapping[str, Any]
@@ -121,8 +121,27 @@ def _packed(case: Specimen, problem: Problem, floats: Arrays, rounding: Rounding
     return {"o": o, "lse": lse}
 
 
-def _row_sums(case: Specimen, problem: Problem, floats: Arrays, rounding: Rounding) -> dict[str, Any]:
-    return {"delta": (floats["o"] * floats["do"]).sum(axis=3)}
+def _gradient_rows(case: Specimen, problem: Problem, floats: Arrays, rounding: Rounding) -> dict[str, Any]:
+    rows = (floats["o"] * floats["do"]).sum(axis=3) - floats.get("dlse", 0.0)
+    padding = ((0, 0), (0, 0), (0, case.size("SP") - problem.queries))
+    found = {"lse_rows": np.pad(floats["lse"], padding), "delta": np.pad(rows, padding)}
+    return {**found, "sums": np.zeros(case.shape("sums"))} if "sums" in case.tensors else found
+
+
+def _dq_of_sums(case: Specimen, problem: Problem, floats: Arrays, rounding: Rounding) -> dict[str, Any]:
+    columns, rows = case.size("D"), case.size("BM")
+    parts = floats["sums"].reshape(-1, *order_of_sums(rows, columns)[1]).transpose(0, 3, 6, 4, 1, 2, 5, 7)
+    dq = parts.reshape(problem.batches, problem.heads, case.size("SP"), columns)
+    return {"dq": dq[:, :, : problem.queries, : problem.head_dim] * problem.scale}
+
+
+def _sums_of(case: Specimen, problem: Problem, dq: Any) -> Any:
+    """dQ / scale as the kernel adds it up."""
+    columns, rows = case.size("D"), case.size("BM")
+    padded = np.zeros((problem.batches, problem.heads, case.size("SP"), columns))
+    padded[:, :, : problem.queries, : problem.head_dim] = dq / problem.scale
+    parts = padded.reshape(-1, *order_of_sums(rows, columns)[0]).transpose(0, 4, 5, 1, 3, 6, 2, 7)
+    return parts.reshape(case.shape("sums"))
 
 
 def _backward(case: Specimen, problem: Problem, floats: Arrays, rounding: Rounding) -> dict[str, Any]:
@@ -130,21 +149,24 @@ def _backward(case: Specimen, problem: Problem, floats: Arrays, rounding: Roundi
     dq, dk, dv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
     rows, keys = np.arange(problem.queries)[:, None], np.arange(problem.keys)[None, :]
     dtype = case.tensors["q"].dtype
+    lse, delta = (floats[name][:, :, : problem.queries, None] for name in ("lse", "delta"))
     for b in range(problem.batches):
         for h in range(problem.heads):
             of = h // problem.group
-            s = q[b, h] @ k[b, of].T * (problem.scale * LOG2_E) - floats["lse"][b, h][:, None]
+            s = q[b, h] @ k[b, of].T * (problem.scale * LOG2_E) - lse[b, h]
             p = np.where(problem.visible(rows, keys), np.exp2(s), 0.0)
-            ds = rounding(p * (do[b, h] @ v[b, of].T - floats["delta"][b, h][:, None]), dtype)
+            ds = rounding(p * (do[b, h] @ v[b, of].T - delta[b, h]), dtype)
             dv[b, of] += rounding(p, dtype).T @ do[b, h]
             dk[b, of] += ds.T @ q[b, h] * problem.scale
             dq[b, h] = ds @ k[b, of] * problem.scale
-    return {"dq": dq, "dk": dk, "dv": dv}
+    sums = {"sums": _sums_of(case, problem, dq)} if "sums" in case.tensors else {}
+    return {"dq": dq, "dk": dk, "dv": dv, **sums}
 
 
 _REFERENCES: dict[str, Callable[[Specimen, Problem, Arrays, Rounding], dict[str, Any]]] = {
     "attention": _attention,
     "attention_packed": _packed,
-    "attention_row_sums": _row_sums,
+    "attention_gradient_rows": _gradient_rows,
+    "attention_dq_of_sums": _dq_of_sums,
     "attention_backward": _backward,
 }

@@ -20,6 +20,13 @@ def first_column(first_key: int, sequence: int) -> int:
     return first_key // 16 * 16 + 16 * sequence
 
 
+def order_of_sums(rows: int, columns: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The dimensions in which a block of dQ is taken apart, and those of the sums: the order of an accumulator."""
+    beside = 8 // (rows // 16)
+    bands = rows // 16, 2, 8, beside, columns // (8 * beside), 4, 2
+    return bands, tuple(bands[dim] for dim in (3, 4, 0, 2, 5, 1, 6))
+
+
 def factors_of(tensors: Any, batch: int, key_head: int) -> tuple[float, float]:
     """The factor of the scores and that of the output; 1 for tensors without factors."""
     if "q_factors" not in tensors:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import torch
 
-from tests.cases.attention.problem import LOG2_E, Problem, factors_of, first_column
+from tests.cases.attention.problem import LOG2_E, Problem, factors_of, first_column, order_of_sums
 from tests.cases.case import Specimen
 from tests.cases.gemm.reference import Arithmetic, Tensors
 
@@ -149,8 +149,27 @@ def _packed(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> d
     return {"o": o, "lse": lse}
 
 
-def _row_sums(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> dict[str, torch.Tensor]:
-    return {"delta": (t["o"].to(math.dtype) * t["do"].to(math.dtype)).sum(dim=3)}
+def _gradient_rows(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> dict[str, torch.Tensor]:
+    rows = (t["o"].to(math.dtype) * t["do"].to(math.dtype)).sum(dim=3)
+    rows = rows - t["dlse"] if "dlse" in t else rows
+    padding = (0, case.size("SP") - problem.queries)
+    found = {name: torch.nn.functional.pad(it, padding) for name, it in (("lse_rows", t["lse"]), ("delta", rows))}
+    return {**found, "sums": torch.zeros_like(t["sums"])} if "sums" in t else found
+
+
+def _dq_of_sums(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> dict[str, torch.Tensor]:
+    columns, rows = case.size("D"), case.size("BM")
+    sums = t["sums"].to(math.dtype).reshape(-1, *order_of_sums(rows, columns)[1])
+    dq = sums.permute(0, 3, 6, 4, 1, 2, 5, 7).reshape(problem.batches, problem.heads, case.size("SP"), columns)
+    return {"dq": dq[:, :, : problem.queries, : problem.head_dim] * problem.scale}
+
+
+def _sums_of(case: Specimen, problem: Problem, dq: torch.Tensor) -> torch.Tensor:
+    """dQ / scale as the kernel adds it up."""
+    columns, rows = case.size("D"), case.size("BM")
+    more = (0, columns - problem.head_dim, 0, case.size("SP") - problem.queries)
+    parts = torch.nn.functional.pad(dq / problem.scale, more).reshape(-1, *order_of_sums(rows, columns)[0])
+    return parts.permute(0, 4, 5, 1, 3, 6, 2, 7).reshape(case.shape("sums"))
 
 
 def _backward(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> dict[str, torch.Tensor]:
@@ -169,12 +188,14 @@ def _backward(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) ->
                 dv[b, of] += _product(math, _rounded(p, do, math).t(), dos)
                 dk[b, of] += _product(math, ds.t(), qs) * problem.scale
                 dq[b, h, part] = _product(math, ds, k[b, of]) * problem.scale
-    return {"dq": dq, "dk": dk, "dv": dv}
+    sums = {"sums": _sums_of(case, problem, dq)} if "sums" in t else {}
+    return {"dq": dq, "dk": dk, "dv": dv, **sums}
 
 
 REFERENCES: dict[str, Callable[[Specimen, Problem, Tensors, Arithmetic], dict[str, torch.Tensor]]] = {
     "attention": _attention,
     "attention_packed": _packed,
-    "attention_row_sums": _row_sums,
+    "attention_gradient_rows": _gradient_rows,
+    "attention_dq_of_sums": _dq_of_sums,
     "attention_backward": _backward,
 }

@@ -148,7 +148,8 @@ def test_logarithms_are_base_two() -> None:
 
 PEERS = ["two_loops_fp16_d64_causal", "two_loops_causal_333x200", "two_loops_fp8e4nv_d128_full", "varlen_window",
          "varlen_fp8e4nv_d128_causal", "ragged_softcap", "two_parts_d192_128_causal", "ragged_d192_128_causal",
-         "two_loops_alibi_softcap_window", "dkdv_gqa", "dq_causal_333x200", "row_sums",
+         "two_loops_alibi_softcap_window", "dkdv_gqa", "dq_causal_333x200", "added_full_200x333",
+         "gradient_rows_added", "dq_of_sums_64",
          "flex_window", "tutorial_fp8e4nv_d128_full"]  # fmt: skip
 
 

@@ -8,8 +8,8 @@
 A kernel that computes its operands loads scales and zero points at their first use, after it has begun to compute. In a
 ring of its own, each such load costs two barriers of all warps per iteration. A descriptor load of a row is hoisted,
 with the definitions of its indices, to the preceding load that feeds the same dots; they then share one slot, one wait
-and one release. Loads of whole tiles are not moved: a tile that is read into registers releases its slot before the dot
-starts.
+and one release. A row that is combined with a product is hoisted to the tile with which it travels. Loads of whole
+tiles are not moved: a tile that is read into registers releases its slot before the dot starts.
 
 Requires: TTGIR before anything is specialised.
 Ensures: the same reads of memory; no load moves across a write or any other operation with a side effect.
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from tawa.analysis.loops.dependences import needed_by
 from tawa.analysis.names import name_of, name_text
-from tawa.analysis.rings.loads import dots_fed_by
+from tawa.analysis.rings.loads import dots_fed_by, from_dots, tile_beside
 from tawa.dialects.effects import has_side_effect, is_pure
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp
@@ -45,8 +45,10 @@ class HoistRowLoads:
         """Hoists row loads in every loop."""
         before: dict[tuple[int, ...], Operation] = {}
         moved: list[OperandPlan] = []
+        products = from_dots(module)
         for op in [op for op in module.walk() if DescriptorLoadOp.of(op) and enclosing_loops(op)]:
-            dots = dots_fed_by(op.result)
+            tile = None if has_rows(op.result) else tile_beside(op, products)
+            dots = dots_fed_by(op.result if tile is None else tile.result)
             key = (id(op.parent), *map(id, dots))
             earlier = before.get(key) if dots else None
             before[key] = op
