@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from array import array
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -465,8 +463,8 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
     known = lengths({**PROBLEM, "DIM": dim, **sizes})
     bm, bn, warps = tile or ((128, 64, 8) if kind == "dq" else (64, 128, 8))
     tensors = {name: forward_tensors(dtype, False, 1)[name] for name in ("q", "k", "v")}
-    tensors |= {"do": Tensor(("B", "H", "SQ", "DIM"), dtype), "lse": row_values(known, 8.0, seed=1),
-                "delta": row_values(known, 0.0, seed=2)}  # fmt: skip
+    tensors |= {"do": Tensor(("B", "H", "SQ", "DIM"), dtype), "lse": Tensor(("B", "H", "SP"), "fp32", mean=8.0),
+                "delta": Tensor(("B", "H", "SP"), "fp32")}  # fmt: skip
     arguments: dict[str, Argument] = {
         **{key: value for key, value in forward_descriptors(False).items() if key != "o_desc"},
         "do_desc": Descriptor("do", (1, 1, "BM", "D")),
@@ -477,10 +475,9 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
         arguments |= {"dk_desc": Descriptor("dk", (1, 1, "BN", "D")), "dv_desc": Descriptor("dv", (1, 1, "BN", "D"))}
         arguments |= {"dq_desc": Absent()}
     if kind == "added":
-        known |= {"WIDTH": backward.WIDTH.value, "SUM_ROWS": known["SP"] * box(dim) // backward.WIDTH.value}
-        known |= {"BLOCK_ROWS": bm * box(dim) // backward.WIDTH.value}
-        tensors |= {"sums": Tensor(("B*H*SUM_ROWS", "WIDTH"), "fp32", "zero")}
-        arguments |= {"dq_desc": Descriptor("sums", ("BLOCK_ROWS", "WIDTH"))}
+        width = backward.WIDTH.value
+        tensors |= {"sums": Tensor(("B*H*SP/64*D/4", width), "fp32", "zero")}
+        arguments |= {"dq_desc": Descriptor("sums", ("BM/16*D/16", width))}
     if kind == "dq":
         kernel, grid = backward.attention_dq, "queries"
         tensors |= {"dq": replace(tensors["q"], fill="nan")}
@@ -507,21 +504,12 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
     )
 
 
-def row_values(known: Mapping[str, int], mean: float, seed: int) -> Tensor:
-    """Random numbers for the rows of all heads, and 0 for those beyond the last query."""
-    numbers = random.Random(seed)
-    rows = [row for _ in range(known["B"] * known["H"]) for row in range(known["SP"])]
-    floats = array("f", (numbers.gauss(mean, 1.0) if row < known["SQ"] else 0.0 for row in rows))
-    return Tensor(("B", "H", "SP"), "fp32", "values", values=tuple(floats))
-
-
 def gradient_rows_case(name: str, dtype: str, dim: int, *, added: bool = False, with_lse: bool = False) -> Specimen:
     """Rows of logarithms and of sums of O * dO: no dot.
 
     added: dQ is added up. with_lse: the logarithms have gradients.
     """
     known = lengths({**PROBLEM, "DIM": dim, "SQ": 200})
-    known |= {"WIDTH": box(dim)}
     tensors = {
         "o": Tensor(("B", "H", "SQ", "DIM"), dtype),
         "do": Tensor(("B", "H", "SQ", "DIM"), dtype),
@@ -529,7 +517,7 @@ def gradient_rows_case(name: str, dtype: str, dim: int, *, added: bool = False, 
         "dlse": Tensor(("B", "H", "SQ"), "fp32"),
         "lse_rows": Tensor(("B", "H", "SP"), "fp32", "nan"),
         "delta": Tensor(("B", "H", "SP"), "fp32", "nan"),
-        "sums": Tensor(("B", "H", "SP", "WIDTH"), "fp32", "nan"),
+        "sums": Tensor(("B", "H", "SP", "D"), "fp32", "nan"),
     }
     arguments: dict[str, Argument] = {
         "o_desc": Descriptor("o", (1, 1, "BM", "D")),
@@ -561,7 +549,7 @@ def gradient_rows_case(name: str, dtype: str, dim: int, *, added: bool = False, 
 def dq_of_sums_case(name: str, dtype: str, dim: int, rows: int) -> Specimen:
     """dQ from sums in the order of accumulators: no dot."""
     known = lengths({**PROBLEM, "DIM": dim, "SQ": 200})
-    known |= {"WIDTH": backward.WIDTH.value, "SUM_ROWS": known["SP"] * box(dim) // backward.WIDTH.value}
+    width = backward.WIDTH.value
     return Specimen(
         name,
         backward.attention_dq_of_sums,
@@ -572,7 +560,7 @@ def dq_of_sums_case(name: str, dtype: str, dim: int, rows: int) -> Specimen:
             "scale": Number(SCALE[dim]),
         },
         {
-            "sums": Tensor(("B*H*SUM_ROWS", "WIDTH"), "fp32"),
+            "sums": Tensor(("B*H*SP/64*D/4", width), "fp32"),
             "dq": Tensor(("B", "H", "SQ", "DIM"), dtype, "nan"),
         },
         {"BM": rows, "D": box(dim)},

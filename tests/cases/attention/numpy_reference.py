@@ -139,17 +139,21 @@ def _sums_of(case: Specimen, problem: Problem, dq: Any) -> Any:
     """dQ / scale as the kernel adds it up."""
     columns, rows = case.size("D"), case.size("BM")
     padded = np.zeros((problem.batches, problem.heads, case.size("SP"), columns))
-    padded[:, :, : problem.queries, : problem.head_dim] = dq / problem.scale
+    padded[:, :, : dq.shape[2], : problem.head_dim] = dq / problem.scale
     parts = padded.reshape(-1, *order_of_sums(rows, columns)[0]).transpose(0, 4, 5, 1, 3, 6, 2, 7)
     return parts.reshape(case.shape("sums"))
 
 
 def _backward(case: Specimen, problem: Problem, floats: Arrays, rounding: Rounding) -> dict[str, Any]:
-    q, k, v, do = (floats[name] for name in ("q", "k", "v", "do"))
+    block = case.size("BM")
+    of_blocks = -(-problem.queries // block) * block  # a sum of dQ has rows beyond the last query, too
+    padding = ((0, 0), (0, 0), (0, of_blocks - problem.queries), (0, 0))
+    q, do = (np.pad(floats[name], padding) for name in ("q", "do"))
+    k, v = (floats[name] for name in ("k", "v"))
     dq, dk, dv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
-    rows, keys = np.arange(problem.queries)[:, None], np.arange(problem.keys)[None, :]
+    rows, keys = np.arange(of_blocks)[:, None], np.arange(problem.keys)[None, :]
     dtype = case.tensors["q"].dtype
-    lse, delta = (floats[name][:, :, : problem.queries, None] for name in ("lse", "delta"))
+    lse, delta = (floats[name][:, :, :of_blocks, None] for name in ("lse", "delta"))
     for b in range(problem.batches):
         for h in range(problem.heads):
             of = h // problem.group
@@ -160,7 +164,7 @@ def _backward(case: Specimen, problem: Problem, floats: Arrays, rounding: Roundi
             dk[b, of] += ds.T @ q[b, h] * problem.scale
             dq[b, h] = ds @ k[b, of] * problem.scale
     sums = {"sums": _sums_of(case, problem, dq)} if "sums" in case.tensors else {}
-    return {"dq": dq, "dk": dk, "dv": dv, **sums}
+    return {"dq": dq[:, :, : problem.queries], "dk": dk, "dv": dv, **sums}
 
 
 _REFERENCES: dict[str, Callable[[Specimen, Problem, Arrays, Rounding], dict[str, Any]]] = {

@@ -167,13 +167,16 @@ def _dq_of_sums(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) 
 def _sums_of(case: Specimen, problem: Problem, dq: torch.Tensor) -> torch.Tensor:
     """dQ / scale as the kernel adds it up."""
     columns, rows = case.size("D"), case.size("BM")
-    more = (0, columns - problem.head_dim, 0, case.size("SP") - problem.queries)
+    more = (0, columns - problem.head_dim, 0, case.size("SP") - dq.shape[2])
     parts = torch.nn.functional.pad(dq / problem.scale, more).reshape(-1, *order_of_sums(rows, columns)[0])
     return parts.permute(0, 4, 5, 1, 3, 6, 2, 7).reshape(case.shape("sums"))
 
 
 def _backward(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> dict[str, torch.Tensor]:
-    q, k, v, do = (t[name] for name in ("q", "k", "v", "do"))
+    block = case.size("BM")
+    padding = (0, 0, 0, -(-problem.queries // block) * block - problem.queries)  # sums of dQ have whole blocks
+    q, do = (torch.nn.functional.pad(t[name], padding) for name in ("q", "do"))
+    k, v = t["k"], t["v"]
     dq, dk, dv = (torch.zeros(x.shape, dtype=math.dtype, device=x.device) for x in (q, k, v))
     keys = _numbers(slice(0, problem.keys), q).t()
     for b in range(problem.batches):
@@ -189,7 +192,7 @@ def _backward(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) ->
                 dk[b, of] += _product(math, ds.t(), qs) * problem.scale
                 dq[b, h, part] = _product(math, ds, k[b, of]) * problem.scale
     sums = {"sums": _sums_of(case, problem, dq)} if "sums" in t else {}
-    return {"dq": dq, "dk": dk, "dv": dv, **sums}
+    return {"dq": dq[:, :, : problem.queries], "dk": dk, "dv": dv, **sums}
 
 
 REFERENCES: dict[str, Callable[[Specimen, Problem, Tensors, Arithmetic], dict[str, torch.Tensor]]] = {

@@ -38,6 +38,8 @@ SMALL = [
     ("two_parts_d192_128_causal", 150, 200),
     ("dq_fp16_d64_causal", 130, 200),
     ("dkdv_fp16_d64_full", 130, 200),
+    ("added_fp16_d64_causal", 130, 200),
+    ("added_bf16_d128_full", 130, 200),
 ]
 LATE_SUMS = [
     ("two_loops_causal_333x200", 150, 300),
