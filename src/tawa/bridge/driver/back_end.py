@@ -7,7 +7,7 @@ from typing import Any
 
 from tawa.analysis.memory.provenance import remakes_descriptors
 from tawa.bridge.driver.data import Job, Specialised
-from tawa.bridge.driver.spills import find_spills
+from tawa.bridge.driver.spills import Spills, find_spills
 from tawa.bridge.driver.wgmma_descriptors import place_descriptors
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.generic_print import parse_module, print_generic, without_temporary_places
@@ -65,7 +65,6 @@ def through_back_end(
     for name, stage in job.later:
         with job.timed(name, ours=False), kept_log() as log:
             value = stage(value, metadata)
-            value = place_descriptors(value) if name == "ptx" else value
         said = said or log.text
         results[name] = StageResult(value, dict(metadata))
         if name == "llir":
@@ -77,7 +76,25 @@ def through_back_end(
     job.stock.lowered()
     ptx, cubin = (results[name].value if name in results else None for name in ("ptx", "cubin"))
     spills = find_spills(ptx, cubin, options, said)
+    if spills.bytes:
+        spills = _with_fewer_spills(job, results, options, spills)
     return Specialised(outcome, form, spills, results, int(metadata.get("shared") or 0))
+
+
+def _with_fewer_spills(job: Job, results: dict[str, StageResult], options: Any, spills: Spills) -> Spills:
+    """Runs ptxas again with the descriptors of wgmma beside them, and keeps its results if it spills less."""
+    placed = place_descriptors(results["ptx"].value)
+    if placed == results["ptx"].value:
+        return spills
+    metadata = dict(results["ptx"].metadata)
+    with job.timed("cubin", ours=False), kept_log() as log:
+        cubin = dict(job.later)["cubin"](placed, metadata)
+    found = find_spills(placed, cubin, options, log.text)
+    if found.bytes < spills.bytes:
+        results["ptx"] = replace(results["ptx"], value=placed)
+        results["cubin"] = StageResult(cubin, metadata)
+        return found
+    return spills
 
 
 def _refused(outcome: Outcome, final: Module, text: str) -> Remark | None:

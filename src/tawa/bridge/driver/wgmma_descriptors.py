@@ -1,12 +1,17 @@
-"""Descriptors of wgmma: computed next to the wgmma that reads them, not before the loop.
+"""Descriptors of wgmma, on PTX: in loops they are computed beside the wgmma that reads them, not before the loop.
 
-    add.s64 %rd36, %rd30, 4611686293305294850;        loop:
-    loop:                                        →      add.s64 %rd36, %rd30, 4611686293305294850;
-      wgmma.mma_async … %rd36, %rd37, …                 wgmma.mma_async … %rd36, %rd37, …
+    add.s64 %rd36, %rd30, 4611686293305294850;        shfl.sync.idx.b32 (%rd30 → %own)
+    loop:                                        →    loop:
+      wgmma.mma_async … %rd36, %rd37, …                 add.s64 %rd36, %own, 4611686293305294850;
+                                                        wgmma.mma_async … %rd36, %rd37, …
 
-The descriptor of a tile that stays in shared memory during a loop is a base plus a constant for each k step. LLVM moves
-these sums out of the loop, and ptxas then keeps 16 registers for each such operand of a dot of 128 columns; in a loop
-with full registers it spills them. Next to its wgmma, a sum is one uniform addition.
+The descriptor of a tile that stays in shared memory during a loop is a base plus a constant for each step along the
+summed dimension. LLVM moves these sums out of the loop, and ptxas then keeps two registers for each, 16 for an operand
+of 128 columns; in a loop with full registers it spills them. Beside its wgmma, a sum is one uniform addition.
+
+Each loop gets a copy of the base that ptxas cannot see through, right before it: ptxas would compute what two loops
+share in uniform registers on the path into the first loop only, and the second one reads them even if the first has no
+trip (`tawa.transforms.lowering.duplicate_slot_views`).
 Source: PTX ISA, "wgmma.mma_async" (matrix descriptors).
 """
 
@@ -14,56 +19,182 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
 
-_SUM = re.compile(r"\s*(?:add\.s64|or\.b64)\s+(%rd\d+), (%rd\d+), -?\d+;\s*$")
+_SUM = re.compile(r"\s*(?:add\.s64|or\.b64)\s+(%rd\d+), (%rd\d+), (-?\d+);\s*$")
 _TARGET = re.compile(r"\s*(?:@!?%p\d+\s+)?[a-z][\w.:]*\s+(?:\{([^}]*)\}|(%\w+))(?:\||,)")
-_WGMMA = "wgmma.mma_async"
 _REGISTER = re.compile(r"%rd\d+")
 _FUNCTION = re.compile(r"\s*(?:\.visible |\.weak |\.extern )*\.(?:entry|func)\b")
+_LABEL = re.compile(r"(\$L__BB\w+):")
+_BRANCH = re.compile(r"\s*(@!?%p\d+\s+)?bra(?:\.uni)?\s+(\$L__BB\w+);")
+_TABLE = re.compile(r"\s*(?:@!?%p\d+\s+)?brx\.idx")
+_ENDS = re.compile(r"\s*(?:ret|exit|trap);")
+_DECLARATION = re.compile(r"\s*\.reg \.")
+_WGMMA = "wgmma.mma_async"
 
 
 def place_descriptors(ptx: str) -> str:
-    """The program with the sums of descriptors moved to their wgmmas."""
+    """The program with the sums of descriptors beside their wgmmas."""
     if _WGMMA not in ptx:
         return ptx
     lines = ptx.split("\n")
     starts = [number for number, line in enumerate(lines) if _FUNCTION.match(line)]
-    parts = [lines[: starts[0]]] if starts else [lines]
-    parts += [lines[first:last] for first, last in zip(starts, [*starts[1:], len(lines)], strict=True)]
-    return "\n".join(line for part in parts for line in _placed(part))
+    parts = [lines[: starts[0]]] if starts else []
+    parts += [_Function(lines[first:last]).placed() for first, last in zip(starts, [*starts[1:], None], strict=True)]
+    return "\n".join(line for part in parts for line in part)
 
 
-def _placed(lines: list[str]) -> list[str]:
+@dataclass(slots=True)
+class _Block:
+    """A basic block: its first line, the one behind its last, and the blocks that follow and precede it."""
+
+    first: int
+    end: int
+    after: list[int] = field(default_factory=list[int])
+    before: list[int] = field(default_factory=list[int])
+
+
+class _Function:
     """One function, whose registers are its own."""
-    writes = Counter(register for line in lines for register in _written(line))
-    sums = {found.group(1): line for line in lines if (found := _SUM.match(line)) and _is_fixed(found, writes)}
-    elsewhere = {
-        register
-        for line in lines
-        if _WGMMA not in line and "%rd" in line
-        for register in _REGISTER.findall(line)
-        if register in sums and line is not sums[register]
-    }
-    moved = {register: line for register, line in sums.items() if register not in elsewhere}
-    lost = set(map(id, moved.values()))
-    found: list[str] = []
-    for line in lines:
-        if _WGMMA in line:
-            found += [moved[it] for it in dict.fromkeys(_REGISTER.findall(line)) if it in moved]
-        if id(line) not in lost:
-            found.append(line)
-    return found
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.blocks = _blocks(lines)
+        self.of_line = [number for number, block in enumerate(self.blocks) for _ in range(block.first, block.end)]
+        self.loops = sorted(_loops(self.blocks), key=lambda loop: len(loop[1]))
+
+    def placed(self) -> list[str]:
+        """Its lines, with the sums moved."""
+        writes = Counter(register for line in self.lines for register in _written(line))
+        sums = {
+            found[1]: (number, found)
+            for number, line in enumerate(self.lines)
+            if (found := _SUM.match(line)) and writes[found[1]] == writes[found[2]] == 1
+        }
+        copies: dict[tuple[str, int], str] = {}
+        made: dict[int, list[str]] = {}
+        changed: dict[int, str] = {}
+        for number, line in enumerate(self.lines):
+            for register in dict.fromkeys(_REGISTER.findall(line)) if _WGMMA in line else ():
+                place = self._before_loop(number, sums[register][0]) if register in sums else None
+                if place is None:
+                    continue
+                base, constant = sums[register][1][2], sums[register][1][3]
+                if (base, place) not in copies:
+                    copies[base, place] = f"%tawa_base{len(copies)}"
+                    made.setdefault(place, []).extend(_copy(base, copies[base, place]))
+                own = f"%tawa_sum{len(changed)}_{register[3:]}"
+                made.setdefault(number, []).append(f"\tadd.s64 \t{own}, {copies[base, place]}, {constant};")
+                changed[number] = re.sub(rf"{register}\b", own, changed.get(number, line))
+        if not changed:
+            return self.lines
+        names = [*copies.values(), *(it.split()[1].rstrip(",") for ls in made.values() for it in ls if "add.s64" in it)]
+        return list(self._with(made, changed, names))
+
+    def _with(self, made: dict[int, list[str]], changed: dict[int, str], names: list[str]) -> Iterator[str]:
+        declared = False
+        for number, line in enumerate(self.lines):
+            if not declared and _DECLARATION.match(line):
+                declared = True
+                yield f"\t.reg .b64 \t{', '.join(names)};"
+                yield "\t.reg .b32 \t%tawa_low, %tawa_high;"
+            yield from made.get(number, ())
+            yield changed.get(number, line)
+
+    def _before_loop(self, wgmma: int, sum: int) -> int | None:
+        """The line before which a sum's base is copied for the loop of a wgmma; None if the sum stays where it is.
+
+        The innermost loop that has the wgmma and not the sum, if control enters it from one block only.
+        """
+        inside, outside = self.of_line[wgmma], self.of_line[sum]
+        loop = next((it for it in self.loops if inside in it[1]), None)
+        if loop is None or outside in loop[1]:
+            return None
+        header, body = loop
+        entries = [it for it in self.blocks[header].before if it not in body]
+        if len(entries) != 1 or len(self.blocks[entries[0]].after) != 1:
+            return None
+        block = self.blocks[entries[0]]
+        last = block.end - 1
+        while last > block.first and not self.lines[last].strip():
+            last -= 1
+        return last if _BRANCH.match(self.lines[last]) else block.end
 
 
-def _is_fixed(sum: re.Match[str], writes: Counter[str]) -> bool:
-    """Whether neither the sum nor its base is written anywhere else."""
-    return writes[sum.group(1)] == 1 and writes[sum.group(2)] == 1
+def _copy(base: str, copy: str) -> list[str]:
+    """A copy of a number that is the same in all threads, through a shuffle from thread 0."""
+    return [
+        f"\tmov.b64 \t{{%tawa_low, %tawa_high}}, {base};",
+        "\tshfl.sync.idx.b32 \t%tawa_low, %tawa_low, 0, 31, -1;",
+        f"\tmov.b64 \t{copy}, {{%tawa_low, %tawa_high}};",
+    ]
 
 
 def _written(line: str) -> list[str]:
     """The 64-bit registers that an instruction may write."""
     found = _TARGET.match(line)
     return _REGISTER.findall(found.group(1) or found.group(2) or "") if found else []
+
+
+def _blocks(lines: list[str]) -> list[_Block]:
+    """The basic blocks, in order. Waiting loops in inline assembly are no blocks of their own."""
+    labels = {found[1]: number for number, line in enumerate(lines) if (found := _LABEL.match(line))}
+    ends = [number + 1 for number, line in enumerate(lines) if _BRANCH.match(line) or _ENDS.match(line)]
+    tables = [number for number, line in enumerate(lines) if _TABLE.match(line)]
+    cuts = sorted({0, len(lines), *labels.values(), *ends, *(number + 1 for number in tables)})
+    blocks = [_Block(first, end) for first, end in pairwise(cuts)]
+    at = {block.first: number for number, block in enumerate(blocks)}
+    for number, block in enumerate(blocks):
+        last = next((line for line in reversed(lines[block.first : block.end]) if line.strip()), "")
+        branch = _BRANCH.match(last)
+        if _TABLE.match(last):
+            block.after += [at[labels[name]] for name in labels if name in _tables_of(lines)]
+        elif branch:
+            block.after.append(at[labels[branch[2]]])
+        falls = not _ENDS.match(last) and not _TABLE.match(last) and not (branch and not branch[1])
+        if falls and number + 1 < len(blocks):
+            block.after.append(number + 1)
+        block.after = list(dict.fromkeys(block.after))
+        for after in block.after:
+            blocks[after].before.append(number)
+    return blocks
+
+
+def _tables_of(lines: list[str]) -> set[str]:
+    """The labels in the tables of indexed branches."""
+    return {name for line in lines if ".branchtargets" in line or _ROW.match(line) for name in _NAME.findall(line)}
+
+
+_NAME = re.compile(r"\$L__BB\w+")
+_ROW = re.compile(r"\s*\$L__BB\w+[,;]")
+
+
+def _loops(blocks: list[_Block]) -> list[tuple[int, set[int]]]:
+    """The natural loops: their first block, and their blocks."""
+    found: dict[int, set[int]] = {}
+    state = [0] * len(blocks)  # 1: on the path, 2: done
+    path = [(0, iter(blocks[0].after))]
+    state[0] = 1
+    while path:
+        block, rest = path[-1]
+        following = next(rest, None)
+        if following is None:
+            state[block] = 2
+            path.pop()
+        elif state[following] == 1:  # an edge back
+            body = found.setdefault(following, {following})
+            work = [block]
+            while work:
+                it = work.pop()
+                if it not in body:
+                    body.add(it)
+                    work += blocks[it].before
+        elif not state[following]:
+            state[following] = 1
+            path.append((following, iter(blocks[following].after)))
+    return list(found.items())
 
 
 __all__ = ["place_descriptors"]
