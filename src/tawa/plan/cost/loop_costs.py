@@ -232,7 +232,9 @@ class LoopCosts:
         complete = self._complete(stages, at)
 
         def last_read(edge: Dependence) -> int:
-            return complete.get(edge.target, 0) if edge.kind == "value" and edge.target in complete else at[edge.target]
+            dot = WarpGroupDotOp.of(self.graph.nodes[edge.target])
+            held = dot is not None and dot.a.defining_op is self.graph.nodes[edge.source]
+            return complete.get(edge.target, at[edge.target]) if held else at[edge.target]
 
         change = [0] * (end + 2)
         for number in range(self.count):
