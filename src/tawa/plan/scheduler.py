@@ -163,13 +163,14 @@ class _Problem(LoopCosts):
         room = self.limits.registers - RESERVED_REGISTERS
         if not any(it.registers <= room for it in made):
             made = [self.relieved(it, room) for it in made]
+            room = self.limits.registers  # beyond that, tiles alone spill
         least = min((max(it.registers, room) for it in made), default=room)
         shortest = min((it.ii_cycles for it in made if it.registers <= least), default=0)
 
         def rank(it: _Made) -> tuple[object, ...]:
             alike = it.ii_cycles <= shortest * ALIKE
             order = (max(it.stages), it.alive, it.registers, it.ii_cycles) if alike else (it.ii_cycles,)
-            return (max(it.registers, least), not alike, order, it.stages)
+            return (max(it.registers, room), not alike, order, it.stages)
 
         return sorted(made, key=rank)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tawa.analysis.loops.dependences import DependenceInfo, captured, find_dependences, waits_for_itself
+from tawa.analysis.loops.dependences import DependenceInfo, captured, find_dependences, keeps_storing
 from tawa.dialects.scf import ForOp
+from tawa.dialects.ttg import LocalAllocOp, whole_of
 from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.ir import parse_module
+from tawa.ir import Builder, parse_module
 from tawa.plan.decide.loops import staged_loops
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
 from tests.cases.programs import staged
@@ -101,13 +102,16 @@ def test_stores_to_one_tensor_keep_their_order_and_reads_do_not_have_one() -> No
     assert edges(plain(loads), "order") == set()
 
 
-def test_a_dot_that_reads_a_buffer_filled_in_the_loop_waits_for_itself() -> None:
+def test_only_a_buffer_that_every_iteration_fills_with_the_same_tile_keeps_its_dot_synchronous() -> None:
     body = programs.iteration("u", "next")
-    dots = [dot for node in plain(body, u="next").nodes if (dot := WarpGroupDotOp.of(node))]
-    assert [waits_for_itself(dot) for dot in dots] == [True]
-    nodes = graph_of(staged.attention()).nodes
-    dots = [dot for node in nodes if (dot := WarpGroupDotOp.of(node))]
-    assert [waits_for_itself(dot) for dot in dots] == [False, False]
+    (dot,) = [dot for node in plain(body, u="next").nodes if (dot := WarpGroupDotOp.of(node))]
+    assert not keeps_storing(dot)
+    stored = LocalAllocOp.of(whole_of(dot.a).defining_op)
+    assert stored is not None and stored.source is not None
+    load = stored.source.defining_op
+    assert load is not None and dot.op.parent is not None and dot.op.parent.parent_op is not None
+    Builder.before(dot.op.parent.parent_op).insert(load.detach())
+    assert keeps_storing(dot)
 
 
 def test_what_an_inner_loop_leaves_in_flight_is_ended_before_its_slots_are_released() -> None:

@@ -52,8 +52,8 @@ UNITS: tuple[Unit, ...] = ("tensor cores", "cuda cores", "special functions", "s
 _ISSUE_CYCLES = 2
 _ACCUMULATOR = "#mma"  # how Triton's text names layouts of dots
 
-REPEATS = op_names(tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, arith.ConstantOp)
-"""Operations that repeat a value: their results take no registers."""
+REPEATS = op_names(tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.MakeRangeOp, arith.ConstantOp)
+"""Operations that repeat a value, or number the elements of a tile: their results take no registers."""
 RENAMES = op_names(tt.ReshapeOp, tt.TransOp)
 """Operations that give the same registers other names: their results are live in the registers of their operands."""
 _FREE = classes.FREE | op_names(AdvanceOp, YieldOp)
@@ -104,7 +104,8 @@ def registers_of(type: str, num_warps: int) -> int:
         spread = 1
         if "slice<" in kind.encoding:
             spread = 4  # the four threads that share a row of an accumulator all hold the value of that row
-        return max(1, kind.bytes * spread // (4 * 32 * num_warps))
+        bits = math.prod(kind.shape) if kind.element == "i1" else 8 * kind.bytes
+        return max(1, bits * spread // (32 * 32 * num_warps))
     return 0 if isinstance(kind, MemDescType) else 1
 
 

@@ -86,14 +86,15 @@ def sum_only(op: Operation, value: Value) -> bool:
     return dot is not None and dot.accumulator is value and len(value.uses) == 1
 
 
-def waits_for_itself(dot: WarpGroupDotOp) -> bool:
-    """Whether a dot in a loop must be synchronous: it reads a buffer that each iteration allocates.
+def keeps_storing(dot: WarpGroupDotOp) -> bool:
+    """Whether a dot in a loop must be synchronous: each iteration stores a tile for it that no iteration changes.
 
-    Triton's allocator may reuse the memory of such a buffer after its last reader in program order.
+    Triton moves the store out of the loop, or leaves it there: nobody can tell where the buffer ends.
     """
     for operand in (dot.a, dot.b):
-        op = whole_of(operand).defining_op
-        if op is not None and LocalAllocOp.matches(op) and op.parent is dot.op.parent:
+        stored, body = LocalAllocOp.of(whole_of(operand).defining_op), dot.op.parent
+        source = stored.source if stored is not None and stored.op.parent is body else None
+        if source is not None and body not in (source.owner, getattr(source.defining_op, "parent", None)):
             return True
     return False
 

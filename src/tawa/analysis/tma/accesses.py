@@ -26,12 +26,16 @@ class NotABox(Exception):
         self.reason, self.cure, self.op = reason, cure, op
 
 
-def is_operand_load(op: Operation, persistent: bool = False, products: Collection[Value] = ()) -> bool:
+def is_operand_load(
+    op: Operation, persistent: bool = False, products: Collection[Value] = (), beside: bool = False
+) -> bool:
     """Whether a load is executed repeatedly and its tile, or its row, feeds a dot.
 
     persistent: whether the kernel will be persistent, so that loads of tiles before its loop repeat for every tile.
     products: values that depend on dots (`from_dots`). A row is not followed through them: rows that are combined with
-        products, as in a softmax, do not feed a dot. They may travel with a tile (`tile_beside`).
+        products, as in a softmax, do not feed a dot.
+    beside: rows that may travel with a tile, too (`tile_beside`), but for dots of 8-bit elements: the rows of their
+        operands may get another order, which a copy of neighbours cannot follow.
     """
     if not LoadOp.matches(op) or all(size == 1 for size in shape_of(op.result)):
         return False
@@ -40,7 +44,14 @@ def is_operand_load(op: Operation, persistent: bool = False, products: Collectio
         return False
     if rows:
         return bool(dots_fed_by(op.result))
-    return bool(dots_fed_by(op.result, products)) or tile_beside(op, products) is not None
+    if dots_fed_by(op.result, products):
+        return True
+    return beside and tile_beside(op, products) is not None and not any(map(_in_bytes, dots_fed_by(op.result)))
+
+
+def _in_bytes(dot: Operation) -> bool:
+    """Whether an operand of a dot has 8-bit elements."""
+    return any(bytes_of(getattr(parse_type(it.type), "element", "i32")) == 1 for it in dot.operands[:2])
 
 
 def tile_of(access: Operation) -> Value:

@@ -7,9 +7,9 @@
 that the descriptor needs is known there. It changes nothing: `tawa.transforms.ttir.promote_to_tma` rewrites the
 accesses that the Plan chooses.
 
-Only loads in a loop that feed a dot are considered: other loads do not benefit. For an index that wraps around
-(``% M``), the pointer load reads other rows of the tensor while TMA reads zeros; these rows must not affect memory
-(`tawa.analysis.memory.out_of_bounds_uses`).
+Only loads in a loop that feed a dot are considered, and rows that travel with their tiles: other loads do not benefit.
+For an index that wraps around (``% M``), the pointer load reads other rows of the tensor while TMA reads zeros; these
+rows must not affect memory (`tawa.analysis.memory.out_of_bounds_uses`).
 
 Where the descriptor is made:
 
@@ -175,7 +175,7 @@ def find_promotions(
     finder = _Finder(host, make, trust, tables)
     products = from_dots(module)
     by_host = make == "host"
-    operands = [op for op in functions[0].op.walk() if is_operand_load(op, persistent and by_host, products)]
+    operands = [op for op in functions[0].op.walk() if is_operand_load(op, persistent and by_host, products, by_host)]
     loads = tuple(finder.load(op) for op in operands)
     may_store = by_host and any(load.decision for load in loads)
     stores = tuple(finder.store(op) for op in tile_stores(functions[0], persistent)) if may_store else ()

@@ -152,13 +152,12 @@ def run_backward(
     if launches is not None and aligned:
         return launches(do, dlse, q, k, v, o, lse)
     given = do, q, k, v, o
-    read = tuple(map(for_tma, given))
-    launches = Backward(*read, mask, scale, added)
-    if all(one is other for one, other in zip(given, read, strict=True)):
+    do, q, k, v, o = (for_tma(x) for x in given)
+    launches = Backward(do, q, k, v, o, mask, scale, added)
+    if all(one is other for one, other in zip(given, (do, q, k, v, o), strict=True)):
         if len(backwards) >= MOST_BACKWARDS:
             backwards.clear()
         backwards[known] = launches
-    do, q, k, v, o = read
     return launches(do, dlse, q, k, v, o, lse)
 
 

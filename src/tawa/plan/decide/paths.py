@@ -95,7 +95,8 @@ def choose_promotions(module: Module, options: PlanOptions, launching: Launching
         promotions = find_promotions(module, "kernel", launching.nested, tables=may_make, persistent=persistent)
     _check(module, promotions.loads, asked, "operand", launching)
     _check(module, promotions.stores, [it for it in pins.stores if it.path in BY_TMA], "store", launching)
-    wanted = [it for it in promotions.loads if _wanted(pins.operand(name_of(it.op)).path)]
+    entries = {it: pins.operand(name_of(it.op)) for it in promotions.loads}
+    wanted = [it for it, entry in entries.items() if _wanted(entry.path) and not entry.prefetched]
     loads = [it for it in wanted if _path(it)]
     stores = (
         [it for it in promotions.stores if it.decision and _wanted(pins.store(name_of(it.op)).path)] if loads else []

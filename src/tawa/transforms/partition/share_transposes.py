@@ -16,6 +16,7 @@ Source: PTX ISA, "wgmma.mma_async" (`imm-trans-a`: 16-bit elements only).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from tawa.dialects.tt import TransOp
 from tawa.dialects.ttg import ConvertLayoutOp, LocalAllocOp, MemDescTransOp
@@ -61,11 +62,7 @@ def _transposed(operand: Value) -> Value | None:
 def _swizzle(tile: Value) -> int | None:
     """The swizzle of a buffer from which wgmma reads the tile in either order; None if there is none."""
     type = parse_type(tile.type)
-    if (
-        not isinstance(type, TensorType)
-        or len(type.shape) != 2
-        or type.bytes * 8 != _BITS * type.shape[0] * type.shape[1]
-    ):
+    if not isinstance(type, TensorType) or len(type.shape) != 2 or type.bytes * 8 != _BITS * prod(type.shape):
         return None
     return next((it for it in _SWIZZLES if type.shape[1] * _BITS // 8 % it == 0), None)
 
@@ -75,21 +72,17 @@ def _view(dot: WarpGroupDotOp, tile: Value, swizzle: int) -> None:
     type = parse_type(tile.type)
     assert isinstance(type, TensorType)
     stored, viewed = (_ENCODING.format(swizzle, text) for text in ("false", "true"))
-    builder = Builder.before(dot.op)
+    builder, maker = Builder.before(dot.op), tile.defining_op
+    outside = maker is not None and maker.parent is not dot.op.parent  # a loop that only reads the tile stores it once
     buffer = MemDescType(type.shape, type.element, stored, "#smem")
-    made = builder.create(LocalAllocOp.NAME, (tile,), (str(buffer),), hints=(tile.hint,)).result
+    at = Builder.after(maker) if outside and maker is not None else builder
+    made = at.create(LocalAllocOp.NAME, (tile,), (str(buffer),), hints=(tile.hint,)).result
     view = MemDescType(type.shape[::-1], type.element, viewed, "#smem")
-    order = {"order": "array<i32: 1, 0>"}
-    transposed = builder.create(
-        MemDescTransOp.NAME, (made,), (str(view),), properties=order, hints=(dot.a.hint,)
-    ).result
+    order, hints = {"order": "array<i32: 1, 0>"}, (dot.a.hint,)
+    transposed = builder.create(MemDescTransOp.NAME, (made,), (str(view),), properties=order, hints=hints).result
     unused = dot.a
     dot.op.set_operand(WarpGroupDotOp.a.index, transposed)
-    while (
-        (op := unused.defining_op) is not None
-        and not unused.uses
-        and (TransOp.matches(op) or ConvertLayoutOp.matches(op))
-    ):
+    while unused is not tile and not unused.uses and (op := unused.defining_op) is not None:
         unused = op.operands[0]
         op.erase()
 
