@@ -47,9 +47,9 @@ ALONE = "feeds no dot through a ring, so the consumer loads it (test_unmet.py:"
           for name in ("last", "rows") for path in ("cp.async", "registers")),
         *((f'[operands.bias]\npath = "{path}"', 'path = "consumer" or "tma"')
           for path in ("cp.async", "registers", "pointers")),
-        ("[operands.last]\nhoisted = true", "leave it out, or one of a, b"),
-        ('[operands.bias]\ntransposed = "registers"', "leave it out, or one of a, b"),
-        ("[operands.bias]\nreordered = true", "leave it out, or one of a, b"),
+        ("[operands.last]\nhoisted = true", "leave it out, or one of rows, a, b"),
+        ('[operands.bias]\ntransposed = "registers"', "leave it out, or one of rows, a, b"),
+        ("[operands.bias]\nreordered = true", "leave it out, or one of rows, a, b"),
     ],
 )  # fmt: skip
 def test_a_word_about_an_operand_that_no_ring_carries_is_refused(text: str, cure: str) -> None:

@@ -205,12 +205,12 @@ def far(a_ptr, b_ptr, g_ptr, c_ptr, FROM, TO, STEP: tl.constexpr, B: tl.constexp
     """A loop whose range exceeds that of a signed integer."""
     rows, ks = tl.arange(0, B), tl.arange(0, B)
     acc = tl.zeros((B, B), dtype=tl.float32)
-    g_ptrs = g_ptr + rows
+    g_ptrs = g_ptr + 2 * rows  # no row that TMA could copy
     for t in range(FROM, TO, STEP):
         a = tl.load(a_ptr + (rows + (t & 1) * B)[:, None] * B + ks[None, :])
         b = tl.load(b_ptr + (ks + (t & 1) * B)[:, None] * B + rows[None, :])
         acc += tl.dot(a, b) * tl.load(g_ptrs)[:, None]
-        g_ptrs += B
+        g_ptrs += 2 * B
     tl.store(c_ptr + rows[:, None] * B + rows[None, :], acc.to(tl.float16))
 
 
@@ -219,7 +219,7 @@ def test_a_loop_over_more_than_half_of_all_numbers_loads_ahead_in_each_iteration
     arguments: dict[str, Any] = {
         "a_ptr": lot.standard_normal((2 * b, b)).astype(np.float16),
         "b_ptr": lot.standard_normal((2 * b, b)).astype(np.float16),
-        "g_ptr": lot.standard_normal(4 * b).astype(np.float32),
+        "g_ptr": lot.standard_normal(8 * b).astype(np.float32),
         "c_ptr": np.full((b, b), np.nan, np.float16),
         "FROM": -(2**31) + 5, "TO": 2**31 - 1,
     }  # fmt: skip

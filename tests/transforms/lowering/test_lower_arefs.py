@@ -207,4 +207,5 @@ def test_a_slot_that_is_only_read_into_registers_needs_no_fence_by_the_reader() 
     """The ring of int8 weights in `weight_only` has none; the ring of the other operand has one."""
     text = brief(parse_module(made("weight_only", mma_depth=0).barrier))
     consumer = text[: text.index("ttg.warp_specialize.partitions")]
-    assert consumer.count("ttng.wait_barrier") == 2 and consumer.count("ttng.fence_async_shared") == 1
+    waits, fences = consumer.count("ttng.wait_barrier"), consumer.count("ttng.fence_async_shared")
+    assert waits == 2 * fences > 0

@@ -104,8 +104,7 @@ def registers_of(type: str, num_warps: int) -> int:
         spread = 1
         if "slice<" in kind.encoding:
             spread = 4  # the four threads that share a row of an accumulator all hold the value of that row
-        bits = math.prod(kind.shape) if kind.element == "i1" else 8 * kind.bytes
-        return max(1, bits * spread // (32 * 32 * num_warps))
+        return max(1, kind.bytes * spread // (4 * 32 * num_warps))
     return 0 if isinstance(kind, MemDescType) else 1
 
 

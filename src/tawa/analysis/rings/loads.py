@@ -84,7 +84,7 @@ def find_dots(module: Module) -> list[Operation]:
 def find_dot_loads(module: Module) -> list[DotLoadInfo]:
     """Every load inside a loop that feeds a dot, in textual order."""
     found: list[DotLoadInfo] = []
-    rows: dict[Operation, Operation] = {}
+    rows: dict[Operation, tuple[Operation, int]] = {}  # the tile of each, and how many loads were found before
     products: set[Value] | None = None
     axis_info: ModuleAxisInfo | None = None
     for op in module.walk():
@@ -95,7 +95,7 @@ def find_dot_loads(module: Module) -> list[DotLoadInfo]:
             products = products if products is not None else from_dots(module)
             tile = tile_beside(op, products)
             if tile is not None:
-                rows[op] = tile
+                rows[op] = tile, len(found)
                 continue
         if descriptor:
             dots = dots_fed_by(op.result)
@@ -111,10 +111,10 @@ def find_dot_loads(module: Module) -> list[DotLoadInfo]:
                 fill = pointer_fill(module, pointers, payload, axis_info)
                 found.append(DotLoadInfo(pointers, tuple(dots), payload, _slot_like(module, op, payload), fill))
     tiles = {info.load.op: info for info in found if info.fill == "tma"}
-    for op, tile in rows.items():
+    for op, (tile, before) in reversed(rows.items()):
         if tile in tiles:
             row = DescriptorLoadOp(op)
-            found.append(DotLoadInfo(row, tiles[tile].dots, slot_type(module, row), (), beside=True))
+            found.insert(before, DotLoadInfo(row, tiles[tile].dots, slot_type(module, row), (), beside=True))
     return found
 
 
