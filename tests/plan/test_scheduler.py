@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from tawa.analysis.loops import costs
-from tawa.analysis.loops.dependences import DependenceInfo, find_dependences
+from tawa.analysis.loops.dependences import DependenceInfo, find_dependences, is_fused
 from tawa.errors import PlanError
 from tawa.machine import work
 from tawa.machine.coefficients import fitted
@@ -17,7 +17,14 @@ from tawa.machine.hopper import LANES_PER_CYCLE, REPACKING_SLOTS
 from tawa.plan import scheduler
 from tawa.plan.decide.loops import staged_loops
 from tawa.plan.schedule import Schedule
-from tawa.plan.scheduler import RESERVED_REGISTERS, Limits, candidate_schedules, check_schedule, find_schedule
+from tawa.plan.scheduler import (
+    RESERVED_REGISTERS,
+    Limits,
+    _Problem,
+    candidate_schedules,
+    check_schedule,
+    find_schedule,
+)
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs
@@ -205,3 +212,27 @@ def test_a_schedule_of_another_loop_is_refused() -> None:
     count = len(right.ops)
     with pytest.raises(PlanError, match=f"has {count} operations, the loop has {count + 2}"):
         check_schedule(graph_of(staged.branching()), right)
+
+
+def test_a_product_stays_in_the_stage_of_the_sum_it_is_rounded_with() -> None:
+    """Between stages, the two would become two instructions, which round twice."""
+    graph = graph_of(staged.attention())
+    pairs = [(it.source, it.target) for it in graph.edges if is_fused(graph.nodes[it.source], graph.nodes[it.target])]
+    assert pairs
+    for schedule in candidate_schedules(graph, Limits(4, max_stages=3)):
+        assert all(schedule.ops[one].stage == schedule.ops[other].stage for one, other in pairs)
+    usual = best(staged.attention())
+    ops = list(usual.ops)
+    ops[pairs[0][1]] = replace(ops[pairs[0][1]], stage=1 - ops[pairs[0][1]].stage)
+    with pytest.raises(PlanError, match="is rounded together with the product"):
+        check_schedule(graph, replace(usual, ops=tuple(ops)))
+
+
+def test_reads_and_dots_come_later_where_registers_are_scarce() -> None:
+    graph = graph_of(staged.attention())
+    problem = _Problem(graph, Limits(4, max_stages=1))
+    (made,) = problem.candidates()
+    for less in range(0, 64, 8):
+        relieved = problem.relieved(made, made.registers - less)
+        assert relieved.registers <= made.registers and sorted(relieved.sequence) == sorted(made.sequence)
+        check_schedule(graph, problem.describe(relieved, 0, ()))

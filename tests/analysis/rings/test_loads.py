@@ -19,6 +19,7 @@ from tests.cases.programs.ttgir import (
     load,
     op,
     parse,
+    store,
 )
 
 
@@ -206,3 +207,42 @@ def test_a_tile_that_meets_a_product_stays_where_it_is() -> None:
         "b",
         "v",
     ]
+
+
+ROW_DESC = "!tt.tensordesc<tensor<64xf32, #shared>>"
+ROW = "tensor<64xf32, #blocked>"
+
+
+def with_row(combined: str = "scores") -> Module:
+    """A row that is subtracted from a product, before the result is an operand of another dot."""
+    sliced = "tensor<64xf32, #ttg.slice<{dim = 0, parent = #mma}>>"
+    wide = op("tt.expand_dims", "%own", sliced, "%one", "tensor<1x64xf32, #mma>", properties="axis = 0 : i32")
+    body = (
+        programs.iteration("zeros", "scores"),
+        op("tt.descriptor_load", "%rows, %k", f"{ROW_DESC}, i32", "%row", ROW, properties="cache = 1 : i32"),
+        op("ttg.convert_layout", "%row", ROW, "%own", sliced),
+        wide,
+        op("tt.broadcast", "%one", "tensor<1x64xf32, #mma>", "%spread", ACC),
+        op("arith.subf", f"%{combined}, %spread", f"{ACC}, {ACC}", "%less", ACC),
+        op("arith.truncf", "%less", ACC, "%h", ACC.replace("f32", "f16")),
+        op("ttg.convert_layout", "%h", ACC.replace("f32", "f16"), "%t", TILE),
+        alloc("z", "t"),
+        load("v", "c_desc"),
+        alloc("w", "v"),
+        dot("next", "z", "w", "sum"),
+    )
+    loop = for_loop("\n".join(body), carried={"sum": ("zeros", "next", ACC)}, results="%acc")
+    return parse(kernel(f"{loop}\n{store()}", arguments={"rows": ROW_DESC}))
+
+
+def test_a_row_travels_with_the_tile_whose_product_it_is_combined_with() -> None:
+    infos = {info.load.op.result.hint: info for info in find_dot_loads(with_row())}
+    row = infos["row"]
+    assert row.beside and not row.allocations and row.payload.shape == (64,)
+    assert row.dots == infos["a"].dots != infos["v"].dots
+    assert not infos["a"].beside
+
+
+def test_a_row_that_meets_no_product_of_a_loaded_tile_is_an_operand_by_itself() -> None:
+    row = {info.load.op.result.hint: info for info in find_dot_loads(with_row("zeros"))}["row"]
+    assert not row.beside

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -241,3 +242,27 @@ def test_a_store_in_every_tile_is_staged_in_every_tile() -> None:
     made = specialise(programs.persistent_gemm(3), PlanOptions(aref_depth=2, mma_depth=1), Target(4, 3))
     trace = run(parse_module(made.aref), {"n": 2, "m": 3})
     assert trace.stores == 3 and trace.wrong == []
+
+
+def test_a_reduction_leaves_from_a_buffer_as_a_store_does() -> None:
+    add = programs.op(
+        "tt.descriptor_reduce", "%c_desc, %low, %zero, %zero", f"{programs.DESC}, {programs.TILE}, i32, i32",
+        properties="kind = 1 : i32",
+    )  # fmt: skip
+    stored = programs.store()
+    place = stored.index('"tt.descriptor_store"')
+    tile = re.search(r"descriptor_store\"\(%c_desc, (%\w+)", stored)
+    assert tile is not None
+    text = staged(tiles(stored[:place] + add.strip().replace("%low", tile[1])))
+    check(
+        text,
+        """
+        CHECK:      partition = "consumer"
+        CHECK:      [[S:%\\w+]] = "ttg.local_alloc"()
+        CHECK:      "ttng.async_tma_store_wait"() <{pendings = 0 : i32}>
+        CHECK-NEXT: "ttg.local_store"({{.*}}, [[S]])
+        CHECK-NEXT: "ttng.fence_async_shared"
+        CHECK-NEXT: "ttng.async_tma_reduce"(%c_desc_0, {{.*}}, [[S]]) <{kind = 1 : i32}>
+        CHECK-NOT:  tt.descriptor_reduce
+        """,
+    )

@@ -28,6 +28,17 @@ def test_a_conversion_between_a_product_and_a_sum_rounds_otherwise(fused: str) -
     assert "kernel.py" in other_rounding(fused + _END, _APART + _END)
 
 
+def test_a_product_of_an_earlier_iteration_rounds_by_itself() -> None:
+    """The sum of a loop whose product is carried from one iteration to the next."""
+    carried = "  %p = arith.mulf %a, %b : tensor<f32>\n  %s = arith.addf %arg, %r : tensor<f32> loc(#loc2)\n"
+    assert other_rounding(_FUSED[0] + _END, carried + _END) and not other_rounding(carried + _END, _APART + _END)
+
+
+def test_a_place_with_sums_of_both_kinds_says_nothing() -> None:
+    both = _FUSED[0] + _NO_PRODUCT + _END
+    assert not other_rounding(both, _APART + _END) and not other_rounding(both, _FUSED[0] + _END)
+
+
 def test_what_is_the_same_in_both_kernels_rounds_the_same() -> None:
     assert not any(other_rounding(it + _END, it + _END) for it in (*_FUSED, _APART, _NO_PRODUCT))
     assert not other_rounding(_FUSED[0] + _END, _FUSED[1] + _END) and not other_rounding(_NO_PRODUCT, _APART + _END)

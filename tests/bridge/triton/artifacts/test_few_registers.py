@@ -45,6 +45,6 @@ def test_a_plan_with_too_many_warps_is_refused_with_the_cure() -> None:
     launched = {"num_warps": 8, "num_stages": 2}
     with (
         launched_by_us(),
-        pytest.raises(FewRegisters, match="72 registers for each thread .* cure: fewer consumer groups"),
+        pytest.raises(FewRegisters, match=r"72 registers for each thread .* cure: fewer consumer groups"),
     ):
         compile_kernel(case.kernel, signature(case), request, **launched)
