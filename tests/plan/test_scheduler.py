@@ -10,6 +10,7 @@ import pytest
 
 from tawa.analysis.loops import costs
 from tawa.analysis.loops.dependences import DependenceInfo, find_dependences, is_fused
+from tawa.dialects.scf import ForOp
 from tawa.errors import PlanError
 from tawa.machine import work
 from tawa.machine.coefficients import fitted
@@ -216,16 +217,26 @@ def test_a_schedule_of_another_loop_is_refused() -> None:
 
 def test_a_product_stays_in_the_stage_of_the_sum_it_is_rounded_with() -> None:
     """Between stages, the two would become two instructions, which round twice."""
-    graph = graph_of(staged.attention())
-    pairs = [(it.source, it.target) for it in graph.edges if is_fused(graph.nodes[it.source], graph.nodes[it.target])]
-    assert pairs
-    for schedule in candidate_schedules(graph, Limits(4, max_stages=3)):
-        assert all(schedule.ops[one].stage == schedule.ops[other].stage for one, other in pairs)
-    usual = best(staged.attention())
-    ops = list(usual.ops)
-    ops[pairs[0][1]] = replace(ops[pairs[0][1]], stage=1 - ops[pairs[0][1]].stage)
+    body = "\n".join(
+        (
+            programs.iteration("zeros", "part"),
+            op("math.exp2", "%part", ACC, "%high", ACC),
+            op("arith.mulf", "%high, %part", f"{ACC}, {ACC}", "%product", ACC),
+            op("arith.addf", "%product, %sum", f"{ACC}, {ACC}", "%next", ACC),
+        )
+    )
+    loop = programs.for_loop(body, carried={"sum": ("zeros", "next", ACC)}, results="%acc")
+    module = programs.parse(programs.kernel(f"{loop}\n{programs.store()}"))
+    graph = find_dependences(next(view for it in module.walk() if (view := ForOp.of(it))))
+    ((one, other),) = {
+        (it.source, it.target) for it in graph.edges if is_fused(graph.nodes[it.source], graph.nodes[it.target])
+    }
+    found = candidate_schedules(graph, Limits(4, max_stages=3))
+    assert found and all(it.ops[one].stage == it.ops[other].stage for it in found)
+    ops = list(found[0].ops)
+    ops[other] = replace(ops[other], stage=ops[other].stage + 1)
     with pytest.raises(PlanError, match="is rounded together with the product"):
-        check_schedule(graph, replace(usual, ops=tuple(ops)))
+        check_schedule(graph, replace(found[0], ops=tuple(ops)))
 
 
 def test_reads_and_dots_come_later_where_registers_are_scarce() -> None:
