@@ -3,9 +3,9 @@
     TTIR     structured → pointer accesses by TMA → rows ordered → programs grouped → persistent → rows split
              → late sums → tiles from a counter
              [Triton lays it out]
-    TTGIR    grids waited for → reshapes viewed → row loads hoisted → rings decided → arefs → operands transposed
-             → partitions → streams shared → P, schedules decided → stages → stores                         [credits]
-    aref     lowered → slot views duplicated → outlined                                                   [barriers]
+    TTGIR    grids waited for → reshapes viewed → transposes shared → row loads hoisted → rings decided → arefs
+             → operands transposed → partitions → streams shared → P, schedules decided → stages → stores     [credits]
+    aref     lowered → slot views duplicated → outlined                               [barriers]
 
 `tawa.flow.run` is the only runner: compiles, tests, benches, the simulator and `tawa verify` use it.
 """

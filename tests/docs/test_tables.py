@@ -134,7 +134,11 @@ def tile_rows() -> list[str]:
         for tile in choice
     ]
     rows += [
-        f"| {box} | {tile_cells(HOPPER.dkdv[box], short=True)} | {tile_cells(HOPPER.dq[box], short=True)} |"
+        f"| {box} | "
+        + " | ".join(
+            tile_cells(it[box], short=True) if box in it else "" for it in (HOPPER.gradients, HOPPER.dkdv, HOPPER.dq)
+        )
+        + " |"
         for box in HOPPER.dkdv
     ]
     return [re.sub(" +", " ", row) for row in rows]

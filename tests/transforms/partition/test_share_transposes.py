@@ -14,7 +14,7 @@ BYTES = ACC.replace("f32", "f8E4M3FN")
 
 
 def transposed(tile: str = HALF, outside: bool = False) -> Module:
-    """A loop with the product of a transposed tile in registers and a tile of B. outside: it is made before the loop."""
+    """A loop with the product of a transposed tile in registers and a tile of B. outside: made before the loop."""
     operand = OPERAND.replace("f16", "f16" if tile is HALF else "f8E4M3FN")
     made = op("arith.truncf", "%zeros", ACC, "%half", tile)
     turn = op("tt.trans", "%half", tile, "%t", tile, properties="order = array<i32: 1, 0>")
