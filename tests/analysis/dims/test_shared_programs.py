@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tawa.analysis.dims.shared_programs import SharedInfo, find_shared
+from tawa.bridge.triton.generic_print import read_ttir
 from tawa.ir import Value
 from tawa.remarks import Remark
 from tests.analysis.tile_programs import TileProgram
+from tests.cases.gemm.cases import find
+from tests.matrix.compiling import signature
+from tests.support.fronts import front
 
 BYTES = 64 * 2
 
@@ -49,3 +53,11 @@ def test_programs_that_may_wait_for_each_other_are_declined() -> None:
     p.op("tt.atomic_rmw", [p.args["a"], p.number(1)], "i32", sem="1 : i32", scope="1 : i32")
     found = find_shared(p.finish())
     assert isinstance(found, Remark) and "may give programs an order" in found.reason
+
+
+def test_a_loop_over_the_tiles_of_a_program_shares_nothing() -> None:
+    """Its trip count differs between programs, and so do the tiles of the loops inside."""
+    case = find("persistent_nn")
+    made = front(case.kernel, signature(case), num_warps=4)
+    found = find_shared(read_ttir(made.ttir, made.context))
+    assert isinstance(found, Remark) and "no axis of the grid" in found.reason

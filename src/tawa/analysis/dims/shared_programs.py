@@ -3,7 +3,8 @@
     %m = program_id x; %h = program_id y
     for %n … { load K[%h, %n]; load V[%h, %n] }   →   axis x: K and V do not depend on it
 
-Trip counts may depend on the program id (`tawa.transforms.partition.share_streams`), branches may not.
+Trip counts of innermost loops may depend on the program id (`tawa.transforms.partition.share_streams`), branches and
+loops around other loops may not.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def _shared_bytes(function: FuncOp, axis: int) -> int:
     for op in function.op.walk():
         if not (DescriptorLoadOp.matches(op) or LoadOp.matches(op)) or not enclosing_loops(op):
             continue
-        branches = [outer for outer in op.ancestors() if outer is not function.op and not ForOp.of(outer)]
+        innermost = enclosing_loops(op)[0]
+        branches = [outer for outer in op.ancestors() if outer is not function.op]
+        branches = [outer for outer in branches if outer is not innermost or ForOp.of(outer) is None]
         if any(value in dependent for value in op.operands) or any(diverges(it, dependent) for it in branches):
             continue
         tile = parse_type(op.result.type)
