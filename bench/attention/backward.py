@@ -1,0 +1,277 @@
+"""Times the backward pass of attention: ``python -m bench.attention.backward [--only TEXT] [--ablation]``.
+
+B * S = 16k tokens, 2048 hidden, bf16. Candidates: Tawa's operator, as it is and under
+`torch.use_deterministic_algorithms`; cuDNN through PyTorch; FlashAttention's CuTe kernels and FlashAttention-3 where
+they are installed. Each is the whole backward pass, through autograd: row sums, gradients, dQ in its type. TFLOP/s
+count five products: 10 * B * H * S * S * d operations, half of them under a causal mask.
+
+Gradients of the first and the last head are compared with float64 before anything is timed: at most twice PyTorch's
+error, three times in a row, with outputs and buffers full of NaN.
+
+Candidates are captured in CUDA graphs. `host_us` of a case is the time that a call keeps the host, without a graph.
+``--ablation`` times the operator with one mechanism less at a time, which Plans can say. Results:
+``bench/results/attention_backward.json`` and ``attention_backward_ablation.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from bench.harness import Report, Row, describe, finite, time_round_robin, watchdog
+
+TOKENS, HIDDEN = 16384, 2048
+STALL_S = 120.0
+CALLS = 50
+"""Calls of which the host's time is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """S queries and keys in heads of d columns."""
+
+    d: int
+    S: int
+    causal: bool
+
+    def __str__(self) -> str:
+        return f"d{self.d} S{self.S} {'causal' if self.causal else 'full'}"
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(B, H, S, d)."""
+        return max(1, TOKENS // self.S), HIDDEN // self.d, self.S, self.d
+
+    @property
+    def flop(self) -> float:
+        """Operations of five products."""
+        batches, heads, length, d = self.shape
+        return 10.0 * batches * heads * length * length * d * (0.5 if self.causal else 1.0)
+
+
+PROBLEMS = tuple(Problem(d, S, causal) for d in (128, 64, 256) for S in (4096, 16384, 1024) for causal in (False, True))
+ABLATED = tuple(Problem(d, 16384, False) for d in (128, 64))
+WITHOUT: dict[str, dict[str, Any]] = {
+    "waits by dataflow": {"loops": [{"stages": 0}]},
+    "rows in the ring of their tile": {
+        "operands": [{"argument": name, "loop": 0, "path": "pointers"} for name in ("lse_ptr", "delta_ptr")]
+    },
+    "staged reductions": {"stores": [{"staged": False}]},
+}
+"""By mechanism, the Plan that does without it."""
+
+
+@contextmanager
+def deterministic() -> Iterator[None]:
+    """Bits that are the same each time."""
+    import torch
+
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def make_tensors(problem: Problem) -> tuple[Any, ...]:
+    """Q, K, V and dO (B, H, S, d)."""
+    import torch
+
+    torch.manual_seed(0)
+    made = tuple(torch.randn(problem.shape, device="cuda", dtype=torch.bfloat16) for _ in range(4))
+    return *(x.requires_grad_() for x in made[:3]), made[3]
+
+
+def make_calls(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
+    """The candidates: each returns dQ, dK and dV."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+
+    from tawa.ops import attention
+
+    q, k, v, do = tensors
+
+    def derived(o: Any, given: Any = do) -> Any:
+        return torch.autograd.grad(o, (q, k, v), given, retain_graph=True)
+
+    own = attention(q, k, v, causal=problem.causal)
+
+    def same_bits() -> Any:
+        with deterministic():
+            return derived(own)
+
+    found: dict[str, Callable[[], Any]] = {"Tawa": lambda: derived(own), "Tawa, same bits": same_bits}
+    try:
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            peer = scaled_dot_product_attention(q, k, v, is_causal=problem.causal)
+        found["cuDNN"] = lambda: derived(peer)
+    except RuntimeError:  # no kernel for the problem
+        pass
+    for name, module in (("CuTe", "flash_attn.cute"), ("FlashAttention-3", "flash_attn_interface")):
+        function = _installed(module)
+        if function is not None:
+            made = function(*(x.transpose(1, 2) for x in (q, k, v)), causal=problem.causal)
+            o = (made[0] if isinstance(made, tuple) else made).transpose(1, 2)
+            found[name] = lambda o=o: derived(o)
+    return found
+
+
+def _installed(module: str) -> Callable[..., Any] | None:
+    import importlib
+
+    try:
+        return importlib.import_module(module).flash_attn_func
+    except (ImportError, AttributeError):
+        return None
+
+
+def excess(problem: Problem, tensors: tuple[Any, ...], gradients: Any) -> float:
+    """The largest error of the first and the last head over what is allowed; infinite if there is a NaN."""
+    import torch
+
+    if not all(bool(it.isfinite().all()) for it in gradients):
+        return float("inf")
+    worst = 0.0
+    batches, heads, _, _ = problem.shape
+    for b, h in {(0, 0), (batches - 1, heads - 1)}:
+        own = [it[b : b + 1, h : h + 1] for it in gradients]
+        given = [it.detach()[b : b + 1, h : h + 1] for it in tensors]
+        exact = _reference(problem, [it.double() for it in given])
+        peer = _reference(problem, given)
+        for one, other, wanted in zip(own, peer, exact, strict=True):
+            allowed = 2 * (other.double() - wanted).abs().max().item()
+            worst = max(worst, (one.double() - wanted).abs().max().item() / allowed)
+        torch.cuda.empty_cache()
+    return worst
+
+
+def _reference(problem: Problem, tensors: list[Any]) -> Any:
+    """dQ, dK and dV of one head by PyTorch's products, in the type of the tensors."""
+    import torch
+
+    q, k, v = (x.clone().requires_grad_() for x in tensors[:3])
+    scores = q @ k.mT * problem.d**-0.5
+    if problem.causal:
+        scores = scores.masked_fill(
+            ~torch.ones(scores.shape[-2:], device=q.device, dtype=torch.bool).tril(), -torch.inf
+        )
+    return torch.autograd.grad(scores.softmax(-1) @ v, (q, k, v), tensors[3])
+
+
+@contextmanager
+def poisoned() -> Iterator[None]:
+    """What the operator allocates is full of NaN."""
+    import torch
+
+    from tawa.ops.attention_ops import backward_launch, tensors
+
+    own = backward_launch.unwritten
+
+    def nan(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+        return torch.full(shape, float("nan"), dtype=dtype, device=like.device)
+
+    backward_launch.unwritten = tensors.unwritten = nan
+    try:
+        yield
+    finally:
+        backward_launch.unwritten = tensors.unwritten = own
+
+
+def host_us(call: Callable[[], Any]) -> float:
+    """Microseconds that a call keeps the host, launches only."""
+    import torch
+
+    call()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(CALLS):
+        call()
+    spent = (time.perf_counter() - start) / CALLS * 1e6
+    torch.cuda.synchronize()
+    return round(spent, 1)
+
+
+def bench_problem(problem: Problem, calls: Mapping[str, Callable[[], Any]], tensors: tuple[Any, ...]) -> list[Row]:
+    """The rows of one problem."""
+    about = {**asdict(problem), "dtype": "bf16"}
+    rows, fit, errors = list[Row](), dict[str, Callable[[], Any]](), dict[str, float]()
+    for name, call in calls.items():
+        try:
+            with poisoned():
+                errors[name] = max(excess(problem, tensors, call()) for _ in range(3))
+        except Exception as error:  # a candidate that does not take the problem
+            rows.append(Row(about, name, error=describe(error)))
+            continue
+        if errors[name] <= 1:
+            fit[name] = call
+        else:
+            rows.append(Row(about, name, error=f"wrong result: {errors[name]:.3g} times the allowed error"))
+    hosts = {name: host_us(call) for name, call in fit.items()}
+    timings, failures = time_round_robin(fit)
+    rows += [
+        Row.timed({**about, "host_us": hosts[name]}, name, it, problem.flop, finite(errors[name]))
+        for name, it in timings.items()
+    ]
+    return rows + [Row(about, name, error=text) for name, text in failures.items()]
+
+
+def ablated(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
+    """The operator as it is, and without one mechanism each."""
+    from tawa.ops.attention_ops import backward_launch, tiles
+
+    usual = make_calls(problem, tensors)["Tawa"]
+    found = {"Tawa": usual}
+    launches: dict[str, dict[Any, Any]] = {name: {} for name in WITHOUT}
+    for name, plan in WITHOUT.items():
+        own = tiles.HOPPER.gradients
+        changed = {box: replace(tile, options=(*tile.options, ("plan", plan))) for box, tile in own.items()}
+
+        def call(name: str = name, changed: dict[int, Any] = changed) -> Any:
+            used, backward_launch.backwards = backward_launch.backwards, launches[name]
+            table = backward_launch.tiles_for
+            backward_launch.tiles_for = lambda _: replace(tiles.HOPPER, gradients=changed)
+            try:
+                return usual()
+            finally:
+                backward_launch.backwards, backward_launch.tiles_for = used, table
+
+        found[f"without {name}"] = call
+    return found
+
+
+def line_of(problem: Problem, rows: Mapping[str, Row]) -> str:
+    """One line about a problem: TFLOP/s, or why there are none."""
+    rates = (f"{name} {row.tflops:.0f}" if row.tflops else f"{name} {row.error}" for name, row in rows.items())
+    return f"{problem!s:20}" + "  ".join(rates)
+
+
+def main() -> int:
+    """Times the problems asked for; returns 1 if a candidate of this project was wrong or failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help=f"of names such as {PROBLEMS[0]}")
+    parser.add_argument("--ablation", action="store_true", help="the operator, with one mechanism less at a time")
+    arguments = parser.parse_args()
+    report, sound = Report("attention_backward_ablation" if arguments.ablation else "attention_backward"), True
+    for problem in ABLATED if arguments.ablation else PROBLEMS:
+        if not any(text in str(problem) for text in arguments.only):
+            continue
+        with watchdog(STALL_S, str(problem)):
+            tensors = make_tensors(problem)
+            calls = ablated(problem, tensors) if arguments.ablation else make_calls(problem, tensors)
+            rows = bench_problem(problem, calls, tensors)
+        report.add(*rows)
+        named = {row.candidate: row for row in rows}
+        sound = sound and named["Tawa"].tflops is not None
+        print(line_of(problem, named), flush=True)
+    report.note_clocks()
+    report.save()
+    return 0 if sound else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,42 @@
+"""`bench/attention/backward.py` without a GPU: its problems, its command line, its lines, its Plans."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from bench.attention import backward
+from bench.harness import ROOT, Row
+from tawa.plan import Plan, PlanOptions
+from tests.cases.attention.cases import find
+from tests.matrix.compiling import attempted
+
+
+def test_problems_have_one_number_of_tokens_and_names_of_their_own() -> None:
+    assert len({str(it) for it in backward.PROBLEMS}) == len(backward.PROBLEMS)
+    for it in backward.PROBLEMS:
+        batches, heads, length, d = it.shape
+        assert batches * length == backward.TOKENS and heads * d == backward.HIDDEN
+    full, causal = backward.PROBLEMS[:2]
+    assert full.flop == 2 * causal.flop == 10 * 4 * 16 * 4096**2 * 128
+
+
+def test_a_line_has_rates_or_why_there_are_none() -> None:
+    case = {"d": 128}
+    rows = {"Tawa": Row(case, "Tawa", tflops=612.4), "cuDNN": Row(case, "cuDNN", error="RuntimeError: no")}
+    line = backward.line_of(backward.PROBLEMS[0], rows)
+    assert line.split() == ["d128", "S4096", "full", "Tawa", "612", "cuDNN", "RuntimeError:", "no"]
+
+
+def test_the_command_explains_itself() -> None:
+    done = subprocess.run([sys.executable, "-m", "bench.attention.backward", "--help"], cwd=ROOT, capture_output=True)
+    assert done.returncode == 0 and b"--ablation" in done.stdout
+
+
+@pytest.mark.parametrize("mechanism", backward.WITHOUT)
+def test_every_mechanism_can_be_left_out_by_a_plan(mechanism: str) -> None:
+    plan = Plan.of(backward.WITHOUT[mechanism])
+    outcome, _ = attempted(find("added_bf16_d128_full"), PlanOptions(only_if_faster=False), plan)
+    assert getattr(outcome, "outcome", outcome).applied
