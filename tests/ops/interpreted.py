@@ -123,7 +123,8 @@ def main() -> None:
     for name in REORDERED:
         report("reordered", name, reorder, name)
     for table, tiles in TABLES.items():
-        launching.tiles_for = backward_launch.tiles_for = lambda device, tiles=without_sums(tiles): tiles
+        own = without_sums(tiles)
+        launching.tiles_for = backward_launch.tiles_for = lambda device, tiles=own: tiles
         launching.forwards.clear()
         backward_launch.backwards.clear()
         for number, name in enumerate(CASES):
