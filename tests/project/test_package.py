@@ -23,7 +23,7 @@ from tawa.bridge.triton.versions import TESTED_FROM, TESTED_TO, is_tested, parse
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = {
     "tawa/demo/kernels/gemm.py": 7,
-    "tawa/ops/kernels/attention/backward.py": 5,
+    "tawa/ops/kernels/attention/backward.py": 8,
     "tawa/ops/kernels/attention/decode.py": 4,
     "tawa/ops/kernels/attention/forward.py": 3,
     "tawa/ops/kernels/attention/parts.py": 11,
