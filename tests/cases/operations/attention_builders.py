@@ -218,10 +218,12 @@ def window_lists(rows: int, keys: int, window: int, size: int) -> dict[str, tupl
 def flex_gradients_case(name: str, *, length: int = 320, window: int = 160, dim: int = 64, heads: int = 2,
                         key_heads: int = 1, dtype: str = "bf16", tile: tuple[int, int, int, int] = (64, 64, 64, 64),
                         warps: int = 4, stages: int = 3, size: int = 128, constant: bool = False,
+                        alibi: bool = False, cap: float = 0.0,
                         expect: Expectation = SPECIALISED) -> Specimen:  # fmt: skip
     """`flex_gradients`; tile: rows and keys of a block for dK and dV, then for dQ. size: of the blocks of the lists.
 
-    constant: lengths are constants of the kernel.
+    constant: lengths are constants of the kernel. alibi: scores fall with the distance, by the number of the head.
+    cap: of the scores; 0 for none.
     """
     blocks, programs = -(-length // size), -(-length // tile[1]) + -(-length // tile[2]) * (heads // key_heads)
     sizes = {"B": 1, "H": heads, "HK": key_heads, "SQ": length, "SK": length, "D": dim, "BLOCKS": blocks,
@@ -245,7 +247,7 @@ def flex_gradients_case(name: str, *, length: int = 320, window: int = 160, dim:
     lengths = {"SQ": length, "SK": length} if constant else {}
     arguments = {name: it for name, it in arguments.items() if name not in lengths}
     constexprs = {**lengths, "GROUP": heads // key_heads, "BM1": tile[0], "BN1": tile[1], "BM2": tile[2],
-                  "BN2": tile[3], "BLOCK": size, "D": dim, "WINDOW": window}  # fmt: skip
+                  "BN2": tile[3], "BLOCK": size, "D": dim, "WINDOW": window, "ALIBI": alibi, "CAP": cap}  # fmt: skip
     return Specimen(
         name,
         flex.flex_gradients,

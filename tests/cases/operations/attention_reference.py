@@ -103,13 +103,19 @@ def _sparse_forward(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
     return found
 
 
-def _gradients(case: Specimen, t: Arrays, math: Numbers, at: Any, head: int, weight: Any) -> tuple[Any, Any, Any]:
-    """Part of dQ, dK and dV of rows `at`, from all keys of a head; weight: how often a pair counts."""
+def _gradients(
+    case: Specimen, t: Arrays, math: Numbers, at: Any, head: int, weight: Any, bias: Any = 0.0
+) -> tuple[Any, Any, Any]:
+    """Part of dQ, dK and dV of rows `at`, from all keys of a head; weight: how often a pair counts. bias: of scores."""
     scale, dtype = number(case, "scale"), case.tensors["q"].dtype
     q, do, k, v = t["q"][at], t["do"][at], t["k"][head], t["v"][head]
     lse, delta = (math.number(t[name][at])[:, None] for name in ("lse", "delta"))
-    p = math.lib.exp2(math.product(q, k.T) * (scale * LOG2_E) - lse) * weight
-    ds = math.operand(p * (math.product(do, v.T) - delta), dtype)
+    s, slope, cap = math.product(q, k.T) * scale, 1.0, float(case.constexprs.get("CAP") or 0.0)
+    if cap:
+        s = math.lib.tanh(s / cap)
+        s, slope = s * cap, 1.0 - s * s
+    p = math.lib.exp2((s + bias) * LOG2_E - lse) * weight
+    ds = math.operand(p * (math.product(do, v.T) - delta) * slope, dtype)
     dv = math.product(math.operand(p, dtype).T, do)
     return math.product(ds, k) * scale, math.product(ds.T, q) * scale, dv
 
@@ -153,11 +159,12 @@ def _flex_gradients(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
     found = {name: math.zeros(case.shape(name)) for name in ("dq", "dk", "dv")}
     rows, keys = math.count(case.size("SQ")), math.count(case.size("SK"))
     seen = (keys[None, :] <= rows[:, None]) & (keys[None, :] > rows[:, None] - case.size("WINDOW"))
+    distance = math.number(abs(rows[:, None] - keys[None, :])) * bool(case.constexprs["ALIBI"])
     for b in range(case.size("B")):
         known = {**t, "k": t["k"][b], "v": t["v"][b]}
         for h in range(case.size("H")):
-            head = h // case.size("GROUP")
-            found["dq"][b, h], dk, dv = _gradients(case, known, math, (b, h), head, math.number(seen))
+            head, bias = h // case.size("GROUP"), distance * -(2.0 ** (-0.5 * (h + 1)))
+            found["dq"][b, h], dk, dv = _gradients(case, known, math, (b, h), head, math.number(seen), bias)
             found["dk"][b, head] += dk
             found["dv"][b, head] += dv
     return found

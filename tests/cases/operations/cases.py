@@ -67,6 +67,8 @@ ATTENTION = [
     flex_gradients_case("flex_gradients", length=200, window=100),
     flex_gradients_case("flex_gradients_320"),
     flex_gradients_case("flex_gradients_d128_8warps", dim=128, length=384, tile=(64, 128, 128, 64), warps=8),
+    flex_gradients_case("flex_gradients_alibi", alibi=True),
+    flex_gradients_case("flex_gradients_cap", cap=4.0),
     flex_gradients_case("flex_gradients_one_block", window=400, size=1 << 30, constant=True),
 ]
 
