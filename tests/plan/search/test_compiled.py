@@ -131,8 +131,8 @@ def never_good(candidate: Candidate) -> Trial:
     return Trial(replace(plan, groups=candidate.plan.groups), spilled=900) if use.fits() else Trial(plan, overflow=use)
 
 
-ONE_FORM = [(None, None), (3, None), (3, 0), (3, 1)]
-"""D and stages: as planned, what fits, and with fewer registers: by far fewer first, since much spills."""
+ONE_FORM = [(None, None), (3, None), (3, 1), (3, 0)]
+"""D and stages: as planned, what fits, and with fewer registers: a shorter schedule, then none."""
 
 
 def test_promoted_comes_before_pointers_groups_before_one_a_lower_d_before_fewer_registers() -> None:
@@ -353,14 +353,21 @@ def test_smaller_plans_are_not_tried_where_they_bring_nothing(first: Trial) -> N
 
 
 @pytest.mark.parametrize(("spilled", "budget", "stages"), [
-    (STEP_BYTES, None, [None, 1, 0]), (STEP_BYTES + 4, None, [None, 0, 1]), (STEP_BYTES + 4, 60.0, [None, 1, 0])
+    (STEP_BYTES, None, [None, None, 1, 0]), (STEP_BYTES + 4, None, [None, 1, 0, None]),
+    (STEP_BYTES + 4, 60.0, [None, None, 1, 0]),
 ])  # fmt: skip
-def test_where_much_spills_and_few_are_tried_the_smallest_comes_first(
+def test_where_much_spills_and_few_are_tried_the_schedule_is_shortened_first(
     spilled: int, budget: float | None, stages: list[int | None]
 ) -> None:
-    first = Trial(planned(LoopPlan(0, 1, schedule=schedule(2))), spilled=spilled)
+    first = Trial(planned(LoopPlan(0, 1, schedule=schedule(2), kept=(0,))), spilled=spilled)
     _, tried = searched(asking(PlanOptions(compile_budget_s=budget), allowed=0), lambda _: first)
     assert [it.plan.loop(0).stages for it in tried] == stages
+
+
+def test_a_schedule_of_one_stage_that_spills_much_is_given_up_first() -> None:
+    first = Trial(planned(LoopPlan(0, 1, schedule=schedule(1), kept=(0,))), spilled=STEP_BYTES + 4)
+    _, tried = searched(asking(allowed=0), lambda _: first)
+    assert [it.plan.loop(0).stages for it in tried] == [None, 0, None]
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,9 @@ def _relieved(question: Question, start: Candidate) -> Trials:
         return best
     tries = smaller(first, question)
     if question.options.compile_budget_s is None and first.spilled > STEP_BYTES * best.plan.consumer_groups:
-        tries = tries[-1:] + tries[:-1]  # few are tried: the first one should be small enough
+        # Few are tried: the first one should be small enough. It still waits for each dot only where its result is used.
+        leap = 2 if any(schedule.stages > 1 for schedule in best.plan.schedules) else 1
+        tries = tries[-leap:] + tries[:-leap]
     for candidate in tries:
         trial = yield candidate
         if trial.overflow is not None or isinstance(trial.error, ResourceError):
