@@ -18,7 +18,7 @@ def modified(s, scale, distance, h, ALIBI: tl.constexpr, CAP: tl.constexpr):
     """Scores in base 2, and the factor of their gradients."""
     if CAP > 0:
         t = libdevice.tanh(s * (scale / CAP))
-        s, slope = t * (CAP * 1.44269504), 1.0 - t * t
+        s, slope = t * (CAP * 1.44269504), 1.0 - t * t  # pyright: ignore[reportOperatorIssue]
     else:
         s, slope = s * (scale * 1.44269504), 1.0
     if ALIBI:
@@ -95,7 +95,7 @@ def flex_gradients(
     full_blocks_ptr, q_counts_ptr, q_blocks_ptr, full_q_counts_ptr, full_q_blocks_ptr, stride_qh, stride_qm, stride_kh,
     stride_kn, SQ, SK, ROW_BLOCKS, KEY_BLOCKS, scale, GROUP: tl.constexpr, BM1: tl.constexpr, BN1: tl.constexpr,
     BM2: tl.constexpr, BN2: tl.constexpr, BLOCK: tl.constexpr, D: tl.constexpr, WINDOW: tl.constexpr,
-    ALIBI: tl.constexpr = False, CAP: tl.constexpr = 0,
+    ALIBI: tl.constexpr, CAP: tl.constexpr,
 ):  # fmt: skip
     """Lists are the same for all heads: of each block of rows its blocks of keys, of keys its blocks of rows.
 
