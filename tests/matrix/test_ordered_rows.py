@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
-from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
@@ -176,26 +174,14 @@ def test_programs_that_share_a_cta_have_them_too() -> None:
 
 
 @simulated_once
-@pytest.mark.parametrize("name", ["plain", "causal", "branched", "by_pointers"])
-def test_a_kernel_without_sums_has_the_bits_of_the_kernel_as_written(name: str, tmp_path: Path) -> None:
-    """Each k-step of the second dot sums the same columns as before, and the first dot the same products.
-
-    In a process of its own: in one that ran thousands of other tests, `causal` had other bits; why is not known.
-    """
-    with ProcessPoolExecutor(1, get_context("spawn")) as process:
-        share, other = process.submit(bits_of, name, str(tmp_path)).result()
-    assert share <= 1 and other == []
-
-
-def bits_of(name: str, cache: str) -> tuple[float, list[str]]:
-    """The error of a kernel before specialisation, and the landing orders in which it has other bits thereafter."""
-    orders.UNASKED = True
-    knobs.cache.dir = cache
-    case = kernels.case(getattr(kernels, name))
+@pytest.mark.parametrize("kernel", [kernels.plain, kernels.causal, kernels.branched, kernels.by_pointers])
+def test_a_kernel_without_sums_has_the_bits_of_the_kernel_as_written(kernel: Any) -> None:
+    """Each k-step of the second dot sums the same columns as before, and the first dot the same products."""
+    case = kernels.case(kernel)
     made = compiled(case)
     wanted = simulated(case, unspecialised(case, made))
-    other = orders_with_other_bits(case, made, wanted, launch=launch_spec(made))
-    return errors(case, wanted, kernels.expected).share, other
+    assert errors(case, wanted, kernels.expected).share <= 1
+    assert orders_with_other_bits(case, made, wanted, launch=launch_spec(made)) == []
 
 
 @simulated_once
@@ -212,8 +198,8 @@ def test_a_plan_that_asks_for_it_is_right(kernel: Any) -> None:
 
 def wrong(case: Specimen, spec: LaunchSpec | None = None) -> bool:
     """Whether the kernel computes something else. spec: in place of what its launches need."""
-    with knobs.compilation.scope():
-        knobs.compilation.always_compile = True  # a cached kernel is not the mutant
+    with knobs.cache.scope(), TemporaryDirectory() as own:
+        knobs.cache.dir = own  # no kernel of another test is the mutant, and none of theirs may be
         made = compiled(case)
     arrays = simulated(case, read_levels(made)[1], launch=spec or launch_spec(made))
     return errors(case, arrays, kernels.expected).share > 1
