@@ -154,6 +154,27 @@ def time_round_robin(
     return {name: Timing.of(values, captured) for name, values in samples.items()}, errors
 
 
+def judge(
+    calls: Mapping[str, Candidate], excess: Callable[[str, Any], float], about: Mapping[str, Any]
+) -> tuple[dict[str, Candidate], dict[str, float], list[Row]]:
+    """The candidates whose results are right, the errors of those that ran, and a row for each of the others.
+
+    excess: the error of a result over the allowed one, by the candidate's name. about: of the case.
+    """
+    fit, errors, rows = dict[str, Candidate](), dict[str, float](), list[Row]()
+    for name, call in calls.items():
+        try:
+            errors[name] = excess(name, call())
+        except Exception as error:  # a candidate that does not take the case
+            rows.append(Row(dict(about), name, error=describe(error)))
+            continue
+        if errors[name] <= 1:
+            fit[name] = call
+        else:
+            rows.append(Row(dict(about), name, error=f"wrong result: {errors[name]:.3g} times the allowed error"))
+    return fit, errors, rows
+
+
 def _launches(candidate: Candidate, burst_ms: float) -> int:
     """How many launches of a candidate take `burst_ms`. Also warms the candidate up."""
     import torch

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from bench.harness import Report, Row, describe, finite, time_round_robin, watchdog
+from bench.harness import Report, Row, finite, judge, time_round_robin, watchdog
 
 TOKENS, HIDDEN = 16384, 2048
 STALL_S = 120.0
@@ -199,18 +199,12 @@ def host_us(call: Callable[[], Any]) -> float:
 def bench_problem(problem: Problem, calls: Mapping[str, Callable[[], Any]], tensors: tuple[Any, ...]) -> list[Row]:
     """The rows of one problem."""
     about = {**asdict(problem), "dtype": "bf16"}
-    rows, fit, errors = list[Row](), dict[str, Callable[[], Any]](), dict[str, float]()
-    for name, call in calls.items():
-        try:
-            with poisoned():
-                errors[name] = max(excess(problem, tensors, call()) for _ in range(3))
-        except Exception as error:  # a candidate that does not take the problem
-            rows.append(Row(about, name, error=describe(error)))
-            continue
-        if errors[name] <= 1:
-            fit[name] = call
-        else:
-            rows.append(Row(about, name, error=f"wrong result: {errors[name]:.3g} times the allowed error"))
+
+    def worst(name: str, first: Any) -> float:
+        return max(excess(problem, tensors, it) for it in (first, calls[name](), calls[name]()))
+
+    with poisoned():
+        fit, errors, rows = judge(calls, worst, about)
     hosts = {name: host_us(call) for name, call in fit.items()}
     timings, failures = time_round_robin(fit)
     rows += [
@@ -223,10 +217,11 @@ def bench_problem(problem: Problem, calls: Mapping[str, Callable[[], Any]], tens
 def ablated(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
     """The operator as it is, and without one mechanism each."""
     from tawa.ops.attention_ops import backward_launch, tiles
+    from tawa.ops.calls.plain import KnownCalls
 
     usual = make_calls(problem, tensors)["Tawa"]
     found = {"Tawa": usual}
-    launches: dict[str, dict[Any, Any]] = {name: {} for name in WITHOUT}
+    launches = {name: KnownCalls[Any]() for name in WITHOUT}
     for name, plan in WITHOUT.items():
         own = tiles.HOPPER.gradients
         changed = {box: replace(tile, options=(*tile.options, ("plan", plan))) for box, tile in own.items()}

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.attention.candidates import flash_function
-from bench.harness import RESULTS, Report, Row, describe, finite, read, time_round_robin, watchdog
+from bench.harness import RESULTS, Report, Row, finite, judge, read, time_round_robin, watchdog
 
 D = 128
 STALL_S = 120.0
@@ -185,18 +185,8 @@ def excess(problem: Problem, tensors: tuple[Any, ...], o: Any) -> float:
 def bench_problem(problem: Problem) -> list[Row]:
     """The rows of one problem."""
     tensors, about = make_tensors(problem), {**asdict(problem), "d": D, "dtype": "bf16"}
-    rows, fit, errors = list[Row](), dict[str, Callable[[], Any]](), dict[str, float]()
-    for name, call in make_calls(problem, tensors).items():
-        try:
-            o = call()
-            errors[name] = 0.0 if name == READ else excess(problem, tensors, o)
-        except Exception as error:  # a candidate that does not take the problem
-            rows.append(Row(about, name, error=describe(error)))
-            continue
-        if errors[name] <= 1:
-            fit[name] = call
-        else:
-            rows.append(Row(about, name, error=f"wrong result: {errors[name]:.3g} times the allowed error"))
+    calls = make_calls(problem, tensors)
+    fit, errors, rows = judge(calls, lambda name, o: 0.0 if name == READ else excess(problem, tensors, o), about)
     timings, failures = time_round_robin(fit)
     rows += [Row.timed(about, name, it, problem.bytes, finite(errors[name])) for name, it in timings.items()]
     return rows + [Row(about, name, error=text) for name, text in failures.items()]

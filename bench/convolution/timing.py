@@ -20,7 +20,7 @@ from typing import Any
 
 from bench.convolution.candidates import CHOSEN, IM2COL, LIBRARY, all_calls, geometry_of, tile_calls
 from bench.convolution.layers import BATCH, LAYERS, PAPER, Layer
-from bench.harness import RESULTS, Report, Row, describe, finite, read, time_round_robin, watchdog
+from bench.harness import RESULTS, Report, Row, describe, finite, judge, read, time_round_robin, watchdog
 
 STALL_S = 120.0
 DTYPES = {"fp16": "float16", "bf16": "bfloat16", "tf32": "float32"}
@@ -75,18 +75,14 @@ def bench_layer(layer: Layer, dtype: str, tiles: bool) -> tuple[list[Row], dict[
         "im2col_bytes": layer.im2col_bytes(x.element_size()),
         "extra_bytes": {},
     }
-    rows, fit, errors = list[Row](), dict[str, Callable[[], Any]](), dict[str, float]()
-    for name, call in (tile_calls if tiles else all_calls)(layer, x, weight).items():
-        try:
-            errors[name] = excess(layer, x, weight, call())
-            known["extra_bytes"][name] = extra_bytes(call)
-        except Exception as error:  # a candidate that does not take the layer
-            rows.append(Row(about, name, error=describe(error)))
-            continue
-        if errors[name] <= 1:
-            fit[name] = call
-        else:
-            rows.append(Row(about, name, error=f"wrong result: {errors[name]:.3g} times the allowed error"))
+    calls = (tile_calls if tiles else all_calls)(layer, x, weight)
+
+    def judged(name: str, o: Any) -> float:
+        error = excess(layer, x, weight, o)
+        known["extra_bytes"][name] = extra_bytes(calls[name])
+        return error
+
+    fit, errors, rows = judge(calls, judged, about)
     timings, failures = time_round_robin(fit, rounds=9 if tiles else 15, rest_s=0.01)
     rows += [Row.timed(about, name, it, layer.flop, finite(errors[name])) for name, it in timings.items()]
     return rows + [Row(about, name, error=text) for name, text in failures.items()], known

@@ -48,8 +48,9 @@ def test_an_operation_is_specialised_and_right(case: Specimen) -> None:
     assert all(ours[name].tobytes() == plain[name].tobytes() for name in plain)
 
 
-def test_the_number_of_a_block_that_is_0_in_every_program_is_proved() -> None:
-    """FlexAttention without a mask: one block of 2^30 rows and keys."""
-    found, _ = attempted(find("flex_gradients_one_block"), LEGAL)
+@pytest.mark.parametrize("name", ["flex_gradients_one_block", "flex_gradients_alibi", "flex_gradients_cap"])
+def test_gradients_of_every_form_of_flexattention_are_proved(name: str) -> None:
+    """Without a mask, in one block of 2^30 rows and keys; with ALiBi; with a soft cap."""
+    found, _ = attempted(find(name), LEGAL)
     assert isinstance(found, Specialised), found.remarks
     assert passes(found.outcome.verdict)

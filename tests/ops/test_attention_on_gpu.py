@@ -7,19 +7,19 @@ and every buffer of the operator is full of NaN before its kernel runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from bench.attention.backward import deterministic  # noqa: E402
 from tawa.ops import attention  # noqa: E402
 from tawa.ops.attention_ops import backward_launch  # noqa: E402
 from tawa.ops.attention_ops import launch as launching  # noqa: E402
 from tawa.ops.attention_ops import tensors as attention_tensors  # noqa: E402
 from tawa.ops.attention_ops import tiles as attention_tiles  # noqa: E402
+from tawa.ops.calls.plain import KnownCalls  # noqa: E402
 from tests.cases.gemm.reference import SamePrecision  # noqa: E402
 from tests.ops.expected import (  # noqa: E402
     amid_nan,
@@ -79,15 +79,6 @@ def check(q: Any, k: Any, v: Any, *, gradients: bool = False, with_lse: bool = F
         found, again = (torch.autograd.grad(outputs, leaves, weights, retain_graph=True) for _ in range(2))
     check_gradients(found, q, k, v, do, dlse, **options)
     assert all(torch.equal(one, two) for one, two in zip(found, again, strict=True)), "other gradients the second time"
-
-
-@contextmanager
-def deterministic() -> Iterator[None]:
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(False)
 
 
 # --- numbers ---
@@ -194,7 +185,7 @@ def test_fp8_values_may_be_kept_transposed(dim: int) -> None:
 def test_fp8_values_as_rows_are_transposed_inside_of_the_kernel_if_there_are_few_keys(
     causal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launching, "forwards", {})
+    monkeypatch.setattr(launching, "forwards", KnownCalls())
     check(*triple(128, 300, 333, dtype=FP8), causal=causal)
     assert launching.forwards and all(it.reorder is None for it in launching.forwards.values())
 

@@ -430,7 +430,10 @@ class DescriptorReduceOp(OpView):
     indices = operands(2)
 
 
-def tma_store(op: Operation | None) -> DescriptorStoreOp | DescriptorReduceOp | None:
+TMAStore = DescriptorStoreOp | DescriptorReduceOp
+
+
+def tma_store(op: Operation | None) -> TMAStore | None:
     """The view of an operation that writes or reduces a tile into a block of global memory by TMA."""
     return DescriptorStoreOp.of(op) or DescriptorReduceOp.of(op)
 

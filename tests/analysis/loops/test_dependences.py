@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tawa.analysis.loops.dependences import DependenceInfo, captured, find_dependences, keeps_storing
+from tawa.analysis.loops.dependences import DependenceInfo, captured, find_dependences, stores_invariant_operand
 from tawa.dialects.scf import ForOp
 from tawa.dialects.ttg import LocalAllocOp, whole_of
 from tawa.dialects.ttng import WarpGroupDotOp
@@ -105,13 +105,13 @@ def test_stores_to_one_tensor_keep_their_order_and_reads_do_not_have_one() -> No
 def test_only_a_buffer_that_every_iteration_fills_with_the_same_tile_keeps_its_dot_synchronous() -> None:
     body = programs.iteration("u", "next")
     (dot,) = [dot for node in plain(body, u="next").nodes if (dot := WarpGroupDotOp.of(node))]
-    assert not keeps_storing(dot)
+    assert not stores_invariant_operand(dot)
     stored = LocalAllocOp.of(whole_of(dot.a).defining_op)
     assert stored is not None and stored.source is not None
     load = stored.source.defining_op
     assert load is not None and dot.op.parent is not None and dot.op.parent.parent_op is not None
     Builder.before(dot.op.parent.parent_op).insert(load.detach())
-    assert keeps_storing(dot)
+    assert stores_invariant_operand(dot)
 
 
 def test_what_an_inner_loop_leaves_in_flight_is_ended_before_its_slots_are_released() -> None:

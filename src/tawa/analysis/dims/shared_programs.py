@@ -62,9 +62,9 @@ def _shared_bytes(function: FuncOp, axis: int) -> int:
         if not (DescriptorLoadOp.matches(op) or LoadOp.matches(op)) or not enclosing_loops(op):
             continue
         innermost = enclosing_loops(op)[0]
-        branches = [outer for outer in op.ancestors() if outer is not function.op]
-        branches = [outer for outer in branches if outer is not innermost or ForOp.of(outer) is None]
-        if any(value in dependent for value in op.operands) or any(diverges(it, dependent) for it in branches):
+        around = [outer for outer in op.ancestors() if outer is not function.op]
+        around = [outer for outer in around if outer is not innermost or not ForOp.matches(outer)]
+        if any(value in dependent for value in op.operands) or any(diverges(it, dependent) for it in around):
             continue
         tile = parse_type(op.result.type)
         total += tile.bytes if isinstance(tile, TensorType) else 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from tawa.dialects.tt import DescriptorReduceOp, DescriptorStoreOp
+from tawa.dialects.tt import TMAStore
 from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import TensorDescType, TensorType, Value, parse_type
 from tawa.ir.attributes import read_int
@@ -19,7 +19,7 @@ from tawa.ir.encodings import aliases_at, fields_of
 from tawa.machine.distribution import Distribution, distribution_at
 
 
-def why_no_slices(store: DescriptorStoreOp | DescriptorReduceOp, slices: int) -> str:
+def why_no_slices(store: TMAStore, slices: int) -> str:
     """Why a store cannot leave in so many slices of its columns (a power of two); empty if it can."""
     if slices == 1:
         return ""
@@ -36,7 +36,7 @@ def why_no_slices(store: DescriptorStoreOp | DescriptorReduceOp, slices: int) ->
     return ""
 
 
-def unconverted(store: DescriptorStoreOp | DescriptorReduceOp) -> Value:
+def unconverted(store: TMAStore) -> Value:
     """The stored tile before its layout was changed for the store: any layout can be written to a buffer."""
     change = ConvertLayoutOp.of(store.source.defining_op)
     return change.source if change else store.source

@@ -86,10 +86,10 @@ def sum_only(op: Operation, value: Value) -> bool:
     return dot is not None and dot.accumulator is value and len(value.uses) == 1
 
 
-def keeps_storing(dot: WarpGroupDotOp) -> bool:
-    """Whether a dot in a loop must be synchronous: each iteration stores a tile for it that no iteration changes.
+def stores_invariant_operand(dot: WarpGroupDotOp) -> bool:
+    """Whether each iteration of a loop stores the same tile to shared memory for this dot, which is synchronous then.
 
-    Triton moves the store out of the loop, or leaves it there: nobody can tell where the buffer ends.
+    Triton may hoist the store out of the loop, so the end of the buffer's live range is not known here.
     """
     for operand in (dot.a, dot.b):
         stored, body = LocalAllocOp.of(whole_of(operand).defining_op), dot.op.parent

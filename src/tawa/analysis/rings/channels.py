@@ -257,10 +257,9 @@ def row_reads(info: DotLoadInfo) -> list[RowRead]:
     assert block is not None
     if not info.beside:
         return []
-    values = [user.result if ConvertLayoutOp.matches(user) else op.result for user in op.result.users]
-    places = [[ancestor_in(block, user) for user in value.users] for value in dict.fromkeys(values)]
-    pairs = zip(dict.fromkeys(values), places, strict=True)
-    return [RowRead(value, min(users, key=block.index_of)) for value, users in pairs if users]
+    values = dict.fromkeys(user.result if ConvertLayoutOp.matches(user) else op.result for user in op.result.users)
+    used = {value: [ancestor_in(block, user) for user in value.users] for value in values if value.uses}
+    return [RowRead(value, min(places, key=block.index_of)) for value, places in used.items()]
 
 
 def _disjoint(first: SiteInfo, second: SiteInfo) -> bool:

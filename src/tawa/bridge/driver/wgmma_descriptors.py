@@ -30,6 +30,8 @@ _FUNCTION = re.compile(r"\s*(?:\.visible |\.weak |\.extern )*\.(?:entry|func)\b"
 _LABEL = re.compile(r"(\$L__BB\w+):")
 _BRANCH = re.compile(r"\s*(@!?%p\d+\s+)?bra(?:\.uni)?\s+(\$L__BB\w+);")
 _TABLE = re.compile(r"\s*(?:@!?%p\d+\s+)?brx\.idx")
+_ROW = re.compile(r"\s*\$L__BB\w+[,;]")
+_NAME = re.compile(r"\$L__BB\w+")
 _ENDS = re.compile(r"\s*(?:ret|exit|trap);")
 _DECLARATION = re.compile(r"\s*\.reg \.")
 _WGMMA = "wgmma.mma_async"
@@ -76,6 +78,7 @@ class _Function:
         copies: dict[tuple[str, int], str] = {}
         made: dict[int, list[str]] = {}
         changed: dict[int, str] = {}
+        sums_made: list[str] = []
         for number, line in enumerate(self.lines):
             for register in dict.fromkeys(_REGISTER.findall(line)) if _WGMMA in line else ():
                 place = self._before_loop(number, sums[register][0]) if register in sums else None
@@ -85,13 +88,13 @@ class _Function:
                 if (base, place) not in copies:
                     copies[base, place] = f"%tawa_base{len(copies)}"
                     made.setdefault(place, []).extend(_copy(base, copies[base, place]))
-                own = f"%tawa_sum{len(changed)}_{register[3:]}"
+                own = f"%tawa_sum{len(sums_made)}"
+                sums_made.append(own)
                 made.setdefault(number, []).append(f"\tadd.s64 \t{own}, {copies[base, place]}, {constant};")
                 changed[number] = re.sub(rf"{register}\b", own, changed.get(number, line))
         if not changed:
             return self.lines
-        names = [*copies.values(), *(it.split()[1].rstrip(",") for ls in made.values() for it in ls if "add.s64" in it)]
-        return list(self._with(made, changed, names))
+        return list(self._with(made, changed, [*copies.values(), *sums_made]))
 
     def _with(self, made: dict[int, list[str]], changed: dict[int, str], names: list[str]) -> Iterator[str]:
         declared = False
@@ -141,16 +144,17 @@ def _written(line: str) -> list[str]:
 def _blocks(lines: list[str]) -> list[_Block]:
     """The basic blocks, in order. Waiting loops in inline assembly are no blocks of their own."""
     labels = {found[1]: number for number, line in enumerate(lines) if (found := _LABEL.match(line))}
-    ends = [number + 1 for number, line in enumerate(lines) if _BRANCH.match(line) or _ENDS.match(line)]
-    tables = [number for number, line in enumerate(lines) if _TABLE.match(line)]
-    cuts = sorted({0, len(lines), *labels.values(), *ends, *(number + 1 for number in tables)})
+    ends = [number + 1 for number, line in enumerate(lines) if any(it.match(line) for it in (_BRANCH, _TABLE, _ENDS))]
+    tables = [line for line in lines if ".branchtargets" in line or _ROW.match(line)]
+    indexed = {name for line in tables for name in _NAME.findall(line)}  # where an indexed branch may go
+    cuts = sorted({0, len(lines), *labels.values(), *ends})
     blocks = [_Block(first, end) for first, end in pairwise(cuts)]
     at = {block.first: number for number, block in enumerate(blocks)}
     for number, block in enumerate(blocks):
         last = next((line for line in reversed(lines[block.first : block.end]) if line.strip()), "")
         branch = _BRANCH.match(last)
         if _TABLE.match(last):
-            block.after += [at[labels[name]] for name in labels if name in _tables_of(lines)]
+            block.after += [at[labels[name]] for name in labels if name in indexed]
         elif branch:
             block.after.append(at[labels[branch[2]]])
         falls = not _ENDS.match(last) and not _TABLE.match(last) and not (branch and not branch[1])
@@ -160,15 +164,6 @@ def _blocks(lines: list[str]) -> list[_Block]:
         for after in block.after:
             blocks[after].before.append(number)
     return blocks
-
-
-def _tables_of(lines: list[str]) -> set[str]:
-    """The labels in the tables of indexed branches."""
-    return {name for line in lines if ".branchtargets" in line or _ROW.match(line) for name in _NAME.findall(line)}
-
-
-_NAME = re.compile(r"\$L__BB\w+")
-_ROW = re.compile(r"\s*\$L__BB\w+[,;]")
 
 
 def _loops(blocks: list[_Block]) -> list[tuple[int, set[int]]]:

@@ -17,6 +17,7 @@ from tawa.ops.attention_ops.tiles import Tile, box_of
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import on_device
 from tawa.ops.calls.launches import Launches
+from tawa.ops.calls.plain import KnownCalls
 from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import TMA_BYTES, Box, for_tma, unwritten
 from tawa.ops.kernels.attention import backward
@@ -155,12 +156,9 @@ def run_backward(
     do, q, k, v, o = (for_tma(x) for x in given)
     launches = Backward(do, q, k, v, o, mask, scale, added)
     if all(one is other for one, other in zip(given, (do, q, k, v, o), strict=True)):
-        if len(backwards) >= MOST_BACKWARDS:
-            backwards.clear()
-        backwards[known] = launches
+        backwards.keep(known, launches)
     return launches(do, dlse, q, k, v, o, lse)
 
 
-backwards: dict[Any, Backward] = {}
+backwards: KnownCalls[Backward] = KnownCalls()
 """For tensors that need no copy, by all that decides over them but their addresses."""
-MOST_BACKWARDS = 1024

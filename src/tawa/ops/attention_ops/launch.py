@@ -18,6 +18,7 @@ from tawa.ops.attention_ops.tiles import ELSEWHERE, HOPPER, Boxes, MaskKind, Til
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
+from tawa.ops.calls.plain import KnownCalls
 from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import TMA_BYTES, Box, fits_tma, for_tma, unwritten, unwritten_copy
 from tawa.ops.kernels.attention import forward, persistent, reordered, two_parts
@@ -113,12 +114,11 @@ class Forward:
         tile, boxes = tile_of(q, k, values, mask, inside)
         two = boxes.second > 0
         grid = blocks(queries, tile.BM), batches * heads
-        self.kernel: Any = attention_two_parts if two else attention_two_loops
+        kernel: Any = attention_two_parts if two else attention_two_loops
         self.grid: tuple[int, ...] = grid
         if tile.persistent:
-            self.kernel, self.grid = attention_persistent, (min(multiprocessors(q.device), grid[0] * grid[1]),)
+            kernel, self.grid = attention_persistent, (min(multiprocessors(q.device), grid[0] * grid[1]),)
         self.device = q.device.index
-        self.prepared: Any = None
         self.output, self.rows = output or output_type(q.dtype), (batches, heads, queries)
         without_data = torch.empty_strided(q.shape, q.stride(), dtype=self.output, device="meta")
         self.values = values
@@ -134,11 +134,11 @@ class Forward:
             written = (rows_box(x, rows, boxes.of_v) for x, rows in ((v, tile.BN), (o, tile.BM)))
             self.more = (*read, *(written if boxes.of_v else (None, None)))
         strides = [stride for it in factors for stride in ((0, 0) if it is None else it.stride())]
-        self.numbers = (
+        numbers = (
             *((grid[1],) if tile.persistent else ()), heads, queries, keys, mask.diagonal, scale, softcap or 1.0,
             *(() if two else strides),
         )  # fmt: skip
-        self.constants = {
+        constants = {
             "GROUP": heads // k.shape[1],
             "BM": tile.BM,
             "BN": tile.BN,
@@ -153,6 +153,7 @@ class Forward:
             "num_stages": tile.num_stages,
             **dict(tile.options),
         }
+        self.launches = Launches(lambda: kernel, numbers, constants)
 
     def of_rows(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None,
@@ -182,14 +183,7 @@ class Forward:
             first = (*boxes, *second, lse, alibi)
         else:
             first = (*boxes, lse, alibi, *factors)
-        like_before = alibi is None and lse.data_ptr() % 16 == 0
-        if factors is not NO_FACTORS:
-            like_before = like_before and not any(it.data_ptr() % 16 for it in factors if it is not None)
-        if like_before and self.prepared is not None and self.prepared(self.grid, first):
-            return
-        self.kernel.run(*first, *self.numbers, grid=self.grid, warmup=False, **self.constants)
-        if like_before and hasattr(self.kernel, "prepared"):  # not under Triton's interpreter
-            self.prepared = self.kernel.prepared((*first, *self.numbers), self.constants, len(first))
+        self.launches(self.grid, first, (alibi, *factors))
 
 
 class ReorderValues:
@@ -260,9 +254,7 @@ def run_forward(
     read = for_tma(q), for_tma(k)
     forward = Forward(*read, values, alibi, mask, scale, softcap, reorder, factors, output, inside)
     if read[0] is q and read[1] is k and (transposed or values is v):
-        if len(forwards) >= MOST_FORWARDS:
-            forwards.clear()
-        forwards[known] = forward
+        forwards.keep(known, forward)
     return forward(*read, values, alibi, factors)
 
 
@@ -273,9 +265,8 @@ def by_key_head(factors: Factors, k: torch.Tensor) -> Factors:
     return NO_FACTORS if of_q is of_k is of_v is None else (of_q, of_k, of_v)
 
 
-forwards: dict[Any, Forward] = {}
+forwards: KnownCalls[Forward] = KnownCalls()
 """For tensors that need no copy, by all that decides over them but their addresses."""
-MOST_FORWARDS = 1024
 
 
 def known_forward(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from tawa.analysis.layout.sliced_stores import why_no_slices
 from tawa.analysis.names import name_of
-from tawa.dialects.tt import DescriptorReduceOp, DescriptorStoreOp, tma_store
+from tawa.dialects.tt import TMAStore, tma_store
 from tawa.ir import Module, ScalarType, TensorType, parse_type
 from tawa.machine.hopper import DEFAULT_DEPTH
 from tawa.plan.cost.budget import Channels
@@ -40,7 +40,7 @@ def sliced(module: Module, plan: Plan, channels: Channels, deepest: Callable[[Pl
     return plan
 
 
-def _open(module: Module, plan: Plan) -> Iterator[DescriptorStoreOp | DescriptorReduceOp]:
+def _open(module: Module, plan: Plan) -> Iterator[TMAStore]:
     """The stores of wide elements that a Plan leaves in one piece or several."""
     for store in (view for op in module.walk() if (view := tma_store(op))):
         tile, asked = parse_type(store.source.type), plan.store(name_of(store.op))

@@ -182,9 +182,8 @@ def _relieved(question: Question, start: Candidate) -> Trials:
         return best
     tries = smaller(first, question)
     if question.options.compile_budget_s is None and first.spilled > STEP_BYTES * best.plan.consumer_groups:
-        # Few are tried: the first one should be small enough, and still wait for a dot only where its result is used.
-        leap = 2 if any(schedule.stages > 1 for schedule in best.plan.schedules) else 1
-        tries = tries[-leap:] + tries[:-leap]
+        # Few are tried, and a shorter schedule frees the most registers.
+        tries.sort(key=lambda it: it.plan.loop(None).stages is None)
     for candidate in tries:
         trial = yield candidate
         if trial.overflow is not None or isinstance(trial.error, ResourceError):

@@ -45,7 +45,7 @@ from tawa.analysis.names import name_of
 from tawa.analysis.rings.channels import ancestor_in
 from tawa.dialects.arith import AddIOp
 from tawa.dialects.builtin import CastOp
-from tawa.dialects.tt import DescriptorReduceOp, DescriptorStoreOp, tma_store
+from tawa.dialects.tt import DescriptorReduceOp, TMAStore, tma_store
 from tawa.dialects.ttg import ConvertLayoutOp, LocalAllocOp, LocalDeallocOp, LocalStoreOp
 from tawa.dialects.ttng import AsyncTMACopyLocalToGlobalOp, AsyncTMAReduceOp, AsyncTMAStoreWaitOp, FenceAsyncSharedOp
 from tawa.dialects.warp import GroupOp
@@ -56,7 +56,6 @@ from tawa.remarks import Remark
 from tawa.transforms.epilogue.column_slices import column_slices
 from tawa.transforms.result import PassResult
 
-Store = DescriptorStoreOp | DescriptorReduceOp
 CURE = "fewer slices for this store in the Plan"
 
 
@@ -89,15 +88,15 @@ class StageStores:
                     end.create(LocalDeallocOp.NAME, (buffer,))
         return PassResult(any(staged.values()))
 
-    def _staged(self, group: GroupOp) -> list[Store]:
+    def _staged(self, group: GroupOp) -> list[TMAStore]:
         found = [store for nested in group.op.walk() if (store := tma_store(nested))]
         return [store for store in found if self._entry(store).staged is not False]
 
-    def _entry(self, store: Store) -> StorePlan:
+    def _entry(self, store: TMAStore) -> StorePlan:
         return self.plan.store(name_of(store.op))
 
 
-def _buffers(type: str, count: int, store: Store, group: GroupOp, buffers: dict[str, list[Value]]) -> list[Value]:
+def _buffers(type: str, count: int, store: TMAStore, group: GroupOp, buffers: dict[str, list[Value]]) -> list[Value]:
     """The staging buffers for tiles of `type`, allocated before the group's operation that holds the first store."""
     found = buffers.setdefault(type, [])
     builder = Builder.before(ancestor_in(group.body, store.op))
@@ -107,7 +106,7 @@ def _buffers(type: str, count: int, store: Store, group: GroupOp, buffers: dict[
     return found[:count]
 
 
-def _stage(store: Store, group: GroupOp, buffers: dict[str, list[Value]], slices: int, count: int) -> None:
+def _stage(store: TMAStore, group: GroupOp, buffers: dict[str, list[Value]], slices: int, count: int) -> None:
     """Writes each slice into the next of `count` buffers, as soon as TMA has read what was in it."""
     block, source = parse_type(store.descriptor.type), unconverted(store)
     change = ConvertLayoutOp.of(store.source.defining_op)

@@ -54,13 +54,13 @@ def _unconverted(value: Value) -> Value:
 
 
 def _transposed(operand: Value) -> Value | None:
-    """The tile of which an operand is the transposed one; None if it is no transposed tile."""
+    """The tile whose transpose an operand is; None if it is not the transpose of a tile in registers."""
     transpose = TransOp.of(_unconverted(operand).defining_op)
     return _unconverted(transpose.op.operands[0]) if transpose is not None else None
 
 
 def _swizzle(tile: Value) -> int | None:
-    """The swizzle of a buffer from which wgmma reads the tile in either order; None if there is none."""
+    """The bytes of the widest swizzle that the rows of a tile of 16-bit elements fill; None if none fits the tile."""
     type = parse_type(tile.type)
     if not isinstance(type, TensorType) or len(type.shape) != 2 or type.bytes * 8 != _BITS * prod(type.shape):
         return None

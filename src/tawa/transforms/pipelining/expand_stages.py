@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tawa.analysis.loops.costs import is_free
-from tawa.analysis.loops.dependences import DependenceInfo, captured, keeps_storing, sum_only
+from tawa.analysis.loops.dependences import DependenceInfo, captured, stores_invariant_operand, sum_only
 from tawa.analysis.rings.channels import ancestor_in, slot_readers
 from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, MulIOp, Predicate, SubIOp, constant_int
 from tawa.dialects.scf import ForOp, IfOp, YieldOp
@@ -379,7 +379,9 @@ class Expander:
             if flight.node in self.releases.get(number, ()):
                 needed = position + 1
         dot = WarpGroupDotOp.of(op)
-        if (dot and keeps_storing(dot)) or (op.regions and any(nested.name in _DOTS for nested in op.walk())):
+        if (dot and stores_invariant_operand(dot)) or (
+            op.regions and any(nested.name in _DOTS for nested in op.walk())
+        ):
             needed = len(section.flights)
         for position, flight in takes:
             flight.taken = (
@@ -394,7 +396,7 @@ class Expander:
             flight.alone = flight.alone and is_free(op)
         if LocalAllocOp.matches(op):
             section.reading[copy.result] = _readers(op)
-        if dot and not keeps_storing(dot):
+        if dot and not stores_invariant_operand(dot):
             copy.properties["isAsync"] = bool_attr(True)
             section.flights.append(_Flight(op, copy.result))
         else:
