@@ -88,6 +88,13 @@ def operand_stored() -> str:
     return kernel(f"{loop[:place]}{store}\n{loop[place:]}\n{programs.store()}")
 
 
+def operand_in_shared() -> str:
+    """`attention`, and each iteration writes the narrow scores to shared memory, where the second dot reads them."""
+    loop, narrow = attention_loop(), ("%next_narrow", NARROW, "%next_operand")
+    loop = loop.replace(op("ttg.convert_layout", *narrow, OPERAND), op("ttg.local_alloc", *narrow, BUFFER))
+    return kernel(f"{loop.replace(f': ({OPERAND}, ', f': ({BUFFER}, ')}\n{programs.store()}")
+
+
 def two_loops() -> str:
     """Two consecutive loops that share their rings: %n and %m iterations."""
     second = attention_loop("acc", "_2", upper="m", init="first")
