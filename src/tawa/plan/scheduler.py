@@ -329,9 +329,9 @@ class _Problem(LoopCosts):
         return self._made(stages, sequence, state)
 
     def relieved(self, made: _Made, room: int) -> _Made:
-        """The candidate with reads and dots moved later in its order, as long as fewer registers are live at most.
+        """The candidate with reads and dots moved later in its order, while that lowers the register pressure.
 
-        A dot that waits behind other arithmetic overlaps less, but does not keep its operand in registers meanwhile.
+        A dot that is issued behind other arithmetic overlaps less, but its operand is in registers for a shorter time.
         """
         excess = self._excess(made, room)
         while excess:
@@ -365,7 +365,7 @@ class _Problem(LoopCosts):
                     yield [*rest[:at], *(it for it in sequence if it in chain), *rest[at:]]
 
     def _own_feeders(self, number: int, stages: Sequence[int]) -> set[int]:
-        """A node with the pure operations of its iteration whose results only it uses, directly or through others."""
+        """A node, and the pure operations of its iteration on which nothing else depends."""
         chain = {number}
         for other in reversed(range(self.count)):
             users = [edge for edge in self.behind[other] if edge.kind in ("value", "together")]
@@ -375,7 +375,7 @@ class _Problem(LoopCosts):
         return chain
 
     def _free_users(self, number: int, stages: Sequence[int]) -> set[int]:
-        """A node with the operations of its iteration that cost nothing and read only its result, or each other's."""
+        """A node, and the operations of its iteration that cost nothing and depend on nothing else."""
         chain = {number}
         for other in range(number + 1, self.count):
             inputs = [edge for edge in self.before[other] if edge.kind == "value"]

@@ -145,7 +145,7 @@ def dots_fed_by(tile: Value, apart: Collection[Value] = ()) -> list[Operation]:
 
 
 def tile_beside(row: Operation, products: Collection[Value]) -> Operation | None:
-    """The load of the tile with which a row travels: of the dots whose product it is first combined with.
+    """The load of the tile in whose slot a row travels: an operand of the dot whose result the row first meets.
 
     row: a load. products: values that depend on dots (`from_dots`). The tile is loaded in the same block.
     """
@@ -166,7 +166,7 @@ def tile_beside(row: Operation, products: Collection[Value]) -> Operation | None
 
 
 def _operand_loads(product: Value, row: Operation) -> list[Operation]:
-    """The loads of tiles in the block of `row` that are operands of the dots from which a product is computed."""
+    """The loads, in the block of `row`, of the operands of the dots from which a product is computed."""
     found: list[Operation] = []
     seen: set[Value] = set()
     work, behind_dot = [product], False

@@ -34,8 +34,8 @@ def is_operand_load(
     persistent: whether the kernel will be persistent, so that loads of tiles before its loop repeat for every tile.
     products: values that depend on dots (`from_dots`). A row is not followed through them: rows that are combined with
         products, as in a softmax, do not feed a dot.
-    beside: rows that may travel with a tile, too (`tile_beside`), but for dots of 8-bit elements: the rows of their
-        operands may get another order, which a copy of neighbours cannot follow.
+    beside: whether a row that may travel with a tile counts, too (`tile_beside`). Rows of dots of 8-bit elements never
+        do: the rows of their operands may be reordered, and TMA copies a row in the order of memory.
     """
     if not LoadOp.matches(op) or all(size == 1 for size in shape_of(op.result)):
         return False

@@ -9,9 +9,9 @@ The descriptor of a tile that stays in shared memory during a loop is a base plu
 summed dimension. LLVM moves these sums out of the loop, and ptxas then keeps two registers for each, 16 for an operand
 of 128 columns; in a loop with full registers it spills them. Beside its wgmma, a sum is one uniform addition.
 
-Each loop gets a copy of the base that ptxas cannot see through, right before it: ptxas would compute what two loops
-share in uniform registers on the path into the first loop only, and the second one reads them even if the first has no
-trip (`tawa.transforms.lowering.duplicate_slot_views`).
+Each loop gets an opaque copy of the base in front of it. Otherwise ptxas computes what two loops share once, in uniform
+registers, on the path into the first loop; if that loop has no trips, the second one reads registers that nobody wrote
+(`tawa.transforms.lowering.duplicate_slot_views`).
 Source: PTX ISA, "wgmma.mma_async" (matrix descriptors).
 """
 
@@ -107,7 +107,7 @@ class _Function:
             yield changed.get(number, line)
 
     def _before_loop(self, wgmma: int, sum: int) -> int | None:
-        """The line before which a sum's base is copied for the loop of a wgmma; None if the sum stays where it is.
+        """The line in front of which the base is copied for the loop of a wgmma; None if the sum stays where it is.
 
         The innermost loop that has the wgmma and not the sum, if control enters it from one block only.
         """

@@ -432,9 +432,9 @@ class Expander:
 
     @staticmethod
     def _end_live_ranges(section: _Section, done: set[Operation]) -> None:
-        """Ends the buffers that the loop fills, each behind its last reader, which for a dot is the wait for it.
+        """Frees each buffer that the loop fills once its readers are complete; a dot is complete at the wait for it.
 
-        Triton's allocator would end them at their last reader in program order, while a dot in flight still reads them.
+        Triton's allocator takes the last reader in program order for the end, while a dot may be in flight and read on.
         """
         for buffer, readers in list(section.reading.items()):
             if readers & done:
@@ -445,7 +445,7 @@ class Expander:
 
 
 def _readers(buffer: Operation) -> set[Operation]:
-    """The operations of the buffer's block that read it, or contain what reads it."""
+    """The operations of the buffer's block that read it, by themselves or in a region."""
     block = buffer.parent
     assert block is not None
     return {ancestor_in(block, reader) for reader in slot_readers(buffer.result)}

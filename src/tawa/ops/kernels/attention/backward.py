@@ -4,9 +4,8 @@ With P = exp2(scale * log2(e) * Q @ K^T - lse), masked, and delta = sum(O * dO) 
 
     dV = P^T @ dO      dP = dO @ V^T      dS = P * (dP - delta)      dK = scale * dS^T @ Q      dQ = scale * dS @ K
 
-The programs of `attention_dkdv` own keys. They either add their parts of dQ to memory, in whatever order they reach it
-(five dots a block, ADDED), or leave dQ to `attention_dq`, whose programs own queries: seven dots, and the same bits in
-each run.
+The programs of `attention_dkdv` own keys. They add their parts of dQ up in memory, in no fixed order (ADDED: five dots
+a block), or leave dQ to `attention_dq`, whose programs own queries: seven dots, and the same bits in each run.
 
 Plain Triton; letters, layouts and masks as in `parts.py`. SP is SQ rounded up to a multiple of PADDED, the rows of a
 head in the workspace: beyond the last query the boxes are zero, and so are lse and delta, which adds nothing. Beyond
