@@ -65,7 +65,7 @@ class Problem:
         if "STAGE" in parts:
             causal = parts["STAGE"] == 3
         else:
-            causal = bool(parts.get("CAUSAL", True))  # the kernel driven by lists of blocks is causal only
+            causal = bool(parts.get("CAUSAL", "diagonal" in case.arguments))
         return Problem(
             case.size("B"),
             case.size("H"),

@@ -8,6 +8,7 @@ from typing import Any
 from tawa.analysis.memory.provenance import remakes_descriptors
 from tawa.bridge.driver.data import Job, Specialised
 from tawa.bridge.driver.spills import Spills, find_spills
+from tawa.bridge.driver.uniform_registers import is_sound
 from tawa.bridge.driver.wgmma_descriptors import place_descriptors
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.generic_print import parse_module, print_generic, without_temporary_places
@@ -82,7 +83,7 @@ def through_back_end(
 
 
 def _with_fewer_spills(job: Job, results: dict[str, StageResult], options: Any, spills: Spills) -> Spills:
-    """Runs ptxas again with the descriptors of wgmma beside them, and keeps its results if it spills less."""
+    """Runs ptxas again with the descriptors of wgmma beside them; keeps its code if it spills less and is sound."""
     placed = place_descriptors(results["ptx"].value)
     if placed == results["ptx"].value:
         return spills
@@ -90,7 +91,7 @@ def _with_fewer_spills(job: Job, results: dict[str, StageResult], options: Any, 
     with job.timed("cubin", ours=False), kept_log() as log:
         cubin = dict(job.later)["cubin"](placed, metadata)
     found = find_spills(placed, cubin, options, log.text)
-    if found.bytes < spills.bytes:
+    if found.bytes < spills.bytes and is_sound(cubin):
         results["ptx"] = replace(results["ptx"], value=placed)
         results["cubin"] = StageResult(cubin, metadata)
         return found

@@ -1,0 +1,136 @@
+"""Whether machine code reads a uniform register that was written on some paths to it only.
+
+    if trips1:  UIADD3 UR14, …;  HGMMA gdesc[UR12]   the first loop and what was computed for it
+    if trips2:  HGMMA gdesc[UR12]                    reads UR14 even if the first loop had no trips
+
+ptxas 12.8 makes such code of correct PTX: it computes what two loops share once, on the path into the first loop.
+The address that a wgmma reads is then a leftover. Code that passes here has no such read.
+
+The machine code is read as nvdisasm prints it. A write under a predicate counts as a write.
+Source: CUDA Binary Utilities, "nvdisasm" and the instruction set of Hopper.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+
+_LABEL = re.compile(r"\s*(\.L_\w+):")
+_SECTION = re.compile(r"\s*\.section\s+\.text\.")
+_INSTRUCTION = re.compile(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)(.*?);(.*)")
+_NAME = re.compile(r"\.L_\w+")
+_REGISTER = re.compile(r"\bUR(\d+)")
+_TARGET = re.compile(r"\s*(?:!?U?P\w+,\s*)*UR(\d+)")
+_ZERO = 63  # URZ
+_WRITERS = ("U", "R2UR", "S2UR", "REDUX", "VOTEU", "LDCU")
+_ONLY_READ = re.compile(r"UTMA|UBLK|UCGABAR|U\w*SETP|UPLOP3")
+"""Copies in bulk, and comparisons: their uniform registers are all read."""
+_ENDS = ("EXIT", "RET", "BPT")
+_A_IN_REGISTERS = re.compile(r"\s*R\d+,\s*R\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One instruction: its text, the uniform registers it reads and writes as bits, and the steps that may follow."""
+
+    text: str
+    reads: int
+    writes: int
+    after: tuple[int, ...]
+
+
+def unwritten(sass: str) -> list[str]:
+    """The instructions that read a uniform register that is not written on each path from the entry to them."""
+    found: list[str] = []
+    sections: list[list[str]] = []
+    for line in sass.splitlines():
+        if _SECTION.match(line) or not sections:
+            sections.append([])
+        sections[-1].append(line)
+    for lines in sections:
+        found += _unwritten(_steps(lines))
+    return found
+
+
+def disassembled(cubin: bytes) -> str | None:
+    """What nvdisasm prints of a cubin; None if it cannot be run."""
+    from triton import knobs
+
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        try:
+            ran = subprocess.run([knobs.nvidia.nvdisasm.path, "-c", file.name], capture_output=True, text=True)
+        except (OSError, RuntimeError):
+            return None
+    return ran.stdout if ran.returncode == 0 else None
+
+
+def is_sound(cubin: bytes) -> bool:
+    """Whether the code was read and has no such instruction."""
+    sass = disassembled(cubin)
+    return sass is not None and not unwritten(sass)
+
+
+def _steps(lines: list[str]) -> list[_Step]:
+    found: list[tuple[str, str, str, str]] = []
+    labels: dict[str, int] = {}
+    for line in lines:
+        if label := _LABEL.match(line):
+            labels[label[1]] = len(found)
+        elif made := _INSTRUCTION.match(line):
+            found.append((made[1] or "", made[2], made[3], made[4]))
+    return [
+        _Step(f"{name}{operands}", *_uses(name, operands), _after(number, it, labels, len(found)))
+        for number, it in enumerate(found)
+        for _, name, operands, _ in (it,)
+    ]
+
+
+def _after(number: int, it: tuple[str, str, str, str], labels: dict[str, int], end: int) -> tuple[int, ...]:
+    predicate, name, operands, remark = it
+    following = [number + 1] if number + 1 < end else []
+    if name.startswith("BRX"):
+        return tuple(labels[target] for target in _NAME.findall(remark) if target in labels)
+    if name.startswith(("BRA", "JMP")):
+        targets = [labels[target] for target in _NAME.findall(operands) if target in labels]
+        is_conditional = predicate or re.match(r"\s*!?U?P", operands)
+        return tuple(targets + following) if is_conditional else tuple(targets)
+    return tuple(following) if predicate or not name.startswith(_ENDS) else ()
+
+
+def _uses(name: str, operands: str) -> tuple[int, int]:
+    """The uniform registers that an instruction reads and writes, as bits."""
+    writes = 0
+    if name.startswith(_WRITERS) and not _ONLY_READ.match(name) and (target := _TARGET.match(operands)):
+        first = int(target[1])
+        writes = (3 if ".64" in name or ".WIDE" in name else 1) << first
+        operands = operands[target.end() :]
+    reads, is_pair = 0, name.startswith("U") and ".64" in name
+    for operand in operands.split(","):
+        for register in _REGISTER.finditer(operand):
+            first = int(register[1])
+            if "gdesc[" in operand:  # two registers of A's descriptor, two of B's
+                reads |= (0b1100 if _A_IN_REGISTERS.match(operands) else 0b1111) << first
+            else:
+                reads |= (3 if is_pair or "desc[" in operand else 1) << first
+    return reads & ~(1 << _ZERO), writes
+
+
+def _unwritten(steps: list[_Step]) -> list[str]:
+    written: list[int | None] = [None] * len(steps)
+    work = [0] if steps else []
+    if steps:
+        written[0] = 0
+    while work:
+        number = work.pop()
+        known = (written[number] or 0) | steps[number].writes
+        for following in steps[number].after:
+            before = written[following]
+            now = known if before is None else before & known
+            if now != before:
+                written[following] = now
+                work.append(following)
+    return [it.text for it, known in zip(steps, written, strict=True) if known is not None and it.reads & ~known]

@@ -1,0 +1,90 @@
+"""`uniform_registers`: code that reads a uniform register which only some paths wrote is found, and not kept."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from triton.backends.nvidia.compiler import get_ptxas
+
+from tawa.bridge.driver.uniform_registers import disassembled, unwritten
+from tawa.bridge.driver.wgmma_descriptors import place_descriptors
+from tawa.plan import PlanOptions
+from tests.cases.attention.cases import find
+from tests.matrix.compiling import compile_case, pinned
+
+
+def machine_code(*lines: str) -> str:
+    texts = [line if line.startswith(".L") else f"        /*{16 * at:04x}*/  {line} ;" for at, line in enumerate(lines)]
+    return "\n".join([".section .text.f", *texts])
+
+
+TWO_LOOPS = (
+    "@!P0 BRA `(.L_x_1)",
+    "UIADD3 UR14, UR4, 0x80, URZ",
+    ".L_x_0:",
+    "HGMMA.64x128x16.F32 R24, R8, gdesc[UR12], R24",
+    "@P0 BRA `(.L_x_0)",
+    ".L_x_1:",
+    "HGMMA.64x128x16.F32 R24, R8, gdesc[UR12], R24",
+    "EXIT",
+)
+
+
+def test_a_register_of_the_first_path_alone_is_found_where_the_second_reads_it() -> None:
+    before = "UMOV UR15, 0x4", "UMOV UR4, 0x400"
+    found = unwritten(machine_code(*before, *TWO_LOOPS))
+    assert len(found) == 1 and found[0].startswith("HGMMA")
+    assert not unwritten(machine_code(*before, "UMOV UR14, URZ", *TWO_LOOPS))
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "is_found"),
+    [
+        ("UMOV.64 UR12, UR60", "HGMMA.64x64x16.F32 R24, R8, gdesc[UR12], R24", True),
+        ("UMOV UR12, 0x1", "HGMMA.64x64x16.F32 R24, gdesc[UR10], R24", True),
+        ("R2UR UR12, R2", "UISETP.GE.AND UP0, UPT, UR12, UR13, UPT", True),
+        ("R2UR UR12, R2", "UISETP.GE.AND UP0, UPT, UR12, 0x3, UPT", False),
+        ("UISETP.GE.AND UP0, UPT, URZ, 0x3, UPT", "UTMALDG.4D [UR12], [URZ]", True),
+        ("ULDC.64 UR12, c[0x0][0x210]", "STG.E desc[UR12][R2.64], R4", False),
+        ("ULDC UR12, c[0x0][0x210]", "STG.E desc[UR12][R2.64], R4", True),
+    ],
+)
+def test_reads_and_writes_of_instructions(written: str, read: str, is_found: bool) -> None:
+    found = unwritten(machine_code(written, read, "EXIT"))
+    assert (read in [text.strip() for text in found]) == is_found
+
+
+def test_a_table_of_branches_leads_to_each_of_its_targets() -> None:
+    table = '        /*0000*/  BRX R2 -0x40 ; (*"BRANCH_TARGETS .L_x_1,.L_x_2"*)'
+    code = machine_code(
+        ".L_x_1:", "UMOV UR4, URZ", "BRA `(.L_x_3)", ".L_x_2:", "NOP", ".L_x_3:", "IMAD R2, R2, UR4, RZ"
+    )
+    head, body = code.split("\n", 1)
+    assert unwritten("\n".join((head, table, body))) == ["IMAD R2, R2, UR4, RZ "]
+
+
+def assembled(ptx: str, folder: Path) -> bytes:
+    source, target = folder / "kernel.ptx", folder / "kernel.cubin"
+    source.write_text(ptx)
+    subprocess.run([get_ptxas(90).path, "--gpu-name=sm_90a", str(source), "-o", str(target)], check=True)
+    return target.read_bytes()
+
+
+def test_code_of_ptxas_with_such_a_read_is_not_kept(tmp_path: Path) -> None:
+    """Two loops whose descriptors share a constant base: ptxas computes them on the path into the first loop."""
+    kept = compile_case(find("persistent_fp16_d128_causal"), pinned(1, 0))
+    ptx, cubin = kept.asm["ptx"], kept.asm["cubin"]
+    placed = place_descriptors(ptx)
+    assert placed != ptx, "it spills, and was tried"
+    for text, code in ((ptx, cubin), (placed, assembled(placed, tmp_path))):
+        sass = disassembled(code)
+        assert sass is not None
+        assert bool(unwritten(sass)) == (text == placed)
+
+
+@pytest.mark.parametrize("name", ["added_bf16_d128_causal", "added_fp16_d64_full"])
+def test_placed_descriptors_of_gradients_are_kept(name: str) -> None:
+    sass = disassembled(compile_case(find(name), PlanOptions()).asm["cubin"])
+    assert sass is not None and not unwritten(sass)
