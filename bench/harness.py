@@ -35,6 +35,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
+CYCLES_PER_MS = 2e6
+"""Of the fastest clock, about."""
 Candidate = Callable[[], object]
 
 
@@ -130,9 +132,16 @@ def read(path: Path) -> tuple[dict[str, Any], list[Row]]:
 
 
 def time_round_robin(
-    candidates: Mapping[str, Candidate], rounds: int = 20, burst_ms: float = 4.0, rest_s: float = 0.02
+    candidates: Mapping[str, Candidate],
+    rounds: int = 20,
+    burst_ms: float = 4.0,
+    rest_s: float = 0.02,
+    graphs: bool = True,
 ) -> tuple[dict[str, Timing], dict[str, str]]:
     """Times candidates round-robin in short bursts with rests; the order is rotated by one place each round.
+
+    graphs: bursts are CUDA graphs if all candidates can be captured. Otherwise the GPU is kept busy until the host has
+    launched the burst, so that the host's time is not counted.
 
     Returns timings by candidate, and error texts of those that failed (a failure drops only that candidate).
     """
@@ -143,14 +152,15 @@ def time_round_robin(
             launches[name] = _launches(candidate, burst_ms)
         except Exception as error:
             errors[name] = describe(error)
-    bursts, captured = _bursts({name: candidates[name] for name in launches}, launches)
+    bursts, captured = _bursts({name: candidates[name] for name in launches}, launches, graphs)
+    ahead_ms = {name: 0.0 if captured else _host_ms(burst) for name, burst in bursts.items()}
     samples: dict[str, list[float]] = {name: [] for name in bursts}
     names = list(bursts)
     for number in range(rounds):
         start = number % max(len(names), 1)
         for name in names[start:] + names[:start]:
             time.sleep(rest_s)
-            samples[name].append(_elapsed_ms(bursts[name]) / launches[name])
+            samples[name].append(_elapsed_ms(bursts[name], ahead_ms[name]) / launches[name])
     return {name: Timing.of(values, captured) for name, values in samples.items()}, errors
 
 
@@ -186,7 +196,9 @@ def _launches(candidate: Candidate, burst_ms: float) -> int:
     return max(1, min(200, round(burst_ms / once)))
 
 
-def _bursts(candidates: Mapping[str, Candidate], launches: Mapping[str, int]) -> tuple[dict[str, Candidate], bool]:
+def _bursts(
+    candidates: Mapping[str, Candidate], launches: Mapping[str, int], graphs: bool
+) -> tuple[dict[str, Candidate], bool]:
     """A callable for each candidate that launches it as often as asked, and whether they are CUDA graphs.
 
     Either all are graphs or none: launches from Python cost time that launches in a graph do not.
@@ -195,6 +207,8 @@ def _bursts(candidates: Mapping[str, Candidate], launches: Mapping[str, int]) ->
 
     bursts: dict[str, Candidate] = {}
     for name, candidate in candidates.items():
+        if not graphs:
+            return {name: _repeated(it, launches[name]) for name, it in candidates.items()}, False
         try:
             bursts[name] = _captured(candidate, launches[name])
         except Exception:  # a limit of PyTorch, or the operation waits for the GPU
@@ -223,9 +237,23 @@ def _repeated(candidate: Candidate, launches: int) -> Candidate:
     return repeat
 
 
-def _elapsed_ms(work: Candidate) -> float:
+def _host_ms(work: Candidate) -> float:
+    """How long launches keep the host."""
     import torch
 
+    start = time.perf_counter()
+    work()
+    spent = (time.perf_counter() - start) * 1e3
+    torch.cuda.synchronize()
+    return spent
+
+
+def _elapsed_ms(work: Candidate, ahead_ms: float = 0.0) -> float:
+    """The GPU's time. ahead_ms: the GPU waits about as long first, while the host launches the work."""
+    import torch
+
+    if ahead_ms:
+        torch.cuda._sleep(int(ahead_ms * CYCLES_PER_MS))
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     start.record()
     work()

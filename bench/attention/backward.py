@@ -8,7 +8,8 @@ count five products: 10 * B * H * S * S * d operations, half of them under a cau
 Gradients of the first and the last head are compared with float64 before anything is timed: at most twice PyTorch's
 error, three times in a row, with outputs and buffers full of NaN.
 
-Candidates are captured in CUDA graphs. `host_us` of a case is the time that a call keeps the host, without a graph.
+Launches are plain: cuDNN's backward pass cannot be captured. The rates are the GPU's; `host_us` of a case is the time
+that a call keeps the host.
 ``--ablation`` times the operator with one mechanism less at a time, which Plans can say. Results:
 ``bench/results/attention_backward.json`` and ``attention_backward_ablation.json``.
 """
@@ -206,7 +207,7 @@ def bench_problem(problem: Problem, calls: Mapping[str, Callable[[], Any]], tens
     with poisoned():
         fit, errors, rows = judge(calls, worst, about)
     hosts = {name: host_us(call) for name, call in fit.items()}
-    timings, failures = time_round_robin(fit)
+    timings, failures = time_round_robin(fit, graphs=False)
     rows += [
         Row.timed({**about, "host_us": hosts[name]}, name, it, problem.flop, finite(errors[name]))
         for name, it in timings.items()
@@ -240,8 +241,11 @@ def ablated(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable[[]
 
 
 def line_of(problem: Problem, rows: Mapping[str, Row]) -> str:
-    """One line about a problem: TFLOP/s, or why there are none."""
-    rates = (f"{name} {row.tflops:.0f}" if row.tflops else f"{name} {row.error}" for name, row in rows.items())
+    """One line about a problem: TFLOP/s and the host's time, or why there are none."""
+    rates = (
+        f"{name} {row.tflops:.0f} ({row.case['host_us']:.0f} us)" if row.tflops else f"{name} {row.error}"
+        for name, row in rows.items()
+    )
     return f"{problem!s:20}" + "  ".join(rates)
 
 

@@ -96,16 +96,23 @@ def check_outputs(o: Any, lse: Any, q: Any, k: Any, v: Any, **options: Any) -> N
 
 
 def exact_gradients(
-    q: Any, k: Any, v: Any, do: Any, dlse: Any, *, causal: bool = False, diagonal: int = 0
+    q: Any, k: Any, v: Any, do: Any, dlse: Any, *, causal: bool = False, diagonal: int = 0, window: int | None = None,
+    softcap: float | None = None, alibi: Any = None, scale: float | None = None,
 ) -> tuple[tuple[Any, Any, Any], float]:  # fmt: skip
     """The derivatives in float64, and the largest delta. Rows that see no key have none."""
     leaves = tuple(x.detach().double().requires_grad_() for x in (q, k, v))
     group = q.shape[1] // k.shape[1]
     keys, values = (x.repeat_interleave(group, dim=1) for x in leaves[1:])
-    s = leaves[0] @ keys.mT * q.shape[3] ** -0.5
-    seen = torch.ones(s.shape[2:], dtype=torch.bool, device=q.device)
-    if causal:
-        seen = seen.tril(diagonal)
+    s = leaves[0] @ keys.mT * (q.shape[3] ** -0.5 if scale is None else scale)
+    if softcap:
+        s = softcap * torch.tanh(s / softcap)
+    rows, columns = (torch.arange(size, device=q.device) for size in s.shape[2:])
+    ahead = columns[None, :] - rows[:, None] - diagonal
+    if alibi is not None:
+        s = s - alibi.double()[:, None, None] * ahead.abs()
+    seen = ahead <= 0 if causal else torch.ones_like(ahead, dtype=torch.bool)
+    if window:
+        seen = seen & (ahead > -window)
     some = seen.any(dim=1, keepdim=True)
     s = s.masked_fill(~seen & some, float("-inf")).masked_fill(~some, 0.0)
     lse = s.logsumexp(dim=3, keepdim=True)
@@ -119,7 +126,7 @@ def exact_gradients(
 def check_gradients(found: Any, q: Any, k: Any, v: Any, do: Any, dlse: Any = None, **options: Any) -> None:
     """dQ, dK and dV against float64."""
     exact, delta = exact_gradients(q, k, v, do, dlse, **options)
-    factor = delta * q.shape[3] ** -0.5
+    factor = delta * (options.get("scale") or q.shape[3] ** -0.5)
     cancels = (factor * k.double().abs().max().item(), factor * q.double().abs().max().item(), 0.0)
     for name, got, wanted, least in zip(("dq", "dk", "dv"), found, exact, cancels, strict=True):
         allowed = ROUNDINGS * torch.finfo(q.dtype).eps * max(wanted.abs().max().item(), least)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tests.ops.expected import DEVICE, check_outputs, compare, normal
+from tests.ops.expected import DEVICE, check_gradients, check_outputs, compare, normal
 
 GAP = 3
 """Rows of NaN after every sequence that belong to none."""
@@ -52,6 +52,21 @@ def check_sequences(o: Any, lse: Any, tensors: tuple[Any, ...], **options: Any) 
         parts = (q[first:end], k[begin:last], v[begin:last])
         diagonal = (last - begin) - (end - first) if options.get("causal") else 0
         check_outputs(own, sums, *(x.transpose(0, 1)[None] for x in parts), diagonal=diagonal, **options)
+
+
+def check_packed_gradients(found: Any, do: Any, dlse: Any, tensors: tuple[Any, ...], **options: Any) -> None:
+    """dQ, dK and dV of every sequence alone; 0 where it has no queries or no keys. dlse: (heads, rows), or None."""
+    q, k, v, cu_q, cu_k = tensors
+    for (first, end), (begin, last) in zip(*map(pairs, (cu_q, cu_k)), strict=True):
+        own = found[0][first:end], found[1][begin:last], found[2][begin:last]
+        if first == end or begin == last:
+            assert all((it == 0).all() for it in own)
+            continue
+        parts = own[0], own[1], own[2], q[first:end], k[begin:last], v[begin:last], do[first:end]
+        *own, one, keys, values, of_o = (x.transpose(0, 1)[None] for x in parts)
+        of_lse = None if dlse is None else dlse[None, :, first:end]
+        diagonal = (last - begin) - (end - first) if options.get("causal") else 0
+        check_gradients(own, one, keys, values, of_o, of_lse, diagonal=diagonal, **options)
 
 
 def amid_nan(tensors: tuple[Any, ...], at: int) -> tuple[Any, ...]:

@@ -45,9 +45,12 @@ CASES: dict[str, tuple[tuple[int, int, int], tuple[int, int], dict[str, Any]]] =
     "window": ((64, 200, 233), (2, 2), {"causal": True, "window": 40, "diagonal": 33}),
     "softcap": ((64, 100, 133), (2, 2), {"softcap": 5.0}),
     "alibi": ((64, 100, 133), (4, 2), {"alibi": SLOPES, "causal": True}),
+    "alibi_full": ((64, 100, 133), (2, 1), {"alibi": (-2.0, 0.5)}),
+    "window_alone": ((64, 133, 200), (2, 2), {"window": 40}),
+    "window_d128": ((128, 233, 200), (2, 1), {"causal": True, "window": 150}),
     "alibi_softcap_window": ((64, 100, 133), (4, 2), {"alibi": SLOPES, "causal": True, "softcap": 5.0, "window": 40}),
 }
-WITHOUT_GRADIENT = ("factor", "factors", "scale", "window", "softcap", "alibi", "alibi_softcap_window")
+WITHOUT_GRADIENT = ("factor", "factors")
 KINDS = ("plain", "amid_nan", "heads_within_rows")
 
 
@@ -68,7 +71,7 @@ def run(name: str, kind: str) -> None:
     options = dict(options)
     q, k, v = triple(*sizes, heads=heads, batches=1)
     q, k, v = laid_out(kind, (q, k, v[..., : options.pop("values", sizes[0])].contiguous()))
-    known = {**options, **({"alibi": torch.tensor(SLOPES)} if "alibi" in options else {})}
+    known = {**options, **({"alibi": torch.tensor(options["alibi"])} if "alibi" in options else {})}
     if "factors" in options:
         known["factors"] = tuple(it if it is None else 0.5 + torch.rand(it) for it in options["factors"])
     mask = launching.Mask(known.get("causal", False), known.get("diagonal", 0), known.get("window", 0))
@@ -80,10 +83,11 @@ def run(name: str, kind: str) -> None:
     if name in WITHOUT_GRADIENT:
         return
     do, dlse = normal(*o.shape, seed=4), normal(*lse.shape, dtype=torch.float32, seed=5)
-    found = backward_launch.run_backward(do, None, q, k, v, o, lse, mask, scale)
+    rest = known.get("alibi"), mask, scale, known.get("softcap", 0.0)
+    found = backward_launch.run_backward(do, None, q, k, v, o, lse, *rest)
     check_gradients(found, q, k, v, do, **known)
     weight = launching.LN_2  # the derivative by the base-2 logarithm
-    found = backward_launch.run_backward(do, dlse * weight, q, k, v, o, lse, mask, scale)
+    found = backward_launch.run_backward(do, dlse * weight, q, k, v, o, lse, *rest)
     check_gradients(found, q, k, v, do, dlse, **known)
 
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import torch
 
+from tawa.ops.attention_ops import varlen_backward
 from tawa.ops.attention_ops import varlen_launch as launching
-from tests.ops.expected_varlen import check_neighbours, check_sequences, packed
-from tests.ops.interpreted import TABLES
+from tests.ops.expected import normal
+from tests.ops.expected_varlen import amid_nan, check_neighbours, check_packed_gradients, check_sequences, packed
+from tests.ops.interpreted import TABLES, without_sums
 from tests.ops.reported import report
 
 # name: lengths of the queries, of the keys, (dim, heads, key heads), options
@@ -69,6 +71,35 @@ def run(name: str, kind: str) -> None:
     for at in range(len(queries)):
         if queries[at]:
             check_neighbours(lambda *given: call(*given)[0], tensors, at)
+    check_backward(call, tensors, rest, options)
+
+
+def check_backward(call: Any, tensors: tuple[Any, ...], rest: tuple[Any, ...], options: dict[str, Any]) -> None:
+    """Gradients of the sequences, with those of the logarithms; and of one amid NaN, which reaches no other row."""
+    o, lse = call(*tensors)
+    do, dlse = normal(*o.shape, seed=4), normal(*lse.shape, dtype=torch.float32, seed=5)
+    weight = varlen_backward.LN_2  # the derivative by the base-2 logarithm
+
+    def backward(do: Any, of_lse: Any, given: tuple[Any, ...], found: tuple[Any, ...]) -> Any:
+        return varlen_backward.run_varlen_backward(do, of_lse, *given[:3], *found, *given[3:], *rest)
+
+    for of_lse in (None, dlse):
+        found = backward(do, None if of_lse is None else of_lse * weight, tensors, (o, lse))
+        check_packed_gradients(found, do, of_lse, tensors, **options)
+    cu_q, cu_k = tensors[3:]
+    for at in range(len(cu_q) - 1):
+        amid = amid_nan(tensors, at)
+        of_amid = call(*amid)
+        more = torch.full_like(of_amid[0], math.nan)
+        own, of_keys = (slice(int(cu[at]), int(cu[at + 1])) for cu in (cu_q, cu_k))
+        there, keys_there = (slice(int(cu[at]), int(cu[at + 1])) for cu in amid[3:])
+        more[there] = do[own]
+        alone = backward(more, None, amid, of_amid)
+        wanted = backward(do, None, tensors, (o, lse))
+        for got, exact, inside, of in zip(alone, wanted, (there, keys_there, keys_there), (own, of_keys, of_keys),
+                                          strict=True):  # fmt: skip
+            assert torch.equal(got[inside], exact[of]), f"gradients of sequence {at} amid NaN"
+            assert not got[: int(amid[3 if inside is there else 4][0])].any(), "rows of no sequence"
 
 
 def main() -> None:
@@ -78,9 +109,11 @@ def main() -> None:
     def poisoned(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         return torch.full(shape, math.nan, dtype=dtype, device=like.device)
 
-    launching.unwritten = poisoned
+    launching.unwritten = varlen_backward.unwritten = poisoned
     for table, tiles in TABLES.items():
-        launching.tiles_for = lambda device, tiles=tiles: tiles
+        own = without_sums(tiles)
+        launching.tiles_for = varlen_backward.tiles_for = lambda device, tiles=own: tiles
+        varlen_backward.backwards.clear()
         for number, name in enumerate(CASES):
             report(table, name, run, name, KINDS[number % len(KINDS)])
 

@@ -115,7 +115,7 @@ def test_shared_key_heads_are_right(heads: tuple[int, int]) -> None:
 @pytest.mark.parametrize("dim", [64, 128])
 def test_every_option_is_right(dim: int, options: dict[str, Any]) -> None:
     for queries, keys in ((300, 333), (384, 384), (129, 1)):
-        check(*triple(dim, queries, keys), **options)
+        check(*triple(dim, queries, keys), gradients=True, **options)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -279,8 +279,8 @@ def test_its_derivative_passes_opcheck() -> None:
     q, k, v = triple(64, 130, 140)
     o, lse = _forward(q, k, v, None, None, None, None, True, 0, 0, 0.125, 0.0, None)
     do, dlse = normal(*o.shape), normal(*lse.shape, dtype=torch.float32)
-    torch.library.opcheck(_backward, (do, None, q, k, v, o, lse, True, 0, 0.125))
-    torch.library.opcheck(_backward, (do, dlse, q, k, v, o, lse, True, 0, 0.125))
+    torch.library.opcheck(_backward, (do, None, q, k, v, o, lse, None, True, 0, 0, 0.125, 0.0))
+    torch.library.opcheck(_backward, (do, dlse, q, k, v, o, lse, None, True, 0, 0, 0.125, 0.0))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

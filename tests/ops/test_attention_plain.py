@@ -151,12 +151,6 @@ def test_second_derivatives_are_refused(kernel: Kernel, monkeypatch: pytest.Monk
         first.float().sum().backward()
 
 
-def test_a_gradient_without_kernel_is_refused_on_this_way_too(kernel: Kernel) -> None:
-    with pytest.raises(checks.ArgumentError, match="backward kernels for window"):
-        attention(*triple(grad=True), causal=True, window=5)
-    attention(*triple(), causal=True, window=5)
-
-
 def test_a_tensor_given_for_a_number_is_not_compared_by_identity(kernel: Kernel) -> None:
     scale = torch.tensor(0.5)
     q, k, v = triple()

@@ -12,10 +12,19 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from bench.attention.backward import deterministic  # noqa: E402
 from tawa.ops import attention, attention_varlen  # noqa: E402
+from tawa.ops.attention_ops import varlen_backward  # noqa: E402
 from tawa.ops.attention_ops import varlen_launch as launching  # noqa: E402
 from tests.ops.expected import normal  # noqa: E402
-from tests.ops.expected_varlen import check_neighbours, check_sequences, offsets, packed  # noqa: E402
+from tests.ops.expected_varlen import (  # noqa: E402
+    amid_nan,
+    check_neighbours,
+    check_packed_gradients,
+    check_sequences,
+    offsets,
+    packed,
+)
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(180)]
 HALF = (torch.float16, torch.bfloat16)
@@ -33,7 +42,8 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
     def unwritten(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         return torch.full(shape, math.nan, dtype=dtype, device=like.device)
 
-    monkeypatch.setattr(launching, "unwritten", unwritten)
+    for module in (launching, varlen_backward):
+        monkeypatch.setattr(module, "unwritten", unwritten)
 
 
 def check(tensors: tuple[Any, ...], **options: Any) -> None:
@@ -47,24 +57,58 @@ def check(tensors: tuple[Any, ...], **options: Any) -> None:
             check_neighbours(lambda *given: attention_varlen(*given, *longest, **options), tensors, at)
 
 
+def check_gradients_too(tensors: tuple[Any, ...], with_lse: bool = False, **options: Any) -> None:
+    """As `check`, and gradients: in any order four times, and with the same bits twice; one sequence amid NaN."""
+    check(tensors, **options)
+    longest = tuple(int(cu.diff().max()) for cu in tensors[3:])
+
+    def forward(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+        leaves = [x.detach().requires_grad_() for x in tensors[:3]]
+        return leaves, *attention_varlen(*leaves, *tensors[3:], *longest, return_lse=True, **options)
+
+    leaves, o, lse = forward(tensors)
+    do, dlse = normal(*o.shape, dtype=o.dtype, seed=4), normal(*lse.shape, dtype=torch.float32, seed=5)
+    outputs, weights = ((o, lse), (do, dlse)) if with_lse else ((o,), (do,))
+    for _ in range(4):
+        found = torch.autograd.grad(outputs, leaves, weights, retain_graph=True)
+        check_packed_gradients(found, do, dlse if with_lse else None, tensors, **options)
+    with deterministic():
+        found, again = (torch.autograd.grad(outputs, leaves, weights, retain_graph=True) for _ in range(2))
+        assert all(torch.equal(one, two) for one, two in zip(found, again, strict=True))
+        check_packed_gradients(found, do, dlse if with_lse else None, tensors, **options)
+        if with_lse:
+            return
+        for at in range(len(tensors[3]) - 1):
+            amid = amid_nan(tensors, at)
+            leaves, o, _ = forward(amid)
+            of_amid = torch.full_like(o, math.nan)
+            of_amid[amid[3][at] : amid[3][at + 1]] = do[tensors[3][at] : tensors[3][at + 1]]
+            alone = torch.autograd.grad(o, leaves, of_amid)
+            for got, wanted, cu, before in zip(alone, found, (amid[3], *amid[4:] * 2), (tensors[3], *tensors[4:] * 2),
+                                               strict=True):  # fmt: skip
+                own = got[cu[at] : cu[at + 1]]
+                assert torch.equal(own, wanted[before[at] : before[at + 1]]), f"sequence {at} amid NaN"
+                assert not got[: cu[0]].any() and not got[cu[-1] :].any(), "rows of no sequence"
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("dim", [64, 96, 128, 192, 256])
 @pytest.mark.parametrize("dtype", HALF, ids=str)
 def test_it_is_right_for_any_lengths(dtype: Any, dim: int, causal: bool) -> None:
     for queries, keys in MIXES:
-        check(packed(queries, keys, dim, dtype=dtype), causal=causal)
+        check_gradients_too(packed(queries, keys, dim, dtype=dtype), causal=causal)
 
 
 @pytest.mark.parametrize("heads", [(4, 4), (3, 1), (8, 2)], ids=["one_each", "mqa", "gqa_of_4"])
 def test_shared_key_heads_are_right(heads: tuple[int, int]) -> None:
-    check(packed(*MIXES[0], dim=128, heads=heads), causal=True)
+    check_gradients_too(packed(*MIXES[0], dim=128, heads=heads), with_lse=True, causal=True)
 
 
 @pytest.mark.parametrize(("dim", "values"), [(192, 128), (160, 136), (128, 64), (64, 8)])
 def test_values_may_have_a_smaller_head_dimension(dim: int, values: int) -> None:
     q, k, v, *offsets = packed(*MIXES[0], dim, heads=(4, 2))
     for causal in (False, True):
-        check((q, k, v[..., :values], *offsets), causal=causal)
+        check_gradients_too((q, k, v[..., :values], *offsets), causal=causal)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +118,7 @@ def test_values_may_have_a_smaller_head_dimension(dim: int, values: int) -> None
 )
 def test_every_option_is_right(options: dict[str, Any]) -> None:
     for queries, keys in MIXES[:3]:
-        check(packed(queries, keys), **options)
+        check_gradients_too(packed(queries, keys), **options)
 
 
 def test_many_sequences_are_right_and_specialised() -> None:

@@ -118,11 +118,19 @@ def test_a_tensor_on_another_device_is_refused(name: str) -> None:
         attention_varlen(**now)
 
 
-def test_a_gradient_is_refused_before_anything_runs() -> None:
-    with pytest.raises(ArgumentError, match="backward kernels for packed sequences"):
-        attention_varlen(**given(grad=True))
-    with torch.no_grad():
-        attention_varlen(**given(grad=True))
+def test_gradients_have_the_shapes_of_their_tensors() -> None:
+    now = given(grad=True)
+    o, lse = attention_varlen(**now, causal=True, return_lse=True)
+    (o.float().sum() + lse.sum()).backward()
+    assert [now[name].grad.shape for name in "qkv"] == [now[name].shape for name in "qkv"]
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_its_backward_operator_passes_opcheck(test: str) -> None:
+    q, k, v, *offsets = list(given().values())[:-2]
+    lse = meta(4, 100, dtype=torch.float32)
+    arguments = torch.empty_like(q), lse, q, k, v, torch.empty_like(q), lse.clone(), *offsets, True, 16, 0.1, 20.0
+    torch.library.opcheck(operators._backward, arguments, test_utils=test)
 
 
 # --- descriptors ---
@@ -266,9 +274,25 @@ def test_without_queries_keys_or_sequences_nothing_is_launched(kernel: Kernel) -
     assert len(kernel.runs) == 1
 
 
-def test_a_gradient_is_refused_on_this_way_too(kernel: Kernel) -> None:
-    q, *rest = packed((5,), (7,))
-    attention_varlen(q, *rest, 5, 7)
-    with pytest.raises(ArgumentError, match="packed sequences"):
-        attention_varlen(q.requires_grad_(), *rest, 5, 7)
+def test_gradients_are_those_of_the_operator(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def backward(do: Any, dlse: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *rest: Any) -> tuple[Any, ...]:
+        seen.append((do, dlse, o.detach(), lse.detach(), rest))
+        return torch.ones_like(q), 2 * torch.ones_like(k), 3 * torch.ones_like(v)
+
+    monkeypatch.setattr(operators, "run_varlen_backward", backward)
+    library = torch.library.Library("tawa", "IMPL")
+    library.impl("attention_varlen_backward", lambda *given: operators.run_varlen_backward(*given), "CPU")
+    try:
+        for mode in (Seen, torch.enable_grad):
+            q, k, v, *offsets_ = packed((5, 9), (7, 3))
+            leaves = [x.requires_grad_() for x in (q, k, v)]
+            with mode():
+                o, lse = attention_varlen(*leaves, *offsets_, 9, 7, causal=True, return_lse=True)
+            (o.float().sum() + lse.sum()).backward()
+            assert [x.grad.unique().tolist() for x in leaves] == [[1], [2], [3]]
+    finally:
+        library._destroy()
+    assert len(seen) == 2 and str(seen[0]) == str(seen[1])
     assert offsets((5,)).tolist() == [0, 5]

@@ -39,7 +39,7 @@ def tile_for(dim: int) -> tuple[int, int, int]:
 def lengths(sizes: Mapping[str, int], top_left: bool = False) -> dict[str, int]:
     """The sizes, and those that depend on them: the diagonal that ends at the last query and key, padded rows."""
     diagonal = 0 if top_left else sizes["SK"] - sizes["SQ"]
-    rows = -(-sizes["SQ"] // backward.PADDED) * backward.PADDED
+    rows = -(-sizes["SQ"] // backward.PADDED.value) * backward.PADDED.value
     return {**sizes, "DIAGONAL": diagonal, "SK_PADDED": -(-sizes["SK"] // 16) * 16, "SP": rows}
 
 
@@ -455,7 +455,8 @@ def flex_case(name: str, *, dim: int = 64, dtype: str = "fp16", window: int = 0,
 
 
 def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", causal: bool = True,
-                  tile: tuple[int, int, int] | None = None, **sizes: int) -> Specimen:  # fmt: skip
+                  tile: tuple[int, int, int] | None = None, window: int = 0, alibi: bool = False,
+                  softcap: bool = False, **sizes: int) -> Specimen:  # fmt: skip
     """`kind` is "dkdv", "dq" or "added" (dQ is added up). lse and delta are random: the formulas hold for any values.
 
     The mean of lse makes the weights as large as with about two hundred keys.
@@ -483,8 +484,12 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
         tensors |= {"dq": replace(tensors["q"], fill="nan")}
         arguments |= {"dq_desc": Descriptor("dq", (1, 1, "BM", "D"))}
     arguments |= {"lse_ptr": Pointer("lse"), "delta_ptr": Pointer("delta"), **numbers("H", "SP", "SK"),
+                  "slopes_ptr": Pointer("slopes") if alibi else Absent(), "softcap": Number(SOFTCAP),
                   "diagonal": Number("DIAGONAL"), "scale": Number(SCALE[dim])}  # fmt: skip
-    constexprs = {"GROUP": known["H"] // known["HK"], "BM": bm, "BN": bn, "D": box(dim), "CAUSAL": causal}
+    if alibi:
+        tensors["slopes"] = Tensor(("H",), "fp32", "values", values=alibi_slopes(known["H"]))
+    constexprs = {"GROUP": known["H"] // known["HK"], "BM": bm, "BN": bn, "D": box(dim), "CAUSAL": causal,
+                  "WINDOW": window, "ALIBI": alibi, "SOFTCAP": softcap}  # fmt: skip
     if kind != "dq":
         arguments |= numbers("SQ")
         constexprs["ADDED"] = kind == "added"

@@ -5,6 +5,8 @@ Small problems on purpose: every element is checked in float64. `bench_case` mak
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.cases.attention.builders import (
     backward_case,
     biased_case,
@@ -126,6 +128,15 @@ BIASED = [
     biased_case("biased_gqa_200x336", SQ=200, SK=336, **GROUPS["gqa"]),
 ]
 
+GRADIENTS_OF: dict[str, Any] = {
+    "window": {"window": 100, "SQ": 300, "SK": 333},
+    "window_alone": {"window": 100, "causal": False},
+    "softcap": {"softcap": True, "causal": False},
+    "alibi": {"alibi": True, "SQ": 200, "SK": 333},
+    "alibi_full": {"alibi": True, "causal": False, "SQ": 200, "SK": 333},
+    "every_option": {"window": 100, "softcap": True, "alibi": True, "SQ": 300, "SK": 333},
+}
+
 BACKWARD = [
     *(backward_case(f"{kind}_{dtype}_d{dim}_{MASK[causal]}", kind, dim=dim, dtype=dtype, causal=causal)
       for kind in ("dkdv", "dq") for dtype, dim in (("fp16", 64), ("bf16", 64), ("fp16", 96), ("fp16", 128))
@@ -140,6 +151,8 @@ BACKWARD = [
     backward_case("added_gqa", "added", **GROUPS["gqa"]),
     *(backward_case(f"added_{MASK[causal]}_{queries}x{keys}", "added", causal=causal, SQ=queries, SK=keys)
       for causal in BOTH for queries, keys in ((200, 333), (1, 1))),
+    *(backward_case(f"{kind}_{name}", kind, **options) for kind in ("dkdv", "dq", "added")
+      for name, options in GRADIENTS_OF.items()),
     gradient_rows_case("gradient_rows", "fp16", 96),
     gradient_rows_case("gradient_rows_added", "bf16", 64, added=True, with_lse=True),
     dq_of_sums_case("dq_of_sums_64", "fp16", 96, 64),

@@ -124,7 +124,8 @@ def _packed(case: Specimen, problem: Problem, floats: Arrays, rounding: Rounding
 def _gradient_rows(case: Specimen, problem: Problem, floats: Arrays, rounding: Rounding) -> dict[str, Any]:
     rows = (floats["o"] * floats["do"]).sum(axis=3) - floats.get("dlse", 0.0)
     padding = ((0, 0), (0, 0), (0, case.size("SP") - problem.queries))
-    found = {"lse_rows": np.pad(floats["lse"], padding), "delta": np.pad(rows, padding)}
+    lse = np.pad(floats["lse"], padding, constant_values=np.inf)
+    found = {"lse_rows": lse, "delta": np.pad(rows, padding)}
     return {**found, "sums": np.zeros(case.shape("sums"))} if "sums" in case.tensors else found
 
 
@@ -157,9 +158,11 @@ def _backward(case: Specimen, problem: Problem, floats: Arrays, rounding: Roundi
     for b in range(problem.batches):
         for h in range(problem.heads):
             of = h // problem.group
-            s = q[b, h] @ k[b, of].T * (problem.scale * LOG2_E) - lse[b, h]
+            products = q[b, h] @ k[b, of].T
+            s = problem.scores(products, rows, keys, _slope(floats, problem, h), np.tanh) - lse[b, h]
             p = np.where(problem.visible(rows, keys), np.exp2(s), 0.0)
-            ds = rounding(p * (do[b, h] @ v[b, of].T - delta[b, h]), dtype)
+            ds = p * (do[b, h] @ v[b, of].T - delta[b, h])
+            ds = rounding(ds * problem.steepness(products, np.tanh), dtype)
             dv[b, of] += rounding(p, dtype).T @ do[b, h]
             dk[b, of] += ds.T @ q[b, h] * problem.scale
             dq[b, h] = ds @ k[b, of] * problem.scale

@@ -107,6 +107,10 @@ class Problem:
             s = s - slope * abs(rows + (self.diagonal if diagonal is None else diagonal) - keys)
         return s * LOG2_E
 
+    def steepness(self, products: Any, tanh: Any) -> Any:
+        """The derivative of the scores by the scaled products: 1 without a softcap."""
+        return 1.0 - tanh(products * self.scale / self.softcap) ** 2 if self.softcap else 1.0
+
 
 def number(case: Specimen, name: str) -> float:
     """A float argument; 1 if the kernel has no argument of the name."""

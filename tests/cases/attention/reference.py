@@ -153,7 +153,8 @@ def _gradient_rows(case: Specimen, problem: Problem, t: Tensors, math: Arithmeti
     rows = (t["o"].to(math.dtype) * t["do"].to(math.dtype)).sum(dim=3)
     rows = rows - t["dlse"] if "dlse" in t else rows
     padding = (0, case.size("SP") - problem.queries)
-    found = {name: torch.nn.functional.pad(it, padding) for name, it in (("lse_rows", t["lse"]), ("delta", rows))}
+    lse = torch.nn.functional.pad(t["lse"], padding, value=float("inf"))
+    found = {"lse_rows": lse, "delta": torch.nn.functional.pad(rows, padding)}
     return {**found, "sums": torch.zeros_like(t["sums"])} if "sums" in t else found
 
 
@@ -185,9 +186,11 @@ def _backward(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) ->
             for part in _chunks(q[b, h]):
                 qs, dos = q[b, h, part], do[b, h, part]
                 lse, delta = (t[name][b, h, part].to(math.dtype)[:, None] for name in ("lse", "delta"))
-                s = _product(math, qs, k[b, of].t()) * (problem.scale * LOG2_E)
-                p = torch.exp2(s - lse).masked_fill(~problem.visible(_numbers(part, q), keys), 0.0)
-                ds = _rounded(p * (_product(math, dos, v[b, of].t()) - delta), q, math)
+                products, rows = _product(math, qs, k[b, of].t()), _numbers(part, q)
+                s = problem.scores(products, rows, keys, _slope(t, problem, math, h), torch.tanh)
+                p = torch.exp2(s - lse).masked_fill(~problem.visible(rows, keys), 0.0)
+                ds = p * (_product(math, dos, v[b, of].t()) - delta)
+                ds = _rounded(ds * problem.steepness(products, torch.tanh), q, math)
                 dv[b, of] += _product(math, _rounded(p, do, math).t(), dos)
                 dk[b, of] += _product(math, ds.t(), qs) * problem.scale
                 dq[b, h, part] = _product(math, ds, k[b, of]) * problem.scale

@@ -111,16 +111,18 @@ def test_a_key_ahead_of_the_diagonal_changes_nothing() -> None:
     assert changed[300 - 133 :].all()
 
 
-@pytest.mark.parametrize("causal", ["full", "causal"])
-def test_backward_is_the_gradient_of_forward(causal: str) -> None:
-    shrink = lengths({"B": 1, "H": 4, "HK": 2, "SQ": 5, "SK": 7, "DIM": 16})
-    forward, dkdv, dq = (
-        replace(find(name), sizes=shrink)
-        for name in (f"two_loops_fp16_d64_{causal}", f"dkdv_fp16_d64_{causal}", f"dq_fp16_d64_{causal}")
-    )
+@pytest.mark.parametrize(
+    ("name", "form"), [("two_loops_fp16_d64_full", "fp16_d64_full"), ("two_loops_fp16_d64_causal", "fp16_d64_causal"),
+                       ("two_loops_alibi_softcap_window", "every_option")])  # fmt: skip
+def test_backward_is_the_gradient_of_forward(name: str, form: str) -> None:
+    shrink = lengths({"B": 1, "H": 2, "HK": 1, "SQ": 5, "SK": 7, "DIM": 16})
+    forward, dkdv, dq = (replace(find(it), sizes=shrink) for it in (name, f"dkdv_{form}", f"dq_{form}"))
+    window = 3 if forward.constexprs["WINDOW"] else 0
     forward, dkdv, dq = (
         replace(
-            case, tensors={name: replace(it, dtype="fp64") for name, it in case.tensors.items() if name != "slopes"}
+            case,
+            constexprs={**case.constexprs, "WINDOW": window},
+            tensors={name: replace(it, dtype="fp64") for name, it in case.tensors.items()},
         )
         for case in (forward, dkdv, dq)
     )
@@ -150,6 +152,7 @@ def test_logarithms_are_base_two() -> None:
 PEERS = ["two_loops_fp16_d64_causal", "two_loops_causal_333x200", "two_loops_fp8e4nv_d128_full", "varlen_window",
          "varlen_fp8e4nv_d128_causal", "ragged_softcap", "two_parts_d192_128_causal", "ragged_d192_128_causal",
          "two_loops_alibi_softcap_window", "dkdv_gqa", "dq_causal_333x200", "added_full_200x333",
+         "added_every_option", "dq_every_option",
          "gradient_rows_added", "dq_of_sums_64",
          "flex_window", "tutorial_fp8e4nv_d128_full"]  # fmt: skip
 

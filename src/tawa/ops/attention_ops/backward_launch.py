@@ -7,13 +7,14 @@ for it (D = 256), a second kernel computes dQ by itself, with seven dots in all.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from tawa.ops.attention_ops.launch import LN_2, Mask, tiles_for, under_tawa
 from tawa.ops.attention_ops.tensors import new_like, rows_box
-from tawa.ops.attention_ops.tiles import Tile, box_of
+from tawa.ops.attention_ops.tiles import Tile, Tiles, box_of
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import on_device
 from tawa.ops.calls.launches import Launches
@@ -23,6 +24,7 @@ from tawa.ops.calls.tensors import TMA_BYTES, Box, for_tma, unwritten
 from tawa.ops.kernels.attention import backward
 
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+PADDED: int = backward.PADDED.value
 ROWS = 64
 """Rows that a program of `gradient_rows` sums up."""
 
@@ -35,29 +37,35 @@ gradient_rows: Any = under_tawa(backward.gradient_rows)
 class Backward:
     """The backward launches for tensors of one shape and layout, on one device and with the same options.
 
-    All but addresses is known. do, q, k, v and o are as the kernels take them. added: whether dQ is added up.
+    All but addresses is known. do, q, k, v and o are as the kernels take them. alibi: the slopes, or None. softcap: 0
+    for none. added: whether dQ is added up.
     """
 
     def __init__(
         self, do: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor,
-        mask: Mask, scale: float, added: bool,
+        alibi: torch.Tensor | None, mask: Mask, scale: float, softcap: float, added: bool,
     ) -> None:  # fmt: skip
         check_capability(q)
         (batches, heads, queries, head_dim), (_, key_heads, keys, _) = q.shape, k.shape
-        box, tiles = box_of(head_dim), tiles_for(q.device)
-        padded = -(-queries // backward.PADDED) * backward.PADDED
-        tile = tiles.gradients.get(box) if added else None
-        self.added = tile is not None
-        tile = tile or tiles.dkdv[box]
+        box = box_of(head_dim)
+        padded = -(-queries // PADDED) * PADDED
+        tile, of_queries = backward_tiles(tiles_for(q.device), box, added)
+        self.added = of_queries is None
         self.device, self.rows = q.device.index, (batches, heads, padded)
         self.sums = batches * heads * padded * box // backward.WIDTH.value, backward.WIDTH.value
         self.like = tuple(torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for x in (q, k, v))
         numbers = heads, queries, padded
-        options = {"GROUP": heads // key_heads, "CAUSAL": mask.causal}
+        options = {
+            "GROUP": heads // key_heads,
+            "CAUSAL": mask.causal,
+            "WINDOW": mask.window,
+            "ALIBI": alibi is not None,
+            "SOFTCAP": softcap > 0,
+        }
         self.boxes_of_rows = rows_box(o, ROWS, box), rows_box(do, ROWS, box)
         self.grid_of_rows = blocks(padded, ROWS), batches * heads
         self.launch_rows = Launches(lambda: gradient_rows, numbers, {"BM": ROWS, "D": box, "num_warps": 8})
-        self.read = _boxes(q, k, v, do, tile, box)
+        self.read = boxes_read(rows_box, q, k, v, do, tile, box)
         dq, dk, dv = (new_like(it, it.dtype) for it in self.like)
         self.dk, self.dv = rows_box(dk, tile.BN, box), rows_box(dv, tile.BN, box)
         self.grid_of_keys = blocks(keys, tile.BN), batches * key_heads
@@ -65,38 +73,38 @@ class Backward:
         self.box_of_sums = Box.of(sums, tile.BM * box // self.sums[1], self.sums[1]) if self.added else None
         self.launch_keys = Launches(
             lambda: attention_dkdv,
-            (*numbers, keys, mask.diagonal, scale),
-            {**options, **_constants(tile, box), "ADDED": self.added},
+            (*numbers, keys, mask.diagonal, scale, softcap or 1.0),
+            {**options, **constants_of(tile, box), "ADDED": self.added},
         )
-        if self.added:
+        if of_queries is None:
             rows = tile.BM
             self.launch_queries = Launches(
                 lambda: attention_dq_of_sums, (heads, padded, scale), {"BM": rows, "D": box, "num_warps": 8}
             )
         else:
-            tile = tiles.dq[box]
-            rows = tile.BM
-            self.read_by_queries = _boxes(q, k, v, do, tile, box)
+            rows = of_queries.BM
+            self.read_by_queries = boxes_read(rows_box, q, k, v, do, of_queries, box)
             self.launch_queries = Launches(
                 lambda: attention_dq,
-                (heads, padded, keys, mask.diagonal, scale),
-                {**options, **_constants(tile, box)},
+                (heads, padded, keys, mask.diagonal, scale, softcap or 1.0),
+                {**options, **constants_of(of_queries, box)},
             )
         self.dq = rows_box(dq, rows, box)
         self.grid_of_queries = blocks(queries, rows), batches * heads
 
     def __call__(
         self, do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
-        o: torch.Tensor, lse: torch.Tensor,
+        o: torch.Tensor, lse: torch.Tensor, alibi: torch.Tensor | None,
     ) -> Gradients:  # fmt: skip
         """dQ, dK and dV. The tensors differ from those of `__init__` in their addresses only."""
         made = tuple(new_like(x, x.dtype) for x in (q, k, v))
-        on_device(self.device, self._launch, do, dlse, q, k, v, o, lse, *made)
+        on_device(self.device, self._launch, do, dlse, q, k, v, o, lse, alibi, *made)
         return made
 
     def _launch(
         self, do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
-        o: torch.Tensor, lse: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor, dv: torch.Tensor,
+        o: torch.Tensor, lse: torch.Tensor, alibi: torch.Tensor | None, dq: torch.Tensor, dk: torch.Tensor,
+        dv: torch.Tensor,
     ) -> None:  # fmt: skip
         lse_rows, delta = (unwritten(q, self.rows, torch.float32) for _ in range(2))
         sums = unwritten(q, self.sums, torch.float32) if self.added else None
@@ -106,22 +114,31 @@ class Backward:
         tensors = q, k, v, do
         read = [box.around(x) for box, x in zip(self.read, tensors, strict=True)]
         of_sums = None if sums is None or self.box_of_sums is None else self.box_of_sums.around(sums)
-        self.launch_keys(
-            self.grid_of_keys, (*read, self.dk.around(dk), self.dv.around(dv), of_sums, lse_rows, delta)
-        )  # fmt: skip
+        first = (*read, self.dk.around(dk), self.dv.around(dv), of_sums, lse_rows, delta, alibi)
+        self.launch_keys(self.grid_of_keys, first, (alibi,))
         if sums is not None:
             self.launch_queries(self.grid_of_queries, (sums, self.dq.around(dq)))
         else:
             read = [box.around(x) for box, x in zip(self.read_by_queries, tensors, strict=True)]
-            self.launch_queries(self.grid_of_queries, (*read, self.dq.around(dq), lse_rows, delta))
+            self.launch_queries(self.grid_of_queries, (*read, self.dq.around(dq), lse_rows, delta, alibi), (alibi,))
 
 
-def _boxes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, tile: Tile, box: int) -> list[Box]:
-    """The boxes of what a kernel reads."""
-    return [rows_box(x, rows, box) for x, rows in ((q, tile.BM), (k, tile.BN), (v, tile.BN), (do, tile.BM))]
+def backward_tiles(tiles: Tiles, box: int, added: bool) -> tuple[Tile, Tile | None]:
+    """The tile of the kernel for dK and dV, and that of the one for dQ; None where the first adds dQ up."""
+    tile = tiles.gradients.get(box) if added else None
+    return (tile, None) if tile is not None else (tiles.dkdv[box], tiles.dq[box])
 
 
-def _constants(tile: Tile, box: int) -> dict[str, Any]:
+def boxes_read(
+    boxed: Callable[[torch.Tensor, int, int], Box], q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
+    do: torch.Tensor, tile: Tile, box: int,
+) -> list[Box]:  # fmt: skip
+    """The boxes of what a kernel reads. boxed: makes one of so many rows and columns of a tensor."""
+    return [boxed(x, rows, box) for x, rows in ((q, tile.BM), (k, tile.BN), (v, tile.BN), (do, tile.BM))]
+
+
+def constants_of(tile: Tile, box: int) -> dict[str, Any]:
+    """The constants of a kernel that depend on its tile alone."""
     sizes = {"BM": tile.BM, "BN": tile.BN, "D": box, "num_warps": tile.num_warps, "num_stages": tile.num_stages}
     return {**sizes, **dict(tile.options)}
 
@@ -134,8 +151,10 @@ def run_backward(
     v: torch.Tensor,
     o: torch.Tensor,
     lse: torch.Tensor,
+    alibi: torch.Tensor | None,
     mask: Mask,
     scale: float,
+    softcap: float,
 ) -> Gradients:
     """dQ, dK and dV. do, dlse: gradients of what `run_forward` returned."""
     if q.numel() == 0 or k.numel() == 0:
@@ -143,21 +162,21 @@ def run_backward(
         return dq, dk, dv
     added = not torch.are_deterministic_algorithms_enabled()
     dlse = None if dlse is None else dlse.contiguous().div(LN_2)
-    lse = lse.contiguous()
+    lse, alibi = lse.contiguous(), None if alibi is None else alibi.contiguous()
     known = (
         do.stride(), q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), o.stride(), q.dtype, q.device, mask,
-        scale, added, dlse is None,
+        scale, softcap, added, dlse is None, alibi is None,
     )  # fmt: skip
     launches = backwards.get(known)
     aligned = (do.data_ptr() | q.data_ptr() | k.data_ptr() | v.data_ptr() | o.data_ptr()) % TMA_BYTES == 0
     if launches is not None and aligned:
-        return launches(do, dlse, q, k, v, o, lse)
+        return launches(do, dlse, q, k, v, o, lse, alibi)
     given = do, q, k, v, o
     do, q, k, v, o = (for_tma(x) for x in given)
-    launches = Backward(do, q, k, v, o, mask, scale, added)
+    launches = Backward(do, q, k, v, o, alibi, mask, scale, softcap, added)
     if all(one is other for one, other in zip(given, (do, q, k, v, o), strict=True)):
         backwards.keep(known, launches)
-    return launches(do, dlse, q, k, v, o, lse)
+    return launches(do, dlse, q, k, v, o, lse, alibi)
 
 
 backwards: KnownCalls[Backward] = KnownCalls()

@@ -145,12 +145,11 @@ def check_factors(q: torch.Tensor, k: torch.Tensor, named: Mapping[str, torch.Te
             )
 
 
-def why_no_gradient(q: torch.Tensor, window: int, softcap: float, alibi: torch.Tensor | None) -> str:
-    """The part of a call that the backward kernels do not support; empty if they support all of it."""
+def why_no_gradient(q: torch.Tensor, of_slopes: bool) -> str:
+    """What a call lacks a backward kernel for; empty if it has all. of_slopes: a gradient of the slopes is wanted."""
     if q.dtype not in HALF:
         return f"element type {name_of(q.dtype)}"
-    present = {"window": bool(window), "softcap": bool(softcap), "alibi": alibi is not None}
-    return ", ".join(name for name, given in present.items() if given)
+    return "the slopes of alibi" if of_slopes else ""
 
 
 def no_gradient(reason: str) -> ArgumentError:

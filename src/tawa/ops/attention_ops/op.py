@@ -43,8 +43,8 @@ _FORWARD_SCHEMA = (
     "bool causal, SymInt diagonal, int window, float scale, float softcap, ScalarType? out_dtype) -> (Tensor, Tensor)"
 )
 _BACKWARD_SCHEMA = (
-    "(Tensor do, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, bool causal, SymInt diagonal, "
-    "float scale) -> (Tensor, Tensor, Tensor)"
+    "(Tensor do, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? alibi, bool causal, "
+    "SymInt diagonal, int window, float scale, float softcap) -> (Tensor, Tensor, Tensor)"
 )
 Tensors = tuple[torch.Tensor, ...]
 _FACTORS = "q_descale", "k_descale", "v_descale"
@@ -119,6 +119,7 @@ def attention(
         window: a row sees only the last `window` of those keys.
         softcap: scores become ``softcap * tanh(score / softcap)``.
         alibi: a float32 slope for each query head; ``slope * |row + diagonal - key|`` is subtracted from the scores.
+            The slopes have no gradient.
         diagonal: 0 aligns the first query with the first key, as PyTorch does; SK - SQ aligns the last ones.
         q_descale: positive float32 factors of q in fp8: one, one for each of the HK key heads, or (B, HK). Query heads
             that share a key head share its factor.
@@ -182,7 +183,7 @@ def _by_dispatcher(
     check_options(q, causal=causal, diagonal=diagonal, scale=factor, window=window, softcap=softcap, alibi=alibi)
     check_factors(q, k, dict(zip(_FACTORS, factors, strict=True)))
     check_output(q, out_dtype)
-    lacking = why_no_gradient(q, window or 0, softcap or 0.0, alibi)
+    lacking = why_no_gradient(q, alibi is not None and alibi.requires_grad)
     wanted = any(x.requires_grad for x in (q, k, v, alibi) if x is not None)
     if lacking and wanted and torch.is_grad_enabled():
         raise no_gradient(lacking)
@@ -229,7 +230,7 @@ def _call_of(
     check_factors(q, k, dict(zip(_FACTORS, factors, strict=True)))
     check_output(q, out_dtype)
     mask, cap = Mask(bool(causal), diagonal, window or 0), float(softcap or 0.0)
-    lacking = why_no_gradient(q, mask.window, cap, None)
+    lacking = why_no_gradient(q, of_slopes=False)
     return _Call(mask, factor, cap, known_forward(q, k, v, mask, factor, cap), lacking, out_dtype)
 
 
@@ -268,9 +269,10 @@ def _run_forward(
 
 def _run_backward(
     do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor,
-    lse: torch.Tensor, causal: bool, diagonal: int, scale: float,
+    lse: torch.Tensor, alibi: torch.Tensor | None, causal: bool, diagonal: int, window: int, scale: float,
+    softcap: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    return run_backward(do, dlse, q, k, v, o, lse, Mask(causal, diagonal), scale)
+    return run_backward(do, dlse, q, k, v, o, lse, alibi, Mask(causal, diagonal, window), scale, softcap)
 
 
 def _fake_forward(
@@ -290,9 +292,9 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.T
     """Saves what the backward pass needs."""
     q, k, v, alibi, _, _, _, causal, diagonal, window, scale, softcap, _ = inputs
     ctx.set_materialize_grads(False)  # a materialised zero gradient of the logarithms would cost a pass over the rows
-    ctx.save_for_backward(q, k, v, *output)
-    ctx.options = (causal, diagonal, scale)
-    ctx.lacking = why_no_gradient(q, window, softcap, alibi)
+    ctx.save_for_backward(q, k, v, *output, alibi)
+    ctx.options = (causal, diagonal, window, scale, softcap)
+    ctx.lacking = why_no_gradient(q, alibi is not None and ctx.needs_input_grad[3])
 
 
 def _derive(
@@ -301,11 +303,11 @@ def _derive(
     """The gradients of a call. plain: whether the forward call was plain, and no derivative of them is wanted."""
     if ctx.lacking:
         raise no_gradient(ctx.lacking)
-    q, k, v, o, lse = ctx.saved_tensors
+    q, k, v, o, lse, alibi = ctx.saved_tensors
     do = torch.zeros_like(o) if do is None else do
     plain = plain and is_plain(do) and (dlse is None or is_plain(dlse))
     derive = _run_backward if plain else _backward
-    return (*derive(do, dlse, q, k, v, o, lse, *ctx.options), *[None] * 10)
+    return (*derive(do, dlse, q, k, v, o, lse, alibi, *ctx.options), *[None] * 10)
 
 
 def _derive_twice(ctx: Any, *gradients: Any) -> None:

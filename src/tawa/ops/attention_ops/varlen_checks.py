@@ -80,10 +80,3 @@ def check_lengths(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, max_seqlen_
             raise ArgumentError(
                 f"{name}={length}: the largest length, 0 to {LONGEST}, is needed; cure: split a sequence"
             )
-
-
-def no_gradient() -> ArgumentError:
-    """The error of a call that needs a gradient."""
-    return ArgumentError(
-        "there are no backward kernels for packed sequences; cure: torch.no_grad(), or detach the tensors"
-    )

@@ -30,6 +30,28 @@ LISTED = 64
 """Sequences whose shares one program lists."""
 
 
+class ShareList:
+    """Lists the shares of so many sequences, in tiles of `rows`; last_first, paired: as in `list_shares`."""
+
+    def __init__(self, sequences: int, rows: int, last_first: bool = False, paired: bool = False) -> None:
+        self.sequences, self.rows = sequences, rows
+        listed = {"BM": rows, "LAST_FIRST": last_first, "PAIRED": paired, "BLOCK": LISTED, "num_warps": 4}
+        self.launches = Launches(lambda: list_shares, (), listed)
+
+    def __call__(
+        self, offsets: torch.Tensor, of_others: torch.Tensor, total: int, heads: int
+    ) -> tuple[torch.Tensor, tuple[int]]:
+        """The list, and the grid of a program for each of its shares and heads.
+
+        offsets: of what is listed, `total` rows. of_others: of what each share loops over.
+        """
+        most = total // self.rows + self.sequences  # shares, at most: the last tile of a sequence need not be full
+        items = torch.empty(((1 + most) * ITEM,), dtype=torch.int32, device=offsets.device)
+        given = offsets, of_others
+        self.launches((blocks(self.sequences, LISTED),), (*given, items, self.sequences, most), given)
+        return items, (most * heads,)
+
+
 class Varlen:
     """The launches for tensors that differ in their numbers of rows and addresses only, with the same options.
 
@@ -45,7 +67,6 @@ class Varlen:
         self.values = v.shape[2]
         tile, boxes = varlen_tile(tiles_for(q.device), head_dim, self.values)
         two = boxes.second > 0
-        self.BM, self.sequences = tile.BM, cu_seqlens_q.shape[0] - 1
         self.programs = multiprocessors(q.device) if tile.persistent else 0
         self.device = q.device.index
         o = q.new_empty((1, self.heads, self.values))
@@ -75,8 +96,7 @@ class Varlen:
         numbers = scale, softcap or 1.0
         self.attend = Launches(lambda: attention_varlen_two_parts if two else attention_varlen, numbers, constants)
         paired = tile.persistent and causal and not window
-        listed = {"BM": tile.BM, "LAST_FIRST": causal and not paired, "PAIRED": paired, "BLOCK": LISTED, "num_warps": 4}
-        self.list = Launches(lambda: list_shares, (), listed)
+        self.list = ShareList(cu_seqlens_q.shape[0] - 1, tile.BM, causal and not paired, paired)
 
     def __call__(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor, cu_seqlens_k: torch.Tensor
@@ -85,19 +105,17 @@ class Varlen:
         total = q.shape[0]
         o = unwritten(q, (total, self.heads, self.values), q.dtype)
         lse = unwritten(q, (self.heads, total), torch.float32)
-        most = total // self.BM + self.sequences  # shares, at most: the last tile of a sequence need not be full
-        items = torch.empty(((1 + most) * ITEM,), dtype=torch.int32, device=q.device)
-        grid = (min(self.programs, most * self.heads) if self.programs else most * self.heads,)
         tensors = (q, k, v, o) if len(self.boxes) == 4 else (q, k, v, o, q, k, v, o)
         made = [box and box.around(x) for box, x in zip(self.boxes, tensors, strict=True)]
-        first = (*made, lse, items, self.heads, total)
-        listed = cu_seqlens_q, cu_seqlens_k, items, self.sequences, most
-        on_device(self.device, self._launch, grid, first, listed)
+        on_device(self.device, self._launch, made, lse, cu_seqlens_q, cu_seqlens_k, total)
         return o, lse
 
-    def _launch(self, grid: tuple[int, ...], first: tuple[Any, ...], listed: tuple[Any, ...]) -> None:
-        self.list((blocks(self.sequences, LISTED),), listed, listed[:2])
-        self.attend(grid, first)
+    def _launch(
+        self, made: list[Any], lse: torch.Tensor, cu_seqlens_q: torch.Tensor, cu_seqlens_k: torch.Tensor, total: int
+    ) -> None:
+        items, (most,) = self.list(cu_seqlens_q, cu_seqlens_k, total, self.heads)
+        grid = (min(self.programs, most) if self.programs else most,)
+        self.attend(grid, (*made, lse, items, self.heads, total))
 
 
 def known_varlen(

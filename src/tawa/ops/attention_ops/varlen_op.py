@@ -1,7 +1,7 @@
 """`tawa.ops.attention_varlen`: attention over packed sequences as a PyTorch operator.
 
 As `attention_op`: plain calls launch their kernel without the dispatcher, and all others go through the operator
-``tawa::attention_varlen``, which has a fake implementation. There is no derivative.
+``tawa::attention_varlen``, which has a fake implementation and an autograd formula.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import torch
 
 from tawa.ops.attention_ops.checks import check_options
 from tawa.ops.attention_ops.launch import LN_2
-from tawa.ops.attention_ops.varlen_checks import check_lengths, check_packed, no_gradient
+from tawa.ops.attention_ops.varlen_backward import run_varlen_backward
+from tawa.ops.attention_ops.varlen_checks import check_lengths, check_packed
 from tawa.ops.attention_ops.varlen_launch import Varlen, known_varlen, run_varlen
 from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.operators import defined, derived
@@ -23,6 +24,11 @@ from tawa.ops.calls.tensors import TMA_BYTES
 _SCHEMA = (
     "attention_varlen(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, SymInt max_seqlen_q, "
     "bool causal, int window, float scale, float softcap) -> (Tensor, Tensor)"
+)
+_BACKWARD_SCHEMA = (
+    "attention_varlen_backward(Tensor do, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, "
+    "Tensor cu_seqlens_q, Tensor cu_seqlens_k, bool causal, int window, float scale, float softcap) "
+    "-> (Tensor, Tensor, Tensor)"
 )
 
 
@@ -101,10 +107,10 @@ def attention_varlen(
 
     Returns:
         O (total_q, H, DV) in the type of q, contiguous. A row that sees no key is 0, and its logarithm -inf. Rows that
-        belong to no sequence are left unwritten.
+        belong to no sequence are left unwritten; the gradients in them are 0.
 
     Raises:
-        ArgumentError: there is no kernel for a tensor or an option, or a gradient is wanted.
+        ArgumentError: there is no kernel for a tensor or an option.
         DeviceError: the tensors are not on one CUDA device.
     """
     q, k, v = autocast(q, k, v)
@@ -130,10 +136,11 @@ def attention_varlen(
     if call is None:
         return _by_dispatcher(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, causal, scale, window,
                               softcap, return_lse)  # fmt: skip
-    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad) and autograd_is_on():
-        raise no_gradient()
     check_lengths(q, k, v, max_seqlen_q, max_seqlen_k)
-    o, lse = call(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q)
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad) and autograd_is_on():
+        o, lse = _Derived.apply(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, call)
+    else:
+        o, lse = call(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q)
     return (o, lse * LN_2) if return_lse else o
 
 
@@ -147,8 +154,6 @@ def _by_dispatcher(
     check_lengths(q, k, v, max_seqlen_q, max_seqlen_k)
     factor = q.shape[2] ** -0.5 if scale is None else float(scale)
     check_options(q, causal=causal, diagonal=0, scale=factor, window=window, softcap=softcap, alibi=None)
-    if torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v)):
-        raise no_gradient()
     o, lse = _forward(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, causal, window or 0, factor,
                       float(softcap or 0.0))  # fmt: skip
     return (o, lse * LN_2) if return_lse else o
@@ -197,16 +202,61 @@ def _call_of(
 _calls: KnownCalls[_Call] = KnownCalls()
 
 
-# --- the operator ---
+class _Derived(torch.autograd.Function):
+    """A call whose gradient is wanted. Its derivative is the operator's."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor,
+        cu_seqlens_k: torch.Tensor, longest: int, call: _Call,
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+        output = call(q, k, v, cu_seqlens_q, cu_seqlens_k, longest)
+        options = call.causal, call.window, call.scale, call.softcap
+        _keep(ctx, (q, k, v, cu_seqlens_q, cu_seqlens_k, longest, *options), output)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return (*_derive(ctx, *gradients, plain=not torch.is_grad_enabled())[:3], None, None, None, None)
+
+
+# --- the operators ---
 
 
 def _fake(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
     return q.new_empty((*q.shape[:2], v.shape[2])), q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
 
 
-def _derive(ctx: Any, *gradients: Any) -> None:
-    raise no_gradient()
+def _fake_backward(
+    do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any
+) -> tuple[torch.Tensor, ...]:
+    return tuple(x.new_empty(x.shape) for x in (q, k, v))
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
+    """Saves what the backward pass needs."""
+    q, k, v, cu_seqlens_q, cu_seqlens_k, _, *options = inputs
+    ctx.set_materialize_grads(False)  # a materialised zero gradient of the logarithms would cost a pass over the rows
+    ctx.save_for_backward(q, k, v, *output, cu_seqlens_q, cu_seqlens_k)
+    ctx.options = options
+
+
+def _derive(
+    ctx: Any, do: torch.Tensor | None, dlse: torch.Tensor | None, plain: bool = False
+) -> tuple[torch.Tensor | None, ...]:
+    """The gradients of a call. plain: whether the forward call was plain, and no derivative of them is wanted."""
+    q, k, v, o, lse, *offsets = ctx.saved_tensors
+    do = torch.zeros_like(o) if do is None else do
+    plain = plain and is_plain(do) and (dlse is None or is_plain(dlse))
+    derive = run_varlen_backward if plain else _backward
+    return (*derive(do, dlse, q, k, v, o, lse, *offsets, *ctx.options), *[None] * 7)
+
+
+def _derive_twice(ctx: Any, *gradients: Any) -> None:
+    raise RuntimeError("tawa.ops.attention_varlen: there are no second derivatives; cure: create_graph=False")
 
 
 _forward: Any = defined(_SCHEMA, run_varlen, _fake)
-derived("attention_varlen", _derive)
+_backward: Any = defined(_BACKWARD_SCHEMA, run_varlen_backward, _fake_backward)
+derived("attention_varlen", _derive, _keep)
+derived("attention_varlen_backward", _derive_twice)

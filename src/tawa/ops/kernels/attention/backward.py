@@ -1,28 +1,63 @@
 """Backward attention: rows of logarithms and of sums of O * dO, then the gradients.
 
-With P = exp2(scale * log2(e) * Q @ K^T - lse), masked, and delta = sum(O * dO) by rows:
+With P = exp2(score * log2(e) - lse), masked, where the score of a row and a key is scale * Q @ K^T, perhaps with
+softcap and ALiBi, and delta = sum(O * dO) by rows:
 
     dV = P^T @ dO      dP = dO @ V^T      dS = P * (dP - delta)      dK = scale * dS^T @ Q      dQ = scale * dS @ K
 
-The programs of `attention_dkdv` own keys. They add their parts of dQ up in memory, in no fixed order (ADDED: five dots
-a block), or leave dQ to `attention_dq`, whose programs own queries: seven dots, and the same bits in each run.
+Under a softcap dS is also multiplied by the derivative ``1 - tanh(...)**2``; ALiBi adds to the scores what depends on
+neither Q nor K. The programs of `attention_dkdv` own keys. They add their parts of dQ up in memory, in no fixed order
+(ADDED: five dots a block), or leave dQ to `attention_dq`, whose programs own queries: seven dots, and the same bits in
+each run. The functions that end in `_tile` do the work of a program, also for packed sequences (`backward_varlen.py`).
 
 Plain Triton; letters, layouts and masks as in `parts.py`. SP is SQ rounded up to a multiple of PADDED, the rows of a
-head in the workspace: beyond the last query the boxes are zero, and so are lse and delta, which adds nothing. Beyond
-the last key dS @ K adds zero, because the mask makes P finite there.
+head in the workspace. Beyond the last query the boxes are zero, delta is 0 and lse is infinite, so that P is 0. Beyond
+the last key dS @ K adds zero, because P is finite there.
 """
 
 import triton
 import triton.language as tl
 
-from tawa.ops.kernels.attention.parts import LOG2_E, key_range, load_rows, store_rows, visible
+from tawa.ops.kernels.attention.parts import (
+    LOG2_E,
+    key_range,
+    load_rows,
+    modified,
+    query_range,
+    store_rows,
+    tanh_of,
+    visible,
+)
 
-PADDED = 128
+PADDED = tl.constexpr(128)
 """The rows of the workspace of a head are a multiple of this, and so of every block of queries."""
 WARPS = tl.constexpr(8)
 """The warps for whose accumulators `by_registers` is a mere renaming."""
 WIDTH = tl.constexpr(256)
 """Columns of the workspace for dQ."""
+
+
+@triton.jit
+def gradient_rows_tile(
+    o_desc, do_desc, lse_ptr, dlse_ptr, lse_rows_ptr, delta_ptr, dq_ptr, of, h, tile, SQ, at, BM: tl.constexpr,
+    D: tl.constexpr,
+):  # fmt: skip
+    """The rows of one tile of head h. of: as in `load_rows`. at: of row 0 in the workspace.
+
+    lse_ptr, dlse_ptr: of row 0.
+    """
+    rows = tile * BM + tl.arange(0, BM)
+    o = load_rows(o_desc, of, h, tile * BM, BM, D).to(tl.float32)
+    do = load_rows(do_desc, of, h, tile * BM, BM, D).to(tl.float32)
+    delta = tl.sum(o * do, axis=1)
+    if dlse_ptr is not None:
+        delta -= tl.load(dlse_ptr + rows, mask=rows < SQ, other=0.0)
+    lse = tl.load(lse_ptr + rows, mask=rows < SQ, other=float("inf"))
+    at = tl.cast(at, tl.int64) + rows
+    tl.store(delta_ptr + at, delta)
+    tl.store(lse_rows_ptr + at, lse)
+    if dq_ptr is not None:
+        tl.store(dq_ptr + at[:, None] * D + tl.arange(0, D)[None, :], tl.zeros([BM, D], tl.float32))
 
 
 @triton.jit
@@ -32,21 +67,15 @@ def gradient_rows(
     """lse and delta = sum(O * dO) by rows, (B, H, SP), and zeros for the sums of dQ.
 
     dlse_ptr: the gradient of the natural logarithms, or None. The derivative of a logarithm by a score is the weight
-    P, as for delta: dS = P * (dP - (delta - dlse)). dq_ptr: None where dQ is not added up.
+    P, as for delta: dS = P * (dP - (delta - dlse)). dq_ptr: None where dQ is not added up. Grid: tiles of BM rows of
+    the workspace, heads of all batches.
     """
-    rows = tl.program_id(0) * BM + tl.arange(0, BM)
     head = tl.program_id(1)
-    o = load_rows(o_desc, head // H, head % H, tl.program_id(0) * BM, BM, D).to(tl.float32)
-    do = load_rows(do_desc, head // H, head % H, tl.program_id(0) * BM, BM, D).to(tl.float32)
-    delta = tl.sum(o * do, axis=1)
+    dlse = None
     if dlse_ptr is not None:
-        delta -= tl.load(dlse_ptr + head * SQ + rows, mask=rows < SQ, other=0.0)
-    lse = tl.load(lse_ptr + head * SQ + rows, mask=rows < SQ, other=0.0)
-    at = head.to(tl.int64) * SP + rows
-    tl.store(delta_ptr + at, delta)
-    tl.store(lse_rows_ptr + at, lse)
-    if dq_ptr is not None:
-        tl.store(dq_ptr + at[:, None] * D + tl.arange(0, D)[None, :], tl.zeros([BM, D], tl.float32))
+        dlse = dlse_ptr + head * SQ
+    gradient_rows_tile(o_desc, do_desc, lse_ptr + head * SQ, dlse, lse_rows_ptr, delta_ptr, dq_ptr, head // H, head % H,
+                       tl.program_id(0), SQ, head.to(tl.int64) * SP, BM, D)  # fmt: skip
 
 
 @triton.jit
@@ -72,23 +101,48 @@ def from_registers(numbers, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 
 @triton.jit
-def add_queries(
-    dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, b, h, H, keys, low, high, SP, SK, diagonal, qk_scale,
-    BM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, ADDED: tl.constexpr,
+def weights_and_ds(
+    s, dp, lse, delta, rows, keys, diagonal, SK, scale, slope, softcap, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+    ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """Adds the contribution of the queries in [low, high) of one head to dK and dV; all tiles are keys by queries."""
-    at = (b * H + h) * SP
+    """P and dS of a block of products s, before P or dS is rounded. All arguments broadcast to the block.
+
+    MASKED: not every row sees all of the keys.
+    """
+    of_scores = modified(s, rows, keys, diagonal, scale, slope, softcap, ALIBI, SOFTCAP)
+    p = tl.exp2(of_scores * (1.0 if ALIBI or SOFTCAP else scale * LOG2_E) - lse)
+    if MASKED:
+        p = tl.where(visible(rows, keys, diagonal, SK, CAUSAL, WINDOW), p, 0.0)
+    elif ALIBI:  # a negative slope may make P infinite beyond the last key
+        p = tl.where(keys < SK, p, 0.0)
+    ds = p * (dp - delta)
+    if SOFTCAP:
+        t = tanh_of(s, scale, softcap)
+        ds = ds * (1.0 - t * t)
+    return p, ds
+
+
+@triton.jit
+def add_queries(
+    dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, of, h, at, keys, low, high, SK, diagonal, scale, slope,
+    softcap, BM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr,
+    SOFTCAP: tl.constexpr, MASKED: tl.constexpr, ADDED: tl.constexpr,
+):  # fmt: skip
+    """Adds the contribution of the queries in [low, high) of one head to dK and dV; all tiles are keys by queries.
+
+    at: of row 0 in the workspace.
+    """
     for m in range(low, high, BM):
         rows = m + tl.arange(0, BM)
-        q = load_rows(q_desc, b, h, m, BM, D)
+        q = load_rows(q_desc, of, h, m, BM, D)
         lse = tl.load(lse_ptr + at + rows)
-        p = tl.exp2(tl.dot(k, q.T) * qk_scale - lse[None, :])
-        if MASKED:
-            p = tl.where(visible(rows[None, :], keys, diagonal, SK, CAUSAL, 0), p, 0.0)
-        do = load_rows(do_desc, b, h, m, BM, D)
-        dv = tl.dot(p.to(do.dtype), do, dv)
+        s = tl.dot(k, q.T)
+        do = load_rows(do_desc, of, h, m, BM, D)
         delta = tl.load(delta_ptr + at + rows)
-        ds = (p * (tl.dot(v, do.T) - delta[None, :])).to(q.dtype)
+        p, ds = weights_and_ds(s, tl.dot(v, do.T), lse[None, :], delta[None, :], rows[None, :], keys, diagonal, SK,
+                               scale, slope, softcap, CAUSAL, WINDOW, ALIBI, SOFTCAP, MASKED)  # fmt: skip
+        dv = tl.dot(p.to(do.dtype), do, dv)
+        ds = ds.to(q.dtype)
         dk = tl.dot(ds, q, dk)
         if ADDED:
             dq_desc.atomic_add([(at + m) // BM * (BM * D // WIDTH), 0], by_registers(tl.dot(ds.T, k), BM, D))
@@ -96,91 +150,128 @@ def add_queries(
 
 
 @triton.jit
-def attention_dkdv(
-    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, H, SQ, SP, SK, diagonal, scale,
-    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
+def gradient_keys_tile(
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, of_q, of_k, key_head,
+    tile, at, SQ, SP, SK, diagonal, scale, softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr,
     ADDED: tl.constexpr,
 ):  # fmt: skip
-    """dK and dV of BN keys of one key head, summed over the queries of the GROUP heads that share it.
+    """dK and dV of one tile of keys, summed over the queries of the GROUP heads that share the key head.
 
-    ADDED: also adds dQ / scale to float32 in memory, block by block in the order of `by_registers`.
-    Grid: blocks of keys, key heads of all batches. Causal: first the queries on the diagonal, masked, then those below
-    it, without a mask.
+    of_q, of_k: as in `load_rows`. at: of row 0 of head 0 in the workspace, in which a head has SP rows. Causal: first
+    the queries on the diagonal, masked, then those below it, without a mask. A window adds those on its far edge.
     """
-    n = tl.program_id(0) * BN
-    key_heads = H // GROUP
-    b, h = tl.program_id(1) // key_heads, tl.program_id(1) % key_heads
+    n = tile * BN
     keys = n + tl.arange(0, BN)[:, None]
     dk = tl.zeros([BN, D], tl.float32)
     dv = tl.zeros([BN, D], tl.float32)
-    k = load_rows(k_desc, b, h, n, BN, D)
-    v = load_rows(v_desc, b, h, n, BN, D)
-    low = 0
-    full = 0
-    if CAUSAL:
-        low = max(n - diagonal, 0) // BM * BM  # the first query that sees the first of these keys
-        full = (
-            min(tl.cdiv(max(n + BN - 1 - diagonal, 0), BM), tl.cdiv(SQ, BM)) * BM
-        )  # the first query that sees the last of them
-        full = max(full, low)
+    k = load_rows(k_desc, of_k, key_head, n, BN, D)
+    v = load_rows(v_desc, of_k, key_head, n, BN, D)
+    low, full_low, full_high, high = query_range(n, diagonal, SQ, BM, BN, CAUSAL, WINDOW)
     for member in range(GROUP):
+        h = key_head * GROUP + member
+        slope = tl.load(slopes_ptr + h) if ALIBI else 0.0
         if CAUSAL:
-            dk, dv = add_queries(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, b, h * GROUP + member, H,
-                                 keys, low, full, SP, SK, diagonal, scale * LOG2_E, BM, D, CAUSAL, True,
-                                 ADDED)  # fmt: skip
-        dk, dv = add_queries(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, b, h * GROUP + member, H,
-                             keys, full, SQ, SP, SK, diagonal, scale * LOG2_E, BM, D, CAUSAL, False,
-                             ADDED)  # fmt: skip
-    store_rows(dk_desc, b, h, n, dk * scale, BN, D)
-    store_rows(dv_desc, b, h, n, dv, BN, D)
+            dk, dv = add_queries(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, of_q, h, at + h * SP,
+                                 keys, low, full_low, SK, diagonal, scale, slope, softcap, BM, D, CAUSAL, WINDOW,
+                                 ALIBI, SOFTCAP, True, ADDED)  # fmt: skip
+        dk, dv = add_queries(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, of_q, h, at + h * SP,
+                             keys, full_low, full_high, SK, diagonal, scale, slope, softcap, BM, D, CAUSAL, WINDOW,
+                             ALIBI, SOFTCAP, False, ADDED)  # fmt: skip
+        if WINDOW:
+            dk, dv = add_queries(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, of_q, h, at + h * SP,
+                                 keys, full_high, high, SK, diagonal, scale, slope, softcap, BM, D, CAUSAL, WINDOW,
+                                 ALIBI, SOFTCAP, True, ADDED)  # fmt: skip
+    store_rows(dk_desc, of_k, key_head, n, dk * scale, BN, D)
+    store_rows(dv_desc, of_k, key_head, n, dv, BN, D)
+
+
+@triton.jit
+def attention_dkdv(
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, H, SQ, SP, SK, diagonal,
+    scale, softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, ADDED: tl.constexpr,
+):  # fmt: skip
+    """dK and dV of BN keys of one key head.
+
+    ADDED: also adds dQ / scale to float32 in memory, block by block in the order of `by_registers`.
+    Grid: blocks of keys, key heads of all batches.
+    """
+    key_heads = H // GROUP
+    b, key_head = tl.program_id(1) // key_heads, tl.program_id(1) % key_heads
+    gradient_keys_tile(q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, b, b,
+                       key_head, tl.program_id(0), b * H * SP, SQ, SP, SK, diagonal, scale, softcap, GROUP, BM, BN, D,
+                       CAUSAL, WINDOW, ALIBI, SOFTCAP, ADDED)  # fmt: skip
+
+
+@triton.jit
+def sums_tile(sums_ptr, dq_desc, of, h, tile, at, scale, BM: tl.constexpr, D: tl.constexpr):
+    """dQ of one tile of head h from its sums. of: as in `store_rows`. at: of row 0 in the workspace."""
+    first = (tl.cast(at, tl.int64) + tile * BM) * D
+    block = from_registers(tl.load(sums_ptr + first + tl.arange(0, BM * D)), BM, D)
+    store_rows(dq_desc, of, h, tile * BM, block * scale, BM, D)
 
 
 @triton.jit
 def attention_dq_of_sums(sums_ptr, dq_desc, H, SP, scale, BM: tl.constexpr, D: tl.constexpr):
     """dQ of BM queries of one head from its sums. Grid: blocks of queries, heads of all batches."""
-    m = tl.program_id(0) * BM
     head = tl.program_id(1)
-    first = (head.to(tl.int64) * SP + m) * D
-    block = from_registers(tl.load(sums_ptr + first + tl.arange(0, BM * D)), BM, D)
-    store_rows(dq_desc, head // H, head % H, m, block * scale, BM, D)
+    sums_tile(sums_ptr, dq_desc, head // H, head % H, tl.program_id(0), head.to(tl.int64) * SP, scale, BM, D)
 
 
 @triton.jit
 def add_keys(
-    dq, q, do, lse, delta, k_desc, v_desc, b, h, rows, low, high, SK, diagonal, qk_scale,
-    BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
+    dq, q, do, lse, delta, k_desc, v_desc, of, key_head, rows, low, high, SK, diagonal, scale, slope, softcap,
+    BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr,
+    SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """Adds the contribution of the keys in [low, high) to dQ."""
     for n in range(low, high, BN):
-        k = load_rows(k_desc, b, h, n, BN, D)
-        p = tl.exp2(tl.dot(q, k.T) * qk_scale - lse[:, None])
-        if MASKED:
-            keys = n + tl.arange(0, BN)[None, :]
-            p = tl.where(visible(rows, keys, diagonal, SK, CAUSAL, 0), p, 0.0)
-        v = load_rows(v_desc, b, h, n, BN, D)
-        ds = p * (tl.dot(do, v.T) - delta[:, None])
+        k = load_rows(k_desc, of, key_head, n, BN, D)
+        s = tl.dot(q, k.T)
+        v = load_rows(v_desc, of, key_head, n, BN, D)
+        keys = n + tl.arange(0, BN)[None, :]
+        _, ds = weights_and_ds(s, tl.dot(do, v.T), lse[:, None], delta[:, None], rows, keys, diagonal, SK, scale, slope,
+                               softcap, CAUSAL, WINDOW, ALIBI, SOFTCAP, MASKED)  # fmt: skip
         dq = tl.dot(ds.to(k.dtype), k, dq)
     return dq
 
 
 @triton.jit
+def gradient_queries_tile(
+    q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, of_q, of_k, h, tile, at, SK, diagonal,
+    scale, softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr,
+):  # fmt: skip
+    """dQ of one tile of queries of head h. of_q, of_k: as in `load_rows`. at: of row 0 in the workspace."""
+    m = tile * BM
+    rows = m + tl.arange(0, BM)
+    q = load_rows(q_desc, of_q, h, m, BM, D)
+    do = load_rows(do_desc, of_q, h, m, BM, D)
+    lse = tl.load(lse_ptr + at + rows)
+    delta = tl.load(delta_ptr + at + rows)
+    slope = tl.load(slopes_ptr + h) if ALIBI else 0.0
+    dq = tl.zeros([BM, D], tl.float32)
+    low, full_low, full_high, high = key_range(m, diagonal, SK, BM, BN, CAUSAL, WINDOW)
+    if WINDOW:
+        dq = add_keys(dq, q, do, lse, delta, k_desc, v_desc, of_k, h // GROUP, rows[:, None], low, min(full_low, high),
+                      SK, diagonal, scale, slope, softcap, BN, D, CAUSAL, WINDOW, ALIBI, SOFTCAP, True)  # fmt: skip
+    dq = add_keys(dq, q, do, lse, delta, k_desc, v_desc, of_k, h // GROUP, rows[:, None], full_low, full_high, SK,
+                  diagonal, scale, slope, softcap, BN, D, CAUSAL, WINDOW, ALIBI, SOFTCAP, False)  # fmt: skip
+    dq = add_keys(dq, q, do, lse, delta, k_desc, v_desc, of_k, h // GROUP, rows[:, None], full_high, high, SK,
+                  diagonal, scale, slope, softcap, BN, D, CAUSAL, WINDOW, ALIBI, SOFTCAP, True)  # fmt: skip
+    store_rows(dq_desc, of_q, h, m, dq * scale, BM, D)
+
+
+@triton.jit
 def attention_dq(
-    q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, H, SP, SK, diagonal, scale,
+    q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, H, SP, SK, diagonal, scale, softcap,
     GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr,
 ):  # fmt: skip
     """dQ of BM queries of one head. Grid: tiles of queries, heads of all batches."""
-    m = tl.program_id(0) * BM
     head = tl.program_id(1)
     b, h = head // H, head % H
-    rows = m + tl.arange(0, BM)
-    q = load_rows(q_desc, b, h, m, BM, D)
-    do = load_rows(do_desc, b, h, m, BM, D)
-    lse = tl.load(lse_ptr + head * SP + rows)
-    delta = tl.load(delta_ptr + head * SP + rows)
-    dq = tl.zeros([BM, D], tl.float32)
-    low, _, full_high, high = key_range(m, diagonal, SK, BM, BN, CAUSAL, 0)
-    dq = add_keys(dq, q, do, lse, delta, k_desc, v_desc, b, h // GROUP, rows[:, None], low, full_high, SK, diagonal,
-                  scale * LOG2_E, BN, D, CAUSAL, False)  # fmt: skip
-    dq = add_keys(dq, q, do, lse, delta, k_desc, v_desc, b, h // GROUP, rows[:, None], full_high, high, SK, diagonal,
-                  scale * LOG2_E, BN, D, CAUSAL, True)  # fmt: skip
-    store_rows(dq_desc, b, h, m, dq * scale, BM, D)
+    gradient_queries_tile(q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, b, b, h,
+                          tl.program_id(0), head * SP, SK, diagonal, scale, softcap, GROUP, BM, BN, D, CAUSAL, WINDOW,
+                          ALIBI, SOFTCAP)  # fmt: skip

@@ -121,11 +121,38 @@ def visible(rows, keys, diagonal, SK, CAUSAL: tl.constexpr, WINDOW: tl.constexpr
 
 
 @triton.jit
+def query_range(n, diagonal, SQ, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
+    """The rows that see the keys n .. n + BN - 1.
+
+    Returns (low, full_low, full_high, high), in this order. No row outside [low, high) sees one of these keys, and
+    every row in [full_low, full_high) sees all of them. All but `high` are multiples of BM.
+    """
+    low = 0
+    full_low = 0
+    if CAUSAL:
+        low = max(n - diagonal, 0) // BM * BM
+        full_low = min(tl.cdiv(max(n + BN - 1 - diagonal, 0), BM), tl.cdiv(SQ, BM)) * BM
+        full_low = max(full_low, low)
+    high = SQ
+    full_high = SQ
+    if WINDOW:
+        high = max(min(SQ, n + BN - 1 - diagonal + WINDOW), full_low)
+        full_high = min(max(n - diagonal + WINDOW, 0) // BM * BM, high)
+        full_high = max(full_high, full_low)
+    return low, full_low, full_high, high
+
+
+@triton.jit
+def tanh_of(s, scale, softcap):
+    """``tanh(scale * s / softcap)``, in a form that does not overflow for large arguments of either sign."""
+    return 1.0 - 2.0 / (1.0 + tl.exp2(s * (2.0 * LOG2_E * scale / softcap)))
+
+
+@triton.jit
 def modified(s, rows, keys, diagonal, scale, slope, softcap, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr):
     """Scores with softcap and ALiBi, scaled, base 2. Plain scores are returned unchanged and scaled later."""
     if SOFTCAP:
-        # softcap * tanh(scale * s / softcap), in a form that does not overflow for large arguments of either sign.
-        s = softcap * (1.0 - 2.0 / (1.0 + tl.exp2(s * (2.0 * LOG2_E * scale / softcap))))
+        s = softcap * tanh_of(s, scale, softcap)
         if ALIBI:
             s -= slope * tl.abs(rows + diagonal - keys).to(tl.float32)
         s *= LOG2_E

@@ -23,7 +23,7 @@ A tile does not know its sequence, and programs for the longest sequence would m
 `list_shares` lists the shares of all sequences first, those of the sequences with most keys in front:
 
     items_ptr     count, 0 …                                       a row of ITEM numbers
-                  share, end_q, SQ, end_k, SK, 0 …                 a row for each share
+                  share, end_q, SQ, end_k, SK, s, 0 …              a row for each share
 
 A share is a tile. Under a causal mask of persistent programs it is two, the last and the first of the remaining tiles
 of its sequence: all such pairs see the same number of keys (`persistent.py`). All heads of a share come one after the
@@ -76,6 +76,7 @@ def list_shares(
         tl.store(row + 2, SQ, mask=has)
         tl.store(row + 3, end_k, mask=has)
         tl.store(row + 4, SK, mask=has)
+        tl.store(row + 5, own, mask=has)
 
 
 @triton.jit

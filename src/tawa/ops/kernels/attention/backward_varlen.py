@@ -1,0 +1,95 @@
+"""Backward attention over packed sequences, by lists of their tiles.
+
+The kernels of `backward.py` for what `varlen.py` packs and lists: a list of tiles of queries, and one of tiles of keys
+for dK and dV. dK and dV are sums over queries, to which the rows of a neighbour would add NaN if they are NaN, even
+with weight 0: the descriptors are ragged, and end where the sequence does.
+
+The workspace has SP rows for each head. The rows of sequence s, which begins at row B of the packed ones, start at
+``(B // PADDED + s) * PADDED``. That is a multiple of every block, and leaves room for whole blocks.
+"""
+
+import triton
+import triton.language as tl
+
+from tawa.ops.kernels.attention.backward import (
+    PADDED,
+    gradient_keys_tile,
+    gradient_queries_tile,
+    gradient_rows_tile,
+    sums_tile,
+)
+from tawa.ops.kernels.attention.varlen import ITEM
+
+
+@triton.jit
+def item_of(items_ptr, HEADS):
+    """Whether a program has work, its head, and its row of the list."""
+    is_there = tl.program_id(0) < tl.load(items_ptr) * HEADS
+    row = items_ptr + (1 + tl.program_id(0) // HEADS) * ITEM
+    return is_there, tl.program_id(0) % HEADS, row
+
+
+@triton.jit
+def padded_start(begin, sequence):
+    """Where the rows of a sequence begin in the workspace of a head."""
+    return (begin // PADDED + sequence) * PADDED
+
+
+@triton.jit
+def varlen_rows(
+    o_desc, do_desc, lse_ptr, dlse_ptr, lse_rows_ptr, delta_ptr, dq_ptr, items_ptr, H, TOTAL_Q, SP, BM: tl.constexpr,
+    D: tl.constexpr,
+):  # fmt: skip
+    """As `gradient_rows`. lse, dlse: (H, TOTAL_Q). Grid: at least H programs for each tile of queries in the list."""
+    is_there, h, row = item_of(items_ptr, H)
+    if is_there:
+        end_q, SQ = tl.load(row + 1), tl.load(row + 2)
+        first = tl.cast(h, tl.int64) * TOTAL_Q + end_q - SQ
+        dlse = None
+        if dlse_ptr is not None:
+            dlse = dlse_ptr + first
+        at = tl.cast(h, tl.int64) * SP + padded_start(end_q - SQ, tl.load(row + 5))
+        gradient_rows_tile(o_desc, do_desc, lse_ptr + first, dlse, lse_rows_ptr, delta_ptr, dq_ptr, (end_q, SQ), h,
+                           tl.load(row), SQ, at, BM, D)  # fmt: skip
+
+
+@triton.jit
+def varlen_dkdv(
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, items_ptr, HK, SP, scale, softcap,
+    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ADDED: tl.constexpr,
+):  # fmt: skip
+    """As `attention_dkdv`. Grid: at least HK programs for each tile of keys in the list."""
+    is_there, key_head, row = item_of(items_ptr, HK)
+    if is_there:
+        end_k, SK, end_q, SQ = tl.load(row + 1), tl.load(row + 2), tl.load(row + 3), tl.load(row + 4)
+        at = padded_start(end_q - SQ, tl.load(row + 5))
+        gradient_keys_tile(q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, None,
+                           (end_q, SQ), (end_k, SK), key_head, tl.load(row), at, SQ, SP, SK, SK - SQ, scale, softcap,
+                           GROUP, BM, BN, D, CAUSAL, WINDOW, False, SOFTCAP, ADDED)  # fmt: skip
+
+
+@triton.jit
+def varlen_dq(
+    q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, items_ptr, H, SP, scale, softcap,
+    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr, SOFTCAP: tl.constexpr,
+):  # fmt: skip
+    """As `attention_dq`. Grid: at least H programs for each tile of queries in the list."""
+    is_there, h, row = item_of(items_ptr, H)
+    if is_there:
+        end_q, SQ, end_k, SK = tl.load(row + 1), tl.load(row + 2), tl.load(row + 3), tl.load(row + 4)
+        at = h * SP + padded_start(end_q - SQ, tl.load(row + 5))
+        gradient_queries_tile(q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, None, (end_q, SQ),
+                              (end_k, SK), h, tl.load(row), at, SK, SK - SQ, scale, softcap, GROUP, BM, BN, D, CAUSAL,
+                              WINDOW, False, SOFTCAP)  # fmt: skip
+
+
+@triton.jit
+def varlen_dq_of_sums(sums_ptr, dq_desc, items_ptr, H, SP, scale, BM: tl.constexpr, D: tl.constexpr):
+    """As `attention_dq_of_sums`. Grid: at least H programs for each tile of queries in the list."""
+    is_there, h, row = item_of(items_ptr, H)
+    if is_there:
+        end_q, SQ = tl.load(row + 1), tl.load(row + 2)
+        at = tl.cast(h, tl.int64) * SP + padded_start(end_q - SQ, tl.load(row + 5))
+        sums_tile(sums_ptr, dq_desc, (end_q, SQ), h, tl.load(row), at, scale, BM, D)
