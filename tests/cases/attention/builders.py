@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tawa.ops.kernels.attention import backward, forward, persistent, two_parts
+from tawa.ops.kernels.attention import backward, backward_varlen, forward, persistent, two_parts
 from tawa.ops.kernels.attention import varlen as ragged
 from tests.cases.attention import biased, flex, one_loop, tutorial, varlen
 from tests.cases.attention.problem import first_column
@@ -321,12 +321,15 @@ def ragged_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, d
 
 
 def listed(queries: tuple[int, ...], keys: tuple[int, ...], tile: int, last_first: bool) -> tuple[int, ...]:
-    """The list that `tawa.ops.kernels.attention.varlen.list_shares` makes, as numbers; `tile`: queries of a share."""
+    """The list that `tawa.ops.kernels.attention.varlen.list_shares` makes, as numbers; `tile`: queries of a share.
+
+    For shares of keys, queries and keys change places.
+    """
     rows = list[tuple[int, ...]]()
     for at in sorted(range(len(queries)), key=lambda at: -keys[at]):
         tiles = range(-(-queries[at] // tile))
         ends = offsets(queries)[at + 1], queries[at], offsets(keys)[at + 1], keys[at]
-        rows.extend((number, *ends, 0, 0, 0) for number in (reversed(tiles) if last_first else tiles))
+        rows.extend((number, *ends, at, 0, 0) for number in (reversed(tiles) if last_first else tiles))
     return (len(rows), *[0] * 7, *(number for row in rows for number in row))
 
 
@@ -507,6 +510,56 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
         num_warps=warps,
         plans=PLANS,
     )
+
+
+def packed_backward_case(name: str, kind: str, queries: tuple[int, ...], keys: tuple[int, ...], *, dim: int = 64,
+                         dtype: str = "fp16", causal: bool = True, window: int = 0, softcap: bool = False,
+                         heads: int = 2, key_heads: int = 2,
+                         tile: tuple[int, int, int] | None = None) -> Specimen:  # fmt: skip
+    """`backward_case` for packed sequences; lse and delta are random, as there."""
+    bm, bn, warps = tile or ((128, 64, 8) if kind == "dq" else (64, 128, 8))
+    case = packed_case(name, queries, keys, dtype=dtype, dim=dim, causal=causal, window=window, heads=heads,
+                       key_heads=key_heads)  # fmt: skip
+    rows = listed(queries, keys, bm, False) if kind == "dq" else listed(keys, queries, bn, False)
+    padded = backward.PADDED.value
+    of_list = heads if kind == "dq" else key_heads
+    sizes = {**case.sizes, "SP": (sum(queries) // padded + len(queries)) * padded, "ITEMS": len(rows),
+             "PROGRAMS": rows[0] * of_list + 1}  # fmt: skip
+    tensors = {**{name: case.tensors[name] for name in ("q", "k", "v", "cu_q", "cu_k")},
+               "do": replace(case.tensors["q"]), "lse": Tensor(("H", "SP"), "fp32", mean=8.0),
+               "delta": Tensor(("H", "SP"), "fp32"),
+               "items": Tensor(("ITEMS",), "i32", "values", values=rows)}  # fmt: skip
+    arguments: dict[str, Argument] = {
+        "q_desc": ragged_descriptor("q", "BM", heads, dim),
+        "k_desc": ragged_descriptor("k", "BN", key_heads, dim),
+        "v_desc": ragged_descriptor("v", "BN", key_heads, dim),
+        "do_desc": ragged_descriptor("do", "BM", heads, dim),
+        "dq_desc": Absent(),
+        "lse_ptr": Pointer("lse"),
+        "delta_ptr": Pointer("delta"),
+        "items_ptr": Pointer("items"),
+        **numbers("SP"),
+        "scale": Number(SCALE[dim]),
+        "softcap": Number(SOFTCAP),
+    }
+    constexprs = {"GROUP": heads // key_heads, "BM": bm, "BN": bn, "D": box(dim), "CAUSAL": causal, "WINDOW": window,
+                  "SOFTCAP": softcap}  # fmt: skip
+    if kind == "dq":
+        tensors["dq"] = replace(tensors["q"], fill="nan")
+        arguments |= {"dq_desc": ragged_descriptor("dq", "BM", heads, dim), **numbers("H")}
+    else:
+        tensors |= {"dk": replace(tensors["k"], fill="nan"), "dv": replace(tensors["v"], fill="nan")}
+        arguments |= {f"{name}_desc": ragged_descriptor(name, "BN", key_heads, dim) for name in ("dk", "dv")}
+        arguments |= numbers("HK")
+        constexprs["ADDED"] = kind == "added"
+    if kind == "added":
+        width = backward.WIDTH.value
+        tensors["sums"] = Tensor(("H*SP/64*D/4", width), "fp32", "zero")
+        arguments["dq_desc"] = Descriptor("sums", ("BM/16*D/16", width))
+    kernel = backward_varlen.varlen_dq if kind == "dq" else backward_varlen.varlen_dkdv
+    return replace(case, kernel=kernel, arguments=arguments, constexprs=constexprs, sizes=sizes, tensors=tensors,
+                   num_warps=warps, grid="programs", plans=PLANS,
+                   reference="attention_packed_backward", expect=EITHER)  # fmt: skip
 
 
 def gradient_rows_case(name: str, dtype: str, dim: int, *, added: bool = False, with_lse: bool = False) -> Specimen:

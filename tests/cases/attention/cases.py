@@ -14,6 +14,7 @@ from tests.cases.attention.builders import (
     flex_case,
     forward_case,
     gradient_rows_case,
+    packed_backward_case,
     packed_case,
     ragged_case,
     tutorial_case,
@@ -137,6 +138,14 @@ GRADIENTS_OF: dict[str, Any] = {
     "every_option": {"window": 100, "softcap": True, "alibi": True, "SQ": 300, "SK": 333},
 }
 
+PACKED_GRADIENTS: dict[str, Any] = {
+    "full": {"causal": False},
+    "causal": {},
+    "d128": {"dim": 128, "dtype": "bf16"},
+    "window_softcap": {"window": 100, "softcap": True},
+    "gqa": {"heads": 4, "key_heads": 2},
+}
+
 BACKWARD = [
     *(backward_case(f"{kind}_{dtype}_d{dim}_{MASK[causal]}", kind, dim=dim, dtype=dtype, causal=causal)
       for kind in ("dkdv", "dq") for dtype, dim in (("fp16", 64), ("bf16", 64), ("fp16", 96), ("fp16", 128))
@@ -153,6 +162,8 @@ BACKWARD = [
       for causal in BOTH for queries, keys in ((200, 333), (1, 1))),
     *(backward_case(f"{kind}_{name}", kind, **options) for kind in ("dkdv", "dq", "added")
       for name, options in GRADIENTS_OF.items()),
+    *(packed_backward_case(f"packed_{kind}_{name}", kind, *UNEVEN, **options) for kind in ("dkdv", "dq", "added")
+      for name, options in PACKED_GRADIENTS.items()),
     gradient_rows_case("gradient_rows", "fp16", 96),
     gradient_rows_case("gradient_rows_added", "bf16", 64, added=True, with_lse=True),
     dq_of_sums_case("dq_of_sums_64", "fp16", 96, 64),

@@ -13,7 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from tests.cases.attention.problem import LOG2_E, Problem, factors_of, first_column, order_of_sums
+from tests.cases.attention.problem import (
+    LOG2_E,
+    Problem,
+    factors_of,
+    first_column,
+    order_of_sums,
+    packed_rows,
+    padded_start,
+)
 from tests.cases.case import Specimen
 
 Arrays = Mapping[str, Any]
@@ -136,13 +144,25 @@ def _dq_of_sums(case: Specimen, problem: Problem, floats: Arrays, rounding: Roun
     return {"dq": dq[:, :, : problem.queries, : problem.head_dim] * problem.scale}
 
 
-def _sums_of(case: Specimen, problem: Problem, dq: Any) -> Any:
-    """dQ / scale as the kernel adds it up."""
+def _sums_of(case: Specimen, scaled: Any) -> Any:
+    """dQ / scale of all rows of the workspace (B, H, SP, DIM) as the kernel adds it up."""
     columns, rows = case.size("D"), case.size("BM")
-    padded = np.zeros((problem.batches, problem.heads, case.size("SP"), columns))
-    padded[:, :, : dq.shape[2], : problem.head_dim] = dq / problem.scale
+    padded = np.pad(scaled, ((0, 0), (0, 0), (0, 0), (0, columns - scaled.shape[3])))
     parts = padded.reshape(-1, *order_of_sums(rows, columns)[0]).transpose(0, 4, 5, 1, 3, 6, 2, 7)
     return parts.reshape(case.shape("sums"))
+
+
+def _gradients(
+    problem: Problem, q: Any, k: Any, v: Any, do: Any, lse: Any, delta: Any, slope: float, diagonal: int,
+    round_weights: Callable[[Any], Any],
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """dQ / scale, dK and dV of one head. lse, delta: columns."""
+    rows, keys = np.arange(q.shape[0])[:, None], np.arange(k.shape[0])[None, :]
+    products = q @ k.T
+    s = problem.scores(products, rows, keys, slope, np.tanh, diagonal) - lse
+    p = np.where(problem.visible(rows, keys, diagonal), np.exp2(s), 0.0)
+    ds = round_weights(p * (do @ v.T - delta) * problem.steepness(products, np.tanh))
+    return ds @ k, ds.T @ q * problem.scale, round_weights(p).T @ do
 
 
 def _backward(case: Specimen, problem: Problem, floats: Arrays, rounding: Rounding) -> dict[str, Any]:
@@ -151,23 +171,42 @@ def _backward(case: Specimen, problem: Problem, floats: Arrays, rounding: Roundi
     padding = ((0, 0), (0, 0), (0, of_blocks - problem.queries), (0, 0))
     q, do = (np.pad(floats[name], padding) for name in ("q", "do"))
     k, v = (floats[name] for name in ("k", "v"))
-    dq, dk, dv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
-    rows, keys = np.arange(of_blocks)[:, None], np.arange(problem.keys)[None, :]
+    scaled, dk, dv = np.zeros((*q.shape[:2], case.size("SP"), q.shape[3])), np.zeros(k.shape), np.zeros(v.shape)
     dtype = case.tensors["q"].dtype
     lse, delta = (floats[name][:, :, :of_blocks, None] for name in ("lse", "delta"))
     for b in range(problem.batches):
         for h in range(problem.heads):
             of = h // problem.group
-            products = q[b, h] @ k[b, of].T
-            s = problem.scores(products, rows, keys, _slope(floats, problem, h), np.tanh) - lse[b, h]
-            p = np.where(problem.visible(rows, keys), np.exp2(s), 0.0)
-            ds = p * (do[b, h] @ v[b, of].T - delta[b, h])
-            ds = rounding(ds * problem.steepness(products, np.tanh), dtype)
-            dv[b, of] += rounding(p, dtype).T @ do[b, h]
-            dk[b, of] += ds.T @ q[b, h] * problem.scale
-            dq[b, h] = ds @ k[b, of] * problem.scale
-    sums = {"sums": _sums_of(case, problem, dq)} if "sums" in case.tensors else {}
-    return {"dq": dq[:, :, : problem.queries], "dk": dk, "dv": dv, **sums}
+            found = _gradients(problem, q[b, h], k[b, of], v[b, of], do[b, h], lse[b, h], delta[b, h],
+                               _slope(floats, problem, h), problem.diagonal, lambda x: rounding(x, dtype))  # fmt: skip
+            scaled[b, h, :of_blocks] = found[0]
+            dk[b, of] += found[1]
+            dv[b, of] += found[2]
+    sums = {"sums": _sums_of(case, scaled)} if "sums" in case.tensors else {}
+    return {"dq": scaled[:, :, : problem.queries] * problem.scale, "dk": dk, "dv": dv, **sums}
+
+
+def _packed_backward(case: Specimen, problem: Problem, floats: Arrays, rounding: Rounding) -> dict[str, Any]:
+    block, dtype = case.size("BM"), case.tensors["q"].dtype
+    q, k, v, do = (floats[name].transpose(1, 0, 2) for name in ("q", "k", "v", "do"))
+    dq, dk, dv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
+    scaled = np.zeros((problem.heads, case.size("SP"), problem.head_dim))
+    for b, (rows, keys) in enumerate(packed_rows(floats["cu_q"], floats["cu_k"])):
+        count, start = rows.stop - rows.start, padded_start(rows.start, b)
+        of_blocks = -(-count // block) * block
+        there, padding = slice(start, start + of_blocks), ((0, of_blocks - count), (0, 0))
+        for h in range(problem.heads):
+            of = h // problem.group
+            found = _gradients(problem, np.pad(q[h, rows], padding), k[of, keys], v[of, keys],
+                               np.pad(do[h, rows], padding), floats["lse"][h, there, None],
+                               floats["delta"][h, there, None], 0.0, keys.stop - keys.start - count,
+                               lambda x: rounding(x, dtype))  # fmt: skip
+            scaled[h, there] = found[0]
+            dq[h, rows] = found[0][:count] * problem.scale
+            dk[of, keys] += found[1]
+            dv[of, keys] += found[2]
+    sums = {"sums": _sums_of(case, scaled[None])} if "sums" in case.tensors else {}
+    return {**{name: it.transpose(1, 0, 2) for name, it in (("dq", dq), ("dk", dk), ("dv", dv))}, **sums}
 
 
 _REFERENCES: dict[str, Callable[[Specimen, Problem, Arrays, Rounding], dict[str, Any]]] = {
@@ -176,4 +215,5 @@ _REFERENCES: dict[str, Callable[[Specimen, Problem, Arrays, Rounding], dict[str,
     "attention_gradient_rows": _gradient_rows,
     "attention_dq_of_sums": _dq_of_sums,
     "attention_backward": _backward,
+    "attention_packed_backward": _packed_backward,
 }

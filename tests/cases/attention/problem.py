@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from tests.cases.case import Number, Specimen
@@ -18,6 +19,17 @@ LOG2_E = math.log2(math.e)
 def first_column(first_key: int, sequence: int) -> int:
     """Where the keys of a sequence begin in the transposed V of packed sequences (`varlen.py`)."""
     return first_key // 16 * 16 + 16 * sequence
+
+
+def packed_rows(cu_q: Any, cu_k: Any) -> list[tuple[slice, slice]]:
+    """The rows of each sequence of queries and of keys."""
+    both = [[slice(int(one), int(two)) for one, two in pairwise(cu)] for cu in (cu_q, cu_k)]
+    return list(zip(*both, strict=True))
+
+
+def padded_start(begin: int, sequence: int) -> int:
+    """Where the rows of a packed sequence begin in the workspace of the backward pass."""
+    return (begin // 128 + sequence) * 128
 
 
 def order_of_sums(rows: int, columns: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

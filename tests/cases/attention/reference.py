@@ -13,7 +13,15 @@ from dataclasses import replace
 
 import torch
 
-from tests.cases.attention.problem import LOG2_E, Problem, factors_of, first_column, order_of_sums
+from tests.cases.attention.problem import (
+    LOG2_E,
+    Problem,
+    factors_of,
+    first_column,
+    order_of_sums,
+    packed_rows,
+    padded_start,
+)
 from tests.cases.case import Specimen
 from tests.cases.gemm.reference import Arithmetic, Tensors
 
@@ -165,37 +173,75 @@ def _dq_of_sums(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) 
     return {"dq": dq[:, :, : problem.queries, : problem.head_dim] * problem.scale}
 
 
-def _sums_of(case: Specimen, problem: Problem, dq: torch.Tensor) -> torch.Tensor:
-    """dQ / scale as the kernel adds it up."""
+def _sums_of(case: Specimen, scaled: torch.Tensor) -> torch.Tensor:
+    """dQ / scale of all rows of the workspace (B, H, SP, DIM) as the kernel adds it up."""
     columns, rows = case.size("D"), case.size("BM")
-    more = (0, columns - problem.head_dim, 0, case.size("SP") - dq.shape[2])
-    parts = torch.nn.functional.pad(dq / problem.scale, more).reshape(-1, *order_of_sums(rows, columns)[0])
+    parts = torch.nn.functional.pad(scaled, (0, columns - scaled.shape[3])).reshape(
+        -1, *order_of_sums(rows, columns)[0]
+    )
     return parts.permute(0, 4, 5, 1, 3, 6, 2, 7).reshape(case.shape("sums"))
+
+
+def _gradients(
+    problem: Problem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, lse: torch.Tensor,
+    delta: torch.Tensor, slope: torch.Tensor | float, diagonal: int, math: Arithmetic,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """dQ / scale, dK and dV of one head."""
+    keys = _numbers(slice(0, k.shape[0]), k).t()
+    dq, dk, dv = (torch.zeros(x.shape, dtype=math.dtype, device=x.device) for x in (q, k, v))
+    for part in _chunks(q):
+        of_lse, of_delta = (x[part].to(math.dtype)[:, None] for x in (lse, delta))
+        products, rows = _product(math, q[part], k.t()), _numbers(part, q)
+        s = problem.scores(products, rows, keys, slope, torch.tanh, diagonal)
+        p = torch.exp2(s - of_lse).masked_fill(~problem.visible(rows, keys, diagonal), 0.0)
+        ds = p * (_product(math, do[part], v.t()) - of_delta) * problem.steepness(products, torch.tanh)
+        ds = _rounded(ds, q, math)
+        dq[part] = _product(math, ds, k)
+        dk += _product(math, ds.t(), q[part]) * problem.scale
+        dv += _product(math, _rounded(p, do, math).t(), do[part])
+    return dq, dk, dv
 
 
 def _backward(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> dict[str, torch.Tensor]:
     block = case.size("BM")
-    padding = (0, 0, 0, -(-problem.queries // block) * block - problem.queries)  # sums of dQ have whole blocks
-    q, do = (torch.nn.functional.pad(t[name], padding) for name in ("q", "do"))
+    of_blocks = -(-problem.queries // block) * block  # sums of dQ have whole blocks
+    q, do = (torch.nn.functional.pad(t[name], (0, 0, 0, of_blocks - problem.queries)) for name in ("q", "do"))
     k, v = t["k"], t["v"]
-    dq, dk, dv = (torch.zeros(x.shape, dtype=math.dtype, device=x.device) for x in (q, k, v))
-    keys = _numbers(slice(0, problem.keys), q).t()
+    scaled = torch.zeros((*q.shape[:2], case.size("SP"), q.shape[3]), dtype=math.dtype, device=q.device)
+    dk, dv = (torch.zeros(x.shape, dtype=math.dtype, device=x.device) for x in (k, v))
     for b in range(problem.batches):
         for h in range(problem.heads):
+            of, slope = h // problem.group, _slope(t, problem, math, h)
+            found = _gradients(problem, q[b, h], k[b, of], v[b, of], do[b, h], t["lse"][b, h], t["delta"][b, h], slope,
+                               problem.diagonal, math)  # fmt: skip
+            scaled[b, h, :of_blocks] = found[0]
+            dk[b, of] += found[1]
+            dv[b, of] += found[2]
+    sums = {"sums": _sums_of(case, scaled)} if "sums" in t else {}
+    return {"dq": scaled[:, :, : problem.queries] * problem.scale, "dk": dk, "dv": dv, **sums}
+
+
+def _packed_backward(case: Specimen, problem: Problem, t: Tensors, math: Arithmetic) -> dict[str, torch.Tensor]:
+    block = case.size("BM")
+    q, k, v, do = (t[name].transpose(0, 1) for name in ("q", "k", "v", "do"))
+    dq, dk, dv = (torch.zeros(x.shape, dtype=math.dtype, device=x.device) for x in (q, k, v))
+    size = problem.heads, case.size("SP"), problem.head_dim
+    scaled = torch.zeros(size, dtype=math.dtype, device=q.device)
+    for b, (rows, keys) in enumerate(packed_rows(t["cu_q"].tolist(), t["cu_k"].tolist())):
+        count, start = rows.stop - rows.start, padded_start(rows.start, b)
+        of_blocks = -(-count // block) * block
+        there, more = slice(start, start + of_blocks), (0, 0, 0, of_blocks - count)
+        for h in range(problem.heads):
             of = h // problem.group
-            for part in _chunks(q[b, h]):
-                qs, dos = q[b, h, part], do[b, h, part]
-                lse, delta = (t[name][b, h, part].to(math.dtype)[:, None] for name in ("lse", "delta"))
-                products, rows = _product(math, qs, k[b, of].t()), _numbers(part, q)
-                s = problem.scores(products, rows, keys, _slope(t, problem, math, h), torch.tanh)
-                p = torch.exp2(s - lse).masked_fill(~problem.visible(rows, keys), 0.0)
-                ds = p * (_product(math, dos, v[b, of].t()) - delta)
-                ds = _rounded(ds * problem.steepness(products, torch.tanh), q, math)
-                dv[b, of] += _product(math, _rounded(p, do, math).t(), dos)
-                dk[b, of] += _product(math, ds.t(), qs) * problem.scale
-                dq[b, h, part] = _product(math, ds, k[b, of]) * problem.scale
-    sums = {"sums": _sums_of(case, problem, dq)} if "sums" in t else {}
-    return {"dq": dq[:, :, : problem.queries], "dk": dk, "dv": dv, **sums}
+            one, of_o = (torch.nn.functional.pad(x[h, rows], more) for x in (q, do))
+            found = _gradients(problem, one, k[of, keys], v[of, keys], of_o, t["lse"][h, there], t["delta"][h, there],
+                               0.0, keys.stop - keys.start - count, math)  # fmt: skip
+            scaled[h, there] = found[0]
+            dq[h, rows] = found[0][:count] * problem.scale
+            dk[of, keys] += found[1]
+            dv[of, keys] += found[2]
+    sums = {"sums": _sums_of(case, scaled[None])} if "sums" in t else {}
+    return {**{name: it.transpose(0, 1) for name, it in (("dq", dq), ("dk", dk), ("dv", dv))}, **sums}
 
 
 REFERENCES: dict[str, Callable[[Specimen, Problem, Tensors, Arithmetic], dict[str, torch.Tensor]]] = {
@@ -204,4 +250,5 @@ REFERENCES: dict[str, Callable[[Specimen, Problem, Tensors, Arithmetic], dict[st
     "attention_gradient_rows": _gradient_rows,
     "attention_dq_of_sums": _dq_of_sums,
     "attention_backward": _backward,
+    "attention_packed_backward": _packed_backward,
 }

@@ -40,6 +40,9 @@ SMALL = [
     ("dkdv_fp16_d64_full", 130, 200),
     ("added_fp16_d64_causal", 130, 200),
     ("added_bf16_d128_full", 130, 200),
+    ("added_every_option", 200, 250),
+    ("dq_window_alone", 200, 250),
+    ("dkdv_softcap", 130, 200),
 ]
 LATE_SUMS = [
     ("two_loops_causal_333x200", 150, 300),
@@ -53,6 +56,8 @@ AS_LISTED = [
     "ragged_fp16_d96_full",
     "ragged_window",
     "ragged_d192_128_causal",
+    "packed_added_window_softcap",
+    "packed_dq_gqa",
 ]
 SAME_BITS = [
     ("two_loops_causal_333x200", 150, 300),
