@@ -14,7 +14,7 @@ import torch
 
 from tawa.ops.attention_ops.launch import LN_2, Mask, tiles_for, under_tawa
 from tawa.ops.attention_ops.tensors import new_like, rows_box
-from tawa.ops.attention_ops.tiles import Tile, Tiles, box_of
+from tawa.ops.attention_ops.tiles import Tile, backward_tiles, box_of
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import on_device
 from tawa.ops.calls.launches import Launches
@@ -49,7 +49,7 @@ class Backward:
         (batches, heads, queries, head_dim), (_, key_heads, keys, _) = q.shape, k.shape
         box = box_of(head_dim)
         padded = -(-queries // PADDED) * PADDED
-        tile, of_queries = backward_tiles(tiles_for(q.device), box, added)
+        tile, of_queries = backward_tiles(tiles_for(q.device), box, added, mask.window > 0 or softcap > 0)
         self.added = of_queries is None
         self.device, self.rows = q.device.index, (batches, heads, padded)
         self.sums = batches * heads * padded * box // backward.WIDTH.value, backward.WIDTH.value
@@ -121,12 +121,6 @@ class Backward:
         else:
             read = [box.around(x) for box, x in zip(self.read_by_queries, tensors, strict=True)]
             self.launch_queries(self.grid_of_queries, (*read, self.dq.around(dq), lse_rows, delta, alibi), (alibi,))
-
-
-def backward_tiles(tiles: Tiles, box: int, added: bool) -> tuple[Tile, Tile | None]:
-    """The tile of the kernel for dK and dV, and that of the one for dQ; None where the first adds dQ up."""
-    tile = tiles.gradients.get(box) if added else None
-    return (tile, None) if tile is not None else (tiles.dkdv[box], tiles.dq[box])
 
 
 def boxes_read(

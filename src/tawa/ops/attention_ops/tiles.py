@@ -30,7 +30,8 @@ dimensions above 64 and up to 96 have two boxes of 64 and 32 columns for Q and K
 a wgmma with 32 columns takes as long as one with 64.
 
 The backward kernels hold two accumulators (dK, dV), or a tile of dO in addition (dQ): their tiles are the largest that
-do not spill. Other devices have as little as 99 KiB of shared memory and no TMA; stock Triton runs smaller tiles there.
+do not spill. A window's third loop and the derivative of a softcap need registers, too. Other devices have as little
+as 99 KiB of shared memory and no TMA; stock Triton runs smaller tiles there.
 """
 
 from __future__ import annotations
@@ -78,8 +79,9 @@ class Tiles:
 
     forward, fp8: by the kind of mask and the head dimension of the box, in 16 and in 8 bits. two_parts: of a head
     dimension in two boxes, in 16 bits, by the columns of the first box and of the boxes of V; where there is none, one
-    box is taken. varlen, two_parts_varlen: for packed sequences. Backward: gradients, where dQ is added up; dkdv and
-    dq, where it has a kernel of its own.
+    box is taken. varlen, two_parts_varlen: for packed sequences. Backward: gradients, where dQ is added up, and
+    narrow_gradients, if there is another tile under a window or a softcap; dkdv and dq, where dQ has a kernel of its
+    own.
     """
 
     forward: Mapping[MaskKind, Mapping[int, Choice]]
@@ -88,6 +90,7 @@ class Tiles:
     dkdv: Mapping[int, Tile]
     dq: Mapping[int, Tile]
     gradients: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
+    narrow_gradients: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
     two_parts: Mapping[MaskKind, Mapping[tuple[int, int], Choice]] = field(
         default_factory=dict[MaskKind, Mapping[tuple[int, int], Choice]]
     )
@@ -168,6 +171,7 @@ HOPPER = Tiles(
     },
     varlen={64: _PAIRS, 128: _PAIRS, 256: replace(_WIDE, options=(IN_ORDER,))},
     gradients={64: Tile(128, 128, 8, 2), 128: Tile(64, 128, 8, 2)},
+    narrow_gradients={64: Tile(64, 128, 8, 2)},
     dkdv={64: Tile(64, 128, 8, 2), 128: Tile(32, 128, 8, 2), 256: Tile(32, 64, 8, 2)},
     dq={64: Tile(128, 128, 8, 2), 128: Tile(128, 64, 8, 2), 256: Tile(64, 32, 4, 2)},
     two_parts={
@@ -242,6 +246,17 @@ def forward_tile(
     tile = for_length((tiles.fp8 if is_fp8 else tiles.forward)[mask][box], keys, rows)
     assert tile is not None
     return tile, Boxes(box, box)
+
+
+def backward_tiles(tiles: Tiles, box: int, added: bool, narrow: bool) -> tuple[Tile, Tile | None]:
+    """The tile of the kernel for dK and dV, and that of the one for dQ; None where the first adds dQ up.
+
+    narrow: there is a window or a softcap.
+    """
+    tile = tiles.gradients.get(box) if added else None
+    if tile is None:
+        return tiles.dkdv[box], tiles.dq[box]
+    return tiles.narrow_gradients.get(box, tile) if narrow else tile, None
 
 
 def varlen_tile(tiles: Tiles, head_dim: int, values: int) -> tuple[Tile, Boxes]:

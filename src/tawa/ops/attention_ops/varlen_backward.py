@@ -13,13 +13,12 @@ import torch
 from tawa.ops.attention_ops.backward_launch import (
     PADDED,
     Gradients,
-    backward_tiles,
     boxes_read,
     constants_of,
 )
 from tawa.ops.attention_ops.launch import LN_2, tiles_for, under_tawa
 from tawa.ops.attention_ops.tensors import MOST_OFFSET, fits_ragged, for_ragged, ragged_box
-from tawa.ops.attention_ops.tiles import box_of
+from tawa.ops.attention_ops.tiles import backward_tiles, box_of
 from tawa.ops.attention_ops.varlen_launch import ShareList, has_work
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import on_device
@@ -49,7 +48,7 @@ class VarlenBackward:
         check_capability(q)
         (_, self.heads, head_dim), self.key_heads = q.shape, k.shape[1]
         self.box = box = box_of(head_dim)
-        tile, of_queries = backward_tiles(tiles_for(q.device), box, added)
+        tile, of_queries = backward_tiles(tiles_for(q.device), box, added, window > 0 or softcap > 0)
         self.added, self.sequences, self.device = of_queries is None, sequences, q.device.index
         rows = tile.BM if of_queries is None else of_queries.BM
         self.of_queries, self.of_keys = ShareList(sequences, rows), ShareList(sequences, tile.BN)

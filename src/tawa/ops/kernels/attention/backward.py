@@ -101,25 +101,28 @@ def from_registers(numbers, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 
 @triton.jit
-def weights_and_ds(
-    s, dp, lse, delta, rows, keys, diagonal, SK, scale, slope, softcap, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+def weights(
+    s, lse, rows, keys, diagonal, SK, scale, slope, softcap, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
     ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """P and dS of a block of products s, before P or dS is rounded. All arguments broadcast to the block.
-
-    MASKED: not every row sees all of the keys.
-    """
+    """P of a block of products s. lse, rows and keys broadcast to it. MASKED: not every row sees all of the keys."""
     of_scores = modified(s, rows, keys, diagonal, scale, slope, softcap, ALIBI, SOFTCAP)
     p = tl.exp2(of_scores * (1.0 if ALIBI or SOFTCAP else scale * LOG2_E) - lse)
     if MASKED:
         p = tl.where(visible(rows, keys, diagonal, SK, CAUSAL, WINDOW), p, 0.0)
     elif ALIBI:  # a negative slope may make P infinite beyond the last key
         p = tl.where(keys < SK, p, 0.0)
+    return p
+
+
+@triton.jit
+def of_products(p, dp, delta, s, scale, softcap, SOFTCAP: tl.constexpr):
+    """dS, the derivative by the scaled products s."""
     ds = p * (dp - delta)
     if SOFTCAP:
         t = tanh_of(s, scale, softcap)
         ds = ds * (1.0 - t * t)
-    return p, ds
+    return ds
 
 
 @triton.jit
@@ -137,12 +140,12 @@ def add_queries(
         q = load_rows(q_desc, of, h, m, BM, D)
         lse = tl.load(lse_ptr + at + rows)
         s = tl.dot(k, q.T)
+        p = weights(s, lse[None, :], rows[None, :], keys, diagonal, SK, scale, slope, softcap, CAUSAL, WINDOW, ALIBI,
+                    SOFTCAP, MASKED)  # fmt: skip
         do = load_rows(do_desc, of, h, m, BM, D)
-        delta = tl.load(delta_ptr + at + rows)
-        p, ds = weights_and_ds(s, tl.dot(v, do.T), lse[None, :], delta[None, :], rows[None, :], keys, diagonal, SK,
-                               scale, slope, softcap, CAUSAL, WINDOW, ALIBI, SOFTCAP, MASKED)  # fmt: skip
         dv = tl.dot(p.to(do.dtype), do, dv)
-        ds = ds.to(q.dtype)
+        delta = tl.load(delta_ptr + at + rows)
+        ds = of_products(p, tl.dot(v, do.T), delta[None, :], s, scale, softcap, SOFTCAP).to(q.dtype)
         dk = tl.dot(ds, q, dk)
         if ADDED:
             dq_desc.atomic_add([(at + m) // BM * (BM * D // WIDTH), 0], by_registers(tl.dot(ds.T, k), BM, D))
@@ -229,10 +232,11 @@ def add_keys(
     for n in range(low, high, BN):
         k = load_rows(k_desc, of, key_head, n, BN, D)
         s = tl.dot(q, k.T)
-        v = load_rows(v_desc, of, key_head, n, BN, D)
         keys = n + tl.arange(0, BN)[None, :]
-        _, ds = weights_and_ds(s, tl.dot(do, v.T), lse[:, None], delta[:, None], rows, keys, diagonal, SK, scale, slope,
-                               softcap, CAUSAL, WINDOW, ALIBI, SOFTCAP, MASKED)  # fmt: skip
+        p = weights(s, lse[:, None], rows, keys, diagonal, SK, scale, slope, softcap, CAUSAL, WINDOW, ALIBI, SOFTCAP,
+                    MASKED)  # fmt: skip
+        v = load_rows(v_desc, of, key_head, n, BN, D)
+        ds = of_products(p, tl.dot(do, v.T), delta[:, None], s, scale, softcap, SOFTCAP)
         dq = tl.dot(ds.to(k.dtype), k, dq)
     return dq
 
