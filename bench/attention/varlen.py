@@ -139,7 +139,7 @@ def _stock(problem: Problem, tensors: tuple[Any, ...]) -> Callable[[], Any]:
 
     q, k, v, cu = tensors
     run = Varlen(q, k, v, cu, problem.causal, 0, problem.d**-0.5, 0.0)
-    run.attend.kernel, run.list.kernel = (lambda: varlen.attention_varlen), (lambda: varlen.list_shares)
+    run.attend.kernel, run.list.launches.kernel = (lambda: varlen.attention_varlen), (lambda: varlen.list_shares)
     return lambda: run(q, k, v, cu, cu)[0]
 
 
