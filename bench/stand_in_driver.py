@@ -85,9 +85,11 @@ def install_for_operators() -> None:
     cuda: Any = torch.cuda
     cuda.get_device_capability = lambda device=None: CAPABILITY
     cuda.get_device_properties = lambda device=None: SimpleNamespace(multi_processor_count=PROCESSORS)
+    import tawa.ops.attention_ops.backward_launch as backward_launching
     import tawa.ops.attention_ops.checks as checks
     import tawa.ops.attention_ops.launch as launching
     import tawa.ops.attention_ops.op as operators
+    import tawa.ops.attention_ops.varlen_backward as varlen_backward
     import tawa.ops.attention_ops.varlen_checks as varlen_checks
     import tawa.ops.attention_ops.varlen_launch as varlen_launching
     import tawa.ops.calls.plain as plain
@@ -96,7 +98,7 @@ def install_for_operators() -> None:
     from tawa.ops.attention_ops import tiles as attention_tiles
     from tawa.ops.calls.operators import library
 
-    modules: tuple[Any, ...] = (launching, varlen_launching)
+    modules: tuple[Any, ...] = (launching, varlen_launching, backward_launching, varlen_backward)
     for hidden in modules:
         hidden.tiles_for = lambda device: attention_tiles.HOPPER
     modules = (checks, varlen_checks, convolution_checks)
@@ -106,4 +108,5 @@ def install_for_operators() -> None:
     library.impl("attention_backward", operators._run_backward, "CPU")
     library.impl("conv2d", convolution._run, "CPU")
     library.impl("attention_varlen", varlen_launching.run_varlen, "CPU")
+    library.impl("attention_varlen_backward", varlen_backward.run_varlen_backward, "CPU")
     plain.other_keys = ~plain._keys_of("CPU")

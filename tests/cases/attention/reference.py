@@ -68,7 +68,7 @@ def _chunk(
     """`one_head` for some of the rows."""
     rows, keys = _numbers(part, q), _numbers(slice(0, k.shape[0]), k).t()
     s = problem.scores(_product(math, q[part], k.t()), rows, keys, slope, torch.tanh, diagonal)
-    s = s if bias is None else s + bias[part] * LOG2_E
+    s = s if bias is None else s + bias[part].to(s.dtype) * LOG2_E
     s = s.masked_fill(~problem.visible(rows, keys, diagonal), float("-inf"))
     most = s.amax(dim=1, keepdim=True)
     most = most.masked_fill(most.isinf(), 0.0)
