@@ -57,7 +57,7 @@ def test_reads_and_writes_of_instructions(written: str, read: str, is_found: boo
 
 
 def test_a_table_of_branches_leads_to_each_of_its_targets() -> None:
-    table = '        /*0000*/  BRX R2 -0x40 ; (*"BRANCH_TARGETS .L_x_1,.L_x_2"*)'
+    table = '        /*0000*/  BRX R2 -0x40      (*"BRANCH_TARGETS .L_x_1,.L_x_2"*);'
     code = machine_code(
         ".L_x_1:", "UMOV UR4, URZ", "BRA `(.L_x_3)", ".L_x_2:", "NOP", ".L_x_3:", "IMAD R2, R2, UR4, RZ"
     )

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 _LABEL = re.compile(r"\s*(\.L_\w+):")
 _SECTION = re.compile(r"\s*\.section\s+\.text\.")
-_INSTRUCTION = re.compile(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)(.*?);(.*)")
+_INSTRUCTION = re.compile(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)(.*?);")
 _NAME = re.compile(r"\.L_\w+")
 _REGISTER = re.compile(r"\bUR(\d+)")
 _TARGET = re.compile(r"\s*(?:!?U?P\w+,\s*)*UR(\d+)")
@@ -75,25 +75,25 @@ def is_sound(cubin: bytes) -> bool:
 
 
 def _steps(lines: list[str]) -> list[_Step]:
-    found: list[tuple[str, str, str, str]] = []
+    found: list[tuple[str, str, str]] = []
     labels: dict[str, int] = {}
     for line in lines:
         if label := _LABEL.match(line):
             labels[label[1]] = len(found)
         elif made := _INSTRUCTION.match(line):
-            found.append((made[1] or "", made[2], made[3], made[4]))
+            found.append((made[1] or "", made[2], made[3]))
     return [
         _Step(f"{name}{operands}", *_uses(name, operands), _after(number, it, labels, len(found)))
         for number, it in enumerate(found)
-        for _, name, operands, _ in (it,)
+        for _, name, operands in (it,)
     ]
 
 
-def _after(number: int, it: tuple[str, str, str, str], labels: dict[str, int], end: int) -> tuple[int, ...]:
-    predicate, name, operands, remark = it
+def _after(number: int, it: tuple[str, str, str], labels: dict[str, int], end: int) -> tuple[int, ...]:
+    predicate, name, operands = it
     following = [number + 1] if number + 1 < end else []
-    if name.startswith("BRX"):
-        return tuple(labels[target] for target in _NAME.findall(remark) if target in labels)
+    if name.startswith("BRX"):  # its targets are in a comment
+        return tuple(labels[target] for target in _NAME.findall(operands) if target in labels)
     if name.startswith(("BRA", "JMP")):
         targets = [labels[target] for target in _NAME.findall(operands) if target in labels]
         is_conditional = predicate or re.match(r"\s*!?U?P", operands)

@@ -124,8 +124,8 @@ def visible(rows, keys, diagonal, SK, CAUSAL: tl.constexpr, WINDOW: tl.constexpr
 def query_range(n, diagonal, SQ, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
     """The rows that see the keys n .. n + BN - 1.
 
-    Returns (low, full_low, full_high, high), in this order. No row outside [low, high) sees one of these keys, and
-    every row in [full_low, full_high) sees all of them. All but `high` are multiples of BM.
+    Returns (low, full_low, full_high, high), with low <= full_low <= full_high. No row outside [low, high) sees one of
+    these keys, and every row below SQ in [full_low, full_high) sees all of them. All but `high` are multiples of BM.
     """
     low = 0
     full_low = 0
@@ -137,7 +137,7 @@ def query_range(n, diagonal, SQ, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.
     full_high = SQ
     if WINDOW:
         high = max(min(SQ, n + BN - 1 - diagonal + WINDOW), full_low)
-        full_high = min(max(n - diagonal + WINDOW, 0) // BM * BM, high)
+        full_high = min(max(n - diagonal + WINDOW, 0) // BM, tl.cdiv(high, BM)) * BM
         full_high = max(full_high, full_low)
     return low, full_low, full_high, high
 
