@@ -11,7 +11,9 @@ of 128 columns; in a loop with full registers it spills them. Beside its wgmma, 
 
 Each loop gets an opaque copy of the base in front of it. Otherwise ptxas computes what two loops share once, in uniform
 registers, on the path into the first loop; if that loop has no trips, the second one reads registers that nobody wrote
-(`tawa.transforms.lowering.duplicate_slot_views`).
+(`tawa.transforms.lowering.duplicate_slot_views`). It does the same with what the first iterations of two loops share
+where they are peeled: a base that is read outside of such loops as well stays as it is. `uniform_registers` looks for
+such reads in the result.
 Source: PTX ISA, "wgmma.mma_async" (matrix descriptors).
 """
 
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -79,19 +81,20 @@ class _Function:
         made: dict[int, list[str]] = {}
         changed: dict[int, str] = {}
         sums_made: list[str] = []
-        for number, line in enumerate(self.lines):
-            for register in dict.fromkeys(_REGISTER.findall(line)) if _WGMMA in line else ():
-                place = self._before_loop(number, sums[register][0]) if register in sums else None
-                if place is None:
-                    continue
-                base, constant = sums[register][1][2], sums[register][1][3]
-                if (base, place) not in copies:
-                    copies[base, place] = f"%tawa_base{len(copies)}"
-                    made.setdefault(place, []).extend(_copy(base, copies[base, place]))
-                own = f"%tawa_sum{len(sums_made)}"
-                sums_made.append(own)
-                made.setdefault(number, []).append(f"\tadd.s64 \t{own}, {copies[base, place]}, {constant};")
-                changed[number] = re.sub(rf"{register}\b", own, changed.get(number, line))
+        reads = [
+            (number, register, sums[register][1][2], self._before_loop(number, sums[register][0]))
+            for number, line in enumerate(self.lines)
+            for register in (dict.fromkeys(_REGISTER.findall(line)) if _WGMMA in line else ())
+            if register in sums
+        ]
+        for number, register, base, place in in_loops_alone(reads):
+            if (base, place) not in copies:
+                copies[base, place] = f"%tawa_base{len(copies)}"
+                made.setdefault(place, []).extend(_copy(base, copies[base, place]))
+            own, constant = f"%tawa_sum{len(sums_made)}", sums[register][1][3]
+            sums_made.append(own)
+            made.setdefault(number, []).append(f"\tadd.s64 \t{own}, {copies[base, place]}, {constant};")
+            changed[number] = re.sub(rf"{register}\b", own, changed.get(number, self.lines[number]))
         if not changed:
             return self.lines
         return list(self._with(made, changed, [*copies.values(), *sums_made]))
@@ -124,6 +127,12 @@ class _Function:
         while last > block.first and not self.lines[last].strip():
             last -= 1
         return last if _BRANCH.match(self.lines[last]) else block.end
+
+
+def in_loops_alone(reads: Sequence[tuple[int, str, str, int | None]]) -> list[tuple[int, str, str, int]]:
+    """The reads of a sum (line, sum, base, place of the copy) whose base is read in loops with a copy only."""
+    elsewhere = {base for _, _, base, place in reads if place is None}
+    return [(line, it, base, place) for line, it, base, place in reads if place is not None and base not in elsewhere]
 
 
 def _copy(base: str, copy: str) -> list[str]:

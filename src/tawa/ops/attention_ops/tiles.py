@@ -172,8 +172,8 @@ HOPPER = Tiles(
     varlen={64: _PAIRS, 128: _PAIRS, 256: replace(_WIDE, options=(IN_ORDER,))},
     gradients={64: Tile(128, 128, 8, 2), 128: Tile(64, 128, 8, 2)},
     narrow_gradients={64: Tile(64, 128, 8, 2)},
-    dkdv={64: Tile(64, 128, 8, 2), 128: Tile(32, 128, 8, 2), 256: Tile(32, 64, 8, 2)},
-    dq={64: Tile(128, 128, 8, 2), 128: Tile(128, 64, 8, 2), 256: Tile(64, 32, 4, 2)},
+    dkdv={64: Tile(64, 128, 8, 2), 128: Tile(32, 128, 8, 2), 256: Tile(64, 64, 8, 2)},
+    dq={64: Tile(128, 128, 8, 2), 128: Tile(128, 64, 8, 2), 256: Tile(64, 64, 4, 2)},
     two_parts={
         "full": {(64, 128): (replace(_LARGE, least=2048),), **_192},
         "causal": {(64, 128): (replace(_LARGE, options=(plan(**LONGEST_FIRST),), least=4096),), **_192},
