@@ -196,6 +196,10 @@ def _emitted(kind: str) -> str:
     return f"{max(abs(it['emitted'] / it['Tawa'] - 1) for it in times.values()) * 100:.1f}"
 
 
+def _gradients() -> Rates:
+    return rates("attention_backward", ("d", "S", "causal"))
+
+
 def persistent_table() -> list[str]:
     """Triton's tutorial 03 over K: stock, one tile a program, persistent, cuBLAS."""
     names = ("stock Triton", "Tawa, one tile a program", "Tawa", "cuBLAS")
@@ -451,6 +455,9 @@ FIGURES: dict[str, Callable[[], str]] = {
     "pointers.specialised": lambda: _specialised("pointers_correctness"),
     "small.2048": lambda: _small(2048),
     "small.4096": lambda: _small(4096),
+    "backward.cute": lambda: span(ratios(_gradients(), "CuTe")),
+    "backward.cudnn": lambda: span(ratios(_gradients(), "cuDNN")),
+    "backward.same_bits": lambda: span(((1 - 1 / it) * 100 for it in ratios(_gradients(), "Tawa, same bits")), 0),
     "flex.full": lambda: span(_flex("full")),
     "flex.causal": lambda: span(_flex("causal")),
     "flex.backward": lambda: span(_flex(*(f"{form}, backward" for form in FLEX))),
@@ -503,6 +510,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "attention-libraries": lambda: attention_pages.libraries(read(RESULTS / "attention.json")[1]),
     "attention-decode": lambda: attention_pages.decoding(read(RESULTS / "attention_decode.json")[1]),
     "attention-varlen": lambda: attention_pages.packed(read(RESULTS / "attention_varlen.json")[1]),
+    "attention-backward": lambda: attention_pages.gradients(read(RESULTS / "attention_backward.json")[1]),
     "pointers": pointers_table,
     "persistent": persistent_table,
     "instructions": instructions_table,

@@ -84,6 +84,27 @@ def packed(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
+OF_GRADIENTS = ("Tawa", "Tawa, same bits", "cuDNN", "CuTe")
+
+
+def gradients(rows: Sequence[Row]) -> list[str]:
+    """Tawa's rate in the backward pass by problem, with its ratios to the others."""
+    problems: dict[tuple[int, int, bool], dict[str, Row]] = {}
+    for row in rows:
+        if row.tflops:
+            problems.setdefault((row.case["d"], row.case["S"], row.case["causal"]), {})[row.candidate] = row
+    names = OF_GRADIENTS[1:]
+    lines = ["| D | tokens | mask | Tawa | same bits | cuDNN | CuTe |", f"|---|---|---|---|{'---|' * len(names)}"]
+    for (d, length, causal), found in problems.items():
+        ours = found["Tawa"]
+        cells = (
+            f"{found[name].tflops:.0f} ({_ratio(ours, found[name]):.2f})" if name in found else "–" for name in names
+        )
+        mask = "causal" if causal else "full"
+        lines.append(f"| {d} | {length} | {mask} | {ours.tflops:.0f} | {' | '.join(cells)} |")
+    return lines
+
+
 def by_mix(rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, Row]]:
     """The timed rows of `bench.attention.varlen` in bf16 with d = 128 by candidate, by lengths and mask."""
     problems: dict[tuple[str, str], dict[str, Row]] = {}
