@@ -17,6 +17,9 @@ iteration. Stages serve that purpose.
                 then the fewest live registers between iterations; only schedules for which the rings are deep enough,
                 and whose additional work does not cost the consumer groups of a CTA more than the overlap gains
 
+A dot whose operand the loop stores to shared memory itself is in the stage of that store, unless the Plan asks for
+stages: then its operand may stay in the buffer for a stage, and the dot runs an iteration behind.
+
 No dot stays in flight from one kernel iteration to the next: its registers would have to be renamed, and ptxas waits
 for the dot to do so. `tawa.transforms.pipelining.pipeline_mma` handles that case.
 
@@ -225,7 +228,7 @@ class _Problem(LoopCosts):
             for edge in self.graph.edges:
                 late = edge.kind == "value" and not edge.distance and edge.source in delayed
                 pairs = [(edge.target, stages[edge.source] - edge.distance + late)]
-                if edge.kind == "together":
+                if edge.kind == "together" or (edge.kind == "fill" and not self.limits.keeps):
                     pairs = [(edge.target, stages[edge.source]), (edge.source, stages[edge.target])]
                 for node, least in pairs:
                     if stages[node] < least:
@@ -264,7 +267,7 @@ class _Problem(LoopCosts):
     def _may_move(self, number: int) -> bool:
         """Whether a node has a stage of its own: it is no dot, and shares no buffer with another node."""
         edges = self.before[number] + self.behind[number]
-        return number not in self.dots and not any(edge.kind == "together" for edge in edges)
+        return number not in self.dots and not any(edge.kind in ("together", "fill") for edge in edges)
 
     def _used_only_by(self, number: int, users: set[int]) -> bool:
         return all(edge.target in users and not edge.distance for edge in self.behind[number])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tawa.analysis.loops.dependences import find_dependences
+from tawa.analysis.loops.dependences import DependenceInfo, find_dependences
 from tawa.errors import PlanError
 from tawa.flow import Flow, Step, run
 from tawa.ir import Module, parse_module, print_module
@@ -27,6 +27,7 @@ from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Proved
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs
+from tests.cases.programs.ttgir import ops_named
 from tests.support.filecheck import brief, check
 from tests.support.passes import after, checked, flow_behind, flow_of, plan_for, to_arefs, unchecked
 from tests.support.sample import examples
@@ -48,14 +49,27 @@ def joined_where_possible(flow: Flow) -> None:
     flow.plan = Plan(loops=tuple(found)).over(flow.plan)
 
 
-def with_schedules(text: str, depth: int, pick: int, mma_depth: int = 1) -> tuple[Module, Module, list[Schedule]]:
-    """Aref and barrier level with the `pick`-th candidate of up to three stages for each loop."""
+def keeps(graph: DependenceInfo, schedule: Schedule) -> bool:
+    """Whether a dot reads, in a later stage, a buffer that the loop fills."""
+    fills = [edge for edge in graph.edges if edge.kind == "fill"]
+    return any(schedule.ops[edge.source].stage < schedule.ops[edge.target].stage for edge in fills)
+
+
+def with_schedules(
+    text: str, depth: int, pick: int, mma_depth: int = 1, kept: bool = False
+) -> tuple[Module, Module, list[Schedule]]:
+    """Aref and barrier level with the `pick`-th candidate of up to three stages for each loop.
+
+    kept: of those that keep a buffer for a later stage.
+    """
     flow = flow_of(text, plan_for(parse_module(text), depth, min(mma_depth, depth - 1)))
     found: list[Schedule] = []
 
     def choose(flow: Flow) -> None:
         for number, loop in numbered(staged_loops(flow.module)):
-            candidates = candidate_schedules(find_dependences(loop), Limits(4, max_stages=3), number)
+            graph = find_dependences(loop)
+            candidates = candidate_schedules(graph, Limits(4, max_stages=3, keeps=True), number)
+            candidates = [it for it in candidates if not kept or keeps(graph, it)]
             found.extend([candidates[pick % len(candidates)]] if candidates else [])
         flow.plan = Plan(loops=tuple(LoopPlan(it.loop, schedule=it) for it in found)).over(flow.plan)
 
@@ -243,6 +257,46 @@ def test_every_schedule_that_was_weighed_keeps_the_bits_and_is_proved(name: str,
     assert passes(check_barriers(barrier, effort="fast"))
     for n in range(5):
         assert staged.output(barrier, n, 2, "late") == staged.expected(text, n, 2), n
+
+
+@pytest.mark.parametrize("pick", range(4))
+def test_a_buffer_that_is_kept_for_a_later_stage_is_allocated_once_and_keeps_the_bits(pick: int) -> None:
+    text = staged.operand_in_shared()
+    aref, barrier, found = with_schedules(text, 3, pick, mma_depth=0, kept=True)
+    assert found
+    inside = [op for loop in ops_named(aref, "scf.for") for op in loop.walk()]
+    stores = [op for op in inside if op.name == "ttg.local_store"]
+    assert stores and not [op for op in inside if op.name == "ttg.local_alloc"]
+    for store in stores:
+        block = store.parent
+        assert block is not None and block.ops[block.index_of(store) + 1].name == "ttng.fence_async_shared"
+    assert isinstance(check_credits(aref), Proved)
+    assert passes(check_barriers(barrier, effort="fast"))
+    for n in range(6):
+        for order in ("eager", "late", "random"):
+            assert staged.output(barrier, n, 1, order, seed=n) == staged.expected(text, n, 1), (n, order)
+
+
+def test_a_kept_buffer_that_is_filled_before_its_reader_is_complete_is_found() -> None:
+    _, barrier, _ = with_schedules(staged.operand_in_shared(), 3, 0, mma_depth=0, kept=True)
+    assert passes(check_barriers(barrier, effort="fast"))
+    waits = ops_named(barrier, "ttng.warp_group_dot_wait")
+    assert waits
+    found = 0
+    for number in range(len(waits)):
+        mutant = parse_module(print_module(barrier))
+        wait = ops_named(mutant, "ttng.warp_group_dot_wait")[number]
+        wait.properties["pendings"] = "2 : i32"
+        found += not passes(check_barriers(mutant, effort="fast"))
+    assert found == len(waits)
+
+
+def test_automatic_schedules_keep_no_buffer() -> None:
+    for text in (staged.operand_in_shared(), staged.attention()):
+        module = flow_behind(PipelineMma, text).module
+        (loop,) = staged_loops(module)
+        graph = find_dependences(loop)
+        assert not any(keeps(graph, it) for it in candidate_schedules(graph, Limits(4, max_stages=3)))
 
 
 def test_a_ring_shallower_than_the_schedule_needs_is_a_deadlock_that_the_verifier_finds() -> None:

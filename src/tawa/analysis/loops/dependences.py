@@ -14,6 +14,7 @@ Nodes are the operations of the body; a nested branch or loop is one node. Kinds
     together    source and target must be in one pipeline stage: the value is a view of shared memory, the wgmmas of an
                 inner loop that a wait completes, or a product that becomes one instruction with the sum that it is a
                 term of, and then rounds once
+    fill        the source fills a buffer that the target, or a view, reads: one stage, or the loop keeps the buffer
     order       both access a ring, or memory that may alias
 """
 
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Literal
 
+from tawa.analysis.loops.async_wgmma import own_buffers
 from tawa.analysis.memory.provenance import memory_roots
 from tawa.analysis.rings.channels import slot_readers
 from tawa.dialects.aref import ConsumedOp, GetOp
@@ -36,7 +38,7 @@ from tawa.dialects.ttg import VIEWS, LocalAllocOp, whole_of
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.ir import Operation, Value
 
-DependenceKind = Literal["value", "sum", "release", "together", "order"]
+DependenceKind = Literal["value", "sum", "release", "together", "fill", "order"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ def find_dependences(loop: ForOp) -> DependenceInfo:
     nodes = tuple(loop.body.ops[:-1])
     finder = _Finder(loop, nodes)
     finder.values()
+    finder.buffers()
     finder.rings()
     finder.memory()
     return DependenceInfo(loop, nodes, tuple(finder.edges))
@@ -110,6 +113,7 @@ class _Finder:
         self.nodes = nodes
         self.numbers = {op: number for number, op in enumerate(nodes)}
         self.edges: dict[Dependence, None] = {}
+        self.filled = {it.op for it in own_buffers(loop)}
 
     def add(self, source: int, target: int, distance: int, kind: DependenceKind) -> None:
         """Adds an edge once; self-edges of distance 0 are dropped."""
@@ -126,7 +130,9 @@ class _Finder:
                 if found is None:
                     continue
                 source, distance, defined = found
-                if value.type.startswith("!ttg.memdesc") or WarpGroupDotWaitOp.of(op):
+                if self.nodes[source] in self.filled and not distance:
+                    self.add(source, target, 0, "fill")
+                elif value.type.startswith("!ttg.memdesc") or WarpGroupDotWaitOp.of(op):
                     self.add(source, target, distance, "together")
                 elif sum_only(op, value) and WarpGroupDotOp.of(self.nodes[source]) and len(defined.uses) == 1:
                     self.add(source, target, distance, "sum")
@@ -146,6 +152,12 @@ class _Finder:
             distance += 1
         number = self.numbers.get(value.defining_op) if value.defining_op else None
         return None if number is None else (number, distance, value)
+
+    def buffers(self) -> None:
+        """The dots of an iteration that read a buffer are complete before the next iteration fills it."""
+        for op in self.filled:
+            for reader in slot_readers(op.result):
+                self.add(self.numbers[reader], self.numbers[op], 1, "release")
 
     # -- rings ---------------------------------------------------------------------------------------------------
 

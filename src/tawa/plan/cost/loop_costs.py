@@ -32,12 +32,17 @@ _SCALE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The resources of a schedule. registers: per thread of the partition. groups: partitions that run this loop."""
+    """The resources of a schedule.
+
+    registers: per thread of the partition. groups: partitions that run this loop. keeps: whether a loop may keep a
+    buffer that it fills for readers in a later stage.
+    """
 
     num_warps: int
     registers: int = 255
     max_stages: int = MAX_STAGES
     groups: int = 1
+    keeps: bool = False
 
 
 class LoopCosts:
@@ -60,7 +65,7 @@ class LoopCosts:
             self.behind[edge.source].append(edge)
         self.leads_to_dot = [cost.tensor_cycles > 0 for cost in self.costs]
         for edge in sorted(graph.edges, key=lambda edge: -edge.target):
-            if edge.kind == "together" and not edge.distance:  # a get, or a view of its slot
+            if edge.kind in ("together", "fill") and not edge.distance:  # a get, or a view of its slot
                 self.leads_to_dot[edge.source] |= self.leads_to_dot[edge.target]
         warps = limits.num_warps
         self.weights = [sum(self._weight(value) for value in op.results) for op in graph.nodes]

@@ -147,7 +147,7 @@ def _fits(schedule: Schedule, given: dict[str, int]) -> bool:
 
 
 def _with(limits: Limits, stages: int) -> Limits:
-    return replace(limits, max_stages=stages)
+    return replace(limits, max_stages=stages, keeps=True)
 
 
 def _listed(items: Iterable[str]) -> str:

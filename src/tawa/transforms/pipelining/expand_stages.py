@@ -6,18 +6,19 @@ One class resolves, for prologue, steady loop and epilogue alike, where the valu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tawa.analysis.loops.costs import is_free
 from tawa.analysis.loops.dependences import DependenceInfo, captured, stores_invariant_operand, sum_only
 from tawa.analysis.rings.channels import ancestor_in, slot_readers
 from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, MulIOp, Predicate, SubIOp, constant_int
 from tawa.dialects.scf import ForOp, IfOp, YieldOp
-from tawa.dialects.ttg import LocalAllocOp, LocalDeallocOp
-from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
-from tawa.ir import Block, Builder, Operation, Region, Value, ValueMap, clone_op
+from tawa.dialects.ttg import LocalAllocOp, LocalDeallocOp, LocalStoreOp
+from tawa.dialects.ttng import FenceAsyncSharedOp, WarpGroupDotOp, WarpGroupDotWaitOp
+from tawa.ir import Block, Builder, MemDescType, Operation, Region, Value, ValueMap, clone_op, parse_type
 from tawa.ir.attributes import bool_attr, int_attr
 from tawa.plan.schedule import Schedule
+from tawa.transforms.lowering.slots import make_mutable
 
 _DOTS = frozenset({WarpGroupDotOp.NAME, WarpGroupDotWaitOp.NAME})
 
@@ -81,6 +82,7 @@ class Expander:
 
     def __init__(self, graph: DependenceInfo, schedule: Schedule) -> None:
         self.graph = graph
+        self.nodes = list(graph.nodes)
         self.loop = graph.loop
         self.stages = [op.stage for op in schedule.ops]
         self.sequence = schedule.sequence
@@ -89,19 +91,24 @@ class Expander:
         self.begins = [op.begin_cycle for op in schedule.ops]
         self.carried: dict[Key, None] = {}
         self.releases: dict[int, list[Operation]] = {}
+        self.kept: dict[int, Value] = {}
+        """By the node that fills it: a buffer that stays for readers in a later stage."""
         for edge in graph.edges:
             across = edge.distance + self.stages[edge.target] - self.stages[edge.source]
             if edge.kind == "release" and across == 0:
                 self.releases.setdefault(edge.target, []).append(graph.nodes[edge.source])
+            if edge.kind == "fill" and across:
+                self.kept[edge.source] = graph.nodes[edge.source].result
         self._find_carried()
 
     def run(self) -> None:
         """Replaces the loop."""
         op, last = self.loop.op, self.last
+        builder = Builder.before(op)
+        buffers = self._keep_buffers(builder)
         if last == 0:
-            results = self.pipeline(Builder.before(op), self.init)
+            results = self.pipeline(builder, self.init)
         else:
-            builder = Builder.before(op)
             branch, inside, outside = branched(
                 builder, self.enough_trips(builder), [it.type for it in op.results], [it.hint for it in op.results]
             )
@@ -109,9 +116,31 @@ class Expander:
             rest = self.loop.inits if last == 1 else outside.insert(clone_op(op, {})).results
             outside.create(YieldOp.NAME, rest)
             results = branch.results
+        for buffer in buffers:
+            builder.create(LocalDeallocOp.NAME, (buffer,))
         for result, value in zip(op.results, results, strict=True):
             result.replace_all_uses_with(value)
         op.erase()
+
+    def _keep_buffers(self, builder: Builder) -> list[Value]:
+        """Allocates the buffers that are kept outside of the loop, where each iteration stores into them."""
+        made: list[Value] = []
+        for number, filled in self.kept.items():
+            alloc, type = LocalAllocOp.of(filled.defining_op), parse_type(filled.type)
+            assert alloc is not None and alloc.source is not None and isinstance(type, MemDescType)
+            builder.loc = alloc.op.loc
+            buffer = builder.create(
+                LocalAllocOp.NAME, (), (str(replace(type, mutable=True)),), hints=(filled.hint,)
+            ).result
+            at = Builder.before(alloc.op)
+            self.nodes[number] = at.create(LocalStoreOp.NAME, (alloc.source, buffer))
+            _fence(at)  # for the copy of the loop
+            filled.replace_all_uses_with(buffer)
+            make_mutable(buffer, at)
+            alloc.op.erase()
+            made.append(buffer)
+        builder.loc = self.loop.op.loc
+        return made
 
     def enough_trips(self, builder: Builder) -> Value:
         """Whether the trip count is at least S; the difference of the bounds fits an unsigned number."""
@@ -188,7 +217,7 @@ class Expander:
 
     def _carry(self, value: Value, age: int) -> None:
         """Carries (value, age), and the values from which its next value is obtained."""
-        if self.stage_of(value) is None and self._previous(value) is None:
+        if (self.stage_of(value) is None and self._previous(value) is None) or value in self.kept.values():
             return
         key = self._canonical(value, age)
         if key not in self.carried:
@@ -200,12 +229,12 @@ class Expander:
     def _find_carried(self) -> None:
         """Collects the values that the steady loop, the epilogue and the results of the loop need carried."""
         for number in self.sequence:
-            for value in captured(self.graph.nodes[number]):
+            for value in captured(self.nodes[number]):
                 self._demand(value, self.stages[number])
         for trip in range(self.last):
             for number in self.sequence:
                 if self.stages[number] > trip:
-                    for value in captured(self.graph.nodes[number]):
+                    for value in captured(self.nodes[number]):
                         self._demand_in_epilogue(value, self.stages[number], trip)
         for arg in self.loop.iter_args:
             self._demand_in_epilogue(arg, 0, 0)
@@ -256,7 +285,7 @@ class Expander:
     def step(self, section: _Section, number: int, trip: int, known: dict[Key, Value]) -> None:
         """Emits one operation of a partial kernel iteration; records its results in `known` by iteration."""
         copy = self._emit(section, number)
-        for old, new in zip(self.graph.nodes[number].results, copy.results, strict=True):
+        for old, new in zip(self.nodes[number].results, copy.results, strict=True):
             known[old, trip - self.stages[number]] = new
 
     def finish(self, section: _Section, known: dict[Key, Value]) -> None:
@@ -328,10 +357,10 @@ class Expander:
         section = _Section(inside, lambda value, age: self._in_steady(inside, value, age, induction, args, local))
         for number in self.sequence:
             copy = self._emit(section, number)
-            local.update(zip(self.graph.nodes[number].results, copy.results, strict=True))
+            local.update(zip(self.nodes[number].results, copy.results, strict=True))
         self._wait_for(section, len(section.flights))
         following = [self._next(section, value, age) for value, age in keys]
-        later = (op for op, stage in zip(self.graph.nodes, self.stages, strict=True) if stage)
+        later = (op for op, stage in zip(self.nodes, self.stages, strict=True) if stage)
         after_last = begin
         if any(self.loop.induction in captured(op) for op in later):
             view = ForOp(loop)
@@ -364,7 +393,7 @@ class Expander:
 
     def _emit(self, section: _Section, number: int) -> Operation:
         """Emits one node after the waits that it requires."""
-        op, stage = self.graph.nodes[number], self.stages[number]
+        op, stage = self.nodes[number], self.stages[number]
         used = captured(op)
         found = {value: section.find(value, stage) for value in used}
         needed = 0
@@ -394,6 +423,8 @@ class Expander:
         section.builder.insert(copy)
         for flight in section.flights:
             flight.alone = flight.alone and is_free(op)
+        if number in self.kept:
+            _fence(section.builder)
         if LocalAllocOp.matches(op):
             section.reading[copy.result] = _readers(op)
         if dot and not stores_invariant_operand(dot):
@@ -442,6 +473,10 @@ class Expander:
                 if not readers:
                     section.builder.create(LocalDeallocOp.NAME, (buffer,))
                     del section.reading[buffer]
+
+
+def _fence(builder: Builder) -> None:
+    builder.create(FenceAsyncSharedOp.NAME, properties={"bCluster": bool_attr(False)})
 
 
 def _readers(buffer: Operation) -> set[Operation]:

@@ -42,6 +42,8 @@ def why_not_joined(first: Expander, second: Expander) -> str:
     loop, other = first.loop.op, second.loop.op
     if first.last != 1 or second.last != 1:
         return "both loops need two stages"
+    if first.kept or second.kept:
+        return "a dot reads a buffer that an earlier iteration filled"
     if loop.parent is not other.parent or not all(map(is_pure, _between(loop, other))):
         return "the loops are not in a row"
     uses = [use for result in loop.results for use in result.uses]
@@ -70,9 +72,9 @@ def _out_of_order(first: Expander, second: Expander) -> bool:
     made: set[Operation] = set()
     for _, stage, number in _joint_order(first, second):
         if stage == 1:
-            made.add(first.graph.nodes[number])
+            made.add(first.nodes[number])
             continue
-        for value in captured(second.graph.nodes[number]):
+        for value in captured(second.nodes[number]):
             init = second.init(value.index - 1) if value in second.loop.iter_args else None
             if init is not None and init.owner is first.loop.op:
                 last = first.loop.yielded[init.index]
