@@ -24,10 +24,10 @@ def test_problems_have_one_number_of_tokens_and_names_of_their_own() -> None:
 
 
 def test_a_line_has_rates_or_why_there_are_none() -> None:
-    case = {"d": 128}
+    case = {"d": 128, "host_us": 300.4}
     rows = {"Tawa": Row(case, "Tawa", tflops=612.4), "cuDNN": Row(case, "cuDNN", error="RuntimeError: no")}
     line = backward.line_of(backward.PROBLEMS[0], rows)
-    assert line.split() == ["d128", "S4096", "full", "Tawa", "612", "cuDNN", "RuntimeError:", "no"]
+    assert line.split() == ["d128", "S4096", "full", "Tawa", "612", "(300", "us)", "cuDNN", "RuntimeError:", "no"]
 
 
 def test_the_command_explains_itself() -> None:

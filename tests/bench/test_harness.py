@@ -19,6 +19,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """A PyTorch whose graphs refuse the candidate named ``synchronises``; counts launches from Python."""
     counts: dict[str, int] = {}
     state = SimpleNamespace(capturing=False)
+    counts["ahead"] = ahead = []  # type: ignore[assignment]
 
     @contextmanager
     def graph(_: object) -> Iterator[None]:
@@ -34,6 +35,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         CUDAGraph=lambda: SimpleNamespace(replay=lambda: None),
         graph=graph,
         synchronize=lambda: None,
+        _sleep=lambda cycles: ahead.append(cycles),
     )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     counts["state"] = state  # type: ignore[assignment]
@@ -56,6 +58,13 @@ def test_all_candidates_are_captured_or_none_is(launches: dict[str, int], other:
     assert not errors
     assert {name: it.captured for name, it in timings.items()} == dict.fromkeys(names, captured)
     assert (launches["stock"] < 20) is captured  # launches from Python: few to capture, or some in every round
+    cycles: Any = launches["ahead"]
+    assert len(cycles) == (0 if captured else 16) and len(set(cycles)) <= 1  # as long before each burst
+
+
+def test_without_graphs_no_candidate_is_captured(launches: dict[str, int]) -> None:
+    timings, _ = harness.time_round_robin({"fine": candidate("fine", launches)}, rounds=2, rest_s=0.0, graphs=False)
+    assert not timings["fine"].captured
 
 
 def test_a_candidate_that_fails_costs_no_other(launches: dict[str, int]) -> None:

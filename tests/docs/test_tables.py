@@ -136,7 +136,8 @@ def tile_rows() -> list[str]:
     rows += [
         f"| {box} | "
         + " | ".join(
-            tile_cells(it[box], short=True) if box in it else "" for it in (HOPPER.gradients, HOPPER.dkdv, HOPPER.dq)
+            tile_cells(it[box], short=True) if box in it else ""
+            for it in (HOPPER.gradients, {**HOPPER.gradients, **HOPPER.narrow_gradients}, HOPPER.dkdv, HOPPER.dq)
         )
         + " |"
         for box in HOPPER.dkdv

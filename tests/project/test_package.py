@@ -23,10 +23,11 @@ from tawa.bridge.triton.versions import TESTED_FROM, TESTED_TO, is_tested, parse
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = {
     "tawa/demo/kernels/gemm.py": 7,
-    "tawa/ops/kernels/attention/backward.py": 8,
+    "tawa/ops/kernels/attention/backward.py": 14,
+    "tawa/ops/kernels/attention/backward_varlen.py": 6,
     "tawa/ops/kernels/attention/decode.py": 4,
     "tawa/ops/kernels/attention/forward.py": 3,
-    "tawa/ops/kernels/attention/parts.py": 11,
+    "tawa/ops/kernels/attention/parts.py": 13,
     "tawa/ops/kernels/attention/persistent.py": 1,
     "tawa/ops/kernels/attention/reordered.py": 2,
     "tawa/ops/kernels/attention/two_parts.py": 1,

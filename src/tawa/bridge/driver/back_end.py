@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from tawa.analysis.memory.provenance import remakes_descriptors
+from tawa.bridge.driver.assembly.uniform_registers import is_sound
+from tawa.bridge.driver.assembly.wgmma_descriptors import place_descriptors
 from tawa.bridge.driver.data import Job, Specialised
 from tawa.bridge.driver.spills import Spills, find_spills
-from tawa.bridge.driver.uniform_registers import is_sound
-from tawa.bridge.driver.wgmma_descriptors import place_descriptors
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.generic_print import parse_module, print_generic, without_temporary_places
 from tawa.bridge.triton.stage_output import StageOutput, StageResult

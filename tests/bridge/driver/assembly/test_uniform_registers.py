@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triton import knobs
 from triton.backends.nvidia.compiler import get_ptxas
 
-from tawa.bridge.driver import wgmma_descriptors
-from tawa.bridge.driver.uniform_registers import disassembled, unwritten
-from tawa.bridge.driver.wgmma_descriptors import place_descriptors
+from tawa.bridge.driver.assembly import wgmma_descriptors
+from tawa.bridge.driver.assembly.uniform_registers import disassembled, unwritten
+from tawa.bridge.driver.assembly.wgmma_descriptors import place_descriptors
 from tawa.plan import PlanOptions
 from tests.cases.attention.cases import find
 from tests.matrix.compiling import compile_case, pinned
@@ -90,7 +89,7 @@ def test_such_a_read_in_code_of_ptxas_is_found(tmp_path: Path, monkeypatch: pyte
 
 
 def test_code_with_such_a_read_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(knobs.compilation, "always_compile", True)
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
     monkeypatch.setattr(wgmma_descriptors, "in_loops_alone", with_all_copied)
     kept = compile_case(find("persistent_fp16_d128_causal"), pinned(1, 0)).asm
     assert place_descriptors(kept["ptx"]) != kept["ptx"], "it spills, and was tried"
