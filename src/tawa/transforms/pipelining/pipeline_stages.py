@@ -14,6 +14,8 @@ the loop and S after it are partial: `if trips >= S { prologue; steady loop; epi
 Values from an earlier kernel iteration are loop-carried. That includes running counts, so the rings are left in the
 same state as by the original loop.
 
+A buffer that the loop fills may stay for a dot of a later stage: it is then allocated before the loop, and stored into.
+
 Each kernel iteration waits for a dot before the first use of its result, before the release of a slot that it reads,
 and at the latest at the end, so that no dot is in flight across kernel iterations. `pendings` is the number of dots
 issued after it. A dot that nothing overlaps stays synchronous, and so does one that reads a buffer which the loop
