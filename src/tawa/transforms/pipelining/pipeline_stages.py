@@ -18,8 +18,8 @@ A buffer that the loop fills may stay for a dot of a later stage: it is then all
 
 Each kernel iteration waits for a dot before the first use of its result, before the release of a slot that it reads,
 and at the latest at the end, so that no dot is in flight across kernel iterations. `pendings` is the number of dots
-issued after it. A dot that nothing overlaps stays synchronous, and so does one that reads a buffer which the loop
-fills.
+issued after it. A dot that nothing overlaps stays synchronous, and so does one for which each iteration stores the same
+tile.
 
 Two loops in a row may share one pipeline (`join_stages`).
 
