@@ -8,10 +8,11 @@ and the order of arguments are what this checks.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
+from triton.runtime import interpreter
 
 from tawa.ops.attention_ops import backward_launch
 from tawa.ops.attention_ops import launch as launching
@@ -21,6 +22,7 @@ from tests.ops.expected import amid_nan, check_gradients, check_outputs, normal,
 from tests.ops.reported import report
 
 SLOPES = (0.5, 0.25, 0.125, 0.0625)
+APART = 1.5
 TABLES = {"hopper": attention_tiles.HOPPER, "elsewhere": attention_tiles.ELSEWHERE}
 # name: (dim, queries, keys), heads, options
 CASES: dict[str, tuple[tuple[int, int, int], tuple[int, int], dict[str, Any]]] = {
@@ -46,12 +48,16 @@ CASES: dict[str, tuple[tuple[int, int, int], tuple[int, int], dict[str, Any]]] =
     "softcap": ((64, 100, 133), (2, 2), {"softcap": 5.0}),
     "alibi": ((64, 100, 133), (4, 2), {"alibi": SLOPES, "causal": True}),
     "alibi_full": ((64, 100, 133), (2, 1), {"alibi": (-2.0, 0.5)}),
+    "low_scores": ((64, 70, 100), (2, 2), {"apart": APART}),
+    "low_scores_causal": ((64, 200, 100), (2, 2), {"causal": True, "apart": APART}),
+    "low_scores_window": ((64, 200, 100), (2, 2), {"causal": True, "window": 40, "apart": APART}),
     "window_alone": ((64, 133, 200), (2, 2), {"window": 40}),
     "window_d128": ((128, 233, 200), (2, 1), {"causal": True, "window": 150}),
     "alibi_softcap_window": ((64, 100, 133), (4, 2), {"alibi": SLOPES, "causal": True, "softcap": 5.0, "window": 40}),
 }
+"""apart: what is added to Q and taken from K, so that scores are low and exp2 of a key beyond the last overflows."""
 WITHOUT_GRADIENT = ("factor", "factors")
-KINDS = ("plain", "amid_nan", "heads_within_rows")
+KINDS = ("plain", "amid_nan", "heads_within_rows", "copied_heads_within_rows")
 
 
 def laid_out(kind: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -61,15 +67,19 @@ def laid_out(kind: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
             return tuple(amid_nan(x) for x in tensors)
         case "heads_within_rows":
             return tuple(x.transpose(1, 2).contiguous().transpose(1, 2) for x in tensors)
+        case "copied_heads_within_rows":  # TMA cannot read rows of this length
+            return tuple(torch.nn.functional.pad(x.transpose(1, 2), (0, 4))[..., :-4].transpose(1, 2) for x in tensors)
         case _:
             return tensors
 
 
 def run(name: str, kind: str) -> None:
-    """One case in one layout; raises AssertionError if a result is wrong."""
+    """One case in one layout; raises AssertionError if a result is wrong. Gradients of lse: with the same bits."""
     sizes, heads, options = CASES[name]
     options = dict(options)
     q, k, v = triple(*sizes, heads=heads, batches=1)
+    if apart := options.pop("apart", 0):
+        q, k = q / 8 + apart, k / 8 - apart
     q, k, v = laid_out(kind, (q, k, v[..., : options.pop("values", sizes[0])].contiguous()))
     known = {**options, **({"alibi": torch.tensor(options["alibi"])} if "alibi" in options else {})}
     if "factors" in options:
@@ -78,7 +88,7 @@ def run(name: str, kind: str) -> None:
     scale = known.get("scale", sizes[0] ** -0.5)
     o, lse = launching.run_forward(q, k, v, known.get("alibi"), mask, scale, known.get("softcap", 0.0),
                                    known.get("factors", launching.NO_FACTORS))  # fmt: skip
-    assert (o.stride(1) < o.stride(2)) == (kind == "heads_within_rows" and sizes[1] > 1)
+    assert (o.stride(1) < o.stride(2)) == ("heads_within_rows" in kind and sizes[1] > 1)
     check_outputs(o, lse * math.log(2), q, k, v, **known)
     if name in WITHOUT_GRADIENT:
         return
@@ -86,8 +96,17 @@ def run(name: str, kind: str) -> None:
     rest = known.get("alibi"), mask, scale, known.get("softcap", 0.0)
     found = backward_launch.run_backward(do, None, q, k, v, o, lse, *rest)
     check_gradients(found, q, k, v, do, **known)
+    for one, of in zip((o, *found), (q, q, k, v), strict=True):  # what torch.compile is told
+        like = attention_tensors.new_like(of, one.dtype, one.shape[3])
+        assert [it for it, size in zip(one.stride(), one.shape, strict=True) if size > 1] == [
+            it for it, size in zip(like.stride(), like.shape, strict=True) if size > 1
+        ]
     weight = launching.LN_2  # the derivative by the base-2 logarithm
-    found = backward_launch.run_backward(do, dlse * weight, q, k, v, o, lse, *rest)
+    torch.use_deterministic_algorithms(True)
+    try:
+        found = backward_launch.run_backward(do, dlse * weight, q, k, v, o, lse, *rest)
+    finally:
+        torch.use_deterministic_algorithms(False)
     check_gradients(found, q, k, v, do, dlse, **known)
 
 
@@ -109,14 +128,22 @@ def reorder(name: str) -> None:
         assert torch.equal(made, padded[:, :, keys].mT)
 
 
-def without_sums(tiles: attention_tiles.Tiles) -> attention_tiles.Tiles:
-    """The tables with kernels of their own for dQ: the interpreter has no reductions through descriptors."""
-    return replace(tiles, gradients={})
+def add_reductions() -> None:
+    """Sums through descriptors (`desc.atomic_add`) under the interpreter, which lacks them; programs run in turn."""
+
+    def reduce(self: Any, kind: Any, desc: Any, value: Any, indices: Any) -> None:
+        places, is_inside = desc.materialize_pointers(indices)
+        memory, number = interpreter._interpreter, np.dtype(np.float32)
+        before = memory.load(places.data, is_inside, np.zeros_like(value.data), number)
+        memory.store(places.data, (before + value.data).astype(number), is_inside)
+
+    interpreter.InterpreterBuilder.create_descriptor_reduce = reduce
 
 
 def main() -> None:
     """Runs every case on every table of tiles, in alternating layouts, into outputs full of NaN."""
     torch.set_num_threads(1)
+    add_reductions()
 
     def poisoned(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         return torch.full(shape, math.nan, dtype=dtype, device=like.device)
@@ -127,8 +154,7 @@ def main() -> None:
     for name in REORDERED:
         report("reordered", name, reorder, name)
     for table, tiles in TABLES.items():
-        own = without_sums(tiles)
-        launching.tiles_for = backward_launch.tiles_for = lambda device, tiles=own: tiles
+        launching.tiles_for = backward_launch.tiles_for = lambda device, tiles=tiles: tiles
         launching.forwards.clear()
         backward_launch.backwards.clear()
         for number, name in enumerate(CASES):

@@ -14,7 +14,7 @@ from tawa.ops.attention_ops import varlen_backward
 from tawa.ops.attention_ops import varlen_launch as launching
 from tests.ops.expected import normal
 from tests.ops.expected_varlen import amid_nan, check_neighbours, check_packed_gradients, check_sequences, packed
-from tests.ops.interpreted import TABLES, without_sums
+from tests.ops.interpreted import APART, TABLES, add_reductions
 from tests.ops.reported import report
 
 # name: lengths of the queries, of the keys, (dim, heads, key heads), options
@@ -36,6 +36,7 @@ CASES: dict[str, Case] = {
     "scale": ((70, 33), (70, 33), (64, 2, 2), {"scale": 0.3}),
     "window": ((200, 100, 40), (233, 60, 40), (64, 2, 2), {"causal": True, "window": 40}),
     "softcap": ((70, 33), (70, 33), (64, 2, 2), {"softcap": 5.0}),
+    "low_scores": ((70, 33), (70, 65), (64, 2, 2), {"apart": APART}),
 }
 KINDS = ("plain", "projections", "strided")
 
@@ -59,6 +60,8 @@ def run(name: str, kind: str) -> None:
     queries, keys, (dim, *heads), options = CASES[name]
     options = dict(options)
     q, k, v, *offsets = packed(queries, keys, dim, (heads[0], heads[1]))
+    if apart := options.pop("apart", 0):
+        q, k = q / 8 + apart, k / 8 - apart
     tensors = laid_out(kind, (q, k, v[..., : options.pop("values", dim)].contiguous(), *offsets))
     scale = options.get("scale", dim**-0.5)
     rest = options.get("causal", False), options.get("window", 0), scale, options.get("softcap", 0.0)
@@ -84,8 +87,13 @@ def check_backward(call: Any, tensors: tuple[Any, ...], rest: tuple[Any, ...], o
         return varlen_backward.run_varlen_backward(do, of_lse, *given[:3], *found, *given[3:], *rest)
 
     for of_lse in (None, dlse):
-        found = backward(do, None if of_lse is None else of_lse * weight, tensors, (o, lse))
-        check_packed_gradients(found, do, of_lse, tensors, **options)
+        for same_bits in (False, True):
+            torch.use_deterministic_algorithms(same_bits)
+            try:
+                found = backward(do, None if of_lse is None else of_lse * weight, tensors, (o, lse))
+            finally:
+                torch.use_deterministic_algorithms(False)
+            check_packed_gradients(found, do, of_lse, tensors, **options)
     cu_q, cu_k = tensors[3:]
     for at in range(len(cu_q) - 1):
         amid = amid_nan(tensors, at)
@@ -105,14 +113,14 @@ def check_backward(call: Any, tensors: tuple[Any, ...], rest: tuple[Any, ...], o
 def main() -> None:
     """Runs every case on every table of tiles, in alternating layouts, into outputs full of NaN."""
     torch.set_num_threads(1)
+    add_reductions()
 
     def poisoned(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         return torch.full(shape, math.nan, dtype=dtype, device=like.device)
 
     launching.unwritten = varlen_backward.unwritten = poisoned
     for table, tiles in TABLES.items():
-        own = without_sums(tiles)
-        launching.tiles_for = varlen_backward.tiles_for = lambda device, tiles=own: tiles
+        launching.tiles_for = varlen_backward.tiles_for = lambda device, tiles=tiles: tiles
         varlen_backward.backwards.clear()
         for number, name in enumerate(CASES):
             report(table, name, run, name, KINDS[number % len(KINDS)])

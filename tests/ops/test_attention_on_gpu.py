@@ -273,6 +273,15 @@ def test_it_passes_opcheck_with_every_option() -> None:
     torch.library.opcheck(_forward, (*views, slopes, None, None, None, True, 10, 50, 0.125, 20.0, None))
 
 
+def test_copies_of_what_tma_cannot_read_pass_opcheck() -> None:
+    from tawa.ops.attention_ops.op import _backward, _forward
+
+    q, k, v = (torch.nn.functional.pad(x.transpose(1, 2), (0, 4))[..., :-4].transpose(1, 2) for x in triple(64))
+    torch.library.opcheck(_forward, (q, k, v, None, None, None, None, True, 0, 0, 0.125, 0.0, None))
+    o, lse = _forward(q, k, v, None, None, None, None, True, 0, 0, 0.125, 0.0, None)
+    torch.library.opcheck(_backward, (normal(*o.shape), None, q, k, v, o, lse, None, True, 0, 0, 0.125, 0.0))
+
+
 def test_its_derivative_passes_opcheck() -> None:
     from tawa.ops.attention_ops.op import _backward, _forward
 

@@ -14,6 +14,7 @@ from tawa.ops import ArgumentError, attention  # noqa: E402
 from tawa.ops.attention_ops import checks as checks  # noqa: E402
 from tawa.ops.attention_ops import launch as launching  # noqa: E402
 from tawa.ops.attention_ops import tiles as tiles  # noqa: E402
+from tawa.ops.attention_ops.tensors import for_tma, new_like  # noqa: E402
 from tawa.ops.calls import checks as shared_checks  # noqa: E402
 from tawa.ops.calls import tensors as shared_tensors  # noqa: E402
 from tests.ops.expected import exact_gradients  # noqa: E402
@@ -369,7 +370,7 @@ def test_exact_gradients_are_those_of_pytorch() -> None:
 
 def test_a_transposed_view_needs_no_copy() -> None:
     x = torch.empty(2, 50, 4, 64, dtype=torch.float16)
-    assert shared_tensors.for_tma(x.transpose(1, 2)).data_ptr() == x.data_ptr()
+    assert for_tma(x.transpose(1, 2)).data_ptr() == x.data_ptr()
 
 
 @pytest.mark.parametrize("kind", ["columns", "expanded", "strided", "misaligned"])
@@ -381,7 +382,7 @@ def test_what_tma_cannot_see_is_copied(kind: str) -> None:
         "strided": x[..., ::2],
         "misaligned": x[..., 4:36],
     }[kind]
-    copy = shared_tensors.for_tma(view)
+    copy = for_tma(view)
     if kind == "columns":
         assert shared_tensors.fits_tma(view) is False
     assert shared_tensors.fits_tma(copy)
@@ -389,7 +390,14 @@ def test_what_tma_cannot_see_is_copied(kind: str) -> None:
     assert torch.equal(copy, view)
 
 
+def test_a_copy_keeps_the_order_of_heads_and_rows() -> None:
+    projections = torch.empty(2, 40, 3, 68, dtype=torch.float16)[..., :64].transpose(1, 2)
+    copy = for_tma(projections)
+    assert copy is not projections
+    assert new_like(copy, copy.dtype).stride() == new_like(projections, copy.dtype).stride() == (7680, 64, 192, 1)
+
+
 def test_rows_of_a_copy_are_padded_to_16_bytes() -> None:
-    copy = shared_tensors.for_tma(torch.ones(1, 2, 77, 64, dtype=torch.float16).mT)
+    copy = for_tma(torch.ones(1, 2, 77, 64, dtype=torch.float16).mT)
     assert copy.shape == (1, 2, 64, 77)
     assert copy.stride() == (2 * 64 * 80, 64 * 80, 80, 1)

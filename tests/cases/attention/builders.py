@@ -495,7 +495,7 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
                   "WINDOW": window, "ALIBI": alibi, "SOFTCAP": softcap}  # fmt: skip
     if kind != "dq":
         arguments |= numbers("SQ")
-        constexprs["ADDED"] = kind == "added"
+        constexprs |= {"ADDED": kind == "added", "EVEN": not causal and known["SK"] % bn == 0}
     expect = EITHER if kind != "dq" and causal else SPECIALISED  # the lower bound of its first loop is not 0
     return Specimen(
         name,

@@ -13,14 +13,14 @@ from typing import Any
 import torch
 
 from tawa.ops.attention_ops.launch import LN_2, Mask, tiles_for, under_tawa
-from tawa.ops.attention_ops.tensors import new_like, rows_box
+from tawa.ops.attention_ops.tensors import for_tma, new_like, rows_box
 from tawa.ops.attention_ops.tiles import Tile, backward_tiles, box_of
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import on_device
 from tawa.ops.calls.launches import Launches
 from tawa.ops.calls.plain import KnownCalls
 from tawa.ops.calls.tables import blocks
-from tawa.ops.calls.tensors import TMA_BYTES, Box, for_tma, unwritten
+from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
 from tawa.ops.kernels.attention import backward
 
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -62,6 +62,7 @@ class Backward:
             "ALIBI": alibi is not None,
             "SOFTCAP": softcap > 0,
         }
+        even = not mask.causal and keys % tile.BN == 0  # the causal kernel does not depend on it
         self.boxes_of_rows = rows_box(o, ROWS, box), rows_box(do, ROWS, box)
         self.grid_of_rows = blocks(padded, ROWS), batches * heads
         self.launch_rows = Launches(lambda: gradient_rows, numbers, {"BM": ROWS, "D": box, "num_warps": 8})
@@ -74,7 +75,7 @@ class Backward:
         self.launch_keys = Launches(
             lambda: attention_dkdv,
             (*numbers, keys, mask.diagonal, scale, softcap or 1.0),
-            {**options, **constants_of(tile, box), "ADDED": self.added},
+            {**options, **constants_of(tile, box), "ADDED": self.added, "EVEN": even},
         )
         if of_queries is None:
             rows = tile.BM

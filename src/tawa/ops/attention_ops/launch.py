@@ -13,14 +13,14 @@ from typing import Any
 
 import torch
 
-from tawa.ops.attention_ops.tensors import is_like_a_copy, new_like, rows_box
+from tawa.ops.attention_ops.tensors import for_tma, is_like_a_copy, new_like, rows_box
 from tawa.ops.attention_ops.tiles import ELSEWHERE, HOPPER, Boxes, MaskKind, Tile, Tiles, box_of, forward_tile
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.plain import KnownCalls
 from tawa.ops.calls.tables import blocks
-from tawa.ops.calls.tensors import TMA_BYTES, Box, fits_tma, for_tma, unwritten, unwritten_copy
+from tawa.ops.calls.tensors import TMA_BYTES, Box, fits_tma, unwritten, unwritten_copy
 from tawa.ops.kernels.attention import forward, persistent, reordered, two_parts
 
 LN_2 = 0.6931471805599453

@@ -17,6 +17,20 @@ LONGEST_ROW = 2**34
 """The stride of a row in elements; that of TMA's axis before it, this minus the row's, is positive."""
 
 
+def for_tma(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor (B, H, S, D) if it fits TMA, else a copy that does, with the memory order that `new_like` sees."""
+    if fits_tma(tensor):
+        return tensor
+    if has_heads_within_rows(tensor):
+        return copy_for_tma(tensor.transpose(1, 2)).transpose(1, 2)
+    return copy_for_tma(tensor)
+
+
+def has_heads_within_rows(tensor: torch.Tensor) -> bool:
+    """Whether a tensor (B, H, S, D) is a view of projections (B, S, H, D)."""
+    return bool(0 < tensor.stride(1) < tensor.stride(2))
+
+
 def fits_ragged(tensor: torch.Tensor) -> bool:
     """Whether a ragged descriptor can be made for packed rows (rows, heads, D), however many, without a copy."""
     row = tensor.stride(0)
@@ -70,7 +84,7 @@ def new_like(tensor: torch.Tensor, dtype: torch.dtype, columns: int | None = Non
     """
     batches, heads, length, head_dim = tensor.shape
     head_dim = head_dim if columns is None else columns
-    if 0 < tensor.stride(1) < tensor.stride(2):
+    if has_heads_within_rows(tensor):
         return unwritten(tensor, (batches, length, heads, head_dim), dtype).transpose(1, 2)
     return unwritten(tensor, (batches, heads, length, head_dim), dtype)
 

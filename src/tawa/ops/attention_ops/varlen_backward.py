@@ -17,14 +17,14 @@ from tawa.ops.attention_ops.backward_launch import (
     constants_of,
 )
 from tawa.ops.attention_ops.launch import LN_2, tiles_for, under_tawa
-from tawa.ops.attention_ops.tensors import MOST_OFFSET, fits_ragged, for_ragged, ragged_box
+from tawa.ops.attention_ops.tensors import MOST_OFFSET, for_ragged, ragged_box
 from tawa.ops.attention_ops.tiles import backward_tiles, box_of
 from tawa.ops.attention_ops.varlen_launch import ShareList, has_work
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import on_device
 from tawa.ops.calls.launches import Launches
 from tawa.ops.calls.plain import KnownCalls
-from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
+from tawa.ops.calls.tensors import Box, unwritten
 from tawa.ops.kernels.attention import backward, backward_varlen
 
 varlen_rows: Any = under_tawa(backward_varlen.varlen_rows)
@@ -122,7 +122,7 @@ def run_varlen_backward(
         return dq, dk, dv
     added = not torch.are_deterministic_algorithms_enabled()
     dlse = None if dlse is None else dlse.contiguous().div(LN_2)
-    do, q, k, v, o = given = tuple(x if _fits(x) else for_ragged(x) for x in (do, q, k, v, o))
+    do, q, k, v, o = given = tuple(for_ragged(x) for x in (do, q, k, v, o))
     sequences = cu_seqlens_q.shape[0] - 1
     known = (
         *(x.stride() for x in given), *(x.shape[1:] for x in given), q.dtype, q.device, sequences, causal, window,
@@ -133,10 +133,6 @@ def run_varlen_backward(
         made = VarlenBackward(do, q, k, v, o, sequences, causal, window, scale, softcap, added)
         launches = backwards.keep(known, made)
     return launches(do, dlse, q, k, v, o, lse.contiguous(), cu_seqlens_q.contiguous(), cu_seqlens_k.contiguous())
-
-
-def _fits(tensor: torch.Tensor) -> bool:
-    return tensor.data_ptr() % TMA_BYTES == 0 and fits_ragged(tensor)
 
 
 backwards: KnownCalls[VarlenBackward] = KnownCalls()

@@ -24,11 +24,6 @@ def fits_tma(tensor: torch.Tensor) -> bool:
     )
 
 
-def for_tma(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor if it fits TMA, else a copy whose rows begin at multiples of 16 bytes."""
-    return tensor if fits_tma(tensor) else copy_for_tma(tensor)
-
-
 def copy_for_tma(tensor: torch.Tensor) -> torch.Tensor:
     """A copy whose rows begin at multiples of 16 bytes."""
     unit = TMA_BYTES // tensor.element_size()

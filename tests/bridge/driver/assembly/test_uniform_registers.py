@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from triton.backends.nvidia.compiler import get_ptxas
 
-from tawa.bridge.driver.assembly import wgmma_descriptors
+from tawa.bridge.driver.assembly import uniform_registers, wgmma_descriptors
 from tawa.bridge.driver.assembly.uniform_registers import disassembled, unwritten
 from tawa.bridge.driver.assembly.wgmma_descriptors import place_descriptors
 from tawa.plan import PlanOptions
@@ -34,6 +34,13 @@ TWO_LOOPS = (
 )
 
 
+WRITTEN = (
+    *(f"UMOV UR{number}, 0x1" for number in range(12, 16)),
+    "HGMMA.64x128x16.F32 R24, gdesc[UR12], R24",
+    "EXIT",
+)
+
+
 def test_a_register_of_the_first_path_alone_is_found_where_the_second_reads_it() -> None:
     before = "UMOV UR15, 0x4", "UMOV UR4, 0x400"
     found = unwritten(machine_code(*before, *TWO_LOOPS))
@@ -51,11 +58,54 @@ def test_a_register_of_the_first_path_alone_is_found_where_the_second_reads_it()
         ("UISETP.GE.AND UP0, UPT, URZ, 0x3, UPT", "UTMALDG.4D [UR12], [URZ]", True),
         ("ULDC.64 UR12, c[0x0][0x210]", "STG.E desc[UR12][R2.64], R4", False),
         ("ULDC UR12, c[0x0][0x210]", "STG.E desc[UR12][R2.64], R4", True),
+        ("UMOV UR12, 0x1", "SYNCS.EXCH.64 URZ, [UR12+0x20], URZ", False),
+        ("UMOV UR12, 0x1", "SYNCS.EXCH.64 URZ, [UR12], UR12", True),
+        ("UMOV UR12, 0x1", "UIMAD.WIDE UR8, UR12, 0x4, UR12", True),
+        ("UMOV UR12, 0x1", "UIMAD.WIDE UR8, UR12, 0x4, URZ", False),
+        ("UMOV UR12, 0x1", "UR2UP UPR, UR12, 0x7f", False),
+        ("UMOV UR12, 0x1", "UR2UP UPR, UR13, 0x7f", True),
+        ("ELECT P0, UR12, PT", "IMAD R2, R2, UR12, RZ", False),
     ],
 )
 def test_reads_and_writes_of_instructions(written: str, read: str, is_found: bool) -> None:
     found = unwritten(machine_code(written, read, "EXIT"))
     assert (read in [text.strip() for text in found]) == is_found
+
+
+@pytest.mark.parametrize(
+    ("copy", "run"),
+    [
+        ("UTMALDG.4D [UR16], [UR10]", 6),
+        ("UTMALDG.2D [UR16], [UR10]", 4),
+        ("UTMASTG.4D [UR16], [UR10]", 5),
+        ("UTMAREDG.2D.ADD [UR16], [UR10]", 3),
+    ],
+)
+def test_a_copy_in_bulk_reads_its_address_its_coordinates_and_a_tensor_map(copy: str, run: int) -> None:
+    reads = [*range(16, 16 + run), 10, 11]
+    writes = [f"UMOV UR{number}, 0x1" for number in reads]
+    assert not unwritten(machine_code(*writes, copy, "EXIT"))
+    for lacking in range(len(reads)):
+        found = unwritten(machine_code(*writes[:lacking], *writes[lacking + 1 :], copy, "EXIT"))
+        assert [text.strip() for text in found] == [copy]
+
+
+@pytest.mark.parametrize("branch", ["BRA.DIV UR4, `(.L_x_1)", "BRA.CONV ~URZ, `(.L_x_1)", "CALL.REL.NOINC `(.L_x_1)"])
+def test_code_goes_on_behind_a_branch_that_asks_for_divergence_and_behind_a_call(branch: str) -> None:
+    start = "UMOV UR4, 0x1", branch
+    read = "IMAD R2, R2, UR6, RZ"
+    for body in ((read, "EXIT", ".L_x_1:", "RET"), ("EXIT", ".L_x_1:", read, "RET")):
+        assert [text.strip() for text in unwritten(machine_code(*start, *body))] == [read]
+
+
+def test_a_jump_to_an_unknown_place_is_reported() -> None:
+    assert unwritten(machine_code("BRX R2 -0x40", "EXIT"))
+
+
+def test_text_in_which_no_wgmma_is_read_is_not_sound(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, is_wanted in (("", False), (machine_code("EXIT"), False), (machine_code(*WRITTEN), True)):
+        monkeypatch.setattr(uniform_registers, "disassembled", lambda cubin, text=text: text)
+        assert uniform_registers.is_sound(b"") == is_wanted
 
 
 def test_a_table_of_branches_leads_to_each_of_its_targets() -> None:

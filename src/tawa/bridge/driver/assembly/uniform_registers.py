@@ -4,9 +4,11 @@
     if trips2:  HGMMA gdesc[UR12]                    reads UR14 even if the first loop had no trips
 
 ptxas 12.8 makes such code of correct PTX: it computes what two loops share once, on the path into the first loop.
-The address that a wgmma reads is then a leftover. Code that passes here has no such read.
+The address that a wgmma reads is then a leftover. In code that passes here, every uniform register that is read was
+written before, on each path.
 
-The machine code is read as nvdisasm prints it. A write under a predicate counts as a write.
+The machine code is read as nvdisasm prints it. A write under a predicate counts as a write, and so does one that was
+meant for another use of the register: a leftover of this kind is not found.
 Source: CUDA Binary Utilities, "nvdisasm" and the instruction set of Hopper.
 """
 
@@ -20,14 +22,17 @@ from dataclasses import dataclass
 _LABEL = re.compile(r"\s*(\.L_\w+):")
 _SECTION = re.compile(r"\s*\.section\s+\.text\.")
 _INSTRUCTION = re.compile(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)(.*?);")
+_WGMMA = re.compile(_INSTRUCTION.pattern.replace("(.*?);", r"[^;]*gdesc\["), re.MULTILINE)
 _NAME = re.compile(r"\.L_\w+")
 _REGISTER = re.compile(r"\bUR(\d+)")
 _TARGET = re.compile(r"\s*(?:!?U?P\w+,\s*)*UR(\d+)")
 _ZERO = 63  # URZ
-_WRITERS = ("U", "R2UR", "S2UR", "REDUX", "VOTEU", "LDCU")
-_ONLY_READ = re.compile(r"UTMA|UBLK|UCGABAR|U\w*SETP|UPLOP3")
-"""Copies in bulk, and comparisons: their uniform registers are all read."""
+_WRITERS = ("U", "R2UR", "S2UR", "REDUX", "VOTEU", "LDCU", "ELECT")
+_ONLY_READ = re.compile(r"UTMA|UBLK|UCGABAR|U\w*SETP|UPLOP3|UR2UP")
+"""Copies in bulk, and what gives predicates: their uniform registers are all read."""
+_COPY = re.compile(r"UTMA(LDG|STG|REDG)\.([1-5])D")
 _ENDS = ("EXIT", "RET", "BPT")
+_JUMPS = ("BRA", "BRX", "JMP", "CALL")
 _A_IN_REGISTERS = re.compile(r"\s*R\d+,\s*R\d+")
 
 
@@ -42,7 +47,10 @@ class _Step:
 
 
 def unwritten(sass: str) -> list[str]:
-    """The instructions that read a uniform register that is not written on each path from the entry to them."""
+    """The instructions that read a uniform register that is not written on each path from the entry to them.
+
+    Also jumps whose targets the text does not name.
+    """
     found: list[str] = []
     sections: list[list[str]] = []
     for line in sass.splitlines():
@@ -69,9 +77,9 @@ def disassembled(cubin: bytes) -> str | None:
 
 
 def is_sound(cubin: bytes) -> bool:
-    """Whether the code was read and has no such instruction."""
+    """Whether the code, which has a wgmma, was read and has no such instruction."""
     sass = disassembled(cubin)
-    return sass is not None and not unwritten(sass)
+    return sass is not None and _WGMMA.search(sass) is not None and not unwritten(sass)
 
 
 def _steps(lines: list[str]) -> list[_Step]:
@@ -92,11 +100,10 @@ def _steps(lines: list[str]) -> list[_Step]:
 def _after(number: int, it: tuple[str, str, str], labels: dict[str, int], end: int) -> tuple[int, ...]:
     predicate, name, operands = it
     following = [number + 1] if number + 1 < end else []
-    if name.startswith("BRX"):  # its targets are in a comment
-        return tuple(labels[target] for target in _NAME.findall(operands) if target in labels)
-    if name.startswith(("BRA", "JMP")):
-        targets = [labels[target] for target in _NAME.findall(operands) if target in labels]
-        is_conditional = predicate or re.match(r"\s*!?U?P", operands)
+    targets = [labels[target] for target in _NAME.findall(operands) if target in labels]  # BRX: they are in a comment
+    if name.startswith(_JUMPS):
+        # BRA.DIV and BRA.CONV ask whether the threads of the warp are together
+        is_conditional = predicate or name.startswith(("BRA.", "CALL")) or re.match(r"\s*!?U?P", operands)
         return tuple(targets + following) if is_conditional else tuple(targets)
     return tuple(following) if predicate or not name.startswith(_ENDS) else ()
 
@@ -108,15 +115,28 @@ def _uses(name: str, operands: str) -> tuple[int, int]:
         first = int(target[1])
         writes = (3 if ".64" in name or ".WIDE" in name else 1) << first
         operands = operands[target.end() :]
-    reads, is_pair = 0, name.startswith("U") and ".64" in name
-    for operand in operands.split(","):
+    reads, listed = 0, operands.split(",")
+    for place, operand in enumerate(listed):
         for register in _REGISTER.finditer(operand):
-            first = int(register[1])
             if "gdesc[" in operand:  # two registers of A's descriptor, two of B's
-                reads |= (0b1100 if _A_IN_REGISTERS.match(operands) else 0b1111) << first
+                run = 0b1100 if _A_IN_REGISTERS.match(operands) else 0b1111
             else:
-                reads |= (3 if is_pair or "desc[" in operand else 1) << first
+                run = (1 << _length(name, operand, place, place == len(listed) - 1)) - 1
+            reads |= run << int(register[1])
     return reads & ~(1 << _ZERO), writes
+
+
+def _length(name: str, operand: str, place: int, is_last: bool) -> int:
+    """How many registers an operand stands for, from the one that it names on."""
+    if copy := _COPY.match(name):
+        if place == 0:  # the address in shared memory, of a load the barrier, the coordinates
+            return 1 + (copy[1] == "LDG") + int(copy[2])
+        return 2 if "[" in operand else 1  # the tensor map
+    if "desc[" in operand:
+        return 2
+    if ".64" in name:
+        return 2 if name.startswith(("UIADD3", "UMOV")) or (name.startswith("SYNCS") and is_last) else 1
+    return 2 if ".WIDE" in name and name.startswith("U") and is_last else 1
 
 
 def _unwritten(steps: list[_Step]) -> list[str]:
@@ -133,4 +153,8 @@ def _unwritten(steps: list[_Step]) -> list[str]:
             if now != before:
                 written[following] = now
                 work.append(following)
-    return [it.text for it, known in zip(steps, written, strict=True) if known is not None and it.reads & ~known]
+    return [
+        it.text
+        for it, known in zip(steps, written, strict=True)
+        if known is not None and (it.reads & ~known or (it.text.startswith(_JUMPS) and not it.after))
+    ]

@@ -12,7 +12,8 @@ each run. The functions that end in `_tile` do the work of a program, also for p
 
 Plain Triton; letters, layouts and masks as in `parts.py`. SP is SQ rounded up to a multiple of PADDED, the rows of a
 head in the workspace. Beyond the last query the boxes are zero, delta is 0 and lse is infinite, so that P is 0. Beyond
-the last key dS @ K adds zero, because P is finite there.
+the last key the boxes are zero too, but P is not: where all scores of a row are low, dS would be infinite, and dS @ K
+NaN. A block with such keys is masked. EVEN: SK is a multiple of BN, so that there is none.
 """
 
 import triton
@@ -110,8 +111,6 @@ def weights(
     p = tl.exp2(of_scores * (1.0 if ALIBI or SOFTCAP else scale * LOG2_E) - lse)
     if MASKED:
         p = tl.where(visible(rows, keys, diagonal, SK, CAUSAL, WINDOW), p, 0.0)
-    elif ALIBI:  # a negative slope may make P infinite beyond the last key
-        p = tl.where(keys < SK, p, 0.0)
     return p
 
 
@@ -157,12 +156,13 @@ def gradient_keys_tile(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, of_q, of_k, key_head,
     tile, at, SQ, SP, SK, diagonal, scale, softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr,
-    ADDED: tl.constexpr,
+    ADDED: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     """dK and dV of one tile of keys, summed over the queries of the GROUP heads that share the key head.
 
-    of_q, of_k: as in `load_rows`. at: of row 0 of head 0 in the workspace, in which a head has SP rows. Causal: first
-    the queries on the diagonal, masked, then those below it, without a mask. A window adds those on its far edge.
+    of_q, of_k: as in `load_rows`. at: of row 0 of head 0 in the workspace, in which a head has SP rows. First
+    the queries that need a mask, as those on the diagonal do, then those that need none. A window adds those on its far
+    edge.
     """
     n = tile * BN
     keys = n + tl.arange(0, BN)[:, None]
@@ -170,11 +170,11 @@ def gradient_keys_tile(
     dv = tl.zeros([BN, D], tl.float32)
     k = load_rows(k_desc, of_k, key_head, n, BN, D)
     v = load_rows(v_desc, of_k, key_head, n, BN, D)
-    low, full_low, full_high, high = query_range(n, diagonal, SQ, BM, BN, CAUSAL, WINDOW)
+    low, full_low, full_high, high = query_range(n, diagonal, SQ, SK, BM, BN, CAUSAL, WINDOW, EVEN)
     for member in range(GROUP):
         h = key_head * GROUP + member
         slope = tl.load(slopes_ptr + h) if ALIBI else 0.0
-        if CAUSAL:
+        if CAUSAL or not EVEN:
             dk, dv = add_queries(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, of_q, h, at + h * SP,
                                  keys, low, full_low, SK, diagonal, scale, slope, softcap, BM, D, CAUSAL, WINDOW,
                                  ALIBI, SOFTCAP, True, ADDED)  # fmt: skip
@@ -193,7 +193,7 @@ def gradient_keys_tile(
 def attention_dkdv(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, H, SQ, SP, SK, diagonal,
     scale, softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
-    WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, ADDED: tl.constexpr,
+    WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, ADDED: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     """dK and dV of BN keys of one key head.
 
@@ -204,7 +204,7 @@ def attention_dkdv(
     b, key_head = tl.program_id(1) // key_heads, tl.program_id(1) % key_heads
     gradient_keys_tile(q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, b, b,
                        key_head, tl.program_id(0), b * H * SP, SQ, SP, SK, diagonal, scale, softcap, GROUP, BM, BN, D,
-                       CAUSAL, WINDOW, ALIBI, SOFTCAP, ADDED)  # fmt: skip
+                       CAUSAL, WINDOW, ALIBI, SOFTCAP, ADDED, EVEN)  # fmt: skip
 
 
 @triton.jit

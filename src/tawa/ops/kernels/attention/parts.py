@@ -121,22 +121,31 @@ def visible(rows, keys, diagonal, SK, CAUSAL: tl.constexpr, WINDOW: tl.constexpr
 
 
 @triton.jit
-def query_range(n, diagonal, SQ, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
-    """The rows that see the keys n .. n + BN - 1.
+def query_range(
+    n, diagonal, SQ, SK, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+    EVEN: tl.constexpr,
+):  # fmt: skip
+    """The rows that see the keys n .. n + BN - 1. EVEN: SK is a multiple of BN.
 
     Returns (low, full_low, full_high, high), with low <= full_low <= full_high. No row outside [low, high) sees one of
-    these keys, and every row below SQ in [full_low, full_high) sees all of them. All but `high` are multiples of BM.
+    these keys, and every row below SQ in [full_low, full_high) sees all of them, so that there is none where keys lie
+    beyond the last one. low and full_low are multiples of BM, and full_high is one if there is a window.
     """
     low = 0
     full_low = 0
-    if CAUSAL:
-        low = max(n - diagonal, 0) // BM * BM
-        full_low = min(tl.cdiv(max(n + BN - 1 - diagonal, 0), BM), tl.cdiv(SQ, BM)) * BM
-        full_low = max(full_low, low)
     high = SQ
     full_high = SQ
     if WINDOW:
-        high = max(min(SQ, n + BN - 1 - diagonal + WINDOW), full_low)
+        high = max(min(SQ, n + BN - 1 - diagonal + WINDOW), 0)
+    if CAUSAL:
+        low = max(n - diagonal, 0) // BM * BM
+        full_low = min(tl.cdiv(max(n + BN - 1 - diagonal, 0), BM), tl.cdiv(SQ, BM)) * BM
+    if not EVEN:
+        full_low = tl.where(n + BN > SK, tl.cdiv(high, BM) * BM, full_low)
+    if CAUSAL:
+        full_low = max(full_low, low)
+    if WINDOW:
+        high = max(high, full_low)
         full_high = min(max(n - diagonal + WINDOW, 0) // BM, tl.cdiv(high, BM)) * BM
         full_high = max(full_high, full_low)
     return low, full_low, full_high, high
