@@ -15,9 +15,11 @@ from tawa.errors import DeviceError  # noqa: E402
 from tawa.ops import ArgumentError, attention_varlen  # noqa: E402
 from tawa.ops.attention_ops import tensors as tensors  # noqa: E402
 from tawa.ops.attention_ops import tiles as tiles  # noqa: E402
+from tawa.ops.attention_ops import varlen_backward as varlen_backward  # noqa: E402
 from tawa.ops.attention_ops import varlen_checks as checks  # noqa: E402
 from tawa.ops.attention_ops import varlen_launch as launching  # noqa: E402
 from tawa.ops.attention_ops import varlen_op as operators  # noqa: E402
+from tawa.ops.attention_ops.checks import MOST_ROWS  # noqa: E402
 from tawa.ops.calls import plain  # noqa: E402
 from tawa.ops.kernels.attention import parts  # noqa: E402
 from tests.ops.expected_varlen import check_sequences, offsets, packed, pairs  # noqa: E402
@@ -272,6 +274,13 @@ def test_without_queries_keys_or_sequences_nothing_is_launched(kernel: Kernel) -
     attention_varlen(*packed((3, 4), (3, 4)), 4, 4)
     attention_varlen(*packed((3, 4), (0, 0)), 4, 0)
     assert len(kernel.runs) == 1
+
+
+def test_gradients_of_too_many_sequences_are_refused() -> None:
+    sequences = MOST_ROWS // (2 * varlen_backward.PADDED)  # with two heads
+    varlen_backward.check_workspace(meta(1, 2, 64), sequences)
+    with pytest.raises(ArgumentError, match=f"gradients of {sequences + 1} sequences .* cure: split the sequences"):
+        varlen_backward.check_workspace(meta(1, 2, 64), sequences + 1)
 
 
 def test_gradients_are_those_of_the_operator(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:

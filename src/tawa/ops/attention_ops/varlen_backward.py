@@ -16,11 +16,12 @@ from tawa.ops.attention_ops.backward_launch import (
     boxes_read,
     constants_of,
 )
+from tawa.ops.attention_ops.checks import MOST_ROWS
 from tawa.ops.attention_ops.launch import LN_2, tiles_for, under_tawa
 from tawa.ops.attention_ops.tensors import MOST_OFFSET, for_ragged, ragged_box
 from tawa.ops.attention_ops.tiles import backward_tiles, box_of
 from tawa.ops.attention_ops.varlen_launch import ShareList, has_work
-from tawa.ops.calls.checks import check_capability
+from tawa.ops.calls.checks import ArgumentError, check_capability
 from tawa.ops.calls.devices import on_device
 from tawa.ops.calls.launches import Launches
 from tawa.ops.calls.plain import KnownCalls
@@ -90,7 +91,7 @@ class VarlenBackward:
         o: torch.Tensor, lse: torch.Tensor, cu_seqlens_q: torch.Tensor, cu_seqlens_k: torch.Tensor, dq: torch.Tensor,
         dk: torch.Tensor, dv: torch.Tensor,
     ) -> None:  # fmt: skip
-        total, padded = q.shape[0], (q.shape[0] // PADDED + self.sequences) * PADDED
+        total, padded = q.shape[0], padded_rows(q, self.sequences)
         lse_rows, delta = (unwritten(q, (self.heads, padded), torch.float32) for _ in range(2))
         size = self.heads * padded * self.box // WIDTH, WIDTH
         sums = unwritten(q, size, torch.float32) if self.added else None
@@ -120,10 +121,11 @@ def run_varlen_backward(
     if not has_work(q, k, cu_seqlens_q):
         dq, dk, dv = (torch.zeros_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
         return dq, dk, dv
+    sequences = cu_seqlens_q.shape[0] - 1
+    check_workspace(q, sequences)
     added = not torch.are_deterministic_algorithms_enabled()
     dlse = None if dlse is None else dlse.contiguous().div(LN_2)
     do, q, k, v, o = given = tuple(for_ragged(x) for x in (do, q, k, v, o))
-    sequences = cu_seqlens_q.shape[0] - 1
     known = (
         *(x.stride() for x in given), *(x.shape[1:] for x in given), q.dtype, q.device, sequences, causal, window,
         scale, softcap, added, dlse is None,
@@ -133,6 +135,20 @@ def run_varlen_backward(
         made = VarlenBackward(do, q, k, v, o, sequences, causal, window, scale, softcap, added)
         launches = backwards.keep(known, made)
     return launches(do, dlse, q, k, v, o, lse.contiguous(), cu_seqlens_q.contiguous(), cu_seqlens_k.contiguous())
+
+
+def padded_rows(q: torch.Tensor, sequences: int) -> int:
+    """Rows of a head in the workspace."""
+    return (q.shape[0] // PADDED + sequences) * PADDED
+
+
+def check_workspace(q: torch.Tensor, sequences: int) -> None:
+    """Raises ArgumentError unless a kernel can number the rows of the workspace."""
+    if q.shape[1] * padded_rows(q, sequences) > MOST_ROWS:
+        raise ArgumentError(
+            f"gradients of {sequences} sequences with {q.shape[0]} rows of {q.shape[1]} heads: at most {MOST_ROWS} "
+            f"rows of all heads, counting {PADDED} more for each sequence; cure: split the sequences over several calls"
+        )
 
 
 backwards: KnownCalls[VarlenBackward] = KnownCalls()
