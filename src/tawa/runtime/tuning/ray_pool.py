@@ -8,8 +8,8 @@ only when it is asked for.
 from __future__ import annotations
 
 import io
-import tarfile
 import tempfile
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -88,8 +88,9 @@ def _events(ray: Any, reference: Any) -> Sequence[Event]:
 def packed(folder: Path) -> bytes:
     """A job's folder as bytes."""
     with io.BytesIO() as stream:
-        with tarfile.open(fileobj=stream, mode="w:gz") as archive:
-            archive.add(folder, arcname=".")
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(folder.rglob("*")):
+                archive.write(path, path.relative_to(folder))
         return stream.getvalue()
 
 
@@ -98,8 +99,8 @@ def tune_packed(job: bytes, task: Task, limit_s: float) -> list[Event]:
     events: list[Event] = []
     with tempfile.TemporaryDirectory(prefix="tawa-tune-") as folder:
         at = Path(folder) / "job"
-        with tarfile.open(fileobj=io.BytesIO(job), mode="r:gz") as archive:
-            archive.extractall(at, filter="data")
+        with zipfile.ZipFile(io.BytesIO(job)) as archive:
+            archive.extractall(at)
         worker = tuning_worker(inherited(), Path(folder) / "worker.log")
         try:
             last = tune_with_patience(worker, replace(task, job=str(at)), limit_s, events.append)
