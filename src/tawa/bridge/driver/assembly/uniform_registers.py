@@ -1,14 +1,14 @@
-"""Whether machine code reads a uniform register that was written on some paths to it only.
+"""Whether machine code reads a uniform register that is written on only some of the paths to the read.
 
-    if trips1:  UIADD3 UR14, …;  HGMMA gdesc[UR12]   the first loop and what was computed for it
+    if trips1:  UIADD3 UR14, …;  HGMMA gdesc[UR12]   the first loop, and what was computed ahead of it
     if trips2:  HGMMA gdesc[UR12]                    reads UR14 even if the first loop had no trips
 
-ptxas 12.8 makes such code of correct PTX: it computes what two loops share once, on the path into the first loop.
-The address that a wgmma reads is then a leftover. In code that passes here, every uniform register that is read was
-written before, on each path.
+ptxas 12.8 generates such code from correct PTX: it computes what two loops share once, on the path into the first
+loop. If that loop has no trips, the second wgmma reads from a stale address. Code that passes the check writes every
+uniform register before it reads it, on every path.
 
-The machine code is read as nvdisasm prints it. A write under a predicate counts as a write, and so does one that was
-meant for another use of the register: a leftover of this kind is not found.
+The check parses the output of nvdisasm. It assumes that a predicated write takes place, and it does not ask what a
+value was written for: a stale value from an earlier use of the same register passes.
 Source: CUDA Binary Utilities, "nvdisasm" and the instruction set of Hopper.
 """
 
@@ -22,14 +22,14 @@ from dataclasses import dataclass
 _LABEL = re.compile(r"\s*(\.L_\w+):")
 _SECTION = re.compile(r"\s*\.section\s+\.text\.")
 _INSTRUCTION = re.compile(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)(.*?);")
-_WGMMA = re.compile(_INSTRUCTION.pattern.replace("(.*?);", r"[^;]*gdesc\["), re.MULTILINE)
+_WGMMA = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/.*gdesc\[", re.MULTILINE)
 _NAME = re.compile(r"\.L_\w+")
 _REGISTER = re.compile(r"\bUR(\d+)")
 _TARGET = re.compile(r"\s*(?:!?U?P\w+,\s*)*UR(\d+)")
 _ZERO = 63  # URZ
 _WRITERS = ("U", "R2UR", "S2UR", "REDUX", "VOTEU", "LDCU", "ELECT")
 _ONLY_READ = re.compile(r"UTMA|UBLK|UCGABAR|U\w*SETP|UPLOP3|UR2UP")
-"""Copies in bulk, and what gives predicates: their uniform registers are all read."""
+"""Bulk copies, and instructions that produce predicates: they read all of the uniform registers that they name."""
 _COPY = re.compile(r"UTMA(LDG|STG|REDG)\.([1-5])D")
 _ENDS = ("EXIT", "RET", "BPT")
 _JUMPS = ("BRA", "BRX", "JMP", "CALL")
@@ -47,9 +47,9 @@ class _Step:
 
 
 def unwritten(sass: str) -> list[str]:
-    """The instructions that read a uniform register that is not written on each path from the entry to them.
+    """The instructions that read a uniform register which some path from the entry does not write.
 
-    Also jumps whose targets the text does not name.
+    Jumps without known targets are listed too, because the paths behind them are unknown.
     """
     found: list[str] = []
     sections: list[list[str]] = []
@@ -77,7 +77,7 @@ def disassembled(cubin: bytes) -> str | None:
 
 
 def is_sound(cubin: bytes) -> bool:
-    """Whether the code, which has a wgmma, was read and has no such instruction."""
+    """Whether `unwritten` finds nothing in code that has a wgmma; False if nvdisasm fails or prints no wgmma."""
     sass = disassembled(cubin)
     return sass is not None and _WGMMA.search(sass) is not None and not unwritten(sass)
 
@@ -91,18 +91,22 @@ def _steps(lines: list[str]) -> list[_Step]:
         elif made := _INSTRUCTION.match(line):
             found.append((made[1] or "", made[2], made[3]))
     return [
-        _Step(f"{name}{operands}", *_uses(name, operands), _after(number, it, labels, len(found)))
-        for number, it in enumerate(found)
-        for _, name, operands in (it,)
+        _Step(
+            f"{name}{operands}",
+            *_uses(name, operands),
+            _after(predicate, name, operands, [number + 1] if number + 1 < len(found) else [], labels),
+        )
+        for number, (predicate, name, operands) in enumerate(found)
     ]
 
 
-def _after(number: int, it: tuple[str, str, str], labels: dict[str, int], end: int) -> tuple[int, ...]:
-    predicate, name, operands = it
-    following = [number + 1] if number + 1 < end else []
-    targets = [labels[target] for target in _NAME.findall(operands) if target in labels]  # BRX: they are in a comment
+def _after(predicate: str, name: str, operands: str, following: list[int], labels: dict[str, int]) -> tuple[int, ...]:
+    """The steps that may run after an instruction. following: the next one in the text, if there is one."""
+    targets = [
+        labels[target] for target in _NAME.findall(operands) if target in labels
+    ]  # those of BRX are in a comment
     if name.startswith(_JUMPS):
-        # BRA.DIV and BRA.CONV ask whether the threads of the warp are together
+        # BRA.DIV and BRA.CONV jump only if the threads of the warp diverge, or converge
         is_conditional = predicate or name.startswith(("BRA.", "CALL")) or re.match(r"\s*!?U?P", operands)
         return tuple(targets + following) if is_conditional else tuple(targets)
     return tuple(following) if predicate or not name.startswith(_ENDS) else ()
@@ -127,9 +131,9 @@ def _uses(name: str, operands: str) -> tuple[int, int]:
 
 
 def _length(name: str, operand: str, place: int, is_last: bool) -> int:
-    """How many registers an operand stands for, from the one that it names on."""
+    """How many consecutive registers an operand uses; it names the first of them."""
     if copy := _COPY.match(name):
-        if place == 0:  # the address in shared memory, of a load the barrier, the coordinates
+        if place == 0:  # the address in shared memory, the barrier of a load, the coordinates
             return 1 + (copy[1] == "LDG") + int(copy[2])
         return 2 if "[" in operand else 1  # the tensor map
     if "desc[" in operand:
@@ -140,10 +144,10 @@ def _length(name: str, operand: str, place: int, is_last: bool) -> int:
 
 
 def _unwritten(steps: list[_Step]) -> list[str]:
-    written: list[int | None] = [None] * len(steps)
-    work = [0] if steps else []
-    if steps:
-        written[0] = 0
+    if not steps:
+        return []
+    written: list[int | None] = [0, *[None] * (len(steps) - 1)]
+    work = [0]
     while work:
         number = work.pop()
         known = (written[number] or 0) | steps[number].writes

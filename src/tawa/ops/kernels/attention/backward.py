@@ -11,9 +11,10 @@ neither Q nor K. The programs of `attention_dkdv` own keys. They add their parts
 each run. The functions that end in `_tile` do the work of a program, also for packed sequences (`backward_varlen.py`).
 
 Plain Triton; letters, layouts and masks as in `parts.py`. SP is SQ rounded up to a multiple of PADDED, the rows of a
-head in the workspace. Beyond the last query the boxes are zero, delta is 0 and lse is infinite, so that P is 0. Beyond
-the last key the boxes are zero too, but P is not: where all scores of a row are low, dS would be infinite, and dS @ K
-NaN. A block with such keys is masked. EVEN: SK is a multiple of BN, so that there is none.
+head in the workspace. Past the last query the boxes are zero, delta is 0 and lse is infinite, so P is 0. Past the last
+key the boxes are zero too, but P is exp2(-lse): if every score of a row is very negative, dS overflows, and dS @ K, inf
+* 0, is NaN. Tiles that reach past the last key therefore take the masked loop. With EVEN, SK is a multiple of BN, and
+there are no such tiles.
 """
 
 import triton
@@ -160,9 +161,9 @@ def gradient_keys_tile(
 ):  # fmt: skip
     """dK and dV of one tile of keys, summed over the queries of the GROUP heads that share the key head.
 
-    of_q, of_k: as in `load_rows`. at: of row 0 of head 0 in the workspace, in which a head has SP rows. First
-    the queries that need a mask, as those on the diagonal do, then those that need none. A window adds those on its far
-    edge.
+    of_q, of_k: as in `load_rows`. at: of row 0 of head 0 in the workspace, in which a head has SP rows. The loops run
+    over the queries that need a mask, such as those on the diagonal, then over those that need none, then over those on
+    the far edge of a window.
     """
     n = tile * BN
     keys = n + tl.arange(0, BN)[:, None]

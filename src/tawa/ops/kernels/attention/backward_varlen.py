@@ -1,8 +1,8 @@
 """Backward attention over packed sequences, by lists of their tiles.
 
-The kernels of `backward.py` for what `varlen.py` packs and lists: a list of tiles of queries, and one of tiles of keys
-for dK and dV. dK and dV are sums over queries, to which the rows of a neighbour would add NaN if they are NaN, even
-with weight 0: the descriptors are ragged, and end where the sequence does.
+The tiles are those of `backward.py`, the sequences are packed and listed as in `varlen.py`: one list has tiles of
+queries, a second one tiles of keys for dK and dV. These sum over queries, and a NaN in a neighbour's rows would reach
+the sum even with weight 0. The descriptors are therefore ragged: they end where the sequence does.
 
 The workspace has SP rows for each head. The rows of sequence s, which begins at row B of the packed ones, start at
 ``(B // PADDED + s) * PADDED``. That is a multiple of every block, and leaves room for whole blocks.

@@ -128,8 +128,8 @@ def query_range(
     """The rows that see the keys n .. n + BN - 1. EVEN: SK is a multiple of BN.
 
     Returns (low, full_low, full_high, high), with low <= full_low <= full_high. No row outside [low, high) sees one of
-    these keys, and every row below SQ in [full_low, full_high) sees all of them, so that there is none where keys lie
-    beyond the last one. low and full_low are multiples of BM, and full_high is one if there is a window.
+    these keys, and every row below SQ in [full_low, full_high) sees all of them; this range is empty for a tile that
+    reaches past the last key. low and full_low are multiples of BM, and so is full_high if there is a window.
     """
     low = 0
     full_low = 0
