@@ -22,6 +22,7 @@ from tawa.ops.attention_ops.checks import (
     no_gradient,
     why_no_gradient,
 )
+from tawa.ops.attention_ops.derivatives import gradients, keep, no_second
 from tawa.ops.attention_ops.launch import (
     LN_2,
     NO_FACTORS,
@@ -291,9 +292,7 @@ def _fake_backward(
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
     """Saves what the backward pass needs."""
     q, k, v, alibi, _, _, _, causal, diagonal, window, scale, softcap, _ = inputs
-    ctx.set_materialize_grads(False)  # a materialised zero gradient of the logarithms would cost a pass over the rows
-    ctx.save_for_backward(q, k, v, *output, alibi)
-    ctx.options = (causal, diagonal, window, scale, softcap)
+    keep(ctx, (q, k, v, *output, alibi), (causal, diagonal, window, scale, softcap))
     ctx.lacking = why_no_gradient(q, alibi is not None and ctx.needs_input_grad[3])
 
 
@@ -303,18 +302,10 @@ def _derive(
     """The gradients of a call. plain: whether the forward call was plain, and no derivative of them is wanted."""
     if ctx.lacking:
         raise no_gradient(ctx.lacking)
-    q, k, v, o, lse, alibi = ctx.saved_tensors
-    do = torch.zeros_like(o) if do is None else do
-    plain = plain and is_plain(do) and (dlse is None or is_plain(dlse))
-    derive = _run_backward if plain else _backward
-    return (*derive(do, dlse, q, k, v, o, lse, alibi, *ctx.options), *[None] * 10)
-
-
-def _derive_twice(ctx: Any, *gradients: Any) -> None:
-    raise RuntimeError("tawa.ops.attention: there are no second derivatives; cure: create_graph=False")
+    return (*gradients(ctx, do, dlse, _run_backward if plain else None, _backward), *[None] * 10)
 
 
 _forward: Any = defined(f"attention{_FORWARD_SCHEMA}", _run_forward, _fake_forward)
 _backward: Any = defined(f"attention_backward{_BACKWARD_SCHEMA}", _run_backward, _fake_backward)
 derived("attention", _derive, _keep)
-derived("attention_backward", _derive_twice)
+derived("attention_backward", no_second("attention"))

@@ -12,6 +12,7 @@ from typing import Any, Literal, overload
 import torch
 
 from tawa.ops.attention_ops.checks import check_options
+from tawa.ops.attention_ops.derivatives import gradients, keep, no_second
 from tawa.ops.attention_ops.launch import LN_2
 from tawa.ops.attention_ops.varlen_backward import run_varlen_backward
 from tawa.ops.attention_ops.varlen_checks import check_lengths, check_packed
@@ -236,27 +237,17 @@ def _fake_backward(
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
     """Saves what the backward pass needs."""
     q, k, v, cu_seqlens_q, cu_seqlens_k, _, *options = inputs
-    ctx.set_materialize_grads(False)  # a materialised zero gradient of the logarithms would cost a pass over the rows
-    ctx.save_for_backward(q, k, v, *output, cu_seqlens_q, cu_seqlens_k)
-    ctx.options = options
+    keep(ctx, (q, k, v, *output, cu_seqlens_q, cu_seqlens_k), options)
 
 
 def _derive(
     ctx: Any, do: torch.Tensor | None, dlse: torch.Tensor | None, plain: bool = False
 ) -> tuple[torch.Tensor | None, ...]:
     """The gradients of a call. plain: whether the forward call was plain, and no derivative of them is wanted."""
-    q, k, v, o, lse, *offsets = ctx.saved_tensors
-    do = torch.zeros_like(o) if do is None else do
-    plain = plain and is_plain(do) and (dlse is None or is_plain(dlse))
-    derive = run_varlen_backward if plain else _backward
-    return (*derive(do, dlse, q, k, v, o, lse, *offsets, *ctx.options), *[None] * 7)
-
-
-def _derive_twice(ctx: Any, *gradients: Any) -> None:
-    raise RuntimeError("tawa.ops.attention_varlen: there are no second derivatives; cure: create_graph=False")
+    return (*gradients(ctx, do, dlse, run_varlen_backward if plain else None, _backward), *[None] * 7)
 
 
 _forward: Any = defined(_SCHEMA, run_varlen, _fake)
 _backward: Any = defined(_BACKWARD_SCHEMA, run_varlen_backward, _fake_backward)
 derived("attention_varlen", _derive, _keep)
-derived("attention_varlen_backward", _derive_twice)
+derived("attention_varlen_backward", no_second("attention_varlen"))
