@@ -18,15 +18,7 @@ from tawa.ops.kernels.attention.backward import (
     gradient_rows_tile,
     sums_tile,
 )
-from tawa.ops.kernels.attention.varlen import ITEM
-
-
-@triton.jit
-def item_of(items_ptr, HEADS):
-    """Whether a program has work, its head, and its row of the list."""
-    is_there = tl.program_id(0) < tl.load(items_ptr) * HEADS
-    row = items_ptr + (1 + tl.program_id(0) // HEADS) * ITEM
-    return is_there, tl.program_id(0) % HEADS, row
+from tawa.ops.kernels.attention.varlen import listed
 
 
 @triton.jit
@@ -41,8 +33,8 @@ def varlen_rows(
     D: tl.constexpr,
 ):  # fmt: skip
     """As `gradient_rows`. lse, dlse: (H, TOTAL_Q). Grid: at least H programs for each tile of queries in the list."""
-    is_there, h, row = item_of(items_ptr, H)
-    if is_there:
+    if tl.program_id(0) < tl.load(items_ptr) * H:
+        h, row = listed(items_ptr, tl.program_id(0), H)
         end_q, SQ = tl.load(row + 1), tl.load(row + 2)
         first = tl.cast(h, tl.int64) * TOTAL_Q + end_q - SQ
         dlse = None
@@ -60,8 +52,8 @@ def varlen_dkdv(
     WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ADDED: tl.constexpr,
 ):  # fmt: skip
     """As `attention_dkdv`. Grid: at least HK programs for each tile of keys in the list."""
-    is_there, key_head, row = item_of(items_ptr, HK)
-    if is_there:
+    if tl.program_id(0) < tl.load(items_ptr) * HK:
+        key_head, row = listed(items_ptr, tl.program_id(0), HK)
         end_k, SK, end_q, SQ = tl.load(row + 1), tl.load(row + 2), tl.load(row + 3), tl.load(row + 4)
         at = padded_start(end_q - SQ, tl.load(row + 5))
         gradient_keys_tile(q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, None,
@@ -76,8 +68,8 @@ def varlen_dq(
     WINDOW: tl.constexpr, SOFTCAP: tl.constexpr,
 ):  # fmt: skip
     """As `attention_dq`. Grid: at least H programs for each tile of queries in the list."""
-    is_there, h, row = item_of(items_ptr, H)
-    if is_there:
+    if tl.program_id(0) < tl.load(items_ptr) * H:
+        h, row = listed(items_ptr, tl.program_id(0), H)
         end_q, SQ, end_k, SK = tl.load(row + 1), tl.load(row + 2), tl.load(row + 3), tl.load(row + 4)
         at = h * SP + padded_start(end_q - SQ, tl.load(row + 5))
         gradient_queries_tile(q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, None, (end_q, SQ),
@@ -88,8 +80,8 @@ def varlen_dq(
 @triton.jit
 def varlen_dq_of_sums(sums_ptr, dq_desc, items_ptr, H, SP, scale, BM: tl.constexpr, D: tl.constexpr):
     """As `attention_dq_of_sums`. Grid: at least H programs for each tile of queries in the list."""
-    is_there, h, row = item_of(items_ptr, H)
-    if is_there:
+    if tl.program_id(0) < tl.load(items_ptr) * H:
+        h, row = listed(items_ptr, tl.program_id(0), H)
         end_q, SQ = tl.load(row + 1), tl.load(row + 2)
         at = tl.cast(h, tl.int64) * SP + padded_start(end_q - SQ, tl.load(row + 5))
         sums_tile(sums_ptr, dq_desc, (end_q, SQ), h, tl.load(row), at, scale, BM, D)

@@ -88,6 +88,12 @@ def sequence_at(cu_ptr, at, SEQUENCES):
 
 
 @triton.jit
+def listed(items_ptr, i, HEADS):
+    """The head and the row of the list for number i of all heads of all shares."""
+    return i % HEADS, items_ptr + (1 + i // HEADS) * ITEM
+
+
+@triton.jit
 def listed_tile(
     row, tile, h, q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr, TOTAL_Q, scale, softcap,
     GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, D2: tl.constexpr, V1: tl.constexpr,
@@ -110,19 +116,19 @@ def every_listed_tile(
     count = tl.load(items_ptr) * H
     if PERSISTENT:
         for i in tl.range(tl.program_id(0), count, tl.num_programs(0)):
-            row = items_ptr + (1 + i // H) * ITEM
+            h, row = listed(items_ptr, i, H)
             share, tiles = tl.load(row), tl.cdiv(tl.load(row + 2), BM)
             for part in tl.range(0, min(tiles - 2 * share, 2) if CAUSAL and not WINDOW else 1):
                 tile = share
                 if CAUSAL and not WINDOW:
                     tile = tl.where(part == 0, tiles - 1 - share, share)
-                listed_tile(row, tile, i % H, q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc,
+                listed_tile(row, tile, h, q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc,
                             lse_ptr, TOTAL_Q, scale, softcap, GROUP, BM, BN, D, D2, V1, V2, CAUSAL, WINDOW,
                             SOFTCAP)  # fmt: skip
     elif tl.program_id(0) < count:
-        row = items_ptr + (1 + tl.program_id(0) // H) * ITEM
-        listed_tile(row, tl.load(row), tl.program_id(0) % H, q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc,
-                    o2_desc, lse_ptr, TOTAL_Q, scale, softcap, GROUP, BM, BN, D, D2, V1, V2, CAUSAL, WINDOW,
+        h, row = listed(items_ptr, tl.program_id(0), H)
+        listed_tile(row, tl.load(row), h, q_desc, k_desc, v_desc, o_desc, q2_desc, k2_desc, v2_desc, o2_desc, lse_ptr,
+                    TOTAL_Q, scale, softcap, GROUP, BM, BN, D, D2, V1, V2, CAUSAL, WINDOW,
                     SOFTCAP)  # fmt: skip
 
 
