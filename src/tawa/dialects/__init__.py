@@ -1,6 +1,6 @@
 """Dialects: what operations mean to Tawa. Importing this package declares all of them."""
 
-from tawa.dialects import aref, arith, builtin, math, scf, tt, ttg, ttng, warp
+from tawa.dialects import aref, arith, builtin, math, scf, tcgen05, tt, ttg, ttng, warp
 from tawa.dialects.declare.declaration import (
     Effect,
     OpView,
@@ -32,6 +32,7 @@ __all__ = [
     "op_names",
     "scf",
     "structure_rules",
+    "tcgen05",
     "tt",
     "ttg",
     "ttng",

@@ -69,7 +69,7 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class MemDescType:
-    """A view of shared memory. `allocation` is the shape of the underlying buffer where it differs."""
+    """A view of shared or tensor memory. `allocation` is the shape of the underlying buffer where it differs."""
 
     shape: tuple[int, ...]
     element: str
@@ -82,6 +82,11 @@ class MemDescType:
     def bytes(self) -> int:
         """Size of the whole view."""
         return _tile_bytes(self.shape, self.element)
+
+    @property
+    def in_tensor_memory(self) -> bool:
+        """Whether it is tensor memory (Blackwell) rather than shared memory."""
+        return self.space.endswith("tensor_memory")
 
     def with_slots(self, depth: int) -> MemDescType:
         """The type of a ring of `depth` such buffers."""

@@ -23,7 +23,7 @@ from typing import ClassVar, Literal, Self, TypeVar
 from tawa.ir import Operation, Value
 
 EffectKind = Literal["read", "write", "allocate", "order", "barrier", "hint", "grids", "any"]
-Space = Literal["global", "shared", "none"]
+Space = Literal["global", "shared", "tensor", "none"]
 _T = TypeVar("_T")
 
 
