@@ -1,9 +1,9 @@
 """`ttng` on Blackwell: tensor memory, tcgen05, and programs that the hardware hands out (CLC).
 
-    %d, %t = ttng.tmem_alloc                                                tensor memory: 128 lanes × 512 columns of 32 bits
-    ttng.tc_gen5_mma %a, %b, %d, %use_d, %pred {is_async}                   D += A·B, issued by one thread
-    ttng.tc_gen5_commit %barrier                                            arrives when all of them are complete
-    %tile = ttng.tmem_load %d                                               by the warps whose lanes they are
+    %d, %t = ttng.tmem_alloc                                  tensor memory: 128 lanes × 512 columns of 32 bits
+    ttng.tc_gen5_mma %a, %b, %d, %use_d, %pred {is_async}     D += A·B, issued by one thread
+    ttng.tc_gen5_commit %barrier                              arrives when all of them are complete
+    %tile = ttng.tmem_load %d                                 by the warps whose lanes they are
 
 Properties and segments of Triton 3.6 to 3.9. Contracts follow PTX ISA, "TensorCore 5th Generation Family Instructions"
 and "clusterlaunchcontrol".
@@ -11,11 +11,14 @@ and "clusterlaunchcontrol".
 
 from __future__ import annotations
 
+import re
+
 from tawa.dialects.declare.declaration import Effect, OpView, Space, op_names
 from tawa.dialects.declare.families import UnaryOp
 from tawa.dialects.declare.fields import attribute, operand, operands, optional_operand, segment
-from tawa.ir import MemDescType, Operation, Value, parse_type
+from tawa.ir import MemDescType, Operation, ScalarType, Value, parse_type
 from tawa.ir.attributes import read_array, read_int
+from tawa.ir.encodings import aliases_at
 
 
 def space_of(buffer: Value) -> Space:
@@ -24,11 +27,22 @@ def space_of(buffer: Value) -> Space:
     return "tensor" if isinstance(type, MemDescType) and type.in_tensor_memory else "shared"
 
 
+def pitch_of(op: Operation, type: MemDescType) -> int:
+    """Bits from one column of a buffer in tensor memory to the next, at `op`: elements may lie some columns apart."""
+    stride = _STRIDE.search(aliases_at(op).get(type.encoding, type.encoding))
+    return ScalarType(type.element).bits * (int(stride[1]) if stride else 1)
+
+
+_STRIDE = re.compile(r"colStride = (\d+)")
+
 # -- tensor memory -----------------------------------------------------------------------------------------------------
 
 
 class TMEMAllocOp(OpView):
-    """``ttng.tmem_alloc``: allocates tensor memory, initialised if it has an operand. Results: memdesc, maybe a token."""
+    """``ttng.tmem_alloc``: allocates tensor memory, initialised if it has an operand.
+
+    Results: memdesc, maybe a token.
+    """
 
     NAME = "ttng.tmem_alloc"
     EFFECTS = (Effect("allocate", "tensor"),)
@@ -78,8 +92,10 @@ class TMEMSubsliceOp(UnaryOp):
 
 
 class TMEMCopyOp(OpView):
-    """``ttng.tmem_copy``: tcgen05.cp from shared to tensor memory: in order with the dots of its thread, complete at a
-    commit."""
+    """``ttng.tmem_copy``: tcgen05.cp from shared to tensor memory.
+
+    It is in order with the dots of its thread, and complete at a commit.
+    """
 
     NAME = "ttng.tmem_copy"
     EFFECTS = (Effect("read", "shared", "source"), Effect("write", "tensor", "target"))
@@ -173,7 +189,7 @@ class TCGen5MMAOp(TCGen5Dot):
 
 
 class TCGen5MMAScaledOp(TCGen5Dot):
-    """``ttng.tc_gen5_mma_scaled``: a dot whose operands have scales for each block of a row of A, or of a column of B."""
+    """``ttng.tc_gen5_mma_scaled``: a dot with a scale for each block of a row of A, and of a column of B."""
 
     NAME = "ttng.tc_gen5_mma_scaled"
     __slots__ = ()
@@ -234,7 +250,10 @@ class TCGen5CommitOp(OpView):
 
 
 class CLCTryCancelOp(OpView):
-    """``ttng.clc_try_cancel``: asks for a program that has not started; its 16 bytes arrive at a buffer and a barrier."""
+    """``ttng.clc_try_cancel``: asks for a program that has not started.
+
+    The answer, 16 bytes, arrives in a buffer and at a barrier.
+    """
 
     NAME = "ttng.clc_try_cancel"
     EFFECTS = (Effect("write", "shared", "buffer"), Effect("order"))

@@ -324,10 +324,14 @@ class FreeRun(WalkerState):
             answer = False if mark.ended else None
         elif site.start == last or not mark.peeked:
             last, time = -1, mark.time + 1
+        instance, most = (site.unknown, walker.nest, time), self.questions.remembered.get(site.unknown, 0)
+        if answer is None and mark.trips >= 0 and site.start < most and instance not in self.known:
+            self.known[instance] = (min(mark.trips, site.start + 1), mark.trips <= site.start)
         if answer is None:
-            answer = self._exceeds(walker, (site.unknown, walker.nest, time), site.start)
+            answer = self._exceeds(walker, instance, site.start)
         if answer is not None:
-            level[site.unknown] = Mark(time, max(site.start, last), not answer, peeked=peeks)
+            trips = 0 if most and not (answer or peeks or site.start) else mark.trips
+            level[site.unknown] = Mark(time, max(site.start, last), not answer, peeked=peeks, trips=trips)
         return answer, time
 
     def _query_stage(self, walker: Walker, site: Site, stage: int) -> tuple[bool | None, int]:
@@ -418,7 +422,9 @@ class FreeRun(WalkerState):
                 walker.marks[-1][frame.cap] = Mark(0, start + 1, True)
         else:
             capped = frame.index + 1 >= frame.end
-            self._leave(walker, Mark(frame.time, frame.end - 1 if capped else ENDLESS, not capped))
+            most = self.questions.remembered.get(frame.unknown, 0)
+            trips = min(frame.index + 1, most) if most and not capped else -1
+            self._leave(walker, Mark(frame.time, frame.end - 1 if capped else ENDLESS, not capped, trips=trips))
         walker.set_nest()
         return again
 

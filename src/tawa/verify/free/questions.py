@@ -127,8 +127,21 @@ class _Finder:
             self.asked,
             tuple(self.compared),
             positive,
+            self._remembered(sites),
             self._shares_memory(sites),
         )
+
+    def _remembered(self, sites: list[dict[int, Site]]) -> dict[int, int]:
+        """By unknown that a condition behind a loop asks for again: up to which number of trips it can tell."""
+        found: dict[int, int] = {}
+        for part, asking in zip(self.program.parts, sites, strict=True):
+            code = part.code
+            loops = [(site.unknown, code[at][5]) for at, site in asking.items() if code[at][0] == Code.FOR]
+            for at, site in asking.items():
+                again = any(unknown == site.unknown and end <= at for unknown, end in loops)
+                if again and code[at][0] in (Code.IF, Code.CONSUMED) and site.stage is None:
+                    found[site.unknown] = max(found.get(site.unknown, 0), site.start + 1)
+        return found
 
     def _from_the_first(self, sites: list[dict[int, Site]]) -> list[dict[int, Site]]:
         """The sites with starts that count from the first trip that any site of their unknown queries, if it is < 0."""

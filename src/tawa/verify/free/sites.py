@@ -60,6 +60,8 @@ class Questions:
     """All comparisons, also those that only take part in a condition."""
     positive: tuple[tuple[Term, Operation | None], ...] = ()
     """Steps that are positive only by the language's definition, each with a loop that has it."""
+    remembered: dict[int, int] = field(default_factory=dict[int, int])
+    """By unknown that a condition behind a loop asks for again: up to which number its trips are remembered."""
     shares_memory: bool = False
     """Whether a number in memory is an unknown of several partitions."""
 

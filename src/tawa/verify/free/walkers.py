@@ -31,6 +31,7 @@ class Mark:
     For an unknown whose trips are taken in stages, `start` is the largest of the stage that was answered with yes, and
     `ended` whether the whole range has ended. taken: trips before the stage. closed: the `start` that was answered with
     no, which ended the stage; -1 while it goes on. peeked: the last query was a condition's, which ends no execution.
+    trips: how many the last execution had, up to the number that later conditions ask for; -1 if that is not known.
     """
 
     time: int
@@ -40,6 +41,7 @@ class Mark:
     taken: int = 0
     closed: int = -1
     peeked: bool = False
+    trips: int = -1
 
     @property
     def place(self) -> int:
@@ -294,7 +296,7 @@ class WalkerState(Machine):
     def _relative_mark(self, walker: Walker, depth: int, unknown: int, mark: Mark) -> tuple[Any, ...]:
         """What later queries depend on; a place in a range that is taken in stages, relative to its known trips."""
         if mark.stage is None:
-            return mark.time, mark.start, mark.ended, mark.peeked
+            return mark.time, mark.start, mark.ended, mark.peeked, mark.trips
         if depth < len(walker.loops) and walker.loops[depth].unknown == unknown:
             return mark.time, -1, False, mark.stage  # the loop replaces the mark when it ends
         known, _ = self.known.get((unknown, walker.nest[:depth], mark.time), (0, False))

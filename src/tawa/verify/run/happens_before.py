@@ -155,8 +155,10 @@ class Order:
         late = self.memory.still_written(main.mask)
         if late is not None:
             memory, write = late
-            message = f"the kernel ends while a TMA copy may still write {self.name(memory)}"
-            last = HistoryStep("TMA", "still writes", write.event, memory)
+            message = f"the kernel ends while {event_name(write.event)} may still write {self.name(memory)}"
+            last = HistoryStep(
+                "TMA" if write.event.kind == "copy in" else "tensor cores", "still writes", write.event, memory
+            )
             raise self.fault("leftover credit", message, main.mask | write.start, last)
 
     def _add(self, actor: Actor, event: Event) -> int:
@@ -194,6 +196,16 @@ class Order:
                 actor.groups.append([memory.read(actor, event, place, proxy=True) for place in event.memory])
             case "dot wait":
                 self._drain(actor.groups, event.amount)
+            case "adds":
+                actor.mmas.append(memory.read(actor, event, event.memory[0], proxy=True))
+            case "tcgen05":
+                target, *sources = event.memory
+                actor.mmas += [memory.read(actor, event, place, proxy=True) for place in sources]
+                actor.mmas.append(memory.write(actor, event, target, proxy=True))
+            case "tcgen05 wait":
+                self._complete_mmas(actor, bit)
+            case "commit":
+                self._commit(actor, event, mask)
             case "write" | "free" | "read":
                 self._access(actor, event)
             case "describe":  # what writes a descriptor makes it visible to TMA, too
@@ -231,9 +243,10 @@ class Order:
         """An access through the generic proxy, which is complete at once."""
         for place in event.memory:
             start = self.memory.read if event.kind == "read" else self.memory.write
-            access = start(actor, event, place, proxy=False)
+            proxies = not self.memories.in_tensor_memory(place)
+            access = start(actor, event, place, proxy=not proxies)
             access.end = self.history.bit
-            actor.unfenced.append(access)
+            actor.unfenced += [access] if proxies else []
             if event.kind == "free":
                 self.memory.forget(place)
 
@@ -411,6 +424,21 @@ class Order:
             for access in issued:
                 access.end = landed
         self._contribute(actor, event, mask, arrivals=event.amount, tx=0)
+
+    def _commit(self, actor: Actor, event: Event, mask: int) -> None:
+        """The earlier tcgen05 operations of the thread complete, then it arrives. Its commits arrive in order."""
+        if actor.mmas:
+            landed = self.history.note("tensor cores", "complete", event, actor.mmas[-1].event.memory[0], None)
+            self._complete_mmas(actor, landed)
+            mask |= landed
+        actor.committed |= mask
+        self._contribute(actor, event, actor.committed, arrivals=event.amount, tx=0)
+        actor.committed |= self.history.bit
+
+    def _complete_mmas(self, actor: Actor, bit: int) -> None:
+        for access in actor.mmas:
+            access.end = bit
+        actor.mmas.clear()
 
     def _drain(self, queue: deque[list[Access]], left: int) -> None:
         while len(queue) > left:

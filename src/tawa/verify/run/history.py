@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tawa.dialects.tcgen05 import TMEMAllocOp
 from tawa.ir import MemDescType, Operation, parse_type
 from tawa.verify.run.events import Event
 from tawa.verify.run.places import NAMED, Place
@@ -55,11 +56,15 @@ class Memories:
             return f"named barrier {memory.path[0]}"
         return f"{self.names[memory.alloc]}{''.join(f'[{slot}]' for slot in memory.path)}"
 
+    def in_tensor_memory(self, memory: Place) -> bool:
+        """Whether a region is in tensor memory, which has no proxies."""
+        return memory.alloc >= 0 and TMEMAllocOp.matches(self.allocations[memory.alloc])
+
     def beyond(self, memory: Place) -> tuple[int, int] | None:
         """The slot of an allocation that does not exist, and how many there are; None if all exist."""
         if not memory.path:
             return None
-        type = parse_type(self.allocations[memory.alloc].result.type)
+        type = parse_type(self.allocations[memory.alloc].results[0].type)
         if not isinstance(type, MemDescType):
             return None
         slots = zip(memory.path, type.shape, strict=False)
@@ -115,6 +120,7 @@ class History:
 _EVENT_NAMES = {
     "dot": "a wgmma", "copy in": "a TMA copy", "copy out": "a TMA store", "cp.async": "a cp.async", "wait": "a wait",
     "arrive": "an arrival", "expect": "an expect", "init": "an init", "describe": "a descriptor's creation",
+    "adds": "a tcgen05 operation", "tcgen05": "a tcgen05 operation", "commit": "a commit",
 }  # fmt: skip
 
 

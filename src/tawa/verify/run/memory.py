@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tawa.dialects.tcgen05 import TMEMCopyOp, dot_of
 from tawa.dialects.ttg import LocalAllocOp
 from tawa.ir import MemDescType, parse_type
 from tawa.verify.run.events import Event
@@ -33,6 +34,16 @@ FENCES_FOLLOW = "Triton's pass that inserts proxy fences runs behind this level 
 
 COPIES_SEEN = (
     "a dot sees what cp.async of the same warps wrote and they have waited for (Triton's pipelines rely on it)"
+)
+IN_ORDER = ("adds", "tcgen05")
+"""Events of tcgen05 operations in flight, which those of one thread begin in the order of issue."""
+MMAS_IN_ORDER = (
+    "tcgen05 operations of one thread are executed in the order of issue, whatever their accumulators (PTX promises it "
+    "for one accumulator; FlashAttention-4 and Triton rely on it)"
+)
+TENSOR_FENCES = (
+    "a wait on an mbarrier orders accesses of tensor memory (PTX asks for tcgen05.fence beside it, which Triton's back "
+    "end does not emit)"
 )
 FENCED_READS = "Triton's back end inserts the proxy fence between a load and a TMA copy of one partition (since 3.6)"
 
@@ -78,6 +89,7 @@ class Actor:
     """A partition in a run: its causal past (`mask`), and its accesses in flight.
 
     issued: the number of dots; done: the first that may be in flight. unfenced: accesses through the generic proxy.
+    mmas: accesses of tcgen05 operations without a commit. committed: what its last commit knows when it arrives.
     """
 
     name: str
@@ -88,6 +100,8 @@ class Actor:
     copies: deque[list[Access]] = field(default_factory=deque[list[Access]])
     uncommitted: list[Access] = field(default_factory=list[Access])
     unfenced: list[Access] = field(default_factory=list[Access])
+    mmas: list[Access] = field(default_factory=list[Access])
+    committed: int = 0
     issued: int = 0
     done: int = 0
 
@@ -97,11 +111,12 @@ class Actor:
 
     def copy(self, of: Callable[[Access], Access]) -> Actor:
         """A copy whose accesses are those that `of` gives."""
-        made = Actor(self.name, self.number, self.mask, issued=self.issued, done=self.done)
+        made = Actor(self.name, self.number, self.mask, committed=self.committed, issued=self.issued, done=self.done)
         for mine, theirs in zip(made.queues(), self.queues(), strict=True):
             mine.extend([of(it) for it in group] for group in theirs)
         made.uncommitted = [of(it) for it in self.uncommitted]
         made.unfenced = [of(it) for it in self.unfenced]
+        made.mmas = [of(it) for it in self.mmas]
         return made
 
 
@@ -173,7 +188,13 @@ class Memory:
         return access
 
     def _ordered(self, actor: Actor, earlier: Access, event: Event, memory: Place, kind: FaultKind) -> None:
+        apart = earlier.partition != actor.number
         if earlier.end and actor.mask & earlier.end:
+            if apart and self.history.memories.in_tensor_memory(memory):
+                self.assumed[TENSOR_FENCES] = None
+            return
+        if not apart and event.kind in IN_ORDER and earlier.event.kind in IN_ORDER:
+            self.assumed |= {} if _is_pipelined(earlier.event, event) else {MMAS_IN_ORDER: None}
             return
         name = self.history.name(memory)
         still = f"{event_name(earlier.event)} of {self.actors[earlier.partition].name}"
@@ -212,6 +233,16 @@ class Memory:
         return None
 
 
+def _is_pipelined(earlier: Event, event: Event) -> bool:
+    """Whether PTX promises the order of two tcgen05 operations: dots of one accumulator, or a copy before a dot."""
+    if earlier.op is event.op or TMEMCopyOp.matches(earlier.op):
+        return True
+    one, other = dot_of(earlier.op), dot_of(event.op)
+    if one is None or other is None or earlier.memory[0].place != event.memory[0].place:
+        return False
+    return [it.type for it in (one.a, one.b, one.d)] == [it.type for it in (other.a, other.b, other.d)]
+
+
 def _relied_on(earlier: Access, event: Event, same: bool) -> str:
     """What stands in for a fence, although PTX does not promise it; empty if nothing does. same: in one partition.
 
@@ -220,11 +251,23 @@ def _relied_on(earlier: Access, event: Event, same: bool) -> str:
     """
     alloc = LocalAllocOp.of(earlier.event.op)
     kind = parse_type(alloc.op.result.type) if alloc else None
-    if event.kind == "dot" and isinstance(kind, MemDescType) and not kind.mutable:
+    if event.kind in ("dot", "tcgen05") and isinstance(kind, MemDescType) and not kind.mutable:
         return FENCES_FOLLOW
     if event.kind == "dot" and earlier.event.kind == "cp.async" and same:
         return COPIES_SEEN
     return FENCED_READS if event.kind == "copy in" and earlier.event.kind == "read" and same else ""
 
 
-__all__ = ["COPIES_SEEN", "FENCED_READS", "FENCES_FOLLOW", "Access", "Actor", "Memory", "OtherNumber", "Region"]
+__all__ = [
+    "COPIES_SEEN",
+    "FENCED_READS",
+    "FENCES_FOLLOW",
+    "IN_ORDER",
+    "MMAS_IN_ORDER",
+    "TENSOR_FENCES",
+    "Access",
+    "Actor",
+    "Memory",
+    "OtherNumber",
+    "Region",
+]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tawa.dialects import ttg
+from tawa.dialects.tcgen05 import TMEMSubsliceOp, pitch_of
 from tawa.ir import MemDescType, Operation, parse_type
 from tawa.ir.attributes import read_array
 
@@ -64,16 +65,19 @@ def indexed(op: Operation, memory: Place, slot: int) -> Place:
 
 def viewed(op: Operation, memory: Place) -> Place:
     """The place that a view other than an index names."""
+    source, target = parse_type(op.operands[0].type), parse_type(op.results[0].type)
+    assert isinstance(source, MemDescType) and isinstance(target, MemDescType)
+    if source.in_tensor_memory:
+        return _columns(op, memory, source, target)
     match op.name:
         case ttg.MemDescSubsliceOp.NAME:
             if memory.reshaped or memory.box is not None:
                 raise NotUnderstood("a slice of a reshaped view of shared memory", op)
-            offsets, type = read_array(op.properties["offsets"]), parse_type(op.result.type)
-            assert isinstance(type, MemDescType)
+            offsets = read_array(op.properties["offsets"])
             dims = memory.view or _natural(len(offsets))
             spans = sorted(
                 (dim, start * factor, (start + size) * factor)
-                for (dim, factor), start, size in zip(dims, offsets, type.shape, strict=True)
+                for (dim, factor), start, size in zip(dims, offsets, target.shape, strict=True)
             )
             return memory._replace(box=tuple((start, end) for _, start, end in spans))
         case ttg.MemDescTransOp.NAME:
@@ -82,20 +86,34 @@ def viewed(op: Operation, memory: Place) -> Place:
             if len(dims) == len(order):
                 memory = memory._replace(view=tuple(dims[dim] for dim in order))
             return memory
-        case ttg.MemDescReinterpretOp.NAME if (dims := _wider(op, memory)) is not None:
+        case ttg.MemDescReinterpretOp.NAME if (dims := _wider(source, target, memory)) is not None:
             return memory._replace(view=dims)
         case _:
             return memory._replace(reshaped=True)
+
+
+def _columns(op: Operation, memory: Place, source: MemDescType, target: MemDescType) -> Place:
+    """A view of tensor memory. Its boxes count rows and bits of a row, so that views of other elements keep them."""
+    if subslice := TMEMSubsliceOp.of(op):
+        units = (1, pitch_of(op, source))
+        spans = list(memory.box or [(0, size * unit) for size, unit in zip(source.shape[-2:], units, strict=True)])
+        dim = subslice.dim
+        low = spans[dim][0] + subslice.start * units[dim]
+        spans[dim] = low, low + target.shape[dim] * units[dim]
+        return memory._replace(box=tuple(spans))
+    if op.name == ttg.MemDescReinterpretOp.NAME and source.shape[:-1] == target.shape[:-1]:
+        rows = [type.shape[-1] * pitch_of(op, type) for type in (source, target)]
+        if rows[0] == rows[1]:
+            return memory
+    raise NotUnderstood(f"{op.name} of tensor memory", op)
 
 
 def _natural(rank: int) -> tuple[tuple[int, int], ...]:
     return tuple((dim, 1) for dim in range(rank))
 
 
-def _wider(op: Operation, memory: Place) -> tuple[tuple[int, int], ...] | None:
+def _wider(source: MemDescType, target: MemDescType, memory: Place) -> tuple[tuple[int, int], ...] | None:
     """The view with wider elements in the same rows; None for any other reinterpretation."""
-    source, target = parse_type(op.operands[0].type), parse_type(op.result.type)
-    assert isinstance(source, MemDescType) and isinstance(target, MemDescType)
     if memory.reshaped or source.shape[:-1] != target.shape[:-1] or source.bytes != target.bytes:
         return None
     factor, left = divmod(source.shape[-1], target.shape[-1])

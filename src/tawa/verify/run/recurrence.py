@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tawa.verify.run.happens_before import Barrier, Order
-from tawa.verify.run.memory import Access, Actor, Region
+from tawa.verify.run.memory import IN_ORDER, Access, Actor, Region
 from tawa.verify.run.places import Place
 
 Lacks = dict[tuple[Any, ...], int]
@@ -49,10 +49,13 @@ def forget(order: Order, facts: Mapping[tuple[Any, ...], int], more: Lacks, lack
             who = (extra & -extra).bit_length() - 1
             extra &= extra - 1
             place, part = divmod(who - _PENDING, _RECENT + 1)
+            after = place - len(barriers) - len(order.named.barriers)
             if who < _PENDING - 1:
                 order.actors[who].mask &= gone
             elif who == _PENDING - 1:
                 order.joined &= gone
+            elif after >= 0:
+                order.actors[after].committed &= gone
             elif place >= len(barriers):
                 named = list(order.named.barriers.values())[place - len(barriers)]
                 named.mask, named.past = (
@@ -191,7 +194,7 @@ class _Settling:
         common = self.common(place.alloc)
         write, number, rank = region.write, None, self.rank(place)
         if write is not None:
-            self.access(write, common, (rank, "write"))
+            self.access(write, common, (rank, "write", _issuer(write)))
             number = None if write.event.number is None else self.rename(write.event.number)
             if not region.unwritten:
                 self.written[rank] = region
@@ -247,6 +250,7 @@ class _Settling:
                 group[:] = self.numbered(group)
         actor.uncommitted = self.numbered(actor.uncommitted)
         actor.unfenced = [it for it in self.numbered(actor.unfenced) if not it.fence]
+        actor.mmas = self.numbered(actor.mmas)
         return (actor.issued - actor.done, *(len(queue) for queue in actor.queues()))
 
     def knowledge(self) -> list[tuple[int, int]]:
@@ -270,6 +274,10 @@ class _Settling:
             it.mask, it.past = self.mask(it.mask) if it.mask else 0, self.mask(it.past)
             first = _PENDING + place * (_RECENT + 1)
             knows += [(1 << first, it.mask), (2 << first, it.past)]
+        for place, actor in enumerate(order.actors, len(order.barriers) + len(order.named.barriers)):
+            if actor.committed:
+                actor.committed = self.mask(actor.committed)
+                knows.append((1 << (_PENDING + place * (_RECENT + 1)), actor.committed))
         return knows
 
     def lacks(self, knows: Sequence[tuple[int, int]]) -> Lacks:
@@ -298,7 +306,14 @@ def _queued(order: Order, touches: Sequence[int]) -> dict[Access, tuple[Any, ...
             found[access] = (*found.get(access, ()), "uncommitted", actor.number)
         for access in actor.unfenced:
             found[access] = (*found.get(access, ()), "unfenced")
+        for access in actor.mmas:
+            found[access] = (*found.get(access, ()), "mmas", actor.number)
     return found
+
+
+def _issuer(access: Access) -> int:
+    """Who issued a tcgen05 operation, which his later ones follow in order; 0 for any other access."""
+    return id(access.event.op) if access.event.kind in IN_ORDER else 0
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from tawa.verify.skeleton.rings import Rings
 def allocation_names(accesses: Accesses) -> list[str]:
     """The name of each allocation."""
     allocations = list(accesses.allocations)
-    given = {op: op.result.hint or f"alloc{number}" for number, op in enumerate(allocations)}
+    given = {op: op.results[0].hint or f"alloc{number}" for number, op in enumerate(allocations)}
     times = Counter(given.values())
     if len(times) == len(given):
         return list(given.values())
@@ -43,7 +43,7 @@ def _number(wished: Mapping[Operation, str], taken: set[str], names: dict[Operat
     """Gives each operation the name that it wishes, with a number where others have it, too."""
     times = Counter(wished.values())
     for op, name in wished.items():
-        if times[name] > 1 or (name in taken and op.result.hint != name):
+        if times[name] > 1 or (name in taken and op.results[0].hint != name):
             name = next(it for it in (f"{name}.{number}" for number in count()) if it not in taken)
         taken.add(name)
         names[op] = name

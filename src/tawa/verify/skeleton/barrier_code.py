@@ -55,8 +55,8 @@ class BarrierCode:
         if make is not None and (op.name not in DESCRIBING or in_loop(op)):
             make(self, op)
             return True
-        if op in accesses.allocations and op.result in self.code.needed:
-            self.code.registers[self.code.define(op.result)] = Place(accesses.allocations[op])
+        if op in accesses.allocations and op.results[0] in self.code.needed:
+            self.code.registers[self.code.define(op.results[0])] = Place(accesses.allocations[op])
             return True
         if op.name in (CastOp.NAME, ReinterpretTensorDescOp.NAME) and op.result in self.code.needed:
             self.code.register[op.result] = self.code.use(op.operands[0])
@@ -80,15 +80,13 @@ class BarrierCode:
         """A register with this content."""
         return self.code.constant(number)
 
-    def act(self, act: Act, condition: Value | None = None) -> None:
-        """Emits an event, under a condition."""
-        holds = 1 if condition is None else self.code.canonical.get(condition)
-        if isinstance(holds, int) and not holds:
+    def act(self, act: Act, *conditions: Value | None) -> None:
+        """Emits an event, under conditions that must all hold."""
+        asked = {it: self.code.canonical.get(it) for it in conditions if it is not None}
+        if any(isinstance(holds, int) and not holds for holds in asked.values()):
             return
-        at = -1
-        if not isinstance(holds, int):
-            assert condition is not None
-            at = self.code.emit(act.op, Code.IF, self.code.use(condition), -1)
+        unknown = [it for it, holds in asked.items() if not isinstance(holds, int)]
+        starts = [self.code.emit(act.op, Code.IF, self.code.use(it), -1) for it in unknown]
         number = self.code.sources.crossed.stores.get(act.op) if act.kind == "write" else None
         if number is not None:
             act.number = self.code.use(number)
@@ -97,12 +95,12 @@ class BarrierCode:
             act.number, act.takes = self.code.define(number), True
         self.code.part.puts += act.kind in ("copy in", "cp.async")
         self.code.emit(act.op, Code.ACT, act)
-        if at >= 0:
+        for at in starts:
             self.code.patch(at, 2, len(self.code.part.code))
 
     def allocate(self, op: Operation) -> None:
         """An allocation, which is also a write if it has an initial value."""
-        register = self.code.define(op.result)
+        register = self.code.define(op.results[0])
         self.code.registers[register] = Place(self.accesses.allocations[op])
         if op.operands:
             self.act(Act("write", op, (register,), reads=(register,)))

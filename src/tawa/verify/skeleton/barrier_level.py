@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
-from tawa.dialects import ttg, ttng
+from tawa.dialects import tcgen05, ttg, ttng
 from tawa.dialects.aref import LandedOp
 from tawa.dialects.arith import SelectOp
 from tawa.dialects.builtin import BranchOp, CastOp, CondBranchOp, GpuBarrierOp, InlineAsmOp
@@ -35,8 +35,14 @@ _WARP = 32
 _STARTS = 1
 _FIRST_PARTITION = 2
 _int = lru_cache(maxsize=1024)(read_int)
+_ALLOCATIONS = op_names(ttg.LocalAllocOp, tcgen05.TMEMAllocOp)
 _NOTHING = op_names(
-    GpuBarrierOp, ttg.BarrierOp, ttg.LocalBarrierOp, ttng.FenceMBarrierInitReleaseClusterOp, ttg.GlobalScratchAllocOp
+    GpuBarrierOp,
+    ttg.BarrierOp,
+    ttg.LocalBarrierOp,
+    ttng.FenceMBarrierInitReleaseClusterOp,
+    ttg.GlobalScratchAllocOp,
+    tcgen05.TMEMWaitOp,
 )
 """They order the warps of one partition, which this check takes as one, or ask for memory."""
 _DESCRIPTORS = op_names(ttng.TensormapCreateOp, ttng.TensormapFenceproxyAcquireOp, ttng.ReinterpretTensorDescOp)
@@ -50,7 +56,7 @@ class Compiler(Protocol):
 
     def use(self, value: Value) -> int: ...
     def define(self, value: Value) -> int: ...
-    def act(self, act: Act, condition: Value | None = None) -> None: ...
+    def act(self, act: Act, *conditions: Value | None) -> None: ...
     def constant(self, number: Any) -> int: ...
     def allocate(self, op: Operation) -> None: ...
     def describe(self, op: Operation, memory: Value, kind: str) -> None: ...
@@ -77,7 +83,7 @@ class Accesses:
         made = [value for value in scratch if value.defining_op is not None]
         self.described = [*(op.result for op in in_loops), *made]
         self.descriptors = self.followed(self.described, _descriptor_of)
-        allocations = [op for op in self.ops if op.name == ttg.LocalAllocOp.NAME]
+        allocations = [op for op in self.ops if op.name in _ALLOCATIONS]
         self.allocations = {op: place for place, op in enumerate(allocations)}
         self.allocations.update(
             (value.defining_op, len(allocations) + place)
@@ -118,7 +124,7 @@ class Accesses:
                     continue
                 seen.add(it)
                 op = it.defining_op
-                if op is not None and ttg.LocalAllocOp.matches(op):
+                if op is not None and op.name in _ALLOCATIONS:
                     roots.add(op)
                 elif op is not None and op.name in VIEWS:
                     work.append(op.operands[0])
@@ -166,12 +172,9 @@ class Accesses:
         for op in self.ops:
             for root in self.roots_of(op.operands[-3 if "copy_global" in op.name else 0]) if op.name in waited else ():
                 sizes.pop(root, None)
-        for op in self.ops:
-            arrive = ttng.ArriveBarrierOp.of(op)
-            size = arrive.count if arrive else warps_of(op) * _WARP if ttng.AsyncCopyMbarrierArriveOp.matches(op) else 0
-            for root in self.roots_of(op.operands[0]) if size else ():
-                if root in sizes:
-                    sizes[root].add(size)
+        for barrier, size in (arrival for op in self.ops for arrival in _arrivals(op)):
+            for root in self.roots_of(barrier) & sizes.keys():
+                sizes[root].add(size)
         invalidated = any(ttng.InvalBarrierOp.matches(op) for op in self.ops)
         alone = {self.allocations[op]: it.pop() for op, it in sizes.items() if len(it) == 1}
         return Memories(
@@ -191,6 +194,17 @@ class Accesses:
                 raise NotUnderstood(f"{op.name} is not known to this check", op)
             if shared or (is_opaque(op.name) and op.name.startswith(_CLOSED)):
                 raise NotUnderstood(f"{op.name} accesses shared memory in a way that this check does not model", op)
+
+
+def _arrivals(op: Operation) -> list[tuple[Value, int]]:
+    """The barriers at which an operation arrives without bytes, each with the number of arrivals."""
+    if arrive := ttng.ArriveBarrierOp.of(op):
+        return [(arrive.barrier, arrive.count)]
+    if copies := ttng.AsyncCopyMbarrierArriveOp.of(op):
+        return [(copies.barrier, warps_of(op) * _WARP)]
+    if commit := tcgen05.TCGen5CommitOp.of(op):
+        return [(commit.barrier, 1)]
+    return [(barrier, 1) for barrier, _ in dot.commits] if (dot := tcgen05.dot_of(op)) else []
 
 
 def in_loop(op: Operation) -> bool:
@@ -308,10 +322,10 @@ def _reserved(place: int, partitions: int) -> str:
 
 
 def _on_barrier(
-    self: Compiler, op: Operation, kind: str, barrier: Value, amount: int = 0, condition: Value | None = None
+    self: Compiler, op: Operation, kind: str, barrier: Value, amount: int = 0, *conditions: Value | None
 ) -> None:
     place = self.use(barrier)
-    self.act(Act(kind, op, barrier=place, amount=amount, reads=(place,)), condition)
+    self.act(Act(kind, op, barrier=place, amount=amount, reads=(place,)), *conditions)
 
 
 def _init(self: Compiler, op: Operation) -> None:
@@ -378,9 +392,9 @@ def _plain(kind: str) -> Callable[[Compiler, Operation], None]:
     return make
 
 
-def _access(self: Compiler, op: Operation, kind: str, buffer: Value, **more: Any) -> None:
+def _access(self: Compiler, op: Operation, kind: str, buffer: Value, *conditions: Value | None) -> None:
     memory = self.use(buffer)
-    self.act(Act(kind, op, (memory,), reads=(memory,), **more))
+    self.act(Act(kind, op, (memory,), reads=(memory,)), *conditions)
 
 
 def _async_copy(self: Compiler, op: Operation) -> None:
@@ -406,6 +420,41 @@ def _dot_wait(self: Compiler, op: Operation) -> None:
     self.act(Act("dot wait", op, amount=_int(op.properties["pendings"]), tiles=tiles))
 
 
+def _tmem_store(self: Compiler, op: Operation) -> None:
+    store = tcgen05.TMEMStoreOp(op)
+    _access(self, op, "write", store.buffer, store.predicate)
+
+
+def _tmem_copy(self: Compiler, op: Operation) -> None:
+    copy = tcgen05.TMEMCopyOp(op)
+    if copy.barriers:
+        raise NotUnderstood("a copy to tensor memory that arrives on a barrier by itself", op)
+    memory = self.use(copy.target), self.use(copy.source)
+    self.act(Act("tcgen05", op, memory, reads=memory))
+
+
+def _tcgen05_dot(self: Compiler, op: Operation) -> None:
+    """D is read if it is added; then the dot writes it, and commits to its barriers."""
+    dot = tcgen05.dot_of(op)
+    assert dot is not None
+    if dot.two_ctas:
+        raise NotUnderstood("a dot that two CTAs issue together", op)
+    _access(self, op, "adds", dot.d, dot.predicate, dot.use_d)
+    memory = tuple(self.use(it) for it in (dot.d, dot.a, dot.b, *dot.scales))
+    self.act(Act("tcgen05", op, memory, reads=memory), dot.predicate)
+    if not dot.is_async:
+        self.act(Act("tcgen05 wait", op), dot.predicate)
+    for barrier, condition in dot.commits:
+        _on_barrier(self, op, "commit", barrier, 1, dot.predicate, condition)
+
+
+def _tcgen05_commit(self: Compiler, op: Operation) -> None:
+    commit = tcgen05.TCGen5CommitOp(op)
+    if commit.descriptors or "two_ctas" in op.properties:
+        raise NotUnderstood("a commit that arrives in several CTAs", op)
+    _on_barrier(self, op, "commit", commit.barrier, 1, commit.predicate)
+
+
 _EVENTS: dict[str, Callable[[Compiler, Operation], None]] = by_name(
     {
         ttng.InitBarrierOp: _init,
@@ -428,13 +477,20 @@ _EVENTS: dict[str, Callable[[Compiler, Operation], None]] = by_name(
         WarpGroupDotOp: _dot,
         ttng.WarpGroupDotWaitOp: _dot_wait,
         ttg.LocalAllocOp: lambda self, op: self.allocate(op),
+        tcgen05.TMEMAllocOp: lambda self, op: self.allocate(op),
+        tcgen05.TMEMLoadOp: lambda self, op: _access(self, op, "read", tcgen05.TMEMLoadOp(op).buffer),
+        tcgen05.TMEMStoreOp: _tmem_store,
+        tcgen05.TMEMCopyOp: _tmem_copy,
+        tcgen05.TCGen5MMAOp: _tcgen05_dot,
+        tcgen05.TCGen5MMAScaledOp: _tcgen05_dot,
+        tcgen05.TCGen5CommitOp: _tcgen05_commit,
         MakeTensorDescOp: lambda self, op: self.describe(op, op.result, "describe"),
         ttng.TensormapCreateOp: lambda self, op: self.describe(op, op.operands[0], "descriptor"),
         ttng.TensormapFenceproxyAcquireOp: _plain("descriptor fence"),
     }
 )
 DESCRIBING = op_names(MakeTensorDescOp, ttng.TensormapCreateOp, ttng.TensormapFenceproxyAcquireOp)
-WRITING = ("write", "free", "copy in", "cp.async", "describe", "descriptor", "init", "inval")
+WRITING = ("write", "free", "copy in", "cp.async", "describe", "descriptor", "init", "inval", "tcgen05")
 """Events that write memory."""
 
 __all__ = ["DESCRIBING", "WRITING", "Accesses", "assembly", "barrier_events", "chooses_tile", "in_loop"]

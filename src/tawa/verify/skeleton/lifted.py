@@ -178,7 +178,7 @@ class _Finder:
     def _depth(self, alloc: int) -> int:
         memories = self.program.memories
         assert memories is not None
-        type = parse_type(memories.allocations[alloc].result.type)
+        type = parse_type(memories.allocations[alloc].results[0].type)
         return type.shape[0] if isinstance(type, MemDescType) and len(type.shape) > 1 else 1
 
     def candidates(self) -> list[LiftedRing]:

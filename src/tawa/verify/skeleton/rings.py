@@ -19,7 +19,7 @@ from functools import cached_property
 from math import prod
 from typing import Literal
 
-from tawa.dialects import ttg, ttng
+from tawa.dialects import tcgen05, ttg, ttng
 from tawa.dialects.declare.declaration import address_of, by_name, is_terminator, op_names
 from tawa.dialects.effects import effects_of
 from tawa.dialects.tt import FuncOp
@@ -39,10 +39,11 @@ _ON_BARRIERS: dict[str, UseKind] = by_name(
         ttng.ArriveBarrierOp: "arrive",
         ttng.AsyncCopyMbarrierArriveOp: "arrive",
         ttng.BarrierExpectOp: "expect",
+        tcgen05.TCGen5CommitOp: "arrive",
     }
 )
 _COPIES = op_names(ttng.AsyncTMACopyGlobalToLocalOp, ttng.AsyncTMAGatherOp)
-_NO_ACCESS = ttg.VIEWS | op_names(ttg.LocalAllocOp, ttg.LocalDeallocOp, ttng.InvalBarrierOp)
+_NO_ACCESS = ttg.VIEWS | op_names(ttg.LocalAllocOp, ttg.LocalDeallocOp, ttng.InvalBarrierOp, tcgen05.TMEMAllocOp)
 _PENDING: dict[str, PendingKind] = by_name(
     {ttng.WarpGroupDotWaitOp: "wgmma", ttng.AsyncTMAStoreWaitOp: "stores", ttg.AsyncWaitOp: "cp.async"}
 )
@@ -176,7 +177,9 @@ class Rings:
             return _ON_BARRIERS[op.name]
         if op.name in _COPIES:
             return "copy" if root in self.accesses.barriers else "write"
-        written = (it for it in effects_of(op) if it.kind == "write" and it.space == "shared")
+        if op.name in tcgen05.DOTS and root in self.accesses.barriers:
+            return "arrive"
+        written = (it for it in effects_of(op) if it.kind == "write" and it.space in ("shared", "tensor"))
         return "write" if any(address_of(op, it) is value for it in written) else "read"
 
     def _all(self, allocation: Operation, *kinds: UseKind) -> list[Use]:
@@ -320,7 +323,7 @@ class Rings:
 
 
 def _type(allocation: Operation) -> MemDescType:
-    return memdesc_type(allocation.result.type)
+    return memdesc_type(allocation.results[0].type)
 
 
 def _slot(view: Value) -> Value | None:

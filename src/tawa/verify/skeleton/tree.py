@@ -136,12 +136,14 @@ class Tree:
         self.values.append(number)
         return len(self.values) - 1
 
-    def act(self, act: Act, condition: Value | None = None) -> None:
+    def act(self, act: Act, *conditions: Value | None) -> None:
         """One event. Of a wait for dots, only tiles count: Triton adds the operands of the dots."""
         registers = (*act.reads, act.tile, *(tile for tile, _ in act.tiles if self.values[tile] in self.tiles))
         unwritten = self.values[act.descriptor] not in self.accesses.descriptors if act.descriptor >= 0 else False
         values = [None if it == act.descriptor and unwritten else self.values[it] for it in registers if it >= 0]
-        event = Leaf(act.op, act.kind, (act.amount, act.of), (*values, condition, self.numbers.get(act.op)))
+        event = Leaf(
+            act.op, act.kind, (act.amount, act.of), (*values, *(conditions or (None,)), self.numbers.get(act.op))
+        )
         if not self._repeats(event) and not self._is_conversion(event):
             self.found.append(event)
 
