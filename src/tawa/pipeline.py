@@ -42,6 +42,9 @@ from tawa.transforms.pipelining.pipeline_stages import PipelineStages
 from tawa.transforms.pipelining.prefetch_loads import PrefetchLoads
 from tawa.transforms.pipelining.register_operands import KeepInRegisters
 from tawa.transforms.pipelining.scale_behind_max import ScaleBehindMax
+from tawa.transforms.tensor_memory.accumulate import Accumulate
+from tawa.transforms.tensor_memory.hand_over import HandOver
+from tawa.transforms.tensor_memory.read_dots import ReadDots
 from tawa.transforms.ttir.structure_flow import StructureFlow
 from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
 from tawa.verify.effort import Verification
@@ -64,7 +67,8 @@ FORMS = (
     Step("DynamicTiles", steps.take_tiles),  # after the split, which leaves programs with atomics alone
 )
 RINGS = (
-    passing(HoistGridWaits),  # first: behind it, no access precedes the wait
+    passing(ReadDots),  # first: the other steps know dots whose accumulators are tiles
+    passing(HoistGridWaits),  # early: behind it, no access precedes the wait
     Step("names", steps.name),
     passing(ViewReshapes),  # before the rings, whose loads it changes
     passing(ShareTransposes),
@@ -75,6 +79,8 @@ RINGS = (
 PARTITIONS = (
     passing(InsertArefs),
     passing(TransposeOperands),  # after the arefs: between two rings is a partition of its own
+    passing(Accumulate),  # after the arefs, which put the operands in slots
+    passing(HandOver),
     passing(Partition),  # after the arefs: it computes slices from puts and consumers
     passing(ShareStreams),  # before the groups are resolved, which then have the same control flow
     passing(ResolveGroups),  # before any other step inspects a group

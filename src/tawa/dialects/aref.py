@@ -4,6 +4,8 @@
     %i = "aref.first"(%r)                   : -> !aref.index<3>          the running count 0
     "aref.put"(%r, %i) ({ loads; "aref.filled"(%tiles…) })               waits until the slot is empty, fills it
     "aref.put"(%r, %i) ({ ^bb0(%a, %b): stores; "aref.filled"() })        the same, by stores into the slot's buffers
+    %a, %b = "aref.acquire"(%r, %i)                                       the open begin of a put: waits until empty
+    "aref.publish"(%r, %i)                                                its end, perhaps behind a loop: the slot is full
     %a, %b = "aref.get"(%r, %i)                                           waits until full; views of the slot's buffers
     "aref.consumed"(%r, %j [, %if])                                       this reader releases slot j
     "aref.landed"(%r, %i)                                                 waits until every put before i has landed
@@ -11,6 +13,9 @@
 
 Semantics per slot ⟨buf, F, E⟩ from arXiv 2510.14719, section 3: put needs E, get needs F, consumed returns E. An
 index is an abstract running count; it is carried through every loop around the accesses and lowered to (slot, parity).
+
+A payload lies in shared or in tensor memory. A reader may change what is in a slot before it releases it (an exchange):
+the writer finds it there when it acquires the slot again.
 """
 
 from __future__ import annotations
@@ -54,19 +59,20 @@ def index_depth(type: str) -> int | None:
     return int(type[12:-1]) if type.startswith("!aref.index<") else None
 
 
-Fill = Literal["tma", "cp.async", "registers", "stores", "number"]
+Fill = Literal["tma", "cp.async", "registers", "stores", "number", "commit", "threads"]
 """How a slot is filled: by TMA, by cp.async of all threads of the producer, from their registers, by the stores that a
-put contains, which compute the tile piece by piece, or with a number that the producer has computed."""
-Writer = Literal["producer", "converter"]
+put contains, which compute the tile piece by piece, with a number that the producer has computed, by dots of one thread
+(a commit announces them), or by whatever its threads have done when they publish it."""
+Writer = Literal["producer", "converter", "mma", "consumer"]
 """The partition that fills a ring."""
-Reader = Literal["consumer", "converter"]
+Reader = Literal["consumer", "converter", "mma"]
 """The partitions that read a ring."""
 
 
 def read_fill(text: str) -> Fill:
     """Reads a `Fill`; raises ValueError on any other text."""
     match text:
-        case "tma" | "cp.async" | "registers" | "stores" | "number":
+        case "tma" | "cp.async" | "registers" | "stores" | "number" | "commit" | "threads":
             return text
         case _:
             raise ValueError(f"not a kind of filling: {text}")
@@ -88,12 +94,16 @@ class CreateOp(OpView):
     @property
     def writer(self) -> Writer:
         """Who fills the slots."""
-        return "converter" if self.fill == "stores" else "producer"
+        return _WRITERS.get(self.fill, "producer")
 
     @property
     def reader(self) -> Reader:
         """Who reads the slots."""
-        return "converter" if read_string(self.op.properties.get("reader", '""')) == "converter" else "consumer"
+        match read_string(self.op.properties.get("reader", '"consumer"')):
+            case "converter" | "mma" as reader:
+                return reader
+            case _:
+                return "consumer"
 
     @property
     def type(self) -> RingType:
@@ -107,6 +117,9 @@ class CreateOp(OpView):
         Such a ring has no barriers for empty slots.
         """
         return read_bool(self.op.properties.get("implied_empty", "false"))
+
+
+_WRITERS: dict[Fill, Writer] = {"stores": "converter", "commit": "mma", "threads": "consumer"}
 
 
 class FirstOp(OpView):
@@ -126,7 +139,7 @@ class AdvanceOp(OpView):
 
 
 class AccessOp(OpView):
-    """The base of put, get, consumed and landed: a ring and a running count."""
+    """The base of put, acquire, publish, get, consumed and landed: a ring and a running count."""
 
     EFFECTS = (Effect("order"),)
     __slots__ = ()
@@ -186,13 +199,9 @@ class PutOp(AccessOp):
         )
 
 
-class GetOp(AccessOp):
-    """``aref.get``: operands ring, index; results: one view per payload entry.
+class ViewsOp(AccessOp):
+    """The base of acquire and get: the results are views of the slot's buffers."""
 
-    Executed by a reader. Becomes wait(full).
-    """
-
-    NAME = "aref.get"
     __slots__ = ()
 
     def check(self) -> str | None:
@@ -205,15 +214,45 @@ class GetOp(AccessOp):
         return None if tuple(views) == payload else f"views {views} of buffers {list(payload)}"
 
 
+class AcquireOp(ViewsOp):
+    """``aref.acquire``: operands ring, index; results: one view per payload entry.
+
+    Executed by the writer, which then holds the slot until it publishes it; it may acquire it again. Becomes
+    wait(empty).
+    """
+
+    NAME = "aref.acquire"
+    __slots__ = ()
+
+
+class PublishOp(AccessOp):
+    """``aref.publish``: the slot that the writer holds is full. Becomes arrive(full), or a commit to it."""
+
+    NAME = "aref.publish"
+    __slots__ = ()
+
+
+class GetOp(ViewsOp):
+    """``aref.get``: operands ring, index; results: one view per payload entry.
+
+    Executed by a reader. Becomes wait(full).
+    """
+
+    NAME = "aref.get"
+    __slots__ = ()
+
+
 class ConsumedOp(AccessOp):
     """``aref.consumed``: operands ring, index, optional i1. The reader releases the slot. Becomes arrive(empty).
 
-    Asynchronous reads of the slot (wgmma) must be complete, so a wait precedes it.
+    Asynchronous reads of the slot (wgmma) must be complete, so a wait precedes it. `by_commit`: it happens when the
+    earlier dots of the thread are complete; then it becomes a commit.
     """
 
     NAME = "aref.consumed"
     __slots__ = ()
     condition = optional_operand(2)  # whether it happens; None means always
+    by_commit = attribute("by_commit", read_bool, "false")
 
     def check(self) -> str | None:
         """The condition is an i1."""

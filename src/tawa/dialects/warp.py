@@ -17,8 +17,8 @@ from tawa.dialects.declare.fields import attribute, region, types_of
 from tawa.ir import Module
 from tawa.ir.attributes import read_int, read_string
 
-Role = Literal["producer", "converter", "consumer"]
-"""What a partition does with rings: it fills them; it reads some and fills others; it reads them."""
+Role = Literal["producer", "converter", "mma", "consumer"]
+"""What a partition does: it fills rings; it reads some and fills others; one thread of it issues all dots; the rest."""
 
 
 class EndOp(YieldingOp):
@@ -45,9 +45,9 @@ class GroupOp(OpView):
 
     @property
     def role(self) -> Role:
-        """Whether the partition fills rings, reads them, or reads some and fills others."""
+        """What the partition does."""
         match read_string(self.op.properties["role"]):
-            case "producer" | "converter" as role:
+            case "producer" | "converter" | "mma" as role:
                 return role
             case _:
                 return "consumer"

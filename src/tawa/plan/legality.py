@@ -137,7 +137,8 @@ def _check_cap(plan: Plan, budget: Budget) -> None:
 def _check_partitions(plan: Plan, channels: Sequence[ChannelInfo], groups: int, num_warps: int, tiles: bool) -> None:
     roles = sorted(part.role for part in plan.partitions)
     converters = ["converter"] if any(channel.converted for channel in channels) else []
-    if roles != ["consumer"] * groups + converters + ["producer"]:
+    issues = [part.role for part in plan.partitions if part.role == "mma"][:1]
+    if roles != sorted(["consumer"] * groups + converters + issues + ["producer"]):
         consumers = "one consumer" if groups == 1 else f"{groups} consumers"
         others = "one producer, one converter" if converters else "one producer"
         raise PlanError(f"the Plan has partitions {roles}; cure: {others} and {consumers}")

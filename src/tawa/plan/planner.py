@@ -192,11 +192,12 @@ def _partitions(
     own = (
         PartitionPlan("producer", "producer", warps, budget.producer_registers),
         *([PartitionPlan("converter", "converter", CONVERTER_WARPS, budget.producer_registers)] if converts else []),
+        *([PartitionPlan("mma", "mma", 1, budget.producer_registers)] if budget.one_issues else []),
         *(PartitionPlan(name, "consumer", budget.num_warps, None if pinned else registers) for name in names),
     )
     if not pinned:
         return own
-    return _completed(pinned, own, {"producer": given, "converter": given, "consumer": registers})
+    return _completed(pinned, own, {"producer": given, "converter": given, "mma": given, "consumer": registers})
 
 
 def _completed(

@@ -77,7 +77,8 @@ class Budget:
     fixed: depths of rings that a Plan pins, by name. most_ctas: the most CTAs that may share an SM, or None.
     launch_warps: the warps of the launch if they are fewer than those of a consumer; else 0 or the same number.
     producer_tiles: whether the producer computes on tiles. converted_slots: of a ring that a converter fills, at most:
-        such a ring hides no latency of global memory.
+        such a ring hides no latency of global memory. one_issues: whether one thread issues the dots of all groups, in
+        a partition of its own.
     """
 
     num_warps: int
@@ -97,6 +98,7 @@ class Budget:
     launch_warps: int = 0
     producer_tiles: bool = False
     converted_slots: int = CONVERTED_SLOTS
+    one_issues: bool = False
 
     @property
     def consumer_warps(self) -> int:

@@ -84,6 +84,7 @@ class Target:
     groups: int = 1
     stock_copies: StockCopies = "tma"
     launch_warps: int = 0
+    capability: int = 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +259,7 @@ def budget_of(module: Module, facts: Facts, target: Target, pins: Plan = _NOTHIN
         frozenset(outer_channels(channels)),
         producer_registers(loads, module, target.num_warps, target.groups, facts.producer.folded, limit),
         launch_warps=target.launch_warps,
+        one_issues=target.capability >= 100,
         producer_tiles=facts.producer.folded > 0,
     )
 

@@ -15,6 +15,12 @@ A put into a ring that TMA does not fill becomes
     stores       wait(empty[s], p ^ 1); the region of the put, on a[s], b[s]; fence_async_shared; arrive(full[s])
     number       splat; wait(empty[s], p ^ 1); local_store into a[s]; arrive(full[s])
 
+A put that is open becomes
+
+    aref.acquire (s, p)            wait(empty[s], p ^ 1); views a[s], b[s]
+    aref.publish (s, _)            arrive(full[s]), or a commit to it if dots of one thread fill the ring
+    aref.consumed {by_commit}      a commit to empty[s]
+
 The arrival count of `full` in a cp.async ring is the number of producer threads. These write through the generic proxy
 and cannot fence copies that have not landed yet. So a get whose slot a wgmma reads has the fence after its wait.
 
@@ -53,10 +59,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tawa.analysis.rings.channels import slot_readers
-from tawa.dialects.aref import AdvanceOp, ConsumedOp, CreateOp, Fill, FirstOp, GetOp, LandedOp, PutOp, index_depth
+from tawa.dialects.aref import (
+    AcquireOp,
+    AdvanceOp,
+    ConsumedOp,
+    CreateOp,
+    Fill,
+    FirstOp,
+    GetOp,
+    LandedOp,
+    PublishOp,
+    PutOp,
+    index_depth,
+)
 from tawa.dialects.arith import CmpIOp, ExtUIOp, Predicate, SelectOp, XOrIOp
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp, YieldOp
+from tawa.dialects.tcgen05 import TCGen5CommitOp, TMEMAllocOp
 from tawa.dialects.tt import DescriptorLoadOp, LoadOp
 from tawa.dialects.ttg import AsyncCopyGlobalToLocalOp, LocalAllocOp, LocalLoadOp, LocalStoreOp, MemDescIndexOp
 from tawa.dialects.ttng import (
@@ -129,6 +148,8 @@ class _Lowering:
                 FirstOp: self.first,
                 AdvanceOp: self.advance,
                 PutOp: self.put,
+                AcquireOp: self.acquire,
+                PublishOp: self.publish,
                 GetOp: self.get,
                 ConsumedOp: self.consumed,
                 LandedOp: self.landed,
@@ -159,7 +180,12 @@ class _Lowering:
         builder = Builder.before(op)
         payload = [memdesc_type(text) for text in type.payload]
         buffers = [
-            builder.create(LocalAllocOp.NAME, (), (str(buffer.with_slots(type.depth)),), hints=(view.name,)).result
+            builder.create(
+                TMEMAllocOp.NAME if buffer.in_tensor_memory else LocalAllocOp.NAME,
+                (),
+                (str(buffer.with_slots(type.depth)),),
+                hints=(view.name,),
+            ).result
             for buffer in payload
         ]
         full = _barriers(builder, type.depth, f"{view.name}_full")
@@ -228,6 +254,27 @@ class _Lowering:
             case "stores":
                 _take_stores(builder, view, ring, count, full)
 
+    def acquire(self, op: Operation) -> None:
+        view = AcquireOp(op)
+        ring, count = self.rings[view.ring], self.counts[view.index]
+        builder = Builder.before(op)
+        assert ring.empty is not None
+        opposite = XOrIOp.create(builder, count.parity, builder.constant(1))
+        _wait(builder, _slot_view(builder, ring.empty, count.slot), opposite, builder.constant(1, "i1"))
+        _view_slot(builder, op, ring, count)
+        self.dead.append(op)
+
+    def publish(self, op: Operation) -> None:
+        view = PublishOp(op)
+        ring, count = self.rings[view.ring], self.counts[view.index]
+        builder = Builder.before(op)
+        full = _slot_view(builder, ring.full, count.slot)
+        if ring.fill == "commit":
+            builder.create(TCGen5CommitOp.NAME, (full,))
+        else:
+            builder.create(ArriveBarrierOp.NAME, (full,), properties={"count": int_attr(1)})
+        self.dead.append(op)
+
     def get(self, op: Operation) -> None:
         view = GetOp(op)
         ring, count = self.rings[view.ring], self.counts[view.index]
@@ -235,10 +282,7 @@ class _Lowering:
         _wait(builder, _slot_view(builder, ring.full, count.slot), count.parity, builder.constant(1, "i1"))
         if ring.fill == "cp.async" and any(_read_by_async_proxy(result) for result in op.results):
             builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
-        for result, buffer in zip(op.results, ring.buffers, strict=True):
-            slot = _slot_view(builder, buffer, count.slot)
-            slot.hint = result.hint
-            result.replace_all_uses_with(slot)
+        _view_slot(builder, op, ring, count)
         self.dead.append(op)
 
     def consumed(self, op: Operation) -> None:
@@ -255,6 +299,9 @@ class _Lowering:
             else:
                 builder = Builder.after(fence)
         condition = (view.condition,) if view.condition else ()
+        if view.by_commit:
+            builder.create(TCGen5CommitOp.NAME, (_slot_view(builder, ring.empty, count.slot), *condition))
+            return
         builder.create(
             ArriveBarrierOp.NAME,
             (_slot_view(builder, ring.empty, count.slot), *condition),
@@ -375,6 +422,14 @@ def _take_stores(builder: Builder, put: PutOp, ring: _Ring, count: _Count, full:
         builder.insert(nested.detach())
     builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
     builder.create(ArriveBarrierOp.NAME, (full,), properties={"count": int_attr(1)})
+
+
+def _view_slot(builder: Builder, op: Operation, ring: _Ring, count: _Count) -> None:
+    """Views of the buffers of a slot take the place of the results of an operation."""
+    for result, buffer in zip(op.results, ring.buffers, strict=True):
+        slot = _slot_view(builder, buffer, count.slot)
+        slot.hint = result.hint
+        result.replace_all_uses_with(slot)
 
 
 def _load_of(tile: Value) -> Operation:

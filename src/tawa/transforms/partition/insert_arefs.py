@@ -119,7 +119,7 @@ def thread_count(
     waits: Iterable[Operation] = (),
 ) -> None:
     """Carries the running count of a ring to its puts, gets and releases, given as triples, and to `waits`."""
-    _thread(work, first, {*waits, *(op for put, get, _ in triples for op in (put, get))})
+    thread(work, first, {*waits, *(op for put, get, _ in triples for op in (put, get))})
     for _, get, consumed in triples:
         consumed.set_operand(aref.ConsumedOp.index.index, aref.GetOp(get).index)
 
@@ -158,12 +158,12 @@ def _insert_number(work: Block, value: Value, name: str, depth: int, layouts: di
     inside = Builder.at_end(body, number.loc)
     splat = inside.create(SplatOp.NAME, (value,), (tile.format(layouts["producer"]),))
     inside.create(aref.FilledOp.NAME, splat.results)
-    _thread(work, first, {put, get})
+    thread(work, first, {put, get})
     consumed.set_operand(aref.ConsumedOp.index.index, aref.GetOp(get).index)
 
 
 def _rewrite_site(ring: Value, first: Value, site: SiteInfo) -> tuple[Operation, Operation, Operation]:
-    """Replaces the loads of a site by put, get and consumed; `_thread` sets their counts."""
+    """Replaces the loads of a site by put, get and consumed; `thread` sets their counts."""
     last_load = site.loads[-1].load.op
     builder = Builder.before(last_load)
     loads = [info.load.op for info in site.loads]
@@ -213,7 +213,7 @@ def _use_view(tile: Value, view: Value, allocations: tuple[Operation, ...], buil
         tile.replace_all_uses_with(builder.create(LocalLoadOp.NAME, (view,), (tile.type,), hints=(tile.hint,)).result)
 
 
-def _thread(block: Block, count: Value, accesses: set[Operation]) -> Value:
+def thread(block: Block, count: Value, accesses: set[Operation]) -> Value:
     """Threads the running count through `block`; returns its value at the end."""
     current: Value = count
     for op in list(block.ops):
@@ -223,7 +223,7 @@ def _thread(block: Block, count: Value, accesses: set[Operation]) -> Value:
                 advanced = Builder.after(op).create(aref.AdvanceOp.NAME, (current,), (current.type,), hints=("count",))
                 current = advanced.result
         elif any(access in accesses for access in op.walk()):
-            current = carry_through(op, current, lambda inner, start: _thread(inner, start, accesses), "count")
+            current = carry_through(op, current, lambda inner, start: thread(inner, start, accesses), "count")
     return current
 
 

@@ -37,11 +37,12 @@ from tawa.analysis.rings.given_numbers import given_numbers
 from tawa.analysis.rings.guards import GuardInfo, guards_around
 from tawa.analysis.rings.sent_numbers import NOTHING_SENT, SentInfo, find_sent, number_layout, received
 from tawa.analysis.rings.slices import SliceInfo, slice_from
-from tawa.dialects.aref import AccessOp, ConsumedOp, CreateOp, GetOp, LandedOp, PutOp
+from tawa.dialects.aref import AccessOp, AcquireOp, ConsumedOp, CreateOp, GetOp, LandedOp, PublishOp, PutOp
 from tawa.dialects.control_flow import clone_narrowed
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import has_side_effect, waits_for_grids
 from tawa.dialects.scf import CONTROL, ENDS
+from tawa.dialects.tcgen05 import DOTS
 from tawa.dialects.tt import FuncOp, ReturnOp
 from tawa.dialects.ttg import LocalLoadOp
 from tawa.dialects.warp import EndOp, GroupOp, Role
@@ -53,7 +54,7 @@ from tawa.transforms.result import PassResult
 
 _ENDS = ENDS | op_names(ReturnOp)
 _OURS = op_names(CreateOp, GroupOp)
-_BESIDE: tuple[Role, ...] = ("producer", "converter")
+_BESIDE: tuple[Role, ...] = ("producer", "converter", "mma")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,9 @@ def _roots(found: GuardInfo, role: Role, sent: SentInfo = NOTHING_SENT) -> list[
 
 def _role_of(op: Operation) -> Role | None:
     """The partition that an operation is a root of, if any."""
-    if filling := PutOp.of(op) or LandedOp.of(op):
+    if op.name in DOTS:
+        return "mma"
+    if filling := PutOp.of(op) or LandedOp.of(op) or AcquireOp.of(op) or PublishOp.of(op):
         return _ring_of(filling).writer
     if reading := GetOp.of(op) or ConsumedOp.of(op):
         return _ring_of(reading).reader

@@ -128,6 +128,8 @@ class _Finder:
             tuple(self.compared),
             positive,
             self._remembered(sites),
+            _conditions(program, sites),
+            [_loops(part, asking) for part, asking in zip(program.parts, sites, strict=True)],
             self._shares_memory(sites),
         )
 
@@ -139,7 +141,7 @@ class _Finder:
             loops = [(site.unknown, code[at][5]) for at, site in asking.items() if code[at][0] == Code.FOR]
             for at, site in asking.items():
                 again = any(unknown == site.unknown and end <= at for unknown, end in loops)
-                if again and code[at][0] in (Code.IF, Code.CONSUMED) and site.stage is None:
+                if again and _is_condition(part, at, site):
                     found[site.unknown] = max(found.get(site.unknown, 0), site.start + 1)
         return found
 
@@ -441,6 +443,24 @@ class _Finder:
             predicate = f"{negated(compared[0])} : i64"
             return self.terms((*condition.key[:2], predicate, *condition.key[3:])), not denied
         return condition, denied
+
+
+def _is_condition(part: Part, at: int, site: Site) -> bool:
+    return part.code[at][0] in (Code.IF, Code.CONSUMED) and site.stage is None
+
+
+def _conditions(program: Program, sites: list[dict[int, Site]]) -> dict[int, int]:
+    """By unknown that conditions ask for: the largest number of trips that they ask for."""
+    found: dict[int, int] = {}
+    for part, asking in zip(program.parts, sites, strict=True):
+        for site in (site for at, site in asking.items() if _is_condition(part, at, site)):
+            found[site.unknown] = max(found.get(site.unknown, 0), site.start + 1)
+    return found
+
+
+def _loops(part: Part, sites: dict[int, Site]) -> list[int]:
+    """By instruction: the unknowns that loops may still query, as bits."""
+    return reached(part.uses, _asked(part, {at: it for at, it in sites.items() if not _is_condition(part, at, it)}))
 
 
 def _asked(part: Part, sites: dict[int, Site]) -> dict[int, int]:

@@ -62,6 +62,10 @@ class Questions:
     """Steps that are positive only by the language's definition, each with a loop that has it."""
     remembered: dict[int, int] = field(default_factory=dict[int, int])
     """By unknown that a condition behind a loop asks for again: up to which number its trips are remembered."""
+    conditions: dict[int, int] = field(default_factory=dict[int, int])
+    """By unknown that conditions ask for: up to which number of trips they can tell."""
+    loops: list[list[int]] = field(default_factory=list[list[int]])
+    """By partition and instruction: the unknowns that loops may still query, as bits; other queries are conditions."""
     shares_memory: bool = False
     """Whether a number in memory is an unknown of several partitions."""
 

@@ -134,6 +134,7 @@ class WalkerState(Machine):
                 tuple(it.puts - got for got in it.gets),
                 tuple(tuple(count - it.puts for count in held) for held in it.borrowed),
                 min(it.puts, it.depth) if early else 0,
+                it.held,
                 *(self._renamed(it.numbers[count]) for count in _unread(it)),
             )
             for it in channels
@@ -230,12 +231,18 @@ class WalkerState(Machine):
         return value - self.channels[kind].puts if kind >= 0 else value
 
     def _origin(self, instance: Instance, askers: list[int]) -> int:
-        """The known trips if a partition outside the loop may query them; −1 if only distances to them matter."""
+        """The known trips if a partition outside the loop may query them; −1 if only distances to them matter.
+
+        If only conditions query them, those up to the largest number that these ask for.
+        """
         unknown, nest, time = instance
-        depth = len(nest)
+        depth, found = len(nest), -1
         for index in askers:
             walker = self.walkers[index]
             around = walker.nest
+            if not self.questions.loops[index][walker.pc] >> unknown & 1:
+                found = max(found, min(self.known[instance][0], self.questions.conditions.get(unknown, 0)))
+                continue
             if around[:depth] != nest:
                 return self.known[instance][0]
             mark = walker.marks[depth].get(unknown)
@@ -243,7 +250,7 @@ class WalkerState(Machine):
                 continue  # its place in the range is part of the state
             if len(around) <= depth or (around[depth][:2] != (unknown, time) and walker.loops[depth].cap != unknown):
                 return self.known[instance][0]
-        return -1
+        return found
 
     def _may_ask(self, index: int, instance: Instance) -> bool:
         """Whether a partition may still query the unknown. Conservatively true."""

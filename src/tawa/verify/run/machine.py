@@ -117,6 +117,11 @@ class Machine:
             elif kind == 3:  # GET
                 if not self._get(index, thread, instruction):
                     break
+            elif kind == 23:  # ACQUIRE
+                if not self._acquire(index, thread, instruction):
+                    break
+            elif kind == 24:  # PUBLISH
+                self._publish(index, thread, instruction)
             elif kind == 4:  # CONSUMED
                 holds = True if instruction[3] < 0 else self._holds(thread, instruction[3])
                 if holds is None:
@@ -326,6 +331,35 @@ class Machine:
         channel.puts += 1
         return True
 
+    def _acquire(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> bool:
+        """The writer waits until the next slot is empty, and holds it; once more if it holds it already."""
+        ring, at, views = cast(tuple[int, int, tuple[int, ...]], instruction[1:])
+        channel, count = self.channels[ring], self.registers[at]
+        if count != channel.puts:
+            self._event(index, "acquire", ring, count, thread)
+            message = f"{count} of {self._name(ring)} is acquired out of order: {channel.puts} is next"
+            raise self._fault("order", message, index, thread)
+        previous = count - channel.depth
+        if previous >= 0 and not all(previous in released for released in channel.released):
+            thread.waits = ("put", ring, count)
+            return False
+        thread.waits = None
+        self._event(index, "acquire", ring, count, thread)
+        channel.held = True
+        for view in views:
+            self.registers[view] = (ring, count)
+        return True
+
+    def _publish(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> None:
+        ring, at = cast(tuple[int, int], instruction[1:])
+        channel, count = self.channels[ring], self.registers[at]
+        self._event(index, "publish", ring, count, thread)
+        if not channel.held or count != channel.puts:
+            message = f"{count} of {self._name(ring)} is published, but its writer does not hold it"
+            raise self._fault("order", message, index, thread)
+        channel.held = False
+        channel.puts += 1
+
     def _get(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> bool:
         ring, at, reader, views = cast(tuple[int, int, int, tuple[int, ...]], instruction[1:])
         channel, count = self.channels[ring], self.registers[at]
@@ -363,7 +397,8 @@ class Machine:
         views, in_flight = cast(tuple[tuple[int, ...], bool], instruction[1:])
         reads = [cast(tuple[int, int], it) for number in views if isinstance(it := self.registers[number], tuple)]
         for ring, count in reads:
-            if not any(count in held for held in self.channels[ring].borrowed):
+            channel = self.channels[ring]
+            if not any(count in held for held in channel.borrowed) and not (channel.held and count == channel.puts):
                 self._event(index, "read", ring, count, thread)
                 message = f"{self._name(ring)}: {count} is read after its release"
                 raise self._fault("write before release", message, index, thread)

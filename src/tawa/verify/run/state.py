@@ -65,7 +65,10 @@ class Event:
 
 @dataclass(slots=True)
 class Channel:
-    """A ring in a run: the number of puts and gets so far, and the counts that each reader borrows and has released."""
+    """A ring in a run: the number of puts and gets so far, and the counts that each reader borrows and has released.
+
+    held: whether the writer has acquired the next slot.
+    """
 
     depth: int
     readers: int
@@ -75,6 +78,7 @@ class Channel:
     borrowed: list[list[int]] = field(default_factory=list[list[int]])
     numbers: dict[int, Any] = field(default_factory=dict[int, Any])
     """By count: the number in a slot, or where it was put (`tawa.verify.free.proof`)."""
+    held: bool = False
 
 
 class Frame:
@@ -114,4 +118,5 @@ def copied(channel: Channel) -> Channel:
         [{count for count in it if count >= oldest} for it in channel.released],
         [list(it) for it in channel.borrowed],
         {count: it for count, it in channel.numbers.items() if count >= oldest},
+        channel.held,
     )

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp
+from tawa.dialects.aref import AcquireOp, ConsumedOp, CreateOp, GetOp, PublishOp, PutOp
 from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.control_flow import successor_operands
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.lifetimes import freed_behind
 from tawa.dialects.scf import CONTROL, ForOp, IfOp, WhileOp
+from tawa.dialects.tcgen05 import TCGen5MMAOp, TCGen5MMAScaledOp, dot_of
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import LocalLoadOp, WarpSpecializeOp
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
@@ -249,19 +250,36 @@ class _Compiler:
                 self.code.part.gets += 1
                 views = tuple(self.code.define(view) for view in op.results)
                 self.code.emit(op, Code.GET, ring, self.code.use(get.index), self.code.reader(ring), views)
+            case AcquireOp.NAME:
+                acquire = AcquireOp(op)
+                ring = self.code.ring(acquire)
+                self.code.part.puts += 1
+                self.code.writer(ring)
+                views = tuple(self.code.define(view) for view in op.results)
+                self.code.emit(op, Code.ACQUIRE, ring, self.code.use(acquire.index), views)
+            case PublishOp.NAME:
+                publish = PublishOp(op)
+                ring = self.code.ring(publish)
+                self.code.emit(op, Code.PUBLISH, ring, self.code.use(publish.index))
             case ConsumedOp.NAME:
                 consumed = ConsumedOp(op)
                 ring, condition = self.code.ring(consumed), consumed.condition
                 at = -1 if condition is None else self.code.use(condition)
                 self.code.emit(op, Code.CONSUMED, ring, self.code.use(consumed.index), at, self.code.reader(ring))
+            case TCGen5MMAOp.NAME | TCGen5MMAScaledOp.NAME:
+                issued = dot_of(op)
+                assert issued is not None
+                self.code.emit(op, Code.DOT, self._views(issued.a, issued.b, *issued.scales, issued.d), False)
             case WarpGroupDotOp.NAME:
                 dot = WarpGroupDotOp(op)
-                views = tuple(self.code.use(it) for it in (dot.a, dot.b) if it.type.startswith("!ttg.memdesc"))
-                self.code.emit(op, Code.DOT, views, dot.is_async)
+                self.code.emit(op, Code.DOT, self._views(dot.a, dot.b), dot.is_async)
             case WarpGroupDotWaitOp.NAME:
                 self.code.emit(op, Code.WAIT, WarpGroupDotWaitOp(op).pendings)
             case _:
                 self.code.emit(op, Code.DOT, (self.code.use(LocalLoadOp(op).buffer),), False)
+
+    def _views(self, *values: Value) -> tuple[int, ...]:
+        return tuple(self.code.use(it) for it in values if it.type.startswith("!ttg.memdesc"))
 
     # -- control -----------------------------------------------------------------------------------------------------
 

@@ -113,6 +113,10 @@ def _uses(instruction: tuple[Any, ...]) -> Uses:
             return 1 << count, _bits(views), True, -1
         case (Code.GET, _, count, _, views):
             return 1 << count, _bits(views), True, -1
+        case (Code.ACQUIRE, _, count, views):
+            return 1 << count, _bits(views), True, -1
+        case (Code.PUBLISH, _, count):
+            return 1 << count, 0, True, -1
         case (Code.CONSUMED, _, count, condition, _):
             return 1 << count | _bits((condition,)), 0, True, -1
         case (Code.DOT, views, _):

@@ -56,6 +56,8 @@ class Code(IntEnum):
     VIEW = 20  # source register, register of the slot or -1, result register
     PICK = 21  # condition, register if it holds, register if not, result register: one of two tiles
     JOIN = 22  # waits for their ends
+    ACQUIRE = 23  # ring, count, view registers
+    PUBLISH = 24  # ring, count
 
 
 class UnsupportedError(Exception):

@@ -7,11 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawa.dialects.aref import AdvanceOp, ConsumedOp, CreateOp, FilledOp, FirstOp, GetOp, LandedOp, PutOp
+from tawa.dialects.aref import (
+    AcquireOp,
+    AdvanceOp,
+    ConsumedOp,
+    CreateOp,
+    FilledOp,
+    FirstOp,
+    GetOp,
+    LandedOp,
+    PublishOp,
+    PutOp,
+)
 from tawa.dialects.builtin import AssumeOp, CondBranchOp, ModuleOp
 from tawa.dialects.control_flow import deciding, holder_of, incoming, loop_carried
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import CONTROL
+from tawa.dialects.tcgen05 import DOTS
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import VIEWS, LocalLoadOp, WarpSpecializeOp, WarpSpecializePartitionsOp
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
@@ -22,7 +34,9 @@ from tawa.verify.given_numbers import Function, function_of
 from tawa.verify.skeleton.barrier_level import Accesses, chooses_tile
 from tawa.verify.skeleton.program import UnsupportedError
 
-PROTOCOL = op_names(PutOp, GetOp, ConsumedOp, WarpGroupDotOp, WarpGroupDotWaitOp, LocalLoadOp)
+PROTOCOL = DOTS | op_names(
+    PutOp, AcquireOp, PublishOp, GetOp, ConsumedOp, WarpGroupDotOp, WarpGroupDotWaitOp, LocalLoadOp
+)
 # A put completes by itself. Waiting for it takes no credit; a missing wait is found at the barrier level.
 _PLAIN_AREF = (CreateOp.NAME, FirstOp.NAME, AdvanceOp.NAME, FilledOp.NAME, LandedOp.NAME)
 _FORKS = op_names(GroupOp, WarpSpecializeOp)
@@ -92,7 +106,7 @@ class Sources:
         if self.accesses is not None and (value in self.accesses.tiles or value in self.accesses.descriptors):
             through = [it for it in owner.operands if it in self.accesses.tiles or it in self.accesses.descriptors]
             return [*through, *(it for it in owner.operands if it.type == "i1" and chooses_tile(owner))]
-        if owner.name in (GetOp.NAME, CreateOp.NAME, FirstOp.NAME) or value.type.startswith("tensor<"):
+        if owner.name in (GetOp.NAME, AcquireOp.NAME, CreateOp.NAME, FirstOp.NAME) or value.type.startswith("tensor<"):
             return ()
         if value.type.startswith("!ttg.memdesc") and owner.name not in VIEWS:
             return ()

@@ -1,0 +1,1 @@
+"""Passes for machines whose dots accumulate in tensor memory (Blackwell)."""

@@ -1,0 +1,314 @@
+"""Accumulate: gives every dot its tensor memory, and the one thread that issues it.
+
+    for k iter_args(%acc = zeros):                  %d = tmem_alloc
+      %acc = warp_group_dot %a, %b, %acc     →      for k iter_args(%use = false):
+      yield %acc                                      tc_gen5_mma %a, %b, %d, %use, true;   yield true
+    use %acc                                        %acc = if any trip { tmem_load %d } else { zeros };  use %acc
+
+A dot *accumulates in place* if its accumulator is carried by loops and used by nothing else: then the tile leaves
+tensor memory behind the loops. Any other accumulator is stored before its dot, unless it is zero, and every use of the
+result, also in a later iteration, loads it where it is first needed:
+
+    for k iter_args(%o = init):                     tmem_store init, %d
+      %s = mulf %o, %f                       →      for k:
+      %o = warp_group_dot %p, %v, %s                  %o = tmem_load %d; %s = mulf %o, %f; tmem_store %s, %d
+                                                      tc_gen5_mma %p, %v, %d, true, true
+
+A left operand that the threads compute goes through tensor memory: over the result of an earlier dot of the block that
+is no longer needed if there is one that is large enough (P over S), else in memory of its own.
+
+The program keeps its sequential meaning; nothing is asynchronous yet (`hand_over`).
+
+Requires: `read_dots`. Ensures: dots are tcgen05's, and each accesses whole buffers or the left part of one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tawa.analysis.rings.channels import ancestor_in
+from tawa.dialects.arith import CmpIOp, Predicate, constant_int, is_zero
+from tawa.dialects.control_flow import carry_through
+from tawa.dialects.scf import ForOp, IfOp, YieldOp
+from tawa.dialects.tcgen05 import TCGen5MMAOp, TMEMAllocOp, TMEMLoadOp, TMEMStoreOp, TMEMSubsliceOp
+from tawa.dialects.tt import FuncOp
+from tawa.dialects.ttg import LocalAllocOp, MemDescReinterpretOp
+from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.ir import Block, Builder, Module, Operation, Region, Use, Value, memdesc_type, parse_type, source_of
+from tawa.ir.attributes import int_attr, read_string
+from tawa.ir.types import ScalarType, TensorType
+from tawa.remarks import Remark
+from tawa.transforms.result import PassResult
+from tawa.transforms.tensor_memory.read_dots import ACCUMULATOR
+
+TENSOR_ROWS = 128
+"""Lanes of tensor memory: the rows of a tile whose threads have one row each."""
+_SLICED = "#ttng.tensor_memory_encoding<blockM = {}, blockN = {}, colStride = 1>"
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate:
+    """No options."""
+
+    def run(self, module: Module) -> PassResult:
+        """Rewrites every dot of the module."""
+        dots = [dot for op in module.walk() if (dot := WarpGroupDotOp.of(op)) and ACCUMULATOR in op.attributes]
+        if not dots:
+            return PassResult(changed=False)
+        function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+        work = _Work(function)
+        for dot in dots:
+            reason = work.rewrite(dot)
+            if reason:
+                return PassResult(True, (Remark("declined", reason, source_of(module, dot.op)),))
+        return PassResult(changed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scores:
+    """The result of an earlier dot that only one load reads: its memory is free behind that load."""
+
+    buffer: Value
+    load: Operation
+
+
+class _Work:
+    """One walk over the dots, in textual order."""
+
+    def __init__(self, function: FuncOp) -> None:
+        self.function = function
+        self.scores: dict[Block, list[_Scores]] = {}
+
+    def rewrite(self, dot: WarpGroupDotOp) -> str:
+        """Rewrites one dot; returns the reason that this is not possible, if any."""
+        op, block = dot.op, dot.op.parent
+        assert block is not None
+        start = Builder.at_start(self.function.body, op.loc)
+        type = read_string(op.attributes[ACCUMULATOR])
+        buffer = start.create(TMEMAllocOp.NAME, (), (type,), hints=(op.result.hint,)).results[0]
+        a = self._left(dot)
+        if isinstance(a, str):
+            return a
+        carries = _in_place(dot)
+        builder = Builder.before(op)
+        yes = builder.constant(1, "i1")
+        if not carries:
+            use_d = builder.constant(int(not is_zero(dot.accumulator)), "i1")
+            if not is_zero(dot.accumulator):
+                builder.create(TMEMStoreOp.NAME, (buffer, dot.accumulator, yes))
+        else:
+            use_d = _flag(dot, carries)
+        unsigned = {"is_unsigned": ""} if "tawa.unsigned" in op.attributes else {}
+        issued = Builder.before(op).create(
+            TCGen5MMAOp.NAME,
+            (a, dot.b, buffer, use_d, yes),
+            properties={**unsigned, "operandSegmentSizes": "array<i32: 1, 1, 1, 0, 1, 1, 0, 0>"},
+        )
+        if carries:
+            reason = _leave(carries, buffer)
+        else:
+            reason = self._load_results(op.result, buffer, issued)
+        if reason:
+            return reason
+        op.erase()
+        return ""
+
+    def _left(self, dot: WarpGroupDotOp) -> Value | str:
+        """Operand A: a slot or a tile in shared memory as it is; one that the threads compute goes to tensor memory."""
+        for operand in (dot.a, dot.b):
+            if not operand.type.startswith("!ttg.memdesc"):
+                return "an operand of the dot is in registers"
+            if operand is not dot.a and LocalAllocOp.of(operand.defining_op):
+                return "the right operand of the dot is computed by the threads"
+        alloc = LocalAllocOp.of(dot.a.defining_op)
+        if alloc is None:
+            return dot.a
+        tile = alloc.source
+        kind = parse_type(tile.type) if tile is not None else None
+        if not isinstance(kind, TensorType) or tile is None or kind.shape[0] != TENSOR_ROWS:
+            return "the left operand of the dot is computed by the threads, and has not 128 rows"
+        at = Builder.before(alloc.op)
+        view = self._over_scores(alloc.op, kind) or self._own(alloc.op, kind, tile.hint)
+        at.create(TMEMStoreOp.NAME, (view, tile, at.constant(1, "i1")))
+        alloc.op.result.replace_all_uses_with(view)
+        alloc.op.erase()
+        return dot.a
+
+    def _own(self, at: Operation, kind: TensorType, hint: str) -> Value:
+        encoding = _SLICED.format(kind.shape[0], kind.shape[1])
+        type = f"!ttg.memdesc<{kind.shape[0]}x{kind.shape[1]}x{kind.element}, {encoding}, #ttng.tensor_memory, mutable>"
+        start = Builder.at_start(self.function.body, at.loc)
+        return start.create(TMEMAllocOp.NAME, (), (type,), hints=(hint,)).results[0]
+
+    def _over_scores(self, at: Operation, kind: TensorType) -> Value | None:
+        """A view of the memory of scores that are no longer needed; None without one that is large enough."""
+        block = at.parent
+        assert block is not None
+        for scores in reversed(self.scores.get(block, [])):
+            type = memdesc_type(scores.buffer.type)
+            free = scores.load.parent is block and block.index_of(scores.load) < block.index_of(at)
+            width = ScalarType(kind.element).bits
+            wider, rest = divmod(ScalarType(type.element).bits, width)
+            if not free or rest or not wider or type.shape[0] != kind.shape[0]:
+                continue
+            columns = type.shape[1] * wider
+            if columns < kind.shape[1]:
+                continue
+            builder = Builder.before(at)
+            whole = replace(
+                type, shape=(type.shape[0], columns), element=kind.element, encoding=_SLICED.format(128, columns)
+            )
+            view = builder.create(MemDescReinterpretOp.NAME, (scores.buffer,), (str(whole),)).result
+            if columns == kind.shape[1]:
+                return view
+            part = replace(whole, shape=kind.shape, encoding=_SLICED.format(128, kind.shape[1]), allocation="")
+            part_type = str(replace(part, allocation=f"{type.shape[0]}x{columns}"))
+            return builder.create(
+                TMEMSubsliceOp.NAME, (view,), (part_type,), properties={"N": int_attr(0)}
+            ).result
+        return None
+
+    def _load_results(self, result: Value, buffer: Value, issued: Operation) -> str:
+        """Loads the result where it is needed, in this iteration and in later ones."""
+        loads: list[Operation] = []
+        for value in _carried_on(result):
+            block, uses = _home(value), [use for use in value.uses if not _carries(use)]
+            carried = len(uses) < len(value.uses)
+            if uses:
+                place = min((ancestor_in(block, use.op) for use in uses), key=block.index_of)
+                inside = place if place.parent is issued.parent else None
+                if inside is not None and value.defining_op is None and block.index_of(inside) > block.index_of(issued):
+                    return "an earlier result of the dot is used behind the dot"
+                load = Builder.before(place).create(TMEMLoadOp.NAME, (buffer,), (value.type,), hints=(value.hint,))
+                loads.append(load)
+                for use in uses:
+                    use.op.set_operand(use.index, load.results[0])
+            if carried:
+                _stop_carrying(value, buffer)
+        if len(loads) == 1 and not any(_carries(use) for use in result.uses) and loads[0].parent is issued.parent:
+            self.scores.setdefault(loads[0].parent, []).append(_Scores(buffer, loads[0]))  # type: ignore[arg-type]
+        return ""
+
+
+def _home(value: Value) -> Block:
+    """The block in which a value is defined."""
+    owner = value.owner
+    block = owner if isinstance(owner, Block) else owner.parent
+    assert block is not None
+    return block
+
+
+def _in_place(dot: WarpGroupDotOp) -> list[tuple[ForOp, int]]:
+    """The loops that carry the accumulator for this dot alone, innermost first, each with its place there."""
+    found: list[tuple[ForOp, int]] = []
+    value, result = dot.accumulator, dot.op.result
+    while isinstance(value.owner, Block) and (loop := ForOp.of(value.owner.parent_op)) and value in loop.iter_args:
+        place = loop.iter_args.index(value)
+        ends = [use for use in result.uses if use.op is loop.body.terminator]
+        if len(value.uses) != 1 or len(result.uses) != 1 or len(ends) != 1 or ends[0].index != place:
+            break
+        found.append((loop, place))
+        value, result = loop.inits[place], loop.op.results[place]
+    return found
+
+
+def _flag(dot: WarpGroupDotOp, carries: list[tuple[ForOp, int]]) -> Value:
+    """Whether the accumulator is added: not in the first iteration of all loops, if it is zero at first."""
+    outermost, place = carries[-1]
+    init = outermost.inits[place]
+    before = Builder.before(outermost.op)
+    if not is_zero(init):
+        return Builder.before(dot.op).constant(1, "i1")
+    order = [loop.op for loop, _ in reversed(carries)]
+    found: list[Value] = []
+
+    def inside(depth: int, start: Value) -> Value:
+        if depth == len(order):
+            found.append(start)
+            return Builder.before(dot.op).constant(1, "i1")
+        return carry_through(order[depth], start, lambda _, value: inside(depth + 1, value), "use")
+
+    inside(0, before.constant(0, "i1"))
+    return found[0]
+
+
+def _leave(carries: list[tuple[ForOp, int]], buffer: Value) -> str:
+    """The tile leaves tensor memory behind the loops; zero again if there was no trip."""
+    outermost, place = carries[-1]
+    init, result = outermost.inits[place], outermost.op.results[place]
+    start = Builder.before(outermost.op)
+    if not is_zero(init):
+        start.create(TMEMStoreOp.NAME, (buffer, init, start.constant(1, "i1")))
+    for loop, at in carries:
+        loop.body.terminator.set_operand(at, loop.iter_args[at])
+    if not result.uses:
+        return ""
+    block = _home(result)
+    builder = Builder.before(min((ancestor_in(block, use.op) for use in result.uses), key=block.index_of))
+    builder.loc = outermost.op.loc
+    uses = list(result.uses)
+    tile = _if_any(builder, carries, init, buffer, result)
+    for use in uses:
+        use.op.set_operand(use.index, tile)
+    return ""
+
+
+def _if_any(
+    builder: Builder, carries: list[tuple[ForOp, int]], init: Value, buffer: Value, result: Value
+) -> Value:
+    """The tile in tensor memory if there was a trip, else its initial value, which is zero."""
+    condition: Value | None = None
+    for loop, _ in carries if is_zero(init) else ():
+        low, high = (constant_int(it) for it in (loop.lower, loop.upper))
+        if low is not None and high is not None and low < high:
+            continue
+        if condition is not None:
+            return _load(builder, result, buffer)
+        condition = CmpIOp.create(builder, Predicate.SLT, loop.lower, loop.upper)
+    if condition is None:
+        return _load(builder, result, buffer)
+    then, other = Block(), Block()
+    inner = Builder.at_end(then, builder.loc)
+    inner.create(YieldOp.NAME, (_load(inner, result, buffer),))
+    Builder.at_end(other, builder.loc).create(YieldOp.NAME, (init,))
+    branch = builder.create(
+        IfOp.NAME, (condition,), (result.type,), regions=[Region([then]), Region([other])], hints=(result.hint,)
+    )
+    return branch.results[0]
+
+
+def _load(builder: Builder, like: Value, buffer: Value) -> Value:
+    return builder.create(TMEMLoadOp.NAME, (buffer,), (like.type,), hints=(like.hint,)).results[0]
+
+
+def _carries(use: Use) -> bool:
+    """Whether a use only hands a value on to the next iteration of its loop, or out of it."""
+    return YieldOp.matches(use.op) and ForOp.of(use.op.parent.parent_op if use.op.parent else None) is not None
+
+
+def _carried_on(result: Value) -> list[Value]:
+    """A value and all that it becomes through the back edges and ends of loops."""
+    found = [result]
+    for value in found:
+        for use in value.uses:
+            if _carries(use):
+                assert use.op.parent is not None and use.op.parent.parent_op is not None
+                loop = ForOp(use.op.parent.parent_op)
+                found += [it for it in (loop.iter_args[use.index], loop.op.results[use.index]) if it not in found]
+    return found
+
+
+def _stop_carrying(value: Value, buffer: Value) -> None:
+    """Memory carries the tile in place of the loop: it is stored once, ahead of the loop."""
+    for use in [use for use in value.uses if _carries(use)]:
+        assert use.op.parent is not None and use.op.parent.parent_op is not None
+        loop = ForOp(use.op.parent.parent_op)
+        argument = loop.iter_args[use.index]
+        if use.value is argument:
+            continue
+        before = Builder.before(loop.op)
+        before.create(TMEMStoreOp.NAME, (buffer, loop.inits[use.index], before.constant(1, "i1")))
+        use.op.set_operand(use.index, argument)
+
+
+__all__ = ["Accumulate"]

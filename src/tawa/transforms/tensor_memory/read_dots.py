@@ -1,0 +1,82 @@
+"""Read dots: what Triton's layout passes make of a dot on Blackwell becomes one operation, as it is on Hopper.
+
+    %d, %t = ttng.tmem_alloc %acc
+    %u = ttng.tc_gen5_mma %a, %b, %d[%t], true, true      →      %r = ttng.warp_group_dot %a, %b, %acc
+    %r, _ = ttng.tmem_load %d[%u]
+
+So the accumulator is a tile, and rings, paths and forms are decided as for any dot. `accumulate`, behind the rings,
+gives it its tensor memory.
+
+Ensures: no operation of tensor memory is left, or the kernel is declined.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.dialects.arith import constant_int
+from tawa.dialects.tcgen05 import TCGen5Dot, TCGen5MMAOp, TMEMAllocOp, TMEMLoadOp, dot_of
+from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.ir import Builder, Module, Operation, source_of
+from tawa.remarks import Remark
+from tawa.transforms.result import PassResult
+
+ACCUMULATOR = "tawa.accumulator"
+"""The attribute of a dot with the type of its accumulator in tensor memory."""
+_UNLIMITED = "1073741824 : i32"
+"""The products that tcgen05 sums in fp32 without a second accumulator."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDots:
+    """No options."""
+
+    def run(self, module: Module) -> PassResult:
+        """Rewrites every dot of the module."""
+        dots = [dot for op in module.walk() if (dot := dot_of(op))]
+        for dot in dots:
+            reason = _read(dot)
+            if reason:
+                return PassResult(True, (Remark("declined", reason, source_of(module, dot.op)),))
+        left = next((op for op in module.walk() if "tensor_memory" in "".join(it.type for it in op.results)), None)
+        if left is not None:
+            reason = "the kernel uses tensor memory in a way that is not known here"
+            return PassResult(True, (Remark("declined", reason, source_of(module, left)),))
+        return PassResult(bool(dots))
+
+
+def _read(dot: TCGen5Dot) -> str:
+    """Rewrites one dot; returns the reason that this is not possible, if any."""
+    made = TMEMAllocOp.of(dot.d.defining_op)
+    if TCGen5MMAOp.of(dot.op) is None:
+        return "scaled dots are not specialised for Blackwell yet"
+    if dot.two_ctas:
+        return "a dot of two CTAs is not specialised"
+    if made is None or made.source is None or not constant_int(dot.use_d) or not constant_int(dot.predicate) or dot.commits:
+        return "the kernel accumulates in tensor memory by itself"
+    loads = [load for user in made.buffer.users if (load := TMEMLoadOp.of(user))]
+    if len(loads) != 1 or len(made.buffer.uses) != 2:
+        return "the kernel accumulates in tensor memory by itself"
+    load = loads[0].op
+    tile = load.results[0]
+    properties = {"inputPrecision": "0 : i32", "isAsync": "false", "maxNumImpreciseAcc": _UNLIMITED}
+    builder = Builder.before(dot.op)
+    result = builder.create(
+        WarpGroupDotOp.NAME, (dot.a, dot.b, made.source), (tile.type,), properties=properties, hints=(tile.hint,)
+    ).result
+    assert result.defining_op is not None
+    result.defining_op.attributes[ACCUMULATOR] = f'"{made.buffer.type}"'
+    if "is_unsigned" in dot.op.properties:
+        result.defining_op.attributes["tawa.unsigned"] = "unit"
+    tile.replace_all_uses_with(result)
+    _erase(load, dot.op, made.op)
+    return ""
+
+
+def _erase(*ops: Operation) -> None:
+    """Erases operations, whose tokens only each other use."""
+    for op in ops:
+        op.erase()
+
+
+__all__ = ["ACCUMULATOR", "ReadDots"]
