@@ -219,6 +219,8 @@ class TCGen5MMAScaledOp(TCGen5Dot):
 
 
 DOTS = op_names(TCGen5MMAOp, TCGen5MMAScaledOp)
+ACCUMULATOR = "tawa.accumulator"
+"""The attribute of a dot whose accumulator is still a tile: the type that it will have in tensor memory."""
 
 
 def dot_of(op: Operation) -> TCGen5Dot | None:

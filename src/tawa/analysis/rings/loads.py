@@ -36,6 +36,7 @@ from tawa.dialects.control_flow import outgoing
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_plain_load, is_pure
 from tawa.dialects.scf import enclosing_loops
+from tawa.dialects.tcgen05 import ACCUMULATOR
 from tawa.dialects.tt import DOTS, DescriptorLoadOp, LoadOp, TransOp
 from tawa.dialects.ttg import ConvertLayoutOp, LocalAllocOp, LocalLoadOp
 from tawa.ir import MemDescType, Module, Operation, ScalarType, TensorType, Value, parse_type
@@ -82,14 +83,15 @@ def find_dots(module: Module) -> list[Operation]:
 
 
 def find_dot_loads(module: Module) -> list[DotLoadInfo]:
-    """Every load inside a loop that feeds a dot, in textual order."""
+    """Every load inside a loop that feeds a dot, in textual order; also outside of loops if one thread issues the dots."""
     found: list[DotLoadInfo] = []
     rows: dict[Operation, tuple[Operation, int]] = {}  # the tile of each, and how many loads were found before
     products: set[Value] | None = None
     axis_info: ModuleAxisInfo | None = None
+    anywhere = any(ACCUMULATOR in dot.attributes for dot in find_dots(module))
     for op in module.walk():
         descriptor, pointers = DescriptorLoadOp.of(op), LoadOp.of(op)
-        if (descriptor is None and pointers is None) or not enclosing_loops(op):
+        if (descriptor is None and pointers is None) or not (anywhere or enclosing_loops(op)):
             continue
         if descriptor and not has_rows(op.result):
             products = products if products is not None else from_dots(module)

@@ -55,14 +55,16 @@ class SinkEpilogue:
 def _tail(group: GroupOp) -> list[Operation]:
     """The operations after the last ring access and after the waits and deallocations that directly follow it."""
     ops = group.body.ops[:-1]
-    last = max((index for index, op in enumerate(ops) if _touches_ring(op)), default=len(ops))
+    last = max((index for index, op in enumerate(ops) if _touches(op)), default=len(ops))
     while last + 1 < len(ops) and ops[last + 1].name in _BEHIND_LOOP:
         last += 1
     return ops[last + 1 :]
 
 
-def _touches_ring(op: Operation) -> bool:
-    return any(operand.type.startswith("!aref.ring<") for nested in op.walk() for operand in nested.operands)
+def _touches(op: Operation) -> bool:
+    """Whether an operation accesses a ring, or tensor memory."""
+    types = [operand.type for nested in op.walk() for operand in nested.operands]
+    return any(it.startswith("!aref.ring<") or "#ttng.tensor_memory" in it for it in types)
 
 
 def _rewire(group: GroupOp, tail: list[Operation]) -> None:

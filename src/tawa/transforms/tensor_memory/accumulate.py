@@ -30,7 +30,7 @@ from tawa.analysis.rings.channels import ancestor_in
 from tawa.dialects.arith import CmpIOp, Predicate, constant_int, is_zero
 from tawa.dialects.control_flow import carry_through
 from tawa.dialects.scf import ForOp, IfOp, YieldOp
-from tawa.dialects.tcgen05 import TCGen5MMAOp, TMEMAllocOp, TMEMLoadOp, TMEMStoreOp, TMEMSubsliceOp
+from tawa.dialects.tcgen05 import ACCUMULATOR, TCGen5MMAOp, TMEMAllocOp, TMEMLoadOp, TMEMStoreOp, TMEMSubsliceOp
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import LocalAllocOp, MemDescReinterpretOp
 from tawa.dialects.ttng import WarpGroupDotOp
@@ -39,7 +39,6 @@ from tawa.ir.attributes import int_attr, read_string
 from tawa.ir.types import ScalarType, TensorType
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
-from tawa.transforms.tensor_memory.read_dots import ACCUMULATOR
 
 TENSOR_ROWS = 128
 """Lanes of tensor memory: the rows of a tile whose threads have one row each."""

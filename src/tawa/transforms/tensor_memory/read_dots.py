@@ -15,14 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.dialects.arith import constant_int
-from tawa.dialects.tcgen05 import TCGen5Dot, TCGen5MMAOp, TMEMAllocOp, TMEMLoadOp, dot_of
+from tawa.dialects.tcgen05 import ACCUMULATOR, TCGen5Dot, TCGen5MMAOp, TMEMAllocOp, TMEMLoadOp, dot_of
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Builder, Module, Operation, source_of
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 
-ACCUMULATOR = "tawa.accumulator"
-"""The attribute of a dot with the type of its accumulator in tensor memory."""
 _UNLIMITED = "1073741824 : i32"
 """The products that tcgen05 sums in fp32 without a second accumulator."""
 
@@ -79,4 +77,4 @@ def _erase(*ops: Operation) -> None:
         op.erase()
 
 
-__all__ = ["ACCUMULATOR", "ReadDots"]
+__all__ = ["ReadDots"]
