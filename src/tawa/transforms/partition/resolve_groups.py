@@ -19,6 +19,11 @@ Whatever the producer computes from the group index, it computes once per group:
 
 The values of group 0 keep their positions in loops and branches; those of the other groups are appended.
 
+A partition that issues the dots of all groups accesses, for each of them in turn, the rings that it shares with it:
+
+    acquire s[i]; mma %q, %k; publish s[i]     →     acquire s0[i]; mma %q0, %k; publish s0[i]
+                                                     acquire s1[i]; mma %q1, %k; publish s1[i]
+
 Requires: `partition` with a Plan of several consumers, on a program whose rows are split (`split_rows`).
 Ensures: no group index is left.
 Declines if a trip count or a branch of the producer depends on the group index.
@@ -30,8 +35,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.dims.dependents import dependent_values, divergent_control_flow
-from tawa.dialects.aref import CreateOp, LandedOp, PutOp
+from tawa.dialects.aref import CreateOp, FirstOp, LandedOp, PutOp
 from tawa.dialects.control_flow import carry_all_through, loop_carried
+from tawa.dialects.declare.declaration import is_terminator
+from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.scf import ForOp, IfOp
 from tawa.dialects.warp import GroupOp, find_groups
@@ -53,12 +60,28 @@ class ResolveGroups:
         consumers = [group for group in groups if group.role == "consumer"]
         if not any(GroupIndexOp.of(op) for op in module.walk()):
             return PassResult(changed=False)
+        own = {
+            op.result: [_own_ring(op.result, number) for number in range(len(consumers))]
+            for op in list(module.walk())
+            if (create := CreateOp.of(op)) and {create.writer, create.reader} == {"mma", "consumer"}
+        }
         for producer in groups:
             if producer.role == "producer":
-                obstacle = _fill_all_groups(producer, consumers)
+                obstacle = _fill_all_groups(producer, consumers, own)
                 if obstacle is not None:
                     op, reason = obstacle
                     return PassResult(False, (Remark("declined", reason, source_of(module, op), _CURE),))
+        for group in groups:
+            if group.role == "mma":
+                obstacle = _issue_for_all_groups(group, own, len(consumers))
+                if obstacle is not None:
+                    op, reason = obstacle
+                    return PassResult(False, (Remark("declined", reason, source_of(module, op), _CURE),))
+        for ring, copies in own.items():
+            for use in list(ring.uses):
+                use.op.set_operand(use.index, copies[_group_index(use.op, consumers)])
+            assert ring.defining_op is not None
+            ring.defining_op.erase()
         for number, consumer in enumerate(consumers):
             _set_index(consumer, number)
         return PassResult(changed=True)
@@ -75,8 +98,13 @@ def _set_index(group: GroupOp, number: int) -> None:
 # -- the producer ------------------------------------------------------------------------------------------------------
 
 
-def _fill_all_groups(producer: GroupOp, consumers: list[GroupOp]) -> tuple[Operation, str] | None:
-    """Splits rings whose puts depend on the group index, with one put per group; or returns the obstacle and why."""
+def _fill_all_groups(
+    producer: GroupOp, consumers: list[GroupOp], all_own: dict[Value, list[Value]]
+) -> tuple[Operation, str] | None:
+    """Splits rings whose puts depend on the group index, with one put per group; or returns the obstacle and why.
+
+    all_own: gets the copies of each ring, by group.
+    """
     dependent = dependent_values(producer.body, lambda op: GroupIndexOp.of(op) is not None)
     op = divergent_control_flow(producer.body, dependent)
     if op is not None:
@@ -89,12 +117,64 @@ def _fill_all_groups(producer: GroupOp, consumers: list[GroupOp]) -> tuple[Opera
         return shared, "a ring carries both tiles of one group and tiles that all groups share"
     own = {ring: [_own_ring(ring, number) for number in range(len(consumers))] for ring in rings}
     _GroupCopies(dependent, own, len(consumers)).run(producer.body)
-    for ring, copies in own.items():
-        for use in list(ring.uses):
-            use.op.set_operand(use.index, copies[_group_index(use.op, consumers)])
-        assert ring.defining_op is not None
-        ring.defining_op.erase()
+    all_own |= own
     return None
+
+
+def _issue_for_all_groups(
+    issuer: GroupOp, own: dict[Value, list[Value]], groups: int
+) -> tuple[Operation, str] | None:
+    """Repeats what accesses the rings of one group for each group; or returns the obstacle and why."""
+    dependent = dependent_values(issuer.body, lambda op: GroupIndexOp.of(op) is not None)
+    op = divergent_control_flow(issuer.body, dependent)
+    if op is not None:
+        return op, "the control flow of the dots depends on the group index"
+    if dependent:
+        return issuer.op, "what the dots need depends on the group index beside their rings"
+    _GroupTurns(own, groups).run(issuer.body)
+    return None
+
+
+class _GroupTurns:
+    """The rewrite of a partition that issues the dots of all groups. rings: with the copy for each group."""
+
+    def __init__(self, rings: dict[Value, list[Value]], groups: int) -> None:
+        self.maps: list[ValueMap] = [{ring: own[number] for ring, own in rings.items()} for number in range(groups)]
+        self.dead: list[Operation] = []
+
+    def run(self, block: Block) -> None:
+        """Rewrites everything in `block`."""
+        self._block(block)
+        for op in reversed(self.dead):
+            op.erase()
+
+    def _block(self, block: Block) -> None:
+        turn: list[Operation] = []
+        for op in list(block.ops):
+            if FirstOp.matches(op):
+                continue  # all groups have one count
+            if not op.regions and any(operand in self.maps[0] for operand in op.operands):
+                turn.append(op)
+                self.maps[0].update((result, result) for result in op.results)  # until it is cloned
+            elif turn and not op.regions and is_pure(op) and not is_terminator(op.name):
+                Builder.before(turn[0]).insert(op.detach())  # it depends on no group
+            else:
+                self._repeat(turn)
+                turn = []
+                for region in op.regions:
+                    for nested in region.blocks:
+                        self._block(nested)
+        self._repeat(turn)
+
+    def _repeat(self, turn: list[Operation]) -> None:
+        """Clones the operations of a turn once per group, group after group."""
+        if turn:
+            builder = Builder.before(turn[0])
+            for values in self.maps:
+                for op in turn:
+                    builder.loc = op.loc
+                    builder.insert(clone_op(op, values))
+            self.dead += turn
 
 
 def _own_ring(ring: Value, number: int) -> Value:
