@@ -1,9 +1,9 @@
 """`ttng` on Blackwell: tensor memory, tcgen05, and programs that the hardware hands out (CLC).
 
-    %d, %t = ttng.tmem_alloc                                                tensor memory: 128 lanes × 512 columns of 32 bits
-    ttng.tc_gen5_mma %a, %b, %d, %use_d, %pred {is_async}                   D += A·B, issued by one thread
-    ttng.tc_gen5_commit %barrier                                            arrives when all of them are complete
-    %tile = ttng.tmem_load %d                                               by the warps whose lanes they are
+    %d, %t = ttng.tmem_alloc                                   tensor memory: 128 lanes × 512 columns of 32 bits
+    ttng.tc_gen5_mma %a, %b, %d, %use_d, %pred {is_async}      D += A·B, issued by one thread
+    ttng.tc_gen5_commit %barrier                               arrives when all of them are complete
+    %tile = ttng.tmem_load %d                                  by the warps whose lanes they are
 
 Properties and segments of Triton 3.6 to 3.9. Contracts follow PTX ISA, "TensorCore 5th Generation Family Instructions"
 and "clusterlaunchcontrol".
@@ -28,7 +28,7 @@ def space_of(buffer: Value) -> Space:
 
 
 class TMEMAllocOp(OpView):
-    """``ttng.tmem_alloc``: allocates tensor memory, initialised if it has an operand. Results: memdesc, maybe a token."""
+    """``ttng.tmem_alloc``: tensor memory, initialised if it has an operand. Results: memdesc, maybe a token."""
 
     NAME = "ttng.tmem_alloc"
     EFFECTS = (Effect("allocate", "tensor"),)
@@ -78,8 +78,10 @@ class TMEMSubsliceOp(UnaryOp):
 
 
 class TMEMCopyOp(OpView):
-    """``ttng.tmem_copy``: tcgen05.cp from shared to tensor memory: in order with the dots of its thread, complete at a
-    commit."""
+    """``ttng.tmem_copy``: tcgen05.cp from shared to tensor memory, in order with the dots of its thread.
+
+    Complete at a commit: those to `barriers`, or a later one.
+    """
 
     NAME = "ttng.tmem_copy"
     EFFECTS = (Effect("read", "shared", "source"), Effect("write", "tensor", "target"))
@@ -103,8 +105,8 @@ class TCGen5Dot(OpView):
     """A dot by one thread: D = A·B (+ D if `use_d`), in tensor memory, if `predicate` holds.
 
     With ``is_async`` it is in flight, reading its operands and writing D, until a commit of the same thread covers it:
-    those to `barriers`, each under its own predicate, or a later one. Dots of a thread with one accumulator are in
-    order.
+    those to `barriers`, each under its own predicate, or a later one. A dot that is not executed makes no commit. Dots
+    of a thread with one accumulator are in order.
     """
 
     __slots__ = ()
@@ -173,7 +175,7 @@ class TCGen5MMAOp(TCGen5Dot):
 
 
 class TCGen5MMAScaledOp(TCGen5Dot):
-    """``ttng.tc_gen5_mma_scaled``: a dot whose operands have scales for each block of a row of A, or of a column of B."""
+    """``ttng.tc_gen5_mma_scaled``: a dot with scales for the blocks of a row of A, or of a column of B."""
 
     NAME = "ttng.tc_gen5_mma_scaled"
     __slots__ = ()
@@ -234,7 +236,7 @@ class TCGen5CommitOp(OpView):
 
 
 class CLCTryCancelOp(OpView):
-    """``ttng.clc_try_cancel``: asks for a program that has not started; its 16 bytes arrive at a buffer and a barrier."""
+    """``ttng.clc_try_cancel``: asks for a program that has not started; 16 bytes arrive at a buffer and a barrier."""
 
     NAME = "ttng.clc_try_cancel"
     EFFECTS = (Effect("write", "shared", "buffer"), Effect("order"))
