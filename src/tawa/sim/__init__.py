@@ -7,12 +7,13 @@ Modelled: the simulator traps reads of shared memory that is uninitialised, in f
 shared memory that an asynchronous operation may still read; the same for tensor memory, which has no proxies. A dot
 sums in float64 and rounds once to float32; wgmma and tcgen05 truncate float32 operands to TF32; fp8 conversions
 saturate; masked-off lanes without `other` read NaN (integers: -1).
+
 Time: `cost` has the cost of each operation; `clock` computes the times of a run, which do not depend on the order in
 which asynchronous work lands.
 
-Not modelled: layouts, the finite precision of fp8 sums in wgmma and tcgen05, memory consistency between CTAs (they run one after
-the other), the sharing of one address range by buffers with disjoint live ranges, and everything that `cost` lists as
-missing from its times.
+Not modelled: layouts, the finite precision of fp8 sums in wgmma and tcgen05, memory consistency between CTAs (they run
+one after the other), the sharing of one address range by buffers with disjoint live ranges, where a buffer is among the
+columns of tensor memory, and everything that `cost` lists as missing from its times.
 """
 
 from tawa.machine.blackwell import B200
