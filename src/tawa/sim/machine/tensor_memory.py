@@ -14,12 +14,13 @@ Source: PTX ISA, "Tensor Memory"; Triton's ``tensor_memory_encoding``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import numpy as np
 
 from tawa.ir import MemDescType, Operation
-from tawa.ir.encodings import aliases_at, fields_of
+from tawa.ir.encodings import aliases_at
 from tawa.sim.errors import OutOfBounds, TensorMemoryRace, UnsupportedOp, UnwrittenRead
 from tawa.sim.machine.cta import TCGEN05, Action
 from tawa.sim.machine.shared import UNWRITTEN, VISIBLE
@@ -105,4 +106,8 @@ def _row_bytes(op: Operation, type: MemDescType) -> int:
 
 def _column_stride(op: Operation, type: MemDescType) -> int:
     """The distance of two neighbours of a row, in elements: 2 for an accumulator of f16."""
-    return int(fields_of(aliases_at(op), type.encoding).get("colStride", "1"))
+    found = _COLUMN_STRIDE.search(aliases_at(op).get(type.encoding, type.encoding))
+    return int(found[1]) if found else 1
+
+
+_COLUMN_STRIDE = re.compile(r"colStride = (\d+)")
