@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("triton.experimental.gluon")
 
 from tawa.ir import Module
-from tawa.sim import Descriptor, SimulationResult, from_floats, simulate, to_floats
+from tawa.sim import B200, Descriptor, SimulationResult, from_floats, simulate, to_floats
 from tawa.sim.errors import (
     BarrierMisuse,
     Deadlock,
@@ -23,6 +23,7 @@ from tawa.sim.errors import (
     UnwrittenRead,
 )
 from tawa.sim.machine.cta import Order
+from tawa.sim.time.timeline import TENSOR_CORES, TMA
 from tests.cases.programs.ttgir import op
 from tests.sim import one_dot as one
 from tests.sim.blackwell import attention_module, products_module
@@ -83,6 +84,17 @@ def test_attention_gives_the_same_bits_and_times_in_all_orders(blocks: int) -> N
         again, out, _ = attend(attention(), blocks * BN, order, seed)
         assert (out.view(np.uint16) == bits.view(np.uint16)).all(), order
         assert again.timeline() == first.timeline(), order
+
+
+def test_the_timeline_shows_mmas_on_the_tensor_cores_and_names_the_partitions() -> None:
+    timeline = multiply(products(), 5, 3 * BK, "eager")[0].timeline()
+    assert timeline.rows == ("producer", "consumer", "mma", TMA, TENSOR_CORES)
+    assert timeline.clock_ghz == B200.clock_ghz
+    mmas = timeline.of(TENSOR_CORES)
+    assert len(mmas) == 5 * 3 and {it.label for it in mmas} == {"tc_gen5_mma"}
+    # A half of the tile is read after the mmas of the tile, while those of the next tile are issued.
+    first = next(it for it in timeline.of("consumer") if it.label == "tmem_load")
+    assert mmas[2].end_cycles < first.begin_cycles
 
 
 def is_trapped(error: type[SimulationError], run: Any) -> bool:
@@ -268,6 +280,32 @@ def test_a_copy_is_in_order_with_the_mmas_of_its_thread() -> None:
         single(one.program(ALLOC, alloc, dot, one.load()))
 
 
+def test_an_allocation_in_a_loop_gets_the_same_columns() -> None:
+    operand, half = one.tensor(one.M, one.K, "f16"), one.tile(one.M, one.N, "f16")
+    narrow = op("arith.truncf", "%given", one.tile(one.M, one.N, "f32"), "%half", half)
+    stored = op("ttng.tmem_alloc", "%half", half, "%s", operand)
+    dot = one.mma("%s", "%b_tile", (operand, *kinds()[1:]))
+
+    def looped(*body: str) -> Module:
+        loop = [
+            '"scf.for"(%zero, %two, %one) ({',
+            "^bb0(%i: i32):",
+            *body,
+            op("scf.yield", "", ""),
+            "}) : (i32, i32, i32) -> ()",
+        ]
+        two = op("arith.constant", "", "", "%two", "i32", properties="value = 2 : i32")
+        return one.program(ALLOC, narrow, two, *loop, MMA, one.WAIT, one.load())
+
+    with pytest.raises(
+        TensorMemoryRace, match="s, in tensor memory, is written while the mma of main may still read it"
+    ):
+        single(looped(stored, dot), "late")
+    synchronous = one.mma("%s", "%b_tile", (operand, *kinds()[1:]), more="")
+    a, b, _, c = single(looped(stored, synchronous), "late")
+    np.testing.assert_allclose(c, a @ b, atol=1e-5)
+
+
 def test_threads_do_not_access_what_an_mma_in_flight_uses() -> None:
     with pytest.raises(TensorMemoryRace, match="d, in tensor memory, is read while the mma of main may still write it"):
         single(one.program(ALLOC, MMA, one.load()), "late")
@@ -318,6 +356,24 @@ def test_operands_are_not_freed_before_a_commit() -> None:
     lines = ALLOC, given, one.mma("%a_tile", "%b_tile", kinds()), one.load(source="%e")
     with pytest.raises(SharedMemoryRace, match="a_tile is freed while the mma of main may still read it"):
         single(one.program(*lines), "late")  # the store of the result may get the bytes of A
+
+
+def test_a_scaled_mma_multiplies_by_the_scales_of_its_blocks() -> None:
+    a_scales, b_scales = (one.tensor(rows, 1, "i8") for rows in (one.M, one.N))
+    lines: list[str] = []
+    for name, rows, kind in (("u", one.M, a_scales), ("v", one.N, b_scales)):
+        tile = one.tile(rows, 1, "i8")
+        lines.append(op("arith.constant", "", "", f"%{name}_bytes", tile, properties=f"value = dense<-127> : {tile}"))
+        lines.append(op("ttng.tmem_alloc", f"%{name}_bytes", tile, f"%{name}", kind))
+    types = (*kinds("f8E4M3FN", "f8E4M3FN"), a_scales, b_scales, "i1", "i1", one.BARRIER, "i1")
+    sizes = "operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1, 1, 1, 1, 1>"
+    properties = f"a_type = 0 : i32, b_type = 0 : i32, is_async, {sizes}"
+    values = "%a_tile, %b_tile, %d, %u, %v, %no, %yes, %done, %yes"
+    dot = op("ttng.tc_gen5_mma_scaled", values, ", ".join(types), properties=properties)
+    module = one.program(ALLOC, *lines, dot, one.WAIT, one.load(), a="f8E4M3FN", b="f8E4M3FN")
+    for order in ORDERS:
+        a, b, _, c = single(module, order, a="f8E4M3FN", b="f8E4M3FN")
+        np.testing.assert_allclose(c, 16 * (a @ b), atol=1e-4)  # -127 is the byte 129: 2 ** 2 of A, and of B
 
 
 def test_an_mma_of_two_ctas_is_not_simulated() -> None:

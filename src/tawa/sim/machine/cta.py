@@ -200,6 +200,7 @@ class Cta:
     loaded: dict[tuple[int, int, str], SharedView] = field(default_factory=dict[tuple[int, int, str], SharedView])
     landed_copies: int = 0
     last_mma: dict[int, Place] = field(default_factory=dict[int, Place])  # the last tcgen05 operation of an agent
+    tensor_memory: dict[Operation, SharedView] = field(default_factory=dict[Operation, SharedView])  # by allocation
     named: dict[int, NamedBarrier] = field(default_factory=dict[int, NamedBarrier])
 
     def spawn(self, name: str, env: dict[Value, Any], agent: int | None = None) -> Partition:

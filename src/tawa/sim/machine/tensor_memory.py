@@ -55,6 +55,11 @@ def subslice(view: SharedView, dim: int, start: int, type: MemDescType) -> Share
     return SharedView(view.buffer, bits, state, type, view.label)
 
 
+def forget(view: SharedView) -> None:
+    """What `view` holds must not be read any more."""
+    view.state[...] = UNWRITTEN
+
+
 def mark_written(view: SharedView) -> None:
     """The memory of `view` holds what was stored, or is the destination of an operation that was issued."""
     view.state[...] = VISIBLE

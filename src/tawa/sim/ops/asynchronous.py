@@ -126,8 +126,8 @@ def _fence(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
 # -- wgmma -------------------------------------------------------------------------------------------------------------
 
 
-def read_operand(partition: Partition, value: Any) -> Array:
-    """The current contents of an operand of a dot: a tile, or a buffer that the async proxy reads."""
+def _operand(partition: Partition, value: Any) -> Array:
+    """The current contents of a wgmma operand."""
     if not isinstance(value, SharedView):
         return value
     require_visible(value, fills_are_fenced=True, copies=partition.fenced_copies)
@@ -147,7 +147,7 @@ def _dot(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
     if not isinstance(kind, TensorType | MemDescType) or not isinstance(out, TensorType):
         raise UnsupportedOp(f"a wgmma with an operand of type {view.a.type}")
     for operand in (a, b):
-        read_operand(partition, operand)  # the hardware may read operands as soon as the wgmma is issued
+        _operand(partition, operand)  # the hardware may read operands as soon as the wgmma is issued
     result = Accumulator()
 
     def multiply() -> None:
@@ -155,7 +155,7 @@ def _dot(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
         if not use_c:
             start = np.zeros(out.shape, register_dtype(out.element))
         assert start is not None
-        result.tile = product(read_operand(partition, a), read_operand(partition, b), start, kind.element, tf32=True)
+        result.tile = product(_operand(partition, a), _operand(partition, b), start, kind.element, tf32=True)
 
     reads = [own_view(operand) for operand in (a, b) if isinstance(operand, SharedView)]
     action = Action("wgmma", partition, op, multiply, reads, result)

@@ -14,24 +14,31 @@ import numpy as np
 from tawa.dialects import tcgen05
 from tawa.dialects.declare.declaration import by_name
 from tawa.ir import Operation, TensorType, parse_type
+from tawa.ir.attributes import read_int
 from tawa.sim.errors import BarrierMisuse, UnsupportedOp
 from tawa.sim.machine import mbarriers, tensor_memory
 from tawa.sim.machine.cta import Action, Partition
-from tawa.sim.machine.shared import barrier_of, memdesc
+from tawa.sim.machine.shared import barrier_of, memdesc, require_visible
 from tawa.sim.machine.values import Context, Handler, SharedView
 from tawa.sim.numbers import Array, decode, encode, is_float
-from tawa.sim.ops.asynchronous import Step, log_barrier, own_view, read_operand, used
+from tawa.sim.ops.asynchronous import Step, log_barrier, own_view, used
 from tawa.sim.ops.elementwise import element_of
+from tawa.sim.ops.scales import rows_of, scaled
 from tawa.sim.ops.tiles import product
 
 # -- accesses of threads -----------------------------------------------------------------------------------------------
 
 
 def _alloc(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
-    allocation = tcgen05.TMEMAllocOp(op)
-    name = allocation.buffer.hint or "a buffer"
-    view = tensor_memory.allocate(op, name, memdesc(allocation.buffer.type))
+    """An allocation in a loop gets the same columns in each iteration, and what it held is gone."""
+    allocation, known = tcgen05.TMEMAllocOp(op), partition.cta.tensor_memory
+    if op not in known:
+        name = allocation.buffer.hint or "a buffer"
+        known[op] = tensor_memory.allocate(op, name, memdesc(allocation.buffer.type))
+    view = known[op]
+    tensor_memory.forget(view)
     if allocation.source is not None:
+        tensor_memory.require_quiet(view, partition.cta.in_flight, written=True)
         _write(view, used(args[0]), allocation.source.type)
     return _results(op, view)
 
@@ -84,20 +91,27 @@ def _wait(_: Context, op: Operation, args: list[Any], /) -> list[Any]:
 
 
 def _mma(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
-    view, env = tcgen05.TCGen5MMAOp(op), partition.env
+    view, env = tcgen05.dot_of(op), partition.env
+    assert view is not None
     if view.two_ctas:
         raise UnsupportedOp("an mma of two CTAs")
     if not env[view.predicate]:
         return _results(op)  # Triton's code skips the commits, too
-    a, b, d = env[view.a], env[view.b], env[view.d]
-    use_d, unsigned = bool(env[view.use_d]), "is_unsigned" in op.properties
+    a, b, d, scales = env[view.a], env[view.b], env[view.d], [env[it] for it in view.scales]
+    use_d = bool(env[view.use_d])
+    factors = _scaled_factors if scales else _factors
+    if scales:
+        factors(op, a, b, scales)  # refuses other forms where they are issued
 
     def multiply() -> None:
-        left, right = (_factor(partition, it, unsigned) for it in (a, b))
+        for operand in (a, b, *scales):
+            _require_readable(partition, operand)
+        left, right = factors(op, a, b, scales)
         start = _contents(d) if use_d else np.zeros(d.type.shape, _contents(d).dtype)
         d.bits[...] = encode(_product(left, right, start, a.type.element), d.type.element)
 
-    action = Action("mma", partition, op, multiply, [own_view(a), own_view(b)], target=d.label, fills=d)
+    reads = [own_view(it) for it in (a, b, *scales)]
+    action = Action("mma", partition, op, multiply, reads, target=d.label, fills=d)
     _issue(partition, action, reads_target=use_d)
     for barrier, predicate in view.commits:
         if env[predicate]:
@@ -111,11 +125,11 @@ def _mma(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
 def _copy(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
     view = tcgen05.TMEMCopyOp(op)
     source, target = partition.env[view.source], partition.env[view.target]
-    _copied(source, target)  # refuses other forms where they are issued
+    rows_of(source, target.type)  # refuses other forms where they are issued
 
     def copy() -> None:
-        read_operand(partition, source)
-        target.bits[...] = _copied(source, target)
+        _require_readable(partition, source)
+        target.bits[...] = rows_of(source, target.type)
 
     _issue(partition, Action("tensor copy", partition, op, copy, [own_view(source)], target=target.label, fills=target))
     for barrier in view.barriers:
@@ -130,9 +144,7 @@ def _issue(partition: Partition, action: Action, *, reads_target: bool = False) 
     for source in action.reads:
         if source.type.in_tensor_memory:
             tensor_memory.require_quiet(source, in_flight, written=False, thread=partition.agent, whose=action.name)
-            tensor_memory.require_written(source)
-        else:
-            read_operand(partition, source)  # the hardware may read it as soon as the operation is issued
+        _require_readable(partition, source)  # the hardware may read it as soon as the operation is issued
     tensor_memory.require_quiet(target, in_flight, written=True, thread=partition.agent, whose=action.name)
     if reads_target:
         tensor_memory.require_written(target)
@@ -142,36 +154,34 @@ def _issue(partition: Partition, action: Action, *, reads_target: bool = False) 
     partition.cta.issue(action)
 
 
-def _factor(partition: Partition, view: SharedView, unsigned: bool) -> Array:
-    """The values of A or B."""
-    if unsigned:
-        return np.ascontiguousarray(view.bits)
-    return _contents(view) if view.type.in_tensor_memory else read_operand(partition, view)
+def _require_readable(partition: Partition, view: SharedView) -> None:
+    """Raises an error unless the async proxy sees what is in an operand; tensor memory has no proxies."""
+    if view.type.in_tensor_memory:
+        tensor_memory.require_written(view)
+    else:
+        require_visible(view, fills_are_fenced=True, copies=partition.fenced_copies)
+
+
+def _factors(op: Operation, a: SharedView, b: SharedView, _: list[SharedView]) -> list[Array]:
+    """The values of A and B."""
+    if "is_unsigned" in op.properties:
+        return [np.ascontiguousarray(it.bits) for it in (a, b)]
+    return [_contents(it) for it in (a, b)]
+
+
+def _scaled_factors(op: Operation, a: SharedView, b: SharedView, scales: list[SharedView]) -> list[Array]:
+    """The values of A and B times their scales."""
+    left = scaled(a, read_int(op.properties["a_type"]), scales[0])
+    right = scaled(b, read_int(op.properties["b_type"]), scales[1], turned=True)
+    return [left, right.T]
 
 
 def _product(a: Array, b: Array, start: Array, element: str) -> Array:
     """A·B + D; tcgen05 truncates float32 to TF32, as wgmma does, and integers wrap."""
-    if is_float(element):
+    if is_float(element) or not np.issubdtype(start.dtype, np.integer):
         return product(a, b, start, element, tf32=True)
     exact = product(a, b, start.astype(np.float64), element, tf32=False)
     return exact.astype(np.int64).astype(start.dtype)
-
-
-def _copied(source: SharedView, target: SharedView) -> Array:
-    """The bits that a copy writes: those of the source, or scales in blocks of 32 × 16 bytes in the order of rows.
-
-    Scales: a block has four columns of 128 rows, of which row 32·i + j is in bytes 4·i … of row j (PTX ISA,
-    tcgen05.cp, shape 32x128b; Triton's `TMEMCopyOp`).
-    """
-    shape, bits = target.type.shape, np.ascontiguousarray(source.bits)
-    if source.type.shape == shape and source.bits.itemsize == target.bits.itemsize:
-        return bits
-    if target.bits.itemsize == 1 == source.bits.itemsize and bits.size == target.bits.size:
-        rows, columns = shape[0] // 128, shape[1] // 4
-        if rows and columns and shape == (128 * rows, 4 * columns):
-            blocks = bits.reshape(rows, columns, 32, 4, 4)
-            return blocks.transpose(0, 3, 2, 1, 4).reshape(shape)
-    raise UnsupportedOp(f"a copy of {source.type} to {target.type}")
 
 
 # -- commits -----------------------------------------------------------------------------------------------------------
@@ -213,6 +223,7 @@ STEPS: dict[str, Step] = by_name(
         tcgen05.TMEMStoreOp: _store,
         tcgen05.TMEMCopyOp: _copy,
         tcgen05.TCGen5MMAOp: _mma,
+        tcgen05.TCGen5MMAScaledOp: _mma,
         tcgen05.TCGen5CommitOp: _commit,
     }
 )
