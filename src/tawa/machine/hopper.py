@@ -126,6 +126,7 @@ class CostModel:
     shared_latency_cycles: 29 [L]. wgmma_latency_cycles: from the last product to the registers [E].
     barrier_cycles: an arrive, an expect, or a wait that does not block [E]: one access to shared memory.
     tma_issue_cycles, fence_cycles, shuffle_cycles, scalar_cycles, fork_cycles: [E].
+    tensor_bytes_per_cycle: of tensor memory, which Hopper does not have (`tawa.machine.blackwell`).
     """
 
     clock_ghz: float = DATA_SHEET_GHZ
@@ -142,6 +143,7 @@ class CostModel:
     shuffle_cycles: int = SHUFFLE_CYCLES
     scalar_cycles: int = 2
     fork_cycles: int = 200
+    tensor_bytes_per_cycle: int = SHARED_BYTES_PER_CYCLE
 
     def fma_per_cycle(self, element: str) -> int:
         """Multiply-adds per cycle of the tensor cores on operands of type `element`."""

@@ -55,7 +55,7 @@ class Deadlock(SimulationError):
 
 
 class UnwrittenRead(SimulationError):
-    """A read of shared memory that was never written, or whose TMA copy is in flight."""
+    """A read of shared or tensor memory that was never written, or whose TMA copy is in flight."""
 
     cure = "wait for the write before the read"
 
@@ -74,6 +74,12 @@ class SharedMemoryRace(SimulationError):
     """Shared memory is written or freed while an asynchronous operation reads or writes it."""
 
     cure = "wait for the asynchronous operation before the memory is released"
+
+
+class TensorMemoryRace(SimulationError):
+    """Tensor memory is read or written while an mma or a copy in flight writes it, or written while one reads it."""
+
+    cure = "wait for a commit that follows the mma or the copy before the access"
 
 
 class DescriptorInUse(SimulationError):

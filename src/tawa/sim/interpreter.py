@@ -24,7 +24,7 @@ from tawa.sim.errors import EndlessLoop, SimulationError, UnsupportedOp
 from tawa.sim.machine.addresses import ADDRESSES
 from tawa.sim.machine.cta import STEP, Partition, Pause, Run
 from tawa.sim.machine.values import Accumulator, Handler
-from tawa.sim.ops import arefs, assembly, asynchronous
+from tawa.sim.ops import arefs, assembly, asynchronous, tcgen05
 from tawa.sim.ops.descriptors import DESCRIPTORS
 from tawa.sim.ops.elementwise import ELEMENTWISE
 from tawa.sim.ops.extern import EXTERN
@@ -32,8 +32,16 @@ from tawa.sim.ops.global_memory import MEMORY
 from tawa.sim.ops.tiles import TILES
 from tawa.sim.time.cost import delivered_later
 
-_HANDLERS: dict[str, Handler] = {**ELEMENTWISE, **TILES, **MEMORY, **ADDRESSES, **DESCRIPTORS, **EXTERN}
-_STEPS = {**asynchronous.STEPS, **arefs.STEPS}
+_HANDLERS: dict[str, Handler] = {
+    **ELEMENTWISE,
+    **TILES,
+    **MEMORY,
+    **ADDRESSES,
+    **DESCRIPTORS,
+    **EXTERN,
+    **tcgen05.VIEWS,
+}
+_STEPS = {**asynchronous.STEPS, **arefs.STEPS, **tcgen05.STEPS}
 _WAITS = {**asynchronous.WAITS, **arefs.WAITS, **assembly.WAITS}
 _RETURNS = op_names(YieldOp, ConditionOp, ReturnOp, WarpYieldOp, WarpReturnOp, EndOp, FilledOp)
 # The operations in their regions are timed, not the operations themselves.

@@ -27,6 +27,7 @@ from tawa.sim.machine.values import Pointer, TensorDescriptor
 from tawa.sim.numbers import Array, is_float, round_to, wrap
 from tawa.sim.ops.global_memory import block_shape
 from tawa.sim.time.clock import time_trace
+from tawa.sim.time.cost import model_of
 from tawa.sim.time.timeline import Timeline
 
 
@@ -53,7 +54,8 @@ class SimulationResult:
     """The record of a run. Outputs are written into the argument arrays.
 
     events: the protocol steps of all partitions, in execution order; `events_of` filters by partition.
-    programs: the number of CTAs that ran. traces: one per CTA if `timing` was set; see `timeline`.
+    programs: the number of CTAs that ran. traces: one per CTA if `timing` was set; see `timeline`. model: the cost
+    model of the GPU that the module is compiled for.
     """
 
     order: Order
@@ -61,17 +63,21 @@ class SimulationResult:
     events: tuple[Event, ...]
     programs: int = field(default=1)
     traces: tuple[Trace, ...] = ()
+    model: CostModel = H100
 
     @property
     def partitions(self) -> tuple[str, ...]:
         """Names of the partitions that have events, in the order of their first event."""
         return tuple(dict.fromkeys(event.partition for event in self.events))
 
-    def timeline(self, program: tuple[int, int, int] | None = None, model: CostModel = H100) -> Timeline:
-        """The timeline of one CTA, by default the first that ran. Raises ValueError if the CTA has no trace."""
+    def timeline(self, program: tuple[int, int, int] | None = None, model: CostModel | None = None) -> Timeline:
+        """The timeline of one CTA, by default the first that ran. Raises ValueError if the CTA has no trace.
+
+        model: None is the one of the module's target.
+        """
         for trace in self.traces:
             if program is None or trace.program == program:
-                return time_trace(trace, model)
+                return time_trace(trace, self.model if model is None else model)
         which = f"program {program} did not run" if self.traces else "the run recorded no trace"
         raise ValueError(f"no timing: {which}; pass timing=True to simulate")
 
@@ -142,7 +148,7 @@ def simulate(
         cta = started(program)
         cta.run()
         traces += [cta.trace()] if timing else []
-    return SimulationResult(order, seed, tuple(events), len(chosen), tuple(traces))
+    return SimulationResult(order, seed, tuple(events), len(chosen), tuple(traces), model_of(module))
 
 
 def _interleaved(ctas: list[Cta], rng: random.Random) -> None:

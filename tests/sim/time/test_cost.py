@@ -15,12 +15,13 @@ from tawa.ir import Operation, parse_module
 from tawa.machine.hopper import REPACKING_SLOTS
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.sim import H100, cycles
-from tawa.sim.time.cost import delivered_later
+from tawa.sim import B200, H100, CostModel, cycles
+from tawa.sim.time.cost import delivered_later, model_of
 from tests.cases.programs.ttgir import dynamic_gemm
 
 ABLATION = Path(__file__).parents[3] / "bench" / "results" / "ablation.json"
 SMS, CLOCK_HZ = 132, 1.83e9
+B200_SMS = 148
 STEP_K = 64
 
 # A configuration is latency-bound if the tensor cores are less busy than this in the model.
@@ -160,3 +161,43 @@ def test_a_put_of_a_number_costs_a_store_to_shared_memory_and_no_transfer() -> N
     tiles, number = (cycles(op) for op in puts)
     assert tiles.unit == "memory" and number.unit is None
     assert number.issue_cycles == H100.barrier_cycles + H100.shared_latency_cycles
+
+
+def mma(m: int, n: int, k: int, element: str, memory: str = "#smem") -> Operation:
+    shapes = (m, k, element, memory), (k, n, element, "#smem"), (m, n, "f32", "#ttng.tensor_memory")
+    types = [f"!ttg.memdesc<{rows}x{columns}x{kind}, #layout, {space}>" for rows, columns, kind, space in shapes]
+    values = ", ".join(f"%v{index}" for index in range(5))
+    arguments = ", ".join(f"%v{index}: {type}" for index, type in enumerate([*types, "i1", "i1"]))
+    sizes = "operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1, 0, 0>"
+    module = parse_module(
+        f'"builtin.module"() ({{\n"tt.func"() <{{sym_name = "f"}}> ({{\n^bb0({arguments}):\n'
+        f'"ttng.tc_gen5_mma"({values}) <{{is_async, {sizes}}}> : ({", ".join([*types, "i1", "i1"])}) -> ()\n'
+        '"tt.return"() : () -> ()\n}) : () -> ()\n}) : () -> ()\n'
+    )
+    return next(op for op in module.walk() if op.name == "ttng.tc_gen5_mma")
+
+
+@pytest.mark.parametrize(("element", "pflops"), [("f16", 2.25), ("f8E4M3FN", 4.5), ("i8", 4.5), ("f32", 1.125)])
+def test_the_tensor_cores_of_a_b200_reach_the_rate_of_the_data_sheet(element: str, pflops: float) -> None:
+    m, n, k = 128, 256, 128
+    seconds = cycles(mma(m, n, k, element, "#ttng.tensor_memory"), B200).busy_cycles / (B200.clock_ghz * 1e9)
+    assert 2 * m * n * k / seconds * B200_SMS / 1e15 == pytest.approx(pflops, rel=1e-3)
+
+
+def test_an_mma_of_128_columns_is_bound_by_its_operands_in_shared_memory() -> None:
+    # A and B of 128 x 64 in fp16: 16 KiB each, at 128 bytes per cycle. The products take 256 cycles.
+    assert cycles(mma(128, 128, 64, "f16"), B200).busy_cycles == 2 * 16384 // 128
+    assert cycles(mma(128, 128, 64, "f16", "#ttng.tensor_memory"), B200).busy_cycles == 256
+    assert cycles(mma(64, 128, 64, "f16", "#ttng.tensor_memory"), B200).busy_cycles == 256
+
+
+def test_a_load_of_tensor_memory_takes_32_bits_of_each_lane_per_cycle() -> None:
+    tile, memory = "tensor<128x64xf32, #blocked>", "!ttg.memdesc<128x64xf32, #tmem, #ttng.tensor_memory>"
+    load = operation("ttng.tmem_load", [memory], tile)
+    assert cycles(load, B200).issue_cycles == 64 + B200.shared_latency_cycles
+
+
+@pytest.mark.parametrize(("target", "model"), [("cuda:100", B200), ("cuda:103", B200), ("cuda:90", H100), ("", H100)])
+def test_the_model_is_that_of_the_module_s_target(target: str, model: CostModel) -> None:
+    attributes = f' {{ttg.target = "{target}"}}' if target else ""
+    assert model_of(parse_module(f'"builtin.module"() ({{\n}}){attributes} : () -> ()\n')) is model

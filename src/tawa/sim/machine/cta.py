@@ -3,9 +3,13 @@
 A partition runs until it waits. `order` determines when issued work lands:
 
     eager    immediately
-    late     as late as possible: a wgmma, a TMA store or a cp.async at its wait; a TMA load, or the arrival of
-             cp.async copies on an mbarrier, when all partitions are blocked
+    late     as late as possible: a wgmma, a TMA store or a cp.async at its wait; a TMA load, the arrival of cp.async
+             copies on an mbarrier, or a commit of tcgen05 operations, when all partitions are blocked
     random   after any step, in seeded order (wgmmas of one partition stay in program order)
+
+tcgen05 operations (mmas, copies to tensor memory) of one partition land in the order of issue, and a commit after all
+that its partition issued before it. PTX promises this order for mmas with one accumulator; kernels and Triton rely on
+it for all of a thread.
 
 The scheduler is round robin under `eager`, where a partition runs until it blocks, and under `late`, where it runs one
 protocol step; under `random` it picks a runnable partition at random.
@@ -24,19 +28,28 @@ from tawa.remarks import SourceLocation
 from tawa.sim.errors import Deadlock, DescriptorInUse, SimulationError
 from tawa.sim.machine.addresses import AddressSpace
 from tawa.sim.machine.named_barriers import NamedBarrier
-from tawa.sim.machine.trace import Key, Recorder, Trace
+from tawa.sim.machine.trace import Key, Place, Recorder, Trace
 from tawa.sim.machine.values import Accumulator, SharedView, TensorDescriptor
 
 Order = Literal["eager", "late", "random"]
-Kind = Literal["load", "copy", "arrival", "wgmma", "store"]
+Kind = Literal["load", "copy", "arrival", "wgmma", "store", "mma", "tensor copy", "commit"]
+TCGEN05: frozenset[Kind] = frozenset({"mma", "tensor copy"})
+"""Operations of tensor memory that complete at a commit."""
+_LAND_BEFORE: dict[Kind, frozenset[Kind]] = {
+    "wgmma": frozenset({"wgmma"}),
+    "mma": TCGEN05,
+    "tensor copy": TCGEN05,
+    "commit": frozenset({*TCGEN05, "commit"}),
+}
+"""The kinds of earlier actions of the same threads that land before one of this kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """One protocol step of a partition. tick: its index in the run. target: the name of the barrier, ring or buffer.
 
-    action: "issue" or "land" plus load, copy, arrival, wgmma or store; "wait" (blocked) and "pass" at a barrier;
-    "arrive", "expect", "fence", "local_store", "wgmma wait", "store wait"; "put", "get", "consumed" at the aref level.
+    action: "issue" or "land" plus a `Kind`; "wait" (blocked) and "pass" at a barrier; "arrive", "expect", "fence",
+    "local_store", "wgmma wait", "store wait", "tmem_load", "tmem_store"; "put", "get", "consumed" at the aref level.
     """
 
     tick: int
@@ -63,10 +76,10 @@ STEP = Pause(lambda: True)
 
 @dataclass(slots=True, eq=False)
 class Action:
-    """An asynchronous operation. reads: shared memory that it may read until a wait covers it.
+    """An asynchronous operation. reads: memory that it may read until a wait covers it, or a tcgen05 one lands.
 
-    after: actions that land before it. fills: the destination of a cp.async. descriptors: tensor descriptors that a TMA
-    copy reads until it lands.
+    after: actions that land before it. fills: the destination of a cp.async or of a tcgen05 operation. descriptors:
+    tensor descriptors that a TMA copy reads until it lands.
     """
 
     kind: Kind
@@ -80,6 +93,11 @@ class Action:
     after: list[Action] = field(default_factory=list["Action"])
     fills: SharedView | None = None
     descriptors: tuple[TensorDescriptor, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"the {self.kind} of {self.owner.name}"
 
 
 @dataclass(slots=True, eq=False)
@@ -181,6 +199,8 @@ class Cta:
     reads: list[tuple[SharedView, str]] = field(default_factory=list[tuple[SharedView, str]])
     loaded: dict[tuple[int, int, str], SharedView] = field(default_factory=dict[tuple[int, int, str], SharedView])
     landed_copies: int = 0
+    last_mma: dict[int, Place] = field(default_factory=dict[int, Place])  # the last tcgen05 operation of an agent
+    tensor_memory: dict[Operation, SharedView] = field(default_factory=dict[Operation, SharedView])  # by allocation
     named: dict[int, NamedBarrier] = field(default_factory=dict[int, NamedBarrier])
 
     def spawn(self, name: str, env: dict[Value, Any], agent: int | None = None) -> Partition:
@@ -215,19 +235,20 @@ class Cta:
     def issue(self, action: Action) -> None:
         """Adds an action to those in flight; under `eager` it lands immediately."""
         self.in_flight.append(action)
-        if action.owner.recorder:
+        if action.owner.recorder and action.kind != "commit":
             action.owner.recorder.start(action)
-        self.reads += [(view, f"the {action.kind} of {action.owner.name}") for view in action.reads]
+        self.reads += [(view, action.name) for view in action.reads]
         action.owner.log(action.op, f"issue {action.kind}", action.target)
         if self.order == "eager":
             self.land(action)
 
     def land(self, action: Action) -> None:
-        """Executes an action, after the older wgmmas of the same partition if it is a wgmma."""
+        """Executes an action, after the older ones of the same threads that land before it."""
         if action.landed:
             return
-        older = [it for it in self.in_flight if it.kind == "wgmma" and it.owner is action.owner]
-        batch = [*older[: older.index(action)], action] if action.kind == "wgmma" else [action]
+        kinds, agent = _LAND_BEFORE.get(action.kind, ()), action.owner.agent
+        older = self.in_flight[: self.in_flight.index(action)]
+        batch = [*(it for it in older if it.kind in kinds and it.owner.agent == agent), action]
         for it in action.after:
             self.land(it)
         for it in batch:
@@ -238,13 +259,15 @@ class Cta:
             except SimulationError as error:
                 raise self.located(error, it.op, it.owner) from None
             self.note(it.owner.name, it.op, f"land {it.kind}", it.target)
+            if it.kind in TCGEN05:
+                self.release(it)
 
     def require_unused(self, maker: Operation) -> None:
         """Raises DescriptorInUse if an action in flight may still read the previous descriptor of `maker`."""
         for action in self.in_flight:
             if any(descriptor.maker is maker for descriptor in action.descriptors):
-                name, what = maker.result.hint or "a descriptor", f"the {action.kind} of {action.owner.name}"
-                raise DescriptorInUse(f"{name} is overwritten while {what} at {action.target} may still read it")
+                name = maker.result.hint or "a descriptor"
+                raise DescriptorInUse(f"{name} is overwritten while {action.name} at {action.target} may still read it")
 
     def release(self, action: Action) -> None:
         """Ends the reads of an action: its sources may be written again."""
@@ -301,8 +324,8 @@ class Cta:
                 return
 
     def _land_one(self) -> bool:
-        """All partitions are blocked: lands one load or cp.async arrival, the oldest or a random one; False if none."""
-        loads = [it for it in self.in_flight if it.kind in ("load", "arrival")]
+        """All partitions are blocked: lands one load, arrival or commit, the oldest or a random one; False if none."""
+        loads = [it for it in self.in_flight if it.kind in ("load", "arrival", "commit")]
         if not loads:
             return False
         self.land(self.rng.choice(loads) if self.order == "random" else loads[0])

@@ -72,6 +72,10 @@ class Recorder:
         step = self.steps[place]
         self.steps[place] = replace(step, signals=(*step.signals, key))
 
+    def place(self) -> Place:
+        """The current operation, for a signal that is known later."""
+        return Place(self, len(self.steps))
+
     def name_target(self, target: str, slot: int | None) -> None:
         """Sets the barrier, ring or buffer of the current operation."""
         self._target, self._slot = target, slot
@@ -95,6 +99,22 @@ class Recorder:
     def mark(self, waits: tuple[Key, ...] = (), signals: tuple[Key, ...] = ()) -> None:
         """Records a step that takes no time: a start, an end or a join."""
         self.steps.append(Step(None, waits, signals, None, "", None, None))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An operation among the steps of a partition."""
+
+    recorder: Recorder
+    number: int
+
+    def signal(self, key: Key) -> None:
+        """The operation contributes to `key`, on completion or when its action lands."""
+        steps = self.recorder.steps
+        if self.number == len(steps):
+            self.recorder.signal(key)
+        else:
+            steps[self.number] = replace(steps[self.number], signals=(*steps[self.number].signals, key))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

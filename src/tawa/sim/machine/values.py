@@ -78,7 +78,7 @@ class Barrier:
 
 @dataclass(slots=True, eq=False)
 class Buffer:
-    """An allocation in shared memory. state: the initialisation and visibility of each element (see `shared`)."""
+    """An allocation in shared or tensor memory. state: what was written, and to whom it is visible (see `shared`)."""
 
     name: str
     bits: Array

@@ -34,6 +34,7 @@ from tawa.sim.machine.shared import (
     require_written,
     view_op,
 )
+from tawa.sim.machine.tensor_memory import reinterpreted
 from tawa.sim.machine.values import Accumulator, SharedView, TensorDescriptor
 from tawa.sim.numbers import Array, decode, encode, register_dtype
 from tawa.sim.ops.descriptors import reduce_box
@@ -45,7 +46,8 @@ Step = Callable[[Partition, Operation, list[Any]], list[Any]]
 Wait = Callable[[Partition, Operation, list[Any]], Run]
 
 
-def _used(value: Any) -> Any:
+def used(value: Any) -> Any:
+    """A value that an operation reads: not an asynchronous dot without its wait."""
     return value.use() if isinstance(value, Accumulator) else value
 
 
@@ -57,7 +59,7 @@ def _local_alloc(partition: Partition, op: Operation, args: list[Any]) -> list[A
     view = allocate(op.result.hint or "a buffer", type, is_transposed(op, type))
     source = ttg.LocalAllocOp(op).source
     if source is not None:
-        view.bits[...] = encode(_used(args[0]), element_of(source.type)).reshape(view.bits.shape)
+        view.bits[...] = encode(used(args[0]), element_of(source.type)).reshape(view.bits.shape)
         view.state[...] = dirty(partition.agent) if type.mutable else filled(partition.agent)
         partition.unfenced.append(view)
     return [view]
@@ -66,7 +68,7 @@ def _local_alloc(partition: Partition, op: Operation, args: list[Any]) -> list[A
 def _local_store(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
     view: SharedView = args[1]
     require_quiet(view, partition.cta.reads)
-    view.bits[...] = encode(_used(args[0]), element_of(ttg.LocalStoreOp(op).source.type)).reshape(view.bits.shape)
+    view.bits[...] = encode(used(args[0]), element_of(ttg.LocalStoreOp(op).source.type)).reshape(view.bits.shape)
     view.state[...] = dirty(partition.agent)
     partition.unfenced.append(view)
     partition.log(op, "local_store", view.label)
@@ -96,6 +98,9 @@ def free(partition: Partition, allocation: Operation) -> None:
 
 
 def _view(_: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    view: SharedView = args[0]
+    if view.type.in_tensor_memory and ttg.MemDescReinterpretOp.matches(op):
+        return [reinterpreted(op, view, memdesc(op.result.type))]
     return [view_op(op, args)]
 
 
@@ -129,9 +134,14 @@ def _operand(partition: Partition, value: Any) -> Array:
     return decode(np.ascontiguousarray(value.bits), value.type.element)
 
 
+def own_view(view: SharedView) -> SharedView:
+    """A copy of a view, which identifies one read: two operations may read the same view."""
+    return SharedView(view.buffer, view.bits, view.state, view.type, view.label)
+
+
 def _dot(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
     view = WarpGroupDotOp(op)
-    a, b, c = _used(args[0]), args[1], args[2]
+    a, b, c = used(args[0]), args[1], args[2]
     use_c = bool(args[3]) if len(args) > 3 else True
     kind, out = parse_type(view.a.type), parse_type(op.result.type)
     if not isinstance(kind, TensorType | MemDescType) or not isinstance(out, TensorType):
@@ -147,9 +157,7 @@ def _dot(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
         assert start is not None
         result.tile = product(_operand(partition, a), _operand(partition, b), start, kind.element, tf32=True)
 
-    reads = [operand for operand in (a, b) if isinstance(operand, SharedView)]
-    # A copy of the view identifies this read: two dots may read the same view.
-    reads = [SharedView(it.buffer, it.bits, it.state, it.type, it.label) for it in reads]
+    reads = [own_view(operand) for operand in (a, b) if isinstance(operand, SharedView)]
     action = Action("wgmma", partition, op, multiply, reads, result)
     partition.wgmmas.append(action)
     partition.cta.issue(action)
@@ -207,7 +215,7 @@ def _tma_store(partition: Partition, op: Operation, args: list[Any]) -> list[Any
         raise UnsupportedOp("a TMA store with operands other than descriptor, indices and buffer")
     at, source = args[1 : 1 + rank], args[-1]
     require_visible(source, fills_are_fenced=False, copies=partition.fenced_copies)
-    own = SharedView(source.buffer, source.bits, source.state, source.type, source.label)
+    own = own_view(source)
 
     def copy() -> None:
         require_visible(own, fills_are_fenced=False, copies=partition.fenced_copies)
@@ -255,7 +263,7 @@ def _copies_arrive(partition: Partition, op: Operation, args: list[Any]) -> list
     barrier, threads = mbarriers.initialised(args[0]), warps_of(op) * WARP
     if "noIncrement" not in op.properties:
         barrier.pending += threads
-    _log(partition, op, "arrive", args[0], barrier.phase % 2)
+    log_barrier(partition, op, "arrive", args[0], barrier.phase % 2)
     partition.contributes((barrier, barrier.phase))
     if partition.recorder is not None:
         for action in partition.copies[-1]:
@@ -286,7 +294,7 @@ def _cp_wait(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
 # -- mbarriers ---------------------------------------------------------------------------------------------------------
 
 
-def _log(partition: Partition, op: Operation, action: str, view: SharedView, parity: int) -> None:
+def log_barrier(partition: Partition, op: Operation, action: str, view: SharedView, parity: int) -> None:
     """Logs a barrier event; the label `ring0_full[1]` is slot 1 of ring0_full."""
     name, _, slot = view.label.removesuffix("]").partition("[")
     partition.log(op, action, name, int(slot) if slot.isdecimal() else None, parity)
@@ -305,7 +313,7 @@ def _inval_barrier(partition: Partition, op: Operation, args: list[Any]) -> list
 def _expect(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
     if args[1]:
         barrier = mbarriers.initialised(args[0])
-        _log(partition, op, "expect", args[0], barrier.phase % 2)
+        log_barrier(partition, op, "expect", args[0], barrier.phase % 2)
         partition.contributes((barrier, barrier.phase))
         mbarriers.arrive(barrier, 1, read_int(op.properties["size"]))
     return []
@@ -314,7 +322,7 @@ def _expect(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
 def _arrive(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
     if len(args) < 2 or args[1]:
         barrier = mbarriers.initialised(args[0])
-        _log(partition, op, "arrive", args[0], barrier.phase % 2)
+        log_barrier(partition, op, "arrive", args[0], barrier.phase % 2)
         partition.contributes((barrier, barrier.phase))
         mbarriers.arrive(barrier, read_int(op.properties["count"]))
     return []
@@ -327,7 +335,7 @@ def _wait_barrier(partition: Partition, op: Operation, args: list[Any]) -> Run:
         return []
     barrier, parity = mbarriers.initialised(args[0]), int(args[1])
     if not mbarriers.passes(barrier, parity):
-        _log(partition, op, "wait", args[0], parity)
+        log_barrier(partition, op, "wait", args[0], parity)
     yield Pause(
         lambda: mbarriers.passes(barrier, parity),
         lambda: (
@@ -335,7 +343,7 @@ def _wait_barrier(partition: Partition, op: Operation, args: list[Any]) -> Run:
             f" {barrier.count} arrivals and {barrier.bytes} bytes)"
         ),
     )
-    _log(partition, op, "pass", args[0], parity)
+    log_barrier(partition, op, "pass", args[0], parity)
     partition.waits_for((barrier, barrier.phase - 1))
     return []
 

@@ -18,7 +18,7 @@ from tawa.machine.classes import TMA_STORES
 from tawa.machine.hopper import CostModel
 from tawa.sim.machine.trace import Key, Recorder, Step, Trace
 from tawa.sim.time.cost import Cost, Unit, cycles
-from tawa.sim.time.kinds import Kind, Kinds, role_of
+from tawa.sim.time.kinds import ISSUED_BY_ONE_THREAD, Kind, Kinds, role_of
 from tawa.sim.time.timeline import LOADS, TENSOR_CORES, TMA, UNITS, Span, Timeline
 
 
@@ -125,7 +125,9 @@ class Clock:
         # Scalar work gets no span: there is much of it and each is short.
         if cost.issue_cycles > self.model.scalar_cycles:
             self._span(runner.row, label, kind, begin, runner.now, step)
-        if cost.unit is None or (step.action is None and cost.unit == "memory"):
+        # Without an action, a predicate of the operation is false, or it is a synchronous one of tiles.
+        skipped = step.action is None and (cost.unit == "memory" or op.name in ISSUED_BY_ONE_THREAD)
+        if cost.unit is None or skipped:
             self._complete(step.signals, runner.now)
         elif step.action is None:
             begin = max(runner.now, self._free.get(cost.unit, 0))

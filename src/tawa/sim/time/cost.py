@@ -1,14 +1,16 @@
-"""The cost model: cycles of an operation on an SM of an H100 or H200 (SXM). A simple model that shows where time goes.
+"""The cost model: cycles of an operation on an SM. A simple model that shows where time goes.
 
 Four units work in parallel: the tensor cores, the CUDA cores, the SM's memory port (shared by TMA, cp.async, loads and
 stores) and the instruction streams of the warps. An operation keeps its unit busy for ``work / rate``; its result is
 available ``latency`` later. Not modelled: the clock reduction under load, bank conflicts, other CTAs on the same SM,
-instruction scheduling within a warp. The rates and latencies are those of `tawa.machine.hopper.CostModel`.
+instruction scheduling within a warp. The rates and latencies are those of `tawa.machine.hopper.CostModel`: of an H100
+or H200 (SXM), or of a B200, by the module's target.
 
-Accuracy: for the latency-bound 8-warp GEMMs of ``bench/results/ablation.json`` the model is within 12% (two parameters
-are fitted to two of these GEMMs, and 1.83 GHz is the clock of the data sheet, not a measured one). For GEMMs that keep
-the tensor cores busy it is 3% to 38% too fast; the shares of the chip's power limit and of effects missing in the model
-were not separated. Compare the shapes of timelines and the causes of waits, not TFLOP/s.
+Accuracy, on Hopper (nothing was measured on a B200): for the latency-bound 8-warp GEMMs of
+``bench/results/ablation.json`` the model is within 12% (two parameters are fitted to two of these GEMMs, and 1.83 GHz
+is the clock of the data sheet, not a measured one). For GEMMs that keep the tensor cores busy it is 3% to 38% too fast;
+the shares of the chip's power limit and of effects missing in the model were not separated. Compare the shapes of
+timelines and the causes of waits, not TFLOP/s.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from tawa.dialects import tt, ttg
+from tawa.dialects import tcgen05, tt, ttg
 from tawa.dialects.aref import PutOp
 from tawa.dialects.scf import LOOPS, YieldOp
 from tawa.dialects.warp import GroupOp
-from tawa.ir import Operation, TensorType, Value, is_scalar, parse_type
+from tawa.ir import MemDescType, Module, Operation, TensorType, Value, is_scalar, parse_type
+from tawa.ir.attributes import attribute_of
 from tawa.machine import classes
+from tawa.machine.blackwell import B200, MMA_ROWS
 from tawa.machine.distribution import renames
 from tawa.machine.hopper import (
     CONVERSIONS_PER_CYCLE,
@@ -60,6 +64,16 @@ _CONVERSION = _INTEGER = LANES_PER_CYCLE // CONVERSIONS_PER_CYCLE
 """fp32 lane slots of a special function, a conversion, and an integer operation [G]."""
 
 
+def model_of(module: Module) -> CostModel:
+    """The model of the GPU that a module is compiled for (``ttg.target``)."""
+    target = attribute_of(module.op.attributes, "ttg.target") or ""
+    return B200 if target.strip('"').startswith(_BLACKWELL) else H100
+
+
+_BLACKWELL = "cuda:10"
+"""The targets with tensor memory: compute capabilities 10.0 to 10.3."""
+
+
 def delivered_later(op: Operation) -> bool:
     """Whether the warps continue after `op` until a result is used; operations of ``ttg`` and ``ttng`` have waits.
 
@@ -85,6 +99,13 @@ def cycles(op: Operation, model: CostModel = H100) -> Cost:
         return Cost(model.fork_cycles)
     if name in classes.DOTS:
         return _dot(op, model)
+    if name in tcgen05.DOTS:
+        return _mma(op, model)
+    if name == tcgen05.TMEMCopyOp.NAME:
+        busy = _up(bytes_of(op.operands[0].type), model.shared_bytes_per_cycle)
+        return Cost(model.scalar_cycles, "tensor cores", busy, model.wgmma_latency_cycles)
+    if name in classes.TENSOR_COPIES:
+        return _tensor_copy(op, model)
     if name in classes.LOADS or name in classes.STORES:
         return _transfer(op, model)
     if name in classes.COPIES:
@@ -123,6 +144,28 @@ def _dot(op: Operation, model: CostModel) -> Cost:
         return NOTHING
     busy = counts.cycles(model.fma_per_cycle(counts.element), model.shared_bytes_per_cycle)
     return Cost(model.scalar_cycles, "tensor cores", busy, model.wgmma_latency_cycles)
+
+
+def _mma(op: Operation, model: CostModel) -> Cost:
+    """As `_dot`; B is read from shared memory once for each 128 rows, and A unless it is in tensor memory."""
+    view = tcgen05.dot_of(op)
+    assert view is not None
+    a, b = parse_type(view.a.type), parse_type(view.b.type)
+    if not isinstance(a, MemDescType) or not isinstance(b, MemDescType):
+        return NOTHING
+    blocks = max(1, a.shape[-2] // MMA_ROWS)
+    products = max(a.shape[-2], MMA_ROWS) * a.shape[-1] * b.shape[-1]
+    read = b.bytes * blocks + (0 if a.in_tensor_memory else a.bytes)
+    busy = max(_up(products, model.fma_per_cycle(a.element)), _up(read, model.shared_bytes_per_cycle))
+    return Cost(model.scalar_cycles, "tensor cores", busy, model.wgmma_latency_cycles)
+
+
+def _tensor_copy(op: Operation, model: CostModel) -> Cost:
+    """Copies between registers and tensor memory, which the warps wait for; the latency is that of shared memory."""
+    tile = next((it for it in (*op.results, *op.operands) if isinstance(parse_type(it.type), TensorType)), None)
+    if tile is None:
+        return Cost(model.fence_cycles)
+    return Cost(_up(bytes_of(tile.type), model.tensor_bytes_per_cycle) + model.shared_latency_cycles)
 
 
 def _transfer(op: Operation, model: CostModel) -> Cost:

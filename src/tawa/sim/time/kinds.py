@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from tawa.dialects import tcgen05
 from tawa.dialects.aref import PutOp
 from tawa.dialects.declare.declaration import op_names
+from tawa.dialects.tcgen05 import TCGen5CommitOp, TMEMCopyOp, TMEMLoadOp
 from tawa.dialects.tt import GetProgramIdOp, ReduceOp
 from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp, whole_of
 from tawa.dialects.ttng import (
@@ -26,13 +28,18 @@ from tawa.machine.classes import DOTS, LOADS, STORES, TMA_LOADS
 from tawa.sim.machine.trace import Recorder
 
 Kind = Literal["tma", "load", "wgmma", "cuda core", "epilogue", "barrier", "wait"]
-Role = Literal["producer", "converter", "consumer", "all warps"]
+"""wgmma: the work of the tensor cores, also that of tcgen05."""
+Role = Literal["producer", "mma", "converter", "consumer", "all warps"]
 
-_BARRIERS = op_names(WaitBarrierOp, ArriveBarrierOp, BarrierExpectOp, InitBarrierOp)
+_BARRIERS = op_names(WaitBarrierOp, ArriveBarrierOp, BarrierExpectOp, InitBarrierOp, TCGen5CommitOp)
+ISSUED_BY_ONE_THREAD = tcgen05.DOTS | op_names(TMEMCopyOp)
+"""The asynchronous operations of tcgen05."""
 _BARRIER_DIALECTS = ("aref.", "gpu.")
-_WORK_FOR_STORES = VIEWS | op_names(ConvertLayoutOp, LocalAllocOp, LocalLoadOp, LocalStoreOp, FenceAsyncSharedOp)
+_WORK_FOR_STORES = VIEWS | op_names(
+    ConvertLayoutOp, LocalAllocOp, LocalLoadOp, LocalStoreOp, FenceAsyncSharedOp, TMEMLoadOp
+)
 _WORK_DIALECTS = ("tt.", "arith.", "math.")
-_SOURCES = LOADS | DOTS | op_names(GetProgramIdOp)
+_SOURCES = LOADS | DOTS | ISSUED_BY_ONE_THREAD | op_names(GetProgramIdOp)
 
 
 class Kinds:
@@ -54,7 +61,7 @@ class Kinds:
         if name == PutOp.NAME:
             loads = [it.name for it in op.regions[0].block.ops if it.name in LOADS]
             return ("tma" if set(loads) <= TMA_LOADS else "load") if loads else "barrier"
-        if name in DOTS or name == WarpGroupDotWaitOp.NAME:
+        if name in DOTS or name in ISSUED_BY_ONE_THREAD or name == WarpGroupDotWaitOp.NAME:
             return "wgmma"
         if name in STORES or name == AsyncTMAStoreWaitOp.NAME:
             return "epilogue"
@@ -98,11 +105,16 @@ def _is_stored(view: Value) -> bool:
 
 
 def role_of(recorders: list[Recorder], alone: bool) -> Role | None:
-    """The role of an agent, from its traces; None if it has neither loads nor dots. alone: it is the only agent."""
+    """The role of an agent, from its traces; None if it has neither loads nor dots. alone: it is the only agent.
+
+    mma: it issues tcgen05 operations; those that read the results in tensor memory are consumers.
+    """
     names = {step.op.name for recorder in recorders for step in recorder.steps if step.op}
     if alone:
         return "all warps"
-    if names & DOTS:
+    if names & ISSUED_BY_ONE_THREAD:
+        return "mma"
+    if names & DOTS or TMEMLoadOp.NAME in names:
         return "consumer"
     if LocalStoreOp.NAME in names and not names & LOADS:
         return "converter"
