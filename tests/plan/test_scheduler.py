@@ -14,7 +14,8 @@ from tawa.dialects.scf import ForOp
 from tawa.errors import PlanError
 from tawa.machine import work
 from tawa.machine.coefficients import fitted
-from tawa.machine.hopper import LANES_PER_CYCLE, REPACKING_SLOTS
+from tawa.machine.nvidia import LANES_PER_CYCLE
+from tawa.machine.work import REPACKING_SLOTS
 from tawa.plan import scheduler
 from tawa.plan.decide.loops import staged_loops
 from tawa.plan.schedule import Schedule

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tawa.ir import Module
-from tawa.machine.hopper import SHARED_BYTES
+from tawa.machine.nvidia import SHARED_BYTES
 from tawa.outside import read
 from tawa.plan import LoopPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.cost.launches import usual_launches

@@ -28,7 +28,8 @@ from tawa.analysis.rings.sent_numbers import NUMBER_PAYLOAD, SLOT_BYTES, SentInf
 from tawa.errors import PlanError, ResourceError
 from tawa.ir import Module, source_of
 from tawa.ir.attributes import attribute_of, read_int
-from tawa.machine.hopper import SHARED_BYTES
+from tawa.machine.machines import SM_90, Machine
+from tawa.machine.nvidia import SHARED_BYTES
 from tawa.plan.cost.budget import Budget, Channels, StockCopies
 from tawa.plan.cost.registers import producer_registers
 from tawa.plan.decide.loops import kept_dots, loops_with_dots
@@ -76,6 +77,7 @@ class Target:
     groups: the consumer groups that share the tile; the module is then the program of one group.
     stock_copies: how stock Triton loads the tiles.
     launch_warps: the warps of the launch if they are fewer than those of a consumer; else 0 or the same number.
+    machine: that the kernel is compiled for.
     """
 
     num_warps: int
@@ -84,6 +86,7 @@ class Target:
     groups: int = 1
     stock_copies: StockCopies = "tma"
     launch_warps: int = 0
+    machine: Machine = SM_90
 
 
 @dataclass(frozen=True, slots=True)
