@@ -134,9 +134,8 @@ def make_persistent(flow: Flow) -> Remark | None:
             cure = "form='persistent', or leave tile_order out"
             return Remark("declined", f"tile_order={flow.plan.tile_order!r}: {NO_ORDER}", cure=cure)
         return None
-    plan = flow.plan.over(choose_group(flow.module, flow.plan, flow.target.machine)).over(
-        Plan(tile_order="launch", tiles="strided")
-    )
+    group = choose_group(flow.module, flow.plan, flow.target.machine)
+    plan = flow.plan.over(group).over(Plan(tile_order="launch", tiles="strided"))
     made = _launched(flow, MakePersistent(plan.tile_order or "launch", plan.tile_group or 1), "persistent=True")
     if isinstance(made, Remark):
         return made

@@ -9,7 +9,6 @@ from tawa.analysis.loops.costs import (
     OpCost,
     carried_registers_of,
     cost_of,
-    fma_per_cycle,
     is_free,
     registers_at,
     registers_of,
@@ -37,7 +36,7 @@ def test_a_dot_keeps_the_tensor_cores_busy_and_is_only_issued_by_the_partition()
 
 @pytest.mark.parametrize(("element", "factor"), [("f8E4M3FN", 2), ("i8", 2), ("bf16", 1), ("tf32", 0.5), ("f32", 0.5)])
 def test_products_of_narrow_elements_are_faster(element: str, factor: float) -> None:
-    assert fma_per_cycle(element) == factor * SM_90.costs.fp16_fma_per_cycle
+    assert SM_90.costs.fma_per_cycle(element) == factor * SM_90.costs.fp16_fma_per_cycle
 
 
 def test_a_tile_takes_longer_where_fewer_warps_compute_it_and_no_less_with_more_than_one_group() -> None:
