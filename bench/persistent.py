@@ -2,7 +2,7 @@
 
 The persistent form keeps more tiles in shared memory than the form as written, so its rings may have fewer slots. For
 attention and GEMM kernels this compares stock Triton, the form as written (``persistent=False``) and the persistent
-form (``persistent=True``), with the D of the rings of both. `ENOUGH_SLOTS` in `tawa.machine.hopper` comes from here.
+form (``persistent=True``), with the D of the rings of both. `MOST_SLOTS` in `tawa.plan.defaults` comes from here.
 
 Kernels are compiled and checked in parallel, each in a process of its own (`bench.workers`), then timed one after the
 other. Results: ``bench/results/persistent.json``; the `rings` of a row are the slots of each ring.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tawa.analysis.loops.costs import OpCost, cost_of
 from tawa.dialects.aref import ConsumedOp, GetOp
 from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.machine.hopper import LATENCY_CYCLES
+from tawa.machine.nvidia import LATENCY_CYCLES
 
 if TYPE_CHECKING:
     from bench.attention.schedule import ScheduledLoop

@@ -17,7 +17,8 @@ from tawa.bridge.launch.stock_facts import recorded_facts
 from tawa.dialects.parameters import parameter_name
 from tawa.ir import Module
 from tawa.machine.coefficients import Coefficients
-from tawa.machine.hopper import PROCESSORS, WARP_GROUP
+from tawa.machine.machines import SM_90
+from tawa.machine.nvidia import WARP_GROUP
 from tawa.plan.cost.launches import Launch, launch_of
 from tawa.plan.cost.programs import Program, stock_program
 from tawa.plan.cost.time_model import predict
@@ -104,7 +105,7 @@ def _chosen_at_launch(point: Point, made: dict[str, Any]) -> bool:
     taken.
     """
     forecast = (made.get("launch") or {}).get("forecast") or {}
-    many = prod(point.case.launch_grid()) > PROCESSORS
+    many = prod(point.case.launch_grid()) > SM_90.processors
     return point.options == {} or (many and any(it["persistent"] for it in forecast.get("forms", ())))
 
 

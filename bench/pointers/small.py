@@ -2,8 +2,8 @@
 
 The pointer GEMM of Triton's tutorial on squares of 256 to 4096, and on one wave of long programs, with tiles that let
 several programs share an SM. The candidates are stock Triton, Tawa in automatic mode (short launches go to the stock
-kernel), Tawa wherever it is legal, and Tawa with P = 0 and P = 1 asked for. `AMPLE_SLOTS` and `LEAST_CYCLES` in
-`tawa.machine.hopper` come from here.
+kernel), Tawa wherever it is legal, and Tawa with P = 0 and P = 1 asked for. `AMPLE_SLOTS` in
+`tawa.plan.defaults` comes from here.
 
 Tiles are compiled and checked in parallel, each in a process of its own (`bench.workers`), then timed one after the
 other. Results: ``bench/results/small.json``.

@@ -11,7 +11,7 @@ from typing import TypeVar
 from tawa.analysis.names import drop_names, name_module
 from tawa.flow import Flow
 from tawa.ir.attributes import int_attr
-from tawa.machine.hopper import WARP_GROUP
+from tawa.machine.nvidia import WARP_GROUP
 from tawa.plan import Plan
 from tawa.plan.decide.direct import choose_direct
 from tawa.plan.decide.loops import choose_ahead, choose_kept, choose_schedules, scheduled
@@ -134,7 +134,8 @@ def make_persistent(flow: Flow) -> Remark | None:
             cure = "form='persistent', or leave tile_order out"
             return Remark("declined", f"tile_order={flow.plan.tile_order!r}: {NO_ORDER}", cure=cure)
         return None
-    plan = flow.plan.over(choose_group(flow.module, flow.plan)).over(Plan(tile_order="launch", tiles="strided"))
+    group = choose_group(flow.module, flow.plan, flow.target.machine)
+    plan = flow.plan.over(group).over(Plan(tile_order="launch", tiles="strided"))
     made = _launched(flow, MakePersistent(plan.tile_order or "launch", plan.tile_group or 1), "persistent=True")
     if isinstance(made, Remark):
         return made

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.analysis.resources import RegisterInfo, SharedInfo, shared_beside_rings, wgmma_registers
+from tawa.analysis.resources import SLACK_BYTES, RegisterInfo, SharedInfo, shared_beside_rings, wgmma_registers
 from tawa.analysis.rings.channels import ChannelInfo, SiteInfo, find_channels
 from tawa.analysis.rings.loads import DotLoadInfo, find_dot_loads
 from tawa.dialects.tt import DescriptorLoadOp
 from tawa.ir import MemDescType
-from tawa.machine.hopper import SLACK_BYTES
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import ACC, TILE, TILE_BYTES, op, parse
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tawa.machine.hopper import SHARED_BYTES
+from tawa.machine.nvidia import SHARED_BYTES
 from tawa.pipeline import Outcome
 from tawa.plan import LoopPlan, PartitionPlan, Plan, PlanOptions, RingPlan
 from tawa.remarks import Remark, SourceLocation

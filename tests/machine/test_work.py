@@ -7,8 +7,15 @@ import pytest
 from tawa.analysis.loops.costs import OpCost, cost_of
 from tawa.ir import Block, Builder, Operation, Region, Value
 from tawa.machine.classes import BARRIERS, COPIES, DOTS, FENCES, FORKS, FREE, LOADS, STORES
-from tawa.machine.hopper import REPACKING_SLOTS
-from tawa.machine.work import NOTHING, Work, exchanged_registers, is_carried_singly, repacking_slots, work_of
+from tawa.machine.work import (
+    NOTHING,
+    REPACKING_SLOTS,
+    Work,
+    exchanged_registers,
+    is_carried_singly,
+    repacking_slots,
+    work_of,
+)
 from tawa.sim.time.cost import Cost, cycles
 from tests.analysis.tile_programs import TileProgram
 from tests.cases.programs.ttgir import parse, the, tile_gemm

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tawa.analysis.resources import RegisterInfo, SharedInfo
+from tawa.analysis.resources import SLACK_BYTES, RegisterInfo, SharedInfo
 from tawa.analysis.rings.channels import find_channels, outer_channels
 from tawa.analysis.rings.loads import find_dot_loads
 from tawa.errors import ResourceError
-from tawa.machine.hopper import SLACK_BYTES
 from tawa.plan import Plan, PlanOptions, RingPlan
 from tawa.plan.cost.budget import Budget, Channels
 from tawa.plan.planner import Counts, complete, reasons

@@ -8,13 +8,14 @@ from functools import partial
 
 import pytest
 
-from tawa.analysis.loops import costs
 from tawa.analysis.loops.dependences import DependenceInfo, find_dependences, is_fused
 from tawa.dialects.scf import ForOp
 from tawa.errors import PlanError
 from tawa.machine import work
 from tawa.machine.coefficients import fitted
-from tawa.machine.hopper import LANES_PER_CYCLE, REPACKING_SLOTS
+from tawa.machine.hopper import CostModel
+from tawa.machine.nvidia import LANES_PER_CYCLE
+from tawa.machine.work import REPACKING_SLOTS
 from tawa.plan import scheduler
 from tawa.plan.decide.loops import staged_loops
 from tawa.plan.schedule import Schedule
@@ -121,7 +122,7 @@ def test_repacking_takes_its_time_in_every_iteration(monkeypatch: pytest.MonkeyP
 
 
 def test_groups_that_share_an_sm_do_not_repack_to_save_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "fma_per_cycle", lambda _: 768)  # long dots, as of a larger tile
+    monkeypatch.setattr(CostModel, "fma_per_cycle", lambda *_: 768)  # long dots, as of a larger tile
     usual = replace(fitted().coefficients, sharing=3.0)
     monkeypatch.setattr(scheduler, "together", partial(scheduler.together, coefficients=usual))
     wide, narrow = staged.operand_stored(), staged.of_bytes(staged.operand_stored())

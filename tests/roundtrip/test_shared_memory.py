@@ -6,12 +6,12 @@ import pytest
 
 pytest.importorskip("triton")
 
+from tawa.analysis.resources import SLACK_BYTES
 from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.stock_overflow import _allocated
 from tawa.bridge.triton.structured import new_context
 from tawa.flow import Flow, run
 from tawa.ir import parse_module
-from tawa.machine.hopper import SLACK_BYTES
 from tawa.pipeline import RINGS, Target
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.decide.rings import budget_of

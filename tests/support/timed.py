@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tawa.machine.hopper import CONVERTER_PIECES, SHARED_BYTES
+from tawa.machine.nvidia import SHARED_BYTES
 from tawa.plan.cost.programs import Program
+from tawa.plan.defaults import CONVERTER_PIECES
 from tawa.plan.fields import LoopPlan, OperandPlan, PartitionPlan, RingPlan
 from tawa.plan.option_conflicts import STOCK
 from tawa.plan.plan import Plan

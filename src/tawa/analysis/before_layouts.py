@@ -14,7 +14,7 @@ from tawa.analysis.work.units import best_unit
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp, DotOp, LoadOp
 from tawa.ir import Module, Operation, TensorType, is_scalar, parse_type
-from tawa.machine.hopper import WARP_GROUP
+from tawa.machine.nvidia import WARP_GROUP
 from tawa.remarks import Remark
 
 NO_TENSOR_CORE = "no tensor core computes this dot: its operands are {}"

@@ -27,11 +27,12 @@ from tawa.dialects.tt import ATOMICS, DOTS, CallOp, DescriptorLoadOp, FuncOp, Lo
 from tawa.dialects.ttg import WarpSpecializeOp, ctas_of
 from tawa.ir import Module, Operation, Value, is_scalar, parse_type, source_of
 from tawa.ir.types import TensorDescType, TensorType
-from tawa.machine.hopper import LARGEST_PRODUCER_TILE
 from tawa.remarks import Remark
 
 _FLOW = CONTROL | ENDS
 _WARPS = (4, 8)
+LARGEST_PRODUCER_TILE = 8 * 1024
+"""Bytes of a tile that a producer may compute for a trip count or a condition: 16 registers of each thread."""
 
 
 def declined(module: Module, op: Operation | None, reason: str, cure: str = "") -> Remark:

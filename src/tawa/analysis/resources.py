@@ -18,8 +18,11 @@ from tawa.dialects.tt import BroadcastOp, DescriptorLoadOp, FuncOp, ReduceOp, tm
 from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, MemDescType, Module, Operation, TensorType, Value, parse_type
-from tawa.machine.hopper import REGISTERS, SLACK_BYTES, WARP, WARP_GROUP, WGMMA_ROWS
+from tawa.machine.machines import WGMMA
+from tawa.machine.nvidia import REGISTERS, WARP, WARP_GROUP
 
+SLACK_BYTES = 1024
+"""Shared memory for padding between buffers (TMA tiles start at multiples of 1024 bytes), barriers, small scratch."""
 _OPERAND = "#ttg.dot_op"
 _GROUP = WARP_GROUP * WARP
 """Threads that issue a wgmma together."""
@@ -204,7 +207,7 @@ class RegisterInfo:
         every = [count for dots in counts for count in dots]
         columns = [it.columns for dots in blocks for it in dots]
         return RegisterInfo(
-            max(map(sum, counts), default=0), max(columns, default=0) * WGMMA_ROWS // _GROUP, max(every, default=0)
+            max(map(sum, counts), default=0), max(columns, default=0) * WGMMA.rows // _GROUP, max(every, default=0)
         )
 
     def fill_an_sm(self, num_warps: int, groups: int = 1) -> bool:

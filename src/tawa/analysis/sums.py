@@ -14,7 +14,7 @@ from tawa.dialects.inline.assembly import reads_thread
 from tawa.dialects.inline.code import INLINE
 from tawa.dialects.tt import DOTS, DotOp, ReduceOp, ScanOp
 from tawa.ir import Module, Operation, TensorType, parse_type
-from tawa.machine.hopper import WGMMA_ROWS
+from tawa.machine.machines import WGMMA
 
 _FOLDS = op_names(ReduceOp, ScanOp)
 _EXACT = op_names(
@@ -44,7 +44,7 @@ def thread_numbers(module: Module) -> Operation | None:
 def fits_wgmma(module: Module) -> bool:
     """Whether any dot has as many rows as one wgmma."""
     tiles = [parse_type(op.result.type) for op in module.walk() if op.name in DOTS]
-    return any(isinstance(tile, TensorType) and tile.shape[-2] >= WGMMA_ROWS for tile in tiles)
+    return any(isinstance(tile, TensorType) and tile.shape[-2] >= WGMMA.rows for tile in tiles)
 
 
 def rounds(op: Operation) -> bool:

@@ -1,8 +1,7 @@
 """The coefficients of the model of time (`tawa.plan.cost.time_model`), and how far it is off.
 
 They stand in ``coefficients.json`` beside this file, with the measurements that they come from. The file is written by
-``python -m bench.model.fit``, never by hand. Cycles are those of
-`tawa.machine.hopper.CLOCK_GHZ`.
+``python -m bench.model.fit``, never by hand. Cycles are those of `tawa.machine.machines.SM_90`.
 """
 
 from __future__ import annotations

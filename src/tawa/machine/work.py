@@ -20,7 +20,7 @@ from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.ir import MemDescType, Operation, TensorDescType, TensorType, parse_type
 from tawa.machine.classes import DOTS, FREE, LOADS, STORES
 from tawa.machine.distribution import reduces_in_threads
-from tawa.machine.hopper import PACKED_BITS, REPACKING_SLOTS, WGMMA_ROWS
+from tawa.machine.machines import WGMMA
 
 _NO_WORK = FREE | LOADS | STORES | DOTS | op_names(ttg.ConvertLayoutOp, tt.DotScaledOp)
 
@@ -98,7 +98,15 @@ def _ofelements_of(name: str, type: str, op: Operation, elements: int) -> Work:
     return Work(integers=count) if name not in _SLOTS and _is_integer(type) else Work(slots=count)
 
 
-# -- narrow elements in registers --------------------------------------------------------------------------------------
+# -- narrow elements in registers (Triton 3.6: PTX and SASS of attention, d = 128) -------------------------------------
+
+PACKED_BITS = 16
+"""The narrowest elements that loops carry packed. LLVM carries a pair of fp16 or bf16 elements as one 32-bit vector: a
+loop with stages has 461 instructions, one without 460. Narrower elements it carries one by one, in a register each."""
+REPACKING_SLOTS = 3.4
+"""Issue slots an iteration for each such element: `prmt`, `shr` and `cvt` take results apart and put operands together.
+With fp8 scores, 64 to a thread, a loop that carries them has 702 instructions, one that carries fp32 504, and one
+without stages 483."""
 
 
 def joins_halves(op: Operation) -> bool:
@@ -168,7 +176,7 @@ def dot_counts(op: Operation) -> DotCounts | None:
         return None
     rows, inner, columns = a.shape[-2], a.shape[-1], b.shape[-1]
     batch = math.prod(out.shape[:-2]) if isinstance(out, TensorType) else 1
-    read = b.bytes // batch * max(1, rows // WGMMA_ROWS) + (a.bytes // batch if isinstance(a, MemDescType) else 0)
+    read = b.bytes // batch * max(1, rows // WGMMA.rows) + (a.bytes // batch if isinstance(a, MemDescType) else 0)
     return DotCounts(batch, rows * inner * columns, a.element, read)
 
 
@@ -202,6 +210,7 @@ def bytes_of(type: str) -> int:
 
 __all__ = [
     "NOTHING",
+    "REPACKING_SLOTS",
     "DotCounts",
     "Work",
     "bytes_of",

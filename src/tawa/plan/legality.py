@@ -10,17 +10,10 @@ from tawa.analysis.rings.channels import ChannelInfo
 from tawa.analysis.rings.loads import DotLoadInfo
 from tawa.errors import PlanError
 from tawa.ir import Module, source_of
-from tawa.machine.hopper import (
-    CONVERTER_WARPS,
-    LEAST_REGISTERS,
-    MAX_REGISTERS,
-    REGISTER_STEP,
-    REGISTERS,
-    WARP,
-    WARP_GROUP,
-)
+from tawa.machine.nvidia import LEAST_REGISTERS, MAX_REGISTERS, REGISTER_STEP, REGISTERS, WARP, WARP_GROUP
 from tawa.plan.cost.budget import Budget, by_tma_only
 from tawa.plan.cost.registers import consumer_registers, entry_registers, registers_of_an_sm
+from tawa.plan.defaults import CONVERTER_WARPS
 from tawa.plan.fields import LaunchPlan, StorePlan
 from tawa.plan.plan import Plan
 

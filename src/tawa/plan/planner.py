@@ -19,7 +19,9 @@ from dataclasses import dataclass, replace
 
 from tawa.analysis.layout.producer_layouts import PRODUCER_WARPS
 from tawa.errors import PlanError, ResourceError
-from tawa.machine.hopper import (
+from tawa.plan.cost.budget import DEEPEST, Budget, Rings, by_tma_only
+from tawa.plan.cost.registers import consumer_registers, entry_registers
+from tawa.plan.defaults import (
     AMPLE_SLOTS,
     BYTES_IN_FLIGHT,
     CONVERTED_SLOTS,
@@ -29,8 +31,6 @@ from tawa.machine.hopper import (
     EARLY_PUTS,
     MOST_SLOTS,
 )
-from tawa.plan.cost.budget import DEEPEST, Budget, Rings, by_tma_only
-from tawa.plan.cost.registers import consumer_registers, entry_registers
 from tawa.plan.fields import UNCAPPED, LoopPlan, PartitionPlan, PartitionRole, RingPlan, StorePlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan

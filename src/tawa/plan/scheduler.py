@@ -10,7 +10,7 @@ iteration. Stages serve that purpose.
                 operation gets the earliest stage that its inputs allow, or a later one if that leaves fewer live
                 registers between kernel iterations (an fp16 operand instead of the fp32 scores it is computed from),
                 or as many that need no repacking (the fp32 scores instead of the fp8 operand that is computed from
-                them: a loop carries 8-bit elements one by one, `tawa.machine.hopper.PACKED_BITS`)
+                them: a loop carries 8-bit elements one by one, `tawa.machine.work.PACKED_BITS`)
     order       list scheduling: earliest start first, dots before other operations, then by height (the longest path
                 to the end of the kernel iteration); operations that wait for a dot come after those that do not
     choice      the shortest kernel iteration whose tiles fit the registers; among those within 2%, the fewest stages,
@@ -23,7 +23,7 @@ stages: then its operand may stay in the buffer for a stage, and the dot runs an
 No dot stays in flight from one kernel iteration to the next: its registers would have to be renamed, and ptxas waits
 for the dot to do so. `tawa.transforms.pipelining.pipeline_mma` handles that case.
 
-There are at most two stages unless the Plan asks for more (`tawa.machine.hopper.MAX_STAGES`).
+There are at most two stages unless the Plan asks for more (`tawa.plan.defaults.MAX_STAGES`).
 
 Source: B. R. Rau, "Iterative Modulo Scheduling" (1996): bounds, heights; arXiv 2510.14719, section 5.2.
 """
@@ -41,19 +41,11 @@ from tawa.dialects.effects import is_pure
 from tawa.dialects.ttg import LocalLoadOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.errors import PlanError
-from tawa.machine.hopper import (
-    ALIKE,
-    GAIN,
-    LATENCY_CYCLES,
-    MAX_STAGES,
-    MOST_DELAYED,
-    MOST_DOTS,
-    RESERVED_REGISTERS,
-    WARP_GROUP,
-)
+from tawa.machine.nvidia import LATENCY_CYCLES, WARP_GROUP
 from tawa.plan.cost.labels import label_of
 from tawa.plan.cost.loop_costs import Limits, LoopCosts, busiest
 from tawa.plan.cost.time_model import together
+from tawa.plan.defaults import ALIKE, GAIN, MAX_STAGES, MOST_DELAYED, MOST_DOTS, RESERVED_REGISTERS
 from tawa.plan.schedule import Schedule, ScheduledOp
 
 

@@ -1,6 +1,6 @@
 """The thresholds of the search: what is tried, what counts as better, and what is taken, each with its source.
 
-Only the search (`tawa.plan.search`) compares with these numbers. Those of the machine are in `tawa.machine.hopper`.
+Only the search (`tawa.plan.search`) compares with these numbers. Those of the planner are in `tawa.plan.defaults`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ import numpy as np
 from tawa.dialects.parameters import parameter_name
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Module, Operation, PointerType, TensorDescType, Value, parse_type
-from tawa.machine.hopper import H100, TMA_CHUNK_BYTES, CostModel
+from tawa.machine.hopper import H100, CostModel
+from tawa.machine.nvidia import TMA_CHUNK_BYTES
 from tawa.remarks import SourceLocation
 from tawa.sim.errors import ArgumentError, MisalignedDescriptor
 from tawa.sim.interpreter import run_region

@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tawa.analysis.loops.costs import (
+    INNER_TRIPS,
     OpCost,
     carried_registers_of,
     cost_of,
-    fma_per_cycle,
     is_free,
     registers_at,
     registers_of,
     repacking_cycles,
     stays_in_registers,
 )
-from tawa.machine.hopper import FP16_FMA_PER_CYCLE, INNER_TRIPS, SHARED_BYTES_PER_CYCLE
+from tawa.machine.machines import SM_90
+from tawa.machine.nvidia import SHARED_BYTES_PER_CYCLE
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import ACC, BUFFER, TILE, TILE_BYTES, branch, kernel, op, ops_named, parse, the
@@ -28,14 +29,14 @@ def arithmetic(name: str, type: str, num_warps: int) -> OpCost:
 
 def test_a_dot_keeps_the_tensor_cores_busy_and_is_only_issued_by_the_partition() -> None:
     cost = cost_of(the(parse(programs.tile_gemm()), "ttng.warp_group_dot"), 4)
-    products, reads = 64**3 // FP16_FMA_PER_CYCLE, 2 * TILE_BYTES // SHARED_BYTES_PER_CYCLE
+    products, reads = 64**3 // SM_90.costs.fp16_fma_per_cycle, 2 * TILE_BYTES // SHARED_BYTES_PER_CYCLE
     assert (cost.tensor_cycles, cost.unit) == (max(products, reads), "tensor cores")
     assert cost.stream_cycles < cost.tensor_cycles
 
 
 @pytest.mark.parametrize(("element", "factor"), [("f8E4M3FN", 2), ("i8", 2), ("bf16", 1), ("tf32", 0.5), ("f32", 0.5)])
 def test_products_of_narrow_elements_are_faster(element: str, factor: float) -> None:
-    assert fma_per_cycle(element) == factor * FP16_FMA_PER_CYCLE
+    assert SM_90.costs.fma_per_cycle(element) == factor * SM_90.costs.fp16_fma_per_cycle
 
 
 def test_a_tile_takes_longer_where_fewer_warps_compute_it_and_no_less_with_more_than_one_group() -> None:

@@ -29,4 +29,4 @@ def test_a_wave_loads_each_tile_once() -> None:
 def test_the_group_balances_rows_and_columns() -> None:
     assert [SharedTiles(1, it, 0).group(64) for it in (1, 4, 64, 1 << 20)] == [8, 16, 64, 64]
     assert SharedTiles(64, 1, 0).group(64) == 1
-    assert SharedTiles(0, 0, 5).group() == SharedTiles(3, 0, 0).group() == 8  # nothing to balance
+    assert SharedTiles(0, 0, 5).group(64) == SharedTiles(3, 0, 0).group(64) == 8  # nothing to balance

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tawa.analysis.work.visits import Visits, count_visits
+from tawa.analysis.work.visits import USUAL_TRIPS, Visits, count_visits
 from tawa.ir import Block, Builder, Operation, Region, Value
-from tawa.machine.hopper import USUAL_TRIPS
 from tests.analysis.tile_programs import TileProgram
 
 Body = Callable[[list[Value]], list[Value]]

@@ -12,7 +12,7 @@ import triton
 
 from tawa.bridge.driver.request import Request
 from tawa.bridge.triton.artifacts.few_registers import FewRegisters
-from tawa.machine.hopper import REGISTERS
+from tawa.machine.nvidia import REGISTERS
 from tawa.plan import PlanOptions
 from tests.cases.gemm.cases import find
 from tests.matrix.compiling import compile_kernel, signature

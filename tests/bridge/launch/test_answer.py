@@ -21,7 +21,7 @@ from tawa.bridge.launch.answer import answer_for, argument_domain
 from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.launch.launcher import Launcher
 from tawa.errors import PlanError
-from tawa.machine.hopper import PROCESSORS
+from tawa.machine.machines import SM_90
 from tawa.plan import PlanOptions
 from tawa.symbolic.host.conditions import simplified
 from tawa.symbolic.host.expr import Argument, Condition
@@ -46,7 +46,7 @@ def kernel(
 
 
 def launcher(made: Any, spec: LaunchSpec) -> Launcher:
-    return Launcher(made, print, spec, lambda *_: (), lambda: None, processors=PROCESSORS)
+    return Launcher(made, print, spec, lambda *_: (), lambda: None, processors=SM_90.processors)
 
 
 @functools.cache
@@ -79,7 +79,7 @@ def test_the_answer_is_the_launchers() -> None:
             grid = (lot.choice([1, 16, 132, 133, 1056, 5000]), lot.choice([1, 1, 3]))
             told = [values.get(index, 0) for index in range(len(launch.paths))]
             stock = isinstance(launch.made(told, grid), str)
-            answer = answer_for(made, arguments, grid, PROCESSORS)
+            answer = answer_for(made, arguments, grid, SM_90.processors)
             assert answer.decision == ("declined" if stock else "specialised"), (name, arguments, grid)
             assert all(it.holds([*told, *grid_values(grid)]) for it in condition) == (not stock), (name, arguments)
             seen.add(answer.decision)

@@ -13,7 +13,7 @@ import pytest
 from tawa.bridge.triton.read_module import read_levels
 from tawa.dialects.tt import ReduceOp
 from tawa.ir import TensorType, parse_type
-from tawa.machine.hopper import ACCUMULATOR_COLUMNS
+from tawa.machine.machines import ACCUMULATOR_COLUMNS
 from tawa.runtime.simulation import make_arrays, simulate_case
 from tests.cases.attention.builders import ragged_case, resized
 from tests.cases.attention.cases import find

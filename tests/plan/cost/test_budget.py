@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tawa.analysis.resources import RegisterInfo, SharedInfo
-from tawa.machine.hopper import SLACK_BYTES
+from tawa.analysis.resources import SLACK_BYTES, RegisterInfo, SharedInfo
 from tawa.plan.cost.budget import DEEPEST, Budget, Channels, by_tma_only
 from tests.cases.programs import transposed
 from tests.cases.programs import ttgir as programs

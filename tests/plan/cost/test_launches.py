@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tawa.machine.hopper import PROCESSORS, USUAL_SIZES, USUAL_WAVES
+from tawa.machine.machines import SM_90
 from tawa.plan.cost.launches import Launch, launch_of, usual_launches
+from tawa.plan.defaults import USUAL_SIZES, USUAL_WAVES
 from tests.cases.programs.workloads import by_descriptors, by_pointers, many_tiles, workload
 
 WRITTEN = workload(by_descriptors(128, 256, 64))
@@ -31,9 +32,10 @@ def test_arguments_that_are_not_known_are_short_and_long() -> None:
 def test_usual_launches_give_each_sm_several_programs_on_one_axis_or_two() -> None:
     for module in (by_descriptors(), by_pointers()):
         programs = {it.programs for it in usual_launches(workload(module))}
-        assert programs == {USUAL_WAVES * PROCESSORS}
+        assert programs == {USUAL_WAVES * SM_90.processors}
 
 
 def test_a_kernel_that_iterates_over_tiles_itself_has_one_program_for_each_sm() -> None:
-    assert {it.programs for it in usual_launches(workload(many_tiles()))} == {PROCESSORS}
-    assert {it.programs for it in usual_launches(workload(many_tiles(at_program=False)))} == {USUAL_WAVES * PROCESSORS}
+    assert {it.programs for it in usual_launches(workload(many_tiles()))} == {SM_90.processors}
+    found = usual_launches(workload(many_tiles(at_program=False)))
+    assert {it.programs for it in found} == {USUAL_WAVES * SM_90.processors}

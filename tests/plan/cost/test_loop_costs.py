@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tawa.analysis.loops.dependences import find_dependences
-from tawa.machine.hopper import LATENCY_CYCLES
+from tawa.machine.nvidia import LATENCY_CYCLES
 from tawa.plan.cost.labels import label_of
 from tawa.plan.cost.loop_costs import Limits, LoopCosts
 from tawa.plan.decide.loops import staged_loops

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tawa.analysis.resources import RegisterInfo
-from tawa.machine.hopper import REGISTERS
+from tawa.machine.nvidia import REGISTERS
 from tawa.plan.cost.registers import consumer_registers, ctas_under, register_cap, registers_of_an_sm, stock_ctas
 
 

@@ -11,10 +11,11 @@ import pytest
 
 from tawa.analysis.work.workload import Workload
 from tawa.machine.coefficients import fitted
-from tawa.machine.hopper import CLOCK_GHZ, CONVERTER_PIECES
+from tawa.machine.machines import SM_90, SM_100
 from tawa.plan.cost.launches import launch_of
 from tawa.plan.cost.programs import Program, kept_loads, stock_program
 from tawa.plan.cost.time_model import predict
+from tawa.plan.defaults import CONVERTER_PIECES
 from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
 from tests.support.timed import changed, timed
 
@@ -47,6 +48,10 @@ def test_one_slot_is_slower_than_three(specialised: bool) -> None:
 
 def test_a_dot_in_flight_hides_the_wait_for_the_one_before() -> None:
     assert time_us(ONE) < time_us(changed(ONE, in_flight=0))
+
+
+def test_a_machine_with_faster_tensor_cores_takes_less_time_for_long_sums() -> None:
+    assert time_us(replace(ONE, machine=SM_100), k=8192) < 0.9 * time_us(ONE, k=8192)
 
 
 TRANSPOSED = workload(by_descriptors(128, 256, 128, "f8E4M3FN"))
@@ -138,7 +143,8 @@ def test_serialised_wgmmas_of_stock_cost_as_often_as_there_are_instructions() ->
     def more(of: Workload, warps: int) -> float:
         launch = launch_of(of, (None, None, None, 128, 256, trips * 64), (1,))
         plain = timed(False, num_warps=warps)
-        return (predict(of, launch, changed(plain, serialised=True)) - predict(of, launch, plain)) * CLOCK_GHZ * 1e3
+        added_us = predict(of, launch, changed(plain, serialised=True)) - predict(of, launch, plain)
+        return added_us * SM_90.clock_ghz * 1e3
 
     assert more(GEMM, 8) == pytest.approx(trips * 4 * wait, rel=0.05)
     assert more(GEMM, 4) == pytest.approx(trips * 8 * wait, rel=0.1)

@@ -10,7 +10,7 @@ from tawa.analysis.names import name_module
 from tawa.errors import PlanError, ResourceError
 from tawa.ir import Module
 from tawa.machine.coefficients import ErrorInfo
-from tawa.machine.hopper import REGISTERS
+from tawa.machine.nvidia import REGISTERS
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.decide.rings import WOULD_DECLINE, Decided, Facts, Target, budget_of, decide_rings, find_facts
 from tawa.plan.search.prediction import Expectation

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from tawa.ir import Module
-from tawa.machine.hopper import SHARED_BYTES
+from tawa.machine.machines import SM_100
+from tawa.machine.nvidia import SHARED_BYTES
 from tawa.outside import read
 from tawa.plan import LoopPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.cost.launches import usual_launches
@@ -54,6 +55,13 @@ def test_a_persistent_form_is_one_more_of_each() -> None:
 @pytest.mark.parametrize(("rows", "warps", "most"), [(128, 8, 2), (64, 8, 1), (128, 4, 1)])
 def test_two_groups_need_128_rows_and_8_warps(rows: int, warps: int, most: int) -> None:
     assert max(it.groups for it in space(by_descriptors(rows), warps).forms) == most
+
+
+def test_a_space_is_that_of_its_machine() -> None:
+    other = replace(GEMM, machine=SM_100)
+    assert {it.processors for it in other.launches} == {SM_100.processors}
+    assert {it.machine for it in (other.stock, *map(other.program, other.forms))} == {SM_100}
+    assert max(it.groups for it in other.forms) == 1, "two groups of 128 rows each"
 
 
 def test_programs_share_a_cta_where_they_load_the_same_tiles_with_four_warps_each() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tawa.ir import Operation, parse_module
-from tawa.machine.hopper import REPACKING_SLOTS
+from tawa.machine.work import REPACKING_SLOTS
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.sim import B200, H100, CostModel, cycles

@@ -16,8 +16,8 @@ from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.errors import PlanError
 from tawa.ir import Builder, Module, Value, parse_module
-from tawa.machine.hopper import KEPT_REGISTERS
 from tawa.plan import LoopPlan, Plan, PlanOptions
+from tawa.plan.defaults import KEPT_REGISTERS
 from tawa.transforms.pipelining.register_operands import KeepInRegisters
 from tests.cases.attention.builders import forward_case
 from tests.cases.attention.cases import find

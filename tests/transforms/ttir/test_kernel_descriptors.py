@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tawa.analysis.tma.boxes import Box, BoxDim
 from tawa.analysis.tma.descriptor_places import Limit, Place
 from tawa.ir import Operation, Value
-from tawa.machine.hopper import TMA_CHUNK_BYTES
+from tawa.machine.nvidia import TMA_CHUNK_BYTES
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.known import Proof
 from tawa.symbolic.polynomial import ONE, ZERO, Poly

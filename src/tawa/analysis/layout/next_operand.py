@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import permutations
 
 from tawa.machine.distribution import Distribution, distribution
-from tawa.machine.hopper import WGMMA_ROWS
+from tawa.machine.machines import WGMMA
 from tawa.machine.row_order import RowOrder
 
 _REGISTER_BITS = 32
@@ -34,7 +34,7 @@ def order_for_next_operand(columns: int, element_bits: int, room: int) -> RowOrd
     if columns & (columns - 1) or element_bits > _REGISTER_BITS:
         return None
     aliases = {"#accumulator": _ACCUMULATOR}
-    shape = (WGMMA_ROWS, columns)
+    shape = (WGMMA.rows, columns)
     result = distribution(aliases, shape, "#accumulator")
     operand = distribution(aliases, shape, _OPERAND % (_REGISTER_BITS // element_bits))
     if result is None or operand is None or result.holds(operand):

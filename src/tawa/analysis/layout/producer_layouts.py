@@ -21,7 +21,7 @@ from tawa.analysis.rings.slices import slice_from
 from tawa.dialects.declare.declaration import is_terminator, op_names
 from tawa.dialects.tt import CatOp, FuncOp, GatherOp, HistogramOp, JoinOp, LoadOp, ReshapeOp, SplitOp
 from tawa.ir import Module, Operation, ScalarType, TensorType, parse_type
-from tawa.machine.hopper import CP_ASYNC_BYTES
+from tawa.machine.nvidia import CP_ASYNC_BYTES
 
 PRODUCER_WARPS = 4
 CP_ASYNC_BITS = 8 * CP_ASYNC_BYTES

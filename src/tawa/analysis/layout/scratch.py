@@ -17,7 +17,7 @@ from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Operation, PointerType, ScalarType, TensorType, parse_type
 from tawa.ir.encodings import aliases_at, kind_of
 from tawa.machine.distribution import Distribution, distribution_at
-from tawa.machine.hopper import VECTOR_BYTES
+from tawa.machine.nvidia import VECTOR_BYTES
 
 _MATRIX_BITS = 16
 """Bits of the elements that `stmatrix` and `ldmatrix` move."""

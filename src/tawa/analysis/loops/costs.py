@@ -3,7 +3,7 @@
 A partition is one instruction stream; an operation occupies it for `stream_cycles`. The partition only issues a dot;
 the dot occupies the tensor cores for `tensor_cycles`, and its result is available `LATENCY_CYCLES` later. A scheduler
 needs relative costs only: the clock of the simulator (`tawa.sim.time.cost`) has the finer model, with memory and
-several partitions. Rates and latencies are those of `tawa.machine.hopper`.
+several partitions. Rates and latencies are those of `tawa.machine`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tawa.ir import MemDescType, Operation, TensorType, parse_type
 from tawa.ir.encodings import aliases_at, fields_of
 from tawa.machine import classes
 from tawa.machine.distribution import distribution_at, renames
-from tawa.machine.hopper import (
+from tawa.machine.machines import SM_90
+from tawa.machine.nvidia import (
     BARRIER_CYCLES,
     CONVERSIONS_PER_CYCLE,
     GLOBAL_CYCLES,
-    INNER_TRIPS,
     LANES_PER_CYCLE,
     SHARED_BYTES_PER_CYCLE,
     SHARED_LATENCY_CYCLES,
@@ -34,7 +34,6 @@ from tawa.machine.hopper import (
     SHUFFLES_PER_CYCLE,
     SPECIAL_PER_CYCLE,
     WARP_GROUP,
-    fma_per_cycle,
 )
 from tawa.machine.work import (
     bytes_of,
@@ -49,6 +48,8 @@ from tawa.machine.work import (
 Unit = Literal["tensor cores", "cuda cores", "special functions", "shared memory", "issue"]
 UNITS: tuple[Unit, ...] = ("tensor cores", "cuda cores", "special functions", "shared memory", "issue")
 
+INNER_TRIPS = 8
+"""The assumed trip count of an inner loop with unknown bounds."""
 _ISSUE_CYCLES = 2
 _ACCUMULATOR = "#mma"  # how Triton's text names layouts of dots
 
@@ -149,7 +150,7 @@ def stays_in_registers(convert: Operation) -> bool:
 def _products(dot: WarpGroupDotOp) -> int:
     """Cycles of the tensor cores."""
     counts = dot_counts(dot.op)
-    return counts.cycles(fma_per_cycle(counts.element), SHARED_BYTES_PER_CYCLE) if counts is not None else 0
+    return counts.cycles(SM_90.costs.fma_per_cycle(counts.element), SHARED_BYTES_PER_CYCLE) if counts is not None else 0
 
 
 def _is_for_next_iteration(load: Operation) -> bool:

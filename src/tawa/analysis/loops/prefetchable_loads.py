@@ -18,7 +18,7 @@ from tawa.dialects.effects import effects_of, gives_order, is_plain_load, is_pur
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import DOTS, LoadOp
 from tawa.ir import Operation, TensorType, Value, parse_type
-from tawa.machine.hopper import WARP
+from tawa.machine.nvidia import WARP
 from tawa.symbolic.dim_relations import has_rows
 
 _DIVISIONS = op_names(

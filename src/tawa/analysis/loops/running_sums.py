@@ -21,7 +21,7 @@ from tawa.dialects.math import FmaOp
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import DOTS, ReduceOp
 from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type
-from tawa.machine.hopper import ACCUMULATOR_COLUMNS
+from tawa.machine.machines import ACCUMULATOR_COLUMNS
 from tawa.symbolic.dim_relations import ELEMENTWISE
 
 _STEPS = {AddFOp.NAME: ((0, 1),), MulFOp.NAME: ((0,), (1,)), FmaOp.NAME: ((0, 2), (1, 2))}

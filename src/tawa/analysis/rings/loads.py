@@ -42,7 +42,7 @@ from tawa.dialects.ttg import ConvertLayoutOp, LocalAllocOp, LocalLoadOp
 from tawa.ir import MemDescType, Module, Operation, ScalarType, TensorType, Value, parse_type
 from tawa.ir.attributes import read_bool, read_int
 from tawa.ir.text import print_dictionary
-from tawa.machine.hopper import BANK_BYTES, MATRIX_ROWS, VECTOR_BYTES
+from tawa.machine.nvidia import BANK_BYTES, MATRIX_ROWS, VECTOR_BYTES
 from tawa.symbolic.dim_relations import has_rows
 
 TMA_BYTES = 128

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.tma.accesses import NotABox
-from tawa.machine.hopper import TMA_CHUNK_BYTES
+from tawa.machine.nvidia import TMA_CHUNK_BYTES
 from tawa.symbolic.affine_tile import AffineTile, Bound
 from tawa.symbolic.polynomial import ONE, Poly
 

@@ -25,7 +25,7 @@ Stores follow the same rules, and two more: a TMA store traps if its innermost i
 excludes the elements below 0, and it writes nothing out of bounds only if rows end at a multiple of 16 bytes
 (`HostSizes.whole_rows`).
 
-Source of the limits: CUDA driver API, cuTensorMapEncodeTiled, and measurements (`tawa.machine.hopper`).
+Source of the limits: CUDA driver API, cuTensorMapEncodeTiled, and measurements (`tawa.machine.nvidia`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tawa.analysis.tma.outer_strides import outer_strides
 from tawa.dialects.arith import is_zero
 from tawa.dialects.tt import LoadOp, StoreOp
 from tawa.ir import Operation, Value, shape_of
-from tawa.machine.hopper import TMA_CHUNK_BYTES
+from tawa.machine.nvidia import TMA_CHUNK_BYTES
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.affine_tile import AffineTile, Bound, Guard
 from tawa.symbolic.known import LOADED, Proof

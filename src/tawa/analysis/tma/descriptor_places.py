@@ -18,7 +18,7 @@ from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import FuncOp, LoadOp
 from tawa.ir import Block, Builder, Operation, Value
-from tawa.machine.hopper import TMA_CHUNK_BYTES
+from tawa.machine.nvidia import TMA_CHUNK_BYTES
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.known import Proof
 from tawa.symbolic.polynomial import Atom, Poly

@@ -18,7 +18,7 @@ from tawa.dialects.parameters import parameter_name
 from tawa.dialects.scalars import width_of
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, TensorDescType, Value, parse_type
-from tawa.machine.hopper import TMA_CHUNK_BYTES
+from tawa.machine.nvidia import TMA_CHUNK_BYTES
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.host.expr import Apply, Argument, Condition, HostValue, Number, Operator, add, multiply
 from tawa.symbolic.host.launch_spec import DescriptorSpec

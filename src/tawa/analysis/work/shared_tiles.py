@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from tawa.analysis.work.workload import find_workload
 from tawa.dialects.tt import GetProgramIdOp
 from tawa.ir import Module
-from tawa.machine.hopper import PROCESSORS
 from tawa.symbolic.origins import origins_of
 
 _USUAL_GROUP = 8
@@ -38,7 +37,7 @@ class SharedTiles:
         along_x, along_y = {x for x, _ in tiles}, {y for _, y in tiles}
         return len(along_x) * self.by_x + len(along_y) * self.by_y + len(set(tiles)) * self.own
 
-    def group(self, programs: int = PROCESSORS) -> int:
+    def group(self, programs: int) -> int:
         """G, a power of two: the tiles along x of a block of so many programs that loads the least."""
         if not self.by_x or not self.by_y:
             return _USUAL_GROUP

@@ -11,7 +11,7 @@ from typing import Literal
 from tawa.dialects.tt import DotOp
 from tawa.ir import Operation, TensorType, parse_type
 from tawa.ir.attributes import read_int
-from tawa.machine.hopper import WGMMA_K_BYTES, WGMMA_ROWS
+from tawa.machine.machines import WGMMA
 
 Unit = Literal["wgmma", "mma", "cuda cores"]
 _IEEE = 2
@@ -32,9 +32,9 @@ def best_unit(dot: Operation) -> Unit:
         return "cuda cores"
     bits = a.bytes * 8 // math.prod(a.shape)
     fits = (
-        result.shape[-2] % WGMMA_ROWS == 0
+        result.shape[-2] % WGMMA.rows == 0
         and result.shape[-1] % _LEAST_COLUMNS == 0
-        and a.shape[-1] * bits >= 8 * WGMMA_K_BYTES
+        and a.shape[-1] * bits >= 8 * WGMMA.k_bytes
     )
     return "wgmma" if fits else "mma"
 

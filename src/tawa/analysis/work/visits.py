@@ -17,8 +17,9 @@ from tawa.dialects.scf import ForOp, IfOp, WhileOp
 from tawa.dialects.tt import DOTS, FuncOp, GetNumProgramsOp, GetProgramIdOp
 from tawa.ir import Block, Operation, Value
 from tawa.ir.attributes import read_int
-from tawa.machine.hopper import USUAL_TRIPS
 
+USUAL_TRIPS = 32
+"""Iterations of a loop whose bounds memory decides."""
 _SAMPLES = 4
 """Iterations of a loop around other control flow that are evaluated."""
 
@@ -139,4 +140,4 @@ class _Counter:
         return self.plain[block]
 
 
-__all__ = ["Visits", "count_visits"]
+__all__ = ["USUAL_TRIPS", "Visits", "count_visits"]

@@ -20,7 +20,7 @@ from tawa.dialects.arith import is_zero
 from tawa.dialects.scf import LOOPS, IfOp
 from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type
 from tawa.machine.classes import LOADS, STORES, TMA_STORES
-from tawa.machine.hopper import CP_ASYNC_BYTES, ROW_BYTES, VECTOR_BYTES
+from tawa.machine.nvidia import CP_ASYNC_BYTES, ROW_BYTES, VECTOR_BYTES
 from tawa.machine.work import NOTHING, Work, work_of
 
 

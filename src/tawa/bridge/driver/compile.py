@@ -16,7 +16,7 @@ from tawa.bridge.triton.signature import Signature
 from tawa.bridge.triton.surroundings import surroundings_named, temporary_text
 from tawa.bridge.triton.versions import refuse_pinned, refuse_untested
 from tawa.errors import CompileError, KernelError
-from tawa.machine.hopper import WARP
+from tawa.machine.nvidia import WARP
 
 
 def hopper_target() -> Any:

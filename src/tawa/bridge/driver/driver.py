@@ -38,6 +38,7 @@ from tawa.errors import PlanError, ProtocolError, ResourceError
 from tawa.flow import Flow, run
 from tawa.ir import Module, copy_module, source_of
 from tawa.ir import parse_module as read_module
+from tawa.machine.machines import machine_of
 from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of
 from tawa.plan import Plan
 from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text
@@ -85,7 +86,7 @@ class _Driver:
     """One kernel."""
 
     def __init__(self, job: Job, request: Request) -> None:
-        self.job, self.request = job, request
+        self.job, self.request, self.machine = job, request, machine_of(job.capability)
         self.pins = _with_form(request.plan or Plan(), request.options)
         self.launching = Launching(launch_is_ours(), may_be_one(), nested_descriptors())
         self.runs = BackEndRuns.within(request.options.compile_budget_s)
@@ -176,7 +177,9 @@ class _Driver:
         promoted = self.paths.promoted if self.paths is not None else 0
         about = launch.num_warps, launch.num_stages, launch.maxnreg
         with self.job.timed("predict"):
-            return Space.of(self.kernel, promoted, about, self.request.options, self.launching.ours, self.pins)
+            return Space.of(
+                self.kernel, promoted, about, self.request.options, self.launching.ours, self.pins, self.machine
+            )  # fmt: skip
 
     @property
     def expecting(self) -> Space | None:
@@ -203,7 +206,7 @@ class _Driver:
         options, request = self.job.options, self.request
         target = Target(
             consumer_warps(options.num_warps), options.num_stages, LIMIT_BYTES, 1, self.job.stock_copies,
-            launch_warps=options.num_warps,
+            launch_warps=options.num_warps, machine=self.machine,
         )  # fmt: skip
         return Flow(
             module, plan, request.options, target, request.pinned, request.verification, launching=self.launching

@@ -24,7 +24,7 @@ from tawa.bridge.launch.argument_paths import BASE, SHAPE, STRIDES, ArgumentPath
 from tawa.bridge.launch.forecasts import Forecasts, forecasts_of
 from tawa.bridge.report import record
 from tawa.errors import PlanError
-from tawa.machine.hopper import PROCESSORS
+from tawa.machine.machines import SM_90
 from tawa.symbolic.host.conditions import NEVER, Clause, simplified
 from tawa.symbolic.host.expr import Apply, Argument, HostValue
 from tawa.symbolic.host.launch_spec import LaunchSpec
@@ -112,7 +112,7 @@ class _Question:
     """One compiled kernel, and what a launch of it depends on."""
 
     def __init__(
-        self, compiled: Any, spec: LaunchSpec, forecasts: Forecasts | None = None, processors: int = PROCESSORS
+        self, compiled: Any, spec: LaunchSpec, forecasts: Forecasts | None = None, processors: int = SM_90.processors
     ) -> None:
         self.compiled, self.spec, self.forecasts, self.processors = compiled, spec, forecasts, processors
         self.source = compiled.src
@@ -354,7 +354,7 @@ def _processors() -> int:
     try:
         return added_arguments.multiprocessors()
     except Exception:  # no driver, GPU or PyTorch: an explanation needs none of them
-        return PROCESSORS
+        return SM_90.processors
 
 
 __all__ = ["Answer", "Decision", "answer_for", "argument_domain"]

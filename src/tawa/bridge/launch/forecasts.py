@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tawa.bridge.launch.stock_facts import recorded_facts
 from tawa.bridge.report import record
+from tawa.machine.machines import machine_of
 from tawa.plan import Plan
 from tawa.plan.cost.programs import Program, ProgramFacts
 from tawa.plan.option_conflicts import STOCK
@@ -64,10 +65,10 @@ class Forecasts:
         about = self.about
         space = Space(
             about["num_warps"], about["num_stages"], workload, about["promoted"], about["persistent"], self.facts,
-            max_registers=about["max_registers"],
+            max_registers=about["max_registers"], machine=machine_of(about["capability"]),
         )  # fmt: skip
         own = Plan.of(about["own"]) if about["own"] is not None else None
-        program = _program(self.plan, about["spilled"]) if self.plan is not None else None
+        program = self._program(self.plan, about["spilled"]) if self.plan is not None else None
         forms = tuple(Plan.of(it) for it in about["forms"])
         return Search(space, forms, own, program, about["stock"])
 
@@ -79,7 +80,7 @@ class Forecasts:
         from tawa.plan.search.space import form_of
 
         tried = Plan.of(self.about["tried"])
-        return {form_of(self.search.space, tried): _program(tried, self.spilled)}
+        return {form_of(self.search.space, tried): self._program(tried, self.spilled)}
 
     def choose(self, values: Sequence[Any], grid: Sequence[int], at_hand: bool = False) -> Forecast | None:
         """The forecast for a launch; None if nothing can be said.
@@ -129,7 +130,7 @@ class Forecasts:
         from tawa.plan.search.search import spills_too_much
 
         others = self.spilled, self.facts.spilled if self.facts is not None else 0
-        self.made[plan] = None if made is None or spills_too_much(spilled, others) else _program(made, spilled)
+        self.made[plan] = None if made is None or spills_too_much(spilled, others) else self._program(made, spilled)
         self.known.clear()
 
     def learn(self, facts: ProgramFacts | None) -> None:
@@ -157,9 +158,8 @@ class Forecasts:
         named = [f"{name} = {number}" for (_, name), number in zip(self.sizes, key, strict=False)]
         return ", ".join([*named, f"{prod(key[len(self.sizes) : -1])} programs or about so"])
 
-
-def _program(plan: Plan, spilled: int) -> Program:
-    return Program(plan, ProgramFacts(spilled=spilled))
+    def _program(self, plan: Plan, spilled: int) -> Program:
+        return Program(plan, ProgramFacts(spilled=spilled), machine=machine_of(self.about["capability"]))
 
 
 _FEW = 1 << 10
@@ -182,6 +182,7 @@ def forecast_facts(search: Search, spilled: int = 0, tried: Plan | None = None) 
     if not search.forms and not search.stock:
         return None
     return {
+        "capability": space.machine.capability,
         "num_warps": space.num_warps,
         "num_stages": space.num_stages,
         "max_registers": space.max_registers,

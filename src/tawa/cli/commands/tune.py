@@ -239,13 +239,13 @@ def _note_one(
     num_warps: int, num_stages: int, option: list[str] | None,
 ) -> None:  # fmt: skip
     from tawa.cli.inputs.launch_job import launch_job
-    from tawa.machine.hopper import PROCESSORS
+    from tawa.machine.machines import SM_90
 
     if not grid:
         raise UsageError(f"{target}: a launch has a grid", "--grid 32,16")
     programs = read_grid(grid)
     if simulated:
-        processors = PROCESSORS
+        processors = SM_90.processors
     else:
         from tawa.bridge.launch.added_arguments import multiprocessors
 

@@ -23,7 +23,7 @@ from tawa.bridge.triton.type_names import SYNONYMS, plain_name
 from tawa.cli.failures import UsageError
 from tawa.errors import did_you_mean
 from tawa.ir.types import MLIR_FLOATS, TRITON_NAMES
-from tawa.machine.hopper import TMA_CHUNK_BYTES
+from tawa.machine.nvidia import TMA_CHUNK_BYTES
 
 EXAMPLE = "--arg a=randn:256x512:f16, --arg K=512"
 

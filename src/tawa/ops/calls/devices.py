@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import torch
 
+from tawa.machine.machines import SM_90
 from tawa.plan.cost.tile_time import Device
 
 HOPPER = (9, 0)
@@ -25,7 +26,7 @@ def on_device(index: int | None, launch: Callable[..., Result], *arguments: obje
 def multiprocessors(device: torch.device) -> int:
     """How many SMs a device has; without a GPU, under Triton's interpreter, those of an H200."""
     if device.type != "cuda":
-        return 132
+        return SM_90.processors
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
@@ -36,7 +37,7 @@ def is_hopper(device: torch.device) -> bool:
 
 def device_of(device: torch.device) -> Device:
     """What the model of time knows about a GPU; the DRAM is that of an H100 where the driver does not tell."""
-    dram = 3.35e6
+    dram = SM_90.dram
     if device.type == "cuda":
         about = torch.cuda.get_device_properties(device)
         clock, width = getattr(about, "memory_clock_rate", 0), getattr(about, "memory_bus_width", 0)  # kHz, bits

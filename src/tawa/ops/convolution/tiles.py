@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tawa.machine.hopper import CLOCK_GHZ, FP16_FMA_PER_CYCLE
+from tawa.machine.machines import SM_90
 from tawa.ops.calls.tables import blocks
 from tawa.ops.convolution.geometry import Form, Geometry, images_at_a_time, multiple
 
@@ -102,7 +102,7 @@ def product_us(of: Geometry, form: Form, tile: Tile, processors: int) -> float:
     steps = form.taps * blocks(form.length, tile.BK)
     boxes_rows = tile.pixels + tile.BC
     step = max(
-        tile.pixels * tile.BC * tile.BK * of.bytes / 2 / FP16_FMA_PER_CYCLE / EFFICIENCY,
+        tile.pixels * tile.BC * tile.BK * of.bytes / 2 / SM_90.costs.fp16_fma_per_cycle / EFFICIENCY,
         boxes_rows * tile.BK * of.bytes / L2_BYTES_PER_CYCLE,
         boxes_rows / ROWS_PER_CYCLE,
     )
@@ -110,7 +110,7 @@ def product_us(of: Geometry, form: Form, tile: Tile, processors: int) -> float:
     cycles = of_one * (steps * step + OVERLAP * around) + (1 - OVERLAP) * around
     source = of.N * of.C * of.H * of.W * of.bytes if form.source == "input" else form.extra_bytes(of)
     traffic = source + (of.N * of.OH * of.OW * of.CO + of.CO * form.taps * form.length) * of.bytes
-    return LAUNCH_US + max(cycles / CLOCK_GHZ / 1e3, traffic / MEMORY_BYTES_PER_US)
+    return LAUNCH_US + max(cycles / SM_90.clock_ghz / 1e3, traffic / MEMORY_BYTES_PER_US)
 
 
 def copy_us(of: Geometry, form: Form) -> float:

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from tawa.machine.hopper import DEFAULT_MMA_DEPTH
 from tawa.ops.calls.tables import blocks, plan
 from tawa.plan.cost.programs import Program
 from tawa.plan.cost.tile_time import Device, TileSum, tile_us
+from tawa.plan.defaults import DEFAULT_MMA_DEPTH
 from tawa.plan.fields import LoopPlan, PartitionPlan, RingPlan
 from tawa.plan.plan import Plan
 from tawa.plan.search.candidate import clearly_fastest

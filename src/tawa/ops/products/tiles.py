@@ -11,7 +11,8 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tawa.machine.hopper import FP16_FMA_PER_CYCLE, SHARED_BYTES_PER_CYCLE, WGMMA_ROWS
+from tawa.machine.machines import SM_90, WGMMA
+from tawa.machine.nvidia import SHARED_BYTES_PER_CYCLE
 from tawa.ops.calls.tables import blocks
 from tawa.plan.cost.tile_time import Device
 
@@ -126,9 +127,9 @@ def predicted(tile: Tile, M: int, N: int, K: int, size: int, device: Device) -> 
     waves = blocks(whole, device.processors) + blocks(shares, device.processors) / tile.split
     ends = blocks(whole, device.processors) + blocks(shares, device.processors)
     parts = [tile.BN, tile.more] if tile.more else [tile.BN]
-    products = tile.BM * tile.columns * tile.BK * size / 2 / FP16_FMA_PER_CYCLE / EFFICIENCY
+    products = tile.BM * tile.columns * tile.BK * size / 2 / SM_90.costs.fp16_fma_per_cycle / EFFICIENCY
     row_bytes = tile.BK * size
-    reads = sum(tile.BM // WGMMA_ROWS * (WGMMA_ROWS + it) * row_bytes for it in parts)
+    reads = sum(tile.BM // WGMMA.rows * (WGMMA.rows + it) * row_bytes for it in parts)
     slot = (tile.BM + tile.columns) * row_bytes
     shared = (reads + slot) * (TWO_DOTS if tile.more else 1) / SHARED_BYTES_PER_CYCLE
     cycles = max(products, shared, slot / PORT_BYTES_PER_CYCLE)

@@ -9,8 +9,9 @@ from typing import Literal, Protocol
 from tawa.analysis.resources import RegisterInfo, SharedInfo
 from tawa.analysis.rings.channels import ChannelInfo
 from tawa.dialects.aref import Fill
-from tawa.machine.hopper import CONVERTED_SLOTS, PRODUCER_REGISTERS, WARP_GROUP
+from tawa.machine.nvidia import WARP_GROUP
 from tawa.plan.cost.registers import ctas_under, register_cap, stock_ctas
+from tawa.plan.defaults import CONVERTED_SLOTS, PRODUCER_REGISTERS
 
 DEEPEST = 32
 

@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tawa.analysis.loops.deciding_arguments import deciding_axes
-from tawa.analysis.work.visits import Visits, count_visits
+from tawa.analysis.work.visits import USUAL_TRIPS, Visits, count_visits
 from tawa.analysis.work.workload import Workload
 from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import LOOPS
 from tawa.dialects.tt import GetProgramIdOp
 from tawa.ir.attributes import read_int
-from tawa.machine.hopper import PROCESSORS, USUAL_SIZES, USUAL_TRIPS, USUAL_WAVES
+from tawa.machine.machines import SM_90
+from tawa.plan.defaults import USUAL_SIZES, USUAL_WAVES
 from tawa.symbolic.origins import origins_of
 
 _SAMPLES = 12
@@ -40,7 +41,7 @@ class Launch:
 
     programs: int
     visits: Visits = field(default_factory=Visits)
-    processors: int = PROCESSORS
+    processors: int = SM_90.processors
     in_order: float | None = None
     strided: float | None = None
     longest_first: float | None = None
@@ -60,7 +61,7 @@ class Launch:
 
 
 def launch_of(
-    workload: Workload, arguments: Sequence[int | None], grid: Sequence[int], processors: int = PROCESSORS
+    workload: Workload, arguments: Sequence[int | None], grid: Sequence[int], processors: int = SM_90.processors
 ) -> Launch:
     """A launch with these arguments (by index of the function's parameters; None is unknown) and this grid."""
     sizes = (*grid, 1, 1)[:3]
@@ -133,7 +134,7 @@ def _products(workload: Workload, visits: Visits) -> float:
     return sum(products * visits.blocks.get(block, 0.0) for products, block in every)
 
 
-def usual_launches(workload: Workload, processors: int = PROCESSORS) -> tuple[Launch, ...]:
+def usual_launches(workload: Workload, processors: int = SM_90.processors) -> tuple[Launch, ...]:
     """Launches for arguments that are not known: all integers are one of `USUAL_SIZES`, and SMs have `USUAL_WAVES`.
 
     Integers are sizes and strides. A stride does not change how often a loop iterates. A kernel whose programs iterate

@@ -23,8 +23,9 @@ from tawa.analysis.loops.dependences import Dependence, DependenceInfo
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Operation, TensorType, Value, parse_type
-from tawa.machine.hopper import LATENCY_CYCLES, MAX_STAGES
+from tawa.machine.nvidia import LATENCY_CYCLES
 from tawa.plan.cost.labels import label_of, tile_label
+from tawa.plan.defaults import MAX_STAGES
 from tawa.plan.schedule import Bound, Carried
 
 _SCALE = 1000

@@ -7,18 +7,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tawa.analysis.work.workload import BlockWork, LoadWork, Workload
-from tawa.machine.hopper import (
-    CHAINED_REGISTERS,
+from tawa.machine.machines import SM_90, Machine
+from tawa.machine.nvidia import (
     CTA_RESERVED_BYTES,
-    INSTRUCTION_REGISTERS,
     MAX_REGISTERS,
-    POINTER_LOOP_REGISTERS,
-    PRODUCER_REGISTERS,
     REGISTER_STEP,
     REGISTERS,
     SHARED_BYTES,
     SM_SHARED_BYTES,
     WARP,
+)
+from tawa.plan.defaults import (
+    CHAINED_REGISTERS,
+    INSTRUCTION_REGISTERS,
+    POINTER_LOOP_REGISTERS,
+    PRODUCER_REGISTERS,
     piece_bytes_of,
 )
 from tawa.plan.fields import OperandPlan, PartitionPlan, Path, RingPlan
@@ -59,12 +62,13 @@ class Program:
 
     plan: complete, as it was made or as it is expected; ``form="stock"`` for stock Triton's kernel, whose ring has as
     many slots as its pipeline has stages. narrow: whether stages carry operands of 8 bits, where the scheduler would
-    carry wider ones.
+    carry wider ones. machine: that executes it.
     """
 
     plan: Plan
     facts: ProgramFacts = field(default_factory=ProgramFacts)
     narrow: bool = False
+    machine: Machine = SM_90
 
     @property
     def specialised(self) -> bool:
@@ -178,7 +182,7 @@ def kept_loads(work: BlockWork, by_pointers: float) -> list[LoadWork]:
 
 def stock_program(
     workload: Workload, num_warps: int, num_stages: int, facts: ProgramFacts | None = None,
-    max_registers: int | None = None,
+    max_registers: int | None = None, machine: Machine = SM_90,
 ) -> Program:  # fmt: skip
     """Stock Triton's kernel: its software pipeline, and the CTAs that share an SM.
 
@@ -207,7 +211,7 @@ def stock_program(
         operands=(OperandPlan("operands", path="pointers" if by_pointers else None, ring="stages"),),
         rings=(RingPlan("stages", depth=num_stages),),
     )
-    return Program(STOCK.over(plan), facts)
+    return Program(STOCK.over(plan), facts, machine=machine)
 
 
 __all__ = ["Program", "ProgramFacts", "kept_loads", "stock_program"]

@@ -12,22 +12,24 @@ from tawa.analysis.layout.layouts import per_thread, tile_order
 from tawa.analysis.resources import RegisterInfo, wgmma_registers
 from tawa.analysis.rings.loads import DotLoadInfo
 from tawa.ir import Module
-from tawa.machine.hopper import (
-    ADDRESS_REGISTERS,
-    CHAINED_REGISTERS,
+from tawa.machine.nvidia import (
     CTA_RESERVED_BYTES,
-    INSTRUCTION_REGISTERS,
-    LEAST_WORKING_REGISTERS,
-    MAX_PRODUCER_REGISTERS,
     MAX_REGISTERS,
-    MOST_CTAS,
-    POINTER_REGISTERS,
-    PRODUCER_REGISTERS,
     REGISTER_STEP,
     REGISTERS,
     SM_SHARED_BYTES,
     WARP,
     WARP_GROUP,
+)
+from tawa.plan.defaults import (
+    ADDRESS_REGISTERS,
+    CHAINED_REGISTERS,
+    INSTRUCTION_REGISTERS,
+    LEAST_WORKING_REGISTERS,
+    MAX_PRODUCER_REGISTERS,
+    MOST_CTAS,
+    POINTER_REGISTERS,
+    PRODUCER_REGISTERS,
     WORKING_REGISTERS,
 )
 

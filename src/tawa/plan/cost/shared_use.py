@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from tawa.analysis.names import name_text
-from tawa.machine.hopper import SHARED_BYTES
+from tawa.machine.nvidia import SHARED_BYTES
 from tawa.plan.fields import OperandPlan, RingPlan
 from tawa.plan.plan import Plan
 

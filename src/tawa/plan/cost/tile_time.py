@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.analysis.work.workload import BlockWork, DotWork, LoadWork
-from tawa.machine.hopper import CLOCK_GHZ
+from tawa.machine.machines import SM_90
 from tawa.machine.work import NOTHING, Work
 from tawa.plan.cost.launches import Launch
 from tawa.plan.cost.programs import Program
@@ -79,7 +79,7 @@ def tile_us(tile: TileSum, programs: int, program: Program, device: Device, dram
     """Microseconds of a launch. dram_bytes: what it reads and writes, each once."""
     launch = Launch(programs, processors=device.processors)
     dram_us = dram_bytes / device.dram / DRAM_SHARE
-    l2_us = programs * tile.loaded_bytes / (L2_BYTES_PER_CYCLE * CLOCK_GHZ * 1e3 * device.processors)
+    l2_us = programs * tile.loaded_bytes / (L2_BYTES_PER_CYCLE * SM_90.clock_ghz * 1e3 * device.processors)
     return max(time_us(tile.phases, launch, program), dram_us, l2_us)
 
 

@@ -29,18 +29,14 @@ from dataclasses import dataclass, replace
 from tawa.analysis.work.visits import Visits
 from tawa.analysis.work.workload import BlockWork, DotWork, Workload
 from tawa.machine.coefficients import Coefficients, fitted
-from tawa.machine.hopper import (
-    CLOCK_GHZ,
+from tawa.machine.machines import WGMMA
+from tawa.machine.nvidia import (
     CONVERSIONS_PER_CYCLE,
-    FP16_FMA_PER_CYCLE,
     LANES_PER_CYCLE,
     SHARED_BYTES_PER_CYCLE,
     SHARED_LATENCY_CYCLES,
     SPECIAL_PER_CYCLE,
     WARP_GROUP,
-    WGMMA_COLUMNS,
-    WGMMA_K_BYTES,
-    WGMMA_ROWS,
 )
 from tawa.plan.cost.launches import Launch
 from tawa.plan.cost.programs import Program, kept_loads
@@ -101,7 +97,7 @@ def time_us(
         if launch.in_order is None:
             waves += c.tail * (math.ceil(waves) - waves)
         cycles = together(waves * (latency + fill), on_one * bound, ctas * program.groups, c)
-    return start + cycles / CLOCK_GHZ / 1e3
+    return start + cycles / program.machine.clock_ghz / 1e3
 
 
 def _shared_us(phases: Sequence[Phase], launch: Launch, program: Program, c: Coefficients) -> float:
@@ -116,7 +112,7 @@ def _shared_us(phases: Sequence[Phase], launch: Launch, program: Program, c: Coe
     sums = max((sum(dot.rows * dot.columns * dot.batch for dot in it.work.dots) for it in phases), default=0)
     stored = sums * _SUM_BYTES * c.store / SHARED_BYTES_PER_CYCLE * programs.on_one
     loaded = shares * sums * _SUM_BYTES / c.bytes_per_cycle * launch.on_one
-    added = (stored + loaded + 3 * c.latency) / CLOCK_GHZ / 1e3
+    added = (stored + loaded + 3 * c.latency) / program.machine.clock_ghz / 1e3
     alone = replace(program, plan=replace(program.plan, split_k=None))
     return time_us(parts, programs, alone, c) + added
 
@@ -252,22 +248,20 @@ def _converter_cycles(work: BlockWork, program: Program) -> float:
 
 
 def _dot_cycles(dot: DotWork, program: Program, c: Coefficients) -> float:
-    wgmma = _by_wgmma(dot, program)
-    rows = max(dot.rows, WGMMA_ROWS) if wgmma else dot.rows
-    products = rows * dot.columns * dot.inner * dot.bits / (FP16_FMA_PER_CYCLE * 16)
+    wgmma, of = _by_wgmma(dot, program), program.machine.dot
+    rows = max(dot.rows, of.rows) if wgmma else dot.rows
+    products = rows * dot.columns * dot.inner * dot.bits / (program.machine.costs.fp16_fma_per_cycle * 16)
     factor = c.tensor_8 if dot.bits <= 8 else c.tensor_16 if dot.bits <= 16 else c.tensor_32
     factor *= 1.0 if wgmma else c.tensor_mma
     read = (
-        (dot.inner * dot.columns * max(1.0, rows / WGMMA_ROWS) + (0 if dot.computed else rows * dot.inner))
-        * dot.bits
-        / 8
+        (dot.inner * dot.columns * max(1.0, rows / of.rows) + (0 if dot.computed else rows * dot.inner)) * dot.bits / 8
     )
     return dot.batch * max(products * factor, read / SHARED_BYTES_PER_CYCLE)
 
 
 def _steps_cycles(dot: DotWork, program: Program, c: Coefficients) -> float:
     """The least cycles of a dot by mma.sync: those of its steps along K, each of which waits for the one before."""
-    return 0.0 if _by_wgmma(dot, program) else dot.inner * dot.bits / 8 / WGMMA_K_BYTES * c.step_mma
+    return 0.0 if _by_wgmma(dot, program) else dot.inner * dot.bits / 8 / WGMMA.k_bytes * c.step_mma
 
 
 def _by_wgmma(dot: DotWork, program: Program) -> bool:
@@ -276,8 +270,8 @@ def _by_wgmma(dot: DotWork, program: Program) -> bool:
 
 def _instructions(dot: DotWork, warp_groups: float) -> float:
     """The wgmma instructions of a dot in each of its warp groups, one after the other."""
-    steps = math.ceil(dot.inner * dot.bits / 8 / WGMMA_K_BYTES) * math.ceil(dot.columns / WGMMA_COLUMNS)
-    return dot.batch * steps * max(1.0, dot.rows / WGMMA_ROWS / warp_groups)
+    steps = math.ceil(dot.inner * dot.bits / 8 / WGMMA.k_bytes) * math.ceil(dot.columns / WGMMA.columns)
+    return dot.batch * steps * max(1.0, dot.rows / WGMMA.rows / warp_groups)
 
 
 def _norm(power: float, *values: float) -> float:

@@ -18,8 +18,8 @@ from tawa.dialects.tt import DOTS, LoadOp
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation, source_of
-from tawa.machine.hopper import BYTES_AHEAD, KEPT_REGISTERS, MAX_STAGES
 from tawa.plan.decide.wanted import given_slots, needed_slots, refuse_shallow, wanted_schedule
+from tawa.plan.defaults import BYTES_AHEAD, KEPT_REGISTERS, MAX_STAGES
 from tawa.plan.fields import LoopPlan, OperandPlan
 from tawa.plan.plan import Plan
 from tawa.plan.schedule import Schedule

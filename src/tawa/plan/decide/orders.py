@@ -24,7 +24,7 @@ from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DotOp
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation, ScalarType, TensorType, Value, parse_type, shape_of, source_of
-from tawa.machine.hopper import WGMMA_ROWS
+from tawa.machine.machines import WGMMA
 from tawa.plan.decide.paths import Launching
 from tawa.plan.fields import OperandPlan, RowsOrder
 from tawa.plan.options import PlanOptions
@@ -110,8 +110,8 @@ def _why_not(module: Module, dim: FreeDim, asked: list[RowsOrder | None], option
         return f"a load through pointers runs along them{_at(module, dim.reads[0])}"
     if dim.rounded is not None and options.precision != "relaxed":
         return f"a sum along them would round differently{_at(module, dim.rounded)}; precision='relaxed' allows it"
-    if min(shape_of(dot.result)[-2] for dot in (dim.first, *dim.ends)) < WGMMA_ROWS:
-        return f"its dots have fewer than the {WGMMA_ROWS} rows of a wgmma"
+    if min(shape_of(dot.result)[-2] for dot in (dim.first, *dim.ends)) < WGMMA.rows:
+        return f"its dots have fewer than the {WGMMA.rows} rows of a wgmma"
     if not enclosing_loops(dim.first) or not _saved_cycles(dim):
         return "threads exchange nothing in a loop, as far as is known"
     return "" if UNASKED else UNTIMED.format(cycles=_saved_cycles(dim))

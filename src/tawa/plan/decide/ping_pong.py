@@ -17,7 +17,7 @@ from tawa.dialects.scf import LOOPS, ConditionOp, YieldOp
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.dialects.warp import EndOp, GroupOp, find_groups
 from tawa.ir import Block, Module, Operation
-from tawa.machine.hopper import PING_PONG_CYCLES
+from tawa.plan.defaults import PING_PONG_CYCLES
 from tawa.plan.plan import Plan
 
 _ENDS = op_names(YieldOp, ConditionOp, EndOp)

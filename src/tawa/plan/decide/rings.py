@@ -28,7 +28,8 @@ from tawa.analysis.rings.sent_numbers import NUMBER_PAYLOAD, SLOT_BYTES, SentInf
 from tawa.errors import PlanError, ResourceError
 from tawa.ir import Module, source_of
 from tawa.ir.attributes import attribute_of, read_int
-from tawa.machine.hopper import SHARED_BYTES
+from tawa.machine.machines import SM_90, Machine
+from tawa.machine.nvidia import SHARED_BYTES
 from tawa.plan.cost.budget import Budget, Channels, StockCopies
 from tawa.plan.cost.registers import producer_registers
 from tawa.plan.decide.loops import kept_dots, loops_with_dots
@@ -76,6 +77,7 @@ class Target:
     groups: the consumer groups that share the tile; the module is then the program of one group.
     stock_copies: how stock Triton loads the tiles.
     launch_warps: the warps of the launch if they are fewer than those of a consumer; else 0 or the same number.
+    machine: that the kernel is compiled for.
     """
 
     num_warps: int
@@ -84,7 +86,7 @@ class Target:
     groups: int = 1
     stock_copies: StockCopies = "tma"
     launch_warps: int = 0
-    capability: int = 90
+    machine: Machine = SM_90
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +261,7 @@ def budget_of(module: Module, facts: Facts, target: Target, pins: Plan = _NOTHIN
         frozenset(outer_channels(channels)),
         producer_registers(loads, module, target.num_warps, target.groups, facts.producer.folded, limit),
         launch_warps=target.launch_warps,
-        one_issues=target.capability >= 100,
+        one_issues=target.machine.dot.issuer == "thread",
         producer_tiles=facts.producer.folded > 0,
     )
 

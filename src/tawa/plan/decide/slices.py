@@ -12,8 +12,8 @@ from tawa.analysis.layout.sliced_stores import why_no_slices
 from tawa.analysis.names import name_of
 from tawa.dialects.tt import TMAStore, tma_store
 from tawa.ir import Module, ScalarType, TensorType, parse_type
-from tawa.machine.hopper import DEFAULT_DEPTH
 from tawa.plan.cost.budget import Channels
+from tawa.plan.defaults import DEFAULT_DEPTH
 from tawa.plan.fields import StorePlan
 from tawa.plan.plan import Plan
 

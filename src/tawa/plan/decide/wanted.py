@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from tawa.analysis.loops.dependences import DependenceInfo
 from tawa.errors import PlanError
-from tawa.machine.hopper import MAX_STAGES, WARP_GROUP
+from tawa.machine.nvidia import WARP_GROUP
 from tawa.plan.cost.labels import label_of
 from tawa.plan.cost.loop_costs import Limits, LoopCosts
+from tawa.plan.defaults import MAX_STAGES
 from tawa.plan.schedule import Carried, Schedule, Wanted
 from tawa.plan.scheduler import candidate_schedules, check_schedule, placed_schedule
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from tawa.analysis.sums import fits_wgmma, fp8_dot, ordered_sum, thread_numbers
 from tawa.ir import Module, Operation, source_of
-from tawa.machine.hopper import WARP_GROUP, WGMMA_ROWS
+from tawa.machine.machines import WGMMA
+from tawa.machine.nvidia import WARP_GROUP
 from tawa.plan.options import PlanOptions
 from tawa.remarks import Remark
 
@@ -37,7 +38,7 @@ def why_not_wider(module: Module, num_warps: int, options: PlanOptions, pinned: 
     if pinned or (options.wherever_legal and options.mode != "measure"):
         return None
     if not fits_wgmma(module):
-        return _declined(module, None, num_warps, f"no dot has {WGMMA_ROWS} rows, the least for a wgmma", _CURE)
+        return _declined(module, None, num_warps, f"no dot has {WGMMA.rows} rows, the least for a wgmma", _CURE)
     found = _other_results(module)
     return _declined(module, found[0], num_warps, found[1], _ANYWAY) if found else None
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tawa.errors import PlanError, ResourceError
-from tawa.machine.hopper import WARP_GROUP
+from tawa.machine.nvidia import WARP_GROUP
 from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.cost.shared_use import SharedUse, at_most, largest_depth
 from tawa.plan.fields import LoopPlan, OperandPlan, RingPlan

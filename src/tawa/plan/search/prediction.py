@@ -21,7 +21,6 @@ from tawa.analysis.resources import unfit_dots
 from tawa.analysis.work.workload import Workload
 from tawa.ir import Module
 from tawa.machine.coefficients import ErrorInfo, fitted
-from tawa.machine.hopper import PROCESSORS
 from tawa.plan.cost.budget import Budget
 from tawa.plan.cost.launches import Launch
 from tawa.plan.cost.programs import Program
@@ -165,7 +164,6 @@ def is_expectation(refusal: Remark) -> bool:
 __all__ = [
     "NOT_EXPECTED",
     "PREDICTED",
-    "PROCESSORS",
     "Expectation",
     "Verdict",
     "anyway",

@@ -27,20 +27,14 @@ from tawa.analysis.work.workload import DotWork, Workload, find_workload
 from tawa.dialects.aref import Fill
 from tawa.errors import ResourceError
 from tawa.ir import Module
-from tawa.machine.hopper import (
-    DEFAULT_DEPTH,
-    PRODUCER_REGISTERS,
-    SHARED_BYTES,
-    WARP,
-    WARP_GROUP,
-    WGMMA_ROWS,
-    wgmma_columns,
-)
+from tawa.machine.machines import SM_90, Machine, wgmma_columns
+from tawa.machine.nvidia import SHARED_BYTES, WARP, WARP_GROUP
 from tawa.plan.cost.budget import Budget
 from tawa.plan.cost.launches import Launch, programs_differ, usual_launches
 from tawa.plan.cost.programs import Program, ProgramFacts, kept_loads, stock_program
 from tawa.plan.cost.registers import registers_for_addresses
 from tawa.plan.cost.time_model import predict
+from tawa.plan.defaults import DEFAULT_DEPTH, PRODUCER_REGISTERS
 from tawa.plan.fields import LoopPlan, OperandPlan, Path, RingPlan, StorePlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
@@ -65,7 +59,7 @@ class Space:
     TMA can make in place of pointers. persistent: whether the kernel has a persistent form. facts: of stock
     Triton's compiled kernel, if known. shares: whether neighbouring programs load the same tiles, so that several can
     share a CTA. splits: whether programs may share a tile: its loop allows it, and so does the user. max_registers:
-    ``maxnreg`` of the launch.
+    ``maxnreg`` of the launch. machine: that executes it.
     """
 
     num_warps: int
@@ -77,11 +71,12 @@ class Space:
     shares: bool = False
     splits: bool = False
     max_registers: int | None = None
+    machine: Machine = SM_90
 
     @staticmethod
     def of(
         kernel: Module, promoted: int, launch: tuple[int, int, int | None], options: PlanOptions, ours: bool,
-        pins: Plan | None = None, *, measured: bool = False,
+        pins: Plan | None = None, machine: Machine = SM_90, *, measured: bool = False,
     ) -> Space | None:  # fmt: skip
         """The space of a structured kernel as far as options and pins leave it open; None if its work is not known.
 
@@ -96,7 +91,7 @@ class Space:
         splits = ours and options.precision == "relaxed" and (pins is None or pins.split_k is None)
         splits = splits and not isinstance(find_split_sums(kernel), Remark)
         num_warps, num_stages, limit = launch
-        return Space(num_warps, num_stages, workload, promoted, persistent, None, shares, splits, limit)
+        return Space(num_warps, num_stages, workload, promoted, persistent, None, shares, splits, limit, machine)
 
     @cached_property
     def unequal(self) -> bool:
@@ -138,13 +133,14 @@ class Space:
     def program(self, form: Plan) -> Program:
         """What the planner is expected to make of a form."""
         if form not in self._programs:
-            self._programs[form] = Program(completed(self, form))
+            self._programs[form] = Program(completed(self, form), machine=self.machine)
         return self._programs[form]
 
     @cached_property
     def stock(self) -> Program:
         """Stock Triton's kernel."""
-        return stock_program(self.workload, self.num_warps, self.num_stages, self.facts, self.max_registers)
+        launch = self.num_warps, self.num_stages
+        return stock_program(self.workload, *launch, self.facts, self.max_registers, self.machine)
 
     @cached_property
     def forms(self) -> tuple[Plan, ...]:
@@ -160,7 +156,7 @@ class Space:
 
         Every launch gets the form that is best for it (`tawa.plan.search.search`).
         """
-        return usual_launches(self.workload)
+        return usual_launches(self.workload, self.machine.processors)
 
     def expected(self, plan: Plan, spilled: int = 0) -> Expectation | None:
         """The expectation of a Plan, with or without schedules; None if stock Triton's kernel does not fit.
@@ -172,7 +168,7 @@ class Space:
         chained = any(dot.chained for dot in self.workload.dots)
         if chained and all(it.schedule is None and it.stages is None for it in plan.loops if it.loop is not None):
             plan = replace(plan, loops=tuple(replace(it, stages=2) for it in plan.loops))  # they are decided later
-        own = self._expect(Program(plan, ProgramFacts(spilled=spilled)))
+        own = self._expect(Program(plan, ProgramFacts(spilled=spilled), machine=self.machine))
         return self._or_persistent(form_of(self, plan), own)
 
     def of_form(self, form: Plan) -> Expectation:
@@ -204,7 +200,7 @@ def _forms_of(space: Space) -> Iterator[Plan]:
     paths = (False, True) if space.promoted else (True,) if space.by_pointers else (False,)
     rows = min((dot.rows for dot in space.workload.dots), default=0)
     groups = [1]
-    if space.num_warps >= 2 * WARP_GROUP and rows >= 2 * WGMMA_ROWS:
+    if space.num_warps >= 2 * WARP_GROUP and rows >= 2 * space.machine.dot.rows:
         groups.append(2)
     for pointers, number in product(paths, groups):
         kept = (_POINTERS,) if pointers else ()
@@ -350,10 +346,11 @@ def variants(space: Space, form: Plan) -> Iterator[Program]:
         rings = tuple(replace(it, depth=own) for it, own in zip(usual.plan.rings, depths, strict=True))
         plan = replace(usual.plan, rings=rings)
         if usual.staged:
-            yield Program(plan)
+            yield replace(usual, plan=plan)
         for in_flight in _MMA_DEPTHS:  # rings that are filled outside the innermost loops may have one slot
             if in_flight < min(depths) and (not usual.staged or not in_flight):
-                yield Program(replace(plan, loops=(LoopPlan(0, mma_depth=in_flight, stages=0),)))
+                loop = LoopPlan(0, mma_depth=in_flight, stages=0)
+                yield replace(usual, plan=replace(plan, loops=(loop,)))
 
 
 def variant_words(made: Program) -> str:

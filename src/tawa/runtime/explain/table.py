@@ -13,7 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tawa.machine.hopper import SHARED_BYTES
+from tawa.machine.nvidia import SHARED_BYTES
 from tawa.verify.verdict import ALL_RUNS
 
 if TYPE_CHECKING:

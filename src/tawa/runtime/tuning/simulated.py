@@ -15,7 +15,7 @@ from tawa.bridge.driver.attach import attached
 from tawa.bridge.launch.added_arguments import compiled_by_plan, compiled_by_stock, known_without, launch_spec
 from tawa.bridge.launch.instead import plan_instead
 from tawa.dialects.added import GRID_SIZE, PROGRAMS, TILE_COUNTER
-from tawa.machine.hopper import PROCESSORS
+from tawa.machine.machines import SM_90
 from tawa.plan import Plan
 from tawa.runtime.tuning.jobs import (
     Argument,
@@ -85,10 +85,10 @@ def simulated_us(compiled: Any, job: Job) -> float:
     grid = job.grid
     if spec.grouped is not None:
         given[PROGRAMS], grid = spec.grouped.size(grid), spec.grouped.ctas(grid)
-    waves = -(-prod(grid) // PROCESSORS)
+    waves = -(-prod(grid) // SM_90.processors)
     if spec.axes:
         given |= {f"{GRID_SIZE}{axis}": size for axis, size in enumerate(grid)}
-        grid, waves = (min(prod(grid), PROCESSORS), 1, 1), 1
+        grid, waves = (min(prod(grid), SM_90.processors), 1, 1), 1
     if spec.counter:
         given[TILE_COUNTER] = new_counter()
     ends = sorted({(0, 0, 0), (grid[0] - 1, grid[1] - 1, grid[2] - 1)})

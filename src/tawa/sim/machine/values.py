@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tawa.ir import MemDescType, Operation, Value
-from tawa.machine.hopper import TMA_CHUNK_BYTES
+from tawa.machine.nvidia import TMA_CHUNK_BYTES
 from tawa.sim.errors import AccumulatorInFlight, MisalignedDescriptor
 from tawa.sim.numbers import Array
 

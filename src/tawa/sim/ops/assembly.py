@@ -11,7 +11,7 @@ from tawa.dialects.inline.markers import SameNumberOp
 from tawa.dialects.ttg import warps_of, warps_of_cta
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_string
-from tawa.machine.hopper import WARP
+from tawa.machine.nvidia import WARP
 from tawa.sim.errors import UnsupportedOp
 from tawa.sim.machine import named_barriers
 from tawa.sim.machine.cta import STEP, Partition, Pause, Run

@@ -14,7 +14,7 @@ from tawa.dialects.ttg import warps_of
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import MemDescType, Operation, TensorType, parse_type
 from tawa.ir.attributes import read_array, read_int
-from tawa.machine.hopper import WARP
+from tawa.machine.nvidia import WARP
 from tawa.sim.errors import UnsupportedOp
 from tawa.sim.machine import mbarriers
 from tawa.sim.machine.cta import Action, Partition, Pause, Run

@@ -23,7 +23,7 @@ from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import AddPtrOp, AtomicCASOp, AtomicRMWOp, DescriptorLoadOp, DescriptorStoreOp, LoadOp, StoreOp
 from tawa.ir import Operation, PointerType, TensorDescType, TensorType, parse_type
 from tawa.ir.attributes import read_array, read_int
-from tawa.machine.hopper import TMA_CHUNK_BYTES
+from tawa.machine.nvidia import TMA_CHUNK_BYTES
 from tawa.sim.errors import MisalignedBox, OutOfBounds, StoreBeforeRow, UnsupportedOp
 from tawa.sim.machine.values import Context, Handler, Pointer, TensorDescriptor
 from tawa.sim.numbers import Array, decode, encode, is_float, register_dtype, round_to, wrap

@@ -28,14 +28,13 @@ from tawa.ir.attributes import attribute_of
 from tawa.machine import classes
 from tawa.machine.blackwell import B200, MMA_ROWS
 from tawa.machine.distribution import renames
-from tawa.machine.hopper import (
+from tawa.machine.hopper import H100, CostModel
+from tawa.machine.nvidia import (
     CONVERSIONS_PER_CYCLE,
-    H100,
     LANES_PER_CYCLE,
     SHUFFLES_PER_CYCLE,
     SPECIAL_PER_CYCLE,
     WARP_GROUP,
-    CostModel,
 )
 from tawa.machine.work import bytes_of, dot_counts, elements_of, exchanged_registers, repacking_slots, work_of
 

@@ -90,7 +90,7 @@ from tawa.dialects.ttng import (
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, memdesc_type
 from tawa.ir.attributes import array_attr, bool_attr, int_attr
-from tawa.machine.hopper import WARP
+from tawa.machine.nvidia import WARP
 from tawa.transforms.lowering.slots import next_slot
 from tawa.transforms.result import PassResult
 

@@ -32,8 +32,8 @@ from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import LocalLoadOp
 from tawa.ir import Block, Builder, Module, Operation, Region, TensorType, Value, parse_type
 from tawa.machine.distribution import distribution_at
-from tawa.machine.hopper import PRODUCER_REGISTERS, piece_bytes_of
 from tawa.plan import Plan
+from tawa.plan.defaults import PRODUCER_REGISTERS, piece_bytes_of
 from tawa.transforms.lowering.slots import make_mutable
 from tawa.transforms.partition.insert_arefs import create_ring, thread_count
 from tawa.transforms.partition.transpose_tile import reordered, transpose_tile

@@ -34,12 +34,11 @@ from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import VIEWS
 from tawa.ir import Block, Builder, Module, Operation, Value, clone_op, memdesc_type, source_of
 from tawa.ir.attributes import bool_attr, string_attr
+from tawa.machine.machines import SM_100
 from tawa.remarks import Remark
 from tawa.transforms.partition.insert_arefs import thread
 from tawa.transforms.result import PassResult
 
-TENSOR_COLUMNS = 512
-"""Columns of 32 bits in tensor memory (PTX ISA)."""
 Owner = Literal["mma", "consumer"]
 
 
@@ -54,11 +53,11 @@ class HandOver:
         if function is None or not buffers:
             return PassResult(changed=False)
         columns = [_columns(it) for it in buffers]
-        if sum(columns) > TENSOR_COLUMNS:
+        if sum(columns) > SM_100.tensor_columns:
             place = source_of(module, buffers[0].op)
-            reason = f"the accumulators need {sum(columns)} columns of tensor memory, which has {TENSOR_COLUMNS}"
+            reason = f"the accumulators need {sum(columns)} columns of tensor memory, which has {SM_100.tensor_columns}"
             return PassResult(False, (Remark("declined", reason, place, "use a smaller tile"),))
-        left = TENSOR_COLUMNS - sum(columns)
+        left = SM_100.tensor_columns - sum(columns)
         for number, (buffer, size) in enumerate(zip(buffers, columns, strict=True)):
             turns = _Turns(function.body, buffer)
             if turns.reason:

@@ -22,7 +22,7 @@ from tawa.analysis.tma.descriptor_places import Limit, Place
 from tawa.dialects.arith import CmpIOp, DivSIOp, MaxSIOp, MinSIOp, Predicate, SelectOp, SubIOp
 from tawa.dialects.tt import AddPtrOp, FuncOp, MakeTensorDescOp
 from tawa.ir import Builder, Operation, Value
-from tawa.machine.hopper import TMA_CHUNK_BYTES
+from tawa.machine.nvidia import TMA_CHUNK_BYTES
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.polynomial import Poly
 from tawa.transforms.materialize import Materializer, cast, last_definition

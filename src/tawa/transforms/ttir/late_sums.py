@@ -27,7 +27,7 @@ from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import BroadcastOp, ExpandDimsOp, MakeRangeOp, ReduceOp, ReshapeOp
 from tawa.ir import Builder, Module, Operation, TensorType, Value, clone_op, parse_type, source_of
 from tawa.ir.attributes import int_attr
-from tawa.machine.hopper import ACCUMULATOR_COLUMNS
+from tawa.machine.machines import ACCUMULATOR_COLUMNS
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 

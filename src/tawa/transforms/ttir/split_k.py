@@ -73,7 +73,7 @@ from tawa.dialects.tt import (
 from tawa.dialects.ttg import BarrierOp
 from tawa.ir import Block, Builder, Module, Region, TensorType, Value, parse_type, source_of
 from tawa.ir.attributes import array_attr, int_attr, read_int
-from tawa.machine.hopper import WARP
+from tawa.machine.nvidia import WARP
 from tawa.plan import Plan
 from tawa.remarks import Remark
 from tawa.symbolic.host.launch_spec import Shared

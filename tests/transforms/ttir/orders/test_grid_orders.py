@@ -11,6 +11,7 @@ import pytest
 from tawa.analysis.work.shared_tiles import SharedTiles
 from tawa.dialects.added import TILE_COUNTER
 from tawa.ir import Module, parse_module, print_module
+from tawa.machine.machines import SM_90
 from tawa.plan.plan import TileOrder
 from tawa.sim import simulate
 from tawa.transforms.ttir.dynamic_tiles import DynamicTiles, forget_order
@@ -117,7 +118,7 @@ def wave(kind: TileOrder, grid: tuple[int, int, int], shared: SharedTiles, group
 def test_blocks_load_less_than_a_strip() -> None:
     """A result of 8192 x 8192 in tiles of 128 x 256, with 64 elements of fp16 along K in each iteration."""
     shared, grid = SharedTiles(128 * 64 * 2, 256 * 64 * 2, 0), (64, 32, 1)
-    assert shared.group() == 16
+    assert shared.group(SM_90.processors) == 16
     strip = wave("launch", grid, shared)
     assert wave("grouped", grid, shared, shared.group()) < 0.6 * strip
     assert wave("hilbert", grid, shared) < 0.65 * strip

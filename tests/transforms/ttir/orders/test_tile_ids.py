@@ -9,7 +9,7 @@ import pytest
 
 from tawa.dialects.added import TILE_COUNTER
 from tawa.ir import Builder, Module, Value, print_module
-from tawa.machine.hopper import SECTION_WAVES
+from tawa.plan.defaults import SECTION_WAVES
 from tawa.sim import simulate
 from tawa.transforms.ttir.dynamic_tiles import DynamicTiles, forget_order
 from tawa.transforms.ttir.make_persistent import NOT_LONGER, MakePersistent

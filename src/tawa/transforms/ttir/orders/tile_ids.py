@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from tawa.analysis.work.longer_programs import LongerInfo
 from tawa.dialects.arith import AddIOp, DivSIOp, MaxSIOp, MinSIOp, MulIOp, RemSIOp, SubIOp
 from tawa.ir import Builder, Value
-from tawa.machine.hopper import SECTION_WAVES
+from tawa.plan.defaults import SECTION_WAVES
 
 TILE_ID = "tawa.tile_id"
 """Attribute of the operation that computes the place of a tile in launch order; `steps.take_tiles` removes it."""
