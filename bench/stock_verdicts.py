@@ -186,12 +186,14 @@ def compile_case(case: Any) -> None:
     from triton.compiler import ASTSource
 
     from bench.compile_time import signature
-    from tawa.bridge.driver.compile import hopper_target, jit_function
+    from tawa.bridge.driver.compile import jit_function
+    from tawa.bridge.triton.device import gpu_target
+    from tawa.machine.target import SM_90
 
     made = signature(case)
     source = ASTSource(jit_function(case.kernel), made.types, made.constants, made.attributes)
     options = {"num_warps": case.num_warps, "num_stages": case.num_stages}
-    triton.compile(source, target=hopper_target(), options=options)
+    triton.compile(source, target=gpu_target(SM_90), options=options)
 
 
 def _run_entry(job: Job) -> None:

@@ -78,13 +78,14 @@ def _to_be_staged(compiled: Any, plan: Plan, case: Specimen) -> Module:
     from triton._C.libtriton import ir, nvidia
     from triton.compiler.compiler import make_backend
 
-    from tawa.bridge.driver.compile import hopper_target
     from tawa.bridge.driver.data import Job
     from tawa.bridge.driver.forms import lay_out
+    from tawa.bridge.triton.device import gpu_target
     from tawa.bridge.triton.stages import split_make_ttgir
     from tawa.bridge.triton.structured import read_kernel
+    from tawa.machine.target import SM_90
 
-    target = hopper_target()
+    target = gpu_target(SM_90)
     backend: Any = make_backend(target)
     split = split_make_ttgir(type(backend))
     assert split is not None, "the compile before would have declined"

@@ -88,6 +88,20 @@ class DeviceError(TawaError):
     """A kernel was launched where no CUDA device of the right kind is present."""
 
 
+class TargetError(TawaError):
+    """A GPU that Tawa does not know, or one that the kernel cannot be compiled for.
+
+    location: of the operation that another GPU has, if there is one.
+    """
+
+    def __init__(self, what: str, cure: str, location: SourceLocation | None = None) -> None:
+        self.what = what
+        self.cure = cure
+        self.location = location
+        place = f"\n  at {location}" if location else ""
+        super().__init__(f"{what}{place}\n  cure: {cure}")
+
+
 class InternalError(TawaError):
     """A fault of Tawa. reproducer: a folder that replays the failure; None if nothing was written."""
 

@@ -14,7 +14,9 @@ from tawa.bridge.driver import attach
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.driver import _Driver
 from tawa.bridge.driver.request import PROCESS
+from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.signature import Signature, parse_signature
+from tawa.machine.target import SM_90
 from tawa.pipeline import Outcome
 from tawa.plan import Plan
 from tawa.plan.cost.programs import Program
@@ -85,8 +87,6 @@ def driver() -> Iterator[None]:
     """A driver for `warmup` on a machine without a GPU: it knows its target, and can launch nothing."""
     from triton.runtime import driver as slot
 
-    from tawa.bridge.driver.compile import hopper_target
-
     class HopperOnPaper:
         def get_current_device(self) -> int:
             return 0
@@ -95,7 +95,7 @@ def driver() -> Iterator[None]:
             return 0
 
         def get_current_target(self) -> Any:
-            return hopper_target()
+            return gpu_target(SM_90)
 
     before = slot._active
     slot.set_active(HopperOnPaper())

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tawa.bridge.driver.compile import hopper_target
+from tawa.bridge.triton.device import gpu_target
+from tawa.machine.target import SM_90
 
 
 def in_threads(count: int, work: Callable[[], None]) -> None:
@@ -65,7 +66,7 @@ class Launching:
 
     def get_current_target(self) -> Any:
         """An H100."""
-        return hopper_target()
+        return gpu_target(SM_90)
 
 
 @contextmanager

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tawa.bridge.driver.compile import hopper_target
 from tawa.bridge.gluon.emit import load_emitted
+from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.generic_print import print_generic
 from tawa.bridge.triton.structured import new_context
 from tawa.dialects.tt import FuncOp
 from tawa.emit.module import Emitted, gluon_source
 from tawa.ir import Module, parse_module
+from tawa.machine.target import SM_90
 from tawa.sim import simulate
 from tests.emit.random_ir import LAUNCHES, SIGNATURE, arguments
 
@@ -24,7 +25,7 @@ def ttgir_of(kernel: Any, types: Mapping[str, str], num_warps: int = 4) -> Modul
     from triton.compiler.compiler import make_backend
     from triton.experimental.gluon._runtime import GluonASTSource
 
-    target = hopper_target()
+    target = gpu_target(SM_90)
     backend: Any = make_backend(target)
     options = backend.parse_options({"num_warps": num_warps})
     source, context = GluonASTSource(kernel, dict(types)), new_context()

@@ -14,8 +14,9 @@ import triton
 from triton.compiler import ASTSource
 
 import tawa
-from tawa.bridge.driver.compile import hopper_target
+from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.signature import as_signature
+from tawa.machine.target import SM_90
 from tests.mapping import kernels
 
 
@@ -39,7 +40,7 @@ def installed() -> Any:
     source = ASTSource(kernel, signature.types, signature.constants, signature.attributes)
     tawa.install(only_if_faster=False)
     try:
-        return triton.compile(source, hopper_target(), {"num_warps": 8}).metadata.tawa
+        return triton.compile(source, gpu_target(SM_90), {"num_warps": 8}).metadata.tawa
     finally:
         tawa.uninstall()
 

@@ -12,14 +12,15 @@ from triton import knobs
 from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource
 
-from tawa.bridge.driver.compile import hopper_target
 from tawa.bridge.driver.forms import JUMPS
+from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.generic_print import parse_module, print_generic
 from tawa.bridge.triton.stages import StageSplit, clean_up, split_make_ttgir
 from tawa.bridge.triton.structured import read_kernel
 from tawa.bridge.triton.versions import installed_text
 from tawa.ir import parse_module as read
 from tawa.ir import print_module
+from tawa.machine.target import SM_90
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
 from tests.cases.case import Specimen
@@ -74,7 +75,7 @@ def compile_through(case: Specimen, level: Level) -> Made:
     with knobs.compilation.scope(), knobs.runtime.scope():
         knobs.compilation.always_compile = True
         knobs.runtime.add_stages_inspection_hook = hook
-        compiled = triton.compile(source, target=hopper_target(), options=case.options())
+        compiled = triton.compile(source, target=gpu_target(SM_90), options=case.options())
     digest = hashlib.sha256(compiled.asm["cubin"]).hexdigest()
     before = getattr(compiled.metadata, "before", "")
     return Made(compiled.asm["ptx"], digest, tuple(texts), compiled.metadata.shared, before)

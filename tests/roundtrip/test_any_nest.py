@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from triton._C.libtriton import ir
 from triton.backends.nvidia.compiler import CUDABackend
 
-from tawa.bridge.driver.compile import hopper_target
+from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.generic_print import parse_module
 from tawa.bridge.triton.stages import clean_up, split_make_ttgir
 from tawa.bridge.triton.versions import installed_text, nested_descriptors
+from tawa.machine.target import SM_90
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tests.cases.programs.nests import Branch, Loop, Statement, Step, nests, text
@@ -40,7 +41,7 @@ def spelt(program: str) -> str:
 @example(SUM_TAKEN_OVER, (1, 0))
 @SETTINGS
 def test_a_specialised_nest_verifies_and_lowers_to_llvm(nest: tuple[Statement, ...], plan: tuple[int, int]) -> None:
-    backend = CUDABackend(hopper_target())
+    backend = CUDABackend(gpu_target(SM_90))
     options = backend.parse_options({"num_warps": 4, "num_stages": 3, "arch": "sm90"})
     split = split_make_ttgir(CUDABackend)
     assert split is not None

@@ -10,11 +10,13 @@ import numpy as np
 from triton._C.libtriton import ir
 from triton.compiler.compiler import make_backend
 
-from tawa.bridge.driver.compile import compile_kernel, hopper_target
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import print_generic
 from tawa.bridge.triton.signature import Signature
 from tawa.ir import Module, parse_module
+from tawa.machine.target import SM_90
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.runtime.simulation import Arrays, make_arrays
@@ -45,7 +47,7 @@ def generic_text(compiled: Any) -> str:
     """The TTGIR of a compiled kernel in generic form."""
     context = ir.context()
     ir.load_dialects(context)
-    make_backend(hopper_target()).load_dialects(context)
+    make_backend(gpu_target(SM_90)).load_dialects(context)
     return print_generic(parse_with_triton(compiled.asm["ttgir"], context))
 
 

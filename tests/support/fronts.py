@@ -13,9 +13,9 @@ from triton._C.libtriton import ir
 from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource, compiler
 
-from tawa.bridge.driver.compile import hopper_target
 from tawa.bridge.driver.data import Job
 from tawa.bridge.driver.forms import JUMPS, front_half, lay_out
+from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import read_ttir
 from tawa.bridge.triton.jitted import reachable
@@ -25,6 +25,7 @@ from tawa.bridge.triton.stages import StageSplit, split_make_ttgir
 from tawa.bridge.triton.structured import read_kernel
 from tawa.flow import Flow
 from tawa.ir import Module, parse_module
+from tawa.machine.target import SM_90
 from tawa.pipeline import Target
 from tawa.plan import Plan
 from tawa.remarks import Remark
@@ -93,7 +94,7 @@ class Front:
 def front(kernel: Any, signature: Signature, **options: Any) -> Front:
     """Compiles a kernel down to TTIR. options: launch options, such as num_warps (8 unless given)."""
     source = ASTSource(kernel, signature.types, signature.constants, signature.attributes)
-    backend = CUDABackend(hopper_target())
+    backend = CUDABackend(gpu_target(SM_90))
     parsed = backend.parse_options({"num_warps": 8, **options, **source.parse_options()})
     key = _key(source, backend, parsed)
     text = kept(("ttir", *key), lambda: _ttir(source, options)) if key else _ttir(source, options)
@@ -134,5 +135,5 @@ def _ttir(source: ASTSource, options: dict[str, Any]) -> str:
         knobs.compilation.always_compile = True
         knobs.runtime.add_stages_inspection_hook = hook
         with contextlib.suppress(_Enough):
-            triton.compile(source, target=hopper_target(), options={"num_warps": 8, **options})
+            triton.compile(source, target=gpu_target(SM_90), options={"num_warps": 8, **options})
     return found[0]

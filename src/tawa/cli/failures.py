@@ -30,6 +30,7 @@ from tawa.errors import (
     KernelError,
     ParseError,
     PlanError,
+    TargetError,
     TawaError,
     UnsupportedKernel,
 )
@@ -97,6 +98,9 @@ def failures_reported(statuses: Statuses = COMPILING) -> Iterator[None]:
         raise typer.Exit(statuses.usage) from error
     except (PlanError, ParseError, AssumptionError, KernelError) as error:
         print_failure(*split_message(str(error)))
+        raise typer.Exit(statuses.usage) from error
+    except TargetError as error:
+        print_failure(error.what, error.location, error.cure)
         raise typer.Exit(statuses.usage) from error
     except UnsupportedKernel as error:
         remark = error.remark

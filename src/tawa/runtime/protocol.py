@@ -10,15 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tawa.bridge.driver.compile import compile_kernel
-from tawa.bridge.gluon.compile import compile_gluon
+from tawa.bridge.driver.compile import compile_kernel, lower_kernel
+from tawa.bridge.gluon.compile import lower_gluon
 from tawa.bridge.launch.first.compiles import launched_by_us, overflow_refused
 from tawa.bridge.launch.why_stock import why_not_specialised
+from tawa.bridge.triton.device import refuse_elsewhere, why_left
 from tawa.bridge.triton.jitted import default_constants, is_gluon
+from tawa.bridge.triton.lowered import Lowered
 from tawa.bridge.triton.read_module import read_final, read_levels
 from tawa.bridge.triton.signature import Signature, as_signature
 from tawa.bridge.triton.versions import refuse_untested
 from tawa.ir import Module
+from tawa.machine.target import SM_90, SPECIALISED, Target, target_of
 from tawa.runtime.explain.explanation import request_of
 from tawa.verify.check import check_levels
 from tawa.verify.verdict import Accept, Checked, Proved, Refuted, Verdict
@@ -29,11 +32,13 @@ from tawa.verify.witness import format_witness
 class Levels:
     """What is checked of a kernel. declined: why Tawa does not specialise it; then `barrier` is stock Triton's program.
 
-    aref: of a specialised kernel only. specialised: None for a kernel in Gluon, which is explicit already.
+    aref: of a specialised kernel only. specialised: None for a kernel in Gluon, which is explicit already. target: what
+    it was compiled for.
     """
 
     aref: Module | None
     barrier: Module
+    target: Target
     declined: str = ""
     specialised: bool | None = None
 
@@ -53,21 +58,38 @@ def compile_unchecked(
         return compile_kernel(kernel, signature, request, num_warps=num_warps, num_stages=num_stages)
 
 
+def lower_elsewhere(
+    kernel: Any, signature: Signature, options: dict[str, Any], target: Target, *, num_warps: int, num_stages: int
+) -> Lowered:
+    """Stock Triton's program for a GPU that Tawa does not specialise for. Raises DeviceError if a kernel is pinned."""
+    refuse_elsewhere(request_of(kernel, options).pinned, target.capability)
+    return lower_kernel(kernel, signature, target=target, num_warps=num_warps, num_stages=num_stages)
+
+
 def levels_of(
     kernel: Any, signature: Signature, options: dict[str, Any], *, num_warps: int, num_stages: int,
-    launched: bool = False,
+    launched: bool = False, target: Target | None = None,
 ) -> Levels:  # fmt: skip
-    """The levels of a specialised kernel; stock Triton's program of a declined one; a Gluon kernel as it is."""
+    """The levels of a specialised kernel; stock Triton's program of a declined one; a Gluon kernel as it is.
+
+    target: the GPU; None for the one that a Gluon kernel's operations need, else sm_90. Raises TargetError.
+    """
     if is_gluon(kernel):
-        return Levels(None, read_final(compile_gluon(kernel, signature, num_warps=num_warps)))
+        found, module = lower_gluon(kernel, signature, target, num_warps=num_warps)
+        return Levels(None, module, found)
+    target = target or SM_90
+    if target not in SPECIALISED:
+        sizes = {"num_warps": num_warps, "num_stages": num_stages}
+        module = lower_elsewhere(kernel, signature, options, target, **sizes).module
+        return Levels(None, module, target, why_left(target.capability), specialised=False)
     compiled = compile_unchecked(
         kernel, signature, options, num_warps=num_warps, num_stages=num_stages, launched=launched
     )
     declined = why_not_specialised(compiled)
     if declined:
-        return Levels(None, read_final(compiled), declined, specialised=False)
+        return Levels(None, read_final(compiled), target, declined, specialised=False)
     aref, barrier = read_levels(compiled)
-    return Levels(aref, barrier, specialised=True)
+    return Levels(aref, barrier, target, specialised=True)
 
 
 def check_protocol(
@@ -79,6 +101,7 @@ def check_protocol(
     num_stages: int = 3,
     assume: Sequence[str] = (),
     trips: int | None = None,
+    arch: str = "",
     **options: Any,
 ) -> Verdict:
     """Checks that no run of a kernel deadlocks or races, for all interleavings of its warps and copies.
@@ -92,6 +115,7 @@ def check_protocol(
         num_stages: the same.
         assume: facts about scalar arguments, such as ``"K >= 128"``.
         trips: the largest trip count tried for an innermost loop.
+        arch: the GPU, ``"sm_90"`` or ``"sm_100"``; by default the one whose operations a Gluon kernel has, else sm_90.
         options: Tawa's launch options.
 
     Returns:
@@ -101,11 +125,13 @@ def check_protocol(
     Raises:
         CompileError: Triton refuses the kernel.
         PlanError: the signature, a constant or an option does not fit.
+        TargetError: `arch` is not known, or the kernel has operations of another GPU.
     """
+    target = target_of(arch) if arch else None
     constants = {**default_constants(kernel, num_warps), **(constexprs or {})}
     types = as_signature(signature, constants, kernel.arg_names)
     wanted = {"only_if_faster": False, **options}
-    found = levels_of(kernel, types, wanted, num_warps=num_warps, num_stages=num_stages)
+    found = levels_of(kernel, types, wanted, num_warps=num_warps, num_stages=num_stages, target=target)
     return check_levels(found.aref, found.barrier, assume=assume, max_trips=trips)
 
 
@@ -137,4 +163,4 @@ def assert_protocol(
     raise AssertionError(f"the protocol of {name} is not proved: {verdict.reason}{place}")
 
 
-__all__ = ["Levels", "assert_protocol", "check_protocol", "compile_unchecked", "levels_of"]
+__all__ = ["Levels", "assert_protocol", "check_protocol", "compile_unchecked", "levels_of", "lower_elsewhere"]

@@ -6,15 +6,14 @@ import re
 from collections.abc import Sequence
 
 from tawa.bridge.triton.artifacts.stored_kernels import StoredKernel
-from tawa.bridge.triton.device import CAPABILITY
 from tawa.bridge.triton.read_module import read_ttgir
 from tawa.errors import AssumptionError, TawaError
 from tawa.ir import Module
+from tawa.machine.target import KNOWN, target_of_name
 from tawa.verify.check import check_levels
 from tawa.verify.verdict import Unknown, Verdict
 
 _PLACE = re.compile(r"\n\s*at [^\n]+:(\d+)")
-_TARGET = f"cuda:{CAPABILITY}"
 
 
 def check_stored(kernel: StoredKernel, *, assume: Sequence[str] = (), trips: int | None = None) -> Verdict:
@@ -34,8 +33,8 @@ def read_stored(kernel: StoredKernel) -> Module | Unknown:
     """The final TTGIR of a kernel, or why it cannot be read."""
     if kernel.problem:
         return Unknown(kernel.problem)
-    if kernel.target != _TARGET:
-        return Unknown(f"made for {kernel.target}; the checks know {_TARGET} (H100, H200)")
+    if target_of_name(kernel.target) is None:
+        return Unknown(f"made for {kernel.target}; the checks know {KNOWN}")
     try:
         return read_ttgir(kernel.ttgir)
     except TawaError as error:

@@ -6,10 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from tawa.bridge.driver.compile import compile_kernel, compile_ttir, hopper_target, jit_function
+from tawa.bridge.driver.compile import compile_kernel, compile_ttir, jit_function
 from tawa.bridge.driver.request import Request
+from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.signature import Signature
 from tawa.errors import KernelError
+from tawa.machine.target import SM_90
 from tawa.plan import PlanOptions
 from tests.bridge.kernels import gemm_descriptors
 
@@ -28,7 +30,7 @@ def test_what_is_no_triton_kernel_is_refused(kernel: object) -> None:
 
 
 def test_the_target_is_hopper() -> None:
-    target = hopper_target()
+    target = gpu_target(SM_90)
     assert (target.backend, target.arch, target.warp_size) == ("cuda", 90, 32)
 
 

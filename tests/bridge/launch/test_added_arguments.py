@@ -15,14 +15,16 @@ import triton
 import triton.language as tl
 
 from tawa.bridge.driver.attach import attached
-from tawa.bridge.driver.compile import compile_kernel, hopper_target
+from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request, activate
 from tawa.bridge.launch import added_arguments
 from tawa.bridge.launch.added_arguments import Extended, launch_spec
 from tawa.bridge.launch.first.compiles import launch_is_ours, launched_by_us, wrap_do_compile
 from tawa.bridge.report import record
+from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.signature import parse_signature
 from tawa.machine.coefficients import ErrorInfo
+from tawa.machine.target import SM_90
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.search.prediction import Expectation
 from tawa.plan.search.search import Forecast, Search
@@ -158,7 +160,7 @@ class OnPaper:
         return 0
 
     def get_current_target(self) -> Any:
-        return hopper_target()
+        return gpu_target(SM_90)
 
 
 @pytest.mark.contract

@@ -8,9 +8,11 @@ import pytest
 from triton._C.libtriton import ir
 from triton.backends.nvidia.compiler import CUDABackend
 
-from tawa.bridge.driver.compile import compile_kernel, hopper_target
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.generic_print import parse_module, print_generic
 from tawa.bridge.triton.signature import Signature
+from tawa.machine.target import SM_90
 from tests.bridge import kernels
 
 pytestmark = pytest.mark.contract
@@ -21,7 +23,7 @@ def ttgir(gemm_signature: Signature) -> Any:
     compiled = compile_kernel(kernels.gemm_descriptors, gemm_signature, None)
     context = ir.context()
     ir.load_dialects(context)
-    CUDABackend(hopper_target()).load_dialects(context)
+    CUDABackend(gpu_target(SM_90)).load_dialects(context)
     return parse_module(compiled.asm["ttgir"], context)
 
 
@@ -67,7 +69,7 @@ def test_a_program_without_tensors_is_printed_in_generic_form_and_stays_as_it_wa
     compiled = compile_kernel(kernel, Signature({"out": "*i32", "n": "i32"}, {}, {}), None)
     context = ir.context()
     ir.load_dialects(context)
-    CUDABackend(hopper_target()).load_dialects(context)
+    CUDABackend(gpu_target(SM_90)).load_dialects(context)
     module = parse_module(compiled.asm["ttgir"], context)
     before = str(module)
     text = print_generic(module)

@@ -16,6 +16,7 @@ from tawa.bridge.triton.stage_output import Stage, StageResult
 from tawa.bridge.triton.stages import StageSplit
 from tawa.flow import Flow
 from tawa.ir import Module
+from tawa.machine.target import SM_90
 from tawa.pipeline import Outcome
 from tawa.plan.cost.budget import StockCopies
 from tawa.plan.search.runs import BackEndRun
@@ -39,7 +40,7 @@ class Job:
     kernel: str
     metadata: dict[str, Any]
     options: Any = None
-    capability: int = 90
+    capability: int = SM_90.capability
     split: StageSplit | None = None
     stock: StockRun = field(default_factory=lambda: StockRun(None, {}, {}, None))
     stock_copies: StockCopies = "tma"

@@ -12,9 +12,8 @@ from tawa.bridge.triton import versions
 from tawa.bridge.triton.artifacts.cache import asked_key
 from tawa.bridge.triton.artifacts.cache_entries import overridden
 from tawa.bridge.triton.artifacts.shared_memory_error import raise_kept
-from tawa.bridge.triton.device import CAPABILITY
+from tawa.bridge.triton.device import refuse_elsewhere, why_left
 from tawa.bridge.triton.stages import StageSplit, split_make_ttgir
-from tawa.errors import DeviceError
 from tawa.remarks import Remark
 
 _inside: ContextVar[bool] = ContextVar("tawa_inside_hook", default=False)
@@ -80,12 +79,8 @@ def _take_part(
 
             put_check_into(stages, request, options, capability)
         return
-    if capability != CAPABILITY:
-        if request.pinned:
-            raise DeviceError(
-                f"warp specialisation was demanded on compute capability {capability}; Tawa makes kernels for "
-                f"{CAPABILITY} (H100, H200). Cure: launch there, or leave enable_warp_specialization out"
-            )
+    if capability is None or why_left(capability):
+        refuse_elsewhere(request.pinned, capability)
         return
     if launch_is_ours() and is_overflow_refused():
         raise_kept(asked_key())

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from tawa.bridge.driver.request import Request, surrounding_request
 from tawa.bridge.gluon.verdicts import LEFT
 from tawa.bridge.report.record import KEY
-from tawa.bridge.triton.device import CAPABILITY
+from tawa.bridge.triton.device import capability_of, why_left
 from tawa.bridge.triton.versions import untested_remark
 from tawa.remarks import Remark
 
@@ -54,16 +54,15 @@ def note_surrounding(compiled: Any) -> None:
 
 def why_stock(compiled: Any, off: bool = False) -> Remark:
     """Why stock Triton compiled a kernel without a record. off: whether ``TAWA_ENABLE=off`` holds now."""
-    arch = getattr(getattr(compiled.metadata, "target", None), "arch", CAPABILITY)
     language = getattr(getattr(compiled, "src", None), "language", None)
     untested = untested_remark()
     if untested is not None:
         return untested
     with suppress(KeyError, TypeError):
         return _asked[compiled]
-    if arch != CAPABILITY:
-        reason = f"made for compute capability {arch}; Tawa makes kernels for {CAPABILITY} (H100, H200)"
-        return Remark("declined", reason)
+    elsewhere = why_left(capability_of(compiled))
+    if elsewhere:
+        return Remark("declined", elsewhere)
     if getattr(language, "name", "") == "GLUON":
         return Remark("declined", LEFT)
     return OFF if off else NOT_ASKED

@@ -16,10 +16,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tawa.bridge.triton.device import CAPABILITY
 from tawa.bridge.triton.surroundings import temporary_text
 from tawa.bridge.triton.versions import refuse_untested, triton_version, untested_reason
 from tawa.errors import CompileError
+from tawa.machine.target import SM_90
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +116,14 @@ def read_ptx(ptx: str) -> PtxReport:
 
 
 def run_ptxas(ptx: str, fp_fusion: bool = True, extra_options: str = "") -> PtxasReport:
-    """Assembles the PTX once more with ``-v``. Raises CompileError with the output of ptxas if it refuses."""
-    tool = _ptxas()
+    """Assembles the PTX once more with ``-v``, for the GPU that it names.
+
+    Raises CompileError with the output of ptxas if it refuses.
+    """
+    gpu, capability = _gpu_of(ptx)
+    tool = _ptxas(capability)
     with temporary_text(ptx, ".ptx") as source:
-        command = [tool.path, "-v", "-lineinfo", "--gpu-name=sm_90a", *extra_options.split()]
+        command = [tool.path, "-v", "-lineinfo", f"--gpu-name={gpu}", *extra_options.split()]
         command += [] if fp_fusion else ["--fmad=false"]
         command += ["--regAllocOptLevel=2"] if triton_version() >= (3, 7, 0) else []  # as Triton 3.7 does
         done = subprocess.run([*command, source, "-o", os.devnull], capture_output=True, text=True, check=False)
@@ -129,14 +133,20 @@ def run_ptxas(ptx: str, fp_fusion: bool = True, extra_options: str = "") -> Ptxa
     return read_ptxas_log(done.stderr + done.stdout, tool.version)
 
 
-def _ptxas() -> Any:
-    """The ptxas that Triton uses for Hopper, path and version. An untested Triton may keep it elsewhere."""
+def _gpu_of(ptx: str) -> tuple[str, int]:
+    """The GPU that PTX names, and its compute capability: ``sm_100a``, 100."""
+    found = re.search(r"^\s*\.target\s+(sm_(\d+)\w*)", ptx, re.MULTILINE)
+    return (found[1], int(found[2])) if found else (f"{SM_90.name}a", SM_90.capability)
+
+
+def _ptxas(capability: int) -> Any:
+    """The ptxas that Triton uses for a GPU, path and version. An untested Triton may keep it elsewhere."""
     from triton.backends.nvidia import compiler
 
     if not untested_reason():
-        return compiler.get_ptxas(CAPABILITY)
+        return compiler.get_ptxas(capability)
     find: Any = getattr(compiler, "get_ptxas", None)
-    for arguments in ((CAPABILITY,), ()):
+    for arguments in ((capability,), ()):
         with suppress(Exception):
             return find(*arguments)
     path = Path(str(compiler.__file__)).with_name("bin") / "ptxas"

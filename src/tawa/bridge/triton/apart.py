@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import IO, Any, NoReturn
 
 from tawa.errors import CompileError
+from tawa.machine.target import SM_90, TARGETS, Target
 from tawa.remarks import SourceLocation
 
 _CAUSE = re.compile(r"(?:LLVM ERROR: |Assertion `).*")
@@ -69,15 +70,30 @@ def run_apart(work: Callable[[], str]) -> Fate:
     return Fate(None, "" if code == _RAISED else _death(code, said), said)
 
 
-def compiled_apart(compile_it: Callable[[], Any], what: str, location: SourceLocation | None = None) -> Any:
+def compiled_apart(
+    compile_it: Callable[[], Any], what: str, location: SourceLocation | None = None, target: Target = SM_90
+) -> Any:
     """Compiles a kernel in a child process, and then in this one, which finds it in Triton's cache.
 
     what: names the kernel. Raises what `compile_it` raises, and CompileError if Triton ended the child.
     """
-    fate = run_apart(lambda: str(compile_it() and ""))
+    _done_apart(lambda: str(compile_it() and ""), what, location, target)
+    return compile_it()
+
+
+def text_apart(work: Callable[[], str], what: str, location: SourceLocation | None, target: Target) -> str:
+    """The text that work on a kernel makes in a child process, and not in this one; raises as `compiled_apart` does."""
+    text = _done_apart(work, what, location, target)
+    return text if text is not None else work()  # raises in this process
+
+
+def _done_apart(work: Callable[[], str], what: str, location: SourceLocation | None, target: Target) -> str | None:
+    """What the work returns in a child process; None if it raises an exception. Raises CompileError."""
+    fate = run_apart(work)
     reason, place = fate.diagnostic
     if fate.died:
-        cure = "leave out what Hopper (sm_90) does not have, such as tensor memory; otherwise it is a fault of Triton"
+        others = " or ".join(it.own for it in TARGETS if it != target)
+        cure = f"leave out what {target} does not have, such as {others}; otherwise it is a fault of Triton"
         raise CompileError(
             f"Triton cannot compile {what}: it ends the process ({fate.died}). Cure: {cure}", place or location
         )
@@ -85,7 +101,7 @@ def compiled_apart(compile_it: Callable[[], Any], what: str, location: SourceLoc
         raise CompileError(f"Triton cannot compile {what}: {reason}", place)
     if fate.text is not None:
         sys.stderr.write(fate.said)
-    return compile_it()
+    return fate.text
 
 
 def _work_as_child(work: Callable[[], str], result: IO[bytes], out: IO[bytes], err: IO[bytes]) -> NoReturn:
@@ -119,4 +135,4 @@ def _death(code: int, said: str) -> str:
     return f"{by}: {found[0].strip()}" if found else by
 
 
-__all__ = ["Fate", "compiled_apart", "run_apart"]
+__all__ = ["Fate", "compiled_apart", "run_apart", "text_apart"]

@@ -1,11 +1,41 @@
-"""The devices that kernels are compiled for, and the error for a launch without one."""
+"""The devices that kernels are compiled for, as Triton names them, and the error for a launch without one."""
 
 from __future__ import annotations
 
-from tawa.errors import DeviceError
+from typing import Any
 
-CAPABILITY = 90
-"""Hopper's compute capability (H100, H200)."""
+from tawa.errors import DeviceError
+from tawa.machine.hopper import WARP
+from tawa.machine.target import SM_90, SPECIALISED, Target, target_of_capability
+
+
+def gpu_target(target: Target) -> Any:
+    """Triton's value for a target."""
+    from triton.backends.compiler import GPUTarget
+
+    return GPUTarget("cuda", target.capability, WARP)
+
+
+def capability_of(compiled: Any) -> int:
+    """The compute capability that a `CompiledKernel` was made for."""
+    return getattr(getattr(compiled.metadata, "target", None), "arch", SM_90.capability)
+
+
+def why_left(capability: int | None) -> str:
+    """Why a kernel for this compute capability is left to stock Triton; empty if it may be specialised."""
+    if target_of_capability(capability) in SPECIALISED:
+        return ""
+    return f"made for compute capability {capability}; Tawa specialises for {', '.join(map(str, SPECIALISED))}"
+
+
+def refuse_elsewhere(pinned: bool, capability: int | None) -> None:
+    """Raises DeviceError if specialisation is demanded for a GPU that Tawa does not specialise for."""
+    if pinned and why_left(capability):
+        known = ", ".join(map(str, SPECIALISED))
+        raise DeviceError(
+            f"warp specialisation was demanded on compute capability {capability}; Tawa specialises for {known}. "
+            "Cure: take that GPU, or leave out what demands it (enable_warp_specialization, a Plan, a mapping)"
+        )
 
 
 def missing_device(error: Exception, kernel: str) -> DeviceError | None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from tawa.remarks import SourceLocation
+
 
 def definition_of(function: Any) -> tuple[int, int]:
     """The line of a jitted function's ``def`` in its file, below its decorators, and its indent.
@@ -17,6 +19,11 @@ def definition_of(function: Any) -> tuple[int, int]:
         if found := re.match(r"(\s*)def\s", text):
             return function.starting_line_number + number, len(found[1])
     return function.starting_line_number, 0
+
+
+def named(kernel: Any) -> tuple[str, SourceLocation]:
+    """A jitted function in messages, and where it is defined."""
+    return f"the kernel {kernel.__name__}", SourceLocation(kernel.fn.__code__.co_filename, definition_of(kernel)[0])
 
 
 def is_gluon(kernel: Any) -> bool:

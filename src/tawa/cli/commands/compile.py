@@ -10,6 +10,7 @@ import typer
 
 from tawa.cli.failures import reports_failures
 from tawa.cli.inputs.job import (
+    ArchOption,
     ConstOption,
     JsonFlag,
     KernelArgument,
@@ -63,10 +64,11 @@ def compile_command(
     option: PlanOptionsOption = None,
     plan: PlanFileOption = "",
     mapping: MappingFileOption = "",
+    arch: ArchOption = "",
     emit: EmitOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Compile a kernel for Hopper, specialised wherever legal, and print a level of it. Needs no GPU.
+    """Compile a kernel, specialised wherever legal, and print a level of it. Needs no GPU.
 
     With a Plan the kernel is specialised by it, or the command fails. If the Plan needs a launch by Triton (descriptors
     from the launcher, a persistent form), the kernel is compiled for one. So it is for --emit gluon, whose module makes
@@ -76,7 +78,7 @@ def compile_command(
     """
     from tawa.bridge.launch.why_stock import why_not_specialised
 
-    job = read_job(target, sig, const, num_warps, num_stages, option, plan=plan, mapping=mapping)
+    job = read_job(target, sig, const, num_warps, num_stages, option, plan=plan, mapping=mapping, arch=arch)
     if emit and not as_json:
         compiled = job.compile(launched=emit is Level.gluon)
         typer.echo(level_text(compiled, emit).rstrip())

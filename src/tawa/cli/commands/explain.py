@@ -13,6 +13,7 @@ import typer
 
 from tawa.cli.failures import UsageError, reports_failures
 from tawa.cli.inputs.job import (
+    ArchOption,
     ConstOption,
     JsonFlag,
     KernelArgument,
@@ -72,6 +73,7 @@ def explain_command(
     option: PlanOptionsOption = None,
     plan: PlanFileOption = "",
     mapping: MappingFileOption = "",
+    arch: ArchOption = "",
     arg: ValuesOption = None,
     grid: LaunchGridOption = "",
     legal: LegalFlag = False,
@@ -93,9 +95,8 @@ def explain_command(
     refuse_for_gluon(load_kernel(target), legal=legal, grid=grid, option=option)
     sig, values = _with_values(target, sig, const, arg)
     options = _with_legal(option, legal)
-    job = read_job(
-        target, sig, const, num_warps, num_stages, options, legal=False, plan=plan, mapping=mapping, gluon=True
-    )
+    about = target, sig, const, num_warps, num_stages, options
+    job = read_job(*about, legal=False, plan=plan, mapping=mapping, gluon=True, arch=arch)
     _, explanation = job.explain(launched=True, arguments=values, grid=sizes)
     if as_json:
         typer.echo(explanation.to_json())

@@ -20,6 +20,7 @@ from tawa.cli.comparison import Subject, Trapped, Values, check_save_path, compa
 from tawa.cli.failures import checks
 from tawa.cli.inputs.arguments import parse_arguments
 from tawa.cli.inputs.job import (
+    ArchOption,
     ConstOption,
     Job,
     JsonFlag,
@@ -50,6 +51,7 @@ from tawa.cli.timelines import (
 from tawa.errors import CompileError
 
 if TYPE_CHECKING:
+    from tawa.bridge.triton.lowered import Lowered
     from tawa.ir import Module
 
 
@@ -125,6 +127,7 @@ def simulate_command(
     option: PlanOptionsOption = None,
     plan: PlanFileOption = "",
     mapping: MappingFileOption = "",
+    arch: ArchOption = "",
     level: LevelOption = None,
     order: OrderOption = Orders.all,
     seed: SeedOption = 0,
@@ -150,10 +153,12 @@ def simulate_command(
         kernel = load_kernel(target)
         arguments = with_defaults(kernel, arguments)
         sig = whole_signature(kernel, sig, const, arguments)
-        job = read_job(target, sig, const, num_warps, num_stages, option, plan=plan, gluon=True, mapping=mapping)
+        about = target, sig, const, num_warps, num_stages, option
+        job = read_job(*about, plan=plan, gluon=True, mapping=mapping, arch=arch)
         subject = _compiled(job, level or Level.barrier, sig)
     else:
-        refuse_kernel_options(target, sig=sig, const=const, option=option, plan=plan, mapping=mapping, level=level)
+        kernels = {"sig": sig, "const": const, "option": option, "plan": plan, "mapping": mapping, "arch": arch}
+        refuse_kernel_options(target, **kernels, level=level)
         subject = _from_file(target)
     parameters = parameters_of(subject.module)
     check_arguments(parameters, arguments)
@@ -200,16 +205,19 @@ def _compiled(job: Job, level: Level, sig: str) -> Subject:
     from tawa.bridge.launch.why_stock import why_not_specialised
     from tawa.bridge.triton.jitted import is_gluon
     from tawa.bridge.triton.read_module import read_final, read_levels, read_unspecialised
-    from tawa.bridge.triton.versions import refuse_untested, triton_version
+    from tawa.bridge.triton.versions import refuse_untested
 
     refuse_untested(f"{job.kernel.__name__} is not run")
     if is_gluon(job.kernel):
         return Subject("the Gluon kernel", job.levels().barrier)
     try:
-        compiled = job.compile_unchecked()
+        elsewhere = job.lower_elsewhere()
+        compiled = job.compile_unchecked() if elsewhere is None else None
     except CompileError as error:
         cure = f"these are the types: {sig}; a host descriptor needs :box=128x64 in its --arg, or --sig"
         raise CompileError(f"{error}\ncure: {cure}") from error
+    if elsewhere is not None:
+        return _elsewhere(job, elsewhere, level)
     baseline = read_unspecialised(compiled, num_warps=job.num_warps, num_stages=job.num_stages)
 
     def stock() -> Module:
@@ -217,13 +225,31 @@ def _compiled(job: Job, level: Level, sig: str) -> Subject:
 
     if level is Level.ttgir:
         return Subject("the ttgir level", baseline, stock=stock)
-    maker = f"Triton {'.'.join(map(str, triton_version()))}"
     if level is Level.stock:
-        return Subject("the program of stock Triton", stock(), baseline, maker=maker)
+        return _stock(stock(), baseline)
     reason = why_not_specialised(compiled)
     if reason:
-        note = f"not specialised: {reason}; stock Triton's program is run"
-        return Subject("the program of stock Triton", read_final(compiled), baseline, note, maker=maker)
+        return _stock(read_final(compiled), baseline, reason)
     aref, barrier = read_levels(compiled)
     module, how = aref if level is Level.aref else barrier, "specialised wherever legal" if job.how else ""
     return Subject(f"the {level.value} level", module, baseline, stock=stock, how=how)
+
+
+def _elsewhere(job: Job, lowered: Lowered, level: Level) -> Subject:
+    """The same for a GPU that Tawa does not specialise for: stock Triton's levels."""
+    from tawa.bridge.triton.device import why_left
+
+    baseline = lowered.unspecialised(num_warps=job.num_warps, num_stages=job.num_stages)
+    if level is Level.ttgir:
+        return Subject("the ttgir level", baseline, stock=lambda: lowered.module)
+    reason = "" if level is Level.stock else why_left(lowered.target.capability)
+    return _stock(lowered.module, baseline, reason)
+
+
+def _stock(program: Module, baseline: Module, reason: str = "") -> Subject:
+    """Stock Triton's program. reason: why the kernel is not specialised, if that was not asked for."""
+    from tawa.bridge.triton.versions import triton_version
+
+    note = f"not specialised: {reason}; stock Triton's program is run" if reason else ""
+    maker = f"Triton {'.'.join(map(str, triton_version()))}"
+    return Subject("the program of stock Triton", program, baseline, note, maker=maker)

@@ -22,6 +22,7 @@ import typer
 from tawa.cli.cached import verify_cached
 from tawa.cli.failures import UsageError, checks, require_folder
 from tawa.cli.inputs.job import (
+    ArchOption,
     ConstOption,
     Job,
     JsonFlag,
@@ -38,6 +39,7 @@ from tawa.errors import did_you_mean
 
 if TYPE_CHECKING:
     from tawa.ir import Module
+    from tawa.machine.target import Target
     from tawa.verify.verdict import Verdict
 
 ProgramArgument = Annotated[
@@ -90,7 +92,8 @@ AcceptOption = Annotated[
 class Program:
     """The program to check: one level or both. note: a remark on where the program comes from.
 
-    how: a line on how the kernel was compiled; empty for a file.
+    how: a line on how the kernel was compiled; empty for a file. target: the GPU that it was made for; None if it names
+    none that Tawa knows.
     """
 
     name: str
@@ -99,6 +102,7 @@ class Program:
     note: str = ""
     specialised: bool | None = None
     how: str = ""
+    target: Target | None = None
 
 
 @checks
@@ -111,6 +115,7 @@ def verify_command(
     option: PlanOptionsOption = None,
     plan: PlanFileOption = "",
     mapping: MappingFileOption = "",
+    arch: ArchOption = "",
     assume: AssumeOption = None,
     trips: TripsOption = None,
     trace: TraceOption = None,
@@ -139,16 +144,15 @@ def verify_command(
     if cached:
         if target:
             raise UsageError(f"{target} and --cached {cached} are two programs", "leave one of them out")
-        refuse_kernel_options(cached, sig=sig, const=const, option=option, plan=plan)
+        refuse_kernel_options(cached, sig=sig, const=const, option=option, plan=plan, arch=arch)
         raise typer.Exit(verify_cached(cached, assume or [], trips, trace, as_json, accept.value))
     if not target:
         raise UsageError("no program is named", "give FILE.ttgir, FILE.py:KERNEL, or --cached NAME")
     if names_kernel(target):
-        program = _compiled(
-            target, read_job(target, sig, const, num_warps, num_stages, option, plan=plan, gluon=True, mapping=mapping)
-        )
+        about = target, sig, const, num_warps, num_stages, option
+        program = _compiled(target, read_job(*about, plan=plan, gluon=True, mapping=mapping, arch=arch))
     else:
-        refuse_kernel_options(target, sig=sig, const=const, option=option, plan=plan, mapping=mapping)
+        refuse_kernel_options(target, sig=sig, const=const, option=option, plan=plan, mapping=mapping, arch=arch)
         program = _from_file(target)
     verdict = check_levels(program.aref, program.barrier, assume=assume or [], max_trips=trips)
     save_trace(trace, verdict)
@@ -191,11 +195,13 @@ def refuse_kernel_options(target: str, **given: Any) -> None:
 
 def _from_file(target: str) -> Program:
     from tawa.bridge.triton.read_module import read_ttgir
+    from tawa.machine.target import target_of_module
 
     module = read_ttgir(existing_file(target))
+    gpu = target_of_module(module)
     if any(op.name.startswith("aref.") for op in module.walk()):
-        return Program(target, module, None)
-    return Program(target, None, module)
+        return Program(target, module, None, target=gpu)
+    return Program(target, None, module, target=gpu)
 
 
 def _compiled(target: str, job: Job) -> Program:
@@ -203,7 +209,7 @@ def _compiled(target: str, job: Job) -> Program:
     found = job.levels()
     note = f"not specialised: {found.declined}; stock Triton's program is checked" if found.declined else ""
     how = job.how if found.specialised else ""
-    return Program(target, found.aref, found.barrier, note, found.specialised, how)
+    return Program(target, found.aref, found.barrier, note, found.specialised, how, found.target)
 
 
 def _facts(program: Program, verdict: Verdict) -> dict[str, Any]:
@@ -211,4 +217,5 @@ def _facts(program: Program, verdict: Verdict) -> dict[str, Any]:
 
     levels = [name for name in ("aref", "barrier") if getattr(program, name) is not None]
     known = {"program": program.name, "levels": levels, "specialised": program.specialised, "note": program.note}
+    known["target"] = program.target.name if program.target is not None else None
     return {**known, **verdict_to_dict(verdict)}

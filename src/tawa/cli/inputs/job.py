@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Table
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -15,12 +15,15 @@ from tawa.cli.failures import UsageError
 from tawa.cli.inputs.kernel_file import load_kernel
 
 if TYPE_CHECKING:
+    from tawa.bridge.triton.lowered import Lowered
     from tawa.bridge.triton.signature import Signature
+    from tawa.machine.target import Target
     from tawa.mapping import Mapping
     from tawa.plan import Plan
     from tawa.runtime.explain.explanation import Explanation
     from tawa.runtime.protocol import Levels
 
+Made = TypeVar("Made")
 KernelArgument = Annotated[str, typer.Argument(metavar="FILE.py:KERNEL", help="The file and the kernel in it.")]
 SigOption = Annotated[
     str,
@@ -69,6 +72,15 @@ MappingFileOption = Annotated[
         "for stdin, or the TOML text itself.",
     ),
 ]
+ArchOption = Annotated[
+    str,
+    typer.Option(
+        "--arch",
+        metavar="NAME",
+        help="The GPU to compile for: sm_90 (H100, H200) or sm_100 (B200, GB200). Default: the one whose operations a "
+        "Gluon kernel has; else sm_90.",
+    ),
+]
 WHEREVER_LEGAL = "(specialised wherever legal; tawa explain says what a launch gets)"
 """Printed with an outcome that a launch may not get."""
 
@@ -80,7 +92,7 @@ class Job:
     """One compile: the kernel, the types and constants of its arguments, Tawa's options, and how it is launched.
 
     legal: specialise wherever that is legal, unless the options say otherwise; else as for a launch.
-    plan: the pinned part of the Plan. mapping: the same in names of the kernel.
+    plan: the pinned part of the Plan. mapping: the same in names of the kernel. target: the GPU that the user names.
     """
 
     kernel: Any
@@ -91,6 +103,7 @@ class Job:
     legal: bool = True
     plan: Plan | None = None
     mapping: Mapping | None = None
+    target: Target | None = None
 
     @property
     def how(self) -> str:
@@ -122,39 +135,67 @@ class Job:
         from tawa.bridge.launch.first.compiles import launched_by_us
         from tawa.runtime.explain.explanation import compile_with_options
 
-        with launched_by_us(launched or self.needs_launch, self.kernel):
+        def compiled() -> Any:
             return compile_with_options(
                 self.kernel,
                 self.signature,
                 {},
                 num_warps=self.num_warps,
                 num_stages=self.num_stages,
+                target=self.target,
                 **self._wanted,
             )
+
+        with launched_by_us(launched or self.needs_launch, self.kernel):
+            return self._apart(compiled)
 
     def compile_unchecked(self) -> Any:
         """As `compile`, without verification: for commands that check or run the levels afterwards."""
         from tawa.runtime.protocol import compile_unchecked
 
-        return compile_unchecked(
-            self.kernel, self.signature, self._wanted, num_warps=self.num_warps, num_stages=self.num_stages
-        )
+        return self._apart(lambda: compile_unchecked(self.kernel, self.signature, self._wanted, **self._sizes))
+
+    def lower_elsewhere(self) -> Lowered | None:
+        """Stock Triton's program, if the target is one that Tawa does not specialise for; else None."""
+        from tawa.machine.target import SPECIALISED
+        from tawa.runtime.protocol import lower_elsewhere
+
+        if self.target is None or self.target in SPECIALISED:
+            return None
+        return lower_elsewhere(self.kernel, self.signature, self._wanted, self.target, **self._sizes)
 
     def levels(self) -> Levels:
         """The levels that `tawa verify` checks."""
         from tawa.runtime.protocol import levels_of
 
-        sizes = {"num_warps": self.num_warps, "num_stages": self.num_stages}
-        return levels_of(self.kernel, self.signature, self._wanted, **sizes, launched=self.needs_launch)
+        launched = self.needs_launch
+        return self._apart(
+            lambda: levels_of(
+                self.kernel, self.signature, self._wanted, **self._sizes, launched=launched, target=self.target
+            )
+        )
 
     def compile_stock(self) -> Any:
         """Compiles as Triton alone would, without ``tl.range(warp_specialize=True)``."""
         from tawa.bridge.driver.annotations import STOCK_WITHOUT
         from tawa.bridge.driver.compile import compile_kernel
 
-        return compile_kernel(
-            self.kernel, self.signature, STOCK_WITHOUT, num_warps=self.num_warps, num_stages=self.num_stages
-        )
+        return self._apart(lambda: compile_kernel(self.kernel, self.signature, STOCK_WITHOUT, **self._sizes))
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        return {"num_warps": self.num_warps, "num_stages": self.num_stages}
+
+    def _apart(self, compiled: Callable[[], Made]) -> Made:
+        """Compiles in a child process first, which LLVM may end. ."""
+        from tawa.bridge.triton.apart import compiled_apart
+        from tawa.bridge.triton.jitted import is_gluon, named
+        from tawa.machine.target import SM_90, SPECIALISED
+
+        target = self.target or SM_90
+        if is_gluon(self.kernel) or target not in SPECIALISED:
+            return compiled()
+        return compiled_apart(compiled, *named(self.kernel), target)
 
     def explain(
         self,
@@ -194,6 +235,7 @@ def read_job(
     plan: str = "",
     gluon: bool = False,
     mapping: str = "",
+    arch: str = "",
 ) -> Job:
     """Reads the arguments; raises UsageError or PlanError if they are wrong. gluon: Gluon kernels are taken, too."""
     from tawa.bridge.triton.signature import parse_signature
@@ -206,6 +248,7 @@ def read_job(
         )
     if num_stages < 1:
         raise UsageError(f"--num-stages {num_stages}: at least 1 is needed", "--num-stages 3")
+    gpu = read_arch(arch)
     given, pinned, mapped = read_options(options or []), read_plan(plan), read_mapping(mapping)
     if pinned is not None and mapped is not None:
         raise UsageError("--plan and --mapping say the same in two ways", "give one of them")
@@ -217,7 +260,20 @@ def read_job(
     sig = _true_false_none(sig)
     constants = _with_defaults(kernel, read_constants(kernel, const), sig, const, num_warps)
     signature = parse_signature(sig, constants, kernel.arg_names)
-    return Job(kernel, signature, given, num_warps, num_stages, legal, pinned, mapped)
+    return Job(kernel, signature, given, num_warps, num_stages, legal, pinned, mapped, gpu)
+
+
+def read_arch(text: str) -> Target | None:
+    """The GPU that --arch names; None for an empty text. Raises UsageError."""
+    from tawa.errors import TargetError
+    from tawa.machine.target import target_of
+
+    if not text:
+        return None
+    try:
+        return target_of(text)
+    except TargetError as error:
+        raise UsageError(f"--arch {error.what}", error.cure) from error
 
 
 def _check_gluon(kernel: Any, taken: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.compile import compile_kernel, jit_function
 from tawa.bridge.driver.request import Request, surrounding_request
-from tawa.bridge.gluon.compile import compile_gluon
+from tawa.bridge.gluon.compile import compile_gluon, lower_gluon
 from tawa.bridge.gluon.verdicts import LEFT
 from tawa.bridge.launch.added_arguments import compiled_by_stock
 from tawa.bridge.launch.answer import Answer, Decision, answer_for
@@ -20,9 +20,10 @@ from tawa.bridge.launch.why_stock import why_stock
 from tawa.bridge.mapping.mapped import program_of_text
 from tawa.bridge.report import record as records
 from tawa.bridge.report.report import KernelReport, report
-from tawa.bridge.triton.device import backend_option_names
+from tawa.bridge.triton.device import backend_option_names, capability_of
 from tawa.bridge.triton.jitted import default_constants, is_gluon
 from tawa.bridge.triton.signature import Signature, as_signature
+from tawa.machine.target import SM_90, Target, target_of
 from tawa.mapping.of_plan import mapping_text
 from tawa.mapping.tasks import Task, tasks_of
 from tawa.pipeline import Outcome
@@ -51,7 +52,8 @@ class Explanation:
     verification: the effort of the checks; verdict: their result (``verdict``, ``bound``, ``reason``, …), None if
     nothing was checked. compile_ms, tawa_ms: the whole compile, and Tawa's share; stage_ms: by stage; None if Tawa took
     no part. mapping: the whole Plan as a mapping, in TOML; tasks: what each part of it reads and writes. back_end_runs:
-    one for each Plan that went through Triton's back end; `remarks` name those that did not.
+    one for each Plan that went through Triton's back end; `remarks` name those that did not. target: the GPU that it
+    was compiled for, ``sm_90``.
     """
 
     kernel: str
@@ -71,6 +73,7 @@ class Explanation:
     remarks: tuple[str, ...]
     versions: tuple[tuple[str, str], ...]
     report: KernelReport
+    target: str
     reproducer: str = ""
     verification: str = "off"
     verdict: Mapping[str, Any] | None = None
@@ -133,6 +136,7 @@ class Explanation:
         """Plain JSON data."""
         return {
             "kernel": self.kernel,
+            "target": self.target,
             "headline": self.headline,
             "decision": self.decision,
             "condition": self.condition or None,
@@ -210,6 +214,7 @@ def explain(
     sass: bool = False,
     arguments: Mapping[str, Any] | None = None,
     grid: Sequence[int] | None = None,
+    arch: str = "",
     **options: Any,
 ) -> Explanation:
     """Explains a kernel: what its launches get, why, and what it costs.
@@ -220,6 +225,8 @@ def explain(
     signature: in Triton's notation, ``"a=tensordesc<fp16[128,64]>, p=*fp16:16, K=i32:16"``.
     arguments, grid: of one launch: numbers and tensors by name, one to three sizes. The answer is then for this launch,
     as far as they determine it.
+    arch: the GPU to compile for, ``"sm_90"`` or ``"sm_100"``; by default the one whose operations a Gluon kernel has,
+    else sm_90.
     options: Tawa's options, as at a launch, and further ones of Triton's backend. sass: also count machine
     instructions.
 
@@ -229,7 +236,13 @@ def explain(
         # As for a launch, which may get descriptors from the launcher and a persistent form.
         with overflow_refused(), launched_by_us(function=jit_function(kernel)):
             kernel = compile_with_options(
-                kernel, signature, constexprs or {}, num_warps=num_warps, num_stages=num_stages, **options
+                kernel,
+                signature,
+                constexprs or {},
+                num_warps=num_warps,
+                num_stages=num_stages,
+                target=target_of(arch) if arch else None,
+                **options,
             )
     compiled = kernel if hasattr(kernel, "asm") else last_compiled(kernel)
     return explain_compiled(compiled, sass, arguments, grid)
@@ -242,20 +255,26 @@ def compile_with_options(
     *,
     num_warps: int = 4,
     num_stages: int = 3,
+    target: Target | None = None,
     **options: Any,
 ) -> Any:
-    """Compiles ahead of time what a launch with these options would get; arguments as for `explain`."""
+    """Compiles ahead of time what a launch with these options would get; arguments as for `explain`.
+
+    target: the GPU; None for the one that a Gluon kernel's operations need, else sm_90. Raises TargetError.
+    """
     function = jit_function(kernel)
     if is_gluon(function):
         refuse_options(function, take_options(options))
         reject_unknown(options, backend_option_names(), "a compile")
         constants = {**default_constants(function, num_warps), **constexprs}
         signature = as_signature(signature, constants, function.arg_names)
-        return compile_gluon(function, signature, num_warps=num_warps, **options)
+        found, _ = lower_gluon(function, signature, target, num_warps=num_warps, **options)
+        return compile_gluon(function, signature, num_warps=num_warps, target=found, **options)
     request = request_of(function, take_options(options))
     reject_unknown(options, backend_option_names(), "a compile")
     signature = as_signature(signature, constexprs, function.arg_names)
-    return compile_kernel(function, signature, request, num_warps=num_warps, num_stages=num_stages, **options)
+    sizes = {"num_warps": num_warps, "num_stages": num_stages}
+    return compile_kernel(function, signature, request, **sizes, target=target or SM_90, **options)
 
 
 def request_of(function: Any, ours: dict[str, Any]) -> Request:
@@ -336,6 +355,7 @@ def _measures(compiled: Any, data: Mapping[str, Any], seen: KernelReport) -> dic
         "stage_ms": tuple(data["stage_ms"].items()),
         "versions": tuple(data["versions"].items()),
         "report": seen,
+        "target": f"sm_{capability_of(compiled)}",
     }
 
 

@@ -15,7 +15,9 @@ import triton.runtime.jit
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import PROCESS, Request, activate
+from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.signature import Signature
+from tawa.machine.target import SM_90
 from tawa.plan import PlanOptions
 from tests.bridge import fakes, kernels
 
@@ -84,9 +86,7 @@ def keys_of_stock(signature: Signature) -> tuple[str, str]:
     )
     from triton.backends.nvidia.compiler import CUDABackend
 
-    from tawa.bridge.driver.compile import hopper_target
-
-    backend = CUDABackend(hopper_target())
+    backend = CUDABackend(gpu_target(SM_90))
     options = backend.parse_options({"num_warps": 4})
     on_disk = triton.compiler.compiler.get_cache_key(source, backend, options, env_vars={})
     in_memory = triton.runtime.jit.compute_cache_key({}, [("i32", "D")], {"num_warps": 4})

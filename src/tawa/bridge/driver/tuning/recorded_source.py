@@ -13,11 +13,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from tawa.bridge.driver.attach import attached
-from tawa.bridge.driver.compile import hopper_target
 from tawa.bridge.driver.request import Request, activate
 from tawa.bridge.launch.first.compiles import launched_by_us
+from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.generic_print import parse_module
 from tawa.bridge.triton.surroundings import surroundings_named
+from tawa.machine.target import SM_90
 
 
 def recorded_source(text: str, name: str, signature: Mapping[str, Any], may_be_one: Sequence[str]) -> Any:
@@ -66,7 +67,7 @@ def compile_recorded(source: Any, request: Request, options: Mapping[str, Any]) 
     import triton
 
     with surroundings_named(source.name), attached(), activate(request), launched_by_us(function=source.fn):
-        return triton.compile(source, target=hopper_target(), options=dict(options))
+        return triton.compile(source, target=gpu_target(SM_90), options=dict(options))
 
 
 __all__ = ["compile_recorded", "recorded_source"]
