@@ -6,19 +6,33 @@ or get whose count is not that of the slot's current round raises `ProtocolTrap`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from tawa.dialects.aref import AdvanceOp, ConsumedOp, CreateOp, FirstOp, GetOp, LandedOp, PutOp, RingType
+from tawa.dialects.aref import (
+    AcquireOp,
+    AdvanceOp,
+    ConsumedOp,
+    CreateOp,
+    FirstOp,
+    GetOp,
+    LandedOp,
+    PublishOp,
+    PutOp,
+    RingType,
+)
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import DescriptorLoadOp
 from tawa.dialects.warp import GroupOp
-from tawa.ir import Block, Operation
+from tawa.ir import Block, MemDescType, Operation
 from tawa.sim.errors import ProtocolTrap
+from tawa.sim.machine import tensor_memory
 from tawa.sim.machine.cta import Action, Partition, Pause, Run
 from tawa.sim.machine.shared import IN_FLIGHT, VISIBLE, allocate, index, is_transposed, memdesc, require_quiet
+from tawa.sim.machine.trace import Key
 from tawa.sim.machine.values import Accumulator, SharedView
 from tawa.sim.numbers import encode
 from tawa.sim.ops.asynchronous import Step, Wait, fence
@@ -27,7 +41,10 @@ from tawa.sim.ops.elementwise import element_of
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One slot. next_put: the count of its next put. holds: that of its last fill. got: agents that borrowed it."""
+    """One slot. next_put: the count of its next put. holds: that of its last fill. got: agents that borrowed it.
+
+    held: whether the writer has acquired it, and not published yet.
+    """
 
     views: list[SharedView]
     next_put: int
@@ -36,15 +53,17 @@ class Slot:
     full: bool = False
     got: set[int] = field(default_factory=set[int])
     released: set[int] = field(default_factory=set[int])
+    held: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class Ring:
-    """D slots and the number of partitions that read them."""
+    """D slots and the number of partitions that read them. by_commit: whether dots of one thread fill them."""
 
     name: str
     slots: list[Slot]
     readers: int
+    by_commit: bool = False
 
     def slot(self, count: int) -> Slot:
         """The slot of a running count."""
@@ -63,9 +82,16 @@ def _create(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
     view = CreateOp(op)
     type: RingType = view.type
     kinds = [memdesc(text) for text in type.payload]
-    buffers = [(kind, allocate(view.name, kind.with_slots(type.depth), is_transposed(op, kind))) for kind in kinds]
+    buffers = [(kind, _buffer(op, view.name, kind, type.depth)) for kind in kinds]
     slots = [Slot([index(buffer, at, kind) for kind, buffer in buffers], at) for at in range(type.depth)]
-    return [Ring(view.name, slots, max(1, _readers(op)))]
+    return [Ring(view.name, slots, max(1, _readers(op)), view.fill == "commit")]
+
+
+def _buffer(op: Operation, name: str, kind: MemDescType, depth: int) -> SharedView:
+    slots = kind.with_slots(depth)
+    if kind.in_tensor_memory:
+        return tensor_memory.allocate(op, name, slots)
+    return allocate(name, slots, is_transposed(op, kind))
 
 
 def _readers(op: Operation) -> int:
@@ -149,6 +175,52 @@ def _loads_of_put(partition: Partition, view: PutOp, run_block: RunBlock) -> Run
     return tiles
 
 
+def _acquire(partition: Partition, op: Operation, args: list[Any]) -> Run:
+    ring, count = args
+    slot = ring.slot(count)
+    yield Pause(
+        lambda: slot.empty, lambda: f"slot {count % len(ring.slots)} of {ring.name} to be empty, to acquire {count}"
+    )
+    if slot.next_put != count:
+        raise ProtocolTrap(f"{count} of {ring.name} is acquired, but the next put of its slot is {slot.next_put}")
+    slot.held = True
+    partition.waits_for((slot, "empty", count - len(ring.slots)))
+    _log(partition, op, "acquire", ring, count)
+    return list(slot.views)
+
+
+def _publish(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
+    """The slot is full now, or when the earlier dots of the thread are complete."""
+    ring, count = args
+    slot = ring.slot(count)
+    if not slot.held or slot.next_put != count:
+        raise ProtocolTrap(f"{count} of {ring.name} is published by a writer that does not hold it")
+    slot.held, slot.empty, slot.next_put = False, False, count + len(ring.slots)
+    _log(partition, op, "publish", ring, count)
+
+    def fill() -> None:
+        slot.holds, slot.full = count, True
+
+    if ring.by_commit:
+        _issue(partition, op, fill, ring, (slot, "full", count))
+    else:
+        partition.contributes((slot, "full", count))
+        fill()
+    return []
+
+
+def _issue(partition: Partition, op: Operation, effect: Callable[[], None], ring: Ring, key: Key) -> None:
+    """A commit: its effect takes place when the earlier dots of the thread are complete."""
+    here, last = partition.recorder and partition.recorder.place(), partition.cta.last_mma.get(partition.agent)
+
+    def arrive() -> None:
+        for place in dict.fromkeys(it for it in (here, last) if it is not None):
+            place.signal(key)
+        effect()
+
+    partition.cta.issue(Action("commit", partition, op, arrive, target=ring.name))
+
+
 def _get(partition: Partition, op: Operation, args: list[Any]) -> Run:
     ring, count = args
     slot = ring.slot(count)
@@ -171,13 +243,20 @@ def _consumed(partition: Partition, op: Operation, args: list[Any]) -> list[Any]
     slot = ring.slot(count)
     if slot.holds != count or partition.agent not in slot.got or partition.agent in slot.released:
         raise ProtocolTrap(f"{count} of {ring.name} is released by a partition that has not borrowed it")
-    slot.released.add(partition.agent)
-    partition.contributes((slot, "empty", count))
     _log(partition, op, "consumed", ring, count)
-    if len(slot.released) == ring.readers:
-        slot.full, slot.empty = False, True
-        slot.got.clear()
-        slot.released.clear()
+
+    def release() -> None:
+        slot.released.add(partition.agent)
+        if len(slot.released) == ring.readers:
+            slot.full, slot.empty = False, True
+            slot.got.clear()
+            slot.released.clear()
+
+    if ConsumedOp(op).by_commit:
+        _issue(partition, op, release, ring, (slot, "empty", count))
+    else:
+        partition.contributes((slot, "empty", count))
+        release()
     return []
 
 
@@ -224,11 +303,12 @@ STEPS: dict[str, Step] = by_name(
         FirstOp: _first,
         AdvanceOp: _advance,
         ConsumedOp: _consumed,
+        PublishOp: _publish,
     }
 )
 """Handlers of operations that never block, by name."""
 
-WAITS: dict[str, Wait] = by_name({GetOp: _get, LandedOp: _landed})
+WAITS: dict[str, Wait] = by_name({AcquireOp: _acquire, GetOp: _get, LandedOp: _landed})
 """Handlers of operations that may block, by name; `interpreter` handles ``aref.put`` and ``warp.group``."""
 
 __all__ = ["STEPS", "WAITS", "Ring", "Slot", "put", "run_groups"]

@@ -253,6 +253,8 @@ class _Lowering:
                 _store_tiles(builder, tiles, ring, count, full)
             case "stores":
                 _take_stores(builder, view, ring, count, full)
+            case "commit" | "threads":
+                raise AssertionError("such a ring is filled between an acquire and a publish")
 
     def acquire(self, op: Operation) -> None:
         view = AcquireOp(op)
