@@ -330,3 +330,8 @@ _GROUP = 4
 
 def _holds(region: Region, op: Operation) -> bool:
     return any(op.parent is block for block in region.blocks)
+
+
+def target_of(module: Operation) -> str:
+    """The GPU that a module is compiled for, as Triton names it (``cuda:90``); empty if it names none."""
+    return (attribute_of(module.attributes, "ttg.target") or "").strip('"')

@@ -24,7 +24,6 @@ from tawa.dialects.aref import PutOp
 from tawa.dialects.scf import LOOPS, YieldOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import MemDescType, Module, Operation, TensorType, Value, is_scalar, parse_type
-from tawa.ir.attributes import attribute_of
 from tawa.machine import classes
 from tawa.machine.blackwell import B200, MMA_ROWS
 from tawa.machine.distribution import renames
@@ -65,8 +64,7 @@ _CONVERSION = _INTEGER = LANES_PER_CYCLE // CONVERSIONS_PER_CYCLE
 
 def model_of(module: Module) -> CostModel:
     """The model of the GPU that a module is compiled for (``ttg.target``)."""
-    target = attribute_of(module.op.attributes, "ttg.target") or ""
-    return B200 if target.strip('"').startswith(_BLACKWELL) else H100
+    return B200 if ttg.target_of(module.op).startswith(_BLACKWELL) else H100
 
 
 _BLACKWELL = "cuda:10"
