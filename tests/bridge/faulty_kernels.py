@@ -40,3 +40,10 @@ def unknown_name(p, BLOCK: tl.constexpr):
 def bad_size(p, BLOCK: tl.constexpr):
     x = tl.zeros((BLOCK + 1,), tl.float32)  # bad_size: the mistake
     tl.store(p + tl.arange(0, BLOCK), x)
+
+
+@triton.jit
+def assembly(p):
+    """LLVM ends the process: there is no operand 7."""
+    value = tl.inline_asm_elementwise("mov.b32 $0, $7;", "=r,r", [tl.load(p)], dtype=tl.int32, is_pure=True, pack=1)
+    tl.store(p, value)

@@ -30,3 +30,13 @@ def fill(x, n, BM: tl.constexpr, EVEN: tl.constexpr):
 @triton.jit
 def broken(x, BM: tl.constexpr):
     tl.store(x + tl.arange(0, BM), no_such_name)  # noqa: F821
+
+
+@triton.jit
+def specialising(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr = 64):
+    m = tl.program_id(0) * BM
+    n = tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in tl.range(0, K, BK, warp_specialize=True):
+        acc = tl.dot(a.load([m, k]), b.load([k, n]), acc)
+    c.store([m, n], acc.to(tl.float16))

@@ -86,7 +86,7 @@ def test_several_versions_are_a_table_newest_first_with_the_worst_status(tawa: T
     import os
 
     old, bad, foreign = squares(depth=3), squares(RACE), squares(depth=4)
-    edit_metadata(foreign, target={"backend": "cuda", "arch": 100, "warp_size": 32})
+    edit_metadata(foreign, target={"backend": "cuda", "arch": 120, "warp_size": 32})
     for age, compiled in enumerate((foreign, bad, old)):
         os.utime(file_of(compiled, "json"), (1e9 - age, 1e9 - age))
     result = tawa("verify", "--cached", "squares")
@@ -156,10 +156,12 @@ def test_kernels_of_triton_and_of_tawa_are_read(tawa: Tawa, gemm_signature: Sign
 
 
 def test_another_gpu_is_unknown(tawa: Tawa) -> None:
-    edit_metadata(squares(), target={"backend": "cuda", "arch": 100, "warp_size": 32})
+    edit_metadata(squares(), target={"backend": "cuda", "arch": 120, "warp_size": 32})
     result = tawa("verify", "--cached", "squares")
     assert result.exit_code == 2
-    assert result.stdout.startswith("unknown: made for cuda:100; the checks know cuda:90 (H100, H200)")
+    assert result.stdout.startswith(
+        "unknown: made for cuda:120; the checks know sm_90 (H100, H200) and sm_100 (B200, GB200)"
+    )
 
 
 def test_text_of_another_version_is_unknown_and_the_version_is_named(tawa: Tawa) -> None:

@@ -57,9 +57,10 @@ def target_of(text: str) -> Target:
     if known is not None:
         return known
     names = [it.name for it in TARGETS]
+    cure = f"name one of {', '.join(map(str, TARGETS))}"
     if found and int(found[1]) in _OTHERS:
-        raise TargetError(f"{text}: Tawa knows {' and '.join(names)}", " or ".join(names))
-    raise TargetError(f"{text!r} is no target", did_you_mean(text.lower(), names, " or ".join(names)))
+        raise TargetError(f"{text}: Tawa knows {' and '.join(names)}", cure)
+    raise TargetError(f"{text}: no GPU of this name is known", did_you_mean(text.lower(), names, cure))
 
 
 def target_of_capability(capability: int | None) -> Target | None:

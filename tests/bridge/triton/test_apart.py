@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tawa.bridge.triton.apart import compiled_apart, run_apart
+from tawa.bridge.triton.apart import compiled_apart, run_apart, text_apart
 from tawa.errors import CompileError
+from tawa.machine.target import SM_90, SM_100
 from tawa.remarks import SourceLocation
 
 
@@ -65,6 +66,20 @@ def test_a_kernel_is_compiled_here_once_the_child_has_compiled_it(capfd: pytest.
 def test_an_exception_of_the_compile_is_raised_here() -> None:
     with pytest.raises(ZeroDivisionError):
         compiled_apart(fails, "it")
+
+
+def test_a_text_is_made_by_the_child_alone() -> None:
+    assert text_apart(lambda: str(os.getpid()), "it", None, SM_100) != str(os.getpid())
+    with pytest.raises(ZeroDivisionError):
+        text_apart(says("", fails), "it", None, SM_100)
+
+
+@pytest.mark.parametrize("target, lacks", [(SM_90, "tensor memory"), (SM_100, "wgmma")])
+def test_the_cure_names_what_the_gpu_lacks(target, lacks) -> None:
+    place = SourceLocation("a.py", 7)
+    with pytest.raises(CompileError, match=rf"SIGABRT\). Cure: leave out what {target.name} .*") as died:
+        text_apart(says("", os.abort), "it", place, target)
+    assert lacks in str(died.value) and died.value.location == place
 
 
 @pytest.mark.parametrize("place", ['loc("a.py":7:2)', "a.py:7:2"])

@@ -12,6 +12,7 @@ import pytest
 
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
+from tawa.bridge.triton.descriptor_types import respelt
 from tawa.bridge.triton.read_module import (
     is_generic,
     kernel_of,
@@ -21,6 +22,7 @@ from tawa.bridge.triton.read_module import (
     read_unspecialised,
 )
 from tawa.bridge.triton.signature import Signature
+from tawa.bridge.triton.versions import nested_descriptors
 from tawa.dialects.parameters import parameter_name
 from tawa.errors import InternalError, ParseError, TawaError
 from tawa.ir import Module, parse_module, print_module, source_of
@@ -225,3 +227,31 @@ def test_a_damaged_program_is_an_error_with_its_cure(compiled: Any, tmp_path: Pa
             assert "cure" in str(error).lower(), seed
             refused += 1
     assert refused > 60
+
+
+def in_another_spelling(text: str) -> str:
+    """The text with the types of descriptors as the other versions of Triton print them."""
+    return respelt(text, nested=not nested_descriptors())[0]
+
+
+def test_text_of_another_triton_is_read_at_its_own_lines(compiled: Any, tmp_path: Path) -> None:
+    own, other = tmp_path / "own.ttgir", tmp_path / "other.ttgir"
+    own.write_text(without_locations(compiled.asm["ttgir"]))
+    other.write_text(in_another_spelling(own.read_text()))
+    assert other.read_text() != own.read_text()
+    module = read_ttgir(other)
+    assert print_module(module, locations=False) == print_module(read_ttgir(own), locations=False)
+    wait = next(op for op in module.walk() if op.name == "ttng.wait_barrier")
+    place = source_of(module, wait)
+    assert place is not None and place.file == str(other)
+    assert other.read_text().splitlines()[place.line - 1][place.column :].startswith("ttng.wait_barrier")
+
+
+def test_text_of_another_triton_that_cannot_be_read_names_its_spelling(compiled: Any, tmp_path: Path) -> None:
+    path = tmp_path / "kernel.ttgir"
+    text = in_another_spelling(compiled.asm["ttgir"]).replace("ttng.arrive_barrier", "ttng.arrive_barier", 1)
+    line = next(number for number, it in enumerate(text.splitlines(), 1) if "arrive_barier" in it)
+    message = refusal(path, text)
+    assert "custom op 'ttng.arrive_barier' is unknown" in message and f"at {path}:{line}\n" in message
+    printer = "Triton 3.8 or later" if nested_descriptors() else "Triton 3.6 or 3.7"
+    assert f"Cure: {printer} printed this text (!tt.tensordesc<" in message and "install that version" in message

@@ -93,9 +93,10 @@ def _done_apart(work: Callable[[], str], what: str, location: SourceLocation | N
     reason, place = fate.diagnostic
     if fate.died:
         others = " or ".join(it.own for it in TARGETS if it != target)
-        cure = f"leave out what {target} does not have, such as {others}; otherwise it is a fault of Triton"
+        cure = f"leave out what {target} does not have, such as {others}"
         raise CompileError(
-            f"Triton cannot compile {what}: it ends the process ({fate.died}). Cure: {cure}", place or location
+            f"Triton cannot compile {what}: it ends the process ({fate.died}). Cure: {cure}; look at inline assembly",
+            place or location,
         )
     if fate.text is None and reason:
         raise CompileError(f"Triton cannot compile {what}: {reason}", place)

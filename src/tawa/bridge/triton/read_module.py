@@ -10,17 +10,21 @@ If the text has no locations, each operation gets its line in the file, so that 
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tawa.bridge.driver.annotations import without_annotations
 from tawa.bridge.triton.apart import Fate, run_apart
+from tawa.bridge.triton.descriptor_types import respelt
 from tawa.bridge.triton.device import capability_of, gpu_target
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import print_generic
 from tawa.bridge.triton.stages import split_make_ttgir
 from tawa.bridge.triton.structured import new_context
-from tawa.bridge.triton.versions import refuse_untested, triton_version
+from tawa.bridge.triton.surroundings import temporary_text
+from tawa.bridge.triton.versions import nested_descriptors, refuse_untested, triton_version
 from tawa.dialects.declare.structure import structure_rules, unreadable_attribute
 from tawa.dialects.tt import FuncOp
 from tawa.errors import CompileError, ParseError
@@ -49,7 +53,7 @@ def read_ttgir(path: Path) -> Module:
         names: list[str] = []
     else:
         try:
-            generic = _generic_text(path)
+            generic = _generic_text(path, text)
         except Exception:
             refuse_untested(f"{path.name} is not in MLIR's generic form, the only form that is read without Triton")
             raise
@@ -117,24 +121,29 @@ def kernel_of(module: Module) -> FuncOp:
 # --- custom form ------------------------------------------------------------------------------------------------------
 
 
-def _generic_text(path: Path) -> str:
-    """The generic form of a file in custom form; raises ParseError with Triton's diagnostics."""
-    fate = run_apart(lambda: _read_with_triton(path))
+def _generic_text(path: Path, text: str) -> str:
+    """The generic form of a file in custom form; raises ParseError with Triton's diagnostics.
+
+    text: of the file. If another Triton printed it, a copy is read, with the types of descriptors respelt.
+    """
+    spelt, other = respelt(text, nested_descriptors())
+    with temporary_text(spelt, ".ttgir") if other else nullcontext(str(path)) as source:
+        fate = run_apart(lambda: _read_with_triton(source))
     if fate.text is None:
-        raise _refused(path, fate)
+        raise _refused(path, replace(fate, said=fate.said.replace(source, str(path))), other)
     if not fate.text:
         raise _no_layouts(path)
-    own = re.compile(rf'(loc\("{re.escape(str(path))}":\d+:)(\d+)')
+    own = re.compile(rf'loc\("{re.escape(source)}":(\d+):(\d+)')
     # MLIR counts columns of a text from 1. Triton's front end, and Tawa, count columns of a kernel from 0.
-    return own.sub(lambda match: f"{match[1]}{int(match[2]) - 1}", fate.text)
+    return own.sub(lambda match: f'loc("{path}":{match[1]}:{int(match[2]) - 1}', fate.text)
 
 
-def _read_with_triton(path: Path) -> str:
+def _read_with_triton(path: str) -> str:
     """The generic form of a file that Triton can read; empty for a program without layouts."""
     from triton._C.libtriton import ir
 
     context = new_context()
-    module = ir.parse_mlir_module(str(path), context)
+    module = ir.parse_mlir_module(path, context)
     module.context = context
     return "" if module.get_int_attr(_NUM_WARPS) is None else print_generic(module)
 
@@ -143,10 +152,18 @@ def _printed(module: Any) -> Module:
     return parse_module(print_generic(module))
 
 
-def _refused(path: Path, fate: Fate) -> ParseError:
+def _refused(path: Path, fate: Fate, other: str) -> ParseError:
+    """The error for a text that Triton refuses. other: a type as another version spells it; empty if there is none."""
     said, location = fate.diagnostic
     place = f"\n  at {location}" if location else ""
     reason = f"it ends the process ({fate.died})" if fate.died else said or fate.said.strip() or "it gives no reason"
+    if other:
+        printer = "Triton 3.8 or later" if nested_descriptors() else "Triton 3.6 or 3.7"
+        return ParseError(
+            f"Triton {_version()} cannot read {path.name}: {reason}{place}\n"
+            f"Cure: {printer} printed this text ({other}); install that version, or give MLIR's generic form, which is "
+            "read without Triton"
+        )
     return ParseError(
         f"Triton {_version()} cannot read {path.name}: {reason}{place}\n"
         "Cure: give TTGIR as this version of Triton prints it, or MLIR's generic form, which is read without Triton"
