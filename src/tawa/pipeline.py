@@ -44,6 +44,7 @@ from tawa.transforms.pipelining.register_operands import KeepInRegisters
 from tawa.transforms.pipelining.scale_behind_max import ScaleBehindMax
 from tawa.transforms.tensor_memory.accumulate import Accumulate
 from tawa.transforms.tensor_memory.hand_over import HandOver
+from tawa.transforms.tensor_memory.issue_ahead import IssueAhead
 from tawa.transforms.tensor_memory.read_dots import ReadDots
 from tawa.transforms.ttir.structure_flow import StructureFlow
 from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
@@ -84,6 +85,7 @@ PARTITIONS = (
     passing(Partition),  # after the arefs: it computes slices from puts and consumers
     passing(ShareStreams),  # before the groups are resolved, which then have the same control flow
     passing(ResolveGroups),  # before any other step inspects a group
+    passing(IssueAhead),  # after the groups are resolved: the dots of all groups take turns
     passing(LayOutProducer),
     passing(ScaleBehindMax),  # before decisions that depend on the costs of operations
     Step("plan kept operands", steps.decide_kept),

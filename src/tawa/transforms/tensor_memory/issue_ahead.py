@@ -1,0 +1,125 @@
+"""Issue ahead: the thread that issues the dots starts the first dots of an iteration in the iteration before.
+
+    loop: s0 = q0·k; s1 = q1·k                   s0 = q0·k; s1 = q1·k
+          o0 += p0·v; o1 += p1·v          →      loop: o0 += p0·v; s0' = q0·k'; o1 += p1·v; s1' = q1·k'
+                                                 o0 += p0·v; o1 += p1·v
+
+A dot is *late* if the threads compute an operand of it from another dot of the same iteration: its slot is handed back
+to the thread behind a `publish`, or it comes from a ring that the threads fill. While the threads compute, nothing
+would run on the tensor cores; so the dots that are not late run one iteration ahead. Group by group, the late dot comes
+first: the next scores of a group then overwrite its weights as soon as these were read.
+
+Requires: `resolve_groups`. Ensures: what each dot reads and adds is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tawa.analysis.loops.dependences import find_dependences
+from tawa.dialects.aref import AccessOp, AcquireOp, AdvanceOp, ConsumedOp, CreateOp, GetOp, PublishOp
+from tawa.dialects.scf import ForOp
+from tawa.dialects.tcgen05 import DOTS
+from tawa.dialects.ttg import VIEWS
+from tawa.dialects.warp import find_groups
+from tawa.ir import Module, Operation, Value
+from tawa.plan.schedule import Schedule, ScheduledOp
+from tawa.transforms.pipelining.expand_stages import Expander
+from tawa.transforms.result import PassResult
+
+
+@dataclass(frozen=True, slots=True)
+class IssueAhead:
+    """No options."""
+
+    def run(self, module: Module) -> PassResult:
+        """Rewrites every loop of the partition that issues the dots, where some dots are late and some are not."""
+        loops = [
+            loop
+            for group in find_groups(module)
+            for op in group.op.walk()
+            if group.role == "mma" and (loop := ForOp.of(op)) and not any(it.regions for it in loop.body.ops)
+        ]
+        changed = False
+        for loop in loops:
+            schedule = _schedule(loop)
+            if schedule is not None:
+                Expander(find_dependences(loop), schedule).run()
+                changed = True
+        return PassResult(changed)
+
+
+def _schedule(loop: ForOp) -> Schedule | None:
+    """The early operations one iteration ahead of the late ones; None if there are not both."""
+    ops = loop.body.ops[:-1]
+    late = _late_views(ops)
+    dots = [op for op in ops if op.name in DOTS]
+    behind = {op: any(it in late for it in op.operands) for op in dots}
+    if len(set(behind.values())) != 2:
+        return None
+    stages = {op: int(it) for op, it in behind.items()}
+    for op in reversed(ops):
+        if op not in stages:
+            stages[op] = _stage(op, ops, stages)
+    for op in ops:
+        if advance := AdvanceOp.of(op):
+            get = next((it for it in ops if (view := GetOp.of(it)) and view.index is advance.index), None)
+            stages[op] = stages[op] if get is None else stages[get]
+    turns = _turns(ops, stages)
+    order = sorted(range(len(ops)), key=lambda at: (turns[at], -stages[ops[at]], at))
+    place = {at: number for number, at in enumerate(order)}
+    scheduled = tuple(ScheduledOp(stages[op], place[at], place[at], op.name) for at, op in enumerate(ops))
+    return Schedule(0, "", len(ops), (), scheduled)
+
+
+def _late_views(ops: list[Operation]) -> set[Value]:
+    """The slots that the threads have computed, or will hand back, from a dot of the same iteration."""
+    published: set[Value] = set()
+    late: set[Value] = set()
+    for op in ops:
+        if acquire := AcquireOp.of(op):
+            late.update(op.results if acquire.ring in published else ())
+        elif get := GetOp.of(op):
+            create = CreateOp.of(get.ring.defining_op)
+            late.update(op.results if create is not None and create.writer == "consumer" else ())
+        elif publish := PublishOp.of(op):
+            published.add(publish.ring)
+        elif op.name in VIEWS and op.operands[0] in late:
+            late.update(op.results)
+    return late
+
+
+def _stage(op: Operation, ops: list[Operation], stages: dict[Operation, int]) -> int:
+    """The stage of an operation that is no dot; those that follow it have theirs."""
+    if isinstance(access := PublishOp.of(op) or ConsumedOp.of(op), AccessOp):
+        before = ops[: ops.index(op)]
+        slots = [
+            view
+            for it in before
+            if (made := GetOp.of(it) or AcquireOp.of(it)) and made.ring is access.ring and made.index is access.index
+            for view in it.results
+        ]
+        users = [it for it in before if it.name in DOTS and any(_comes_from(value, slots) for value in it.operands)]
+        return max((stages[it] for it in users), default=0)
+    return min((stages[user] for result in op.results for user in result.users if user in stages), default=0)
+
+
+def _comes_from(value: Value, slots: list[Value]) -> bool:
+    while (op := value.defining_op) is not None and op.name in VIEWS:
+        value = op.operands[0]
+    return value in slots
+
+
+def _turns(ops: list[Operation], stages: dict[Operation, int]) -> list[int]:
+    """For each operation how many dots of its stage come before it: what releases a slot belongs to the dot before."""
+    found: list[int] = []
+    seen = {0: 0, 1: 0}
+    for op in ops:
+        behind = PublishOp.matches(op) or ConsumedOp.matches(op)
+        stage = stages[op]
+        found.append(max(seen[stage] - 1, 0) if behind else seen[stage])
+        seen[stage] += op.name in DOTS
+    return found
+
+
+__all__ = ["IssueAhead"]
