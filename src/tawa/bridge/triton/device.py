@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tawa.errors import DeviceError
-from tawa.machine.hopper import WARP
+from tawa.machine.nvidia import WARP
 from tawa.machine.target import SM_90, SPECIALISED, Target, target_of_capability
 
 
