@@ -12,7 +12,7 @@ import pytest
 
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
-from tawa.bridge.triton.descriptor_types import respelt
+from tawa.bridge.triton.ir_compat import respelt
 from tawa.bridge.triton.read_module import (
     is_generic,
     kernel_of,

@@ -93,10 +93,9 @@ def _done_apart(work: Callable[[], str], what: str, location: SourceLocation | N
     reason, place = fate.diagnostic
     if fate.died:
         others = " or ".join(it.own for it in TARGETS if it != target)
-        cure = f"leave out what {target} does not have, such as {others}"
+        cure = f"leave out what {target} does not have, such as {others}, and check inline assembly"
         raise CompileError(
-            f"Triton cannot compile {what}: it ends the process ({fate.died}). Cure: {cure}; look at inline assembly",
-            place or location,
+            f"Triton cannot compile {what}: it ends the process ({fate.died}). Cure: {cure}", place or location
         )
     if fate.text is None and reason:
         raise CompileError(f"Triton cannot compile {what}: {reason}", place)

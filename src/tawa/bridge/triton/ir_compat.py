@@ -2,18 +2,28 @@
 
 3.6   "ttg.warp_specialize"(captures) … "ttg.warp_specialize.partitions"()            TMA copy: cache, evict
 3.7   "ttg.warp_specialize"() …         "ttg.warp_specialize.partitions"(captures)    TMA copy: operandSegmentSizes
+
+The types of descriptors, each read by these versions alone:
+
+3.6, 3.7          !tt.tensordesc<tensor<128x64xf16, #shared>>
+3.8 and later     !tt.tensordesc<128x64xf16, #shared>
 """
 
 from __future__ import annotations
+
+import re
 
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.dialects.ttng import AsyncTMACopyGlobalToLocalOp
 from tawa.ir import Module, Operation
 from tawa.ir.attributes import array_attr
+from tawa.ir.text import match_bracket
 
 _TMA_LOAD = AsyncTMACopyGlobalToLocalOp.NAME
 # The descriptor comes before the coordinates; barrier, destination and predicate follow them.
 _NOT_COORDINATES = 4
+_DESCRIPTOR = re.compile(r"!tt\.tensordesc<")
+_NESTED = "tensor<"
 
 
 def to_3_7(module: Module) -> None:
@@ -38,3 +48,25 @@ def _move_captures(view: WarpSpecializeOp) -> None:
     captures = list(view.op.operands)
     view.op.set_operands([])
     holder.set_operands(captures)
+
+
+def respelt(text: str, nested: bool) -> tuple[str, str]:
+    """A text with all types of descriptors in one spelling, and the first that had the other one; else empty.
+
+    nested: whether the wanted spelling has a tensor type inside. Lines keep their numbers.
+    """
+    parts: list[str] = []
+    first, at = "", 0
+    for found in _DESCRIPTOR.finditer(text):
+        try:
+            end = match_bracket(text, found.end() - 1)
+        except ValueError:  # Triton says what is wrong with such a text
+            break
+        inside = text[found.end() : end - 1]
+        if inside.startswith(_NESTED) == nested:
+            continue
+        first = first or text[found.start() : end]
+        inside = f"{_NESTED}{inside}>" if nested else inside.removeprefix(_NESTED).removesuffix(">")
+        parts += [text[at : found.end()], inside]
+        at = end - 1
+    return "".join([*parts, text[at:]]), first

@@ -17,10 +17,10 @@ from typing import Any
 
 from tawa.bridge.driver.annotations import without_annotations
 from tawa.bridge.triton.apart import Fate, run_apart
-from tawa.bridge.triton.descriptor_types import respelt
 from tawa.bridge.triton.device import capability_of, gpu_target
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import print_generic
+from tawa.bridge.triton.ir_compat import respelt
 from tawa.bridge.triton.stages import split_make_ttgir
 from tawa.bridge.triton.structured import new_context
 from tawa.bridge.triton.surroundings import temporary_text

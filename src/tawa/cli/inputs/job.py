@@ -183,7 +183,7 @@ class Job:
         return self._apart(lambda: compile_kernel(self.kernel, self.signature, STOCK_WITHOUT, **self._sizes))
 
     @property
-    def _sizes(self) -> dict[str, int]:
+    def _sizes(self) -> dict[str, Any]:
         return {"num_warps": self.num_warps, "num_stages": self.num_stages}
 
     def _apart(self, compiled: Callable[[], Made]) -> Made:
