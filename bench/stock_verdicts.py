@@ -188,7 +188,7 @@ def compile_case(case: Any) -> None:
     from bench.compile_time import signature
     from tawa.bridge.driver.compile import jit_function
     from tawa.bridge.triton.device import gpu_target
-    from tawa.machine.target import SM_90
+    from tawa.machine.machines import SM_90
 
     made = signature(case)
     source = ASTSource(jit_function(case.kernel), made.types, made.constants, made.attributes)

@@ -83,7 +83,7 @@ def _to_be_staged(compiled: Any, plan: Plan, case: Specimen) -> Module:
     from tawa.bridge.triton.device import gpu_target
     from tawa.bridge.triton.stages import split_make_ttgir
     from tawa.bridge.triton.structured import read_kernel
-    from tawa.machine.target import SM_90
+    from tawa.machine.machines import SM_90
 
     target = gpu_target(SM_90)
     backend: Any = make_backend(target)

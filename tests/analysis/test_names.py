@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tawa.analysis.names import LOADS, STORES, argument_of, drop_names, loop_number, name_module, name_of, name_text
-from tawa.dialects.added import STAYS
+from tawa.dialects.parameters import STAYS
 from tawa.ir import Module, print_module
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import kernel, load, op, ops_named, parse, scalar_load

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tawa.bridge.triton.device import gpu_target
-from tawa.machine.target import SM_90
+from tawa.machine.machines import SM_90
 
 
 def in_threads(count: int, work: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tawa.bridge.driver.compile import compile_kernel, jit_function
 from tawa.bridge.triton.signature import parse_signature
-from tawa.machine.target import SM_90, SM_100, Target
+from tawa.machine.machines import SM_90, SM_100, Machine
 from tests.bridge import faulty_gluon
 from tests.cli.conftest import FILL, GEMM, KERNELS, Tawa
 from tests.cli.kernels import gemm, specialising
@@ -128,7 +128,7 @@ def test_another_name_is_wrong_usage(tawa: Tawa, command, name, what, cure) -> N
 
 
 @pytest.mark.parametrize("target", [SM_90, SM_100], ids=lambda it: it.name)
-def test_a_file_has_a_gpu_already(tawa: Tawa, tmp_path: Path, target: Target) -> None:
+def test_a_file_has_a_gpu_already(tawa: Tawa, tmp_path: Path, target: Machine) -> None:
     kernel: Any = specialising if target is SM_100 else gemm
     names = jit_function(kernel).arg_names
     signature = parse_signature(GEMM[2], {"BM": 128, "BN": 128, "BK": 64}, names)

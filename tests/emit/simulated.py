@@ -14,7 +14,7 @@ from tawa.bridge.triton.structured import new_context
 from tawa.dialects.tt import FuncOp
 from tawa.emit.module import Emitted, gluon_source
 from tawa.ir import Module, parse_module
-from tawa.machine.target import SM_90
+from tawa.machine.machines import SM_90
 from tawa.sim import simulate
 from tests.emit.random_ir import LAUNCHES, SIGNATURE, arguments
 

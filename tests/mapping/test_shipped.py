@@ -16,7 +16,7 @@ from triton.compiler import ASTSource
 import tawa
 from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.signature import as_signature
-from tawa.machine.target import SM_90
+from tawa.machine.machines import SM_90
 from tests.mapping import kernels
 
 

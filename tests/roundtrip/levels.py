@@ -20,7 +20,7 @@ from tawa.bridge.triton.structured import read_kernel
 from tawa.bridge.triton.versions import installed_text
 from tawa.ir import parse_module as read
 from tawa.ir import print_module
-from tawa.machine.target import SM_90
+from tawa.machine.machines import SM_90
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
 from tests.cases.case import Specimen

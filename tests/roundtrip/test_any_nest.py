@@ -15,7 +15,7 @@ from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.generic_print import parse_module
 from tawa.bridge.triton.stages import clean_up, split_make_ttgir
 from tawa.bridge.triton.versions import installed_text, nested_descriptors
-from tawa.machine.target import SM_90
+from tawa.machine.machines import SM_90
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tests.cases.programs.nests import Branch, Loop, Statement, Step, nests, text

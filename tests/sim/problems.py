@@ -16,7 +16,7 @@ from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import print_generic
 from tawa.bridge.triton.signature import Signature
 from tawa.ir import Module, parse_module
-from tawa.machine.target import SM_90
+from tawa.machine.machines import SM_90
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.runtime.simulation import Arrays, make_arrays

@@ -25,7 +25,7 @@ from tawa.bridge.triton.stages import StageSplit, split_make_ttgir
 from tawa.bridge.triton.structured import read_kernel
 from tawa.flow import Flow
 from tawa.ir import Module, parse_module
-from tawa.machine.target import SM_90
+from tawa.machine.machines import SM_90
 from tawa.pipeline import Target
 from tawa.plan import Plan
 from tawa.remarks import Remark

@@ -11,9 +11,8 @@ A name is an attribute of the operation, so that it survives when passes move, c
 from __future__ import annotations
 
 from tawa.analysis.memory.provenance import memory_roots
-from tawa.dialects.added import STAYS
 from tawa.dialects.declare.declaration import global_address, op_names
-from tawa.dialects.parameters import parameter_name
+from tawa.dialects.parameters import STAYS, parameter_name
 from tawa.dialects.scf import LOOPS, enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorReduceOp, DescriptorStoreOp, FuncOp, LoadOp, StoreOp
 from tawa.ir import Module, Operation, Value

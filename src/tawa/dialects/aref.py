@@ -5,7 +5,7 @@
     "aref.put"(%r, %i) ({ loads; "aref.filled"(%tiles…) })               waits until the slot is empty, fills it
     "aref.put"(%r, %i) ({ ^bb0(%a, %b): stores; "aref.filled"() })        the same, by stores into the slot's buffers
     %a, %b = "aref.acquire"(%r, %i)                                       the open begin of a put: waits until empty
-    "aref.publish"(%r, %i)                                                its end, perhaps behind a loop: the slot is full
+    "aref.publish"(%r, %i)                                                its end, perhaps behind a loop
     %a, %b = "aref.get"(%r, %i)                                           waits until full; views of the slot's buffers
     "aref.consumed"(%r, %j [, %if])                                       this reader releases slot j
     "aref.landed"(%r, %i)                                                 waits until every put before i has landed

@@ -1,4 +1,4 @@
-"""The names of a kernel's parameters.
+"""The names of a kernel's parameters, and of what Tawa adds to a kernel in Triton's dialects.
 
 Triton names the parameter in the location of the block argument: ``#loc3 = loc("a_ptr"(#loc))``. Behind the descriptor
 `a` of a host come its shape and strides, which Triton gives the same name: ``a.shape[0]``, ``a.strides[1]``.
@@ -10,6 +10,21 @@ import re
 from collections.abc import Sequence
 
 from tawa.ir import Module, TensorDescType, Value, parse_type
+
+ADDED_BASE = "tawa.base"
+"""Attribute of a descriptor argument that Tawa added: the number of the argument whose memory it describes."""
+GRID_SIZE = "tawa_grid_"
+"""The prefix, before the axis, of the arguments that pass the grid size to a persistent form."""
+PROGRAMS = f"{GRID_SIZE}programs"
+"""The argument that passes the size of the grid along the axis whose programs share a CTA."""
+TILE_COUNTER = "tawa_tile_counter"
+"""The argument that points to the counter from which programs take their next tiles."""
+WORKSPACE = "tawa_workspace"
+"""The argument that points to the memory for partial sums of programs that share a tile."""
+SEMAPHORES = "tawa_semaphores"
+"""The argument that points to the numbers of programs that have written their partial sums, one for each tile."""
+STAYS = "tawa.stays"
+"""Attribute of a load that stays in the consumer because it is rarely executed."""
 
 _NAMED = re.compile(r'(?:loc\()?"((?:[^"\\]|\\.)*)"\(')
 _MOST_LOCATIONS = 8

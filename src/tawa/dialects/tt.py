@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from tawa.dialects.added import ADDED_BASE, STAYS
 from tawa.dialects.declare.declaration import ANY_EFFECT, Effect, OpView, op_names
 from tawa.dialects.declare.families import BinaryOp, UnaryOp, YieldingOp
 from tawa.dialects.declare.fields import attribute, operand, operands, optional_operand, segment
+from tawa.dialects.parameters import ADDED_BASE, STAYS
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, Operation, TensorDescType, TensorType, Value, parse_type
 from tawa.ir.attributes import read_array, read_bool, read_int

@@ -14,8 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tawa.dialects.added import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
-from tawa.dialects.parameters import parameter_name
+from tawa.dialects.parameters import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE, parameter_name
 from tawa.dialects.tt import FuncOp
 from tawa.emit.python.names import Names
 from tawa.emit.rings.recognised import bare

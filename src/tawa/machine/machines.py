@@ -10,11 +10,15 @@ are in `tawa.machine.nvidia`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 from tawa.dialects.tcgen05 import TCGen5MMAOp
 from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.errors import TargetError, did_you_mean
+from tawa.ir import Module
+from tawa.ir.attributes import attribute_of
 from tawa.machine.blackwell import B200
 from tawa.machine.hopper import H100, CostModel
 from tawa.machine.nvidia import WARP_GROUP
@@ -58,13 +62,17 @@ def wgmma_columns(rows: int, columns: int, num_warps: int) -> int:
 class Machine:
     """What a kernel is compiled for.
 
-    capability: compute capability, times ten. processors: SMs. dram: bytes that DRAM moves in a microsecond, at most.
+    name: ``sm_100``. capability: compute capability, times ten. gpus: the products. own: what no other machine has.
+    processors: SMs. dram: bytes that DRAM moves in a microsecond, at most.
     tensor_columns: of an SM's tensor memory, each of 128 lanes of 32 bits. dot: the instruction of the tensor cores.
     clock_ghz: in which the model of time counts cycles (`tawa.machine.coefficients`). costs: rates and latencies of an
     SM, in cycles of the data sheet's clock.
     """
 
+    name: str
     capability: int
+    gpus: str
+    own: str
     processors: int
     dram: float
     tensor_columns: int
@@ -72,22 +80,63 @@ class Machine:
     clock_ghz: float
     costs: CostModel
 
+    def __str__(self) -> str:
+        """``sm_100 (B200, GB200)``."""
+        return f"{self.name} ({self.gpus})"
 
-SM_90 = Machine(90, 132, 3.35e6, 0, WGMMA, 1.755, H100)
+
+SM_90 = Machine("sm_90", 90, "H100, H200", "wgmma", 132, 3.35e6, 0, WGMMA, 1.755, H100)
 """An H100 or H200 (SXM). SMs, DRAM of the H100: H100 whitepaper. Clock: near that of an H200 under load."""
-SM_100 = Machine(100, 148, 8e6, 512, TCGEN05, 1.78, B200)
+SM_100 = Machine("sm_100", 100, "B200, GB200", "tensor memory", 148, 8e6, 512, TCGEN05, 1.78, B200)
 """A B200. DRAM: 8 TB/s of HBM3e (Blackwell data sheet); SMs: `cudaDeviceProp`. Tensor memory: PTX ISA, "Tensor Memory".
 Clock under load: an estimate, the same part of the data sheet's as on an H200. Costs: `tawa.machine.blackwell`."""
 
 
+MACHINES = (SM_90, SM_100)
+"""Those that are known."""
+KNOWN = " and ".join(map(str, MACHINES))
+"""All of them, for messages."""
+
+_NAME = re.compile(r"(?:sm_?)?(\d+)a?", re.IGNORECASE)
+_OTHERS = (70, 72, 75, 80, 86, 87, 88, 89, 101, 103, 110, 120, 121)
+
+
+def machine_named(text: str) -> Machine:
+    """The machine of a name: ``sm_100``, ``sm_100a`` or ``100``. Raises TargetError for any other."""
+    found = _NAME.fullmatch(text.strip())
+    known = machine_for(int(found[1])) if found else None
+    if known is not None:
+        return known
+    names = [it.name for it in MACHINES]
+    if found and int(found[1]) in _OTHERS:
+        raise TargetError(f"{text}: Tawa knows {' and '.join(names)}", " or ".join(names))
+    raise TargetError(f"{text!r} is no target", did_you_mean(text.lower(), names, " or ".join(names)))
+
+
 def machine_of(capability: int) -> Machine:
     """The machine of a compute capability, times ten. Raises ValueError for one that is not known."""
-    for it in (SM_90, SM_100):
-        if it.capability == capability:
-            return it
-    raise ValueError(f"compute capability {capability} is not known; cure: 90 or 100")
+    found = machine_for(capability)
+    if found is None:
+        raise ValueError(f"compute capability {capability} is not known; cure: 90 or 100")
+    return found
+
+
+def machine_for(capability: int | None) -> Machine | None:
+    """The machine of a compute capability, times ten; None for one that is not known."""
+    return next((it for it in MACHINES if it.capability == capability), None)
+
+
+def machine_called(name: str) -> Machine | None:
+    """The machine that Triton calls by this name, ``cuda:100``; None for one that is not known."""
+    return next((it for it in MACHINES if name == f"cuda:{it.capability}"), None)
+
+
+def machine_of_module(module: Module) -> Machine | None:
+    """The machine that a program with layouts was made for; None if it names none, or one that is not known."""
+    return machine_called((attribute_of(module.op.attributes, "ttg.target") or "").strip('"'))
 
 
 __all__ = [
-    "ACCUMULATOR_COLUMNS", "SM_90", "SM_100", "TCGEN05", "WGMMA", "Dot", "Machine", "machine_of", "wgmma_columns",
+    "ACCUMULATOR_COLUMNS", "KNOWN", "MACHINES", "SM_90", "SM_100", "TCGEN05", "WGMMA", "Dot", "Machine",
+    "machine_called", "machine_for", "machine_named", "machine_of", "machine_of_module", "wgmma_columns",
 ]  # fmt: skip

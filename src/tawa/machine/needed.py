@@ -10,12 +10,12 @@ from __future__ import annotations
 from tawa.dialects import op_class, op_names, tcgen05
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.ir import Module, Operation
-from tawa.machine.target import SM_90, SM_100, Target
+from tawa.machine.machines import SM_90, SM_100, Machine
 
 _WGMMA = op_names(WarpGroupDotOp, WarpGroupDotWaitOp)
 
 
-def needed_target(module: Module) -> tuple[Target, Operation] | None:
+def needed_target(module: Module) -> tuple[Machine, Operation] | None:
     """The target whose own operations a program has, and the first of them; None if any target will do."""
     for op in module.walk():
         declared = op_class(op.name)

@@ -70,8 +70,11 @@ def _task(plan: Plan, program: Program, part: PartitionPlan, loop: int | None) -
         case "converter":
             own = tuple(it.removesuffix("_transposed") for it in transposed)
             return Task(part.name, text, gets=own, puts=tuple(transposed))
+        case "mma":
+            return Task(part.name, text, gets=by_ring)
         case "consumer":
-            gets = tuple(f"{it}_transposed" if f"{it}_transposed" in transposed else it for it in by_ring)
+            ours = () if any(it.role == "mma" for it in plan.partitions) else by_ring
+            gets = tuple(f"{it}_transposed" if f"{it}_transposed" in transposed else it for it in ours)
             atomics = [it.argument for it in program.atomics if it.loop == loop]
             reads = _unique([str(it.key[0]) for it in loads if it.key not in rings] + atomics)
             writes = _unique([str(it.key[0]) for it in program.stores if it.key[1] == loop] + atomics)

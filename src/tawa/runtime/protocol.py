@@ -10,18 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tawa.bridge.driver.compile import compile_kernel, lower_kernel
+from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.gluon.compile import lower_gluon
 from tawa.bridge.launch.first.compiles import launched_by_us, overflow_refused
 from tawa.bridge.launch.why_stock import why_not_specialised
-from tawa.bridge.triton.device import refuse_elsewhere, why_left
 from tawa.bridge.triton.jitted import default_constants, is_gluon
-from tawa.bridge.triton.lowered import Lowered
 from tawa.bridge.triton.read_module import read_final, read_levels
 from tawa.bridge.triton.signature import Signature, as_signature
 from tawa.bridge.triton.versions import refuse_untested
 from tawa.ir import Module
-from tawa.machine.target import SM_90, SPECIALISED, Target, target_of
+from tawa.machine.machines import SM_90, Machine, machine_named
 from tawa.runtime.explain.explanation import request_of
 from tawa.verify.check import check_levels
 from tawa.verify.verdict import Accept, Checked, Proved, Refuted, Verdict
@@ -38,37 +36,29 @@ class Levels:
 
     aref: Module | None
     barrier: Module
-    target: Target
+    target: Machine
     declined: str = ""
     specialised: bool | None = None
 
 
 def compile_unchecked(
     kernel: Any, signature: Signature, options: dict[str, Any], *, num_warps: int, num_stages: int,
-    launched: bool = False,
+    launched: bool = False, target: Machine = SM_90,
 ) -> Any:  # fmt: skip
     """Compiles without verification, for those who check or run the levels; returns Triton's `CompiledKernel`.
 
-    launched: compile for a launch by Triton, to which arguments may be added. Raises CompileError on an untested
-    Triton, whose levels may differ.
+    launched: compile for a launch by Triton, to which arguments may be added. target: the GPU. Raises CompileError on
+    an untested Triton, whose levels may differ.
     """
     refuse_untested(f"{kernel.__name__} is not specialised")
     request = replace(request_of(kernel, options), verification="off")
     with overflow_refused(), launched_by_us(launched, kernel):
-        return compile_kernel(kernel, signature, request, num_warps=num_warps, num_stages=num_stages)
-
-
-def lower_elsewhere(
-    kernel: Any, signature: Signature, options: dict[str, Any], target: Target, *, num_warps: int, num_stages: int
-) -> Lowered:
-    """Stock Triton's program for a GPU that Tawa does not specialise for. Raises DeviceError if a kernel is pinned."""
-    refuse_elsewhere(request_of(kernel, options).pinned, target.capability)
-    return lower_kernel(kernel, signature, target=target, num_warps=num_warps, num_stages=num_stages)
+        return compile_kernel(kernel, signature, request, num_warps=num_warps, num_stages=num_stages, target=target)
 
 
 def levels_of(
     kernel: Any, signature: Signature, options: dict[str, Any], *, num_warps: int, num_stages: int,
-    launched: bool = False, target: Target | None = None,
+    launched: bool = False, target: Machine | None = None,
 ) -> Levels:  # fmt: skip
     """The levels of a specialised kernel; stock Triton's program of a declined one; a Gluon kernel as it is.
 
@@ -78,12 +68,8 @@ def levels_of(
         found, module = lower_gluon(kernel, signature, target, num_warps=num_warps)
         return Levels(None, module, found)
     target = target or SM_90
-    if target not in SPECIALISED:
-        sizes = {"num_warps": num_warps, "num_stages": num_stages}
-        module = lower_elsewhere(kernel, signature, options, target, **sizes).module
-        return Levels(None, module, target, why_left(target.capability), specialised=False)
     compiled = compile_unchecked(
-        kernel, signature, options, num_warps=num_warps, num_stages=num_stages, launched=launched
+        kernel, signature, options, num_warps=num_warps, num_stages=num_stages, launched=launched, target=target
     )
     declined = why_not_specialised(compiled)
     if declined:
@@ -127,7 +113,7 @@ def check_protocol(
         PlanError: the signature, a constant or an option does not fit.
         TargetError: `arch` is not known, or the kernel has operations of another GPU.
     """
-    target = target_of(arch) if arch else None
+    target = machine_named(arch) if arch else None
     constants = {**default_constants(kernel, num_warps), **(constexprs or {})}
     types = as_signature(signature, constants, kernel.arg_names)
     wanted = {"only_if_faster": False, **options}
@@ -163,4 +149,4 @@ def assert_protocol(
     raise AssertionError(f"the protocol of {name} is not proved: {verdict.reason}{place}")
 
 
-__all__ = ["Levels", "assert_protocol", "check_protocol", "compile_unchecked", "levels_of", "lower_elsewhere"]
+__all__ = ["Levels", "assert_protocol", "check_protocol", "compile_unchecked", "levels_of"]

@@ -132,7 +132,12 @@ def make_request(given: Table[str, Any], defaults: Request | None, settings: Set
     if settings.collect is not None:
         host = replace(host, choices=partial(_collector, settings.collect))
     return replace(
-        made, reproducer_dir=settings.reproducer_dir, verification=settings.verify, gluon=settings.gluon, host=host
+        made,
+        reproducer_dir=settings.reproducer_dir,
+        verification=settings.verify,
+        gluon=settings.gluon,
+        host=host,
+        arch=settings.arch,
     )
 
 

@@ -9,7 +9,7 @@ from tawa.bridge.triton.artifacts.stored_kernels import StoredKernel
 from tawa.bridge.triton.read_module import read_ttgir
 from tawa.errors import AssumptionError, TawaError
 from tawa.ir import Module
-from tawa.machine.target import KNOWN, target_of_name
+from tawa.machine.machines import KNOWN, machine_called
 from tawa.verify.check import check_levels
 from tawa.verify.verdict import Unknown, Verdict
 
@@ -33,7 +33,7 @@ def read_stored(kernel: StoredKernel) -> Module | Unknown:
     """The final TTGIR of a kernel, or why it cannot be read."""
     if kernel.problem:
         return Unknown(kernel.problem)
-    if target_of_name(kernel.target) is None:
+    if machine_called(kernel.target) is None:
         return Unknown(f"made for {kernel.target}; the checks know {KNOWN}")
     try:
         return read_ttgir(kernel.ttgir)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from tawa.dialects.added import GRID_SIZE
+from tawa.dialects.parameters import GRID_SIZE
 from tawa.errors import AssumptionError
 
 POSITIVE_STEP = "a positive step"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tawa.analysis.loops.async_wgmma import dots_in, is_aside, obstacle, own_buffer_bytes, own_buffers
-from tawa.dialects.added import STAYS
+from tawa.dialects.parameters import STAYS
 from tawa.dialects.scf import ForOp
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs

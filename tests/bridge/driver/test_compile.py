@@ -11,7 +11,7 @@ from tawa.bridge.driver.request import Request
 from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.signature import Signature
 from tawa.errors import KernelError
-from tawa.machine.target import SM_90
+from tawa.machine.machines import SM_90
 from tawa.plan import PlanOptions
 from tests.bridge.kernels import gemm_descriptors
 

@@ -9,7 +9,7 @@ import pytest
 from tawa.bridge.gluon.compile import compile_gluon, lower_gluon
 from tawa.bridge.triton.signature import Signature
 from tawa.errors import CompileError, TargetError
-from tawa.machine.target import SM_90, SM_100, target_of_module
+from tawa.machine.machines import SM_90, SM_100, machine_of_module
 from tests.bridge.faulty_gluon import assembly, tensor_memory, wgmma
 
 
@@ -31,7 +31,7 @@ OUT = Signature({"out": "*fp32"}, {}, {})
 def test_the_target_follows_from_the_operations(kernel, target) -> None:
     for asked in (None, target):
         found, module = lower_gluon(kernel, OUT, asked, num_warps=4)
-        assert found is target_of_module(module) is target
+        assert found is machine_of_module(module) is target
     other = SM_90 if target is SM_100 else SM_100
     with pytest.raises(TargetError, match=rf"cannot be compiled for {other.name} .* is an operation of {target.name} "):
         lower_gluon(kernel, OUT, other, num_warps=4)

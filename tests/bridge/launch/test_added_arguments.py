@@ -24,7 +24,7 @@ from tawa.bridge.report import record
 from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.signature import parse_signature
 from tawa.machine.coefficients import ErrorInfo
-from tawa.machine.target import SM_90
+from tawa.machine.machines import SM_90
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.search.prediction import Expectation
 from tawa.plan.search.search import Forecast, Search

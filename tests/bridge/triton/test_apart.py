@@ -12,7 +12,7 @@ import pytest
 
 from tawa.bridge.triton.apart import compiled_apart, run_apart, text_apart
 from tawa.errors import CompileError
-from tawa.machine.target import SM_90, SM_100
+from tawa.machine.machines import SM_90, SM_100
 from tawa.remarks import SourceLocation
 
 

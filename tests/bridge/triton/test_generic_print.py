@@ -12,7 +12,7 @@ from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.generic_print import parse_module, print_generic
 from tawa.bridge.triton.signature import Signature
-from tawa.machine.target import SM_90
+from tawa.machine.machines import SM_90
 from tests.bridge import kernels
 
 pytestmark = pytest.mark.contract

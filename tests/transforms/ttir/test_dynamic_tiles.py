@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tawa.dialects import structure_rules
-from tawa.dialects.added import TILE_COUNTER
+from tawa.dialects.parameters import TILE_COUNTER
 from tawa.ir import Module, Value, parse_module, print_module, verify_structure
 from tawa.sim import simulate
 from tawa.transforms.result import PassResult

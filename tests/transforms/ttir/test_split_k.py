@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tawa.dialects import structure_rules
-from tawa.dialects.added import SEMAPHORES, WORKSPACE
+from tawa.dialects.parameters import SEMAPHORES, WORKSPACE
 from tawa.ir import Module, Value, parse_module, print_module, verify_structure
 from tawa.sim import simulate
 from tawa.transforms.ttir.split_k import SplitK

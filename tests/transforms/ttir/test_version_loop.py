@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tawa.analysis.tma.descriptor_places import Limit
 from tawa.dialects import structure_rules
-from tawa.dialects.added import STAYS
+from tawa.dialects.parameters import STAYS
 from tawa.dialects.tt import LoadOp
 from tawa.ir import Value, print_module, verify_structure
 from tawa.symbolic.affine import Affine

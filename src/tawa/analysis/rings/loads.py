@@ -83,7 +83,10 @@ def find_dots(module: Module) -> list[Operation]:
 
 
 def find_dot_loads(module: Module) -> list[DotLoadInfo]:
-    """Every load inside a loop that feeds a dot, in textual order; also outside of loops if one thread issues the dots."""
+    """Every load inside a loop that feeds a dot, in textual order.
+
+    Those outside of loops, too, if one thread issues the dots: it is in a partition of its own.
+    """
     found: list[DotLoadInfo] = []
     rows: dict[Operation, tuple[Operation, int]] = {}  # the tile of each, and how many loads were found before
     products: set[Value] | None = None

@@ -12,13 +12,11 @@ from tawa.bridge.driver.request import Request, activate
 from tawa.bridge.triton.apart import compiled_apart
 from tawa.bridge.triton.artifacts.cache_entries import repaired
 from tawa.bridge.triton.device import gpu_target
-from tawa.bridge.triton.jitted import named
-from tawa.bridge.triton.lowered import Lowered, lowered
 from tawa.bridge.triton.signature import Signature
 from tawa.bridge.triton.surroundings import surroundings_named, temporary_text
 from tawa.bridge.triton.versions import refuse_pinned, refuse_untested
 from tawa.errors import CompileError, KernelError
-from tawa.machine.target import SM_90, SPECIALISED, Target
+from tawa.machine.machines import SM_90, Machine
 
 
 def jit_function(kernel: Any) -> Any:
@@ -40,15 +38,14 @@ def compile_kernel(
     *,
     num_warps: int = 4,
     num_stages: int = 3,
-    target: Target = SM_90,
+    target: Machine = SM_90,
     **backend_options: Any,
 ) -> Any:
     """Compiles one kernel; no GPU and no driver are needed.
 
     kernel: a `triton.jit` function, also under autotune or heuristics, whose configurations are ignored.
     signature: types, constants and attributes of its arguments (`tawa.bridge.triton.signature.parse_signature`).
-    request: None compiles with stock Triton. target: the GPU; on one that Tawa does not specialise for, stock Triton
-    compiles the kernel, in a child process first.
+    request: None compiles with stock Triton. target: the GPU, which is thereby asked for.
     backend_options: further options of Triton's backend (``maxnreg``, ``enable_fp_fusion``, ...).
 
     Returns Triton's `CompiledKernel`; ``asm`` has ttir, ttgir, llir, ptx, cubin, sass, and under a request aref and
@@ -61,34 +58,15 @@ def compile_kernel(
     function = jit_function(kernel)
     refuse_pinned(request is not None and request.pinned, function.__name__)
     options = {"num_warps": num_warps, "num_stages": num_stages, **backend_options}
+    request = replace(request, arch=target.name) if request is not None and target is not SM_90 else request
     try:
         with surroundings_named(function), attached() if request is not None else nullcontext(), activate(request):
             source = ASTSource(function, signature.types, signature.constants, signature.attributes)
-
-            def compiled() -> Any:
-                return repaired(lambda: triton.compile(source, target=gpu_target(target), options=options))
-
-            if target in SPECIALISED:
-                return compiled()
-            return compiled_apart(compiled, *named(function), target)
+            return repaired(lambda: triton.compile(source, target=gpu_target(target), options=options))
     except Exception as error:
         # An untested Triton may take kernels in another way; the error itself would not help a user.
         refuse_untested(f"{function.__name__} is not compiled ({type(error).__name__}: {error})")
         raise
-
-
-def lower_kernel(
-    kernel: Any, signature: Signature, *, target: Target, num_warps: int = 4, num_stages: int = 3
-) -> Lowered:
-    """What stock Triton makes of a kernel before LLVM, annotations included. Arguments: as `compile_kernel`."""
-    from triton.compiler import ASTSource
-
-    function = jit_function(kernel)
-    options = {"num_warps": num_warps, "num_stages": num_stages}
-    refuse_untested(f"{function.__name__} is not compiled")
-    with surroundings_named(function):
-        source = ASTSource(function, signature.types, signature.constants, signature.attributes)
-        return lowered(source, named(function), target, options)
 
 
 def compile_ttir(

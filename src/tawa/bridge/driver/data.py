@@ -16,7 +16,7 @@ from tawa.bridge.triton.stage_output import Stage, StageResult
 from tawa.bridge.triton.stages import StageSplit
 from tawa.flow import Flow
 from tawa.ir import Module
-from tawa.machine.target import SM_90
+from tawa.machine.machines import SM_90
 from tawa.pipeline import Outcome
 from tawa.plan.cost.budget import StockCopies
 from tawa.plan.search.runs import BackEndRun

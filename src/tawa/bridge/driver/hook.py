@@ -79,7 +79,8 @@ def _take_part(
 
             put_check_into(stages, request, options, capability)
         return
-    if capability is None or why_left(capability):
+    asked = request.pinned or request.options.wherever_legal or bool(request.arch)
+    if capability is None or why_left(capability, asked):
         refuse_elsewhere(request.pinned, capability)
         return
     if launch_is_ours() and is_overflow_refused():

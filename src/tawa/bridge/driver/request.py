@@ -38,7 +38,8 @@ class Request:
     gluon: what follows from the verdict on a Gluon kernel; "auto" where it is not checked.
     learns: whether launches measure the kernel against stock Triton's: it is made unless that is hopeless, and keeps
     stock Triton's bits.
-    off: whether ``TAWA_ENABLE=off`` asks for stock Triton.
+    off: whether ``TAWA_ENABLE=off`` asks for stock Triton. arch: the machine that ``TAWA_ARCH``, or a compile ahead of
+    time, asks for beside Hopper.
     host: what the launcher of the compiled kernel gets; not part of any cache key.
     """
 
@@ -51,6 +52,7 @@ class Request:
     mapping: Mapping | None = None
     learns: bool = False
     off: bool = field(default=False, compare=False)
+    arch: str = ""
     host: Host = field(default=NO_HOST, compare=False, repr=False)
     _suffix: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
 
@@ -79,7 +81,7 @@ class Request:
             plan = self.plan.to_json() if self.plan is not None else ""
             plan += self.mapping.toml() if self.mapping is not None else ""
             asked = f"{self.options.key()}|{plan}|{self.verification}|{self.beside}|{self.gluon != 'auto'}"
-            asked += "|learns" * self.learns
+            asked += "|learns" * self.learns + f"|{self.arch}" * bool(self.arch)
             text = f"{asked}|{source_hash()}"
             self._suffix.append(f"-tawa:{hashlib.sha256(text.encode()).hexdigest()}")
         return self._suffix[0]

@@ -21,7 +21,7 @@ from tawa.bridge.triton.generic_print import print_generic
 from tawa.bridge.triton.stage_output import Stage
 from tawa.flow import Outcome
 from tawa.ir import Module, parse_module
-from tawa.machine.target import KNOWN, target_of_capability
+from tawa.machine.machines import KNOWN, machine_for
 from tawa.remarks import Remark
 from tawa.verify.check import check_levels
 from tawa.verify.effort import Effort
@@ -64,7 +64,7 @@ def check_module(module: Module, effort: Effort) -> Verdict:
 def _verdict(made: Any, options: Any, capability: int | None, request: Request) -> Verdict | None:
     if request.verification == "off":
         return None
-    if target_of_capability(capability) is None:
+    if machine_for(capability) is None:
         return Unknown(f"made for compute capability {capability}; the checks know {KNOWN}")
     if overridden(options):
         return Unknown("a level of the kernel comes from a file of the user's (ir_override, TRITON_KERNEL_OVERRIDE)")

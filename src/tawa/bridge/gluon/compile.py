@@ -17,14 +17,14 @@ from tawa.bridge.triton.surroundings import surroundings_named
 from tawa.bridge.triton.versions import refuse_untested
 from tawa.errors import CompileError, TargetError
 from tawa.ir import Module, Operation, source_of
+from tawa.machine.machines import MACHINES, SM_90, Machine
 from tawa.machine.needed import needed_target
-from tawa.machine.target import SM_90, TARGETS, Target
 
 _BARE = re.compile(r"tensordesc<(?P<element>\w+)\[(?P<shape>[\d,\s]+)\]>")
 
 
 def compile_gluon(
-    kernel: Any, signature: Signature, *, num_warps: int, target: Target = SM_90, **backend_options: Any
+    kernel: Any, signature: Signature, *, num_warps: int, target: Machine = SM_90, **backend_options: Any
 ) -> Any:
     """Compiles a `gluon.jit` function; returns Triton's `CompiledKernel`.
 
@@ -45,8 +45,8 @@ def compile_gluon(
 
 
 def lower_gluon(
-    kernel: Any, signature: Signature, asked: Target | None, *, num_warps: int, **backend_options: Any
-) -> tuple[Target, Module]:
+    kernel: Any, signature: Signature, asked: Machine | None, *, num_warps: int, **backend_options: Any
+) -> tuple[Machine, Module]:
     """The final TTGIR of a `gluon.jit` function, and its target: the one whose own operations it has, else sm_90.
 
     LLVM, which ends the process at what another GPU has, does not run. signature, num_warps, backend_options: as for
@@ -56,7 +56,7 @@ def lower_gluon(
     options = {"num_warps": num_warps, **backend_options}
     first = asked or SM_90
     refused: CompileError | None = None
-    for target in (first, *(it for it in TARGETS if it != first)):
+    for target in (first, *(it for it in MACHINES if it != first)):
         try:
             with _compiling(kernel):
                 module = lowered(_source(kernel, signature), named(kernel), target, options).module
@@ -76,7 +76,7 @@ def lower_gluon(
     raise refused
 
 
-def _of_another(kernel: Any, module: Module, needed: Target, op: Operation, asked: Target) -> TargetError:
+def _of_another(kernel: Any, module: Module, needed: Machine, op: Operation, asked: Machine) -> TargetError:
     """The error for a kernel that cannot be compiled for the target that was named."""
     what = f"{kernel.__name__} cannot be compiled for {asked}: {op.name} is an operation of {needed}"
     cure = f"--arch {needed.name}, or leave it out: the target then follows from the operations"

@@ -42,7 +42,7 @@ from tawa.bridge.launch.stock_facts import facts_of
 from tawa.bridge.launch.why_stock import note_surrounding
 from tawa.bridge.report import record
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
-from tawa.dialects.added import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
+from tawa.dialects.parameters import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
 from tawa.outside import read
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.option_conflicts import check_agreement

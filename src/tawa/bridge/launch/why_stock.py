@@ -60,7 +60,7 @@ def why_stock(compiled: Any, off: bool = False) -> Remark:
         return untested
     with suppress(KeyError, TypeError):
         return _asked[compiled]
-    elsewhere = why_left(capability_of(compiled))
+    elsewhere = why_left(capability_of(compiled), asked=False)
     if elsewhere:
         return Remark("declined", elsewhere)
     if getattr(language, "name", "") == "GLUON":

@@ -19,7 +19,7 @@ from typing import Any
 from tawa.bridge.triton.surroundings import temporary_text
 from tawa.bridge.triton.versions import refuse_untested, triton_version, untested_reason
 from tawa.errors import CompileError
-from tawa.machine.target import SM_90
+from tawa.machine.machines import SM_90
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import IO, Any, NoReturn
 
 from tawa.errors import CompileError
-from tawa.machine.target import SM_90, TARGETS, Target
+from tawa.machine.machines import MACHINES, SM_90, Machine
 from tawa.remarks import SourceLocation
 
 _CAUSE = re.compile(r"(?:LLVM ERROR: |Assertion `).*")
@@ -71,7 +71,7 @@ def run_apart(work: Callable[[], str]) -> Fate:
 
 
 def compiled_apart(
-    compile_it: Callable[[], Any], what: str, location: SourceLocation | None = None, target: Target = SM_90
+    compile_it: Callable[[], Any], what: str, location: SourceLocation | None = None, target: Machine = SM_90
 ) -> Any:
     """Compiles a kernel in a child process, and then in this one, which finds it in Triton's cache.
 
@@ -81,18 +81,18 @@ def compiled_apart(
     return compile_it()
 
 
-def text_apart(work: Callable[[], str], what: str, location: SourceLocation | None, target: Target) -> str:
+def text_apart(work: Callable[[], str], what: str, location: SourceLocation | None, target: Machine) -> str:
     """The text that work on a kernel makes in a child process, and not in this one; raises as `compiled_apart` does."""
     text = _done_apart(work, what, location, target)
     return text if text is not None else work()  # raises in this process
 
 
-def _done_apart(work: Callable[[], str], what: str, location: SourceLocation | None, target: Target) -> str | None:
+def _done_apart(work: Callable[[], str], what: str, location: SourceLocation | None, target: Machine) -> str | None:
     """What the work returns in a child process; None if it raises an exception. Raises CompileError."""
     fate = run_apart(work)
     reason, place = fate.diagnostic
     if fate.died:
-        others = " or ".join(it.own for it in TARGETS if it != target)
+        others = " or ".join(it.own for it in MACHINES if it != target)
         cure = f"leave out what {target} does not have, such as {others}, and check inline assembly"
         raise CompileError(
             f"Triton cannot compile {what}: it ends the process ({fate.died}). Cure: {cure}", place or location

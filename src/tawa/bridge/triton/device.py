@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tawa.errors import DeviceError
+from tawa.machine.machines import KNOWN, SM_90, Machine, machine_for
 from tawa.machine.nvidia import WARP
-from tawa.machine.target import SM_90, SPECIALISED, Target, target_of_capability
 
 
-def gpu_target(target: Target) -> Any:
+def gpu_target(target: Machine) -> Any:
     """Triton's value for a target."""
     from triton.backends.compiler import GPUTarget
 
@@ -21,19 +21,24 @@ def capability_of(compiled: Any) -> int:
     return getattr(getattr(compiled.metadata, "target", None), "arch", SM_90.capability)
 
 
-def why_left(capability: int | None) -> str:
-    """Why a kernel for this compute capability is left to stock Triton; empty if it may be specialised."""
-    if target_of_capability(capability) in SPECIALISED:
+def why_left(capability: int | None, asked: bool = True) -> str:
+    """Why a kernel for this compute capability is left to stock Triton; empty if it may be specialised.
+
+    asked: whether the user asks for that machine, or for the specialisation of this kernel.
+    """
+    machine = machine_for(capability)
+    if machine is None:
+        return f"made for compute capability {capability}; Tawa specialises for {KNOWN}"
+    if machine is SM_90 or asked:
         return ""
-    return f"made for compute capability {capability}; Tawa specialises for {', '.join(map(str, SPECIALISED))}"
+    return f"made for {machine}, where specialised kernels have not been timed; TAWA_ARCH={machine.name} asks for them"
 
 
 def refuse_elsewhere(pinned: bool, capability: int | None) -> None:
     """Raises DeviceError if specialisation is demanded for a GPU that Tawa does not specialise for."""
     if pinned and why_left(capability):
-        known = ", ".join(map(str, SPECIALISED))
         raise DeviceError(
-            f"warp specialisation was demanded on compute capability {capability}; Tawa specialises for {known}. "
+            f"warp specialisation was demanded on compute capability {capability}; Tawa specialises for {KNOWN}. "
             "Cure: take that GPU, or leave out what demands it (enable_warp_specialization, a Plan, a mapping)"
         )
 

@@ -31,7 +31,7 @@ from tawa.errors import CompileError, ParseError
 from tawa.ir import Module, TensorDescType, Value, parse_module, parse_type, source_of, verify_structure
 from tawa.ir.attributes import attribute_of
 from tawa.ir.text import match_bracket
-from tawa.machine.target import SM_90, Target, target_of_capability
+from tawa.machine.machines import SM_90, machine_for
 
 _NUM_WARPS = "ttg.num-warps"
 _HEADER = re.compile(r"\btt\.func\s+(?:(?:public|private)\s+)?@[^(]*\(")
@@ -81,12 +81,7 @@ def read_unspecialised(compiled: Any, *, num_warps: int, num_stages: int) -> Mod
 
     num_warps, num_stages: of the compile; the kernel's metadata has the warps of all partitions.
     """
-    target = target_of_capability(capability_of(compiled)) or SM_90
-    return parse_module(unspecialised_text(compiled.asm["ttir"], target, num_warps=num_warps, num_stages=num_stages))
-
-
-def unspecialised_text(ttir: str, target: Target, *, num_warps: int, num_stages: int) -> str:
-    """The same from the TTIR of a kernel, in MLIR's generic form."""
+    target = machine_for(capability_of(compiled)) or SM_90
     from triton.compiler.compiler import make_backend
 
     backend: Any = make_backend(gpu_target(target))
@@ -94,8 +89,8 @@ def unspecialised_text(ttir: str, target: Target, *, num_warps: int, num_stages:
     if split is None:
         raise CompileError(f"Triton {_version()} has a pass pipeline that Tawa does not know. Cure: use 3.6 to 3.9")
     options = backend.parse_options({"num_warps": num_warps, "num_stages": num_stages})
-    module, _ = without_annotations(parse_with_triton(ttir, new_context()))
-    return print_generic(split.front(module, {}, options, target.capability))
+    module, _ = without_annotations(parse_with_triton(compiled.asm["ttir"], new_context()))
+    return parse_module(print_generic(split.front(module, {}, options, target.capability)))
 
 
 def read_levels(compiled: Any) -> tuple[Module, Module]:

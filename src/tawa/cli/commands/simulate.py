@@ -51,7 +51,6 @@ from tawa.cli.timelines import (
 from tawa.errors import CompileError
 
 if TYPE_CHECKING:
-    from tawa.bridge.triton.lowered import Lowered
     from tawa.ir import Module
 
 
@@ -211,13 +210,10 @@ def _compiled(job: Job, level: Level, sig: str) -> Subject:
     if is_gluon(job.kernel):
         return Subject("the Gluon kernel", job.levels().barrier)
     try:
-        elsewhere = job.lower_elsewhere()
-        compiled = job.compile_unchecked() if elsewhere is None else None
+        compiled = job.compile_unchecked()
     except CompileError as error:
         cure = f"these are the types: {sig}; a host descriptor needs :box=128x64 in its --arg, or --sig"
         raise CompileError(f"{error}\ncure: {cure}") from error
-    if elsewhere is not None:
-        return _elsewhere(job, elsewhere, level)
     baseline = read_unspecialised(compiled, num_warps=job.num_warps, num_stages=job.num_stages)
 
     def stock() -> Module:
@@ -233,17 +229,6 @@ def _compiled(job: Job, level: Level, sig: str) -> Subject:
     aref, barrier = read_levels(compiled)
     module, how = aref if level is Level.aref else barrier, "specialised wherever legal" if job.how else ""
     return Subject(f"the {level.value} level", module, baseline, stock=stock, how=how)
-
-
-def _elsewhere(job: Job, lowered: Lowered, level: Level) -> Subject:
-    """The same for a GPU that Tawa does not specialise for: stock Triton's levels."""
-    from tawa.bridge.triton.device import why_left
-
-    baseline = lowered.unspecialised(num_warps=job.num_warps, num_stages=job.num_stages)
-    if level is Level.ttgir:
-        return Subject("the ttgir level", baseline, stock=lambda: lowered.module)
-    reason = "" if level is Level.stock else why_left(lowered.target.capability)
-    return _stock(lowered.module, baseline, reason)
 
 
 def _stock(program: Module, baseline: Module, reason: str = "") -> Subject:

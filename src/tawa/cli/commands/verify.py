@@ -39,7 +39,7 @@ from tawa.errors import did_you_mean
 
 if TYPE_CHECKING:
     from tawa.ir import Module
-    from tawa.machine.target import Target
+    from tawa.machine.machines import Machine
     from tawa.verify.verdict import Verdict
 
 ProgramArgument = Annotated[
@@ -102,7 +102,7 @@ class Program:
     note: str = ""
     specialised: bool | None = None
     how: str = ""
-    target: Target | None = None
+    target: Machine | None = None
 
 
 @checks
@@ -195,10 +195,10 @@ def refuse_kernel_options(target: str, **given: Any) -> None:
 
 def _from_file(target: str) -> Program:
     from tawa.bridge.triton.read_module import read_ttgir
-    from tawa.machine.target import target_of_module
+    from tawa.machine.machines import machine_of_module
 
     module = read_ttgir(existing_file(target))
-    gpu = target_of_module(module)
+    gpu = machine_of_module(module)
     if any(op.name.startswith("aref.") for op in module.walk()):
         return Program(target, module, None, target=gpu)
     return Program(target, None, module, target=gpu)

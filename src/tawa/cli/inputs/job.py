@@ -15,9 +15,8 @@ from tawa.cli.failures import UsageError
 from tawa.cli.inputs.kernel_file import load_kernel
 
 if TYPE_CHECKING:
-    from tawa.bridge.triton.lowered import Lowered
     from tawa.bridge.triton.signature import Signature
-    from tawa.machine.target import Target
+    from tawa.machine.machines import Machine
     from tawa.mapping import Mapping
     from tawa.plan import Plan
     from tawa.runtime.explain.explanation import Explanation
@@ -103,7 +102,7 @@ class Job:
     legal: bool = True
     plan: Plan | None = None
     mapping: Mapping | None = None
-    target: Target | None = None
+    target: Machine | None = None
 
     @property
     def how(self) -> str:
@@ -151,18 +150,13 @@ class Job:
 
     def compile_unchecked(self) -> Any:
         """As `compile`, without verification: for commands that check or run the levels afterwards."""
+        from tawa.machine.machines import SM_90
         from tawa.runtime.protocol import compile_unchecked
 
-        return self._apart(lambda: compile_unchecked(self.kernel, self.signature, self._wanted, **self._sizes))
-
-    def lower_elsewhere(self) -> Lowered | None:
-        """Stock Triton's program, if the target is one that Tawa does not specialise for; else None."""
-        from tawa.machine.target import SPECIALISED
-        from tawa.runtime.protocol import lower_elsewhere
-
-        if self.target is None or self.target in SPECIALISED:
-            return None
-        return lower_elsewhere(self.kernel, self.signature, self._wanted, self.target, **self._sizes)
+        target = self.target or SM_90
+        return self._apart(
+            lambda: compile_unchecked(self.kernel, self.signature, self._wanted, **self._sizes, target=target)
+        )
 
     def levels(self) -> Levels:
         """The levels that `tawa verify` checks."""
@@ -179,8 +173,12 @@ class Job:
         """Compiles as Triton alone would, without ``tl.range(warp_specialize=True)``."""
         from tawa.bridge.driver.annotations import STOCK_WITHOUT
         from tawa.bridge.driver.compile import compile_kernel
+        from tawa.machine.machines import SM_90
 
-        return self._apart(lambda: compile_kernel(self.kernel, self.signature, STOCK_WITHOUT, **self._sizes))
+        target = self.target or SM_90
+        return self._apart(
+            lambda: compile_kernel(self.kernel, self.signature, STOCK_WITHOUT, **self._sizes, target=target)
+        )
 
     @property
     def _sizes(self) -> dict[str, Any]:
@@ -190,12 +188,11 @@ class Job:
         """Compiles in a child process first, which LLVM may end. ."""
         from tawa.bridge.triton.apart import compiled_apart
         from tawa.bridge.triton.jitted import is_gluon, named
-        from tawa.machine.target import SM_90, SPECIALISED
+        from tawa.machine.machines import SM_90
 
-        target = self.target or SM_90
-        if is_gluon(self.kernel) or target not in SPECIALISED:
+        if is_gluon(self.kernel):
             return compiled()
-        return compiled_apart(compiled, *named(self.kernel), target)
+        return compiled_apart(compiled, *named(self.kernel), self.target or SM_90)
 
     def explain(
         self,
@@ -263,15 +260,15 @@ def read_job(
     return Job(kernel, signature, given, num_warps, num_stages, legal, pinned, mapped, gpu)
 
 
-def read_arch(text: str) -> Target | None:
+def read_arch(text: str) -> Machine | None:
     """The GPU that --arch names; None for an empty text. Raises UsageError."""
     from tawa.errors import TargetError
-    from tawa.machine.target import target_of
+    from tawa.machine.machines import machine_named
 
     if not text:
         return None
     try:
-        return target_of(text)
+        return machine_named(text)
     except TargetError as error:
         raise UsageError(f"--arch {error.what}", error.cure) from error
 

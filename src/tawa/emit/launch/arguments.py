@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawa.dialects.added import SEMAPHORES, TILE_COUNTER, WORKSPACE
+from tawa.dialects.parameters import SEMAPHORES, TILE_COUNTER, WORKSPACE
 from tawa.emit.launch.checks import domain_of, named
 from tawa.emit.launch.grid import grid_of
 from tawa.emit.launch.made import Made

@@ -23,7 +23,7 @@ from tawa.bridge.report.report import KernelReport, report
 from tawa.bridge.triton.device import backend_option_names, capability_of
 from tawa.bridge.triton.jitted import default_constants, is_gluon
 from tawa.bridge.triton.signature import Signature, as_signature
-from tawa.machine.target import SM_90, Target, target_of
+from tawa.machine.machines import SM_90, Machine, machine_named
 from tawa.mapping.of_plan import mapping_text
 from tawa.mapping.tasks import Task, tasks_of
 from tawa.pipeline import Outcome
@@ -241,7 +241,7 @@ def explain(
                 constexprs or {},
                 num_warps=num_warps,
                 num_stages=num_stages,
-                target=target_of(arch) if arch else None,
+                target=machine_named(arch) if arch else None,
                 **options,
             )
     compiled = kernel if hasattr(kernel, "asm") else last_compiled(kernel)
@@ -255,7 +255,7 @@ def compile_with_options(
     *,
     num_warps: int = 4,
     num_stages: int = 3,
-    target: Target | None = None,
+    target: Machine | None = None,
     **options: Any,
 ) -> Any:
     """Compiles ahead of time what a launch with these options would get; arguments as for `explain`.

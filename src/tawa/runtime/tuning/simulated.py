@@ -14,7 +14,7 @@ from typing import Any
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.launch.added_arguments import compiled_by_plan, compiled_by_stock, known_without, launch_spec
 from tawa.bridge.launch.instead import plan_instead
-from tawa.dialects.added import GRID_SIZE, PROGRAMS, TILE_COUNTER
+from tawa.dialects.parameters import GRID_SIZE, PROGRAMS, TILE_COUNTER
 from tawa.machine.machines import SM_90
 from tawa.plan import Plan
 from tawa.runtime.tuning.jobs import (

@@ -121,9 +121,7 @@ def _fill_all_groups(
     return None
 
 
-def _issue_for_all_groups(
-    issuer: GroupOp, own: dict[Value, list[Value]], groups: int
-) -> tuple[Operation, str] | None:
+def _issue_for_all_groups(issuer: GroupOp, own: dict[Value, list[Value]], groups: int) -> tuple[Operation, str] | None:
     """Repeats what accesses the rings of one group for each group; or returns the obstacle and why."""
     dependent = dependent_values(issuer.body, lambda op: GroupIndexOp.of(op) is not None)
     op = divergent_control_flow(issuer.body, dependent)

@@ -103,10 +103,7 @@ class _Work:
             (a, dot.b, buffer, use_d, yes),
             properties={**unsigned, "operandSegmentSizes": "array<i32: 1, 1, 1, 0, 1, 1, 0, 0>"},
         )
-        if carries:
-            reason = _leave(carries, buffer)
-        else:
-            reason = self._load_results(op.result, buffer, issued)
+        reason = _leave(carries, buffer) if carries else self._load_results(op.result, buffer, issued)
         if reason:
             return reason
         op.erase()
@@ -162,9 +159,7 @@ class _Work:
                 return view
             part = replace(whole, shape=kind.shape, encoding=_SLICED.format(128, kind.shape[1]), allocation="")
             part_type = str(replace(part, allocation=f"{type.shape[0]}x{columns}"))
-            return builder.create(
-                TMEMSubsliceOp.NAME, (view,), (part_type,), properties={"N": int_attr(0)}
-            ).result
+            return builder.create(TMEMSubsliceOp.NAME, (view,), (part_type,), properties={"N": int_attr(0)}).result
         return None
 
     def _load_results(self, result: Value, buffer: Value, issued: Operation) -> str:
@@ -252,9 +247,7 @@ def _leave(carries: list[tuple[ForOp, int]], buffer: Value) -> str:
     return ""
 
 
-def _if_any(
-    builder: Builder, carries: list[tuple[ForOp, int]], init: Value, buffer: Value, result: Value
-) -> Value:
+def _if_any(builder: Builder, carries: list[tuple[ForOp, int]], init: Value, buffer: Value, result: Value) -> Value:
     """The tile in tensor memory if there was a trip, else its initial value, which is zero."""
     condition: Value | None = None
     for loop, _ in carries if is_zero(init) else ():

@@ -116,7 +116,8 @@ class _Turns:
     @property
     def reader(self) -> Owner:
         """The other partition."""
-        return "consumer" if self.writer == "mma" else "mma"
+        other: Owner = "consumer" if self.writer == "mma" else "mma"
+        return other
 
     @property
     def may_overlap(self) -> bool:
@@ -195,7 +196,8 @@ class _Turns:
             builder = Builder.before(op)
             if held is None or last != owner:
                 name = AcquireOp.NAME if owner == self.writer else GetOp.NAME
-                made = builder.create(name, (self.ring, count), (self.made.buffer.type,), hints=(self.made.buffer.hint,))
+                buffer = self.made.buffer
+                made = builder.create(name, (self.ring, count), (buffer.type,), hints=(buffer.hint,))
                 held, got = made.results[0], made if owner == self.reader else None
                 if owner == self.writer:
                     self.puts.append(made)

@@ -50,7 +50,8 @@ def _read(dot: TCGen5Dot) -> str:
         return "scaled dots are not specialised for Blackwell yet"
     if dot.two_ctas:
         return "a dot of two CTAs is not specialised"
-    if made is None or made.source is None or not constant_int(dot.use_d) or not constant_int(dot.predicate) or dot.commits:
+    always = constant_int(dot.use_d) and constant_int(dot.predicate)
+    if made is None or made.source is None or not always or dot.commits:
         return "the kernel accumulates in tensor memory by itself"
     loads = [load for user in made.buffer.users if (load := TMEMLoadOp.of(user))]
     if len(loads) != 1 or len(made.buffer.uses) != 2:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawa.dialects.added import ADDED_BASE
+from tawa.dialects.parameters import ADDED_BASE
 from tawa.dialects.tt import FuncOp
 from tawa.ir import TensorDescType, TensorType, Value
 from tawa.ir.text import split_top_level

@@ -47,10 +47,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.analysis.memory.provenance import Root, memory_roots
-from tawa.dialects.added import TILE_COUNTER
 from tawa.dialects.arith import AddIOp, CmpIOp, Predicate, SelectOp, SubIOp
 from tawa.dialects.declare.declaration import address_of
 from tawa.dialects.effects import effects_of, is_bound_to_its_program, is_plain_load, is_pure
+from tawa.dialects.parameters import TILE_COUNTER
 from tawa.dialects.scf import ConditionOp, ForOp, WhileOp, YieldOp
 from tawa.dialects.tt import RELAXED, AtomicRMWOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, LoadOp, RmwKind
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, ValueMap, clone_op, source_of

@@ -21,10 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.analysis.dims.shared_programs import find_shared
-from tawa.dialects.added import PROGRAMS
 from tawa.dialects.arith import AddIOp, CmpIOp, MinSIOp, MulIOp, Predicate, SubIOp
 from tawa.dialects.effects import effects_of
 from tawa.dialects.inline.markers import GroupIndexOp
+from tawa.dialects.parameters import PROGRAMS
 from tawa.dialects.scf import IfOp, YieldOp
 from tawa.dialects.tt import FuncOp, GetNumProgramsOp, GetProgramIdOp
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, source_of

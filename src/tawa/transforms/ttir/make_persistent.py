@@ -33,9 +33,9 @@ from typing import assert_never
 
 from tawa.analysis.work.longer_programs import LongerInfo, find_longer_programs
 from tawa.analysis.work.persistent import grid_axes, why_not_persistent
-from tawa.dialects.added import GRID_SIZE
 from tawa.dialects.arith import ConstantOp, MulIOp
 from tawa.dialects.effects import is_pure
+from tawa.dialects.parameters import GRID_SIZE
 from tawa.dialects.scf import ForOp, YieldOp
 from tawa.dialects.tt import FuncOp, GetNumProgramsOp, GetProgramIdOp, MakeTensorDescOp
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, is_scalar

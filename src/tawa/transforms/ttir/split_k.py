@@ -38,7 +38,6 @@ from dataclasses import dataclass
 from math import prod
 
 from tawa.analysis.loops.split_sums import SplitSums, find_split_sums
-from tawa.dialects.added import SEMAPHORES, WORKSPACE
 from tawa.dialects.arith import (
     AddFOp,
     AddIOp,
@@ -54,6 +53,7 @@ from tawa.dialects.arith import (
     TruncIOp,
 )
 from tawa.dialects.builtin import GpuBarrierOp
+from tawa.dialects.parameters import SEMAPHORES, WORKSPACE
 from tawa.dialects.scf import ForOp, IfOp, YieldOp
 from tawa.dialects.tt import (
     ACQ_REL,

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tawa.analysis.tma.descriptor_places import Limit
-from tawa.dialects.added import STAYS
 from tawa.dialects.arith import AndIOp
+from tawa.dialects.parameters import STAYS
 from tawa.dialects.scf import IfOp, YieldOp
 from tawa.ir import Block, Builder, Operation, Region, Value, clone_op
 from tawa.transforms.materialize import Materializer

@@ -17,7 +17,7 @@ from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import PROCESS, Request, activate
 from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.signature import Signature
-from tawa.machine.target import SM_90
+from tawa.machine.machines import SM_90
 from tawa.plan import PlanOptions
 from tests.bridge import fakes, kernels
 

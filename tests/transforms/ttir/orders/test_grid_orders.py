@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tawa.analysis.work.shared_tiles import SharedTiles
-from tawa.dialects.added import TILE_COUNTER
+from tawa.dialects.parameters import TILE_COUNTER
 from tawa.ir import Module, parse_module, print_module
 from tawa.machine.machines import SM_90
 from tawa.plan.plan import TileOrder

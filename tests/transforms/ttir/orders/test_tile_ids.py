@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tawa.dialects.added import TILE_COUNTER
+from tawa.dialects.parameters import TILE_COUNTER
 from tawa.ir import Builder, Module, Value, print_module
 from tawa.plan.defaults import SECTION_WAVES
 from tawa.sim import simulate

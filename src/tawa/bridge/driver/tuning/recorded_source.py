@@ -18,7 +18,7 @@ from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.generic_print import parse_module
 from tawa.bridge.triton.surroundings import surroundings_named
-from tawa.machine.target import SM_90
+from tawa.machine.machines import SM_90
 
 
 def recorded_source(text: str, name: str, signature: Mapping[str, Any], may_be_one: Sequence[str]) -> Any:

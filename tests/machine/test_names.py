@@ -6,8 +6,8 @@ import pytest
 
 from tawa.errors import TargetError
 from tawa.ir import Module, parse_module
+from tawa.machine.machines import MACHINES, SM_90, SM_100, Machine, machine_for, machine_named, machine_of_module
 from tawa.machine.needed import needed_target
-from tawa.machine.target import SM_90, SM_100, TARGETS, Target, target_of, target_of_capability, target_of_module
 
 
 def program(op: str, attributes: str = "") -> Module:
@@ -15,30 +15,30 @@ def program(op: str, attributes: str = "") -> Module:
     return parse_module(f'"builtin.module"() ({{\n  {op}\n}}) {{{attributes}}} : () -> ()\n')
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda it: it.name)
+@pytest.mark.parametrize("target", MACHINES, ids=lambda it: it.name)
 @pytest.mark.parametrize("spelling", ["sm_{}", "{}", "sm_{}a", "SM_{}", "sm{}"])
-def test_a_target_has_its_names(target: Target, spelling: str) -> None:
-    assert target_of(spelling.format(target.capability)) is target
+def test_a_target_has_its_names(target: Machine, spelling: str) -> None:
+    assert machine_named(spelling.format(target.capability)) is target
 
 
 @pytest.mark.parametrize("name", ["sm_103", "sm_120", "sm_110", "sm_80", "sm_103a", "120"])
 def test_other_gpus_are_declined_by_name(name: str) -> None:
     with pytest.raises(TargetError, match=f"{name}: Tawa knows sm_90 and sm_100") as refused:
-        target_of(name)
+        machine_named(name)
     assert refused.value.cure == "name one of sm_90 (H100, H200), sm_100 (B200, GB200)"
 
 
 def test_a_misspelt_name_is_answered_with_the_nearest() -> None:
     with pytest.raises(TargetError, match="no GPU of this name is known") as refused:
-        target_of("sm_10")
+        machine_named("sm_10")
     assert refused.value.cure == "did you mean 'sm_100'?"
     with pytest.raises(TargetError) as refused:
-        target_of("hopper")
+        machine_named("hopper")
     assert refused.value.cure.startswith("name one of sm_90")
 
 
 def test_a_capability_that_is_not_known_has_no_target() -> None:
-    assert [target_of_capability(it) for it in (90, 100, 80, None)] == [SM_90, SM_100, None, None]
+    assert [machine_for(it) for it in (90, 100, 80, None)] == [SM_90, SM_100, None, None]
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_a_capability_that_is_not_known_has_no_target() -> None:
         ("", None),
     ],
 )
-def test_the_target_of_a_module_is_in_its_attributes(attributes: str, target: Target | None) -> None:
-    assert target_of_module(program("", attributes)) is target
+def test_the_target_of_a_module_is_in_its_attributes(attributes: str, target: Machine | None) -> None:
+    assert machine_of_module(program("", attributes)) is target
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_target_of_a_module_is_in_its_attributes(attributes: str, target: Ta
         ('"ttng.async_tma_store_wait"() <{pendings = 0 : i32}> : () -> ()', None),
     ],
 )
-def test_operations_tell_the_target_that_a_program_needs(op: str, target: Target | None) -> None:
+def test_operations_tell_the_target_that_a_program_needs(op: str, target: Machine | None) -> None:
     found = needed_target(program(op))
     assert (found and found[0]) is target
     assert found is None or found[1].name in op
