@@ -86,7 +86,10 @@ class _Driver:
     """One kernel."""
 
     def __init__(self, job: Job, request: Request) -> None:
-        self.job, self.request, self.machine = job, request, machine_of(job.capability)
+        self.job, self.machine = job, machine_of(job.capability)
+        if request.arch:  # nobody has timed kernels for it: no prediction decides
+            request = replace(request, options=replace(request.options, only_if_faster=False))
+        self.request = request
         self.pins = _with_form(request.plan or Plan(), request.options)
         self.launching = Launching(launch_is_ours(), may_be_one(), nested_descriptors())
         self.runs = BackEndRuns.within(request.options.compile_budget_s)

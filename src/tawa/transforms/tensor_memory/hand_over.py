@@ -105,7 +105,7 @@ class _Turns:
 
     def __init__(self, body: Block, made: TMEMAllocOp) -> None:
         self.body, self.made = body, made
-        self.accesses = {op: _owner(op) for op in _users(made.buffer)}
+        self.accesses: dict[Operation, Owner] = {op: _owner(op) for op in _users(made.buffer)}
         self.reason = ""
         self.writer: Owner = next((self.accesses[op] for op in body.parent_op.walk() if op in self.accesses), "mma")  # type: ignore[union-attr]
         self.puts: list[Operation] = []
@@ -116,8 +116,7 @@ class _Turns:
     @property
     def reader(self) -> Owner:
         """The other partition."""
-        other: Owner = "consumer" if self.writer == "mma" else "mma"
-        return other
+        return "consumer" if self.writer == "mma" else "mma"
 
     @property
     def may_overlap(self) -> bool:
@@ -138,7 +137,8 @@ class _Turns:
 
     def _inside(self, op: Operation) -> list[Owner]:
         """Who accesses the buffer in an operation, in order."""
-        return [self.accesses[it] for it in op.walk() if it in self.accesses]
+        found: list[Owner] = [self.accesses[it] for it in op.walk() if it in self.accesses]
+        return found
 
     def _items(self, block: Block) -> list[tuple[Operation, list[Owner]]]:
         return [(op, found) for op in block.ops if (found := self._inside(op))]
