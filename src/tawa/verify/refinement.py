@@ -10,6 +10,9 @@
     get r[i]          →           wait full[s], p
     consumed r[i]     →           arrive empty[s]
     landed r[i]       →           wait full[t], the parity of the last put into it, for each slot t
+    acquire r[i]      →           wait empty[s], p ^ 1
+    publish r[i]      →           arrive full[s], or a commit to it
+      … by a commit   →           a commit to empty[s] (of consumed)
     dot reads r[i]    →           dot reads buffer[s]
 
 with s = i mod D and p = (i div D) mod 2. A ring with `implied_empty` has neither the wait for an empty slot nor the
@@ -28,7 +31,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tawa.dialects.aref import CreateOp
+from tawa.dialects.aref import ConsumedOp, CreateOp
+from tawa.dialects.declare.declaration import op_names
+from tawa.dialects.tcgen05 import TMEMAllocOp
 from tawa.dialects.ttg import LocalAllocOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import MemDescType, Module, Operation, parse_type, source_of
@@ -196,6 +201,20 @@ class _Arefs(_Alone):
         self._note(thread, *found)
         return True
 
+    def _acquire(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> bool:
+        ring, at, views = instruction[1:]
+        count: int = self.registers[at]
+        for entry, view in enumerate(views):
+            self.registers[view] = _View(ring, count, entry)
+        name, slot, parity = self._at(ring, count)
+        self._note(thread, Access("wait empty", name, slot, parity ^ 1))
+        return True
+
+    def _publish(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> None:
+        name, slot, _ = self._at(instruction[1], self.registers[instruction[2]])
+        by_commit = self.rings[instruction[1]].fill == "commit"
+        self._note(thread, Access("commit full" if by_commit else "arrive full", name, slot))
+
     def _get(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> bool:
         ring, at, _, views = instruction[1:]
         count: int = self.registers[at]
@@ -207,7 +226,8 @@ class _Arefs(_Alone):
 
     def _consumed(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> None:
         name, slot, _ = self._at(instruction[1], self.registers[instruction[2]])
-        self._note(thread, Access("consumed", name, slot))
+        consumed = ConsumedOp.of(thread.part.ops[thread.pc])
+        self._note(thread, Access("commit empty" if consumed and consumed.by_commit else "consumed", name, slot))
 
     def _view(self, thread: Thread, instruction: tuple[Any, ...]) -> Any:
         source = self.registers[instruction[1]]
@@ -309,7 +329,7 @@ class _Barriers(_Alone):
                 return Access("consumed", ring, slot)
             case "expect", "full":
                 return Access("expect", ring, slot, amount=act.amount)
-            case (("expect" | "arrive" | "copies arrive"), _):
+            case (("expect" | "arrive" | "copies arrive" | "commit"), _):
                 return Access(f"{act.kind} {which}", ring, slot)
             case _:
                 return None
@@ -436,8 +456,8 @@ def _entries(low: Program, rings: set[str]) -> tuple[dict[int, tuple[str, int]],
     found: dict[int, tuple[str, int]] = {}
     counts: dict[str, int] = {}
     for alloc, op in enumerate(low.memories.allocations):
-        name = op.result.hint
-        if name in rings and LocalAllocOp.matches(op):
+        name = op.results[0].hint
+        if name in rings and op.name in _BUFFERS:
             found[alloc] = name, counts.setdefault(name, 0)
             counts[name] += 1
     return found, frozenset(rings - set(counts))
@@ -463,6 +483,7 @@ def _bytes(type: str) -> int:
     return parsed.bytes
 
 
+_BUFFERS = op_names(LocalAllocOp, TMEMAllocOp)
 _FILLING: Mapping[str, tuple[str, str, str]] = {
     "tma": ("expect", "copy", ""),
     "cp.async": ("", "cp.async", "copies arrive full"),
