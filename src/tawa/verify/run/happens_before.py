@@ -427,10 +427,9 @@ class Order:
 
     def _commit(self, actor: Actor, event: Event, mask: int) -> None:
         """The earlier tcgen05 operations of the thread complete, then it arrives. Its commits arrive in order."""
-        if actor.mmas:
-            landed = self.history.note("tensor cores", "complete", event, actor.mmas[-1].event.memory[0], None)
-            self._complete_mmas(actor, landed)
-            mask |= landed
+        landed = self.history.note("tensor cores", "arrive", event, event.key, None)
+        self._complete_mmas(actor, landed)
+        mask |= landed
         actor.committed |= mask
         self._contribute(actor, event, actor.committed, arrivals=event.amount, tx=0)
         actor.committed |= self.history.bit
