@@ -122,6 +122,13 @@ def barrier_in_next_slot(op: Operation) -> Edit | None:
     return next((it for it in edits if it is not None), None)
 
 
+def before_the_dot(op: Operation) -> Edit | None:
+    """Moves a commit before the dot that precedes it in its block."""
+    block, at = place(op)
+    dots = [it for it in block.ops[:at] if it.name == MMA]
+    return move(op, block.index_of(dots[-1])) if dots else None
+
+
 # -- dots and tensor memory --------------------------------------------------------------------------------------------
 
 
@@ -186,10 +193,11 @@ def one_slot_less(op: Operation) -> Edit | None:
     buffer = op.results[0]
     type = parse_type(buffer.type)
     assert isinstance(type, MemDescType)
-    if len(type.shape) < 3 and type.element != "i64":
+    slots = next(iter(type.shape))
+    if slots == 1 or (len(type.shape) < 3 and type.element != "i64"):
         return None
-    buffer.type = buffer.type.replace(f"<{type.shape[0]}x", f"<{type.shape[0] - 1}x", 1)
-    return Edit() if type.shape[0] > 1 else None
+    buffer.type = buffer.type.replace(f"<{slots}x", f"<{slots - 1}x", 1)
+    return Edit()
 
 
 _ON_TENSOR_MEMORY = (MMA, TMEM_LOAD, TMEM_STORE)

@@ -5,8 +5,8 @@
     partition1  MMA         S = Q·K of the next block behind O += P·V of this one
     partition2  load        Q once, then K and V of each block
 
-Who waits for `scores` may change S, and says by `weights` that P is there. Who waits for `summed` may change O, and says
-by `scaled` that it is done. Q·K overwrites P behind the dot that reads it: both are issued by one thread.
+Who waits for `scores` may change S, and says by `weights` that P is there. Who waits for `summed` may change O, and
+says by `scaled` that it is done. Q·K overwrites P behind the dot that reads it: both are issued by one thread.
 """
 
 from __future__ import annotations
@@ -171,9 +171,23 @@ def attention(q, k, v, out, scale, blocks, D: gl.constexpr):
             (
                 dots,
                 (
-                    q_tile, q_full, k_tiles, k_full, k_empty, v_tiles, v_full, v_empty, s, scores, weights, o, summed,
-                    scaled, blocks, D,
-                ),  # fmt: skip
+                    q_tile,
+                    q_full,
+                    k_tiles,
+                    k_full,
+                    k_empty,
+                    v_tiles,
+                    v_full,
+                    v_empty,
+                    s,
+                    scores,
+                    weights,
+                    o,
+                    summed,
+                    scaled,
+                    blocks,
+                    D,
+                ),
             ),
             (loads, (q, k, v, q_tile, q_full, k_tiles, k_full, k_empty, v_tiles, v_full, v_empty, blocks, D)),
         ],

@@ -1,8 +1,8 @@
 """A persistent GEMM for sm_100 with an accumulator ring in tensor memory.
 
-    default     epilogue   waits for acc_full; reads the accumulator by halves; releases it; stores each half by TMA
-    partition0  MMA        waits for acc_empty, then for full of each step; commits to empty; at the end to acc_full
-    partition1  load       waits for empty; expects the bytes of A and B on full; copies them
+default     epilogue   waits for acc_full; reads the accumulator by halves; releases it; stores each half by TMA
+partition0  MMA        waits for acc_empty, then for full of each step; commits to empty; at the end to acc_full
+partition1  load       waits for empty; expects the bytes of A and B on full; copies them
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from typing import Any
 
 import triton
 from triton.backends.compiler import GPUTarget
+from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 from triton.experimental.gluon.language.nvidia import blackwell
@@ -15,7 +16,6 @@ from triton.experimental.gluon.language.nvidia.blackwell import mbarrier, tma
 from tawa.bridge.gluon.compile import with_layout
 from tawa.bridge.triton.read_module import read_final
 from tawa.ir import Module
-from triton.experimental import gluon
 
 fence = blackwell.fence_async_shared
 tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared

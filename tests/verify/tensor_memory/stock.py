@@ -53,9 +53,7 @@ def persistent_gemm(
     """Tiles in a loop, which is flattened with that over K on request."""
     columns = tl.cdiv(N, BN)
     tiles = tl.cdiv(M, BM) * columns
-    for tile in tl.range(
-        tl.program_id(0), tiles, tl.num_programs(0), flatten=FLATTEN, warp_specialize=SPECIALISE
-    ):
+    for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), flatten=FLATTEN, warp_specialize=SPECIALISE):
         row, column = tile // columns * BM, tile % columns * BN
         acc = tl.zeros((BM, BN), tl.float32)
         for step in range(tl.cdiv(K, BK)):
