@@ -68,11 +68,13 @@ def odd_rows(place: dict[str, str], faults: dict[str, list[Broken]]) -> Iterator
                 yield Row(case, "not refuted", error=error)
 
 
-def break_kernel(programs: Sequence[Program], found: Sequence[Judged], pool: Pool) -> dict[str, list[Broken]]:
-    """All faults at all places of the versions without a fault, one of each shape."""
+def break_kernel(
+    programs: Sequence[Program], found: Sequence[Judged], pool: Pool, patience_s: float
+) -> dict[str, list[Broken]]:
+    """All faults at all places of the versions without a fault, one of each shape, if their check is fast enough."""
     shapes: dict[tuple[str, ...], Program] = {}
     for program, judged in zip(programs, found, strict=True):
-        if judged.verdict in ("proved", "checked"):
+        if judged.verdict in ("proved", "checked") and judged.seconds <= patience_s:
             shapes.setdefault(program.shape(), program)
     jobs = [(program, number) for program in shapes.values() for number in range(len(FAULTS))]
     broken: dict[str, list[Broken]] = {it.name: [] for it in FAULTS}
@@ -97,6 +99,7 @@ def main() -> int:
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--no-faults", action="store_true", help="only the verdicts")
+    parser.add_argument("--patience", type=float, default=float("inf"), help="seconds; break what is checked faster")
     parser.add_argument("--arch", type=int, default=90, choices=GPUS)
     arguments = parser.parse_args()
     name = "foreign" if arguments.arch == 90 else "foreign_blackwell"
@@ -109,7 +112,7 @@ def main() -> int:
             found = pool.map(verify, programs)
             report.add(verdict_row(programs, found))
             counts = Counter(it.verdict for it in found)
-            faults = {} if arguments.no_faults else break_kernel(programs, found, pool)
+            faults = {} if arguments.no_faults else break_kernel(programs, found, pool, arguments.patience)
             for name, some in faults.items():
                 total[name] += some
             report.add(*fault_rows(place, faults, "fault"), *odd_rows(place, faults))
