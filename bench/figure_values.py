@@ -407,6 +407,14 @@ def _foreign_faults(what: str) -> str:
     return foreign.faults(rows("foreign"), what)
 
 
+def _blackwell(what: str) -> str:
+    return foreign.verdicts(rows("foreign_blackwell"), what)
+
+
+def _blackwell_faults(what: str) -> str:
+    return foreign.faults(rows("foreign_blackwell"), what)
+
+
 def instructions_table() -> list[str]:
     """Instructions of the attention loop for each element of the scores, by kernel."""
     rows = read(RESULTS / "attention_instructions.json")[1]
@@ -497,6 +505,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     **{f"foreign.{it}": functools.partial(_foreign, it) for it in FOREIGN},
     **{f"foreign.others.{it}": functools.partial(_foreign, it, False) for it in FOREIGN},
     **{f"foreign.faults.{it}": functools.partial(_foreign_faults, it) for it in FOREIGN_FAULTS},
+    **{f"blackwell.{it}": functools.partial(_blackwell, it) for it in FOREIGN},
+    **{f"blackwell.faults.{it}": functools.partial(_blackwell_faults, it) for it in FOREIGN_FAULTS},
     "mutants": lambda: _mutants("made"),
     "mutants.refuted": lambda: _mutants("refuted"),
     "mutants.equivalent": lambda: _mutants("equivalent"),

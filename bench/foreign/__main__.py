@@ -2,12 +2,14 @@
 
 PATH is a file, a folder of files, or a checkout of Triton's repository (its Gluon tutorials and examples are taken).
 Nothing of them comes into this repository. `bench.foreign.collect` runs the tests of each file without launching
-anything, and compiles for Hopper what they would launch. Every version of every kernel is verified. Each kernel is then
-broken in the ways of `bench.foreign.faults`, at every place of one version of each shape (the same operations of the
-protocol in the same order), and every broken program must be refuted. The kernels with named barriers of
-``tests/verify/barriers`` are verified and broken as well.
+anything, and compiles for Hopper what they would launch, or with ``--arch 100`` for Blackwell. Every version of every
+kernel is verified. Each kernel is then broken in the ways of `bench.foreign.faults`, at every place of one version of
+each shape (the same operations of the protocol in the same order), and every broken program must be refuted. The
+kernels with named barriers of ``tests/verify/barriers`` are verified and broken as well; for Blackwell, those of
+``tests/verify/tensor_memory``.
 
-Needs PyTorch; its build without CUDA is enough. Results: ``bench/results/foreign.json``. Rows, by candidate: the
+Needs PyTorch; its build without CUDA is enough. Results: ``bench/results/foreign.json``, for Blackwell
+``foreign_blackwell.json``. Rows, by candidate: the
 verdicts on all versions of a kernel ("verdicts"), with what is wrong with a refuted one as its error; the counts of one
 fault in one kernel ("fault") and in all of them ("all kernels"); a program with a fault that is not refuted
 ("not refuted"), with an error unless a reason of ``tests/verify/mutations_reasons.py`` says why it is still right, and
@@ -30,6 +32,7 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 from bench.foreign.faults import FAULTS  # noqa: E402
 from bench.foreign.programs import Program, files_of, own_programs, programs_of  # noqa: E402
+from bench.foreign.stand_in import GPUS  # noqa: E402
 from bench.foreign.verdicts import Broken, Judged, broken_by, verify  # noqa: E402
 from bench.harness import Report, Row, Timing  # noqa: E402
 
@@ -65,11 +68,13 @@ def odd_rows(place: dict[str, str], faults: dict[str, list[Broken]]) -> Iterator
                 yield Row(case, "not refuted", error=error)
 
 
-def break_kernel(programs: Sequence[Program], found: Sequence[Judged], pool: Pool) -> dict[str, list[Broken]]:
-    """All faults at all places of the versions without a fault, one of each shape."""
+def break_kernel(
+    programs: Sequence[Program], found: Sequence[Judged], pool: Pool, patience_s: float
+) -> dict[str, list[Broken]]:
+    """All faults at all places of the versions without a fault, one of each shape, if their check is fast enough."""
     shapes: dict[tuple[str, ...], Program] = {}
     for program, judged in zip(programs, found, strict=True):
-        if judged.verdict in ("proved", "checked"):
+        if judged.verdict in ("proved", "checked") and judged.seconds <= patience_s:
             shapes.setdefault(program.shape(), program)
     jobs = [(program, number) for program in shapes.values() for number in range(len(FAULTS))]
     broken: dict[str, list[Broken]] = {it.name: [] for it in FAULTS}
@@ -78,12 +83,12 @@ def break_kernel(programs: Sequence[Program], found: Sequence[Judged], pool: Poo
     return {name: some for name, some in broken.items() if some}
 
 
-def all_programs(paths: Sequence[Path], report: Report) -> Iterator[Program]:
+def all_programs(paths: Sequence[Path], architecture: int, report: Report) -> Iterator[Program]:
     """The programs of this repository and of the paths; those that do not compile get a row."""
-    yield from own_programs()
+    yield from own_programs(architecture)
     for path in paths:
         for name, file in files_of(path):
-            programs, failed = programs_of(name, file)
+            programs, failed = programs_of(name, file, architecture)
             report.add(*failed)
             yield from programs
 
@@ -94,15 +99,20 @@ def main() -> int:
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--no-faults", action="store_true", help="only the verdicts")
+    parser.add_argument("--patience", type=float, default=float("inf"), help="seconds; break what is checked faster")
+    parser.add_argument("--arch", type=int, default=90, choices=GPUS)
     arguments = parser.parse_args()
-    report, total = Report("foreign"), {it.name: list[Broken]() for it in FAULTS}
+    name = "foreign" if arguments.arch == 90 else "foreign_blackwell"
+    report, total = Report(name), {it.name: list[Broken]() for it in FAULTS}
     with get_context("spawn").Pool(arguments.processes) as pool:
-        for (file, kernel), group in groupby(all_programs(arguments.paths, report), lambda it: (it.file, it.kernel)):
+        for (file, kernel), group in groupby(
+            all_programs(arguments.paths, arguments.arch, report), lambda it: (it.file, it.kernel)
+        ):
             programs, place = list(group), {"file": file, "kernel": kernel}
             found = pool.map(verify, programs)
             report.add(verdict_row(programs, found))
             counts = Counter(it.verdict for it in found)
-            faults = {} if arguments.no_faults else break_kernel(programs, found, pool)
+            faults = {} if arguments.no_faults else break_kernel(programs, found, pool, arguments.patience)
             for name, some in faults.items():
                 total[name] += some
             report.add(*fault_rows(place, faults, "fault"), *odd_rows(place, faults))

@@ -1,7 +1,8 @@
 """The Gluon kernels of one file, as its own tests launch them: ``python -m bench.foreign.collect FILE FOLDER``.
 
-The tests run under `bench.foreign.stand_in`, without a GPU. Each kernel is compiled for Hopper, and its final TTGIR is
-written to FOLDER in MLIR's generic form, with one line of JSON for each to the standard output.
+The tests run under `bench.foreign.stand_in`, without a GPU. Each kernel is compiled for Hopper, or with ``--arch 100``
+for Blackwell. Its final TTGIR is written to FOLDER in MLIR's generic form, with one line of JSON for each to the
+standard output.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 from bench.foreign.calls import CALLS, environment
-from bench.foreign.stand_in import Launch, install, tensors_without_data
+from bench.foreign.stand_in import GPUS, Gpu, Launch, install, tensors_without_data
 
 
 class Run:
@@ -74,16 +75,24 @@ def distinct(launches: list[Launch], own: Path) -> dict[str, Launch]:
     }
 
 
-def compiled_text(launch: Launch) -> str:
+def compiled_text(launch: Launch, gpu: Gpu) -> str:
     """The final TTGIR of a launch."""
-    from tawa.bridge.gluon.compile import compile_gluon
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    from tawa.bridge.gluon.compile import with_layout
+    from tawa.bridge.triton.apart import compiled_apart
     from tawa.bridge.triton.read_module import read_final
-    from tawa.bridge.triton.signature import Signature
     from tawa.ir import print_module
 
-    signature = Signature(launch.types, launch.constants, launch.attributes)
-    more = {"num_ctas": launch.num_ctas} if launch.num_ctas > 1 else {}
-    return print_module(read_final(compile_gluon(launch.kernel, signature, num_warps=launch.num_warps, **more)))
+    types = {name: with_layout(kind) for name, kind in launch.types.items()}
+    source = GluonASTSource(launch.kernel, types, launch.constants, launch.attributes)
+    options: dict[str, Any] = {"num_warps": launch.num_warps}
+    options |= {"num_ctas": launch.num_ctas} if launch.num_ctas > 1 else {}
+    target = GPUTarget("cuda", gpu.architecture, 32)
+    made = compiled_apart(lambda: triton.compile(source, target=target, options=options), launch.kernel.__name__)
+    return print_module(read_final(made))
 
 
 def main() -> None:
@@ -91,13 +100,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--arch", type=int, default=90, choices=GPUS)
     arguments = parser.parse_args()
     file, folder = arguments.file.resolve(), arguments.folder.resolve()
     launches: list[Launch] = []
+    gpu = GPUS[arguments.arch]
     os.chdir(folder)
     answers = sys.stdout
     with redirect_stdout(sys.stderr):
-        install(launches)
+        install(launches, gpu)
         module = run_file(file)
         if isinstance(module, str):
             print(json.dumps({"kernel": "", "error": module}), file=answers, flush=True)
@@ -108,7 +119,7 @@ def main() -> None:
             answer |= {"grid": launch.grid, "arguments": launch.arguments}
             try:
                 made = folder / f"{file.stem}.{number}.mlir"
-                made.write_text(compiled_text(launch))
+                made.write_text(compiled_text(launch, gpu))
                 answer["text"] = made.name
             except Exception as error:
                 answer["error"] = f"{type(error).__name__}: {' '.join(str(error).split())}"[-300:]

@@ -1,7 +1,8 @@
 """Ten faults of a protocol, for programs with layouts: each is a kind of change, at every place where it applies.
 
 Changes of mbarriers are those of ``tests/verify/mutations_barrier.py``; changes of named barriers edit the text of
-inline assembly.
+inline assembly. A commit of a tcgen05 dot is an arrival, also where the dot makes it
+(``tests/verify/mutations_tensor_memory.py``).
 """
 
 from __future__ import annotations
@@ -24,13 +25,17 @@ from tests.verify.mutations_barrier import (
 )
 from tests.verify.mutations_edits import (
     ARRIVE,
+    COMMIT,
     COPY,
     DOT,
     DOT_WAIT,
     EXPECT,
     INIT,
     LOCAL_STORE,
+    MMA,
     STORE,
+    TMEM_LOAD,
+    TMEM_STORE,
     WAIT,
     Change,
     Edit,
@@ -43,11 +48,12 @@ from tests.verify.mutations_edits import (
     drop,
     place,
 )
+from tests.verify.mutations_tensor_memory import barrier_in_next_slot, before_the_dot, without_first_barrier
 
 ASSEMBLY = ElementwiseInlineAsmOp.NAME
 CP_ASYNC = AsyncCopyGlobalToLocalOp.NAME
 LOCAL_LOAD = LocalLoadOp.NAME
-_FILLS, _READS = (EXPECT, COPY, CP_ASYNC, LOCAL_STORE), (DOT, LOCAL_LOAD, STORE)
+_FILLS, _READS = (EXPECT, COPY, CP_ASYNC, LOCAL_STORE, TMEM_STORE), (DOT, LOCAL_LOAD, STORE, MMA, TMEM_LOAD)
 _MEETING = re.compile(r"(bar(?:rier)?[.\w]*\s+)([\w$%]+)(\s*,\s*)(\d+)")
 _WARP = 32
 
@@ -126,11 +132,16 @@ def _next_meeting(op: Operation) -> Edit | None:
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
-        "an arrival is missing", (Kind("drop", (ARRIVE,), drop), Kind("drop", (ASSEMBLY,), _where(_arrives_at, drop)))
+        "an arrival is missing",
+        (
+            Kind("drop", (ARRIVE, COMMIT), drop),
+            Kind("drop", (ASSEMBLY,), _where(_arrives_at, drop)),
+            Kind("without the first barrier", (MMA,), without_first_barrier),
+        ),
     ),
     Fault(
         "an arrival is made twice",
-        (Kind("double", (ARRIVE,), double), Kind("double", (ASSEMBLY,), _where(_arrives_at, double))),
+        (Kind("double", (ARRIVE, COMMIT), double), Kind("double", (ASSEMBLY,), _where(_arrives_at, double))),
     ),
     Fault(
         "a wrong count of arrivals",
@@ -165,7 +176,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "the next slot",
         (
-            Kind("next slot", (WAIT, ARRIVE, EXPECT, INIT), next_slot(0)),
+            Kind("next slot", (WAIT, ARRIVE, EXPECT, INIT, COMMIT), next_slot(0)),
+            Kind("barrier in the next slot", (MMA,), barrier_in_next_slot),
             Kind("copy to the next slot", (COPY,), copy_target),
             Kind("copy signals the next slot", (COPY,), copy_barrier),
             Kind("next slot", (ASSEMBLY,), _next_meeting),
@@ -173,7 +185,11 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "released before the dot is done",
-        (Kind("before the wgmma is done", (ARRIVE,), before_the_wait), Kind("drop", (DOT_WAIT,), drop)),
+        (
+            Kind("before the wgmma is done", (ARRIVE,), before_the_wait),
+            Kind("drop", (DOT_WAIT,), drop),
+            Kind("before the dot", (COMMIT,), before_the_dot),
+        ),
     ),
     Fault("a wrong count of threads at a named barrier", (Kind("one warp more", (ASSEMBLY,), _more_threads),)),
 )

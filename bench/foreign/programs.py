@@ -18,7 +18,7 @@ from tests.verify.mutations_edits import PROTOCOL
 
 GLUON = ("python/tutorials/gluon", "python/examples/gluon")
 """The folders of Triton's repository with Gluon kernels."""
-NAMED = "tests/verify/barriers/named.py"
+NAMED, TENSOR_MEMORY = "tests/verify/barriers/named.py", "tests/verify/tensor_memory"
 PARTS = PROTOCOL | INLINE
 LIMIT_S = 1800
 
@@ -54,11 +54,19 @@ def files_of(path: Path) -> Iterator[tuple[str, Path]]:
                 yield str(file.relative_to(path)), file
 
 
-def programs_of(name: str, file: Path) -> tuple[list[Program], list[Row]]:
+def programs_of(name: str, file: Path, architecture: int = 90) -> tuple[list[Program], list[Row]]:
     """The versions of the kernels of a file, and a row for each that does not compile."""
     programs, failed = list[Program](), list[Row]()
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "bench.foreign.collect", str(file.resolve()), folder]
+        command = [
+            sys.executable,
+            "-m",
+            "bench.foreign.collect",
+            str(file.resolve()),
+            folder,
+            "--arch",
+            str(architecture),
+        ]
         made = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, cwd=ROOT, check=False)
         if made.returncode:
             failed.append(Row({"file": name}, "compile", error=made.stderr.strip().splitlines()[-1][:300]))
@@ -73,9 +81,17 @@ def programs_of(name: str, file: Path) -> tuple[list[Program], list[Row]]:
     return programs, failed
 
 
-def own_programs() -> Iterator[Program]:
-    """The kernels with named barriers of this repository, and those with phases made by hand."""
-    from tests.verify.barriers.named import handed_on
+def own_programs(architecture: int = 90) -> Iterator[Program]:
+    """The kernels of this repository: for Hopper, those with named barriers; for Blackwell, those in tensor memory."""
+    if architecture == 90:
+        from tests.verify.barriers.named import handed_on
 
-    for slots in (1, 2, 4):
-        yield Program(NAMED, "rows_handed_on", f"D={slots}", print_module(handed_on(slots)))
+        for slots in (1, 2, 4):
+            yield Program(NAMED, "rows_handed_on", f"D={slots}", print_module(handed_on(slots)))
+        return
+    from tests.verify.tensor_memory.attention import attention_module
+    from tests.verify.tensor_memory.gemm import gemm_module
+
+    for name, module_of in (("gemm", gemm_module), ("attention", attention_module)):
+        for slots in (2, 3):
+            yield Program(f"{TENSOR_MEMORY}/{name}.py", name, f"D={slots}", print_module(module_of(slots)))

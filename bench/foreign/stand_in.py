@@ -1,4 +1,4 @@
-"""Lets a file of Gluon kernels believe that it runs on an H100, and records what it launches instead of launching it.
+"""Lets a file of Gluon kernels believe that it runs on an H100 or a B200, and records what it would launch.
 
 Tensors of the CUDA device become tensors without data (PyTorch's meta device), so that a test costs no memory and no
 time. A test may fail after its launch: only the launch counts.
@@ -12,7 +12,22 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-PROCESSORS, CAPABILITY = 132, (9, 0)
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """What a file is told of the GPU. architecture: what Triton compiles for, as 90 for sm_90."""
+
+    name: str
+    architecture: int
+    processors: int
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """As PyTorch has it."""
+        return divmod(self.architecture, 10)
+
+
+GPUS = {it.architecture: it for it in (Gpu("NVIDIA H100", 90, 132), Gpu("NVIDIA B200", 100, 148))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +73,17 @@ def described(value: Any) -> Any:
     return {"shape": list(tensor.shape), "type": str(tensor.dtype).removeprefix("torch."), "descriptor": descriptor}
 
 
+@dataclass(frozen=True, slots=True)
 class Driver:
     """What Triton asks of its driver before it compiles a kernel."""
 
+    gpu: Gpu
+
     def get_current_target(self) -> Any:
-        """An H100."""
+        """That of the GPU."""
         from triton.backends.compiler import GPUTarget
 
-        return GPUTarget("cuda", 90, 32)
+        return GPUTarget("cuda", self.gpu.architecture, 32)
 
     def get_active_torch_device(self) -> Any:
         """The device of tensors that a benchmark makes."""
@@ -82,8 +100,8 @@ class Driver:
         return 0
 
     def get_device_capability(self, device: int = 0) -> tuple[int, int]:
-        """That of Hopper."""
-        return CAPABILITY
+        """That of the GPU."""
+        return self.gpu.capability
 
     def get_device_interface(self) -> Any:
         """PyTorch's module of the device."""
@@ -92,7 +110,7 @@ class Driver:
         return torch.cuda
 
 
-def install(launches: list[Launch]) -> None:
+def install(launches: list[Launch], gpu: Gpu) -> None:
     """Changes Triton and PyTorch in this process; launches and explicit compiles of Gluon kernels go to `launches`."""
     import torch
     import triton
@@ -100,12 +118,14 @@ def install(launches: list[Launch]) -> None:
     from triton.runtime import driver
     from triton.runtime.jit import JITFunction
 
-    stand_in: Any = Driver()
+    stand_in: Any = Driver(gpu)
     driver.set_active(stand_in)
     cuda: Any = torch.cuda
-    cuda.get_device_capability = lambda device=None: CAPABILITY
-    cuda.get_device_properties = lambda device=None: SimpleNamespace(multi_processor_count=PROCESSORS, name="H100")
-    cuda.get_device_name = lambda device=None: "NVIDIA H100"
+    cuda.get_device_capability = lambda device=None: gpu.capability
+    cuda.get_device_properties = lambda device=None: SimpleNamespace(
+        multi_processor_count=gpu.processors, name=gpu.name
+    )
+    cuda.get_device_name = lambda device=None: gpu.name
     cuda.current_device = lambda: 0
     cuda.synchronize = lambda device=None: None
     testing: Any = torch.testing

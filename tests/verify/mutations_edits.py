@@ -25,9 +25,11 @@ WAIT, ARRIVE, EXPECT, INIT = "ttng.wait_barrier", "ttng.arrive_barrier", "ttng.b
 COPY, STORE = "ttng.async_tma_copy_global_to_local", "ttng.async_tma_copy_local_to_global"
 FENCE, STORE_WAIT, LOCAL_STORE = "ttng.fence_async_shared", "ttng.async_tma_store_wait", "ttg.local_store"
 DOT, DOT_WAIT = "ttng.warp_group_dot", "ttng.warp_group_dot_wait"
+MMA, COMMIT, TMEM_LOAD, TMEM_STORE = "ttng.tc_gen5_mma", "ttng.tc_gen5_commit", "ttng.tmem_load", "ttng.tmem_store"
 PUT, GET, CONSUMED = "aref.put", "aref.get", "aref.consumed"
 PROTOCOL = frozenset(
     {WAIT, ARRIVE, EXPECT, INIT, COPY, STORE, FENCE, STORE_WAIT, LOCAL_STORE, DOT, DOT_WAIT, PUT, GET, CONSUMED}
+    | {MMA, COMMIT, TMEM_LOAD, TMEM_STORE}
 )
 """The operations of the protocol. Moving one over anything else is not a mutation."""
 
@@ -200,7 +202,7 @@ def _within(op: Operation, block: Block) -> Operation:
     return op if op.parent is block else next(outer for outer in op.ancestors() if outer.parent is block)
 
 
-def _move(op: Operation, to: int) -> Edit | None:
+def move(op: Operation, to: int) -> Edit | None:
     """Moves an operation before the one with index `to` of its block."""
     block, at = place(op)
     passed = block.ops[to:at] if to < at else block.ops[at + 1 : to]
@@ -248,41 +250,41 @@ def later(op: Operation) -> Edit | None:
     """Moves it after the next operation of the protocol in its block."""
     block, at = place(op)
     following = next((it for it in block.ops[at + 1 :] if is_protocol(it)), None)
-    return None if following is None else _move(op, block.index_of(following) + 1)
+    return None if following is None else move(op, block.index_of(following) + 1)
 
 
 def earlier(op: Operation) -> Edit | None:
     """Moves it before the previous operation of the protocol in its block."""
     block, at = place(op)
     previous = next((it for it in reversed(block.ops[:at]) if is_protocol(it)), None)
-    return None if previous is None else _move(op, block.index_of(previous))
+    return None if previous is None else move(op, block.index_of(previous))
 
 
 def to_start(op: Operation) -> Edit | None:
     """Moves it to the start of its block, over at least two protocol operations (over one it is `earlier`)."""
     block, at = place(op)
-    return _move(op, 0) if sum(map(is_protocol, block.ops[:at])) > 1 else None
+    return move(op, 0) if sum(map(is_protocol, block.ops[:at])) > 1 else None
 
 
 def to_end(op: Operation) -> Edit | None:
     """Moves it to the end of its block, over at least two protocol operations (over one it is `later`)."""
     block, at = place(op)
-    return _move(op, len(block.ops) - 1) if sum(map(is_protocol, block.ops[at + 1 :])) > 1 else None
+    return move(op, len(block.ops) - 1) if sum(map(is_protocol, block.ops[at + 1 :])) > 1 else None
 
 
 def nudge(op: Operation) -> Edit | None:
     """Moves it after the pure operation that follows it, or before the one that precedes it."""
     block, at = place(op)
     if is_pure(block.ops[at + 1]):
-        return _move(op, at + 2)
-    return _move(op, at - 1) if at and is_pure(block.ops[at - 1]) else None
+        return move(op, at + 2)
+    return move(op, at - 1) if at and is_pure(block.ops[at - 1]) else None
 
 
 def before_the_wait(op: Operation) -> Edit | None:
     """Moves it before the wait for wgmmas that precedes it in its block."""
     block, at = place(op)
     waits = [it for it in block.ops[:at] if it.name == DOT_WAIT]
-    return _move(op, block.index_of(waits[-1])) if waits else None
+    return move(op, block.index_of(waits[-1])) if waits else None
 
 
 def before_loop(op: Operation) -> Edit | None:

@@ -118,13 +118,15 @@ class TMEMWaitOp(OpView):
 class TCGen5Dot(OpView):
     """A dot by one thread: D = A·B (+ D if `use_d`), in tensor memory, if `predicate` holds.
 
-    With ``is_async`` it is in flight, reading its operands and writing D, until a commit of the same thread covers it:
-    those to `barriers`, each under its own predicate, or a later one. Dots of a thread with one accumulator are in
-    order.
+    It is in flight, reading its operands and writing D, until a commit of the same thread covers it: those to
+    `barriers`, each under its own predicate, or a later one. Dots of a thread with one accumulator are in order. Only
+    one that is not ``is_async`` and is ordered by tokens waits for itself: Triton's pass `triton-nvidia-mma-lowering`,
+    which ends the tokens, inserts the wait. Gluon has neither that pass nor tokens.
     """
 
     __slots__ = ()
     a, b, d = operand(0), operand(1), operand(2)
+    token = optional_operand(3)
 
     @property
     def use_d(self) -> Value:
@@ -150,13 +152,13 @@ class TCGen5Dot(OpView):
         """A, and the scales, may lie in tensor memory."""
         read = [Effect("read", space_of(value), name) for name, value in (("a", self.a), ("b", self.b))]
         scales = [Effect("read", space_of(value)) for value in self.scales]
-        commits = [Effect("order")] if self.commits or not self.is_async else []
+        commits = [Effect("order")] if self.commits or self.waits else []
         return (*read, *scales, Effect("read", "tensor", "d"), Effect("write", "tensor", "d"), *commits)
 
     @property
-    def is_async(self) -> bool:
-        """Whether it does not wait for itself."""
-        return "is_async" in self.op.properties
+    def waits(self) -> bool:
+        """Whether it waits for itself."""
+        return "is_async" not in self.op.properties and self.token is not None
 
     @property
     def two_ctas(self) -> bool:
@@ -169,7 +171,6 @@ class TCGen5MMAOp(TCGen5Dot):
 
     NAME = "ttng.tc_gen5_mma"
     __slots__ = ()
-    token = optional_operand(3)
     _use_d, _predicate, _barriers, _predicates = segment(4), segment(5), segment(6), segment(7)
 
     @property
@@ -193,7 +194,6 @@ class TCGen5MMAScaledOp(TCGen5Dot):
 
     NAME = "ttng.tc_gen5_mma_scaled"
     __slots__ = ()
-    token = optional_operand(3)
     a_scale, b_scale = segment(4), segment(5)
     _use_d, _predicate, _barriers, _predicates = segment(6), segment(7), segment(8), segment(9)
 

@@ -229,7 +229,7 @@ class FreeRun(WalkerState):
         made.threads = list(made.walkers)
         made.alive = list(self.alive)
         made.order = None if self.order is None else self.order.copy()
-        number, _ = self.known.get(asked, (0, False))
+        number = max(self.known.get(asked, (0, False))[0], self.questions.least.get(asked[0], 0))
         made.known = {**self.known, asked: (number + 1, False) if yes else (number, True)}
         made.answers = {**self.answers, asked: made.known[asked]}
         return made
@@ -330,7 +330,8 @@ class FreeRun(WalkerState):
         if answer is None:
             answer = self._exceeds(walker, instance, site.start)
         if answer is not None:
-            trips = 0 if most and not (answer or peeks or site.start) else mark.trips
+            number, ended = self.known.get(instance, (0, False))
+            trips = min(number, most) if most and ended and not (answer or peeks) else mark.trips
             level[site.unknown] = Mark(time, max(site.start, last), not answer, peeked=peeks, trips=trips)
         return answer, time
 

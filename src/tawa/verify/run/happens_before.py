@@ -31,7 +31,7 @@ from typing import NoReturn
 
 from tawa.verify.run.events import Event
 from tawa.verify.run.history import History, HistoryStep, Memories, event_name
-from tawa.verify.run.memory import Access, Actor, Memory, Region
+from tawa.verify.run.memory import COMMITS_IN_ORDER, Access, Actor, Memory, Region
 from tawa.verify.run.named_barriers import NamedBarriers
 from tawa.verify.run.places import Place
 from tawa.verify.verdict import FaultKind
@@ -427,10 +427,11 @@ class Order:
 
     def _commit(self, actor: Actor, event: Event, mask: int) -> None:
         """The earlier tcgen05 operations of the thread complete, then it arrives. Its commits arrive in order."""
-        if actor.mmas:
-            landed = self.history.note("tensor cores", "complete", event, actor.mmas[-1].event.memory[0], None)
-            self._complete_mmas(actor, landed)
-            mask |= landed
+        landed = self.history.note("tensor cores", "arrive", event, event.key, None)
+        self._complete_mmas(actor, landed)
+        mask |= landed
+        if actor.committed & ~mask:
+            self.assumed[COMMITS_IN_ORDER] = None
         actor.committed |= mask
         self._contribute(actor, event, actor.committed, arrivals=event.amount, tx=0)
         actor.committed |= self.history.bit

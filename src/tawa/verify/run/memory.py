@@ -41,6 +41,10 @@ MMAS_IN_ORDER = (
     "tcgen05 operations of one thread are executed in the order of issue, whatever their accumulators (PTX promises it "
     "for one accumulator; FlashAttention-4 and Triton rely on it)"
 )
+COMMITS_IN_ORDER = (
+    "commits of one thread arrive in the order of issue (PTX promises that what they track is complete, not that an "
+    "earlier commit has arrived)"
+)
 TENSOR_FENCES = (
     "a wait on an mbarrier orders accesses of tensor memory (PTX asks for tcgen05.fence beside it, which Triton's back "
     "end does not emit)"
@@ -259,6 +263,7 @@ def _relied_on(earlier: Access, event: Event, same: bool) -> str:
 
 
 __all__ = [
+    "COMMITS_IN_ORDER",
     "COPIES_SEEN",
     "FENCED_READS",
     "FENCES_FOLLOW",

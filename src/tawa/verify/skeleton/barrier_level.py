@@ -442,7 +442,7 @@ def _tcgen05_dot(self: Compiler, op: Operation) -> None:
     _access(self, op, "adds", dot.d, dot.predicate, dot.use_d)
     memory = tuple(self.use(it) for it in (dot.d, dot.a, dot.b, *dot.scales))
     self.act(Act("tcgen05", op, memory, reads=memory), dot.predicate)
-    if not dot.is_async:
+    if dot.waits:
         self.act(Act("tcgen05 wait", op), dot.predicate)
     for barrier, condition in dot.commits:
         _on_barrier(self, op, "commit", barrier, 1, dot.predicate, condition)
