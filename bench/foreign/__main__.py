@@ -83,11 +83,13 @@ def break_kernel(
     return {name: some for name, some in broken.items() if some}
 
 
-def all_programs(paths: Sequence[Path], architecture: int, report: Report) -> Iterator[Program]:
-    """The programs of this repository and of the paths; those that do not compile get a row."""
+def all_programs(paths: Sequence[Path], architecture: int, only: Sequence[str], report: Report) -> Iterator[Program]:
+    """The programs of this repository and of the paths; those that do not compile get a row. only: names of files."""
     yield from own_programs(architecture)
     for path in paths:
         for name, file in files_of(path):
+            if only and not any(text in name for text in only):
+                continue
             programs, failed = programs_of(name, file, architecture)
             report.add(*failed)
             yield from programs
@@ -99,6 +101,7 @@ def main() -> int:
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--no-faults", action="store_true", help="only the verdicts")
+    parser.add_argument("--only", nargs="+", default=(), metavar="TEXT", help="files whose name contains one of these")
     parser.add_argument("--patience", type=float, default=float("inf"), help="seconds; break what is checked faster")
     parser.add_argument("--arch", type=int, default=90, choices=GPUS)
     arguments = parser.parse_args()
@@ -106,7 +109,7 @@ def main() -> int:
     report, total = Report(name), {it.name: list[Broken]() for it in FAULTS}
     with get_context("spawn").Pool(arguments.processes) as pool:
         for (file, kernel), group in groupby(
-            all_programs(arguments.paths, arguments.arch, report), lambda it: (it.file, it.kernel)
+            all_programs(arguments.paths, arguments.arch, arguments.only, report), lambda it: (it.file, it.kernel)
         ):
             programs, place = list(group), {"file": file, "kernel": kernel}
             found = pool.map(verify, programs)
@@ -118,6 +121,7 @@ def main() -> int:
             report.add(*fault_rows(place, faults, "fault"), *odd_rows(place, faults))
             fates = Counter(it.verdict for some in faults.values() for it in some)
             print(f"{file:48.48} {kernel:44.44} {dict(counts)}   faults: {dict(fates)}", flush=True)
+            report.save()
     report.add(*fault_rows({}, total, "all kernels"))
     for name, some in total.items():
         fates = Counter(it.verdict for it in some)
