@@ -116,7 +116,7 @@ def _mma(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
     for barrier, predicate in view.commits:
         if env[predicate]:
             _issue_commit(partition, op, env[barrier])
-    if not view.is_async:
+    if view.waits:
         partition.waits_for(action)
         partition.cta.land(action)
     return _results(op)
