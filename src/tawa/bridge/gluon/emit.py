@@ -82,7 +82,8 @@ def _compiled(emitted: Emitted, loaded: dict[str, Any]) -> Any:
         types[it.name] = it.type if it.box is None else f"{it.type[:-1]},{loaded[it.box.layout].value!r}>"
         if it.divisible:
             attributes[(number,)] = [["tt.divisibility", 16]]
-    return compile_gluon(loaded[emitted.kernel], Signature(types, {}, attributes), **emitted.options)
+    signature = Signature(types, {}, attributes)
+    return compile_gluon(loaded[emitted.kernel], signature, target=emitted.machine, **emitted.options)
 
 
 def made_for(compiled: Any) -> Made:

@@ -6,6 +6,7 @@ gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 128, 16])
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 
 from tawa.emit.errors import cannot_say
@@ -27,7 +28,9 @@ def layout_source(aliases: Mapping[str, str], encoding: str, shape: Sequence[int
     kind, fields = kind_of(aliases, encoding), fields_of(aliases, encoding)
     match kind:
         case "#ttg.slice":
-            return f"gl.SliceLayout({fields['dim']}, {layout_source(aliases, fields['parent'], shape)})"
+            dim, parent = int(fields["dim"]), fields["parent"]
+            whole = (*shape[:dim], _size(aliases, parent, dim), *shape[dim:])
+            return f"gl.SliceLayout({dim}, {layout_source(aliases, parent, whole)})"
         case "#ttg.dot_op":
             width = f", k_width={fields['kWidth']}" if "kWidth" in fields else ""
             parent = layout_source(aliases, fields["parent"], shape)
@@ -42,6 +45,9 @@ def layout_source(aliases: Mapping[str, str], encoding: str, shape: Sequence[int
             more = f", rank={fields.get('rank', '2')}" + (", transposed=True" if fields["transposed"] == "true" else "")
             more += ", fp4_padded=True" if fields.get("fp4Padded") == "true" else ""
             return f"gl.NVMMASharedLayout({fields['swizzlingByteWidth']}, {fields['elementBitWidth']}{more})"
+        case "#ttng.tensor_memory_encoding":
+            _only(kind, fields, ("blockM", "blockN", "colStride"))
+            return f"TensorMemoryLayout([{fields['blockM']}, {fields['blockN']}], col_stride={fields['colStride']})"
         case _:
             if kind not in FORMS:
                 raise cannot_say(f"the layout {kind}")
@@ -49,6 +55,15 @@ def layout_source(aliases: Mapping[str, str], encoding: str, shape: Sequence[int
             _only(kind, fields, known)
             last = f", {list(shape)}" if kind == "#ttg.linear" else ""
             return f"{name}({', '.join(fields[it] for it in known)}{last})"
+
+
+def _size(aliases: Mapping[str, str], encoding: str, dim: int) -> int:
+    """The elements along a dimension of a tile that has this linear layout; 1 for layouts of any other kind."""
+    if kind_of(aliases, encoding) != "#ttg.linear":
+        return 1
+    fields = fields_of(aliases, encoding)
+    bases = [basis for it in ("register", "lane", "warp", "block") for basis in ast.literal_eval(fields[it])]
+    return 2 * max((basis[dim] for basis in bases), default=0) or 1
 
 
 def _only(kind: str, fields: Mapping[str, str], known: Sequence[str]) -> None:
