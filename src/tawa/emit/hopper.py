@@ -68,7 +68,7 @@ def _made_descriptor(body: Body, op: Operation) -> None:
     shape = ", ".join(body.of(it) for it in reversed(view.shape))
     strides = [_elements(body, it, width) for it in reversed(view.strides)]
     padding = ', padding_option="nan"' if view.op.attributes.get("fill_mode", "0").startswith("1") else ""
-    block, layout = list(type.block.shape), body.file.layout_of(type.block.encoding, type.block.shape)
+    block, layout = list(type.block.shape), body.file.layout_of(type.block.encoding)
     body.file.scratch = True
     body.results(
         op,

@@ -37,10 +37,7 @@ def _allocated(type: MemDescType, layout: str, value: str = "") -> str:
 def _ring(body: Body, ring: Ring) -> None:
     """Makes a ring."""
     body.file.methods.add("mbarriers")
-    tiles = [
-        _allocated(type, body.layout(type))
-        for type in (memdesc_type(it.result.type) for it in ring.found.tiles)
-    ]
+    tiles = [_allocated(type, body.layout(type)) for type in (memdesc_type(it.result.type) for it in ring.found.tiles)]
     body.put(f"{body.ring(ring)} = Ring(")
     body.depth += 1
     if len(tiles) == 1:

@@ -120,8 +120,8 @@ class _Writer:
         self.rings = list(rings_of(module, self.function.body))
         self.constants = Names({argument.hint for argument in self.function.body.args})
 
-    def layout_name(self, encoding: str, shape: Sequence[int]) -> str:
-        source = layout_source(self.module.aliases, encoding, shape)
+    def layout_name(self, encoding: str) -> str:
+        source = layout_source(self.module.aliases, encoding)
         if source not in self.layouts:
             wish = LAYOUT_NAMES[kind_of(self.module.aliases, encoding)]
             self.layouts[source] = name = self.constants.fresh(wish)

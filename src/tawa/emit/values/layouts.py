@@ -20,20 +20,18 @@ FORMS = {
 """The constructors whose arguments are fields of the encoding, in this order."""
 
 
-def layout_source(aliases: Mapping[str, str], encoding: str, shape: Sequence[int]) -> str:
-    """The expression that makes this layout. shape: of the tile, which linear layouts need.
+def layout_source(aliases: Mapping[str, str], encoding: str) -> str:
+    """The expression that makes this layout.
 
     Raises EmitError for encodings and fields that Gluon has no word for.
     """
     kind, fields = kind_of(aliases, encoding), fields_of(aliases, encoding)
     match kind:
         case "#ttg.slice":
-            dim, parent = int(fields["dim"]), fields["parent"]
-            whole = (*shape[:dim], _size(aliases, parent, dim), *shape[dim:])
-            return f"gl.SliceLayout({dim}, {layout_source(aliases, parent, whole)})"
+            return f"gl.SliceLayout({fields['dim']}, {layout_source(aliases, fields['parent'])})"
         case "#ttg.dot_op":
             width = f", k_width={fields['kWidth']}" if "kWidth" in fields else ""
-            parent = layout_source(aliases, fields["parent"], shape)
+            parent = layout_source(aliases, fields["parent"])
             return f"gl.DotOperandLayout(operand_index={fields['opIdx']}, parent={parent}{width})"
         case "#ttg.nvidia_mma":
             known = ("versionMajor", "versionMinor", "warpsPerCTA", "instrShape")
@@ -53,17 +51,14 @@ def layout_source(aliases: Mapping[str, str], encoding: str, shape: Sequence[int
                 raise cannot_say(f"the layout {kind}")
             name, known = FORMS[kind]
             _only(kind, fields, known)
-            last = f", {list(shape)}" if kind == "#ttg.linear" else ""
+            last = f", {_sizes(fields)}" if kind == "#ttg.linear" else ""
             return f"{name}({', '.join(fields[it] for it in known)}{last})"
 
 
-def _size(aliases: Mapping[str, str], encoding: str, dim: int) -> int:
-    """The elements along a dimension of a tile that has this linear layout; 1 for layouts of any other kind."""
-    if kind_of(aliases, encoding) != "#ttg.linear":
-        return 1
-    fields = fields_of(aliases, encoding)
+def _sizes(fields: Mapping[str, str]) -> list[int]:
+    """The shape of the tile that a linear layout spans; a larger tile repeats it, a smaller one has copies."""
     bases = [basis for it in ("register", "lane", "warp", "block") for basis in ast.literal_eval(fields[it])]
-    return 2 * max((basis[dim] for basis in bases), default=0) or 1
+    return [2 * largest or 1 for largest in map(max, zip(*bases, strict=True))]
 
 
 def _only(kind: str, fields: Mapping[str, str], known: Sequence[str]) -> None:
