@@ -7,6 +7,7 @@ from tawa.dialects.declare.declaration import by_name
 from tawa.emit.body import INDENT, Body, Writer, statement, type_of
 from tawa.emit.errors import cannot_say
 from tawa.emit.rings.recognised import Ring
+from tawa.emit.rings.ring_class import TENSOR_MEMORY
 from tawa.emit.values.expressions import type_source
 from tawa.ir import MemDescType, Operation
 from tawa.ir.locations import source_of
@@ -37,6 +38,8 @@ def _allocated(type: MemDescType, layout: str, value: str = "") -> str:
 def _ring(body: Body, ring: Ring) -> None:
     """Makes a ring."""
     body.file.methods.add("mbarriers")
+    if any(memdesc_type(it.result.type).in_tensor_memory for it in ring.found.tiles):
+        body.file.methods.add(TENSOR_MEMORY)
     tiles = [_allocated(type, body.layout(type)) for type in (memdesc_type(it.result.type) for it in ring.found.tiles)]
     body.put(f"{body.ring(ring)} = Ring(")
     body.depth += 1
