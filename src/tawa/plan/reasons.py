@@ -324,13 +324,5 @@ def decision_of(data: Mapping[str, Any]) -> Decision:
 
 
 __all__ = [
-    "PINNED",
-    "By",
-    "Decision",
-    "decision_of",
-    "decisions",
-    "operand_field",
-    "rows_field",
-    "size_of",
-    "store_field",
-]
+    "PINNED", "By", "Decision", "decision_of", "decisions", "operand_field", "rows_field", "size_of", "store_field",
+]  # fmt: skip

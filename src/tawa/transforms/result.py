@@ -22,7 +22,7 @@ class PassResult:
     changed: bool
     remarks: tuple[Remark, ...] = ()
     decided: Plan = Plan()
-    why: Mapping[str, str] = field(default_factory=dict[str, str])
+    why: Mapping[str, str] = field(default_factory=dict[str, str], kw_only=True)
 
 
 Result = TypeVar("Result", bound=PassResult, covariant=True)
