@@ -84,8 +84,9 @@ class HandOver:
             reason = _read_by_dots(create)
             if reason:
                 return PassResult(True, (Remark("declined", reason, source_of(module, create.op)),))
+        most = SM_100.tensor_columns
         why = {
-            f"rings.{ring.name}.depth": f"{_why(ring.slots, it)}; {ring.slots * size} of {SM_100.tensor_columns} columns"
+            f"rings.{ring.name}.depth": f"{_why(ring.slots, it)}; {ring.slots * size} of {most} columns"
             for ring, it, size in zip(rings, turns, columns, strict=True)
         }
         return PassResult(True, decided=Plan(rings=rings), why=why)
