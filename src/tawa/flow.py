@@ -106,6 +106,7 @@ def passing(kind: type[Pass[PassResult]]) -> Step:
     def run(flow: Flow) -> Remark | None:
         result = kind(**{name: getattr(flow, name) for name in names}).run(flow.module)
         flow.remarks += result.remarks
+        flow.why.update(result.why)
         if result.decided != _NOTHING:
             flow.plan = result.decided.over(flow.plan)
         return next((remark for remark in result.remarks if remark.kind == "declined"), None)
@@ -190,11 +191,20 @@ def _unproved(found: Verdict, flow: Flow) -> Remark:
 
 
 def _summary(plan: Plan) -> str:
-    rings = ", ".join(f"{ring.name} with D = {ring.depth}{_FILLED[ring.fill or 'tma']}" for ring in plan.rings)
+    exchanged = [it for it in plan.rings if it.in_tensor_memory]
+    loaded = [it for it in plan.rings if it not in exchanged]
+    rings = ", ".join(f"{it.name} with D = {it.depth}{_FILLED[it.fill or 'tma']}" for it in loaded)
     groups = plan.consumer_groups
     part = "a program of the grid" if plan.split == "programs" else f"with its {plan.split or 'rows'} of the tile"
     consumers = "one consumer" if groups == 1 else f"{groups} consumers, each {part},"
     alternate = "; ping-pong" if plan.ping_pong else ""
+    issuing = next((part.name for part in plan.partitions if part.role == "mma"), None)
+    if issuing is not None:
+        sums = ", ".join(f"{it.name} with D = {it.depth}" for it in exchanged)
+        return (
+            f"one producer feeds {issuing}, whose one thread issues the dots, through {rings}; it and "
+            f"{consumers} take turns with {sums} in tensor memory{alternate}"
+        )
     return f"one producer feeds {consumers} through {rings}; P = {plan.mma_depth}{alternate}"
 
 
@@ -204,6 +214,8 @@ _FILLED: dict[Fill, str] = {
     "registers": " (from registers)",
     "stores": " (by a converter)",
     "number": " (a number)",
+    "commit": "",
+    "threads": "",
 }
 
 

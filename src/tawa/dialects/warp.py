@@ -66,6 +66,11 @@ class GroupOp(OpView):
         return None
 
 
+def order_beside(num_warps: int, role: str) -> tuple[int, bool]:
+    """The key by which partitions beside the consumers are ordered: larger ones first, whose warps are aligned."""
+    return -num_warps, role == "producer"
+
+
 def find_groups(module: Module) -> list[GroupOp]:
     """The groups of a kernel, in textual order."""
     first = next((op for op in module.walk() if op.name == GroupOp.NAME), None)

@@ -47,7 +47,7 @@ class File:
     """
 
     module: Module
-    layout_of: Callable[[str, Sequence[int]], str]
+    layout_of: Callable[[str], str]
     library: str = ""
     sources: Sources = field(default_factory=Sources)
     functions: list[list[str]] = field(default_factory=list[list[str]])
@@ -127,7 +127,7 @@ class Body:
 
     def layout(self, type: TensorType | MemDescType) -> str:
         """The name of the layout of a tile."""
-        return self.file.layout_of(type.encoding, type.shape)
+        return self.file.layout_of(type.encoding)
 
     def statement_of(self, op: Operation) -> Statement | None:
         """The user's statement that an operation comes from: the innermost one outside of Triton, without returns."""
@@ -265,7 +265,7 @@ class Body:
         source, result = parse_type(op.operands[0].type), parse_type(op.result.type)
         if not isinstance(source, TensorType) or not isinstance(result, TensorType):
             return text
-        layouts = [self.file.layout_of(it, source.shape) for it in (source.encoding, result.encoding)]
+        layouts = [self.file.layout_of(it) for it in (source.encoding, result.encoding)]
         return text if layouts[0] == layouts[1] else f"gl.convert_layout({text}, {layouts[1]}, assert_trivial=True)"
 
     def small(self, op: Operation) -> bool:

@@ -9,7 +9,17 @@ ASYNC_COPY = (
     'async_load = getattr(async_copy, "async_load", None) or async_copy.async_copy_global_to_shared',
 )
 """An import, and a name that differs between versions of Triton."""
+REINTERPRET = (
+    "from triton.experimental.gluon.language.nvidia.blackwell import tensor_memory_descriptor",
+    'reinterpret = getattr(tensor_memory_descriptor, "reinterpret", None) or tensor_memory_descriptor._reinterpret',
+)
 MMA_V2 = ("from triton.experimental.gluon.language.nvidia.ampere import mma_v2", "")
+HOPPER = ("hopper", "fence_async_shared, mbarrier, tma, warpgroup_mma, warpgroup_mma_wait,")
+"""The module of Gluon for a machine, and what a file takes from it."""
+BLACKWELL = (
+    "blackwell",
+    "TensorMemoryLayout, allocate_tensor_memory, fence_async_shared, mbarrier, tcgen05_commit, tcgen05_mma, tma,",
+)
 
 
 @dataclass
@@ -39,4 +49,4 @@ class Extras:
         return "".join(f"{line}\n" for _, line in self.imported if line)
 
 
-__all__ = ["ASYNC_COPY", "MMA_V2", "Extras"]
+__all__ = ["ASYNC_COPY", "BLACKWELL", "HOPPER", "MMA_V2", "REINTERPRET", "Extras"]

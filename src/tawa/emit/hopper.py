@@ -1,4 +1,4 @@
-"""Shared memory, TMA stores and wgmma."""
+"""TMA stores, descriptors and wgmma."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from math import prod
 from tawa.dialects import arith, builtin, ttg, ttng
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.ttng import TensormapCreateOp
-from tawa.emit.body import INDENT, Body, Writer, statement
+from tawa.emit.body import Body, Writer, statement
 from tawa.emit.errors import cannot_say
-from tawa.emit.rings.recognised import Ring, number_of
-from tawa.emit.values.expressions import integers, type_source
+from tawa.emit.rings.recognised import number_of
+from tawa.emit.values.expressions import integers
 from tawa.ir import Operation, Value
 from tawa.ir.locations import source_of
 from tawa.ir.types import TensorDescType, TensorType, memdesc_type, parse_type
@@ -19,52 +19,10 @@ DEFAULT_IMPRECISE = 2**30
 """Sums of an fp8 dot that Hopper may add up in limited precision: Triton's default is all."""
 
 
-def _alloc(body: Body, op: Operation) -> None:
-    if (ring := body.allocations.get(op)) is not None:
-        if op is ring.last:
-            _ring(body, ring)
-        return
-    type = memdesc_type(op.result.type)
-    barrier = type.element == "i64" and type.shape[-1:] == (1,)
-    layout = "mbarrier.MBarrierLayout()" if barrier else body.layout(type)
-    value = f", {body.of(op.operands[0])}" if op.operands else ""
-    shape = list(type.shape)
-    wish = body.wishes.get(op.result) or op.result.hint or ("barriers" if barrier else "tiles")
-    body.results(op, f"gl.allocate_shared_memory({type_source(type.element)}, {shape}, {layout}{value})", [wish])
-
-
-def _ring(body: Body, ring: Ring) -> None:
-    """Makes a ring."""
-    body.file.methods.add("mbarriers")
-    tiles = [
-        f"gl.allocate_shared_memory({type_source(type.element)}, {list(type.shape)}, {body.layout(type)})"
-        for type in (memdesc_type(it.result.type) for it in ring.found.tiles)
-    ]
-    body.put(f"{body.ring(ring)} = Ring(")
-    body.depth += 1
-    if len(tiles) == 1:
-        body.put(f"({tiles[0]},),")
-    else:
-        body.put("(")
-        for tile in tiles:
-            body.put(f"{INDENT}{tile},")
-        body.put("),")
-    for it in ring.found.ends.values():
-        body.put(f"mbarriers({it.slots}, {it.arrivals}),")
-    body.depth -= 1
-    body.put(")")
-
-
 def _tma_store(body: Body, op: Operation) -> str:
     desc, *coordinates, source = op.operands
     where = ", ".join(body.of(it) for it in coordinates)
     return f"tma_store({body.of(desc)}, [{where}], {body.of(source)})"
-
-
-def _load_shared(body: Body, op: Operation) -> None:
-    type = parse_type(op.result.type)
-    assert isinstance(type, TensorType)
-    body.results(op, f"{body.of(op.operands[0], atomic=True)}.load({body.layout(type)})")
 
 
 def _dot(body: Body, op: Operation) -> None:
@@ -110,7 +68,7 @@ def _made_descriptor(body: Body, op: Operation) -> None:
     shape = ", ".join(body.of(it) for it in reversed(view.shape))
     strides = [_elements(body, it, width) for it in reversed(view.strides)]
     padding = ', padding_option="nan"' if view.op.attributes.get("fill_mode", "0").startswith("1") else ""
-    block, layout = list(type.block.shape), body.file.layout_of(type.block.encoding, type.block.shape)
+    block, layout = list(type.block.shape), body.file.layout_of(type.block.encoding)
     body.file.scratch = True
     body.results(
         op,
@@ -129,12 +87,6 @@ def _elements(body: Body, stride: Value, width: int) -> str:
 
 
 WRITERS: dict[str, Writer] = by_name({
-    ttg.LocalAllocOp: _alloc,
-    ttg.LocalDeallocOp: statement(lambda body, op: f"{body.of(op.operands[0])}._keep_alive()"),
-    ttg.LocalLoadOp: _load_shared,
-    ttg.LocalStoreOp: statement(
-        lambda body, op: f"{body.of(op.operands[1], atomic=True)}.store({body.of(op.operands[0])})"
-    ),
     ttng.FenceAsyncSharedOp: statement(lambda body, op: "fence_async_shared()"),
     ttng.AsyncTMACopyLocalToGlobalOp: statement(_tma_store),
     ttng.AsyncTMAStoreWaitOp: statement(lambda body, op: f"tma.store_wait({integers(op.properties['pendings'])[0]})"),

@@ -14,9 +14,10 @@ from typing import Any
 from tawa.dialects import ttg
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.tt import FuncOp
-from tawa.emit import control_flow, hopper, operations, tiles
+from tawa.emit import blackwell, control_flow, hopper, memory, operations, tiles
 from tawa.emit.body import File, Writer
 from tawa.emit.errors import cannot_say
+from tawa.emit.extras import BLACKWELL, HOPPER
 from tawa.emit.launch.made import Made
 from tawa.emit.launch.source import TAKEN, launch_source
 from tawa.emit.parameters import Parameter, find_parameters
@@ -33,6 +34,7 @@ from tawa.ir import Module
 from tawa.ir.attributes import attribute_of, read_int
 from tawa.ir.encodings import kind_of
 from tawa.ir.rewriter import copy_module
+from tawa.machine.machines import SM_90, SM_100, Machine, machine_of_module
 
 HEAD = '''"""{title}
 
@@ -42,10 +44,10 @@ HEAD = '''"""{title}
 {imports}import triton.language as tl
 {checking}from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-{more}from triton.experimental.gluon.language.nvidia.hopper import (
-    fence_async_shared, mbarrier, tma, warpgroup_mma, warpgroup_mma_wait,
+{more}from triton.experimental.gluon.language.nvidia.{machine} import (
+    {words}
 )
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+from triton.experimental.gluon.nvidia.{machine} import TensorDescriptor
 {aggregate}
 # Names that differ between Triton 3.6 and 3.9.
 tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
@@ -57,7 +59,7 @@ OPTIONS = {"num_warps": "num-warps", "maxnreg": "maxnreg"}
 """Options of a launch that stand in the program, by their names."""
 LAYOUT_NAMES = {
     "#ttg.nvidia_mma": "MMA", "#ttg.nvmma_shared": "TILES", "#ttg.swizzled_shared": "SHARED", "#ttg.blocked": "BLOCKED",
-    "#ttg.linear": "LINEAR", "#ttg.slice": "ROW", "#ttg.dot_op": "OPERAND",
+    "#ttg.linear": "LINEAR", "#ttg.slice": "ROW", "#ttg.dot_op": "OPERAND", "#ttng.tensor_memory_encoding": "TENSOR",
 }  # fmt: skip
 
 
@@ -65,7 +67,8 @@ LAYOUT_NAMES = {
 class Emitted:
     """A file in Gluon. kernel: its name; parameters: of the kernel, in order; options: of its launches.
 
-    needs: the oldest Triton that has all of what the file uses, and what an older one does not have.
+    needs: the oldest Triton that has all of what the file uses, and what an older one does not have. machine: that the
+    kernel is for.
     """
 
     text: str
@@ -73,6 +76,7 @@ class Emitted:
     parameters: tuple[Parameter, ...]
     options: Mapping[str, Any]
     needs: tuple[tuple[int, int], str] = ((3, 6), "")
+    machine: Machine = SM_90
 
 
 def gluon_source(
@@ -97,6 +101,7 @@ def gluon_source(
 class _Writer:
     def __init__(self, module: Module, partitions: Sequence[str], library: str) -> None:
         self.module = module
+        self.machine = machine_of_module(module) or SM_90
         self.layouts: dict[str, str] = {}  # name by source
         functions = [view for op in module.body.ops if (view := FuncOp.of(op)) is not None]
         if len(functions) != 1:
@@ -109,14 +114,14 @@ class _Writer:
         self.file.extras.taken = self.taken = {self.kernel, *TAKEN}
         self.parts = Partitions(self.file, partitions, self.taken, self.variables())
         here: dict[str, Writer] = by_name({ttg.WarpSpecializeOp: self.parts.write})
-        own = {**tiles.WRITERS, **operations.WRITERS, **hopper.WRITERS, **transfers.WRITERS}
-        self.file.writers = {**own, **control_flow.WRITERS, **here}
+        own = {**tiles.WRITERS, **operations.WRITERS, **memory.WRITERS, **transfers.WRITERS}
+        self.file.writers = {**own, **hopper.WRITERS, **blackwell.WRITERS, **control_flow.WRITERS, **here}
         self.file.expressions = EXPRESSIONS
         self.rings = list(rings_of(module, self.function.body))
         self.constants = Names({argument.hint for argument in self.function.body.args})
 
-    def layout_name(self, encoding: str, shape: Sequence[int]) -> str:
-        source = layout_source(self.module.aliases, encoding, shape)
+    def layout_name(self, encoding: str) -> str:
+        source = layout_source(self.module.aliases, encoding)
         if source not in self.layouts:
             wish = LAYOUT_NAMES[kind_of(self.module.aliases, encoding)]
             self.layouts[source] = name = self.constants.fresh(wish)
@@ -150,7 +155,7 @@ class _Writer:
         parts += ["\n\n" + "\n".join(lines) for lines in (*self.file.functions, kernel)]
         text = "\n".join(part.rstrip("\n") for part in parts if part) + "\n"
         text += "\n" + launch if launch else ""
-        return Emitted(text, self.kernel, parameters, options, self.file.extras.needs)
+        return Emitted(text, self.kernel, parameters, options, self.file.extras.needs, self.machine)
 
     def variables(self) -> set[str]:
         """Names of layouts, which no variable may have, except for parameters of the kernel."""
@@ -159,11 +164,12 @@ class _Writer:
     def head(self, title: str, about: str, imports: str, launch: str) -> str:
         """The lines above the layouts."""
         more = self.file.extras
+        machine, words = BLACKWELL if self.machine == SM_100 else HOPPER
         core = "from triton.language.core import _aggregate as aggregate\n" if "mbarriers" in self.file.methods else ""
         checking = "from triton._utils import canonicalize_dtype\n" * ("canonicalize_dtype(" in launch)
         return HEAD.format(
             title=title, about=about, imports=imports, checking=checking, more=more.imports, names=more.names,
-            aggregate=core,
+            aggregate=core, machine=machine, words=words,
         )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ that a parameter without one begins as one with it: ``n = n.to(gl.int32)``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -72,7 +72,7 @@ class Parameter:
 
 
 def find_parameters(
-    module: Module, function: FuncOp, names: Names, layout_of: Callable[[str, Sequence[int]], str],
+    module: Module, function: FuncOp, names: Names, layout_of: Callable[[str], str],
     types: Mapping[int, str] = MappingProxyType({}),
 ) -> tuple[Parameter, ...]:  # fmt: skip
     """Names the arguments of the kernel's function, and what is inside of descriptors.
@@ -90,7 +90,7 @@ def find_parameters(
         if any(it.uses for it in parts):
             box = None
             if isinstance(type, TensorDescType):
-                layout = layout_of(type.block.encoding, type.block.shape)
+                layout = layout_of(type.block.encoding)
                 box = Box(tuple(type.block.shape), type.block.element, layout)
             base = function.memory_of(argument)
             wish = descriptor_name(said[base], said.values()) if base else ADDED.get(said[argument], said[argument])

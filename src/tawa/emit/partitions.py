@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from tawa.dialects import ttg
 from tawa.dialects.arith import ConstantOp
+from tawa.dialects.tcgen05 import TMEMAllocOp
 from tawa.emit.alike import Alike, compare, parameters_of
 from tawa.emit.body import INDENT, Body, File
 from tawa.emit.errors import cannot_say
@@ -268,12 +269,14 @@ def _descriptor(value: Value) -> bool:
 def _buffers(block: Block) -> Iterator[tuple[Value, str]]:
     """Names of buffers and barriers that are in no ring."""
     for op in operations_of(block):
-        if ttg.LocalAllocOp.matches(op):
-            yield op.result, _buffer_name(op, ttg.LocalAllocOp(op).source)
+        if alloc := ttg.LocalAllocOp.of(op):
+            yield op.result, _buffer_name(op, alloc.source)
+        if made := TMEMAllocOp.of(op):
+            yield made.buffer, _buffer_name(op, made.source)
 
 
 def _buffer_name(op: Operation, source: Value | None) -> str:
-    type = memdesc_type(op.result.type)
+    type = memdesc_type(op.results[0].type)
     if type.element == "i64" and type.shape[-1:] == (1,):
         return f"{op.result.hint}_full" if op.result.hint else "barrier"
     stem = (source.hint if source is not None else "") or stem_of(op)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from tawa.ir.core import Operation
@@ -25,8 +26,15 @@ def kind_of(aliases: Mapping[str, str], encoding: str) -> str:
 def fields_of(aliases: Mapping[str, str], encoding: str) -> dict[str, str]:
     """The parameters of an encoding, as text; empty if it has none."""
     text = aliases.get(encoding, encoding)
-    start = text.find("<{")
-    return parse_dictionary(text[start + 2 : match_bracket(text, start) - 2]) if start >= 0 else {}
+    start = text.find("<")
+    inner = text[start + 1 : match_bracket(text, start) - 1] if start >= 0 else ""
+    if inner.startswith("{"):
+        return parse_dictionary(inner[1:-1])
+    return parse_dictionary(inner) if _PLAIN.match(inner) else {}
+
+
+_PLAIN = re.compile(r"\w+ = ")
+"""The begin of parameters without braces: ``#ttng.tensor_memory_encoding<blockM = 128, …>``."""
 
 
 __all__ = ["aliases_at", "fields_of", "kind_of"]

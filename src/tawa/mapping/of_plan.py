@@ -24,7 +24,7 @@ from tawa.mapping.words import ELEMENTS
 from tawa.plan.decide.wanted import carries, step_names
 from tawa.plan.fields import OperandPlan, Path
 from tawa.plan.plan import Plan
-from tawa.plan.reasons import Decision, operand_field
+from tawa.plan.reasons import Decision, operand_field, size_of
 
 _TMA: dict[Path, str] = {
     "host_descriptor": "tma", "kernel_descriptor": "tma", "promoted": "tma", "promoted_in_kernel": "tma in kernel",
@@ -79,7 +79,7 @@ def _notes(plan: Plan, program: Program, reasons: dict[str, str]) -> Iterable[tu
             why = reasons.get(f"loops.{it.loop}", "")
             yield f"loops.{key(loop.text)}", [": ".join(filter(None, (short(loop.line), why)))]
     for ring in plan.rings:
-        size = f"{ring.total_bytes / 1024:.4g} KiB" if ring.has_tiles else "a number"
+        size = size_of(ring) if ring.has_tiles else "a number"
         names = [program_name(program, it) for it in plan.operands if it.ring == ring.name]
         why = reasons.get(f"rings.{ring.name}", "")
         yield f"rings.{key(ring.name)}", [": ".join(filter(None, (", ".join([*names, size]), why)))]

@@ -127,13 +127,18 @@ class StorePlan:
         return slices, self.buffers or (2 if slices > 2 else 1)
 
 
+TENSOR_RING = "tensor"
+"""The begin of the names of rings in tensor memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class RingPlan:
     """One ring. payload: the types of the buffers of a slot. depth: D. slot_bytes: the size of one slot.
 
     copies: the number of such rings: one per consumer group if its tiles are rows of the group, else 1.
     fill: how the producer fills a slot: "tma", "cp.async", or from its "registers"; "stores" of a converter; or with a
-    "number" that only the producer computes.
+    "number" that only the producer computes. In tensor memory, which is no shared memory: by the dots of one thread,
+        which a "commit" announces, or by the "threads" of a consumer.
     A Plan that pins a ring may omit everything but the depth, because the rest follows from the operands. An entry
     without name has the D of all rings without an entry; like the option `aref_depth`, it does not hold for rings that
     are filled outside the innermost loops, if it does not fit there.
@@ -158,6 +163,11 @@ class RingPlan:
     def has_tiles(self) -> bool:
         """Whether a slot holds tiles, rather than one number."""
         return self.fill != "number"
+
+    @property
+    def in_tensor_memory(self) -> bool:
+        """Whether the slots lie in tensor memory, between the dots of one thread and a consumer."""
+        return self.fill in ("commit", "threads") or (self.fill is None and self.name.startswith(TENSOR_RING))
 
     @property
     def slots(self) -> int:
@@ -217,6 +227,6 @@ class LaunchPlan:
 
 
 __all__ = [
-    "UNCAPPED", "LaunchChoice", "LaunchPlan", "LoopPlan", "OperandPlan", "PartitionPlan", "PartitionRole", "Path",
-    "RingPlan", "RowsOrder", "StorePlan", "Transposer",
+    "TENSOR_RING", "UNCAPPED", "LaunchChoice", "LaunchPlan", "LoopPlan", "OperandPlan", "PartitionPlan",
+    "PartitionRole", "Path", "RingPlan", "RowsOrder", "StorePlan", "Transposer",
 ]  # fmt: skip

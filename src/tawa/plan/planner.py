@@ -127,6 +127,7 @@ def reasons(plan: Plan, channels: Rings, budget: Budget, pins: Plan | None = Non
     found["partitions.producer"] = alone if by_tma else "it computes on tiles of addresses"
     warps = "the fewest for wgmma" if budget.widened else "num_warps of the launch"
     found["partitions.consumer"] = warps if budget.groups == 1 else f"{warps}, in {budget.groups} groups"
+    found["partitions.mma"] = "one thread issues the dots"
     found["loops.mma_depth"] = _why_in_flight(plan, budget)
     staged = any(store.staged for store in plan.stores)
     found["stores"] = "the next tile does not wait for it" if staged else "later operations need the completed store"

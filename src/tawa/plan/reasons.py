@@ -37,6 +37,7 @@ _PATHS: dict[Path, tuple[str, str]] = {
     "consumer": ("loaded by the consumer", "the producer cannot load it in advance"),
     "pointers": ("pointers", "the tile is not a box that TMA can store"),
 }
+_COMMITTED = "no partition waits for a number of dots: their thread commits them to barriers"
 _NOT_IN_FLIGHT = "no wgmma of this loop can stay in flight across iterations"
 
 
@@ -207,7 +208,9 @@ class _Decisions:
     def _loop(self, it: LoopPlan) -> Iterator[Decision]:
         asked = self.pins.loop(it.loop)
         name = f"loops.{it.loop}"
-        if it.schedule is not None:
+        if asked.mma_depth is None and any(part.role == "mma" for part in self.plan.partitions):
+            made = Decision(name, _at("dots in the order of issue", it.line), "planner", _COMMITTED)
+        elif it.schedule is not None:
             carried = Counter(tile.type for tile in it.schedule.carried)
             tiles = ", ".join(f"{count} x {type}" if count > 1 else type for type, count in carried.items())
             value = f"{_count(it.schedule.stages, 'stage')}, {it.schedule.ii_cycles} cycles per iteration"
@@ -235,11 +238,11 @@ class _Decisions:
     def _ring(self, ring: RingPlan) -> Decision:
         payload = ", ".join(map(_tile, ring.payload))
         copies = f", {ring.copies} copies" if (ring.copies or 1) > 1 else ""
-        size = f"{ring.total_bytes / 1024:.4g} KiB" if ring.has_tiles else f"{ring.total_bytes} bytes"
-        value = f"D = {ring.depth} of ({payload}), {size}{copies}"
-        names = (ring.name, "") if ring.has_tiles else (ring.name,)  # "": all rings of tiles
+        value = f"D = {ring.depth} of ({payload}), {size_of(ring)}{copies}"
+        loaded = ring.has_tiles and not ring.in_tensor_memory
+        names = (ring.name, "") if loaded else (ring.name,)  # "": all rings of loaded tiles
         pinned = any(self.pins.ring(name).depth is not None for name in names)
-        option = "aref_depth" if self.options.aref_depth == ring.depth and ring.has_tiles else ""
+        option = "aref_depth" if self.options.aref_depth == ring.depth and loaded else ""
         name = f"rings.{ring.name}"
         return self._made(name, value, pinned, option, "", (f"{name}.depth",))
 
@@ -279,6 +282,13 @@ def rows_field(name: Name) -> str:
     return f"{operand_field(name)}.rows"
 
 
+def size_of(ring: RingPlan) -> str:
+    """The memory that a ring takes, in words."""
+    if ring.in_tensor_memory:
+        return "tensor memory"
+    return f"{ring.total_bytes / 1024:.4g} KiB" if ring.has_tiles else f"{ring.total_bytes} bytes"
+
+
 def _name(name: Name) -> str:
     argument, loop, ordinal = name
     where = "" if loop is None else f", loop {loop}"
@@ -313,4 +323,6 @@ def decision_of(data: Mapping[str, Any]) -> Decision:
     return Decision(data["field"], data["value"], data["by"], data["reason"])
 
 
-__all__ = ["PINNED", "By", "Decision", "decision_of", "decisions", "operand_field", "rows_field", "store_field"]
+__all__ = [
+    "PINNED", "By", "Decision", "decision_of", "decisions", "operand_field", "rows_field", "size_of", "store_field",
+]  # fmt: skip

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from tawa.ir import Module
@@ -14,12 +15,14 @@ from tawa.remarks import Remark
 class PassResult:
     """Whether the module changed, and the remarks of the pass.
 
-    decided: Plan fields that were left open and that the pass had to settle because only one choice was legal.
+    decided: Plan fields that were left open and that the pass had to settle because only one choice was legal. why: the
+    reasons for them, by field.
     """
 
     changed: bool
     remarks: tuple[Remark, ...] = ()
     decided: Plan = Plan()
+    why: Mapping[str, str] = field(default_factory=dict[str, str], kw_only=True)
 
 
 Result = TypeVar("Result", bound=PassResult, covariant=True)

@@ -35,7 +35,7 @@ from tawa.dialects.aref import ConsumedOp, CreateOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.tcgen05 import TMEMAllocOp
 from tawa.dialects.ttg import LocalAllocOp
-from tawa.dialects.warp import GroupOp
+from tawa.dialects.warp import GroupOp, order_beside
 from tawa.ir import MemDescType, Module, Operation, parse_type, source_of
 from tawa.verify.assumptions import parse_assumptions
 from tawa.verify.effort import Effort
@@ -471,7 +471,7 @@ def _names(high: Module) -> dict[str, str]:
     groups = [group for op in high.walk() if (group := GroupOp.of(op))]
     consumers = [group.partition for group in groups if group.role == "consumer"]
     beside = [group for group in groups if group.role != "consumer"]
-    beside.sort(key=lambda group: (-group.num_warps, group.role == "producer"))
+    beside.sort(key=lambda group: order_beside(group.num_warps, group.role))
     others = [*consumers[1:], *(group.partition for group in beside)]
     regions = {f"partition{number}": name for number, name in enumerate(others)}
     return regions | ({"default": consumers[0]} if consumers else {})

@@ -20,6 +20,7 @@ from tawa.bridge.report.record import KEY, plan_of
 from tawa.bridge.triton.read_module import read_final
 from tawa.bridge.triton.signature import Signature
 from tawa.bridge.triton.versions import triton_version
+from tawa.dialects.warp import order_beside
 from tawa.emit.launch.made import Made
 from tawa.emit.module import Emitted, gluon_source
 from tawa.errors import EmitError
@@ -82,7 +83,8 @@ def _compiled(emitted: Emitted, loaded: dict[str, Any]) -> Any:
         types[it.name] = it.type if it.box is None else f"{it.type[:-1]},{loaded[it.box.layout].value!r}>"
         if it.divisible:
             attributes[(number,)] = [["tt.divisibility", 16]]
-    return compile_gluon(loaded[emitted.kernel], Signature(types, {}, attributes), **emitted.options)
+    signature = Signature(types, {}, attributes)
+    return compile_gluon(loaded[emitted.kernel], signature, target=emitted.machine, **emitted.options)
 
 
 def made_for(compiled: Any) -> Made:
@@ -138,9 +140,10 @@ def load_emitted(emitted: Emitted) -> dict[str, Any]:
 def partition_names(compiled: Any) -> list[str]:
     """Names of the default partition and of the others, in the order of the program."""
     plan = plan_of(getattr(compiled.metadata, KEY))
-    names = [part.name.replace(" ", "_") for part in plan.partitions] if plan is not None else []
-    consumers = [name for name in names if name.startswith("consumer")]
-    return [*consumers, *(name for name in names if name not in consumers)]
+    parts = plan.partitions if plan is not None else ()
+    beside = [it for it in parts if it.role != "consumer"]
+    beside.sort(key=lambda it: order_beside(it.num_warps, it.role))
+    return [it.name.replace(" ", "_") for it in (*(it for it in parts if it.role == "consumer"), *beside)]
 
 
 __all__ = ["compile_emitted", "emit_gluon", "load_emitted", "partition_names"]

@@ -16,6 +16,7 @@ TAKEN = {
     "gl", "gluon", "tl", "tma", "mbarrier", "range", "float", "list", "dict", "zip", "getattr", "hasattr", "ValueError",
     "warpgroup_mma", "warpgroup_mma_wait", "tma_load", "tma_store", "thread_barrier", "fence_async_shared", "launch",
     "unfit", "TensorDescriptor", "Ring", "mbarriers", "advance", "aggregate", "triton", "contextvars", "len", "sum",
+    "TensorMemoryLayout", "allocate_tensor_memory", "tcgen05_mma", "tcgen05_commit", "reinterpret",
 }  # fmt: skip
 _NAME = re.compile(r"[^0-9A-Za-z_]")
 

@@ -122,15 +122,15 @@ def _alike(inits: Sequence[skeleton.Use], slots: int) -> bool:
 
 def stem_of(tiles: Operation) -> str:
     """The name of the user's variable or argument that is in these tiles; empty if unknown."""
-    for op in _users(tiles.result):
+    for op in _users(tiles.results[0]):
         if ttng.AsyncTMACopyGlobalToLocalOp.matches(op):
             return bare(root_of(ttng.AsyncTMACopyGlobalToLocalOp(op).descriptor).hint)
-    for op in _users(tiles.result):
+    for op in _users(tiles.results[0]):
         if ttg.LocalStoreOp.matches(op) and ttg.LocalStoreOp(op).source.hint:
             return ttg.LocalStoreOp(op).source.hint
         if ttg.AsyncCopyGlobalToLocalOp.matches(op):
             return bare(root_of(op.operands[0]).hint)
-    return tiles.result.hint
+    return tiles.results[0].hint
 
 
 def bare(name: str) -> str:

@@ -8,7 +8,7 @@ CLASS = '''
 
 @aggregate
 class Ring:
-    """Slots in shared memory, each for a tile of every one of `tiles`, with two mbarriers: full, and empty.
+    """Slots in {memory}, each for a tile of every one of `tiles`, with two mbarriers: full, and empty.
 
     A place in it is a slot, and the parity of its round.
     """
@@ -93,6 +93,8 @@ def advance(slot, parity, D: gl.constexpr):
     return gl.where(around, 0, slot + 1), parity ^ around.to(gl.int32)
 ''',
 }
+TENSOR_MEMORY = "tensor memory"
+"""Stands among the methods for rings whose slots are there."""
 NEEDS = {"put": ("acquire", "fill")}
 
 
@@ -100,8 +102,9 @@ def ring_source(used: Set[str]) -> str:
     """The source of these methods and functions, and of those that they call."""
     wanted = {*used, *(it for name in used for it in NEEDS.get(name, ()))}
     functions = "".join(text for name, text in FUNCTIONS.items() if name in wanted)
+    memory = "shared or in tensor memory" if TENSOR_MEMORY in wanted else "shared memory"
     methods = "".join(text for name, text in METHODS.items() if name in wanted)
-    return functions + (CLASS + methods if "mbarriers" in wanted else "")
+    return functions + (CLASS.format(memory=memory) + methods if "mbarriers" in wanted else "")
 
 
-__all__ = ["ring_source"]
+__all__ = ["TENSOR_MEMORY", "ring_source"]

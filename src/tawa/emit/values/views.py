@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from tawa.dialects import arith, tt, ttg
+from tawa.dialects import arith, tcgen05, tt, ttg
 from tawa.dialects.declare.declaration import by_name
 from tawa.emit.body import Body, Expression, type_of
+from tawa.emit.errors import cannot_say
+from tawa.emit.extras import REINTERPRET
 from tawa.emit.values.expressions import CASTS, ELEMENTWISE, elementwise, integers, type_source
 from tawa.emit.values.objects import literal, object_of
 from tawa.ir import Operation
+from tawa.ir.locations import source_of
 from tawa.ir.types import PointerType, ScalarType, TensorType, memdesc_type, parse_type
 
 
@@ -116,7 +119,19 @@ def _reshaped(body: Body, op: Operation) -> str:
 
 def _reinterpreted(body: Body, op: Operation) -> str:
     type = memdesc_type(op.result.type)
-    return f"{_buffer(body, op)}._reinterpret({type_source(type.element)}, {list(type.shape)}, {body.layout(type)})"
+    arguments = f"{type_source(type.element)}, {list(type.shape)}, {body.layout(type)}"
+    if type.in_tensor_memory:
+        body.file.extras.use(REINTERPRET)
+        return f"reinterpret({body.of(op.operands[0])}, {arguments})"
+    return f"{_buffer(body, op)}._reinterpret({arguments})"
+
+
+def _columns(body: Body, op: Operation) -> str:
+    """A subslice of a buffer in tensor memory."""
+    view = tcgen05.TMEMSubsliceOp(op)
+    if view.dim != 1:
+        raise cannot_say("a subslice of rows of tensor memory", source_of(body.file.module, op))
+    return f"{_buffer(body, op)}.slice({view.start}, {memdesc_type(op.result.type).shape[1]})"
 
 
 EXPRESSIONS: dict[str, Expression] = {
@@ -138,6 +153,7 @@ EXPRESSIONS: dict[str, Expression] = {
         ttg.MemDescSubsliceOp: _sliced,
         ttg.MemDescReshapeOp: _reshaped,
         ttg.MemDescReinterpretOp: _reinterpreted,
+        tcgen05.TMEMSubsliceOp: _columns,
     }),
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tawa.machine.machines import MACHINES
 from tawa.machine.nvidia import SHARED_BYTES
 from tawa.verify.verdict import ALL_RUNS
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from tawa.plan.reasons import Decision
     from tawa.runtime.explain.explanation import Explanation
     from tawa.runtime.explain.explicit import NamedProgram
+
+_BY_COMMIT = frozenset(it.name for it in MACHINES if it.dot.completion == "commit")
+"""Machines on which no partition waits for a number of dots."""
 
 
 def explanation_table(explanation: Explanation) -> RenderableType:
@@ -149,7 +153,8 @@ def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
         yield "protocol", protocol_text(explanation)
     yield "shared memory", f"{explanation.shared_bytes} bytes of {SHARED_BYTES}{_shares(explanation)}"
     yield "registers", f"{explanation.registers}, spills {explanation.spill_bytes} bytes"
-    yield "wgmma waits", " ".join(map(str, explanation.wgmma_waits)) or "none"
+    if explanation.wgmma_waits or explanation.target not in _BY_COMMIT:
+        yield "wgmma waits", " ".join(map(str, explanation.wgmma_waits)) or "none"
     for note in explanation.report.ptxas.notes:
         yield f"ptxas {note.code}", f"{note.text} ({note.count}x)"
     if explanation.compile_ms is not None and explanation.tawa_ms is not None:

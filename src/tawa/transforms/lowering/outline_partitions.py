@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.dialects.ttg import WarpReturnOp, WarpSpecializeOp, WarpSpecializePartitionsOp, WarpYieldOp
-from tawa.dialects.warp import GroupOp, find_groups
+from tawa.dialects.warp import GroupOp, find_groups, order_beside
 from tawa.ir import Block, Builder, Module, Operation, Region, Value
 from tawa.ir.attributes import array_attr
 from tawa.transforms.result import PassResult
@@ -34,8 +34,8 @@ class OutlinePartitions:
             return PassResult(changed=False)
         consumers = [group for group in groups if group.role == "consumer"]
         beside = [group for group in groups if group.role != "consumer"]
-        beside.sort(key=lambda group: (-group.num_warps, group.role == "producer"))
-        others = [*consumers[1:], *beside]  # larger groups first, because their warps are aligned to warp groups
+        beside.sort(key=lambda group: order_beside(group.num_warps, group.role))
+        others = [*consumers[1:], *beside]
         captures = _captures(others)
         regions = [_isolate(group, captures) for group in others]
         holder = Operation(WarpSpecializePartitionsOp.NAME, regions=regions, loc=groups[0].op.loc)

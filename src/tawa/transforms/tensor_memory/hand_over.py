@@ -13,8 +13,9 @@ A loop in which both access the buffer begins, in every iteration, with the part
 is in the same hands at its begin, at its end, and if it has no trip. To acquire a slot that is held already is
 harmless. Both partitions may change what is in a slot: the buffer is exchanged.
 
-A buffer whose contents no dot needs any more when the writer gets it back may have two slots: then the dots of the next
-tile do not wait for the epilogue of this one.
+A buffer whose contents no dot needs any more when the writer gets it back may have several slots, two unless the Plan
+says otherwise: then the dots of the next tile do not wait for the epilogue of this one. Each consumer group has its own
+copy of a ring (`resolve_groups`).
 
 Requires: `accumulate`. Ensures: no buffer in tensor memory but those of rings.
 """
@@ -22,19 +23,22 @@ Requires: `accumulate`. Ensures: no buffer in tensor memory but those of rings.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from tawa.analysis.rings.channels import slot_readers
-from tawa.dialects.aref import AcquireOp, ConsumedOp, CreateOp, FirstOp, GetOp, PublishOp, RingType
+from tawa.dialects.aref import AcquireOp, ConsumedOp, CreateOp, Fill, FirstOp, GetOp, PublishOp, RingType
 from tawa.dialects.arith import constant_int
 from tawa.dialects.scf import LOOPS
 from tawa.dialects.tcgen05 import DOTS, TMEMAllocOp, TMEMLoadOp, dot_of, pitch_of
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import VIEWS
+from tawa.errors import PlanError
 from tawa.ir import Block, Builder, Module, Operation, Value, clone_op, memdesc_type, source_of
 from tawa.ir.attributes import bool_attr, string_attr
 from tawa.machine.machines import SM_100
+from tawa.plan import Plan
+from tawa.plan.fields import TENSOR_RING, RingPlan
 from tawa.remarks import Remark
 from tawa.transforms.partition.insert_arefs import thread
 from tawa.transforms.result import PassResult
@@ -42,9 +46,17 @@ from tawa.transforms.result import PassResult
 Owner = Literal["mma", "consumer"]
 
 
+TWO_SLOTS = "the dots of the next tile do not wait for the epilogue of this one"
+IN_TURN = "the dots and the threads change what is in it by turns"
+ONCE = "a program hands it over only once"
+NO_ROOM = "a second one does not fit in tensor memory"
+
+
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """No options."""
+    """plan: the groups, and depths of the rings that the user pins."""
+
+    plan: Plan = Plan()
 
     def run(self, module: Module) -> PassResult:
         """Makes a ring of every buffer in tensor memory."""
@@ -52,19 +64,19 @@ class HandOver:
         buffers = [made for op in (function.op.walk() if function else ()) if (made := TMEMAllocOp.of(op))]
         if function is None or not buffers:
             return PassResult(changed=False)
-        columns = [_columns(it) for it in buffers]
+        groups = self.plan.groups or 1
+        columns = [groups * _columns(it) for it in buffers]
         if sum(columns) > SM_100.tensor_columns:
             place = source_of(module, buffers[0].op)
             reason = f"the accumulators need {sum(columns)} columns of tensor memory, which has {SM_100.tensor_columns}"
             return PassResult(False, (Remark("declined", reason, place, "use a smaller tile"),))
-        left = SM_100.tensor_columns - sum(columns)
-        for number, (buffer, size) in enumerate(zip(buffers, columns, strict=True)):
-            turns = _Turns(function.body, buffer)
-            if turns.reason:
-                return PassResult(True, (Remark("declined", turns.reason, source_of(module, buffer.op)),))
-            twice = turns.may_overlap and size <= left
-            left -= size if twice else 0
-            turns.make_ring(f"tensor{number}", 2 if twice else 1)
+        turns = [_Turns(function.body, it) for it in buffers]
+        for it in turns:
+            if it.reason:
+                return PassResult(True, (Remark("declined", it.reason, source_of(module, it.made.op)),))
+        rings = self._rings(turns, columns, groups)
+        for it, ring in zip(turns, rings, strict=True):
+            it.make_ring(ring.name, ring.slots)
         for op in function.op.walk():
             if op.name in DOTS:
                 op.properties["is_async"] = "unit"
@@ -72,7 +84,57 @@ class HandOver:
             reason = _read_by_dots(create)
             if reason:
                 return PassResult(True, (Remark("declined", reason, source_of(module, create.op)),))
-        return PassResult(changed=True)
+        most = SM_100.tensor_columns
+        why = {
+            f"rings.{ring.name}.depth": f"{_why(ring.slots, it)}; {ring.slots * size} of {most} columns"
+            for ring, it, size in zip(rings, turns, columns, strict=True)
+        }
+        return PassResult(True, decided=Plan(rings=rings), why=why)
+
+    def _rings(self, turns: Sequence[_Turns], columns: Sequence[int], groups: int) -> tuple[RingPlan, ...]:
+        """The rings, with the pinned depths; raises PlanError for a pinned value that a ring cannot have.
+
+        columns: of one slot of all copies of each ring.
+        """
+        names = [f"{TENSOR_RING}{number}" for number in range(len(turns))]
+        if unknown := [it.name for it in self.plan.rings if it.in_tensor_memory and it.name not in names]:
+            raise PlanError(
+                f"the Plan names a ring that the kernel does not have: {unknown[0]}; cure: {', '.join(names)}"
+            )
+        pins = [self.plan.ring(it) for it in names]
+        least = [1 if pin.depth is None else pin.depth for pin in pins]
+        needed = sum(depth * size for depth, size in zip(least, columns, strict=True))
+        found: list[RingPlan] = []
+        for pin, it, size in zip(pins, turns, columns, strict=True):
+            depth = pin.depth
+            if depth is None:
+                depth = 2 if not it.why_one and needed + size <= SM_100.tensor_columns else 1
+                needed += size * (depth - 1)
+            elif depth != 1 and (it.why_one or not depth):
+                raise PlanError(f"D = {depth} in {pin.name}: {it.why_one or 'a ring has a slot'}; cure: D = 1")
+            ring = RingPlan(pin.name, (it.made.buffer.type,), depth, 0, groups, it.fill)
+            _check_pinned(pin, ring)
+            found.append(ring)
+        if needed > SM_100.tensor_columns:
+            deep = max(found, key=lambda ring: ring.slots)
+            raise PlanError(
+                f"D = {deep.depth} in {deep.name}: {needed} columns of tensor memory, which has "
+                f"{SM_100.tensor_columns}; cure: D = {deep.slots - 1} or less"
+            )
+        return tuple(found)
+
+
+def _check_pinned(pin: RingPlan, ring: RingPlan) -> None:
+    """Raises PlanError for what a Plan has otherwise than the kernel."""
+    for it in fields(RingPlan):
+        asked, own = getattr(pin, it.name), getattr(ring, it.name)
+        if asked not in (None, (), own):
+            raise PlanError(f"the Plan has {it.name}={asked!r} in {ring.name}; cure: {it.name}={own!r}")
+
+
+def _why(depth: int, turns: _Turns) -> str:
+    """The reason for D."""
+    return TWO_SLOTS if depth > 1 else turns.why_one or NO_ROOM
 
 
 _OURS = ("commit", "threads")
@@ -119,15 +181,22 @@ class _Turns:
         return "consumer" if self.writer == "mma" else "mma"
 
     @property
-    def may_overlap(self) -> bool:
-        """Whether the writer needs nothing that is in the slot when it gets it, and gets it again in a loop."""
+    def fill(self) -> Fill:
+        """How the writer fills a slot."""
+        return "commit" if self.writer == "mma" else "threads"
+
+    @property
+    def why_one(self) -> str:
+        """Why the ring has one slot; empty if the writer needs nothing of what is in a slot, and gets it in a loop."""
         loops = {it for op in self.accesses for it in op.ancestors() if it.name in LOOPS}
-        if self.writer != "mma" or not any(len(set(self._inside(it))) > 1 for it in loops):
-            return False
+        if self.writer != "mma":
+            return IN_TURN
         dots = [dot for op in self.accesses if (dot := dot_of(op))]
         reads = [dot for dot in dots if self._is_view(dot.a) or self._is_view(dot.b)]
         loads = all(TMEMLoadOp.matches(op) for op, owner in self.accesses.items() if owner == "consumer")
-        return not reads and loads and all(constant_int(dot.use_d) != 1 for dot in dots)
+        if reads or not loads or any(constant_int(dot.use_d) == 1 for dot in dots):
+            return IN_TURN
+        return "" if any(len(set(self._inside(it))) > 1 for it in loops) else ONCE
 
     def _is_view(self, value: Value) -> bool:
         op = value.defining_op
@@ -166,8 +235,7 @@ class _Turns:
         """Replaces the buffer by a ring."""
         builder = Builder.at_start(self.body, self.made.op.loc)
         type = RingType(depth, (self.made.buffer.type,))
-        fill = "commit" if self.writer == "mma" else "threads"
-        properties = {"name": string_attr(name), "fill": string_attr(fill), "reader": string_attr(self.reader)}
+        properties = {"name": string_attr(name), "fill": string_attr(self.fill), "reader": string_attr(self.reader)}
         self.ring = builder.create(CreateOp.NAME, (), (str(type),), properties=properties, hints=(name,)).result
         first = builder.create(FirstOp.NAME, (self.ring,), (type.index_type,), hints=("count",)).result
         self._place(self.body, first, None, None)

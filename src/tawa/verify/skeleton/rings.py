@@ -19,7 +19,7 @@ from functools import cached_property
 from math import prod
 from typing import Literal
 
-from tawa.dialects import tcgen05, ttg, ttng
+from tawa.dialects import arith, tcgen05, ttg, ttng
 from tawa.dialects.declare.declaration import address_of, by_name, is_terminator, op_names
 from tawa.dialects.effects import effects_of
 from tawa.dialects.tt import FuncOp
@@ -188,6 +188,11 @@ class Rings:
     def _who(self, allocation: Operation, *kinds: UseKind) -> tuple[str, ...]:
         return tuple(dict.fromkeys(it.partition for it in self._all(allocation, *kinds)))
 
+    def _who_reads(self, allocation: Operation) -> tuple[str, ...]:
+        """The partitions that read a buffer; a dot also reads the sums that it adds to."""
+        uses = [it for it in self._of.get(allocation, ()) if it.kind == "read" or it.op.name in tcgen05.DOTS]
+        return tuple(dict.fromkeys(it.partition for it in uses))
+
     def _info(self, barrier: Operation) -> Barriers:
         return Barriers(
             barrier,
@@ -218,11 +223,22 @@ class Rings:
     def _handed_over(self, write: Use, following: tuple[Use, ...]) -> Iterator[Operation]:
         """The barriers on which the threads that write arrive next, for each partition that waits there and reads."""
         arrivals = [it for it in following if it.kind == "arrive" and it.partition == write.partition]
-        for reader in self._who(write.allocation, "read"):
+        for reader in self._who_reads(write.allocation):
             waited = (self._barriers[it.allocation] for it in arrivals if it.allocation in self._barriers)
             barrier = next((it for it in waited if reader in it.waiters), None)
-            if barrier is not None and reader != write.partition and _holds(_type(write.allocation), barrier.slots):
+            fits = barrier is not None and _holds(_type(write.allocation), barrier.slots)
+            if barrier is not None and fits and reader != write.partition and not self._awaited_at_once(barrier):
                 yield barrier.allocation
+
+    def _awaited_at_once(self, barrier: Barriers) -> bool:
+        """Whether the first wait passes before any arrival, as a wait for an empty slot does.
+
+        Where a slot is exchanged, the readers write to it, too, and who arrives there hands it back.
+        """
+        waits = self._all(barrier.allocation, "wait")
+        parity = ttng.WaitBarrierOp(waits[0].op).parity
+        flipped = arith.XOrIOp.of(parity.defining_op)
+        return 1 in (arith.constant_int(it) for it in (flipped.op.operands if flipped else (parity,)))
 
     def _find_empties(self) -> dict[Operation, Operation]:
         """The empty barriers of each full one: the best pairs first."""
@@ -257,7 +273,7 @@ class Rings:
 
     def _readers(self, full: Operation) -> tuple[str, ...]:
         waiting = self._barriers[full].waiters
-        reading = {name for tile in self._payloads[full] for name in self._who(tile, "read")}
+        reading = {name for tile in self._payloads[full] for name in self._who_reads(tile)}
         return tuple(it for it in waiting if it in reading) or waiting
 
     def _ring(self, name: str, full: Operation, empty: Operation | None) -> Ring:

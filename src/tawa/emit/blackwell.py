@@ -1,0 +1,50 @@
+"""tcgen05: dots that one thread issues into tensor memory, and the commits that announce their end.
+
+ttng.tc_gen5_mma %a, %b, %d, %use, %true, %s[%true]      tcgen05_mma(a, b, d, use_acc=use, mbarriers=[s])
+ttng.tc_gen5_commit %full                                tcgen05_commit(full)
+"""
+
+from __future__ import annotations
+
+from tawa.dialects.declare.declaration import by_name
+from tawa.dialects.tcgen05 import TCGen5CommitOp, TCGen5MMAOp
+from tawa.emit.body import Body, Writer, statement
+from tawa.emit.errors import cannot_say
+from tawa.ir import Operation
+from tawa.ir.locations import source_of
+
+_KNOWN = {"is_async", "operandSegmentSizes", "resultSegmentSizes"}
+
+
+def _dot(body: Body, op: Operation) -> str:
+    view = TCGen5MMAOp(op)
+    if extra := sorted(op.properties.keys() - _KNOWN):
+        raise cannot_say(f"{extra[0]} of a dot", source_of(body.file.module, op))
+    if view.token is not None or not view.is_async:
+        raise cannot_say("a dot in tensor memory that waits for itself", source_of(body.file.module, op))
+    parts = [body.of(it) for it in (view.a, view.b, view.d)]
+    for word, value in (("use_acc", view.use_d), ("pred", view.predicate)):
+        if (text := body.of(value)) != "True":
+            parts.append(f"{word}={text}")
+    barriers, predicates = ([body.of(commit[at]) for commit in view.commits] for at in (0, 1))
+    if barriers:
+        parts.append(f"mbarriers=[{', '.join(barriers)}]")
+    if any(it != "True" for it in predicates):
+        parts.append(f"mbarrier_preds=[{', '.join(predicates)}]")
+    return f"tcgen05_mma({', '.join(parts)})"
+
+
+def _commit(body: Body, op: Operation) -> str:
+    view = TCGen5CommitOp(op)
+    if view.descriptors:
+        raise cannot_say("a commit to other CTAs", source_of(body.file.module, op))
+    predicate = body.of(view.predicate) if view.predicate is not None else "True"
+    if predicate == "True":
+        return f"tcgen05_commit({body.of(view.barrier)})"
+    body.file.extras.needs = max(body.file.extras.needs, ((3, 7), "commits under a condition"))
+    return f"tcgen05_commit({body.of(view.barrier)}, pred={predicate})"
+
+
+WRITERS: dict[str, Writer] = by_name({TCGen5MMAOp: statement(_dot), TCGen5CommitOp: statement(_commit)})
+
+__all__ = ["WRITERS"]
