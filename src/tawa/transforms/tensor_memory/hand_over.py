@@ -1,4 +1,4 @@
-"""Hand over: rings for buffers in tensor memory that two partitions use in turn.
+"""Hand over: rings for buffers that the partition of the dots and the threads use in turn.
 
 The dots of one thread (M) and the threads that compute (C) access a buffer in some order. Who comes first in the
 program is the writer of its ring; where the other one follows, the buffer changes hands:
@@ -16,7 +16,9 @@ harmless. Both partitions may change what is in a slot: the buffer is exchanged.
 A buffer whose contents no dot needs any more when the writer gets it back may have two slots: then the dots of the next
 tile do not wait for the epilogue of this one.
 
-Requires: `accumulate`. Ensures: no buffer in tensor memory but those of rings.
+These are the buffers in tensor memory, and the operands in shared memory that the threads compute.
+
+Requires: `accumulate`, `store_operands`. Ensures: no such buffer but those of rings.
 """
 
 from __future__ import annotations
@@ -31,13 +33,14 @@ from tawa.dialects.arith import constant_int
 from tawa.dialects.scf import LOOPS
 from tawa.dialects.tcgen05 import DOTS, TMEMAllocOp, TMEMLoadOp, dot_of, pitch_of
 from tawa.dialects.tt import FuncOp
-from tawa.dialects.ttg import VIEWS
+from tawa.dialects.ttg import VIEWS, LocalAllocOp
 from tawa.ir import Block, Builder, Module, Operation, Value, clone_op, memdesc_type, source_of
 from tawa.ir.attributes import bool_attr, string_attr
 from tawa.machine.machines import SM_100
 from tawa.remarks import Remark
 from tawa.transforms.partition.insert_arefs import thread
 from tawa.transforms.result import PassResult
+from tawa.transforms.tensor_memory.store_operands import read_by_dots
 
 Owner = Literal["mma", "consumer"]
 
@@ -49,22 +52,22 @@ class HandOver:
     def run(self, module: Module) -> PassResult:
         """Makes a ring of every buffer in tensor memory."""
         function = next((view for op in module.body.ops if (view := FuncOp.of(op))), None)
-        buffers = [made for op in (function.op.walk() if function else ()) if (made := TMEMAllocOp.of(op))]
+        buffers = [op for op in (function.op.walk() if function else ()) if _changes_hands(op)]
         if function is None or not buffers:
             return PassResult(changed=False)
         columns = [_columns(it) for it in buffers]
         if sum(columns) > SM_100.tensor_columns:
-            place = source_of(module, buffers[0].op)
+            place = source_of(module, buffers[0])
             reason = f"the accumulators need {sum(columns)} columns of tensor memory, which has {SM_100.tensor_columns}"
             return PassResult(False, (Remark("declined", reason, place, "use a smaller tile"),))
         left = SM_100.tensor_columns - sum(columns)
         for number, (buffer, size) in enumerate(zip(buffers, columns, strict=True)):
             turns = _Turns(function.body, buffer)
             if turns.reason:
-                return PassResult(True, (Remark("declined", turns.reason, source_of(module, buffer.op)),))
-            twice = turns.may_overlap and size <= left
+                return PassResult(True, (Remark("declined", turns.reason, source_of(module, buffer)),))
+            twice = turns.may_overlap and 0 < size <= left
             left -= size if twice else 0
-            turns.make_ring(f"tensor{number}", 2 if twice else 1)
+            turns.make_ring(f"{'tensor' if size else 'operand'}{number}", 2 if twice else 1)
         for op in function.op.walk():
             if op.name in DOTS:
                 op.properties["is_async"] = "unit"
@@ -93,24 +96,33 @@ def _read_by_dots(create: CreateOp) -> str:
     return ""
 
 
-def _columns(made: TMEMAllocOp) -> int:
-    """The columns of 32 bits that a buffer takes: a power of two, 32 or more."""
-    type = memdesc_type(made.buffer.type)
-    columns = type.shape[-1] * pitch_of(made.op, type) // 32
+def _changes_hands(op: Operation) -> bool:
+    """Whether an operation makes a buffer that the dots and the threads access."""
+    if alloc := LocalAllocOp.of(op):
+        return alloc.source is None and read_by_dots(alloc)
+    return TMEMAllocOp.matches(op)
+
+
+def _columns(made: Operation) -> int:
+    """The columns of 32 bits that a buffer takes: a power of two, 32 or more; none in shared memory."""
+    type = memdesc_type(made.result.type)
+    if not type.in_tensor_memory:
+        return 0
+    columns = type.shape[-1] * pitch_of(made, type) // 32
     return max(32, 1 << (columns - 1).bit_length())
 
 
 class _Turns:
     """Who accesses a buffer, in the order of the program."""
 
-    def __init__(self, body: Block, made: TMEMAllocOp) -> None:
-        self.body, self.made = body, made
-        self.accesses: dict[Operation, Owner] = {op: _owner(op) for op in _users(made.buffer)}
+    def __init__(self, body: Block, made: Operation) -> None:
+        self.body, self.made, self.buffer = body, made, made.result
+        self.accesses: dict[Operation, Owner] = {op: _owner(op) for op in _users(self.buffer)}
         self.reason = ""
         self.writer: Owner = next((self.accesses[op] for op in body.parent_op.walk() if op in self.accesses), "mma")  # type: ignore[union-attr]
         self.puts: list[Operation] = []
         self.gets: list[tuple[Operation, Operation]] = []
-        self.ring: Value = made.buffer
+        self.ring: Value = self.buffer
         self._check(body)
 
     @property
@@ -133,7 +145,7 @@ class _Turns:
         op = value.defining_op
         while op is not None and op.name in VIEWS:
             value, op = op.operands[0], op.operands[0].defining_op
-        return value is self.made.buffer
+        return value is self.buffer
 
     def _inside(self, op: Operation) -> list[Owner]:
         """Who accesses the buffer in an operation, in order."""
@@ -164,8 +176,8 @@ class _Turns:
 
     def make_ring(self, name: str, depth: int) -> None:
         """Replaces the buffer by a ring."""
-        builder = Builder.at_start(self.body, self.made.op.loc)
-        type = RingType(depth, (self.made.buffer.type,))
+        builder = Builder.at_start(self.body, self.made.loc)
+        type = RingType(depth, (self.buffer.type,))
         fill = "commit" if self.writer == "mma" else "threads"
         properties = {"name": string_attr(name), "fill": string_attr(fill), "reader": string_attr(self.reader)}
         self.ring = builder.create(CreateOp.NAME, (), (str(type),), properties=properties, hints=(name,)).result
@@ -174,9 +186,9 @@ class _Turns:
         thread(self.body, first, {*self.puts, *(get for get, _ in self.gets)})
         for get, consumed in self.gets:
             consumed.set_operand(ConsumedOp.index.index, GetOp(get).index)
-        for op in [it for it in self.made.buffer.users if it.name in VIEWS]:
+        for op in [it for it in self.buffer.users if it.name in VIEWS]:
             _erase_view(op)
-        self.made.op.erase()
+        self.made.erase()
 
     def _place(self, block: Block, count: Value, before: Owner | None, after: Owner | None) -> None:
         """Places the accesses to the ring in a block. before, after: who accesses the buffer around it."""
@@ -196,8 +208,8 @@ class _Turns:
             builder = Builder.before(op)
             if held is None or last != owner:
                 name = AcquireOp.NAME if owner == self.writer else GetOp.NAME
-                buffer = self.made.buffer
-                made = builder.create(name, (self.ring, count), (buffer.type,), hints=(buffer.hint,))
+                types, hints = (self.buffer.type,), (self.buffer.hint,)
+                made = builder.create(name, (self.ring, count), types, hints=hints)
                 held, got = made.results[0], made if owner == self.reader else None
                 if owner == self.writer:
                     self.puts.append(made)
@@ -220,7 +232,7 @@ class _Turns:
         for access in [it for it in op.walk() if it in self.accesses]:
             for at, operand in enumerate(access.operands):
                 if operand.type.startswith("!ttg.memdesc") and self._is_view(operand):
-                    access.set_operand(at, _viewed(Builder.before(access), operand, self.made.buffer, view))
+                    access.set_operand(at, _viewed(Builder.before(access), operand, self.buffer, view))
 
 
 def _viewed(builder: Builder, operand: Value, root: Value, view: Value) -> Value:
