@@ -14,8 +14,8 @@ result, also in a later iteration, loads it where it is first needed:
       %o = warp_group_dot %p, %v, %s                  %o = tmem_load %d; %s = mulf %o, %f; tmem_store %s, %d
                                                       tc_gen5_mma %p, %v, %d, true, true
 
-A left operand that the threads compute from results goes through tensor memory: over the result of an earlier dot of the block that
-is no longer needed if there is one that is large enough (P over S), else in memory of its own.
+A left operand that the threads compute from results goes through tensor memory: over the result of an earlier dot of
+the block that is no longer needed if there is one that is large enough (P over S), else in memory of its own.
 
 The program keeps its sequential meaning; nothing is asynchronous yet (`hand_over`).
 
@@ -260,7 +260,7 @@ def _if_any(builder: Builder, carries: list[tuple[ForOp, int]], init: Value, buf
             continue
         if condition is not None:
             return _load(builder, result, buffer)
-        condition = CmpIOp.create(builder, Predicate.SLT, loop.lower, loop.upper)
+        condition = _less(carries[-1][0].op, loop.lower, loop.upper)
     if condition is None:
         return _load(builder, result, buffer)
     then, other = Block(), Block()
@@ -271,6 +271,19 @@ def _if_any(builder: Builder, carries: list[tuple[ForOp, int]], init: Value, buf
         IfOp.NAME, (condition,), (result.type,), regions=[Region([then]), Region([other])], hints=(result.hint,)
     )
     return branch.results[0]
+
+
+def _less(loop: Operation, low: Value, high: Value) -> Value:
+    """A comparison of two numbers behind a loop; the accumulators of one loop have one condition."""
+    block = loop.parent
+    assert block is not None
+    for op in block.ops[block.index_of(loop) + 1 :]:
+        found = CmpIOp.of(op)
+        if found is None:
+            break
+        if (found.predicate, found.lhs, found.rhs) == (Predicate.SLT, low, high):
+            return op.result
+    return CmpIOp.create(Builder.after(loop), Predicate.SLT, low, high)
 
 
 def _load(builder: Builder, like: Value, buffer: Value) -> Value:

@@ -9,8 +9,8 @@ program is the writer of its ring; where the other one follows, the buffer chang
     C; loop { C; M }; C                   acquire r; C; loop { acquire r; C; publish r; get r; M; consumed r }
                                           acquire r; C
 
-A loop in which both access the buffer begins, in every iteration, with the partition that also follows it; so a buffer
-is in the same hands at its begin, at its end, and if it has no trip. To acquire a slot that is held already is
+A loop or a branch in which both access the buffer begins with the partition that also follows it; so a buffer is in the
+same hands at its begin, at its end, and if it is not executed. To acquire a slot that is held already is
 harmless. Both partitions may change what is in a slot: the buffer is exchanged.
 
 A buffer whose contents no dot needs any more when the writer gets it back may have two slots: then the dots of the next
@@ -23,7 +23,6 @@ Requires: `accumulate`, `store_operands`. Ensures: no such buffer but those of r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,16 +30,16 @@ from tawa.analysis.rings.channels import slot_readers
 from tawa.dialects.aref import AcquireOp, ConsumedOp, CreateOp, FirstOp, GetOp, PublishOp, RingType
 from tawa.dialects.arith import constant_int
 from tawa.dialects.scf import LOOPS
-from tawa.dialects.tcgen05 import DOTS, TMEMAllocOp, TMEMLoadOp, dot_of, pitch_of
+from tawa.dialects.tcgen05 import DOTS, TMEMLoadOp, dot_of
 from tawa.dialects.tt import FuncOp
-from tawa.dialects.ttg import VIEWS, LocalAllocOp
-from tawa.ir import Block, Builder, Module, Operation, Value, clone_op, memdesc_type, source_of
+from tawa.dialects.ttg import VIEWS
+from tawa.ir import Block, Builder, Module, Operation, Value, clone_op, source_of
 from tawa.ir.attributes import bool_attr, string_attr
 from tawa.machine.machines import SM_100
 from tawa.remarks import Remark
 from tawa.transforms.partition.insert_arefs import thread
 from tawa.transforms.result import PassResult
-from tawa.transforms.tensor_memory.store_operands import read_by_dots
+from tawa.transforms.tensor_memory.buffers import changes_hands, columns_of, users_of
 
 Owner = Literal["mma", "consumer"]
 
@@ -52,17 +51,18 @@ class HandOver:
     def run(self, module: Module) -> PassResult:
         """Makes a ring of every buffer in tensor memory."""
         function = next((view for op in module.body.ops if (view := FuncOp.of(op))), None)
-        buffers = [op for op in (function.op.walk() if function else ()) if _changes_hands(op)]
+        buffers = [op for op in (function.op.walk() if function else ()) if changes_hands(op)]
         if function is None or not buffers:
             return PassResult(changed=False)
-        columns = [_columns(it) for it in buffers]
+        work = next((op.parent for op in function.op.walk() if CreateOp.matches(op) and op.parent), function.body)
+        columns = [columns_of(it.result) for it in buffers]
         if sum(columns) > SM_100.tensor_columns:
             place = source_of(module, buffers[0])
             reason = f"the accumulators need {sum(columns)} columns of tensor memory, which has {SM_100.tensor_columns}"
             return PassResult(False, (Remark("declined", reason, place, "use a smaller tile"),))
         left = SM_100.tensor_columns - sum(columns)
         for number, (buffer, size) in enumerate(zip(buffers, columns, strict=True)):
-            turns = _Turns(function.body, buffer)
+            turns = _Turns(work, buffer)
             if turns.reason:
                 return PassResult(True, (Remark("declined", turns.reason, source_of(module, buffer)),))
             twice = turns.may_overlap and 0 < size <= left
@@ -96,34 +96,22 @@ def _read_by_dots(create: CreateOp) -> str:
     return ""
 
 
-def _changes_hands(op: Operation) -> bool:
-    """Whether an operation makes a buffer that the dots and the threads access."""
-    if alloc := LocalAllocOp.of(op):
-        return alloc.source is None and read_by_dots(alloc)
-    return TMEMAllocOp.matches(op)
-
-
-def _columns(made: Operation) -> int:
-    """The columns of 32 bits that a buffer takes: a power of two, 32 or more; none in shared memory."""
-    type = memdesc_type(made.result.type)
-    if not type.in_tensor_memory:
-        return 0
-    columns = type.shape[-1] * pitch_of(made, type) // 32
-    return max(32, 1 << (columns - 1).bit_length())
-
-
 class _Turns:
     """Who accesses a buffer, in the order of the program."""
 
     def __init__(self, body: Block, made: Operation) -> None:
         self.body, self.made, self.buffer = body, made, made.result
-        self.accesses: dict[Operation, Owner] = {op: _owner(op) for op in _users(self.buffer)}
+        self.accesses: dict[Operation, Owner] = {op: _owner(op) for op in users_of(self.buffer)}
         self.reason = ""
-        self.writer: Owner = next((self.accesses[op] for op in body.parent_op.walk() if op in self.accesses), "mma")  # type: ignore[union-attr]
+        owners = self._inside(body.parent_op) if body.parent_op is not None else []
+        self.writer: Owner = owners[0] if owners else "mma"
         self.puts: list[Operation] = []
         self.gets: list[tuple[Operation, Operation]] = []
         self.ring: Value = self.buffer
-        self._check(body)
+        if not all(op.within(body) for op in self.accesses):
+            self.reason = "an accumulator is used outside the branch in which its operands are loaded"
+        else:
+            self._check(body)
 
     @property
     def reader(self) -> Owner:
@@ -152,25 +140,29 @@ class _Turns:
         found: list[Owner] = [self.accesses[it] for it in op.walk() if it in self.accesses]
         return found
 
-    def _items(self, block: Block) -> list[tuple[Operation, list[Owner]]]:
-        return [(op, found) for op in block.ops if (found := self._inside(op))]
+    def _items(self, block: Block, around: Owner | None) -> list[tuple[Operation, list[Owner], Owner | None]]:
+        """What accesses the buffer in a block, who does, and who follows. around: who follows the block, if known."""
+        found = [(op, inside) for op in block.ops if (inside := self._inside(op))]
+        following: list[Owner | None] = [*(inside[0] for _, inside in found[1:]), around]
+        return [(op, inside, after) for (op, inside), after in zip(found, following, strict=False)]
 
     def _check(self, block: Block, around: Owner | None = None) -> None:
         """Sets the reason for which the buffer cannot change hands. around: who follows the block, if it is known."""
-        items = self._items(block)
-        for (op, inside), following in zip(items, [*items[1:], None], strict=True):
-            after = following[1][0] if following else around
+        before: Owner | None = None
+        for op, inside, after in self._items(block, around):
             if len(set(inside)) == 1:
+                before = inside[0]
                 continue
-            if op.name not in LOOPS:
-                self.reason = "both the dots and the threads access an accumulator under a condition"
-                return
+            nested = [it for region in op.regions for it in region.blocks]
             if after is not None and after != inside[0]:
-                self.reason = "a loop ends with an accumulator in other hands than it begins"
-                return
-            for region in op.regions:
-                for nested in region.blocks:
-                    self._check(nested, inside[0])
+                self.reason = "a loop or branch ends with an accumulator in other hands than it begins"
+            elif inside[0] == before == self.reader:
+                self.reason = "a loop or branch begins with an accumulator in the hands that it was in before"
+            elif any(found[0][1][0] != inside[0] for it in nested if (found := self._items(it, None))):
+                self.reason = "the branches of a condition begin with an accumulator in different hands"
+            before = None
+            for it in nested if not self.reason else ():
+                self._check(it, inside[0])
 
     # -- the ring ------------------------------------------------------------------------------------------------------
 
@@ -192,12 +184,10 @@ class _Turns:
 
     def _place(self, block: Block, count: Value, before: Owner | None, after: Owner | None) -> None:
         """Places the accesses to the ring in a block. before, after: who accesses the buffer around it."""
-        items = self._items(block)
         held: Value | None = None
         got: Operation | None = None
         last = before
-        for (op, inside), following in zip(items, [*items[1:], None], strict=True):
-            follows = following[1][0] if following else after
+        for op, inside, follows in self._items(block, after):
             if len(set(inside)) > 1:
                 for region in op.regions:
                     for nested in region.blocks:
@@ -249,17 +239,6 @@ def _erase_view(op: Operation) -> None:
     for user in [it for it in op.result.users if it.name in VIEWS]:
         _erase_view(user)
     op.erase()
-
-
-def _users(buffer: Value) -> Sequence[Operation]:
-    """The operations that access a buffer, directly or through views."""
-    found: dict[Operation, None] = {}
-    for user in buffer.users:
-        if user.name in VIEWS:
-            found.update(dict.fromkeys(_users(user.result)))
-        else:
-            found[user] = None
-    return list(found)
 
 
 def _owner(op: Operation) -> Owner:

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tawa.analysis.rings.channels import slot_readers
-from tawa.dialects.tcgen05 import DOTS
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import LocalAllocOp, LocalStoreOp
 from tawa.ir import Builder, Module, memdesc_type
 from tawa.transforms.lowering.slots import make_mutable
 from tawa.transforms.result import PassResult
+from tawa.transforms.tensor_memory.buffers import read_by_dots
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +38,6 @@ class StoreOperands:
         return PassResult(changed)
 
 
-def read_by_dots(alloc: LocalAllocOp) -> bool:
-    """Whether a dot reads shared memory, directly or through views."""
-    return any(reader.name in DOTS for reader in slot_readers(alloc.op.result))
-
-
 def _store(function: FuncOp, alloc: LocalAllocOp) -> None:
     """Moves an allocation to the start of the kernel; the tile is stored where it was."""
     op, tile = alloc.op, alloc.source
@@ -58,4 +52,4 @@ def _store(function: FuncOp, alloc: LocalAllocOp) -> None:
     op.erase()
 
 
-__all__ = ["StoreOperands", "read_by_dots"]
+__all__ = ["StoreOperands"]
