@@ -263,14 +263,38 @@ def _if_any(builder: Builder, carries: list[tuple[ForOp, int]], init: Value, buf
         condition = _less(carries[-1][0].op, loop.lower, loop.upper)
     if condition is None:
         return _load(builder, result, buffer)
+    return _load_if(builder, condition, (result, buffer, init))
+
+
+def _load_if(builder: Builder, condition: Value, *accumulators: tuple[Value, Value, Value]) -> Value:
+    """Loads tiles if a condition holds, else takes others; one branch for all accumulators of a loop.
+
+    accumulators: of each the value whose type and name the tile has, the buffer, and the other tile. Returns the last.
+    """
+    block, anchor = builder.block, builder.anchor
+    known = next((op for op in block.ops if IfOp.matches(op) and op.operands[0] is condition), None)
+    if known is not None:
+        yields = [region.blocks[0].terminator.operands for region in known.regions]
+        loads = [TMEMLoadOp(op).buffer for value in yields[0] if (op := value.defining_op)]
+        accumulators = (*zip(known.results, loads, yields[1], strict=True), *accumulators)
+        if anchor is None or block.index_of(known) < block.index_of(anchor):
+            builder = Builder.before(known)
     then, other = Block(), Block()
     inner = Builder.at_end(then, builder.loc)
-    inner.create(YieldOp.NAME, (_load(inner, result, buffer),))
-    Builder.at_end(other, builder.loc).create(YieldOp.NAME, (init,))
+    inner.create(YieldOp.NAME, [_load(inner, result, buffer) for result, buffer, _ in accumulators])
+    Builder.at_end(other, builder.loc).create(YieldOp.NAME, [init for _, _, init in accumulators])
     branch = builder.create(
-        IfOp.NAME, (condition,), (result.type,), regions=[Region([then]), Region([other])], hints=(result.hint,)
+        IfOp.NAME,
+        (condition,),
+        [result.type for result, _, _ in accumulators],
+        regions=[Region([then]), Region([other])],
+        hints=[result.hint for result, _, _ in accumulators],
     )
-    return branch.results[0]
+    if known is not None:
+        for result, tile in zip(known.results, branch.results, strict=False):
+            result.replace_all_uses_with(tile)
+        known.erase()
+    return branch.results[-1]
 
 
 def _less(loop: Operation, low: Value, high: Value) -> Value:
