@@ -46,6 +46,8 @@ from tawa.transforms.tensor_memory.accumulate import Accumulate
 from tawa.transforms.tensor_memory.hand_over import HandOver
 from tawa.transforms.tensor_memory.issue_ahead import IssueAhead
 from tawa.transforms.tensor_memory.read_dots import ReadDots
+from tawa.transforms.tensor_memory.share_buffers import ShareBuffers
+from tawa.transforms.tensor_memory.store_operands import StoreOperands
 from tawa.transforms.ttir.structure_flow import StructureFlow
 from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
 from tawa.verify.effort import Verification
@@ -81,6 +83,8 @@ PARTITIONS = (
     passing(InsertArefs),
     passing(TransposeOperands),  # after the arefs: between two rings is a partition of its own
     passing(Accumulate),  # after the arefs, which put the operands in slots
+    passing(ShareBuffers),
+    passing(StoreOperands),
     passing(HandOver),
     passing(Partition),  # after the arefs: it computes slices from puts and consumers
     passing(ShareStreams),  # before the groups are resolved, which then have the same control flow

@@ -108,9 +108,10 @@ def machine_named(text: str) -> Machine:
     if known is not None:
         return known
     names = [it.name for it in MACHINES]
+    cure = f"name one of {', '.join(map(str, MACHINES))}"
     if found and int(found[1]) in _OTHERS:
-        raise TargetError(f"{text}: Tawa knows {' and '.join(names)}", " or ".join(names))
-    raise TargetError(f"{text!r} is no target", did_you_mean(text.lower(), names, " or ".join(names)))
+        raise TargetError(f"{text}: Tawa knows {' and '.join(names)}", cure)
+    raise TargetError(f"{text}: no GPU of this name is known", did_you_mean(text.lower(), names, cure))
 
 
 def machine_of(capability: int) -> Machine:

@@ -20,6 +20,7 @@ from tawa.dialects.aref import Fill
 from tawa.dialects.arith import constant_int
 from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.scf import ForOp, IfOp, enclosing_loops, trips_of
+from tawa.dialects.tcgen05 import ACCUMULATOR
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import VIEWS, ConvertLayoutOp
 from tawa.ir import Block, Module, Operation, Value
@@ -210,12 +211,19 @@ def _share_put(group: list[DotLoadInfo], info: DotLoadInfo) -> bool:
         return False
     if set(map(id, group[0].dots)) != set(map(id, info.dots)):
         return False
+    if any(ACCUMULATOR in dot.attributes for dot in info.dots) and _read_by_threads(info) != _read_by_threads(group[0]):
+        return False  # the dots have a partition of their own
     block = op.parent
     assert block is not None
     position = block.index_of(op)
     return all(
         block.index_of(ancestor_in(block, reader)) > position for other in group for reader in _tile_readers(other)
     )
+
+
+def _read_by_threads(info: DotLoadInfo) -> bool:
+    """Whether threads read the tile, and not only dots."""
+    return info.through_registers or info.beside
 
 
 def _tile_readers(info: DotLoadInfo) -> list[Operation]:

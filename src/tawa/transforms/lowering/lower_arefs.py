@@ -18,7 +18,8 @@ A put into a ring that TMA does not fill becomes
 A put that is open becomes
 
     aref.acquire (s, p)            wait(empty[s], p ^ 1); views a[s], b[s]
-    aref.publish (s, _)            arrive(full[s]), or a commit to it if dots of one thread fill the ring
+    aref.publish (s, _)            arrive(full[s]), or a commit to it if dots of one thread fill the ring; before it the
+                                   fence, if threads fill shared memory
     aref.consumed {by_commit}      a commit to empty[s]
 
 The arrival count of `full` in a cp.async ring is the number of producer threads. These write through the generic proxy
@@ -274,6 +275,8 @@ class _Lowering:
         if ring.fill == "commit":
             builder.create(TCGen5CommitOp.NAME, (full,))
         else:
+            if not memdesc_type(ring.buffers[0].type).in_tensor_memory:  # which has no proxies
+                builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
             builder.create(ArriveBarrierOp.NAME, (full,), properties={"count": int_attr(1)})
         self.dead.append(op)
 

@@ -14,8 +14,8 @@ result, also in a later iteration, loads it where it is first needed:
       %o = warp_group_dot %p, %v, %s                  %o = tmem_load %d; %s = mulf %o, %f; tmem_store %s, %d
                                                       tc_gen5_mma %p, %v, %d, true, true
 
-A left operand that the threads compute goes through tensor memory: over the result of an earlier dot of the block that
-is no longer needed if there is one that is large enough (P over S), else in memory of its own.
+A left operand that the threads compute from results goes through tensor memory: over the result of an earlier dot of
+the block that is no longer needed if there is one that is large enough (P over S), else in memory of its own.
 
 The program keeps its sequential meaning; nothing is asynchronous yet (`hand_over`).
 
@@ -77,6 +77,11 @@ class _Work:
     def __init__(self, function: FuncOp) -> None:
         self.function = function
         self.scores: dict[Block, list[_Scores]] = {}
+        self.layouts = {
+            type.encoding
+            for op in function.op.walk()
+            if ACCUMULATOR in op.attributes and isinstance(type := parse_type(op.result.type), TensorType)
+        }
 
     def rewrite(self, dot: WarpGroupDotOp) -> str:
         """Rewrites one dot; returns the reason that this is not possible, if any."""
@@ -110,25 +115,24 @@ class _Work:
         return ""
 
     def _left(self, dot: WarpGroupDotOp) -> Value | str:
-        """Operand A: a slot or a tile in shared memory as it is; one that the threads compute goes to tensor memory."""
-        for operand in (dot.a, dot.b):
-            if not operand.type.startswith("!ttg.memdesc"):
-                return "an operand of the dot is in registers"
-            if operand is not dot.a and LocalAllocOp.of(operand.defining_op):
-                return "the right operand of the dot is computed by the threads"
+        """Operand A: a slot or a tile in shared memory as it is; a tile of results goes to tensor memory."""
+        if not all(operand.type.startswith("!ttg.memdesc") for operand in (dot.a, dot.b)):
+            return "an operand of the dot is in registers"
         alloc = LocalAllocOp.of(dot.a.defining_op)
-        if alloc is None:
-            return dot.a
-        tile = alloc.source
+        tile = alloc.source if alloc is not None else None
         kind = parse_type(tile.type) if tile is not None else None
-        if not isinstance(kind, TensorType) or tile is None or kind.shape[0] != TENSOR_ROWS:
-            return "the left operand of the dot is computed by the threads, and has not 128 rows"
+        if alloc is None or tile is None or not isinstance(kind, TensorType) or not self._has_lanes(kind):
+            return dot.a
         at = Builder.before(alloc.op)
         view = self._over_scores(alloc.op, kind) or self._own(alloc.op, kind, tile.hint)
         at.create(TMEMStoreOp.NAME, (view, tile, at.constant(1, "i1")))
         alloc.op.result.replace_all_uses_with(view)
         alloc.op.erase()
         return dot.a
+
+    def _has_lanes(self, kind: TensorType) -> bool:
+        """Whether a tile has the rows of tensor memory, and each thread has those of its lane, as of a result."""
+        return kind.shape[0] == TENSOR_ROWS and kind.encoding in self.layouts
 
     def _own(self, at: Operation, kind: TensorType, hint: str) -> Value:
         encoding = _SLICED.format(kind.shape[0], kind.shape[1])
@@ -256,17 +260,54 @@ def _if_any(builder: Builder, carries: list[tuple[ForOp, int]], init: Value, buf
             continue
         if condition is not None:
             return _load(builder, result, buffer)
-        condition = CmpIOp.create(builder, Predicate.SLT, loop.lower, loop.upper)
+        condition = _less(carries[-1][0].op, loop.lower, loop.upper)
     if condition is None:
         return _load(builder, result, buffer)
+    return _load_if(builder, condition, (result, buffer, init))
+
+
+def _load_if(builder: Builder, condition: Value, *accumulators: tuple[Value, Value, Value]) -> Value:
+    """Loads tiles if a condition holds, else takes others; one branch for all accumulators of a loop.
+
+    accumulators: of each the value whose type and name the tile has, the buffer, and the other tile. Returns the last.
+    """
+    block, anchor = builder.block, builder.anchor
+    known = next((op for op in block.ops if IfOp.matches(op) and op.operands[0] is condition), None)
+    if known is not None:
+        yields = [region.blocks[0].terminator.operands for region in known.regions]
+        loads = [TMEMLoadOp(op).buffer for value in yields[0] if (op := value.defining_op)]
+        accumulators = (*zip(known.results, loads, yields[1], strict=True), *accumulators)
+        if anchor is None or block.index_of(known) < block.index_of(anchor):
+            builder = Builder.before(known)
     then, other = Block(), Block()
     inner = Builder.at_end(then, builder.loc)
-    inner.create(YieldOp.NAME, (_load(inner, result, buffer),))
-    Builder.at_end(other, builder.loc).create(YieldOp.NAME, (init,))
+    inner.create(YieldOp.NAME, [_load(inner, result, buffer) for result, buffer, _ in accumulators])
+    Builder.at_end(other, builder.loc).create(YieldOp.NAME, [init for _, _, init in accumulators])
     branch = builder.create(
-        IfOp.NAME, (condition,), (result.type,), regions=[Region([then]), Region([other])], hints=(result.hint,)
+        IfOp.NAME,
+        (condition,),
+        [result.type for result, _, _ in accumulators],
+        regions=[Region([then]), Region([other])],
+        hints=[result.hint for result, _, _ in accumulators],
     )
-    return branch.results[0]
+    if known is not None:
+        for result, tile in zip(known.results, branch.results, strict=False):
+            result.replace_all_uses_with(tile)
+        known.erase()
+    return branch.results[-1]
+
+
+def _less(loop: Operation, low: Value, high: Value) -> Value:
+    """A comparison of two numbers behind a loop; the accumulators of one loop have one condition."""
+    block = loop.parent
+    assert block is not None
+    for op in block.ops[block.index_of(loop) + 1 :]:
+        found = CmpIOp.of(op)
+        if found is None:
+            break
+        if (found.predicate, found.lhs, found.rhs) == (Predicate.SLT, low, high):
+            return op.result
+    return CmpIOp.create(Builder.after(loop), Predicate.SLT, low, high)
 
 
 def _load(builder: Builder, like: Value, buffer: Value) -> Value:

@@ -1,0 +1,96 @@
+"""The same matrix for Blackwell: every form is specialised, proved, does not spill, and keeps its bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.request import Request
+from tawa.bridge.report.report import report
+from tawa.machine.machines import SM_100
+from tawa.plan import PlanOptions
+from tests.cases.attention import cases as attention
+from tests.cases.attention.builders import resized
+from tests.cases.case import Specimen
+from tests.cases.gemm import cases as gemm
+from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
+from tests.matrix.compiling import signature
+from tests.support.sample import EVERY_CASE, sample, simulated_once
+
+FEW_REGISTERS = 64
+"""Bytes that attention may spill: softmax holds a row of scores in each thread."""
+FORMS = (
+    "tile_fp16_nn", "tile_fp32_nn", "tile_fp8e4nv_tt", "tile_64x64", "device_desc_8warps", "persistent_flat",
+    "persistent_while", "triangular", "gate_up", "two_loops", "if_accumulate_skip2", "epilogue_all",
+)  # fmt: skip
+"""One GEMM of each kind: operands, tiles, loops, structure, epilogue."""
+ATTENTION = ("two_loops_fp16_d64_full", "two_loops_fp16_d64_causal", "two_loops_gqa")
+SMALL = {"M": 136, "N": 136, "K": 136}
+BITS: dict[str, dict[str, int]] = {
+    "tile_fp32_tt": SMALL,
+    "persistent_while": {**SMALL, "M": 384, "PROGRAMS": 2},
+    "gate_up": SMALL,
+    "two_loops": {**SMALL, "K2": 200},
+    "if_accumulate_skip2": SMALL,
+    "epilogue_all_pointers": {**SMALL, "N": 131},
+}
+DEPTH = 3
+
+
+def compiled(case: Specimen, depth: int | None = None) -> Any:
+    """A case for Blackwell, specialised wherever that is legal."""
+    options = PlanOptions(only_if_faster=False, aref_depth=depth)
+    kernel = compile_kernel(
+        case.kernel, signature(case), Request(options), num_warps=case.num_warps, num_stages=case.num_stages,
+        target=SM_100,
+    )  # fmt: skip
+    record = kernel.metadata.tawa
+    assert record["applied"], record["reason"]
+    return kernel
+
+
+def by_name(names: tuple[str, ...], find: Any, every: tuple[Specimen, ...]) -> list[Any]:
+    """The cases of a run: those of these names, or all."""
+    return [pytest.param(it, id=it.name) for it in (every if EVERY_CASE else map(find, names))]
+
+
+@pytest.mark.parametrize("case", by_name(FORMS, gemm.find, gemm.SPECIALISED))
+def test_a_gemm_is_specialised_and_proved_and_does_not_spill(case: Specimen) -> None:
+    kernel = compiled(case)
+    assert kernel.metadata.tawa["verdict"]["verdict"] == "proved"
+    assert report(kernel).ptxas.spill_bytes == 0
+    assert "tcgen05.mma" in kernel.asm["ptx"]
+
+
+@pytest.mark.parametrize("case", by_name(ATTENTION[:1], attention.find, attention.MATRIX))
+def test_attention_is_specialised_and_proved_and_spills_little(case: Specimen) -> None:
+    kernel = compiled(case)
+    assert kernel.metadata.tawa["verdict"]["verdict"] == "proved"
+    assert report(kernel).ptxas.spill_bytes <= FEW_REGISTERS
+
+
+def same_bits(case: Specimen, kernel: Any) -> None:
+    assert orders_with_other_bits(case, kernel, simulated(case, unspecialised(case, kernel))) == []
+
+
+@simulated_once
+@pytest.mark.parametrize("name", sample(BITS, 3))
+def test_a_gemm_keeps_its_bits_in_all_orders(name: str) -> None:
+    case = gemm.find(name)
+    same_bits(case.with_sizes(**BITS[name]), compiled(case))
+
+
+@simulated_once
+@pytest.mark.parametrize("trips", sample((0, 1, DEPTH - 1, DEPTH, DEPTH + 1, 2 * DEPTH, 2 * DEPTH + 1), 3))
+def test_every_trip_count_around_the_depth_gives_the_same_bits(trips: int) -> None:
+    case = gemm.find("tile_64x64")
+    same_bits(case.with_sizes(M=64, N=64, K=64 * trips), compiled(case, DEPTH))
+
+
+@simulated_once
+@pytest.mark.parametrize("name", ATTENTION if EVERY_CASE else ATTENTION[:1])
+def test_attention_keeps_its_bits_in_all_orders(name: str) -> None:
+    case = resized(attention.find(name), 136, 200).with_sizes(B=1)
+    same_bits(case, compiled(case))
