@@ -4,6 +4,7 @@
 # make check   lint, format, types, import rules, documentation links
 # make nightly all tests with every case, example and mutant, in random order; those that compile, on every version
 # make fuzz    the property tests once more, with fresh random examples
+# make gpu     a few kernels on this machine's Hopper or Blackwell GPU, compared and timed (PYTHON needs torch and Triton)
 # make docs    the documentation as a site under build/docs
 #
 # Each sets itself up on first use: .venv (Triton 3.6.0 and all tools), .venv-3.7 and so on (another Triton, tests only).
@@ -23,7 +24,7 @@ CONTRACT_TESTS := $(shell grep -rl 'mark\.contract' tests --include='test_*.py')
 # The tests that compile through Triton.
 COMPILE_TESTS := $(addprefix tests/,bridge runtime ops/kernels matrix cli demo roundtrip rings)
 
-.PHONY: demo setup test test-3.6 contract $(OTHERS:%=contract-%) nightly every-3.6 $(OTHERS:%=every-%) fuzz check format docs clean
+.PHONY: demo setup test test-3.6 contract $(OTHERS:%=contract-%) nightly every-3.6 $(OTHERS:%=every-%) fuzz check gpu format docs clean
 
 demo: .venv/ready
 	@.venv/bin/tawa demo
@@ -64,6 +65,9 @@ check: .venv/ready
 	.venv/bin/pyright --pythonpath .venv/bin/python
 	PYTHONPATH=src .venv/bin/lint-imports --no-cache
 	$(BUILD_DOCS)
+
+gpu:
+	PYTHONPATH=src:. $(PYTHON) -m bench.blackwell --run
 
 format: .venv/ready
 	.venv/bin/ruff check --fix

@@ -27,7 +27,7 @@ def test_a_dot_names_its_operands_and_its_commits() -> None:
     mma = one.mma("%a_tile", "%b_tile", kinds(one.buffer(one.M, one.K, "f16")), commits=[("%done", "%yes")])
     op = only(built(mma), TCGen5MMAOp.NAME)
     view = dot_of(op)
-    assert view is not None and view.is_async and not view.two_ctas and view.scales == ()
+    assert view is not None and not view.waits and not view.two_ctas and view.scales == ()
     assert [it.hint for it in (view.a, view.b, view.d, view.use_d, view.predicate)] == [
         "a_tile", "b_tile", "d", "no", "yes",
     ]  # fmt: skip

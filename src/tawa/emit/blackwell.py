@@ -20,7 +20,7 @@ def _dot(body: Body, op: Operation) -> str:
     view = TCGen5MMAOp(op)
     if extra := sorted(op.properties.keys() - _KNOWN):
         raise cannot_say(f"{extra[0]} of a dot", source_of(body.file.module, op))
-    if view.token is not None or not view.is_async:
+    if view.waits:
         raise cannot_say("a dot in tensor memory that waits for itself", source_of(body.file.module, op))
     parts = [body.of(it) for it in (view.a, view.b, view.d)]
     for word, value in (("use_acc", view.use_d), ("pred", view.predicate)):

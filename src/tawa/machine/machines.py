@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tawa.dialects.tcgen05 import TCGen5MMAOp
+from tawa.dialects.ttg import target_of
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.errors import TargetError, did_you_mean
 from tawa.ir import Module
-from tawa.ir.attributes import attribute_of
 from tawa.machine.blackwell import B200
 from tawa.machine.hopper import H100, CostModel
 from tawa.machine.nvidia import WARP_GROUP
@@ -134,7 +134,7 @@ def machine_called(name: str) -> Machine | None:
 
 def machine_of_module(module: Module) -> Machine | None:
     """The machine that a program with layouts was made for; None if it names none, or one that is not known."""
-    return machine_called((attribute_of(module.op.attributes, "ttg.target") or "").strip('"'))
+    return machine_called(target_of(module.op))
 
 
 __all__ = [

@@ -212,7 +212,8 @@ class _Arefs(_Alone):
 
     def _publish(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> None:
         name, slot, _ = self._at(instruction[1], self.registers[instruction[2]])
-        by_commit = self.rings[instruction[1]].fill == "commit"
+        ring = cast(int, instruction[1])
+        by_commit = self.rings[ring].fill == "commit"
         self._note(thread, Access("commit full" if by_commit else "arrive full", name, slot))
 
     def _get(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> bool:

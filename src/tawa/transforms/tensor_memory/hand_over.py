@@ -42,7 +42,7 @@ from tawa.remarks import Remark
 from tawa.transforms.partition.insert_arefs import thread
 from tawa.transforms.result import PassResult
 from tawa.transforms.tensor_memory.buffers import changes_hands, columns_of, users_of
-from tawa.transforms.tensor_memory.tensor_rings import IN_TURN, Exchange, reasons, rings_of
+from tawa.transforms.tensor_memory.tensor_rings import IN_TURN, ONCE, Exchange, reasons, rings_of
 
 Owner = Literal["mma", "consumer"]
 
