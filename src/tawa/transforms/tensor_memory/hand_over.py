@@ -54,9 +54,10 @@ NO_ROOM = "a second one does not fit in tensor memory"
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """plan: the groups, and depths of the rings that the user pins."""
+    """plan: has the consumer groups. pins: what the user pins of the rings."""
 
     plan: Plan = Plan()
+    pins: Plan = Plan()
 
     def run(self, module: Module) -> PassResult:
         """Makes a ring of every buffer in tensor memory."""
@@ -97,11 +98,11 @@ class HandOver:
         columns: of one slot of all copies of each ring.
         """
         names = [f"{TENSOR_RING}{number}" for number in range(len(turns))]
-        if unknown := [it.name for it in self.plan.rings if it.in_tensor_memory and it.name not in names]:
+        if unknown := [it.name for it in self.pins.rings if it.in_tensor_memory and it.name not in names]:
             raise PlanError(
                 f"the Plan names a ring that the kernel does not have: {unknown[0]}; cure: {', '.join(names)}"
             )
-        pins = [self.plan.ring(it) for it in names]
+        pins = [self.pins.ring(it) for it in names]
         least = [1 if pin.depth is None else pin.depth for pin in pins]
         needed = sum(depth * size for depth, size in zip(least, columns, strict=True))
         found: list[RingPlan] = []
