@@ -100,8 +100,8 @@ class Step:
 
 
 def passing(kind: type[Pass[PassResult]]) -> Step:
-    """The step that runs a pass. Its options plan, channels, sent and strides come from the flow."""
-    names = [it.name for it in fields(kind) if it.name in ("plan", "channels", "sent", "strides")]  # type: ignore[arg-type]
+    """The step that runs a pass. Its options plan, pins, channels, sent and strides come from the flow."""
+    names = [it.name for it in fields(kind) if it.name in ("plan", "pins", "channels", "sent", "strides")]  # type: ignore[arg-type]
 
     def run(flow: Flow) -> Remark | None:
         result = kind(**{name: getattr(flow, name) for name in names}).run(flow.module)

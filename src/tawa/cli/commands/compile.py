@@ -119,7 +119,9 @@ def summary(explanation: Explanation) -> str:
     parts = " + ".join(f"{part.name} ({plural(part.num_warps, 'warp')})" for part in explanation.partitions)
     depths = ", ".join(f"{ring.name} D={ring.depth}" for ring in explanation.rings)
     how = " (wherever legal)" if explanation.wherever_legal and explanation.mode != "pinned" else ""
+    issued = any(part.role == "mma" for part in explanation.partitions)  # by one thread: P says nothing
+    in_flight = "" if issued else f"P={explanation.mma_depth}; "
     return (
-        f"{explanation.kernel}: specialised{how}: {parts}; {depths}; P={explanation.mma_depth}; "
+        f"{explanation.kernel}: specialised{how}: {parts}; {depths}; {in_flight}"
         f"{explanation.shared_bytes} bytes of shared memory, {explanation.spill_bytes} bytes spilled"
     )

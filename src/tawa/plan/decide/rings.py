@@ -156,8 +156,7 @@ def decide_rings(
     pins, asked = (with_depths(module, facts.channels, it) for it in (pins, replace(asked, rings=_named(asked.rings))))
     numbers, pins = _number_rings(facts.producer.sent, pins)
     asked = replace(asked, rings=tuple(it for it in asked.rings if it.name not in facts.producer.sent.names))
-    in_tensor_memory, pins = _tensor_rings(target, pins)
-    _, asked = _tensor_rings(target, asked)
+    pins, asked = _of_loads(target, pins), _of_loads(target, asked)
     loads, channels = facts.moved, facts.channels
     check_carried(module, channels, asked)
     loops, stores = loops_with_dots(module), stores_of(module)
@@ -193,9 +192,8 @@ def decide_rings(
         why["stores"] = f"{why['stores']}; {WHY_SLICED}"
     plan = replace(plan, rings=(*plan.rings, *numbers))
     notes = tuple(taken_apart(facts.producer, list(loads)))  # before the loads move
-    whole = replace(plan, rings=(*plan.rings, *in_tensor_memory))
     if pinned and not options.pinned:
-        return Decided(whole, why, notes)
+        return Decided(plan, why, notes)
     expectation = space.expected(plan) if space is not None else None
     reason = why_not_expected(module, plan, budget, expectation)
     if reason and not options.wherever_legal and not pinned:
@@ -204,7 +202,7 @@ def decide_rings(
         notes = (Remark("note", f"{WOULD_DECLINE}: {reason}", source_of(module, place)), *notes)
     elif expectation is not None:
         notes = (Remark("note", f"expected to pay: {expectation}"), *notes)
-    return Decided(whole, why, notes)
+    return Decided(plan, why, notes)
 
 
 def _number_rings(sent: SentInfo, pins: Plan) -> tuple[tuple[RingPlan, ...], Plan]:
@@ -228,12 +226,11 @@ def _number_rings(sent: SentInfo, pins: Plan) -> tuple[tuple[RingPlan, ...], Pla
     return tuple(found), replace(pins, rings=tuple(it for it in pins.rings if it.name not in sent.names))
 
 
-def _tensor_rings(target: Target, pins: Plan) -> tuple[tuple[RingPlan, ...], Plan]:
-    """The pins for rings in tensor memory, which are known only behind the accumulators, and the other pins."""
+def _of_loads(target: Target, pins: Plan) -> Plan:
+    """The pins without those for rings in tensor memory, which are known only with the accumulators (`hand_over`)."""
     if target.machine.dot.accumulator != "tensor memory":
-        return (), pins
-    found = tuple(it for it in pins.rings if it.in_tensor_memory)
-    return found, replace(pins, rings=tuple(it for it in pins.rings if it not in found))
+        return pins
+    return replace(pins, rings=tuple(it for it in pins.rings if not it.in_tensor_memory))
 
 
 def _with_usual_depth(pins: Plan, options: PlanOptions) -> tuple[Plan, PlanOptions]:

@@ -75,7 +75,7 @@ class Clock:
 
     def _timeline(self, names: dict[int, str]) -> Timeline:
         used = {span.row for span in self.spans}
-        partitions = sorted(dict.fromkeys(names.values()), key=lambda row: (row != "producer", row))
+        partitions = sorted(dict.fromkeys(names.values()), key=lambda row: (row != "producer", row != "mma", row))
         rows = [*partitions, *(row for row in UNITS if row in used)]
         spans = sorted(self.spans, key=lambda span: (rows.index(span.row), span.begin_cycles, span.end_cycles))
         last = max([*(runner.now for runner in self._runners), *(span.end_cycles for span in spans)], default=0)

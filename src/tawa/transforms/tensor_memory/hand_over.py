@@ -49,9 +49,10 @@ Owner = Literal["mma", "consumer"]
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """plan: the groups, and depths of the rings that the user pins."""
+    """plan: has the consumer groups. pins: what the user pins of the rings."""
 
     plan: Plan = Plan()
+    pins: Plan = Plan()
 
     def run(self, module: Module) -> PassResult:
         """Makes a ring of every buffer in tensor memory."""
@@ -70,7 +71,7 @@ class HandOver:
             if it.reason:
                 return PassResult(True, (Remark("declined", it.reason, source_of(module, it.made)),))
         exchanges = [Exchange(it.buffer, it.fill, it.why_one) for it in turns]
-        rings = rings_of(self.plan, exchanges)
+        rings = rings_of(self.pins, exchanges, self.plan.groups or 1)
         why = reasons(rings, exchanges)
         for it, ring in zip(turns, rings, strict=True):
             it.make_ring(ring.name, ring.slots)

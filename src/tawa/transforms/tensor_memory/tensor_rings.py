@@ -42,9 +42,12 @@ class Exchange:
         return 0 if self.columns else memdesc_type(self.buffer.type).bytes
 
 
-def rings_of(plan: Plan, exchanges: Sequence[Exchange]) -> tuple[RingPlan, ...]:
-    """The rings, with the depths that a Plan pins; raises PlanError for a pinned value that a ring cannot have."""
-    groups, most = plan.groups or 1, SM_100.tensor_columns
+def rings_of(plan: Plan, exchanges: Sequence[Exchange], groups: int) -> tuple[RingPlan, ...]:
+    """The rings, with the depths that a Plan pins; raises PlanError for a pinned value that a ring cannot have.
+
+    groups: of consumers, each with copies of its own.
+    """
+    most = SM_100.tensor_columns
     names = [f"{TENSOR_RING if it.columns else 'operand'}{number}" for number, it in enumerate(exchanges)]
     if unknown := [it.name for it in plan.rings if it.in_tensor_memory and it.name not in names]:
         raise PlanError(f"the Plan names a ring that the kernel does not have: {unknown[0]}; cure: {', '.join(names)}")
