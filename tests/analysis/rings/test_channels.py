@@ -5,6 +5,7 @@ from __future__ import annotations
 from tawa.analysis.rings.channels import find_channels, slot_readers
 from tawa.analysis.rings.loads import find_dot_loads
 from tests.cases.programs import ttgir as programs
+from tests.cases.programs.tensor_memory import marked
 from tests.cases.programs.ttgir import (
     ACC,
     BUFFER,
@@ -58,6 +59,18 @@ def test_a_tile_that_is_needed_before_the_next_load_goes_alone() -> None:
         load("a", "a_desc"), early, load("b", "b_desc"), alloc("x", "a"), alloc("y", "b"), dot("next", "x", "y", "sum")
     )
     assert channels(text) == [[["a"]], [["b"]]]
+
+
+def test_where_dots_have_a_partition_a_tile_that_threads_read_goes_alone() -> None:
+    changed = op("arith.addf", "%b, %b", f"{TILE}, {TILE}", "%twice", TILE)
+    text = looped(
+        load("a", "a_desc"), load("b", "b_desc"), changed, alloc("x", "a"), alloc("y", "twice"),
+        dot("next", "x", "y", "sum"),
+    )  # fmt: skip
+    assert channels(text) == [[["a", "b"]]]
+    module = marked(text)
+    found = find_channels(find_dot_loads(module))
+    assert [[info.load.op.result.hint for info in it.sites[0].loads] for it in found] == [["a"], ["b"]]
 
 
 def test_a_load_under_a_branch_stays_with_the_consumer() -> None:

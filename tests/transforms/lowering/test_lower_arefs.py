@@ -7,6 +7,7 @@ import pytest
 from tawa.ir import parse_module
 from tawa.transforms.lowering.lower_arefs import LowerArefs
 from tests.cases.programs import ttgir as programs
+from tests.cases.programs.tensor_memory import MEMORY, blackwell
 from tests.cases.small.pointer_kernels import made
 from tests.support.filecheck import brief, check
 from tests.support.passes import after
@@ -209,3 +210,20 @@ def test_a_slot_that_is_only_read_into_registers_needs_no_fence_by_the_reader() 
     consumer = text[: text.index("ttg.warp_specialize.partitions")]
     waits, fences = consumer.count("ttng.wait_barrier"), consumer.count("ttng.fence_async_shared")
     assert waits == 2 * fences > 0
+
+
+@pytest.mark.parametrize("payload, fenced", [(programs.SLOT, True), (MEMORY, False)])
+def test_threads_fence_what_they_stored_to_shared_memory_before_they_publish_it(payload: str, fenced: bool) -> None:
+    ring, index = f"!aref.ring<1 x ({payload})>", "!aref.index<1>"
+    properties = 'name = "operand", fill = "threads", reader = "mma"'
+    body = (
+        programs.op("aref.create", "", "", "%r", ring, properties=properties),
+        programs.op("aref.first", "%r", ring, "%i", index),
+        programs.op("aref.acquire", "%r, %i", f"{ring}, {index}", "%v", payload),
+        programs.op("aref.publish", "%r, %i", f"{ring}, {index}"),
+    )
+    module = blackwell(programs.kernel("\n".join(body)))
+    LowerArefs().run(module)
+    names = [op.name for op in module.walk()]
+    arrival = names.index("ttng.arrive_barrier")
+    assert (names[arrival - 1] == "ttng.fence_async_shared") is fenced

@@ -5,7 +5,19 @@ from __future__ import annotations
 from tawa.ir import Module
 from tawa.transforms.tensor_memory.accumulate import Accumulate
 from tests.cases.programs.tensor_memory import marked
-from tests.cases.programs.ttgir import ACC, alloc, binary, dot, for_loop, gemm_loop, iteration, kernel, op, store
+from tests.cases.programs.ttgir import (
+    ACC,
+    BUFFER,
+    alloc,
+    binary,
+    dot,
+    for_loop,
+    gemm_loop,
+    iteration,
+    kernel,
+    op,
+    store,
+)
 from tests.support.filecheck import brief, check
 from tests.support.passes import checked
 
@@ -95,3 +107,17 @@ def test_an_operand_in_another_layout_stays_in_shared_memory() -> None:
     module = of_tile("tensor<128x64xf32, #blocked>")
     dots = [it for it in module.walk() if it.name == "ttng.tc_gen5_mma"]
     assert "#smem" in dots[0].operands[0].type
+
+
+def test_an_operand_that_is_also_read_transposed_stays_in_shared_memory() -> None:
+    type = ACC.replace("64x64", "128x64")
+    half = type.replace("f32", "f16")
+    made = op("arith.truncf", "%other", type, "%half", half)
+    left = alloc("p", "half").replace("tensor<64x64xf16, #blocked>", half)
+    view = op("ttg.memdesc_trans", "%p", BUFFER, "%t", BUFFER, properties="order = array<i32: 1, 0>")
+    body = "\n".join((made, left, view, iteration("sum", "first"), dot("next", "x", "t", "first")))
+    body = body.replace('warp_group_dot"(%x', 'warp_group_dot"(%p', 1)
+    loop = for_loop(body, carried={"sum": ("zeros", "next", ACC)}, results="%acc")
+    module = accumulated(kernel(f"{loop}\n{store()}", arguments={"other": type}))
+    dots = [it for it in module.walk() if it.name == "ttng.tc_gen5_mma"]
+    assert all("#smem" in value.type for it in dots for value in it.operands[:2])

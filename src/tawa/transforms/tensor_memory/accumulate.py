@@ -29,8 +29,9 @@ from dataclasses import dataclass, replace
 from tawa.analysis.rings.channels import ancestor_in
 from tawa.dialects.arith import CmpIOp, Predicate, constant_int, is_zero
 from tawa.dialects.control_flow import carry_through
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import ForOp, IfOp, YieldOp
-from tawa.dialects.tcgen05 import ACCUMULATOR, TCGen5MMAOp, TMEMAllocOp, TMEMLoadOp, TMEMStoreOp, TMEMSubsliceOp
+from tawa.dialects.tcgen05 import ACCUMULATOR, DOTS, TCGen5MMAOp, TMEMAllocOp, TMEMLoadOp, TMEMStoreOp, TMEMSubsliceOp
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import LocalAllocOp, MemDescReinterpretOp
 from tawa.dialects.ttng import WarpGroupDotOp
@@ -40,6 +41,7 @@ from tawa.ir.types import ScalarType, TensorType
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 
+_DOTS = DOTS | op_names(WarpGroupDotOp)
 TENSOR_ROWS = 128
 """Lanes of tensor memory: the rows of a tile whose threads have one row each."""
 _SLICED = "#ttng.tensor_memory_encoding<blockM = {}, blockN = {}, colStride = 1>"
@@ -123,6 +125,8 @@ class _Work:
         kind = parse_type(tile.type) if tile is not None else None
         if alloc is None or tile is None or not isinstance(kind, TensorType) or not self._has_lanes(kind):
             return dot.a
+        if not all(use.index == 0 and use.op.name in _DOTS for use in alloc.op.result.uses):
+            return dot.a  # a right operand, or a transposed one, is in shared memory
         at = Builder.before(alloc.op)
         view = self._over_scores(alloc.op, kind) or self._own(alloc.op, kind, tile.hint)
         at.create(TMEMStoreOp.NAME, (view, tile, at.constant(1, "i1")))

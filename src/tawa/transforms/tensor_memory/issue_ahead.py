@@ -7,7 +7,8 @@
 A dot is *late* if the threads compute an operand of it from another dot of the same iteration: its slot is handed back
 to the thread behind a `publish`, or it comes from a ring that the threads fill. While the threads compute, nothing
 would run on the tensor cores; so the dots that are not late run one iteration ahead. Group by group, the late dot comes
-first: the next scores of a group then overwrite its weights as soon as these were read.
+first: the next scores of a group then overwrite its weights as soon as these were read, by all dots that read them. A
+loop is left as it is if a ring has too few slots for that.
 
 Requires: `resolve_groups`. Ensures: what each dot reads and adds is the same.
 """
@@ -26,6 +27,9 @@ from tawa.ir import Module, Operation, Value
 from tawa.plan.schedule import Schedule, ScheduledOp
 from tawa.transforms.pipelining.expand_stages import Expander
 from tawa.transforms.result import PassResult
+
+_SLOTS = 2
+"""Slots that a ring needs if a late dot holds one while an early dot gets the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,8 @@ def _schedule(loop: ForOp) -> Schedule | None:
         if advance := AdvanceOp.of(op):
             get = next((it for it in ops if (view := GetOp.of(it)) and view.index is advance.index), None)
             stages[op] = stages[op] if get is None else stages[get]
+    if any(create.type.depth < _SLOTS for create in _held(ops, stages)):
+        return None
     turns = _turns(ops, stages)
     order = sorted(range(len(ops)), key=lambda at: (turns[at], -stages[ops[at]], at))
     place = {at: number for number, at in enumerate(order)}
@@ -110,8 +116,19 @@ def _comes_from(value: Value, slots: list[Value]) -> bool:
     return value in slots
 
 
+def _held(ops: list[Operation], stages: dict[Operation, int]) -> list[CreateOp]:
+    """The rings whose slots are still held, for a late dot, while an early dot gets the next one."""
+    early = {get.ring for op in ops if (get := GetOp.of(op)) and not stages[op]}
+    late = {consumed.ring for op in ops if (consumed := ConsumedOp.of(op)) and stages[op]}
+    return [create for ring in early if ring in late and (create := CreateOp.of(ring.defining_op))]
+
+
 def _turns(ops: list[Operation], stages: dict[Operation, int]) -> list[int]:
-    """For each operation how many dots of its stage come before it: what releases a slot belongs to the dot before."""
+    """The turn of each operation: how many dots of its stage come before it.
+
+    What releases a slot belongs to the dot before. The turn of an early dot is not before that of a late one that still
+    reads what it overwrites.
+    """
     found: list[int] = []
     seen = {0: 0, 1: 0}
     for op in ops:
@@ -119,7 +136,24 @@ def _turns(ops: list[Operation], stages: dict[Operation, int]) -> list[int]:
         stage = stages[op]
         found.append(max(seen[stage] - 1, 0) if behind else seen[stage])
         seen[stage] += op.name in DOTS
-    return found
+    dots = [(op, turn) for op, turn in zip(ops, found, strict=True) if op.name in DOTS]
+    reads = [(turn, {_ring_of(it) for it in op.operands[:2]}) for op, turn in dots if stages[op]]
+    least: list[int] = []
+    for op, turn in dots:
+        if not stages[op]:
+            written = _ring_of(op.operands[2])
+            over = [late for late, rings in reads if written is not None and written in rings]
+            least.append(max([turn, *over, *least[-1:]]))
+    least.append(max([len(least), *least[-1:]]))
+    return [turn if stages[op] else least[turn] for op, turn in zip(ops, found, strict=True)]
+
+
+def _ring_of(view: Value) -> Value | None:
+    """The ring whose slot a view is of."""
+    while (op := view.defining_op) is not None and op.name in VIEWS:
+        view = op.operands[0]
+    access = GetOp.of(view.defining_op) or AcquireOp.of(view.defining_op)
+    return access.ring if access is not None else None
 
 
 __all__ = ["IssueAhead"]
