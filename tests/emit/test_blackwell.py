@@ -29,7 +29,7 @@ CASES = {
         "persistent", False, tile=(128, 128, 64), sizes={"M": 256, "N": 384, "K": 136, "PROGRAMS": 2}
     ),
     "attention, one group": forward_case("one", tile=(128, 128, 4), dim=64, SQ=128, SK=384),
-    "attention, two groups": forward_case("two", tile=(256, 128, 8), dim=64, SQ=256, SK=384),
+    "attention, two groups": forward_case("two", "one_loop", tile=(256, 128, 8), dim=64, SQ=256, SK=384),
 }
 
 
