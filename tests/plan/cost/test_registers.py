@@ -78,4 +78,4 @@ def test_small_partitions_share_a_warp_group_that_has_the_registers_of_the_most_
 def test_a_partition_for_the_dots_beside_a_whole_warp_group_is_counted(num_warps: int) -> None:
     registers = consumer_registers(num_warps, producer=40, beside=2)
     needed, room = registers_of_an_sm([(4, 40), (1, 40), (num_warps, registers)])
-    assert needed <= room < needed + 8 * num_warps * 32
+    assert needed <= room
