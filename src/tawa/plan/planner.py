@@ -188,7 +188,8 @@ def _partitions(
     warps = 1 if by_tma else PRODUCER_WARPS
     beside = [it.registers for it in pinned if it.role != "consumer" and it.registers]
     given = max(beside, default=budget.producer_registers)  # they share a warp group
-    registers = consumer_registers(budget.consumer_warps, cap, given)
+    groups = 2 if budget.one_issues and warps == PRODUCER_WARPS else 1  # beside the consumers
+    registers = consumer_registers(budget.consumer_warps, cap, given, groups)
     names = [f"consumer{number}" for number in range(budget.groups)] if budget.groups > 1 else ["consumer"]
     own = (
         PartitionPlan("producer", "producer", warps, budget.producer_registers),

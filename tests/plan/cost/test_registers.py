@@ -72,3 +72,10 @@ def test_small_partitions_share_a_warp_group_that_has_the_registers_of_the_most_
     assert needed == room == 12 * 32 * 168
     assert registers_of_an_sm([(1, 24), (8, 232), (2, 40)]) == (4 * 32 * 40 + 8 * 32 * 232, 12 * 32 * 168)
     assert registers_of_an_sm([(1, 24), (4, 240)])[0] == 4 * 32 * (24 + 240)
+
+
+@pytest.mark.parametrize("num_warps", [4, 8])
+def test_a_partition_for_the_dots_beside_a_whole_warp_group_is_counted(num_warps: int) -> None:
+    registers = consumer_registers(num_warps, producer=40, beside=2)
+    needed, room = registers_of_an_sm([(4, 40), (1, 40), (num_warps, registers)])
+    assert needed <= room

@@ -34,13 +34,13 @@ from tawa.plan.defaults import (
 )
 
 
-def entry_registers(num_warps: int, limit: int | None = None) -> int:
+def entry_registers(num_warps: int, limit: int | None = None, beside: int = 1) -> int:
     """Registers per thread at kernel entry: the even share of a CTA that fills an SM, or `limit` if that is less.
 
     num_warps: of all consumers; the producer's warps are padded to a warp group. limit: ``maxnreg`` of the launch, or a
-    cap. With more registers, no GPU can launch the kernel.
+    cap. beside: warp groups beside the consumers. With more registers, no GPU can launch the kernel.
     """
-    even = min(REGISTERS // _threads(num_warps), MAX_REGISTERS, limit or MAX_REGISTERS)
+    even = min(REGISTERS // _threads(num_warps, beside), MAX_REGISTERS, limit or MAX_REGISTERS)
     return max(REGISTER_STEP, _step_down(even))
 
 
@@ -48,13 +48,16 @@ _THREADS = WARP_GROUP * WARP
 """Threads of a producer that computes on tiles."""
 
 
-def consumer_registers(num_warps: int, limit: int | None = None, producer: int = PRODUCER_REGISTERS) -> int:
-    """Registers per consumer thread after one producer warp group has given up its own.
+def consumer_registers(
+    num_warps: int, limit: int | None = None, producer: int = PRODUCER_REGISTERS, beside: int = 1
+) -> int:
+    """Registers per consumer thread after the warp groups beside the consumers have given up theirs.
 
     As in Triton's allocate-warp-groups: each thread starts with an even share (at most `limit`), and the consumer gets
     the registers that the producer releases, in steps of 8.
     """
-    pool = entry_registers(num_warps, limit) * _threads(num_warps) - producer * WARP_GROUP * WARP
+    pool = entry_registers(num_warps, limit, beside) * _threads(num_warps, beside)
+    pool -= beside * producer * WARP_GROUP * WARP
     return min(_step_down(pool // (num_warps * WARP)), _step_down(MAX_REGISTERS))
 
 
@@ -166,9 +169,9 @@ def _ctas_by_memory(shared_bytes: int) -> int:
     return min(SM_SHARED_BYTES // (shared_bytes + CTA_RESERVED_BYTES), MOST_CTAS)
 
 
-def _threads(num_warps: int) -> int:
-    """Threads of a CTA with a producer beside consumers of so many warps."""
-    return (num_warps + WARP_GROUP) * WARP
+def _threads(num_warps: int, beside: int = 1) -> int:
+    """Threads of a CTA with so many warp groups beside consumers of so many warps."""
+    return (num_warps + beside * WARP_GROUP) * WARP
 
 
 def _step_down(count: int) -> int:
