@@ -3,6 +3,9 @@
 3.6   "ttg.warp_specialize"(captures) … "ttg.warp_specialize.partitions"()            TMA copy: cache, evict
 3.7   "ttg.warp_specialize"() …         "ttg.warp_specialize.partitions"(captures)    TMA copy: operandSegmentSizes
 
+From 3.7 on, loads of tensor memory and commits have the sizes of their segments, too; from 3.8 on, a slice of tensor
+memory has the encoding of its buffer.
+
 The types of descriptors, each read by these versions alone:
 
 3.6, 3.7          !tt.tensordesc<tensor<128x64xf16, #shared>>
@@ -12,11 +15,13 @@ The types of descriptors, each read by these versions alone:
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
+from tawa.dialects.tcgen05 import TCGen5CommitOp, TMEMLoadOp, TMEMSubsliceOp
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.dialects.ttng import AsyncTMACopyGlobalToLocalOp
-from tawa.ir import Module, Operation
-from tawa.ir.attributes import array_attr
+from tawa.ir import Module, Operation, memdesc_type
+from tawa.ir.attributes import array_attr, int_attr
 from tawa.ir.text import match_bracket
 
 _TMA_LOAD = AsyncTMACopyGlobalToLocalOp.NAME
@@ -41,6 +46,27 @@ def to_3_7(module: Module) -> None:
                     name: op.properties[name] for name in ("cache", "evict") if not op.properties[name].startswith("1 ")
                 },
             }
+
+        elif op.name == TMEMLoadOp.NAME:
+            op.properties["resultSegmentSizes"] = array_attr([1, len(op.results) - 1, 0])
+        elif op.name == TCGen5CommitOp.NAME:
+            op.properties["operandSegmentSizes"] = array_attr([1, len(op.operands) - 1, 0])
+
+
+def to_3_8(module: Module, moved: bool) -> None:
+    """Changes a module from the IR of Triton 3.7 to that of 3.8 and later, in place: a slice has its buffer's encoding.
+
+    moved: whether a slice says where it begins by ``offset`` and ``dim``, as from 3.9 on.
+    """
+    for op in module.walk():
+        view = TMEMSubsliceOp.of(op)
+        if view:
+            whole, part = memdesc_type(view.source.type), memdesc_type(op.result.type)
+            op.result.type = str(replace(part, encoding=whole.encoding))
+            if moved:
+                start, dim = view.start, view.dim
+                del op.properties["N"]
+                op.properties |= {"offset": int_attr(start), "dim": int_attr(dim)}
 
 
 def _move_captures(view: WarpSpecializeOp) -> None:

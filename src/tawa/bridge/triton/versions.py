@@ -11,7 +11,7 @@ import importlib.metadata
 import re
 
 from tawa.bridge.report.warned import warn_user
-from tawa.bridge.triton.ir_compat import to_3_7
+from tawa.bridge.triton.ir_compat import to_3_7, to_3_8
 from tawa.errors import CompileError, UnsupportedKernel
 from tawa.ir import Module, parse_module, print_module
 from tawa.remarks import Remark
@@ -20,6 +20,7 @@ TESTED_FROM = (3, 6)
 TESTED_TO = (3, 9)
 NEWER_IR_FROM = (3, 7)
 FLAT_DESCRIPTORS_FROM = (3, 8)
+MOVED_SLICES_FROM = (3, 9)
 TESTED_CURE = "pip install 'triton>=3.6,<3.10'"
 
 
@@ -101,4 +102,6 @@ def installed_text(barrier: str, module: Module | None) -> str:
         return barrier
     module = module if module is not None else parse_module(barrier)
     to_3_7(module)
+    if triton_version()[:2] >= FLAT_DESCRIPTORS_FROM:
+        to_3_8(module, triton_version()[:2] >= MOVED_SLICES_FROM)
     return print_module(module)
