@@ -15,7 +15,7 @@ from tawa.plan import Plan
 from tawa.plan.fields import RingPlan
 from tawa.plan.option_conflicts import contradictions
 from tawa.plan.options import PlanOptions
-from tawa.transforms.tensor_memory.hand_over import IN_TURN, NO_ROOM, ONCE, TWO_SLOTS
+from tawa.transforms.tensor_memory.tensor_rings import IN_TURN, NO_ROOM, ONCE, TWO_SLOTS
 
 
 @triton.jit

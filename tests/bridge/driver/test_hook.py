@@ -109,7 +109,7 @@ def test_kernels_of_other_kinds_are_left_alone(stages: dict[str, Any], language:
     assert copy == stages
 
 
-@pytest.mark.parametrize("capability", [80, 100, None])
+@pytest.mark.parametrize("capability", [80, 120, None])
 def test_on_another_gpu_a_demand_is_an_error(capability: int | None) -> None:
     with activate(PINNED), pytest.raises(DeviceError, match=f"compute capability {capability}"):
         StageHook(None)(None, dict(STAGES), None, Language.TRITON, capability)

@@ -107,7 +107,8 @@ def test_a_stock_kernel_for_launches_that_a_specialised_one_cannot_take_says_so(
     assert "not asked" in recording.RECORDER._stock_record(kernel(90))["reason"]
     recording.RECORDER._versions.append(recording._Version("gemm", {"applied": True, "launch": {"descriptors": []}}))
     assert "a condition on the arguments does not hold" in recording.RECORDER._stock_record(kernel(90))["reason"]
-    assert "compute capability 100" in recording.RECORDER._stock_record(kernel(100))["reason"]
+    assert "compute capability 80" in recording.RECORDER._stock_record(kernel(80))["reason"]
+    assert "TAWA_ARCH=sm_100 asks for them" in recording.RECORDER._stock_record(kernel(100))["reason"]
 
 
 def test_a_profile_counts_what_nobody_else_does(fill: Any) -> None:

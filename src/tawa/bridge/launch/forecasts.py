@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tawa.bridge.launch.stock_facts import recorded_facts
 from tawa.bridge.report import record
-from tawa.machine.machines import machine_of
+from tawa.machine.machines import SM_90, machine_of
 from tawa.plan import Plan
 from tawa.plan.cost.programs import Program, ProgramFacts
 from tawa.plan.option_conflicts import STOCK
@@ -159,7 +159,9 @@ class Forecasts:
         return ", ".join([*named, f"{prod(key[len(self.sizes) : -1])} programs or about so"])
 
     def _program(self, plan: Plan, spilled: int) -> Program:
-        return Program(plan, ProgramFacts(spilled=spilled), machine=machine_of(self.about["capability"]))
+        return Program(
+            plan, ProgramFacts(spilled=spilled), machine=machine_of(self.about.get("capability", SM_90.capability))
+        )
 
 
 _FEW = 1 << 10

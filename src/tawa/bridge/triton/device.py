@@ -18,7 +18,7 @@ def gpu_target(target: Machine) -> Any:
 
 def capability_of(compiled: Any) -> int:
     """The compute capability that a `CompiledKernel` was made for."""
-    return getattr(getattr(compiled.metadata, "target", None), "arch", SM_90.capability)
+    return getattr(getattr(getattr(compiled, "metadata", None), "target", None), "arch", SM_90.capability)
 
 
 def why_left(capability: int | None, asked: bool = True) -> str:

@@ -92,4 +92,4 @@ def _check_pinned(pin: RingPlan, ring: RingPlan) -> None:
             raise PlanError(f"the Plan has {it.name}={asked!r} in {ring.name}; cure: {it.name}={own!r}")
 
 
-__all__ = ["IN_TURN", "ONCE", "Exchange", "reasons", "rings_of"]
+__all__ = ["IN_TURN", "NO_ROOM", "ONCE", "TWO_SLOTS", "Exchange", "reasons", "rings_of"]
