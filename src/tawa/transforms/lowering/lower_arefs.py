@@ -59,7 +59,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tawa.analysis.rings.channels import slot_readers
 from tawa.dialects.aref import (
     AcquireOp,
     AdvanceOp,
@@ -78,13 +77,12 @@ from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp, YieldOp
 from tawa.dialects.tcgen05 import TCGen5CommitOp, TMEMAllocOp
 from tawa.dialects.tt import DescriptorLoadOp, LoadOp
-from tawa.dialects.ttg import AsyncCopyGlobalToLocalOp, LocalAllocOp, LocalLoadOp, LocalStoreOp, MemDescIndexOp
+from tawa.dialects.ttg import AsyncCopyGlobalToLocalOp, LocalAllocOp, LocalStoreOp, MemDescIndexOp
 from tawa.dialects.ttng import (
     ArriveBarrierOp,
     AsyncCopyMbarrierArriveOp,
     AsyncTMACopyGlobalToLocalOp,
     BarrierExpectOp,
-    FenceAsyncSharedOp,
     InitBarrierOp,
     WaitBarrierOp,
 )
@@ -92,10 +90,10 @@ from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Builder, MemDescType, Module, Operation, Value, memdesc_type
 from tawa.ir.attributes import array_attr, bool_attr, int_attr
 from tawa.machine.nvidia import WARP
+from tawa.transforms.lowering.fences import FENCE, is_fenced, loads_of, next_fence, read_by_async_proxy
 from tawa.transforms.lowering.slots import next_slot
 from tawa.transforms.result import PassResult
 
-_FENCE = FenceAsyncSharedOp.NAME
 _BARRIER_LAYOUT = "#barriers"
 _BARRIER_ATTRIBUTE = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
 
@@ -200,7 +198,7 @@ class _Lowering:
                 builder.create(InitBarrierOp.NAME, (barrier,), properties={"count": int_attr(arrivals)})
         slot_bytes = sum(buffer.bytes for buffer in payload)
         gets = [use.op for use in op.result.uses if GetOp.of(use.op)]
-        loads = [load for get in gets for result in get.results for load in _loads(result)]
+        loads = [load for get in gets for result in get.results for load in loads_of(result)]
         self.rings[op.result] = _Ring(type.depth, buffers, full, empty, slot_bytes, view.fill, loads)
         self.dead.append(op)
 
@@ -276,7 +274,7 @@ class _Lowering:
             builder.create(TCGen5CommitOp.NAME, (full,))
         else:
             if not memdesc_type(ring.buffers[0].type).in_tensor_memory:  # which has no proxies
-                builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
+                builder.create(FENCE, properties={"bCluster": bool_attr(False)})
             builder.create(ArriveBarrierOp.NAME, (full,), properties={"count": int_attr(1)})
         self.dead.append(op)
 
@@ -285,8 +283,8 @@ class _Lowering:
         ring, count = self.rings[view.ring], self.counts[view.index]
         builder = Builder.before(op)
         _wait(builder, _slot_view(builder, ring.full, count.slot), count.parity, builder.constant(1, "i1"))
-        if ring.fill == "cp.async" and any(_read_by_async_proxy(result) for result in op.results):
-            builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
+        if ring.fill == "cp.async" and any(read_by_async_proxy(result) for result in op.results):
+            builder.create(FENCE, properties={"bCluster": bool_attr(False)})
         _view_slot(builder, op, ring, count)
         self.dead.append(op)
 
@@ -297,10 +295,10 @@ class _Lowering:
         if ring.empty is None:
             return  # the next put is ordered after this release by other means
         builder = Builder.before(op)
-        if ring.fill == "tma" and not all(_is_fenced(load, op) for load in ring.loads):
-            fence = _next_fence(op, view.ring)
+        if ring.fill == "tma" and not all(is_fenced(load, op) for load in ring.loads):
+            fence = next_fence(op, view.ring)
             if fence is None:
-                builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
+                builder.create(FENCE, properties={"bCluster": bool_attr(False)})
             else:
                 builder = Builder.after(fence)
         condition = (view.condition,) if view.condition else ()
@@ -416,7 +414,7 @@ def _store_tiles(builder: Builder, tiles: list[Value], ring: _Ring, count: _Coun
     for tile, buffer in zip(tiles, ring.buffers, strict=True):
         builder.create(LocalStoreOp.NAME, (tile, _slot_view(builder, buffer, count.slot)))
     if ring.fill != "number":  # which threads read
-        builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
+        builder.create(FENCE, properties={"bCluster": bool_attr(False)})
     builder.create(ArriveBarrierOp.NAME, (full,), properties={"count": int_attr(1)})
 
 
@@ -425,7 +423,7 @@ def _take_stores(builder: Builder, put: PutOp, ring: _Ring, count: _Count, full:
         argument.replace_all_uses_with(_slot_view(builder, buffer, count.slot))
     for nested in put.body.ops[:-1]:
         builder.insert(nested.detach())
-    builder.create(_FENCE, properties={"bCluster": bool_attr(False)})
+    builder.create(FENCE, properties={"bCluster": bool_attr(False)})
     builder.create(ArriveBarrierOp.NAME, (full,), properties={"count": int_attr(1)})
 
 
@@ -440,47 +438,6 @@ def _view_slot(builder: Builder, op: Operation, ring: _Ring, count: _Count) -> N
 def _load_of(tile: Value) -> Operation:
     assert tile.defining_op is not None, "the operands of a put's terminator are loads"
     return tile.defining_op
-
-
-def _read_by_async_proxy(view: Value) -> bool:
-    """Whether a slot has readers other than loads into registers."""
-    return len(_loads(view)) < len(slot_readers(view))
-
-
-def _loads(view: Value) -> list[Operation]:
-    """The loads into registers that read a slot."""
-    return [reader for reader in slot_readers(view) if LocalLoadOp.matches(reader)]
-
-
-def _is_fenced(load: Operation, release: Operation) -> bool:
-    """Whether a fence separates a load from a slot and the release of that slot, or they are in different partitions.
-
-    The fence must follow the load in its block, with no release in between, which could be that of the same round.
-    """
-    if _partition(load) is not _partition(release):
-        return True
-    block = load.parent
-    assert block is not None
-    at = block.index_of(load)
-    fence = next((place for place, op in enumerate(block.ops) if place > at and op.name == _FENCE), None)
-    inside = release.within(block)
-    return fence is not None and (inside is None or not at < block.index_of(inside) < fence)
-
-
-def _next_fence(release: Operation, ring: Value) -> Operation | None:
-    """The next fence in the block after `release`; None if the ring is used, or a region follows, before it."""
-    block = release.parent
-    assert block is not None
-    for op in block.ops[block.index_of(release) + 1 :]:
-        if op.name == _FENCE:
-            return op
-        if op.regions or ring in op.operands:
-            return None
-    return None
-
-
-def _partition(op: Operation) -> Operation | None:
-    return next((outer for outer in op.ancestors() if GroupOp.of(outer)), None)
 
 
 def _writer_threads(ring: Value) -> int:
