@@ -106,6 +106,7 @@ def dot(operands: str, sizes: str, properties: str = ", is_async") -> str:
     ("operation", "text"),
     [
         (dot("%a, %a, %sums, %yes, %yes", "1, 1, 1, 0, 1, 1, 0, 0"), "tcgen05_mma(a_tile, a_tile, sums_tile)"),
+        (dot("%a, %a, %sums, %yes, %yes", "1, 1, 1, 0, 1, 1, 0, 0", ""), "tcgen05_mma(a_tile, a_tile, sums_tile)"),
         (
             dot("%a, %a, %sums, %condition, %condition", "1, 1, 1, 0, 1, 1, 0, 0"),
             "tcgen05_mma(a_tile, a_tile, sums_tile, use_acc=condition, pred=condition)",
@@ -131,10 +132,6 @@ def test_a_commit_under_a_condition_needs_a_later_triton() -> None:
 @pytest.mark.parametrize(
     ("operation", "what"),
     [
-        (
-            dot("%a, %a, %sums, %yes, %yes", "1, 1, 1, 0, 1, 1, 0, 0", ""),
-            "tensor memory that waits for itself",
-        ),
         (dot("%a, %a, %sums, %yes, %yes", "1, 1, 1, 0, 1, 1, 0, 0", ", is_async, two_ctas"), "two_ctas of a dot"),
         (
             f'%t:2 = "ttng.tmem_alloc"() : () -> ({SUMS}, !ttg.async.token)',

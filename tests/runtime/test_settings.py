@@ -37,9 +37,11 @@ def test_every_variable_is_read() -> None:
             "TAWA_TUNE_BUDGET": "0.5",
             "TAWA_COLLECT": "/z",
             "TAWA_BACKGROUND": "off",
+            "TAWA_ARCH": "sm_100",
         }
     )
-    assert settings == Settings("off", "full", "raise", 3, 1, 2.5, Path("/x"), "info", "/y/", 0.5, Path("/z"), "off")
+    first = ("off", "full", "raise", 3, 1, 2.5, Path("/x"), "info", "/y/", 0.5, Path("/z"), "off", "sm_100")
+    assert settings == Settings(*first)
     assert settings.as_variables() == {
         "TAWA_ENABLE": "off",
         "TAWA_VERIFY": "full",
@@ -53,6 +55,7 @@ def test_every_variable_is_read() -> None:
         "TAWA_TUNE_BUDGET": "0.5",
         "TAWA_COLLECT": "/z",
         "TAWA_BACKGROUND": "off",
+        "TAWA_ARCH": "sm_100",
     }
 
 

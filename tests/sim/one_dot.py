@@ -9,6 +9,7 @@ from tests.cases.programs.ttgir import op
 
 M, N, K = 128, 32, 32
 BARRIER = "!ttg.memdesc<1xi64, #shared1, #smem, mutable>"
+TOKEN = "!ttg.async.token"
 COMMIT = op("ttng.tc_gen5_commit", "%done", BARRIER)
 WAIT = op(
     "ttng.wait_barrier", "%done, %zero", f"{BARRIER}, i32", properties="operandSegmentSizes = array<i32: 1, 1, 0, 0>"
@@ -36,14 +37,16 @@ def tile(rows: int, columns: int, element: str) -> str:
 
 def mma(
     a: str, b: str, types: tuple[str, str, str], d: str = "%d", use_d: str = "%no", predicate: str = "%yes",
-    commits: Sequence[tuple[str, str]] = (), more: str = "is_async",
+    commits: Sequence[tuple[str, str]] = (), more: str = "is_async", token: str = "",
 ) -> str:  # fmt: skip
-    """An mma. types: of A, B and D. commits: barriers and their predicates."""
-    sizes = f"1, 1, 1, 0, 1, 1, {len(commits)}, {len(commits)}"
+    """An mma. types: of A, B and D. commits: barriers and their predicates. token: of the state of D that it reads."""
+    sizes = f"1, 1, 1, {int(bool(token))}, 1, 1, {len(commits)}, {len(commits)}"
     properties = f"operandSegmentSizes = array<i32: {sizes}>{', ' if more else ''}{more}"
-    values = ", ".join([a, b, d, use_d, predicate, *(it for it, _ in commits), *(it for _, it in commits)])
-    kinds = ", ".join([*types, "i1", "i1", *[BARRIER] * len(commits), *["i1"] * len(commits)])
-    return op("ttng.tc_gen5_mma", values, kinds, properties=properties)
+    tokens = [token] * bool(token)
+    values = ", ".join([a, b, d, *tokens, use_d, predicate, *(it for it, _ in commits), *(it for _, it in commits)])
+    kinds = ", ".join([*types, *[TOKEN] * len(tokens), "i1", "i1", *[BARRIER] * len(commits), *["i1"] * len(commits)])
+    results, to = (f"{token}_next", TOKEN) if token else ("", "()")
+    return op("ttng.tc_gen5_mma", values, kinds, results, to, properties=properties)
 
 
 def load(result: str = "%t", source: str = "%d", element: str = "f32", stride: int = 1, columns: int = N) -> str:

@@ -88,7 +88,7 @@ def test_attention_gives_the_same_bits_and_times_in_all_orders(blocks: int) -> N
 
 def test_the_timeline_shows_mmas_on_the_tensor_cores_and_names_the_partitions() -> None:
     timeline = multiply(products(), 5, 3 * BK, "eager")[0].timeline()
-    assert timeline.rows == ("producer", "consumer", "mma", TMA, TENSOR_CORES)
+    assert timeline.rows == ("producer", "mma", "consumer", TMA, TENSOR_CORES)
     assert timeline.clock_ghz == B200.clock_ghz
     mmas = timeline.of(TENSOR_CORES)
     assert len(mmas) == 5 * 3 and {it.label for it in mmas} == {"tc_gen5_mma"}
@@ -154,6 +154,7 @@ def kinds(element: str = "f16", other: str = "f16", out: str = "f32", stride: in
 
 
 ALLOC = op("ttng.tmem_alloc", "", "", "%d", one.tensor(one.M, one.N, "f32"))
+WITH_TOKEN = op("ttng.tmem_alloc", "", "", "%d, %token", f"({one.tensor(one.M, one.N, 'f32')}, {one.TOKEN})")
 MMA = one.mma("%a_tile", "%b_tile", kinds(), commits=[("%done", "%yes")])
 
 
@@ -258,11 +259,15 @@ def test_a_commit_under_a_false_predicate_does_not_arrive() -> None:
             single(module, n=0)
 
 
-def test_a_synchronous_mma_is_complete() -> None:
-    dot = one.mma("%a_tile", "%b_tile", kinds(), more="")
+def test_an_mma_with_a_token_that_is_not_asynchronous_waits_for_itself() -> None:
+    dot = one.mma("%a_tile", "%b_tile", kinds(), more="", token="%token")
     for order in ORDERS:
-        a, b, _, c = single(one.program(ALLOC, dot, one.load()), order)
+        a, b, _, c = single(one.program(WITH_TOKEN, dot, one.load()), order)
         np.testing.assert_allclose(c, a @ b, atol=1e-5)
+    # Gluon's mmas have no token; without a barrier nothing waits for them.
+    dot = one.mma("%a_tile", "%b_tile", kinds(), more="")
+    with pytest.raises(TensorMemoryRace, match="d, in tensor memory, is read while the mma of main may still write it"):
+        single(one.program(ALLOC, dot, one.load()), "late")
 
 
 def test_a_copy_is_in_order_with_the_mmas_of_its_thread() -> None:
@@ -295,13 +300,13 @@ def test_an_allocation_in_a_loop_gets_the_same_columns() -> None:
             "}) : (i32, i32, i32) -> ()",
         ]
         two = op("arith.constant", "", "", "%two", "i32", properties="value = 2 : i32")
-        return one.program(ALLOC, narrow, two, *loop, MMA, one.WAIT, one.load())
+        return one.program(WITH_TOKEN, narrow, two, *loop, MMA, one.WAIT, one.load())
 
     with pytest.raises(
         TensorMemoryRace, match="s, in tensor memory, is written while the mma of main may still read it"
     ):
         single(looped(stored, dot), "late")
-    synchronous = one.mma("%s", "%b_tile", (operand, *kinds()[1:]), more="")
+    synchronous = one.mma("%s", "%b_tile", (operand, *kinds()[1:]), more="", token="%token")
     a, b, _, c = single(looped(stored, synchronous), "late")
     np.testing.assert_allclose(c, a @ b, atol=1e-5)
 
