@@ -37,7 +37,7 @@ _PATHS: dict[Path, tuple[str, str]] = {
     "consumer": ("loaded by the consumer", "the producer cannot load it in advance"),
     "pointers": ("pointers", "the tile is not a box that TMA can store"),
 }
-_COMMITTED = "no partition waits for a number of dots: their thread commits them to barriers"
+_COMMITTED = "dots signal an mbarrier when they complete, so no partition waits for a count of them"
 _NOT_IN_FLIGHT = "no wgmma of this loop can stay in flight across iterations"
 
 

@@ -43,7 +43,7 @@ class Settings:
     tune_budget: seconds that ``mode="measure"`` may take for one kernel and shape class, compiles included.
     collect: a folder that launches are noted in for `tawa tune`; empty: they are not.
     background: ``off``: nothing is compiled in the background, so ``start="stock"`` is ``start="ready"``.
-    arch: ``sm_100`` specialises on Blackwell, too, where nobody has timed it yet; empty: Hopper only.
+    arch: ``sm_100`` also specialises kernels on Blackwell, where their speed was never measured; empty: Hopper only.
     """
 
     enable: Enable = "auto"

@@ -87,7 +87,7 @@ class _Driver:
 
     def __init__(self, job: Job, request: Request) -> None:
         self.job, self.machine = job, machine_of(job.capability)
-        if request.arch:  # nobody has timed kernels for it: no prediction decides
+        if request.arch:  # the performance model was fitted on Hopper and cannot predict this GPU
             request = replace(request, options=replace(request.options, only_if_faster=False))
         self.request = request
         self.pins = _with_form(request.plan or Plan(), request.options)

@@ -185,7 +185,7 @@ class Job:
         return {"num_warps": self.num_warps, "num_stages": self.num_stages}
 
     def _apart(self, compiled: Callable[[], Made]) -> Made:
-        """Compiles in a child process first, which LLVM may end. ."""
+        """Compiles in a child process first: on some kernels LLVM aborts the process."""
         from tawa.bridge.triton.apart import compiled_apart
         from tawa.bridge.triton.jitted import is_gluon, named
         from tawa.machine.machines import SM_90

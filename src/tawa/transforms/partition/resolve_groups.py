@@ -128,7 +128,7 @@ def _issue_for_all_groups(issuer: GroupOp, own: dict[Value, list[Value]], groups
     if op is not None:
         return op, "the control flow of the dots depends on the group index"
     if dependent:
-        return issuer.op, "what the dots need depends on the group index beside their rings"
+        return issuer.op, "the dots depend on the group index by more than their rings"
     _GroupTurns(own, groups).run(issuer.body)
     return None
 

@@ -169,11 +169,11 @@ class _Turns:
                 continue
             nested = [it for region in op.regions for it in region.blocks]
             if after is not None and after != inside[0]:
-                self.reason = "a loop or branch ends with an accumulator in other hands than it begins"
+                self.reason = "a loop or branch hands an accumulator to the other partition and does not get it back"
             elif inside[0] == before == self.reader:
-                self.reason = "a loop or branch begins with an accumulator in the hands that it was in before"
+                self.reason = "a loop or branch first uses an accumulator in the partition that used it last before"
             elif any(found[0][1][0] != inside[0] for it in nested if (found := self._items(it, None))):
-                self.reason = "the branches of a condition begin with an accumulator in different hands"
+                self.reason = "the branches of a condition first use an accumulator in different partitions"
             before = None
             for it in nested if not self.reason else ():
                 self._check(it, inside[0])

@@ -38,7 +38,7 @@ class ReadDots:
                 return PassResult(True, (Remark("declined", reason, source_of(module, dot.op)),))
         left = next((op for op in module.walk() if "tensor_memory" in "".join(it.type for it in op.results)), None)
         if left is not None:
-            reason = "the kernel uses tensor memory in a way that is not known here"
+            reason = "the kernel uses tensor memory in a way that is not supported"
             return PassResult(True, (Remark("declined", reason, source_of(module, left)),))
         return PassResult(bool(dots))
 
@@ -52,10 +52,10 @@ def _read(dot: TCGen5Dot) -> str:
         return "a dot of two CTAs is not specialised"
     always = constant_int(dot.use_d) and constant_int(dot.predicate)
     if made is None or made.source is None or not always or dot.commits:
-        return "the kernel accumulates in tensor memory by itself"
+        return "the kernel manages its accumulator in tensor memory itself"
     loads = [load for user in made.buffer.users if (load := TMEMLoadOp.of(user))]
     if len(loads) != 1 or len(made.buffer.uses) != 2:
-        return "the kernel accumulates in tensor memory by itself"
+        return "the kernel manages its accumulator in tensor memory itself"
     load = loads[0].op
     tile = load.results[0]
     properties = {"inputPrecision": "0 : i32", "isAsync": "false", "maxNumImpreciseAcc": _UNLIMITED}

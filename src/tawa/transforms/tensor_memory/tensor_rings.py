@@ -18,8 +18,8 @@ from tawa.plan.fields import TENSOR_RING, RingPlan
 from tawa.transforms.tensor_memory.buffers import columns_of
 
 TWO_SLOTS = "the dots of the next tile do not wait for the epilogue of this one"
-IN_TURN = "the dots and the threads change what is in it by turns"
-ONCE = "a program hands it over only once"
+IN_TURN = "the dots and the consumer take turns writing to it"
+ONCE = "each program hands it over only once"
 NO_ROOM = "a second one does not fit in tensor memory"
 
 
