@@ -32,9 +32,9 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 from bench.foreign.faults import FAULTS  # noqa: E402
 from bench.foreign.programs import Program, files_of, own_programs, programs_of  # noqa: E402
-from bench.foreign.stand_in import GPUS  # noqa: E402
 from bench.foreign.verdicts import Broken, Judged, broken_by, verify  # noqa: E402
 from bench.harness import Report, Row, Timing  # noqa: E402
+from tawa.machine.machines import MACHINES  # noqa: E402
 
 VERDICTS = ("proved", "checked", "refuted", "unknown")
 
@@ -103,7 +103,7 @@ def main() -> int:
     parser.add_argument("--no-faults", action="store_true", help="only the verdicts")
     parser.add_argument("--only", nargs="+", default=(), metavar="TEXT", help="files whose name contains one of these")
     parser.add_argument("--patience", type=float, default=float("inf"), help="seconds; break what is checked faster")
-    parser.add_argument("--arch", type=int, default=90, choices=GPUS)
+    parser.add_argument("--arch", type=int, default=90, choices=[it.capability for it in MACHINES])
     arguments = parser.parse_args()
     name = "foreign" if arguments.arch == 90 else "foreign_blackwell"
     report, total = Report(name), {it.name: list[Broken]() for it in FAULTS}

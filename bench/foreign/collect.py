@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from bench.foreign.calls import CALLS, environment
-from bench.foreign.stand_in import GPUS, Gpu, Launch, install, tensors_without_data
+from bench.foreign.stand_in import Launch, install, tensors_without_data
+from tawa.machine.machines import MACHINES, Machine, machine_of
 
 
 class Run:
@@ -75,23 +76,16 @@ def distinct(launches: list[Launch], own: Path) -> dict[str, Launch]:
     }
 
 
-def compiled_text(launch: Launch, gpu: Gpu) -> str:
+def compiled_text(launch: Launch, gpu: Machine) -> str:
     """The final TTGIR of a launch."""
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.experimental.gluon._runtime import GluonASTSource
-
-    from tawa.bridge.gluon.compile import with_layout
-    from tawa.bridge.triton.apart import compiled_apart
+    from tawa.bridge.gluon.compile import compile_gluon
     from tawa.bridge.triton.read_module import read_final
+    from tawa.bridge.triton.signature import Signature
     from tawa.ir import print_module
 
-    types = {name: with_layout(kind) for name, kind in launch.types.items()}
-    source = GluonASTSource(launch.kernel, types, launch.constants, launch.attributes)
-    options: dict[str, Any] = {"num_warps": launch.num_warps}
-    options |= {"num_ctas": launch.num_ctas} if launch.num_ctas > 1 else {}
-    target = GPUTarget("cuda", gpu.architecture, 32)
-    made = compiled_apart(lambda: triton.compile(source, target=target, options=options), launch.kernel.__name__)
+    signature = Signature(launch.types, launch.constants, launch.attributes)
+    more = {"num_ctas": launch.num_ctas} if launch.num_ctas > 1 else {}
+    made = compile_gluon(launch.kernel, signature, num_warps=launch.num_warps, target=gpu, **more)
     return print_module(read_final(made))
 
 
@@ -100,11 +94,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--arch", type=int, default=90, choices=GPUS)
+    parser.add_argument("--arch", type=int, default=90, choices=[it.capability for it in MACHINES])
     arguments = parser.parse_args()
     file, folder = arguments.file.resolve(), arguments.folder.resolve()
     launches: list[Launch] = []
-    gpu = GPUS[arguments.arch]
+    gpu = machine_of(arguments.arch)
     os.chdir(folder)
     answers = sys.stdout
     with redirect_stdout(sys.stderr):

@@ -12,22 +12,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """What a file is told of the GPU. architecture: what Triton compiles for, as 90 for sm_90."""
-
-    name: str
-    architecture: int
-    processors: int
-
-    @property
-    def capability(self) -> tuple[int, int]:
-        """As PyTorch has it."""
-        return divmod(self.architecture, 10)
-
-
-GPUS = {it.architecture: it for it in (Gpu("NVIDIA H100", 90, 132), Gpu("NVIDIA B200", 100, 148))}
+from tawa.bridge.triton.device import gpu_target
+from tawa.machine.machines import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +63,11 @@ def described(value: Any) -> Any:
 class Driver:
     """What Triton asks of its driver before it compiles a kernel."""
 
-    gpu: Gpu
+    gpu: Machine
 
     def get_current_target(self) -> Any:
         """That of the GPU."""
-        from triton.backends.compiler import GPUTarget
-
-        return GPUTarget("cuda", self.gpu.architecture, 32)
+        return gpu_target(self.gpu)
 
     def get_active_torch_device(self) -> Any:
         """The device of tensors that a benchmark makes."""
@@ -101,7 +85,7 @@ class Driver:
 
     def get_device_capability(self, device: int = 0) -> tuple[int, int]:
         """That of the GPU."""
-        return self.gpu.capability
+        return divmod(self.gpu.capability, 10)
 
     def get_device_interface(self) -> Any:
         """PyTorch's module of the device."""
@@ -110,7 +94,7 @@ class Driver:
         return torch.cuda
 
 
-def install(launches: list[Launch], gpu: Gpu) -> None:
+def install(launches: list[Launch], gpu: Machine) -> None:
     """Changes Triton and PyTorch in this process; launches and explicit compiles of Gluon kernels go to `launches`."""
     import torch
     import triton
@@ -121,11 +105,10 @@ def install(launches: list[Launch], gpu: Gpu) -> None:
     stand_in: Any = Driver(gpu)
     driver.set_active(stand_in)
     cuda: Any = torch.cuda
-    cuda.get_device_capability = lambda device=None: gpu.capability
-    cuda.get_device_properties = lambda device=None: SimpleNamespace(
-        multi_processor_count=gpu.processors, name=gpu.name
-    )
-    cuda.get_device_name = lambda device=None: gpu.name
+    cuda.get_device_capability = lambda device=None: divmod(gpu.capability, 10)
+    name = f"NVIDIA {gpu.gpus.split(',')[0]}"
+    cuda.get_device_properties = lambda device=None: SimpleNamespace(multi_processor_count=gpu.processors, name=name)
+    cuda.get_device_name = lambda device=None: name
     cuda.current_device = lambda: 0
     cuda.synchronize = lambda device=None: None
     testing: Any = torch.testing

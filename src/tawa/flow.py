@@ -191,7 +191,7 @@ def _unproved(found: Verdict, flow: Flow) -> Remark:
 
 
 def _summary(plan: Plan) -> str:
-    exchanged = [it for it in plan.rings if it.in_tensor_memory]
+    exchanged = [it for it in plan.rings if it.is_exchanged]
     loaded = [it for it in plan.rings if it not in exchanged]
     rings = ", ".join(f"{it.name} with D = {it.depth}{_FILLED[it.fill or 'tma']}" for it in loaded)
     groups = plan.consumer_groups

@@ -110,7 +110,7 @@ def test_a_ring_in_tensor_memory_is_in_the_plan_with_its_reason(name: str, slots
 
 def test_each_group_has_its_copy_of_a_ring_in_tensor_memory() -> None:
     found = explained("attend")
-    rings = [it for it in found.plan.rings if it.in_tensor_memory]
+    rings = [it for it in found.plan.rings if it.is_exchanged]
     assert [(it.depth, it.copies) for it in rings] == [(1, 2), (1, 2)]
     assert {it.fill for it in rings} == {"commit", "threads"}
     why = [it.reason for it in found.decisions if it.field.startswith("rings.tensor")]

@@ -69,6 +69,10 @@ Reader = Literal["consumer", "converter", "mma"]
 """The partitions that read a ring."""
 
 
+EXCHANGES: frozenset[Fill] = frozenset({"commit", "threads"})
+"""The fills of rings whose slots the dots of one thread and a consumer access by turns."""
+
+
 def read_fill(text: str) -> Fill:
     """Reads a `Fill`; raises ValueError on any other text."""
     match text:

@@ -29,8 +29,13 @@ def space_of(buffer: Value) -> Space:
 
 def pitch_of(op: Operation, type: MemDescType) -> int:
     """Bits from one column of a buffer in tensor memory to the next, at `op`: elements may lie some columns apart."""
-    stride = _STRIDE.search(aliases_at(op).get(type.encoding, type.encoding))
-    return ScalarType(type.element).bits * (int(stride[1]) if stride else 1)
+    return ScalarType(type.element).bits * column_stride(op, type)
+
+
+def column_stride(op: Operation, type: MemDescType) -> int:
+    """The distance of two neighbours of a row in tensor memory, in elements, at `op`: 2 for an accumulator of f16."""
+    found = _STRIDE.search(aliases_at(op).get(type.encoding, type.encoding))
+    return int(found[1]) if found else 1
 
 
 _STRIDE = re.compile(r"colStride = (\d+)")
@@ -128,15 +133,17 @@ class TCGen5Dot(OpView):
     a, b, d = operand(0), operand(1), operand(2)
     token = optional_operand(3)
 
+    _use_d, _predicate, _barriers, _predicates = segment(4), segment(5), segment(6), segment(7)
+
     @property
     def use_d(self) -> Value:
         """Whether D is added."""
-        raise NotImplementedError
+        return self._use_d[0]
 
     @property
     def predicate(self) -> Value:
         """Whether the dot is executed."""
-        raise NotImplementedError
+        return self._predicate[0]
 
     @property
     def scales(self) -> tuple[Value, ...]:
@@ -146,7 +153,7 @@ class TCGen5Dot(OpView):
     @property
     def commits(self) -> list[tuple[Value, Value]]:
         """The barriers that it commits to, each with its predicate."""
-        raise NotImplementedError
+        return list(zip(self._barriers, self._predicates, strict=True))
 
     def effects(self) -> tuple[Effect, ...]:
         """A, and the scales, may lie in tensor memory."""
@@ -171,22 +178,6 @@ class TCGen5MMAOp(TCGen5Dot):
 
     NAME = "ttng.tc_gen5_mma"
     __slots__ = ()
-    _use_d, _predicate, _barriers, _predicates = segment(4), segment(5), segment(6), segment(7)
-
-    @property
-    def use_d(self) -> Value:
-        """Whether D is added."""
-        return self._use_d[0]
-
-    @property
-    def predicate(self) -> Value:
-        """Whether the dot is executed."""
-        return self._predicate[0]
-
-    @property
-    def commits(self) -> list[tuple[Value, Value]]:
-        """The barriers that it commits to, each with its predicate."""
-        return list(zip(self._barriers, self._predicates, strict=True))
 
 
 class TCGen5MMAScaledOp(TCGen5Dot):
@@ -198,29 +189,16 @@ class TCGen5MMAScaledOp(TCGen5Dot):
     _use_d, _predicate, _barriers, _predicates = segment(6), segment(7), segment(8), segment(9)
 
     @property
-    def use_d(self) -> Value:
-        """Whether D is added."""
-        return self._use_d[0]
-
-    @property
-    def predicate(self) -> Value:
-        """Whether the dot is executed."""
-        return self._predicate[0]
-
-    @property
     def scales(self) -> tuple[Value, ...]:
         """The scales of A and B, in shared or tensor memory."""
         return (*self.a_scale, *self.b_scale)
-
-    @property
-    def commits(self) -> list[tuple[Value, Value]]:
-        """The barriers that it commits to, each with its predicate."""
-        return list(zip(self._barriers, self._predicates, strict=True))
 
 
 DOTS = op_names(TCGen5MMAOp, TCGen5MMAScaledOp)
 ACCUMULATOR = "tawa.accumulator"
 """The attribute of a dot whose accumulator is still a tile: the type that it will have in tensor memory."""
+UNSIGNED = "tawa.unsigned"
+"""The attribute of such a dot whose operands are unsigned integers."""
 
 
 def dot_of(op: Operation) -> TCGen5Dot | None:

@@ -6,7 +6,7 @@ from tawa.dialects.builtin import ModuleOp
 from tawa.dialects.declare.declaration import ANY_EFFECT, Effect, OpView, op_names
 from tawa.dialects.declare.families import UnaryOp, YieldingOp
 from tawa.dialects.declare.fields import attribute, operand, operands, optional_operand, types_of
-from tawa.dialects.tcgen05 import TMEMSubsliceOp
+from tawa.dialects.tcgen05 import TMEMAllocOp, TMEMSubsliceOp
 from tawa.ir import Block, Module, Operation, Region, Value
 from tawa.ir.attributes import attribute_of, read_array, read_int
 
@@ -117,6 +117,8 @@ VIEWS = op_names(
     MemDescIndexOp, MemDescSubsliceOp, MemDescTransOp, MemDescReshapeOp, MemDescReinterpretOp, TMEMSubsliceOp
 )
 """Views of the same bytes."""
+ALLOCATIONS = op_names(LocalAllocOp, TMEMAllocOp)
+"""Of shared and of tensor memory."""
 
 
 def whole_of(buffer: Value) -> Value:

@@ -13,8 +13,6 @@ FP16_FMA_PER_CYCLE = 4096
 of two that gives the clock below. tf32 half of it (1.1 PFLOP/s), fp8 and int8 twice (4.5 PFLOP/s), as on Hopper."""
 CLOCK_GHZ = 1.856
 """In which the simulator counts cycles: 2.25 PFLOP/s / (2 · 148 SMs · 4096 multiply-adds)."""
-MMA_ROWS = 128
-"""Rows of tensor memory (lanes) of one mma [P]. One with 64 rows takes as long as one with 128 [E]."""
 TENSOR_BYTES_PER_CYCLE = 512
 """tcgen05.ld and tcgen05.st: 32 bits for each of 128 lanes [E]; a warp reaches a quarter of the lanes [P]."""
 

@@ -14,9 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from tawa.dialects.tcgen05 import TCGen5MMAOp
 from tawa.dialects.ttg import target_of
-from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.errors import TargetError, did_you_mean
 from tawa.ir import Module
 from tawa.machine.blackwell import B200
@@ -28,13 +26,12 @@ from tawa.machine.nvidia import WARP_GROUP
 class Dot:
     """The instruction of the tensor cores that runs beside its issuer (PTX ISA, "wgmma" and "tcgen05").
 
-    op: the operation that becomes it. issuer: who issues it. accumulator: where its sums lie. completion: how its end
+    issuer: who issues it. accumulator: where its sums lie. completion: how its end
     is known: the issuer waits until at most so many are pending, or a commit arrives at an mbarrier.
     rows: the largest M; B is read from shared memory once for so many rows. columns: the largest N. k_bytes: of a row
     of A: 16 elements of 16 bits.
     """
 
-    op: str
     issuer: Literal["warp group", "thread"]
     accumulator: Literal["registers", "tensor memory"]
     completion: Literal["count", "commit"]
@@ -43,9 +40,9 @@ class Dot:
     k_bytes: int = 32
 
 
-WGMMA = Dot(WarpGroupDotOp.NAME, "warp group", "registers", "count", rows=64)
-TCGEN05 = Dot(TCGen5MMAOp.NAME, "thread", "tensor memory", "commit", rows=128)
-"""Of one CTA. M may be 64, too, which takes as long as 128."""
+WGMMA = Dot("warp group", "registers", "count", rows=64)
+TCGEN05 = Dot("thread", "tensor memory", "commit", rows=128)
+"""Of one CTA. M may be 64, too, which takes as long as 128 (an estimate)."""
 
 ACCUMULATOR_COLUMNS = 8
 """Columns after which the layout of a wgmma's accumulator repeats: four threads of a row have two elements each (PTX

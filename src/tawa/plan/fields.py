@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tawa.dialects.aref import Fill
+from tawa.dialects.aref import EXCHANGES, Fill
 from tawa.plan.decision import Flag, ListOf, OneOf, Slots, Text, Whole, check_values, decision, one_of, part
 from tawa.plan.schedule import Schedule, Wanted
 
@@ -165,9 +165,12 @@ class RingPlan:
         return self.fill != "number"
 
     @property
-    def in_tensor_memory(self) -> bool:
-        """Whether the slots lie in tensor memory, between the dots of one thread and a consumer."""
-        return self.fill in ("commit", "threads") or (self.fill is None and self.name.startswith(TENSOR_RING))
+    def is_exchanged(self) -> bool:
+        """Whether the dots of one thread and a consumer access its slots by turns, rather than a producer loads them.
+
+        The slots are in tensor memory; those with `slot_bytes` are in shared memory.
+        """
+        return self.fill in EXCHANGES or (self.fill is None and self.name.startswith(TENSOR_RING))
 
     @property
     def slots(self) -> int:

@@ -239,7 +239,7 @@ class _Decisions:
         payload = ", ".join(map(_tile, ring.payload))
         copies = f", {ring.copies} copies" if (ring.copies or 1) > 1 else ""
         value = f"D = {ring.depth} of ({payload}), {size_of(ring)}{copies}"
-        loaded = ring.has_tiles and not ring.in_tensor_memory
+        loaded = ring.has_tiles and not ring.is_exchanged
         names = (ring.name, "") if loaded else (ring.name,)  # "": all rings of loaded tiles
         pinned = any(self.pins.ring(name).depth is not None for name in names)
         option = "aref_depth" if self.options.aref_depth == ring.depth and loaded else ""
@@ -284,7 +284,7 @@ def rows_field(name: Name) -> str:
 
 def size_of(ring: RingPlan) -> str:
     """The memory that a ring takes, in words."""
-    if ring.in_tensor_memory:
+    if ring.is_exchanged and not ring.slot_bytes:
         return "tensor memory"
     return f"{ring.total_bytes / 1024:.4g} KiB" if ring.has_tiles else f"{ring.total_bytes} bytes"
 

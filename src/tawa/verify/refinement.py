@@ -32,9 +32,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from tawa.dialects.aref import ConsumedOp, CreateOp
-from tawa.dialects.declare.declaration import op_names
-from tawa.dialects.tcgen05 import TMEMAllocOp
-from tawa.dialects.ttg import LocalAllocOp
+from tawa.dialects.ttg import ALLOCATIONS
 from tawa.dialects.warp import GroupOp, order_beside
 from tawa.ir import MemDescType, Module, Operation, parse_type, source_of
 from tawa.verify.assumptions import parse_assumptions
@@ -458,7 +456,7 @@ def _entries(low: Program, rings: set[str]) -> tuple[dict[int, tuple[str, int]],
     counts: dict[str, int] = {}
     for alloc, op in enumerate(low.memories.allocations):
         name = op.results[0].hint
-        if name in rings and op.name in _BUFFERS:
+        if name in rings and op.name in ALLOCATIONS:
             found[alloc] = name, counts.setdefault(name, 0)
             counts[name] += 1
     return found, frozenset(rings - set(counts))
@@ -484,7 +482,6 @@ def _bytes(type: str) -> int:
     return parsed.bytes
 
 
-_BUFFERS = op_names(LocalAllocOp, TMEMAllocOp)
 _FILLING: Mapping[str, tuple[str, str, str]] = {
     "tma": ("expect", "copy", ""),
     "cp.async": ("", "cp.async", "copies arrive full"),

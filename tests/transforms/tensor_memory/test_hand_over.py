@@ -71,12 +71,12 @@ def test_a_branch_in_which_both_access_it_ends_as_it_begins() -> None:
 
 def test_a_branch_that_leaves_it_in_other_hands_is_declined() -> None:
     _, (remark,) = run(lines(S, branch(lines(S, M)), M, C))
-    assert remark.kind == "declined" and "in other hands than it begins" in remark.reason
+    assert remark.kind == "declined" and "and does not get it back" in remark.reason
 
 
 def test_branches_that_begin_in_different_hands_are_declined() -> None:
     _, (remark,) = run(lines(S, branch(lines(S, M), M), C))
-    assert remark.kind == "declined" and "in different hands" in remark.reason
+    assert remark.kind == "declined" and "first use an accumulator in different partitions" in remark.reason
 
 
 def test_an_operand_that_the_threads_store_is_handed_to_the_dots() -> None:

@@ -153,7 +153,7 @@ def _share(sites: list[SiteInfo], site: SiteInfo) -> bool:
 
 
 def slot_readers(view: Value) -> list[Operation]:
-    """Operations that read shared memory through `view` or through views of it."""
+    """Operations that access a buffer through `view` or through views of it; readers, if it is a slot that was got."""
     readers: list[Operation] = []
     for user in view.users:
         if user.name in VIEWS:

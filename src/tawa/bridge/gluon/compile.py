@@ -59,7 +59,7 @@ def lower_gluon(
     for target in (first, *(it for it in MACHINES if it != first)):
         try:
             with _compiling(kernel):
-                module = lowered(_source(kernel, signature), named(kernel), target, options).module
+                module = lowered(_source(kernel, signature), named(kernel), target, options)
         except CompileError as error:  # from 3.9 on, Triton refuses the operations of another GPU
             refused = refused or error
             continue

@@ -9,8 +9,6 @@ The text is read in this process without Triton. Nothing is kept in Triton's cac
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from tawa.bridge.driver.request import activate
@@ -23,25 +21,14 @@ from tawa.machine.machines import Machine
 from tawa.remarks import SourceLocation
 
 
-@dataclass(frozen=True)
-class Lowered:
-    """A kernel before LLVM. ttgir: the final one, in MLIR's generic form."""
+def lowered(source: Any, named: tuple[str, SourceLocation], target: Machine, options: Mapping[str, Any]) -> Module:
+    """The final TTGIR of a kernel.
 
-    target: Machine
-    ttgir: str
-
-    @cached_property
-    def module(self) -> Module:
-        """The final TTGIR."""
-        return parse_module(self.ttgir)
-
-
-def lowered(source: Any, named: tuple[str, SourceLocation], target: Machine, options: Mapping[str, Any]) -> Lowered:
-    """Lowers a kernel. source: what `triton.compile` takes. named: the kernel, and its place. options: of the backend.
+    source: what `triton.compile` takes. named: the kernel, and its place. options: of the backend.
 
     Raises CompileError if Triton refuses the kernel or ends the process, and what Triton's front end raises.
     """
-    return Lowered(target, text_apart(lambda: _text(source, target, options), *named, target))
+    return parse_module(text_apart(lambda: _text(source, target, options), *named, target))
 
 
 def _text(source: Any, target: Machine, options: Mapping[str, Any]) -> str:
@@ -63,4 +50,4 @@ def _text(source: Any, target: Machine, options: Mapping[str, Any]) -> str:
     return print_generic(module)
 
 
-__all__ = ["Lowered", "lowered"]
+__all__ = ["lowered"]

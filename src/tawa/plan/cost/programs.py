@@ -118,7 +118,7 @@ class Program:
     @cached_property
     def slots(self) -> int:
         """D of the deepest ring."""
-        return max((ring.slots for ring in self.plan.rings if not ring.in_tensor_memory), default=1)
+        return max((ring.slots for ring in self.plan.rings if not ring.is_exchanged), default=1)
 
     @cached_property
     def in_flight(self) -> int:

@@ -38,7 +38,7 @@ class SharedUse:
 
 def shared_use(total_bytes: int, plan: Plan | None) -> SharedUse:
     """The use of a kernel for which Triton allocates `total_bytes`."""
-    rings = tuple(it for it in plan.rings if not it.in_tensor_memory) if plan is not None else ()
+    rings = tuple(it for it in plan.rings if not it.is_exchanged or it.slot_bytes) if plan is not None else ()
     return SharedUse(total_bytes, rings, plan.operands if plan is not None else ())
 
 

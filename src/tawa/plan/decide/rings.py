@@ -230,7 +230,7 @@ def _of_loads(target: Target, pins: Plan) -> Plan:
     """The pins without those for rings in tensor memory, which are known only with the accumulators (`hand_over`)."""
     if target.machine.dot.accumulator != "tensor memory":
         return pins
-    return replace(pins, rings=tuple(it for it in pins.rings if not it.in_tensor_memory))
+    return replace(pins, rings=tuple(it for it in pins.rings if not it.is_exchanged))
 
 
 def _with_usual_depth(pins: Plan, options: PlanOptions) -> tuple[Plan, PlanOptions]:

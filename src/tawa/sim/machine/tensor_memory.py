@@ -14,13 +14,12 @@ Source: PTX ISA, "Tensor Memory"; Triton's ``tensor_memory_encoding``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 import numpy as np
 
+from tawa.dialects.tcgen05 import column_stride
 from tawa.ir import MemDescType, Operation
-from tawa.ir.encodings import aliases_at
 from tawa.sim.errors import OutOfBounds, TensorMemoryRace, UnsupportedOp, UnwrittenRead
 from tawa.sim.machine.cta import TCGEN05, Action
 from tawa.sim.machine.shared import UNWRITTEN, VISIBLE
@@ -98,7 +97,7 @@ def overlaps(one: SharedView, other: SharedView) -> bool:
 
 def _seen(op: Operation, buffer: Buffer, raw: Array, state: Array, type: MemDescType, label: str) -> SharedView:
     """The first bytes of each row as elements; each has the states of its bytes, in one more dimension."""
-    dtype, stride, used = np.dtype(memory_dtype(type.element)), _column_stride(op, type), _row_bytes(op, type)
+    dtype, stride, used = np.dtype(memory_dtype(type.element)), column_stride(op, type), _row_bytes(op, type)
     bits = raw[..., :used].view(dtype)[..., ::stride]
     states = state[..., :used].reshape(*type.shape, stride * dtype.itemsize)[..., : dtype.itemsize]
     return SharedView(buffer, bits, states, type, label)
@@ -106,13 +105,4 @@ def _seen(op: Operation, buffer: Buffer, raw: Array, state: Array, type: MemDesc
 
 def _row_bytes(op: Operation, type: MemDescType) -> int:
     width = np.dtype(memory_dtype(type.element)).itemsize
-    return type.shape[-1] * _column_stride(op, type) * width
-
-
-def _column_stride(op: Operation, type: MemDescType) -> int:
-    """The distance of two neighbours of a row, in elements: 2 for an accumulator of f16."""
-    found = _COLUMN_STRIDE.search(aliases_at(op).get(type.encoding, type.encoding))
-    return int(found[1]) if found else 1
-
-
-_COLUMN_STRIDE = re.compile(r"colStride = (\d+)")
+    return type.shape[-1] * column_stride(op, type) * width

@@ -6,7 +6,6 @@ or get whose count is not that of the slot's current round raises `ProtocolTrap`
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -32,10 +31,9 @@ from tawa.sim.errors import ProtocolTrap
 from tawa.sim.machine import tensor_memory
 from tawa.sim.machine.cta import Action, Partition, Pause, Run
 from tawa.sim.machine.shared import IN_FLIGHT, VISIBLE, allocate, index, is_transposed, memdesc, require_quiet
-from tawa.sim.machine.trace import Key
 from tawa.sim.machine.values import Accumulator, SharedView
 from tawa.sim.numbers import encode
-from tawa.sim.ops.asynchronous import Step, Wait, fence
+from tawa.sim.ops.asynchronous import Step, Wait, commit, fence
 from tawa.sim.ops.elementwise import element_of
 
 
@@ -202,23 +200,11 @@ def _publish(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
         slot.holds, slot.full = count, True
 
     if ring.by_commit:
-        _issue(partition, op, fill, ring, (slot, "full", count))
+        commit(partition, op, fill, lambda: (slot, "full", count), ring.name)
     else:
         partition.contributes((slot, "full", count))
         fill()
     return []
-
-
-def _issue(partition: Partition, op: Operation, effect: Callable[[], None], ring: Ring, key: Key) -> None:
-    """A commit: its effect takes place when the earlier dots of the thread are complete."""
-    here, last = partition.recorder and partition.recorder.place(), partition.cta.last_mma.get(partition.agent)
-
-    def arrive() -> None:
-        for place in dict.fromkeys(it for it in (here, last) if it is not None):
-            place.signal(key)
-        effect()
-
-    partition.cta.issue(Action("commit", partition, op, arrive, target=ring.name))
 
 
 def _get(partition: Partition, op: Operation, args: list[Any]) -> Run:
@@ -253,7 +239,7 @@ def _consumed(partition: Partition, op: Operation, args: list[Any]) -> list[Any]
             slot.released.clear()
 
     if ConsumedOp(op).by_commit:
-        _issue(partition, op, release, ring, (slot, "empty", count))
+        commit(partition, op, release, lambda: (slot, "empty", count), ring.name)
     else:
         partition.contributes((slot, "empty", count))
         release()

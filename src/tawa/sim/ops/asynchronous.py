@@ -35,6 +35,7 @@ from tawa.sim.machine.shared import (
     view_op,
 )
 from tawa.sim.machine.tensor_memory import reinterpreted
+from tawa.sim.machine.trace import Key
 from tawa.sim.machine.values import Accumulator, SharedView, TensorDescriptor
 from tawa.sim.numbers import Array, decode, encode, register_dtype
 from tawa.sim.ops.descriptors import reduce_box
@@ -298,6 +299,25 @@ def log_barrier(partition: Partition, op: Operation, action: str, view: SharedVi
     """Logs a barrier event; the label `ring0_full[1]` is slot 1 of ring0_full."""
     name, _, slot = view.label.removesuffix("]").partition("[")
     partition.log(op, action, name, int(slot) if slot.isdecimal() else None, parity)
+
+
+def commit(
+    partition: Partition, op: Operation, arrive: Callable[[], None], key: Callable[[], Key], target: str
+) -> None:
+    """Issues a commit: `arrive` takes place when the earlier tcgen05 operations of these threads are complete.
+
+    The clock learns of it where it lands, because only then the phase is known: `op` and the last mma before it
+    contribute to `key`.
+    """
+    here, last = partition.recorder and partition.recorder.place(), partition.cta.last_mma.get(partition.agent)
+
+    def land() -> None:
+        signalled = key()
+        for place in dict.fromkeys(it for it in (here, last) if it is not None):
+            place.signal(signalled)
+        arrive()
+
+    partition.cta.issue(Action("commit", partition, op, land, target=target))
 
 
 def _init_barrier(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:

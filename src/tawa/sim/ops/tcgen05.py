@@ -19,9 +19,10 @@ from tawa.sim.errors import BarrierMisuse, UnsupportedOp
 from tawa.sim.machine import mbarriers, tensor_memory
 from tawa.sim.machine.cta import Action, Partition
 from tawa.sim.machine.shared import barrier_of, memdesc, require_visible
+from tawa.sim.machine.trace import Key
 from tawa.sim.machine.values import Context, Handler, SharedView
 from tawa.sim.numbers import Array, decode, encode, is_float
-from tawa.sim.ops.asynchronous import Step, log_barrier, own_view, used
+from tawa.sim.ops.asynchronous import Step, commit, log_barrier, own_view, used
 from tawa.sim.ops.elementwise import element_of
 from tawa.sim.ops.scales import rows_of, scaled
 from tawa.sim.ops.tiles import product
@@ -197,23 +198,19 @@ def _commit(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
 
 
 def _issue_commit(partition: Partition, op: Operation, view: SharedView) -> None:
-    """One arrival, when the earlier tcgen05 operations of these threads are complete.
-
-    The clock learns of it where it lands, because only then the phase is known: the operation and the last mma before
-    it contribute to that phase.
-    """
+    """One arrival at an mbarrier, when the earlier tcgen05 operations of these threads are complete."""
     barrier = mbarriers.initialised(view)
-    here, last = partition.recorder and partition.recorder.place(), partition.cta.last_mma.get(partition.agent)
 
     def arrive() -> None:
-        if barrier_of(view) is not barrier:
-            raise BarrierMisuse(f"{view.label} is not initialised where a commit to it arrives: it was invalidated")
-        for place in dict.fromkeys(it for it in (here, last) if it is not None):
-            place.signal((barrier, barrier.phase))
         mbarriers.arrive(barrier, 1)
 
+    def phase() -> Key:
+        if barrier_of(view) is not barrier:
+            raise BarrierMisuse(f"{view.label} is not initialised where a commit to it arrives: it was invalidated")
+        return barrier, barrier.phase
+
     log_barrier(partition, op, "commit", view, barrier.phase % 2)
-    partition.cta.issue(Action("commit", partition, op, arrive, target=view.label))
+    commit(partition, op, arrive, phase, view.label)
 
 
 STEPS: dict[str, Step] = by_name(

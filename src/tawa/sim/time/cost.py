@@ -25,9 +25,10 @@ from tawa.dialects.scf import LOOPS, YieldOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import MemDescType, Module, Operation, TensorType, Value, is_scalar, parse_type
 from tawa.machine import classes
-from tawa.machine.blackwell import B200, MMA_ROWS
+from tawa.machine.blackwell import B200
 from tawa.machine.distribution import renames
 from tawa.machine.hopper import H100, CostModel
+from tawa.machine.machines import TCGEN05
 from tawa.machine.nvidia import (
     CONVERSIONS_PER_CYCLE,
     LANES_PER_CYCLE,
@@ -150,8 +151,8 @@ def _mma(op: Operation, model: CostModel) -> Cost:
     a, b = parse_type(view.a.type), parse_type(view.b.type)
     if not isinstance(a, MemDescType) or not isinstance(b, MemDescType):
         return NOTHING
-    blocks = max(1, a.shape[-2] // MMA_ROWS)
-    products = max(a.shape[-2], MMA_ROWS) * a.shape[-1] * b.shape[-1]
+    blocks = max(1, a.shape[-2] // TCGEN05.rows)
+    products = max(a.shape[-2], TCGEN05.rows) * a.shape[-1] * b.shape[-1]
     read = b.bytes * blocks + (0 if a.in_tensor_memory else a.bytes)
     busy = max(_up(products, model.fma_per_cycle(a.element)), _up(read, model.shared_bytes_per_cycle))
     return Cost(model.scalar_cycles, "tensor cores", busy, model.wgmma_latency_cycles)

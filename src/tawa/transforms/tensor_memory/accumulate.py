@@ -31,19 +31,27 @@ from tawa.dialects.arith import CmpIOp, Predicate, constant_int, is_zero
 from tawa.dialects.control_flow import carry_through
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import ForOp, IfOp, YieldOp
-from tawa.dialects.tcgen05 import ACCUMULATOR, DOTS, TCGen5MMAOp, TMEMAllocOp, TMEMLoadOp, TMEMStoreOp, TMEMSubsliceOp
+from tawa.dialects.tcgen05 import (
+    ACCUMULATOR,
+    DOTS,
+    UNSIGNED,
+    TCGen5MMAOp,
+    TMEMAllocOp,
+    TMEMLoadOp,
+    TMEMStoreOp,
+    TMEMSubsliceOp,
+)
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import LocalAllocOp, MemDescReinterpretOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, Builder, Module, Operation, Region, Use, Value, memdesc_type, parse_type, source_of
 from tawa.ir.attributes import int_attr, read_string
 from tawa.ir.types import ScalarType, TensorType
+from tawa.machine.machines import TCGEN05
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 
 _DOTS = DOTS | op_names(WarpGroupDotOp)
-TENSOR_ROWS = 128
-"""Lanes of tensor memory: the rows of a tile whose threads have one row each."""
 _SLICED = "#ttng.tensor_memory_encoding<blockM = {}, blockN = {}, colStride = 1>"
 
 
@@ -104,7 +112,7 @@ class _Work:
                 builder.create(TMEMStoreOp.NAME, (buffer, dot.accumulator, yes))
         else:
             use_d = _flag(dot, carries)
-        unsigned = {"is_unsigned": ""} if "tawa.unsigned" in op.attributes else {}
+        unsigned = {"is_unsigned": ""} if UNSIGNED in op.attributes else {}
         issued = Builder.before(op).create(
             TCGen5MMAOp.NAME,
             (a, dot.b, buffer, use_d, yes),
@@ -136,7 +144,7 @@ class _Work:
 
     def _has_lanes(self, kind: TensorType) -> bool:
         """Whether a tile has the rows of tensor memory, and each thread has those of its lane, as of a result."""
-        return kind.shape[0] == TENSOR_ROWS and kind.encoding in self.layouts
+        return kind.shape[0] == TCGEN05.rows and kind.encoding in self.layouts
 
     def _own(self, at: Operation, kind: TensorType, hint: str) -> Value:
         encoding = _SLICED.format(kind.shape[0], kind.shape[1])

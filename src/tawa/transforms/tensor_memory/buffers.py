@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from tawa.analysis.rings.channels import slot_readers
 from tawa.dialects.tcgen05 import DOTS, TMEMAllocOp, pitch_of
-from tawa.dialects.ttg import VIEWS, LocalAllocOp
+from tawa.dialects.ttg import LocalAllocOp
 from tawa.ir import Operation, Value, memdesc_type
 
 _LEAST_COLUMNS = 32
@@ -20,20 +19,9 @@ def columns_of(buffer: Value) -> int:
     return max(_LEAST_COLUMNS, 1 << (columns - 1).bit_length())
 
 
-def users_of(buffer: Value) -> Sequence[Operation]:
-    """The operations that access a buffer, directly or through views."""
-    found: dict[Operation, None] = {}
-    for user in buffer.users:
-        if user.name in VIEWS:
-            found.update(dict.fromkeys(users_of(user.result)))
-        else:
-            found[user] = None
-    return list(found)
-
-
 def read_by_dots(alloc: LocalAllocOp) -> bool:
     """Whether a dot reads shared memory, directly or through views."""
-    return any(reader.name in DOTS for reader in users_of(alloc.op.result))
+    return any(reader.name in DOTS for reader in slot_readers(alloc.op.result))
 
 
 def changes_hands(op: Operation) -> bool:
@@ -43,4 +31,4 @@ def changes_hands(op: Operation) -> bool:
     return TMEMAllocOp.matches(op)
 
 
-__all__ = ["changes_hands", "columns_of", "read_by_dots", "users_of"]
+__all__ = ["changes_hands", "columns_of", "read_by_dots"]

@@ -28,12 +28,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tawa.analysis.rings.channels import slot_readers
-from tawa.dialects.aref import AcquireOp, ConsumedOp, CreateOp, Fill, FirstOp, GetOp, PublishOp, RingType
+from tawa.dialects.aref import EXCHANGES, AcquireOp, ConsumedOp, CreateOp, Fill, FirstOp, GetOp, PublishOp, RingType
 from tawa.dialects.arith import constant_int
 from tawa.dialects.scf import LOOPS
 from tawa.dialects.tcgen05 import DOTS, TMEMLoadOp, dot_of
 from tawa.dialects.tt import FuncOp
-from tawa.dialects.ttg import VIEWS
+from tawa.dialects.ttg import VIEWS, whole_of
 from tawa.ir import Block, Builder, Module, Operation, Value, clone_op, source_of
 from tawa.ir.attributes import bool_attr, string_attr
 from tawa.machine.machines import SM_100
@@ -41,7 +41,7 @@ from tawa.plan import Plan
 from tawa.remarks import Remark
 from tawa.transforms.partition.insert_arefs import thread
 from tawa.transforms.result import PassResult
-from tawa.transforms.tensor_memory.buffers import changes_hands, columns_of, users_of
+from tawa.transforms.tensor_memory.buffers import changes_hands, columns_of
 from tawa.transforms.tensor_memory.tensor_rings import IN_TURN, ONCE, Exchange, reasons, rings_of
 
 Owner = Literal["mma", "consumer"]
@@ -78,14 +78,11 @@ class HandOver:
         for op in function.op.walk():
             if op.name in DOTS:
                 op.properties["is_async"] = "unit"
-        for create in [view for op in function.op.walk() if (view := CreateOp.of(op)) and view.fill not in _OURS]:
+        for create in [view for op in function.op.walk() if (view := CreateOp.of(op)) and view.fill not in EXCHANGES]:
             reason = _read_by_dots(create)
             if reason:
                 return PassResult(True, (Remark("declined", reason, source_of(module, create.op)),))
         return PassResult(True, decided=Plan(rings=rings), why=why)
-
-
-_OURS = ("commit", "threads")
 
 
 def _read_by_dots(create: CreateOp) -> str:
@@ -108,7 +105,7 @@ class _Turns:
 
     def __init__(self, body: Block, made: Operation) -> None:
         self.body, self.made, self.buffer = body, made, made.result
-        self.accesses: dict[Operation, Owner] = {op: _owner(op) for op in users_of(self.buffer)}
+        self.accesses: dict[Operation, Owner] = {op: _owner(op) for op in slot_readers(self.buffer)}
         self.reason = ""
         owners = self._inside(body.parent_op) if body.parent_op is not None else []
         self.writer: Owner = owners[0] if owners else "mma"
@@ -144,10 +141,7 @@ class _Turns:
         return "" if any(len(set(self._inside(it))) > 1 for it in loops) else ONCE
 
     def _is_view(self, value: Value) -> bool:
-        op = value.defining_op
-        while op is not None and op.name in VIEWS:
-            value, op = op.operands[0], op.operands[0].defining_op
-        return value is self.buffer
+        return whole_of(value) is self.buffer
 
     def _inside(self, op: Operation) -> list[Owner]:
         """Who accesses the buffer in an operation, in order."""

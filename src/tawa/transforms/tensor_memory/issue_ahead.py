@@ -21,7 +21,7 @@ from tawa.analysis.loops.dependences import find_dependences
 from tawa.dialects.aref import AccessOp, AcquireOp, AdvanceOp, ConsumedOp, CreateOp, GetOp, PublishOp
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tcgen05 import DOTS
-from tawa.dialects.ttg import VIEWS
+from tawa.dialects.ttg import VIEWS, whole_of
 from tawa.dialects.warp import find_groups
 from tawa.ir import Module, Operation, Value
 from tawa.plan.schedule import Schedule, ScheduledOp
@@ -105,15 +105,9 @@ def _stage(op: Operation, ops: list[Operation], stages: dict[Operation, int]) ->
             if (made := GetOp.of(it) or AcquireOp.of(it)) and made.ring is access.ring and made.index is access.index
             for view in it.results
         ]
-        users = [it for it in before if it.name in DOTS and any(_comes_from(value, slots) for value in it.operands)]
+        users = [it for it in before if it.name in DOTS and any(whole_of(value) in slots for value in it.operands)]
         return max((stages[it] for it in users), default=0)
     return min((stages[user] for result in op.results for user in result.users if user in stages), default=0)
-
-
-def _comes_from(value: Value, slots: list[Value]) -> bool:
-    while (op := value.defining_op) is not None and op.name in VIEWS:
-        value = op.operands[0]
-    return value in slots
 
 
 def _held(ops: list[Operation], stages: dict[Operation, int]) -> list[CreateOp]:
@@ -150,9 +144,8 @@ def _turns(ops: list[Operation], stages: dict[Operation, int]) -> list[int]:
 
 def _ring_of(view: Value) -> Value | None:
     """The ring whose slot a view is of."""
-    while (op := view.defining_op) is not None and op.name in VIEWS:
-        view = op.operands[0]
-    access = GetOp.of(view.defining_op) or AcquireOp.of(view.defining_op)
+    made = whole_of(view).defining_op
+    access = GetOp.of(made) or AcquireOp.of(made)
     return access.ring if access is not None else None
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.dialects.arith import constant_int
-from tawa.dialects.tcgen05 import ACCUMULATOR, TCGen5Dot, TCGen5MMAOp, TMEMAllocOp, TMEMLoadOp, dot_of
+from tawa.dialects.tcgen05 import ACCUMULATOR, UNSIGNED, TCGen5Dot, TCGen5MMAOp, TMEMAllocOp, TMEMLoadOp, dot_of
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Builder, Module, Operation, source_of
 from tawa.remarks import Remark
@@ -66,7 +66,7 @@ def _read(dot: TCGen5Dot) -> str:
     assert result.defining_op is not None
     result.defining_op.attributes[ACCUMULATOR] = f'"{made.buffer.type}"'
     if "is_unsigned" in dot.op.properties:
-        result.defining_op.attributes["tawa.unsigned"] = "unit"
+        result.defining_op.attributes[UNSIGNED] = "unit"
     tile.replace_all_uses_with(result)
     _erase(load, dot.op, made.op)
     return ""

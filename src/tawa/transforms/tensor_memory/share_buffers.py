@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tawa.analysis.rings.channels import slot_readers
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tcgen05 import DOTS, TMEMAllocOp, TMEMLoadOp, TMEMStoreOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Module, Operation, Value
 from tawa.machine.machines import SM_100
 from tawa.transforms.result import PassResult
-from tawa.transforms.tensor_memory.buffers import columns_of, users_of
+from tawa.transforms.tensor_memory.buffers import columns_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class ShareBuffers:
         if not found:
             return PassResult(changed=False)
         order = {op: place for place, op in enumerate(function.op.walk())}
-        buffers = [_Buffer(it, sorted(users_of(it), key=order.__getitem__)) for it in found if it.uses]
+        buffers = [_Buffer(it, sorted(slot_readers(it), key=order.__getitem__)) for it in found if it.uses]
         buffers.sort(key=lambda it: order[it.accesses[0]])
         left = _share(function.body, buffers, anywhere=False)
         if sum(columns_of(it.value) for it in left) > SM_100.tensor_columns:
@@ -111,7 +112,7 @@ def _stay(buffer: Value) -> None:
         block = store.op.parent
         if load is None or load.buffer is not buffer or load.op.parent is not block or block is None:
             continue
-        accesses = set(users_of(buffer))
+        accesses = set(slot_readers(buffer))
         between = block.ops[block.index_of(load.op) + 1 : block.index_of(store.op)]
         if any(nested in accesses for op in between for nested in op.walk()):
             continue

@@ -49,7 +49,7 @@ def rings_of(plan: Plan, exchanges: Sequence[Exchange], groups: int) -> tuple[Ri
     """
     most = SM_100.tensor_columns
     names = [f"{TENSOR_RING if it.columns else 'operand'}{number}" for number, it in enumerate(exchanges)]
-    if unknown := [it.name for it in plan.rings if it.in_tensor_memory and it.name not in names]:
+    if unknown := [it.name for it in plan.rings if it.is_exchanged and it.name not in names]:
         raise PlanError(f"the Plan names a ring that the kernel does not have: {unknown[0]}; cure: {', '.join(names)}")
     pins = [plan.ring(it) for it in names]
     needed = sum((pin.depth or 1) * it.columns * groups for pin, it in zip(pins, exchanges, strict=True))

@@ -35,7 +35,6 @@ _WARP = 32
 _STARTS = 1
 _FIRST_PARTITION = 2
 _int = lru_cache(maxsize=1024)(read_int)
-_ALLOCATIONS = op_names(ttg.LocalAllocOp, tcgen05.TMEMAllocOp)
 _NOTHING = op_names(
     GpuBarrierOp,
     ttg.BarrierOp,
@@ -83,7 +82,7 @@ class Accesses:
         made = [value for value in scratch if value.defining_op is not None]
         self.described = [*(op.result for op in in_loops), *made]
         self.descriptors = self.followed(self.described, _descriptor_of)
-        allocations = [op for op in self.ops if op.name in _ALLOCATIONS]
+        allocations = [op for op in self.ops if op.name in ttg.ALLOCATIONS]
         self.allocations = {op: place for place, op in enumerate(allocations)}
         self.allocations.update(
             (value.defining_op, len(allocations) + place)
@@ -124,7 +123,7 @@ class Accesses:
                     continue
                 seen.add(it)
                 op = it.defining_op
-                if op is not None and op.name in _ALLOCATIONS:
+                if op is not None and op.name in ttg.ALLOCATIONS:
                     roots.add(op)
                 elif op is not None and op.name in VIEWS:
                     work.append(op.operands[0])

@@ -43,7 +43,7 @@ _ON_BARRIERS: dict[str, UseKind] = by_name(
     }
 )
 _COPIES = op_names(ttng.AsyncTMACopyGlobalToLocalOp, ttng.AsyncTMAGatherOp)
-_NO_ACCESS = ttg.VIEWS | op_names(ttg.LocalAllocOp, ttg.LocalDeallocOp, ttng.InvalBarrierOp, tcgen05.TMEMAllocOp)
+_NO_ACCESS = ttg.VIEWS | ttg.ALLOCATIONS | op_names(ttg.LocalDeallocOp, ttng.InvalBarrierOp)
 _PENDING: dict[str, PendingKind] = by_name(
     {ttng.WarpGroupDotWaitOp: "wgmma", ttng.AsyncTMAStoreWaitOp: "stores", ttg.AsyncWaitOp: "cp.async"}
 )
