@@ -95,7 +95,10 @@ def attention(
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One kernel. arrays: makes its arguments, its output, and the float64 result, for the simulator. grid: of that."""
+    """One kernel. grid: of its launch, in the simulator and on a GPU.
+
+    arrays: makes its arguments, its output, and the float64 result, which is NaN where nothing is stored.
+    """
 
     name: str
     kernel: Any
@@ -117,7 +120,7 @@ def _product(rows: int, columns: int, depth: int) -> Callable[[], tuple[dict[str
     return make
 
 
-def _attention(length: int, causal: bool, width: int = 128) -> Callable[[], tuple[dict[str, Any], Any, Any]]:
+def _attention(length: int, causal: bool, rows: int, width: int = 128) -> Callable[[], tuple[dict[str, Any], Any, Any]]:
     def make() -> tuple[dict[str, Any], Any, Any]:
         rng = np.random.default_rng(0)
         q, k, v = (rng.standard_normal((length, width)).astype(np.float16) for _ in range(3))
@@ -127,7 +130,9 @@ def _attention(length: int, causal: bool, width: int = 128) -> Callable[[], tupl
             s = np.where(np.tri(length, dtype=bool), s, -np.inf)
         p = np.exp2(s - s.max(1, keepdims=True))
         given = {name: Descriptor(it) for name, it in (("q", q), ("k", k), ("v", v), ("o", o))}
-        return {**given, "scale": scale, "S": length}, o, p @ v.astype(float) / p.sum(1, keepdims=True)
+        exact = p @ v.astype(float) / p.sum(1, keepdims=True)
+        exact[rows:] = np.nan
+        return {**given, "scale": scale, "S": length}, o, exact
 
     return make
 
@@ -144,7 +149,9 @@ _ATTENTION = (
 
 def _attention_case(name: str, rows: int, num_warps: int, grid: tuple[int, ...], *, causal: bool) -> Case:
     constants = {"BM": rows, "BN": 128, "D": 128, "CAUSAL": causal}
-    return Case(name, attention, _ATTENTION.format(rows), constants, num_warps, grid, _attention(1024, causal))
+    return Case(
+        name, attention, _ATTENTION.format(rows), constants, num_warps, grid, _attention(1024, causal, rows * grid[0])
+    )
 
 
 CASES = (
@@ -198,6 +205,13 @@ def _structure(made: Any) -> dict[str, Any]:
     }
 
 
+def largest_error(found: Any, exact: Any) -> float:
+    """The largest absolute error; infinite if a result is missing, or was stored where nothing should be."""
+    if not np.array_equal(np.isnan(found), np.isnan(exact)):
+        return float("inf")
+    return float(np.nanmax(np.abs(found - exact)))
+
+
 def _told(found: Verdict) -> str:
     text = type(found).__name__.lower()
     return f"{text}: {found.witness.message}" if isinstance(found, Refuted) else text
@@ -216,7 +230,7 @@ def _simulated(case: Case, program: Module, base: Module) -> dict[str, Any]:
             return {"bits": f"{order}: {type(error).__name__}", "cycles": cycles}
         cycles = made.timeline().cycles if order == "eager" else cycles
         same = same and np.array_equal(output.view(np.uint16), wanted.view(np.uint16))
-    error = float(np.abs(wanted.astype(float) - exact).max())
+    error = largest_error(wanted.astype(float), exact)
     return {"bits": "same" if same else "other", "cycles": cycles, "error": round(error, 6)}
 
 
@@ -258,7 +272,7 @@ def _launched(case: Case) -> list[dict[str, Any]]:
     for candidate, launch in launches.items():
         output.fill_(float("nan"))
         launch()
-        error = float(np.abs(output.double().cpu().numpy() - exact).max())
+        error = largest_error(output.double().cpu().numpy(), exact)
         rows[candidate] = {"kernel": case.name, "candidate": candidate, "error": error}
     for candidate, timing in time_round_robin(launches).items():
         rows[candidate]["ms"] = timing.median_ms

@@ -7,6 +7,7 @@ rate over that of another candidate.
 from __future__ import annotations
 
 import functools
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -415,6 +416,25 @@ def _blackwell_faults(what: str) -> str:
     return foreign.faults(rows("foreign_blackwell"), what)
 
 
+def _blackwell_cycles(kernel: str, candidate: str) -> str:
+    """Cycles of one CTA for 128 rows of queries, or for all tiles of a GEMM."""
+    name, blocks = BLACKWELL_KERNELS[kernel]
+    found = json.loads((RESULTS / "blackwell.json").read_text())["rows"]
+    cycles = next(it["cycles"] for it in found if (it["kernel"], it["candidate"]) == (name, BLACKWELL[candidate]))
+    return str(-(-cycles // blocks))
+
+
+BLACKWELL_KERNELS = {
+    "gemm": ("GEMM, one tile a program", 1),
+    "persistent": ("GEMM, persistent", 1),
+    "one_group": ("attention, 128 rows a program", 1),
+    "two_groups": ("attention, 256 rows a program", 2),
+    "causal": ("attention, causal, 256 rows a program", 2),
+}
+"""The kernels of ``blackwell.json``, and how many blocks of 128 rows of queries their first CTA has."""
+BLACKWELL = {"stock": "stock", "specialised": "stock, specialised", "tawa": "Tawa"}
+
+
 def instructions_table() -> list[str]:
     """Instructions of the attention loop for each element of the scores, by kernel."""
     rows = read(RESULTS / "attention_instructions.json")[1]
@@ -505,6 +525,11 @@ FIGURES: dict[str, Callable[[], str]] = {
     **{f"foreign.{it}": functools.partial(_foreign, it) for it in FOREIGN},
     **{f"foreign.others.{it}": functools.partial(_foreign, it, False) for it in FOREIGN},
     **{f"foreign.faults.{it}": functools.partial(_foreign_faults, it) for it in FOREIGN_FAULTS},
+    **{
+        f"blackwell.{kernel}.{candidate}": functools.partial(_blackwell_cycles, kernel, candidate)
+        for kernel in BLACKWELL_KERNELS
+        for candidate in BLACKWELL
+    },
     **{f"blackwell.{it}": functools.partial(_blackwell, it) for it in FOREIGN},
     **{f"blackwell.faults.{it}": functools.partial(_blackwell_faults, it) for it in FOREIGN_FAULTS},
     "mutants": lambda: _mutants("made"),
