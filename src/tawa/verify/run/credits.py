@@ -21,24 +21,35 @@ class Credits:
         if self.events is not None:
             self.events.append(Event(index, action, ring, count, thread.part.ops[thread.pc]))
 
+    def _in_order(self, index: int, action: str, ring: int, count: int, expected: int, thread: Thread) -> None:
+        """Raises FaultError if an access is not to the next slot."""
+        if count != expected:
+            self._event(index, action, ring, count, thread)
+            message = f"the {action} {count} of {self._name(ring)} is out of order: {expected} is next"
+            raise self._fault("order", message, index, thread)
+
+    def _is_empty(self, index: int, action: str, ring: int, count: int, thread: Thread) -> bool:
+        """Whether all readers have released the slot that a writer fills next; if not, the writer waits."""
+        previous = count - self.channels[ring].depth
+        if previous >= 0 and not all(previous in released for released in self.channels[ring].released):
+            thread.waits = ("put", ring, count)
+            return False
+        thread.waits = None
+        self._event(index, action, ring, count, thread)
+        return True
+
     def _put(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> bool:
         ring, at, fresh = cast(tuple[int, int, bool], instruction[1:4])
         channel, count = self.channels[ring], self.registers[at]
-        if count != channel.puts:
-            self._event(index, "put", ring, count, thread)
-            message = f"the put {count} of {self._name(ring)} is out of order: {channel.puts} is next"
-            raise self._fault("order", message, index, thread)
+        self._in_order(index, "put", ring, count, channel.puts, thread)
         previous = count - channel.depth
         if fresh and previous >= 0:
             self._event(index, "put", ring, count, thread)
             slot = f"{self._name(ring)}[{count % channel.depth}]"
             message = f"the put {count} does not wait, but {slot} was filled by put {previous}"
             raise self._fault("write before release", message, index, thread)
-        if previous >= 0 and not all(previous in released for released in channel.released):
-            thread.waits = ("put", ring, count)
+        if not self._is_empty(index, "put", ring, count, thread):
             return False
-        thread.waits = None
-        self._event(index, "put", ring, count, thread)
         channel.puts += 1
         return True
 
@@ -46,16 +57,9 @@ class Credits:
         """The writer waits until the next slot is empty, and holds it; once more if it holds it already."""
         ring, at, views = cast(tuple[int, int, tuple[int, ...]], instruction[1:])
         channel, count = self.channels[ring], self.registers[at]
-        if count != channel.puts:
-            self._event(index, "acquire", ring, count, thread)
-            message = f"{count} of {self._name(ring)} is acquired out of order: {channel.puts} is next"
-            raise self._fault("order", message, index, thread)
-        previous = count - channel.depth
-        if previous >= 0 and not all(previous in released for released in channel.released):
-            thread.waits = ("put", ring, count)
+        self._in_order(index, "acquire", ring, count, channel.puts, thread)
+        if not self._is_empty(index, "acquire", ring, count, thread):
             return False
-        thread.waits = None
-        self._event(index, "acquire", ring, count, thread)
         channel.held = True
         for view in views:
             self.registers[view] = (ring, count)
@@ -74,10 +78,7 @@ class Credits:
     def _get(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> bool:
         ring, at, reader, views = cast(tuple[int, int, int, tuple[int, ...]], instruction[1:])
         channel, count = self.channels[ring], self.registers[at]
-        if count != channel.gets[reader]:
-            self._event(index, "get", ring, count, thread)
-            message = f"the get {count} of {self._name(ring)} is out of order: {channel.gets[reader]} is next"
-            raise self._fault("order", message, index, thread)
+        self._in_order(index, "get", ring, count, channel.gets[reader], thread)
         if count >= channel.puts:
             thread.waits = ("get", ring, count)
             return False
