@@ -220,13 +220,14 @@ def ablated(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable[[]
     """The operator as it is, and without one mechanism each."""
     from tawa.ops.attention_ops import backward_launch, tiles
     from tawa.ops.calls.plain import KnownCalls
+    from tawa.ops.calls.tables import plan as as_option
 
     usual = make_calls(problem, tensors)["Tawa"]
     found = {"Tawa": usual}
     launches = {name: KnownCalls[Any]() for name in WITHOUT}
     for name, plan in WITHOUT.items():
         own = tiles.HOPPER.gradients
-        changed = {box: replace(tile, options=(*tile.options, ("plan", plan))) for box, tile in own.items()}
+        changed = {box: replace(tile, options=(*tile.options, as_option(**plan))) for box, tile in own.items()}
 
         def call(name: str = name, changed: dict[int, Any] = changed) -> Any:
             used, backward_launch.backwards = backward_launch.backwards, launches[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tawa.bridge.driver.assembly import uniform_registers, wgmma_descriptors
 from tawa.bridge.driver.assembly.uniform_registers import disassembled, unwritten
 from tawa.bridge.driver.assembly.wgmma_descriptors import place_descriptors
 from tawa.plan import PlanOptions
+from tests.cases.attention.builders import backward_case
 from tests.cases.attention.cases import find
 from tests.matrix.compiling import compile_case, pinned
 
@@ -151,3 +153,53 @@ def test_code_with_such_a_read_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> N
 def test_placed_descriptors_of_gradients_are_kept(name: str) -> None:
     sass = disassembled(compile_case(find(name), PlanOptions()).asm["cubin"])
     assert sass is not None and not unwritten(sass)
+
+
+PARTLY_FILLED = {"SQ": 300, "SK": 333, "H": 4, "HK": 2, "B": 2}
+"""Lengths of which the last tile of keys is masked, so that there are two loops."""
+LATE_UPPER_HALF = (
+    *(f"UMOV UR{number}, 0x1" for number in (12, 13, 14)),
+    "UIADD3.X UR15, URZ, UR49, URZ, UP0, !UPT",
+    "@!P0 BRA `(.L_x_0)",
+    "UMOV UR15, 0x40000040",
+    ".L_x_0:",
+    "HGMMA.64x64x16.F32 R24, gdesc[UR12], R24",
+    "EXIT",
+)
+
+
+def test_an_upper_half_that_one_path_leaves_from_an_earlier_use_is_found() -> None:
+    assert [it.strip() for it in unwritten(machine_code("ULDC.64 UR48, c[0x0][0x10]", *LATE_UPPER_HALF))] == [
+        "HGMMA.64x64x16.F32 R24, gdesc[UR12], R24"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("made", "is_found"),
+    [
+        ("UMOV UR15, 0x40000040", False),
+        ("UIADD3.X UR15, UR49, 0x40000040, URZ, UP0, !UPT", False),
+        ("UIADD3.64 UR14, UR12, 0x2, URZ", False),
+        ("UIADD3.64 UR14, UR48, 0x2, URZ", True),
+        ("UMOV UR15, UR49", True),
+        ("UMOV UR15, UR13", False),
+        ("@P0 UMOV UR15, 0x40000040", True),
+        ("R2UR UR15, R3", False),
+        ("ULEA UR15, UR12, UR13, 0x3", True),
+    ],
+)
+def test_what_makes_the_upper_half_of_a_descriptor(made: str, is_found: bool) -> None:
+    start = "ULDC.64 UR48, c[0x0][0x10]", "UMOV UR12, 0x1", "UMOV UR13, 0x1", "UMOV UR14, 0x1", "UMOV UR15, UR49"
+    assert bool(unwritten(machine_code(*start, made, *WRITTEN[-2:]))) == is_found
+
+
+def test_the_copies_of_two_loops_are_opaque(tmp_path: Path) -> None:
+    """ptxas removes the shuffle of a number that is the same in all lanes, and shares the sums of both loops."""
+    case = backward_case("alibi", "added", causal=False, alibi=True, tile=(128, 128, 8), **PARTLY_FILLED)
+    kept = compile_case(case, PlanOptions(only_if_faster=False, precision="relaxed")).asm
+    assert kept["ptx"].count("%laneid") >= 2, "the descriptors of two loops were placed"
+    transparent = kept["ptx"].replace("%tawa_low, 1, 31, -1;", "%tawa_low, 0, 31, -1;")
+    transparent = re.sub(r"add\.u32 \t%tawa_low, %tawa_low, .*;", "", transparent)
+    for text, is_sound in ((kept["ptx"], True), (transparent, False)):
+        sass = disassembled(assembled(text, tmp_path))
+        assert sass is not None and (not unwritten(sass)) == is_sound

@@ -5,10 +5,12 @@
 
 ptxas 12.8 generates such code from correct PTX: it computes what two loops share once, on the path into the first
 loop. If that loop has no trips, the second wgmma reads from a stale address. Code that passes the check writes every
-uniform register before it reads it, on every path.
+uniform register before it reads it, on every path; and the upper half of each descriptor of a wgmma comes, on every
+path, from instructions that can make one: constants, and sums with a constant or with another upper half. A register
+that holds something else there, such as an address in memory, is a stale value from an earlier use.
 
-The check parses the output of nvdisasm. It assumes that a predicated write takes place, and it does not ask what a
-value was written for: a stale value from an earlier use of the same register passes.
+The check parses the output of nvdisasm. It assumes that a predicated write takes place. A stale value that is itself a
+descriptor passes.
 Source: CUDA Binary Utilities, "nvdisasm" and the instruction set of Hopper.
 """
 
@@ -34,20 +36,29 @@ _COPY = re.compile(r"UTMA(LDG|STG|REDG)\.([1-5])D")
 _ENDS = ("EXIT", "RET", "BPT")
 _JUMPS = ("BRA", "BRX", "JMP", "CALL")
 _A_IN_REGISTERS = re.compile(r"\s*R\d+,\s*R\d+")
+_OPERAND = re.compile(r"(UR(?:\d+|Z))|(-?0x[0-9a-f]+)")
+_MAKES_UPPER_HALVES = re.compile(r"UMOV|UIADD3\.(?:X|64)|ULOP3|R2UR")
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One instruction: its text, the uniform registers it reads and writes as bits, and the steps that may follow."""
+    """One instruction: its text, the uniform registers it reads and writes as bits, and the steps that may follow.
+
+    upper: the upper halves of descriptors among those it reads. sources: the registers that must hold such a half for
+    its result to be one; None if its result never is.
+    """
 
     text: str
     reads: int
     writes: int
     after: tuple[int, ...]
+    is_sure: bool
+    upper: int
+    sources: int | None
 
 
 def unwritten(sass: str) -> list[str]:
-    """The instructions that read a uniform register which some path from the entry does not write.
+    """The instructions that read a uniform register which some path does not write, or writes with something else.
 
     Jumps without known targets are listed too, because the paths behind them are unknown.
     """
@@ -95,6 +106,9 @@ def _steps(lines: list[str]) -> list[_Step]:
             f"{name}{operands}",
             *_uses(name, operands),
             _after(predicate, name, operands, [number + 1] if number + 1 < len(found) else [], labels),
+            not predicate,
+            _upper(operands),
+            _sources(name, operands),
         )
         for number, (predicate, name, operands) in enumerate(found)
     ]
@@ -130,6 +144,26 @@ def _uses(name: str, operands: str) -> tuple[int, int]:
     return reads & ~(1 << _ZERO), writes
 
 
+def _upper(operands: str) -> int:
+    """The registers, as bits, with the upper halves of the descriptors that a wgmma reads."""
+    found = re.search(r"gdesc\[UR(\d+)\]", operands)
+    return (0b1000 if _A_IN_REGISTERS.match(operands) else 0b1010) << int(found[1]) if found else 0
+
+
+def _sources(name: str, operands: str) -> int | None:
+    """The registers, as bits, whose values must be upper halves of descriptors for the result to be one; None if none.
+
+    A sum with a constant is one whatever else is added, since the constant of a descriptor is in it.
+    """
+    if not _MAKES_UPPER_HALVES.match(name):
+        return None
+    read = _OPERAND.findall(operands)[1:]
+    if name.startswith(("R2UR", "ULOP3")) or (name.startswith(("UMOV", "UIADD3.X")) and any(it for _, it in read)):
+        return 0
+    registers = [int(it[2:]) for it, _ in read if it and it != "URZ"]
+    return sum(1 << number + name.startswith("UIADD3.64") for number in dict.fromkeys(registers))
+
+
 def _length(name: str, operand: str, place: int, is_last: bool) -> int:
     """How many consecutive registers an operand uses; it names the first of them."""
     if copy := _COPY.match(name):
@@ -146,19 +180,23 @@ def _length(name: str, operand: str, place: int, is_last: bool) -> int:
 def _unwritten(steps: list[_Step]) -> list[str]:
     if not steps:
         return []
-    written: list[int | None] = [0, *[None] * (len(steps) - 1)]
+    states: list[tuple[int, int] | None] = [(0, 0), *[None] * (len(steps) - 1)]  # written; something else in them
     work = [0]
     while work:
         number = work.pop()
-        known = (written[number] or 0) | steps[number].writes
-        for following in steps[number].after:
-            before = written[following]
-            now = known if before is None else before & known
+        step, (known, other) = steps[number], states[number] or (0, 0)
+        known |= step.writes
+        kept = other & ~step.writes if step.is_sure else other
+        other = kept | (step.writes if step.sources is None or step.sources & other else 0)
+        for following in step.after:
+            before = states[following]
+            now = (known, other) if before is None else (before[0] & known, before[1] | other)
             if now != before:
-                written[following] = now
+                states[following] = now
                 work.append(following)
     return [
         it.text
-        for it, known in zip(steps, written, strict=True)
-        if known is not None and (it.reads & ~known or (it.text.startswith(_JUMPS) and not it.after))
+        for it, state in zip(steps, states, strict=True)
+        if state is not None
+        and (it.reads & ~state[0] or it.upper & state[1] or (it.text.startswith(_JUMPS) and not it.after))
     ]

@@ -1,6 +1,6 @@
 """Descriptors of wgmma, on PTX: in loops they are computed beside the wgmma that reads them, not before the loop.
 
-    add.s64 %rd36, %rd30, 4611686293305294850;        shfl.sync.idx.b32 (%rd30 → %own)
+    add.s64 %rd36, %rd30, 4611686293305294850;        %own = shfl.sync (%rd30 + lane, from lane n) - n
     loop:                                        →    loop:
       wgmma.mma_async … %rd36, %rd37, …                 add.s64 %rd36, %own, 4611686293305294850;
                                                         wgmma.mma_async … %rd36, %rd37, …
@@ -9,9 +9,11 @@ The descriptor of a tile that stays in shared memory during a loop is a base plu
 summed dimension. LLVM moves these sums out of the loop, and ptxas then keeps two registers for each, 16 for an operand
 of 128 columns; in a loop with full registers it spills them. Beside its wgmma, a sum is one uniform addition.
 
-Each loop gets an opaque copy of the base in front of it. Otherwise ptxas computes what two loops share once, in uniform
-registers, on the path into the first loop; if that loop has no trips, the second one reads registers that nobody wrote
-(`tawa.transforms.lowering.duplicate_slot_views`). It does the same with what the first iterations of two loops share
+Each loop gets an opaque copy of the base in front of it: the base plus the number of the lane, read from a lane that no
+other copy uses, minus that number. Otherwise ptxas computes what two loops share once, in uniform registers, on the path
+into the first loop or in it; if that loop has no trips, the second one reads registers that nobody wrote, or that hold
+something else (`tawa.transforms.lowering.duplicate_slot_views`). A shuffle of the base alone is not opaque: the base is
+the same in all lanes, and ptxas removes the shuffle. It does the same with what the first iterations of two loops share
 where they are peeled: a base that is read outside of such loops as well stays as it is. `uniform_registers` looks for
 such reads in the result.
 Source: PTX ISA, "wgmma.mma_async" (matrix descriptors).
@@ -37,6 +39,7 @@ _NAME = re.compile(r"\$L__BB\w+")
 _ENDS = re.compile(r"\s*(?:ret|exit|trap);")
 _DECLARATION = re.compile(r"\s*\.reg \.")
 _WGMMA = "wgmma.mma_async"
+LANES = 32
 
 
 def place_descriptors(ptx: str) -> str:
@@ -89,8 +92,9 @@ class _Function:
         ]
         for number, register, base, place in in_loops_alone(reads):
             if (base, place) not in copies:
+                lane = len(copies) % LANES
                 copies[base, place] = f"%tawa_base{len(copies)}"
-                made.setdefault(place, []).extend(_copy(base, copies[base, place]))
+                made.setdefault(place, []).extend(_copy(base, copies[base, place], lane))
             own, constant = f"%tawa_sum{len(sums_made)}", sums[register][1][3]
             sums_made.append(own)
             made.setdefault(number, []).append(f"\tadd.s64 \t{own}, {copies[base, place]}, {constant};")
@@ -105,7 +109,7 @@ class _Function:
             if not declared and _DECLARATION.match(line):
                 declared = True
                 yield f"\t.reg .b64 \t{', '.join(names)};"
-                yield "\t.reg .b32 \t%tawa_low, %tawa_high;"
+                yield "\t.reg .b32 \t%tawa_low, %tawa_high, %tawa_lane;"
             yield from made.get(number, ())
             yield changed.get(number, line)
 
@@ -135,11 +139,14 @@ def in_loops_alone(reads: Sequence[tuple[int, str, str, int | None]]) -> list[tu
     return [(line, it, base, place) for line, it, base, place in reads if place is not None and base not in elsewhere]
 
 
-def _copy(base: str, copy: str) -> list[str]:
-    """A copy of a number that is the same in all threads, through a shuffle from thread 0."""
+def _copy(base: str, copy: str, lane: int) -> list[str]:
+    """A copy of a number that is the same in all threads: lane n of a warp knows it plus n."""
     return [
         f"\tmov.b64 \t{{%tawa_low, %tawa_high}}, {base};",
-        "\tshfl.sync.idx.b32 \t%tawa_low, %tawa_low, 0, 31, -1;",
+        "\tmov.u32 \t%tawa_lane, %laneid;",
+        "\tadd.u32 \t%tawa_low, %tawa_low, %tawa_lane;",
+        f"\tshfl.sync.idx.b32 \t%tawa_low, %tawa_low, {lane}, 31, -1;",
+        f"\tadd.u32 \t%tawa_low, %tawa_low, {-lane};",
         f"\tmov.b64 \t{copy}, {{%tawa_low, %tawa_high}};",
     ]
 
