@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench.harness import RESULTS, Report, Row, describe, read
+from bench.harness import Report, Row, describe
 from bench.workers import Answer, Job, is_fatal, run_jobs, serve_jobs
 
 if TYPE_CHECKING:
@@ -112,13 +112,10 @@ class CaseBench:
 
     def _begun(self, names: set[str]) -> Report:
         """A report with the rows of the cases in the file that are not run, and of which run those are."""
-        report, path = Report(self.name), RESULTS / f"{self.name}.json"
+        report = Report(self.name)
         known = {case.name for case in self.cases} - names
-        if known and path.exists():
-            about, rows = read(path)
-            report.rows = [row for row in rows if row.case["name"] in known]
-            kept = {key: about.get(key) for key in ("device", "driver", "versions", "date", "command")}
-            report.about["earlier"] = [*about.get("earlier", []), kept]
+        if known:
+            report.rows = [row for row in report.earlier_rows() if row.case["name"] in known]
         return report
 
 

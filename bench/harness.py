@@ -96,10 +96,26 @@ class Report:
     def __post_init__(self) -> None:
         self.about = self.about or environment()
 
+    @property
+    def path(self) -> Path:
+        """Of its file."""
+        return (self.folder or RESULTS) / f"{self.name}.json"
+
     def add(self, *rows: Row) -> None:
         """Appends rows and writes the file."""
         self.rows.extend(rows)
         self.save()
+
+    def earlier_rows(self) -> list[Row]:
+        """The rows that its file has already. Of which runs they are is noted in `about`."""
+        path = self.path
+        if not path.exists():
+            return []
+        about, rows = read(path)
+        if rows:
+            run = {key: about.get(key) for key in ("device", "driver", "versions", "date", "command")}
+            self.about["earlier"] = [*about.get("earlier", []), run]
+        return rows
 
     def note_clocks(self) -> None:
         """Records the clocks of this moment, which should be right after work."""
@@ -111,9 +127,8 @@ class Report:
 
     def save(self) -> Path:
         """Writes ``NAME.json`` and returns its path."""
-        folder = self.folder or RESULTS
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{self.name}.json"
+        path = self.path
+        path.parent.mkdir(parents=True, exist_ok=True)
         head = json.dumps(self.about, indent=1)[:-2]
         # One line per row: result files are read in diffs.
         rows = ",\n  ".join(_without_folders(json.dumps(asdict(row))) for row in self.rows)

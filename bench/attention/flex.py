@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.compiled import arguments_for, own_function, use_caches
-from bench.first_launch.process import host_us, meanwhile
 from bench.harness import Report, Row, Timing, describe, time_round_robin
 from bench.workers import Answer, Job, run_jobs, serve_jobs
 
@@ -34,8 +33,6 @@ WAYS: dict[str, dict[str, Any] | None] = {
     "Tawa, at once": {"start": "ready"},
     "Tawa": {},
 }
-LEARNING = 40
-"""Launches after all is compiled, among which learning ends."""
 DIRECTIONS = {"": 2.0, ", backward": 5.0}
 """What is added to the name of a form, and the number of its dots."""
 WINDOW, CAP = 512, 20.0
@@ -95,6 +92,8 @@ def handle(job: Job) -> Answer:
     use_caches(job["caches"])
     import torch
 
+    import tawa
+
     sizes, variant = job["sizes"], variants(job["sizes"]["S"], job["device"])[job["variant"]]
     shape = tuple(sizes[name] for name in "BHSD")
     generator = torch.Generator(device=job["device"]).manual_seed(0)
@@ -117,7 +116,7 @@ def handle(job: Job) -> Answer:
                 found["said"][way] = said
                 found["wrong"][way] = wrong = error_of(got, variant, inputs)
                 if way == "Tawa" and job["timed"]:
-                    learn(run)
+                    tawa.warmup(run)
                 if "stock" in found["wrong"] and wrong > max(FACTOR * found["wrong"]["stock"], LEAST):
                     raise ArithmeticError(f"wrong result: {wrong:.2e}, stock has {found['wrong']['stock']:.2e}")
                 functions[direction][way] = run
@@ -129,12 +128,6 @@ def handle(job: Job) -> Answer:
             answer[direction]["ms"] = {way: [it.median_ms, it.p10_ms, it.p90_ms] for way, it in timings.items()}
             answer[direction]["errors"] |= failed
     return answer
-
-
-def learn(run: Callable[[], Any]) -> None:
-    """Launches until nothing is compiled in the background, and then as often as learning takes."""
-    meanwhile(run)
-    host_us(run, lambda done: done < LEARNING)
 
 
 def compile_one(

@@ -42,7 +42,7 @@ from typing import Any
 
 from bench.first_launch.rows import OURS, STOCK, Key, lines_of, rows_of
 from bench.first_launch.workloads import workloads
-from bench.harness import RESULTS, Report, Row, read
+from bench.harness import RESULTS, Report, Row
 from bench.workers import Answer, Job, run_jobs
 
 WORKER = "bench.first_launch.worker"
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if report.about["device"] == "none":
         print("there is no GPU here: nothing can be launched", file=sys.stderr)
         return 2
-    earlier = earlier_rows(report, given.out)
+    earlier = report.earlier_rows()
     if given.missing:
         done = {row.case["workload"] for row in earlier if row.candidate == OURS and row.case["process"] == "second"}
         names = [name for name in names if name not in done]
@@ -84,17 +84,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(*lines_of(rows), sep="\n")
     print(report.save())
     return 1 if any(row.error for row in rows) or not answers else 0
-
-
-def earlier_rows(report: Report, path: Path) -> list[Row]:
-    """The rows that the file has already; of which runs they are is noted."""
-    if not path.exists():
-        return []
-    about, rows = read(path)
-    if rows:
-        run = {key: about.get(key) for key in ("device", "driver", "versions", "date", "command")}
-        report.about["earlier"] = [*about.get("earlier", []), run]
-    return rows
 
 
 def run(report: Report, earlier: Sequence[Row], names: Sequence[str], given: argparse.Namespace) -> dict[Key, Any]:

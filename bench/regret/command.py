@@ -24,7 +24,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.harness import RESULTS, ROOT, Report, environment, read
+from bench.harness import RESULTS, ROOT, Report, Row, environment
 from bench.regret.report import Group, first_by_model, geometric, groups_of_model, groups_of_rows
 
 PICTURE = ROOT / "docs" / "images" / "predictions.png"
@@ -106,15 +106,11 @@ def begun_report(again: Sequence[str], corpus: bool, name: str = "regret") -> Re
     again: rows of cases whose name contains one of these are left out. corpus: of the corpus too.
     """
     report = Report(name)
-    path = RESULTS / f"{name}.json"
-    if not path.exists():
-        return report
-    about, rows = read(path)
-    dropped = [any(text in row.case["case"] for text in again) and (corpus or "source" not in row.case) for row in rows]
-    report.rows = [row for row, drop in zip(rows, dropped, strict=True) if not drop]
-    if report.rows:
-        earlier = {key: about.get(key) for key in ("device", "driver", "versions", "date", "command")}
-        report.about["earlier"] = [*about.get("earlier", []), earlier]
+
+    def is_kept(row: Row) -> bool:
+        return not any(text in row.case["case"] for text in again) or ("source" in row.case and not corpus)
+
+    report.rows = [row for row in report.earlier_rows() if is_kept(row)]
     return report
 
 

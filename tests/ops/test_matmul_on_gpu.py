@@ -163,6 +163,19 @@ def test_compiled_without_breaks() -> None:
     assert torch.allclose(found, layer(x), rtol=1e-2, atol=1e-2)
 
 
+def test_compiled_with_gradients() -> None:
+    """Dynamo traces the operator: what it cannot trace stands behind the question whether it does."""
+    tensors = [it.requires_grad_() for it in problem(72, 272, 272)]
+
+    def layer(x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+        return matmul(linear(x, weight, bias, activation="relu", residual=residual), weight)
+
+    wanted = torch.autograd.grad(layer(*tensors).sum(), tensors)
+    found = torch.autograd.grad(torch.compile(layer, fullgraph=True)(*tensors).sum(), tensors)
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.allclose(one, other, rtol=1e-2, atol=1e-1)
+
+
 def test_a_graph_with_shares_is_replayed_on_other_numbers() -> None:
     x, weight, bias, _ = problem(16, 128, 16384)
     linear(x, weight, bias)

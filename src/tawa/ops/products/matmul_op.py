@@ -39,7 +39,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         DeviceError: the tensors are not on one CUDA device.
     """
     a, b = autocast(a, b)
-    if a.ndim == 2 and b.ndim == 2 and not _wants_gradient(a, b) and is_plain(a, b):
+    if a.ndim == 2 and b.ndim == 2 and is_plain(a, b) and not _wants_gradient(a, b):
         key = a.shape, a.stride(), b.shape, b.stride(), a.dtype, b.dtype, a.device, b.device
         known = _products.get(key)
         if known is None:
@@ -93,7 +93,7 @@ def linear(
     x, weight = autocast(x, weight)
     bias, residual = autocast(bias, residual)
     given = [it for it in (x, weight, bias, residual) if it is not None]
-    if not _wants_gradient(*given) and is_plain(*given):
+    if is_plain(*given) and not _wants_gradient(*given):
         key = (
             x.shape, x.stride(), weight.shape, weight.stride(), x.dtype, weight.dtype, x.device, weight.device,
             None if bias is None else (bias.shape, bias.stride(), bias.dtype, bias.device),
