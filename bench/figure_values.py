@@ -546,6 +546,9 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "attention-decode": lambda: attention_pages.decoding(read(RESULTS / "attention_decode.json")[1]),
     "attention-varlen": lambda: attention_pages.packed(read(RESULTS / "attention_varlen.json")[1]),
     "attention-backward": lambda: attention_pages.gradients(read(RESULTS / "attention_backward.json")[1]),
+    "attention-backward-ablation": lambda: attention_pages.without_mechanisms(
+        read(RESULTS / "attention_backward_ablation.json")[1]
+    ),
     "pointers": pointers_table,
     "persistent": persistent_table,
     "instructions": instructions_table,

@@ -105,6 +105,20 @@ def gradients(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
+def without_mechanisms(rows: Sequence[Row]) -> list[str]:
+    """The rate of the backward pass without one mechanism of the compiler each, and the share that is lost, by D."""
+    rates = {(row.case["d"], row.candidate): row.tflops for row in rows if row.tflops}
+    dims = list(dict.fromkeys(d for d, _ in rates))
+    lines = [f"| | {' | '.join(f'D = {d}' for d in dims)} |", f"|---|{'---|' * len(dims)}"]
+    for name in dict.fromkeys(name for _, name in rates):
+        cells = [
+            f"{rates[d, name]:.0f}" + (f" (−{1 - rates[d, name] / rates[d, 'Tawa']:.0%})" if name != "Tawa" else "")
+            for d in dims
+        ]
+        lines.append(f"| {'all mechanisms' if name == 'Tawa' else name} | {' | '.join(cells)} |")
+    return lines
+
+
 def by_mix(rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, Row]]:
     """The timed rows of `bench.attention.varlen` in bf16 with d = 128 by candidate, by lengths and mask."""
     problems: dict[tuple[str, str], dict[str, Row]] = {}
