@@ -214,7 +214,7 @@ def bench_shape(shape: Shape) -> list[Row]:
                 raise ArithmeticError(f"the result differs by {errors[way]:.2e} from stock's")
             if way.startswith("Tawa"):
                 tawa.warmup(step)
-                print(learned(), flush=True)
+                print(learned()["reason"], flush=True)
             steps[way] = step
         except Exception as error:
             rows.append(Row(about, way, error=describe(error)))
