@@ -125,24 +125,32 @@ def test_an_operation_of_unknown_effect_is_declined_where_it_stands(name: str) -
 BARRIER = op("ttg.barrier", "", "", line=5)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        gemm(loop=inside(BARRIER)),
-        gemm(
-            op("tt.load", "%table", "!tt.ptr<i64>", "%number", "i64", properties=LOAD),
-            op("tt.int_to_ptr", "%number", "i64", "%there", "!tt.ptr<f16>"),
-            op("tt.load", "%there", "!tt.ptr<f16>", "%value", "f16", properties=LOAD),
-            BARRIER,
-            arguments={"table": "!tt.ptr<i64>"},
-        ),
-    ],
-    ids=["in the loop", "beside an address from memory"],
+FROM_MEMORY = (
+    op("tt.load", "%table", "!tt.ptr<i64>", "%number", "i64", properties=LOAD),
+    op("tt.int_to_ptr", "%number", "i64", "%there", "!tt.ptr<f16>"),
+    op("tt.load", "%there", "!tt.ptr<f16>", "%value", "f16", properties=LOAD),
 )
-def test_a_barrier_that_loads_may_not_pass_is_declined_where_it_stands(text: str) -> None:
-    remark = first_remark(text)
-    assert remark.reason == "ttg.barrier synchronises all warps of the kernel"
-    assert str(remark.location) == "kernel.py:5" and remark.cure == "remove the barrier, or move it out of the loop"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_declined"),
+    [
+        (gemm(loop=inside(BARRIER)), False),
+        (gemm(*FROM_MEMORY, loop=inside(BARRIER), arguments={"table": "!tt.ptr<i64>"}), True),
+        (gemm(BARRIER), False),
+        (gemm(*FROM_MEMORY, BARRIER, arguments={"table": "!tt.ptr<i64>"}), True),
+    ],
+    ids=["in the loop", "in the loop, beside an address from memory", "before it", "before it, beside such an address"],
+)
+def test_a_barrier_beside_an_address_from_memory_is_declined_where_it_stands(text: str, is_declined: bool) -> None:
+    made = specialise(text, LEGAL, Target(num_warps=4, num_stages=3))
+    remarks = [it for it in made.remarks if "barrier" in it.reason]
+    assert made.applied != is_declined
+    assert bool(remarks) == is_declined
+    if is_declined:
+        assert remarks[0].reason == "ttg.barrier synchronises all warps of the kernel"
+        assert str(remarks[0].location) == "kernel.py:5"
+        assert remarks[0].cure == "remove the barrier, or take the addresses from arguments"
 
 
 def test_no_load_runs_ahead_of_a_barrier_behind_an_atomic() -> None:

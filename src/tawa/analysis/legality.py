@@ -68,7 +68,7 @@ def check_module(module: Module, num_warps: int) -> Iterator[Remark]:
             yield declined(module, op, f"{op.name} has unknown effects, so no load may move across it")
         elif "barrier" in kinds and not _of_consumer(op, module):
             reason = f"{op.name} synchronises all warps of the kernel"
-            yield declined(module, op, reason, "remove the barrier, or move it out of the loop")
+            yield declined(module, op, reason, "remove the barrier, or take the addresses from arguments")
 
 
 def _of_consumer(barrier: Operation, module: Module) -> bool:
@@ -76,13 +76,12 @@ def _of_consumer(barrier: Operation, module: Module) -> bool:
 
     A barrier orders the stores and loads of the warps that execute it, and no moved load reads what the kernel stores.
     For addresses loaded from memory, non-aliasing is only assumed, and only in kernels without barriers before their
-    last dot: a barrier with no dot behind it has no moved load behind it either. A barrier in a loop usually orders
-    loads of later iterations, so loads must not run ahead of it. Outside of loops, `_check_order` looks for loads that
-    a barrier makes wait for other CTAs.
+    last dot: a barrier outside of loops with no dot behind it has no moved load behind it either. `_check_order` looks
+    for loads that a barrier makes wait for other CTAs.
     """
     behind = iter(module.walk())
     last = any(op is barrier for op in behind) and not any(op.name in DOTS for op in behind)
-    return not enclosing_loops(barrier) and (last or not follows_addresses(module))
+    return (last and not enclosing_loops(barrier)) or not follows_addresses(module)
 
 
 def _talks(module: Module) -> bool:

@@ -200,6 +200,8 @@ STACKED = {
 GATE_UP = {**FP16, "u": Tensor(("K", "N"), "fp16")}
 TWO = {**FP16, "a2": Tensor(("M", "K2"), "fp16"), "b2": Tensor(("K2", "N"), "fp16")}
 STRUCTURE = [
+    case("with_barrier", structure.with_barrier, FP16, {**descriptors(), "K": Number("K")}, block(), PROBLEM,
+         "tiles_2d", "gemm"),
     case("batched_grid", structure.gemm_batched_grid, STACKED, NN, block(GROUP_M=4), BATCH, "tiles_batch", "stacked"),
     *(case(f"batched_desc_{'nt' if b_t else 'nn'}", structure.gemm_batched_desc, batch_operands(b_t),
          batch_descriptors(b_t), block(GROUP_M=4, B_T=b_t), BATCH, "tiles_batch", "batched") for b_t in BOTH),
@@ -331,7 +333,6 @@ DECLINED = [
          "tiles_2d", "gemm", no("atomic")),
     case("row_from_reduction", declined.row_from_reduction, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm",
          no("reduce")),
-    case("with_barrier", declined.with_barrier, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm", no("barrier")),
     case("with_impure_asm", declined.with_impure_asm, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm", no("asm")),
     case("with_call", declined.with_call, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm", no("call")),
     case("with_print", declined.with_print, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm", Expectation("either")),

@@ -82,18 +82,6 @@ def row_from_reduction(a_desc, b_desc, c_desc, K, BM: tl.constexpr, BN: tl.const
 
 
 @triton.jit
-def with_barrier(a_desc, b_desc, c_desc, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """A `tl.debug_barrier` in the loop: all warps of the program would have to meet there."""
-    pm = tl.program_id(0)
-    pn = tl.program_id(1)
-    acc = tl.zeros((BM, BN), dtype=tl.float32)
-    for k in range(0, K, BK):
-        acc = tl.dot(a_desc.load([pm * BM, k]), b_desc.load([k, pn * BN]), acc)
-        tl.debug_barrier()
-    c_desc.store([pm * BM, pn * BN], acc.to(c_desc.dtype))
-
-
-@triton.jit
 def with_impure_asm(a_desc, b_desc, c_desc, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     """Inline assembly that is not pure, and has an instruction whose effects are unknown."""
     pm = tl.program_id(0)

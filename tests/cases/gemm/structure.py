@@ -126,3 +126,15 @@ def gemm_early_return(a_desc, b_desc, c_desc, limit, K, BM: tl.constexpr, BN: tl
     for k in range(0, K, BK):
         acc = tl.dot(a_desc.load([pm * BM, k]), b_desc.load([k, pn * BN]), acc)
     c_desc.store([pm * BM, pn * BN], acc.to(c_desc.dtype))
+
+
+@triton.jit
+def with_barrier(a_desc, b_desc, c_desc, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """A `tl.debug_barrier` in the loop, which only the consumer's warps execute."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        acc = tl.dot(a_desc.load([pm * BM, k]), b_desc.load([k, pn * BN]), acc)
+        tl.debug_barrier()
+    c_desc.store([pm * BM, pn * BN], acc.to(c_desc.dtype))
