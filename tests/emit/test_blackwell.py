@@ -21,6 +21,7 @@ from tawa.verify.barriers import check_barriers
 from tests.cases.attention.builders import forward_case
 from tests.cases.gemm.cases import named_tile, persistent_case
 from tests.cases.simulated import simulated
+from tests.support.sample import sample
 from tests.support.verdicts import passes
 
 CASES = {
@@ -39,7 +40,7 @@ def emitted(name: str) -> tuple[Any, Emitted]:
     return compiled, emit_gluon(compiled)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sample(CASES, 2))
 def test_an_emitted_kernel_for_blackwell_is_proved_and_gives_the_same_bits(name: str) -> None:
     case, (compiled, module) = CASES[name], emitted(name)
     final = read_final(compile_emitted(module))
