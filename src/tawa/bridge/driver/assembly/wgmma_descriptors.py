@@ -10,12 +10,12 @@ summed dimension. LLVM moves these sums out of the loop, and ptxas then keeps tw
 of 128 columns; in a loop with full registers it spills them. Beside its wgmma, a sum is one uniform addition.
 
 Each loop gets an opaque copy of the base in front of it: the base plus the number of the lane, read from a lane that no
-other copy uses, minus that number. Otherwise ptxas computes what two loops share once, in uniform registers, on the path
-into the first loop or in it; if that loop has no trips, the second one reads registers that nobody wrote, or that hold
-something else (`tawa.transforms.lowering.duplicate_slot_views`). A shuffle of the base alone is not opaque: the base is
-the same in all lanes, and ptxas removes the shuffle. It does the same with what the first iterations of two loops share
-where they are peeled: a base that is read outside of such loops as well stays as it is. `uniform_registers` looks for
-such reads in the result.
+other copy uses, minus that number. Otherwise ptxas computes what two loops share once, in uniform registers, on the
+path into the first loop or in it; if that loop has no trips, the second one reads registers that nobody wrote, or that
+hold something else (`tawa.transforms.lowering.duplicate_slot_views`). A shuffle of the base alone is not opaque: the
+base is the same in all lanes, and ptxas removes the shuffle. ptxas also shares what the first iterations of two loops
+compute where they are peeled: a base that is read outside of such loops as well stays as it is. `uniform_registers`
+looks for such reads in the result.
 Source: PTX ISA, "wgmma.mma_async" (matrix descriptors).
 """
 
