@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from tawa.bridge.report import record as records
 from tawa.bridge.triton.read_module import read_final
 from tawa.ir import Module, Operation
 from tawa.ir.locations import source_of
+from tawa.runtime.explain.source import function_around
 from tawa.runtime.settings import Settings
 from tawa.verify.effort import Verification
 from tawa.verify.skeleton.barrier_level import Accesses
@@ -149,23 +148,6 @@ def barrier_text(barrier: Barriers | None) -> str:
 def _function_of(module: Module, ops: tuple[Operation, ...]) -> str:
     """The function that most of the operations of a partition come from; empty if no source is there."""
     places = [source_of(module, op) for op in ops if "unknown" not in module.locs.get(op.loc, op.loc)]
-    names = Counter(name for place in places if place and (name := _enclosing(place.file, place.line)))
+    around = (function_around(place.file, place.line) for place in places if place)
+    names = Counter(it.name for it in around if it is not None)
     return names.most_common(1)[0][0] if names else ""
-
-
-@lru_cache(maxsize=4096)
-def _enclosing(file: str, line: int) -> str:
-    """The innermost function around a line of a file."""
-    around = [it for it in _functions(file) if it[0] <= line <= it[1]]
-    return max(around)[2] if around else ""
-
-
-@lru_cache(maxsize=64)
-def _functions(file: str) -> tuple[tuple[int, int, str], ...]:
-    """The first line, the last line and the name of every function of a file."""
-    try:
-        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError, SyntaxError):
-        return ()
-    found = [it for it in ast.walk(tree) if isinstance(it, ast.FunctionDef)]
-    return tuple((it.lineno, it.end_lineno or it.lineno, it.name) for it in found)

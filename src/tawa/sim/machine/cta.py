@@ -199,6 +199,7 @@ class Cta:
     reads: list[tuple[SharedView, str]] = field(default_factory=list[tuple[SharedView, str]])
     loaded: dict[tuple[int, int, str], SharedView] = field(default_factory=dict[tuple[int, int, str], SharedView])
     landed_copies: int = 0
+    copies_visible: bool = False
     last_mma: dict[int, Place] = field(default_factory=dict[int, Place])  # the last tcgen05 operation of an agent
     tensor_memory: dict[Operation, SharedView] = field(default_factory=dict[Operation, SharedView])  # by allocation
     named: dict[int, NamedBarrier] = field(default_factory=dict[int, NamedBarrier])

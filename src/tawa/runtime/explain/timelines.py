@@ -1,0 +1,119 @@
+"""Timelines for an explanation: one program of the kernel and of stock Triton's, by the simulator's cost model.
+
+What is not known of the launch is guessed: every number is the same, and every tensor is as large in each dimension. In
+the guess an iteration of a loop costs what it costs in any launch; only the number of iterations is arbitrary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from tawa.bridge.driver.attach import attached
+from tawa.bridge.launch.added_arguments import compiled_by_stock, launch_spec
+from tawa.bridge.report.record import KEY
+from tawa.bridge.triton.read_module import kernel_of, read_final, read_levels
+from tawa.dialects.parameters import parameter_name
+from tawa.ir import Module, PointerType, TensorDescType, parse_type
+from tawa.machine.machines import SM_90
+from tawa.runtime.simulation import Descriptor, Panels, Timeline, beside_stock, simulate_launch
+from tawa.sim import SimulationError
+
+USUAL_SIZE = 1024
+"""A number, and a dimension of a tensor, that is not known."""
+_WAVES = 3
+_ONES = 2
+"""Elements of a dimension along which the box of a descriptor has one."""
+_MOST_SIZE = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedLaunch:
+    """The launch to simulate. numbers: by name. make: fresh arrays and descriptors by name, of those that are known.
+
+    grid: of its programs; None if unknown. stock: compiles stock Triton's kernel; None for `compiled_by_stock`.
+    """
+
+    numbers: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    make: Callable[[Module], dict[str, Any]] = lambda module: {}
+    grid: Sequence[int] | None = None
+    stock: Callable[[], Any] | None = None
+
+    def arguments(self, module: Module, names: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+        """The arguments of a program by name, and the names of those that are guessed. names: of the kernel's own."""
+        known = {**self.numbers, **self.make(module)}
+        whole = [it for it in self.numbers.values() if isinstance(it, int)]
+        size = min(_MOST_SIZE, max([USUAL_SIZE, *whole]))
+        guessed: dict[str, Any] = {}
+        for arg in kernel_of(module).body.args:
+            name = parameter_name(module, arg)
+            if name in names and name not in known and name not in guessed:
+                guessed[name] = _guess(arg.type, size)
+        return {**guessed, **known}, list(guessed)
+
+
+def timelines_of(compiled: Any, launch: SimulatedLaunch, module: Module | None = None) -> tuple[Panels, str]:
+    """The timelines of stock Triton's kernel and of a compiled one, and a note on guessed and missing facts.
+
+    compiled: Triton's `CompiledKernel`. module: its program, if it is known; a kernel in Gluon has no other one.
+    """
+    applied = bool((getattr(compiled.metadata, KEY, None) or {}).get("applied"))
+    names, spec = list(compiled.src.fn.arg_names), launch_spec(compiled)
+    grid = tuple(launch.grid or (_WAVES * SM_90.processors,))
+    tiles_on = min(prod(grid), SM_90.processors)
+    guessed: list[str] = []
+
+    def stock() -> Module:
+        return read_final(launch.stock() if launch.stock is not None else compiled_by_stock(compiled, attached))
+
+    own = module or (read_levels(compiled)[1] if applied else read_final(compiled))
+
+    def timed(program: Module, **options: Any) -> Timeline:
+        ours = program is own and applied
+        arguments, unknown = launch.arguments(program, names)
+        guessed[:] = unknown
+        return simulate_launch(
+            program, names, arguments, grid, programs=[(0, 0, 0)], timing=True, launch=spec if ours else None,
+            tiles_on=tiles_on if ours and spec.axes else None, **options,
+        ).timeline()  # fmt: skip
+
+    try:
+        panels, missing = beside_stock("Tawa" if applied else "the kernel", own, stock if applied else None, timed)
+    except (SimulationError, ValueError) as error:
+        reason = error.reason if isinstance(error, SimulationError) else str(error)
+        return (), f"no timeline: the simulator cannot run the program{_about(guessed, launch.grid)}: {reason}"
+    return panels, "; ".join(filter(None, [_about(guessed, launch.grid).strip(" ()"), missing]))
+
+
+def _about(guessed: Sequence[str], grid: Sequence[int] | None) -> str:
+    """What was guessed, in words."""
+    facts = [", ".join(guessed)] if guessed else []
+    facts += [] if grid is not None else [f"a grid of {_WAVES * SM_90.processors} programs"]
+    return f" (guessed: {'; '.join(facts)})" if facts else ""
+
+
+def _guess(kind: str, size: int) -> Any:
+    """An argument of a type."""
+    import numpy as np
+
+    parsed = parse_type(kind)
+    if isinstance(parsed, TensorDescType):
+        shape = tuple(_ONES if box == 1 else max(box, size) for box in parsed.block.shape)
+        return Descriptor(np.zeros(shape, _numpy(parsed.block.element)))
+    if isinstance(parsed, PointerType):
+        return np.zeros(size * size, _numpy(parsed.pointee))
+    return size if kind.startswith("i") and kind != "i1" else 1
+
+
+def _numpy(element: str) -> str:
+    """The type of NumPy that the simulator takes for elements of a type."""
+    from tawa.sim import from_floats
+
+    if element.startswith(("i", "ui")):
+        return f"int{max(8, int(element.lstrip('ui')))}"
+    return str(from_floats([0.0], element).dtype)
+
+
+__all__ = ["USUAL_SIZE", "SimulatedLaunch", "timelines_of"]
