@@ -34,13 +34,15 @@ from tawa.plan.reasons import Decision as Decided
 from tawa.plan.reasons import decision_of
 from tawa.plan.schedule import Schedule
 from tawa.runtime.explain.candidates import Candidates, candidates_of
-from tawa.runtime.explain.explicit import NamedProgram, checked, is_explicit
+from tawa.runtime.explain.explicit import NamedProgram, RingEnds, checked, is_explicit, ring_ends
 from tawa.runtime.explain.source import SourceFunction, names_of_plan, source_of_kernel
 from tawa.runtime.explain.timelines import SimulatedLaunch, timelines_of
 from tawa.runtime.jit import is_under_tawa
 from tawa.runtime.requests import make_request, refuse_options, reject_unknown, take_options
 from tawa.runtime.settings import Settings
 from tawa.runtime.simulation import Panels
+from tawa.verify.skeleton.barrier_level import Accesses
+from tawa.verify.skeleton.rings import Rings
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class Explanation:
     mapping: str = ""
     tasks: tuple[Task, ...] = ()
     source: tuple[SourceFunction, ...] = ()
+    ring_ends: tuple[RingEnds, ...] = ()
     candidates: Candidates = Candidates()
     timelines: Panels = ()
     timeline_note: str = ""
@@ -202,6 +205,21 @@ class Explanation:
     def to_json(self) -> str:
         """JSON text."""
         return json.dumps(self.to_dict(), indent=2)
+
+    def to_html(self) -> str:
+        """One page with everything, a file of its own that needs no network (`tawa explain --html`)."""
+        from tawa.runtime.page.explanation import explanation_page
+
+        return explanation_page(self)
+
+    def _repr_html_(self) -> str:
+        """The facts and the Plan, for a notebook."""
+        from tawa.runtime.page.explanation import explanation_cell
+
+        return explanation_cell(self)
+
+    def __repr__(self) -> str:
+        return f"Explanation({self.kernel}: {self.headline})"
 
     def table(self) -> Any:
         """A rich table for a terminal."""
@@ -373,8 +391,9 @@ def _with_pictures(
     """
     place = records.kernel_location(compiled.asm.get("ttir", compiled.asm.get("ttgir", "")))
     source = source_of_kernel(module, names, str(place) if place is not None else None)
+    ends = ring_ends(Rings(Accesses(module.op)), names, found.plan is not None) if module is not None else ()
     timelines, note = timelines_of(compiled, simulated, module) if simulated is not None else ((), "")
-    return replace(found, source=source, timelines=timelines, timeline_note=note)
+    return replace(found, source=source, ring_ends=ends, timelines=timelines, timeline_note=note)
 
 
 _ASKED = ("mode", "wherever_legal")

@@ -123,6 +123,38 @@ class NamedProgram:
         return str(place) if place else None
 
 
+@dataclass(frozen=True, slots=True)
+class RingEnds:
+    """A ring and who waits at its ends, for a picture.
+
+    payload: the tiles of a slot. writers: those that wait for an empty slot; all that fill one if nobody waits. readers:
+    those that wait for a full one. full, empty: what completes a phase of the barriers, in words.
+    """
+
+    name: str
+    payload: tuple[str, ...]
+    slots: int
+    slot_bytes: int
+    by_copies: bool
+    writers: tuple[str, ...]
+    readers: tuple[str, ...]
+    full: str
+    empty: str
+
+
+def ring_ends(program: Rings, names: Mapping[str, str], of_plan: bool) -> tuple[RingEnds, ...]:
+    """The rings of a program by name. names: of its partitions. of_plan: whether barriers are named by the Plan."""
+    found: list[RingEnds] = []
+    for it in program.rings:
+        hint = it.full.allocation.result.hint.removesuffix("_full")
+        waiting = it.empty.waiters if it.empty is not None and it.empty.waiters else it.writers
+        ends = (tuple(names.get(who, who) for who in end) for end in (waiting, it.readers))
+        texts = barrier_text(it.full), barrier_text(it.empty)
+        name = hint if of_plan and hint else it.name
+        found.append(RingEnds(name, it.payload, it.slots, it.slot_bytes, it.by_copies, *ends, *texts))
+    return tuple(sorted(found, key=lambda it: it.name))
+
+
 def wait_text(wait: Wait) -> str:
     """What a wait is for, in words."""
     match wait.kind:

@@ -78,6 +78,18 @@ def summary(timeline: Timeline) -> Summary:
     return Summary(timeline.cycles, share(timeline.of(TENSOR_CORES)), share(timeline.of(TMA)), waiting)
 
 
+def waits_by_cause(timeline: Timeline) -> dict[str, dict[str, int]]:
+    """The cycles that each partition waits, by what it waits for, the longest first."""
+    found: dict[str, dict[str, int]] = {}
+    for row in timeline.partitions:
+        causes: dict[str, int] = {}
+        for span in timeline.of(row):
+            if span.kind == "wait":
+                causes[span.label] = causes.get(span.label, 0) + span.end_cycles - span.begin_cycles
+        found[row] = dict(sorted(causes.items(), key=lambda it: -it[1]))
+    return found
+
+
 def chrome_trace(timeline: Timeline, title: str = "CTA") -> str:
     """The timeline as a Chrome trace (JSON): open it at ui.perfetto.dev or chrome://tracing. Times are microseconds."""
     events: list[dict[str, Any]] = [
