@@ -57,7 +57,9 @@ def candidates_of(
     """The candidates of a compiled kernel; arguments, grid: of the one launch that is asked about."""
     known = getattr(compiled.metadata, KEY, None) or {}
     forecasts = forecasts_of(compiled, SM_90.processors)
-    predicted = _predicted(forecasts, arguments or {}, grid) if forecasts is not None else ()
+    # The model is fitted to a Hopper GPU, and is not asked of others.
+    asked = forecasts is not None and forecasts.about.get("capability") == SM_90.capability
+    predicted = _predicted(forecasts, arguments or {}, grid) if forecasts is not None and asked else ()
     tuning = known.get("tuning")
     return Candidates(predicted, entries_of(tuning["key"]) if tuning is not None else ())
 

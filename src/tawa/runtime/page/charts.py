@@ -13,7 +13,8 @@ from tawa.sim.time.timeline import Timeline, summary, waits_by_cause
 
 def timeline_chart(panels: Panels) -> dict[str, Any]:
     """Spans of all panels on one axis of cycles: row, begin, end, kind, label, slot, source line."""
-    kinds = list(COLOURS)
+    used = {span.kind for _, it in panels for span in it.spans}
+    kinds = [it for it in COLOURS if it in used]
     return {
         "kind": "timeline",
         "kinds": [{"word": WORDS[it], "colour": COLOURS[it], "wait": it == "wait"} for it in kinds],

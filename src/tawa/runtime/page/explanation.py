@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from tawa.html import Child, Element, element, markup, table
 from tawa.machine.nvidia import SHARED_BYTES
 from tawa.plan.reasons import Decision
+from tawa.plan.search.runs import NOT_TRIED
 from tawa.runtime.explain.explicit import RingEnds
-from tawa.runtime.explain.table import fact_rows
+from tawa.runtime.explain.source import names_of_plan
+from tawa.runtime.explain.table import fact_rows, plural
 from tawa.runtime.page import charts
 from tawa.runtime.page.page import Section, chart, page
 from tawa.runtime.page.source import chip, source_content, styles_of
@@ -61,8 +63,8 @@ def _sections(it: Explanation, drawn: dict[str, Any]) -> Iterator[Section]:
     yield Section("timeline", "Timeline", tuple(_timeline(it)))
     yield Section("memory", "Registers and memory", tuple(_memory(it, drawn)))
     yield Section("candidates", "Candidates", tuple(_candidates(it, drawn)))
-    yield Section("verdict", "Protocol", verdict_content(it.verdict) if _checked(it) else _nothing_to_check())
-    yield Section("declined", "Declined, and why", tuple(_declined(it)))
+    yield Section("verdict", "Protocol", verdict_content(it.verdict, _names(it)) if _checked(it) else _NOTHING)
+    yield Section("declined", "What was declined, and why", tuple(_declined(it)))
 
 
 def _partitions(it: Explanation) -> list[str]:
@@ -76,8 +78,14 @@ def _checked(it: Explanation) -> bool:
     return it.applied or it.program is not None
 
 
-def _nothing_to_check() -> tuple[Child, ...]:
-    return (element("p", "Stock Triton's kernel is launched; it has no rings of Tawa to check."),)
+_NOTHING = (element("p", "Stock Triton's kernel is launched; it has no rings of Tawa to check."),)
+
+
+def _names(it: Explanation) -> dict[str, str]:
+    """The names that a verdict has for partitions, and those that people have."""
+    if it.program is not None:
+        return {part.name: it.program.functions[part.name] for part in it.program.program.partitions}
+    return names_of_plan(it.plan) if it.plan is not None else {}
 
 
 # --- rings ------------------------------------------------------------------------------------------------------------
@@ -94,7 +102,7 @@ def _ring(ring: RingEnds, styles: dict[str, str]) -> Element:
         element(
             "figcaption",
             element("strong", ring.name),
-            f": D = {ring.slots} slots of {tiles}, filled by {'TMA' if ring.by_copies else 'threads or commits'}",
+            f": D = {ring.slots}, {plural(ring.slots, 'slot')} of {tiles}, filled by {'TMA' if ring.by_copies else 'threads or commits'}",
         ),
         element(
             "div",
@@ -105,8 +113,8 @@ def _ring(ring: RingEnds, styles: dict[str, str]) -> Element:
             element("div", *(chip(who, styles, full=True) for who in ring.readers), class_="end"),
             class_="ring",
         ),
-        element("p", element("b", _names(ring.readers)), f" wait{_s(ring.readers)} until a slot is full: {ring.full}."),
-        element("p", element("b", _names(ring.writers)), _until_empty(ring)),
+        element("p", element("b", _all(ring.readers)), f" wait{_s(ring.readers)} until a slot is full: {ring.full}."),
+        element("p", element("b", _all(ring.writers)), _until_empty(ring)),
     )
 
 
@@ -121,7 +129,7 @@ def _until_empty(ring: RingEnds) -> str:
     return f" wait{_s(ring.writers)} until a slot is empty: {ring.empty}."
 
 
-def _names(names: tuple[str, ...]) -> str:
+def _all(names: tuple[str, ...]) -> str:
     return ", ".join(names) or "nobody"
 
 
@@ -217,7 +225,7 @@ def _candidates(it: Explanation, drawn: dict[str, Any]) -> Iterator[Child]:
                 for one in predicted]  # fmt: skip
         yield element("div", table(("form", *sizes), rows, class_="plain"), class_="wide")
     else:
-        yield element("p", "Nothing is predicted: all launches get the same kernel.", class_="note")
+        yield element("p", "Nothing is predicted: no model decides what launches of it get.", class_="note")
     for number, entry in enumerate(it.candidates.measured):
         how = "learned by launches" if entry.learned else "measured by tawa tune"
         yield element("h3", f"Measured: {entry.shape_class}, {entry.gpu}, {how} on {entry.date}")
@@ -236,13 +244,25 @@ def _candidates(it: Explanation, drawn: dict[str, Any]) -> Iterator[Child]:
 
 
 def _declined(it: Explanation) -> Iterator[Child]:
+    """The kernel, launches, and Plans that were declined; then the other remarks."""
     if not it.applied and it.program is None:
         place = f" ({PurePath(it.location).name})" if it.location else ""
         yield element("p", element("strong", "Not specialised"), f": {it.reason}{place}")
         if it.cure:
             yield element("p", element("strong", "Cure"), f": {it.cure}")
+    elif it.decision == "depends":
+        yield element("p", f"Stock Triton's kernel is launched unless {it.condition}.")
     rest = [remark for remark in it.remarks[1:] if remark != it.reason]
-    yield element("ul", *(element("li", remark) for remark in rest)) if rest else element("p", "Nothing else.")
+    untried = [remark for remark in rest if remark.startswith(NOT_TRIED)]
+    others = [remark for remark in rest if remark not in untried]
+    if untried:
+        yield element("h3", "Plans that were not tried")
+        yield element("ul", *(element("li", remark.removeprefix(NOT_TRIED)) for remark in untried))
+    elif it.applied:
+        yield element("p", "No Plan was left untried.")
+    if others:
+        yield element("h3", "Remarks")
+        yield element("ul", *(element("li", remark) for remark in others))
 
 
 __all__ = ["explanation_cell", "explanation_page", "plan_table"]

@@ -28,8 +28,9 @@ def source_content(
     if not functions:
         return (element("p", "The files with the source are not here.", class_="note"),)
     used = dict.fromkeys(name for it in functions for line in it.lines for name in line.work)
-    legend = element("p", *(chip(name, styles, full=True) for name in used), class_="legend") if used else None
-    files = list(dict.fromkeys(it.file for it in functions))
+    split = len(used) > 1
+    legend = element("p", *(_legend(name, styles, split) for name in used), class_="legend") if used else None
+    most = max((len(line.work) for it in functions for line in it.lines), default=0)
     return legend, *(
         part
         for it in functions
@@ -37,9 +38,14 @@ def source_content(
             element("h3", f"{it.name} ", element("small", f"{PurePath(it.file).name}:{it.lines[0].number}", title=it.file)),
             element("ol", *(_line(it, line, styles, marked, note) for line in it.lines), class_="code",
                     start=it.lines[0].number, tabindex=0, aria_label=f"{it.name}, line by line",
-                    data_file=files.index(it.file)),
+                    style=f"--chips: {most}"),
         )
     )  # fmt: skip
+
+
+def _legend(name: str, styles: Mapping[str, str], split: bool) -> Element:
+    before = "(before the partitions start)" if name == ALL_WARPS and split else None
+    return element("span", chip(name, styles, full=True), before, class_="key")
 
 
 def chip(name: str, styles: Mapping[str, str], full: bool = False) -> Element:
@@ -54,7 +60,7 @@ def _line(
     function: SourceFunction, line: Line, styles: Mapping[str, str], marked: str | None, note: str
 ) -> Element:
     chips = [chip(name, styles) for name in line.work]
-    work = "; ".join(f"{name}: {', '.join(what)}" for name, what in line.work.items())
+    work = "; ".join(f"{name}: {', '.join(_heavy(what))}" for name, what in line.work.items())
     own = [styles.get(name, "fifth") for name in line.work if name != ALL_WARPS] or [styles[ALL_WARPS]] * bool(line.work)
     here = marked == f"{function.file}:{line.number}"
     colours = list(dict.fromkeys(own))
@@ -70,6 +76,11 @@ def _line(
         style=style,
         data_line=f"{function.file}:{line.number}",
     )
+
+
+def _heavy(what: Sequence[str]) -> Sequence[str]:
+    """Without the numbers that other work needs."""
+    return [it for it in what if it != "numbers"] or what
 
 
 __all__ = ["chip", "source_content", "styles_of"]

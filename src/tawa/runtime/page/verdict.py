@@ -17,8 +17,8 @@ _MEANINGS = {
 }
 
 
-def verdict_content(found: Mapping[str, Any] | None) -> tuple[Child, ...]:
-    """A verdict as JSON data (`verdict_to_dict`); None if nothing was checked."""
+def verdict_content(found: Mapping[str, Any] | None, names: Mapping[str, str]) -> tuple[Child, ...]:
+    """A verdict as JSON data (`verdict_to_dict`); None if nothing was checked. names: of partitions, for people."""
     if found is None:
         return (element("p", "Not checked (TAWA_VERIFY=off).", class_="note"),)
     name: str = found["verdict"]
@@ -33,8 +33,15 @@ def verdict_content(found: Mapping[str, Any] | None) -> tuple[Child, ...]:
         element("p", element("strong", name, class_=f"verdict {name}"), f" {_MEANINGS[name]}"),
         table(("", ""), [it for it in facts if it[1]], class_="facts") if any(it[1] for it in facts) else None,
         _assumptions(found["assumptions"]),
-        *(_witness(found["witness"]) if found["witness"] else ()),
+        *(_witness(found["witness"], names) if found["witness"] else ()),
     )
+
+
+def summary_of(found: Mapping[str, Any]) -> str:
+    """A verdict in one line."""
+    told = found["message"] or found["reason"] or found["bound"] or ALL_RUNS
+    kind = f"{found['kind']}: " if found["kind"] else ""
+    return f"{found['verdict']}: {kind}{told}"
 
 
 def steps_of(found: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -49,7 +56,7 @@ def _assumptions(texts: list[str]) -> Element | None:
     return element("div", element("h3", "Assuming"), element("ul", *(element("li", it) for it in texts)))
 
 
-def _witness(witness: Mapping[str, Any]) -> tuple[Child, ...]:
+def _witness(witness: Mapping[str, Any], names: Mapping[str, str]) -> tuple[Child, ...]:
     """The run as a table, time by partition; the script marks the step and says what each place was last used for."""
     steps = witness["steps"]
     partitions = list(dict.fromkeys(it["partition"] for it in steps))
@@ -57,6 +64,7 @@ def _witness(witness: Mapping[str, Any]) -> tuple[Child, ...]:
         (str(number), *(_text(step) if step["partition"] == name else "" for name in partitions))
         for number, step in enumerate(steps, 1)
     ]
+    heads = (f"{it} ({names[it]})" if names.get(it, it) != it else it for it in partitions)
     inputs = ", ".join(f"{name} = {value}" for name, value in witness["inputs"].items())
     return (
         element("h3", f"The run that goes wrong{f', with {inputs}' if inputs else ''}"),
@@ -68,8 +76,8 @@ def _witness(witness: Mapping[str, Any]) -> tuple[Child, ...]:
             class_="controls",
         ),
         element("p", "Arrow keys step; Home and End go to the first and the last step.", class_="note"),
-        element("div", table(("place", "slot", "last use", "by"), (), id="places"), class_="wide", id="state"),
-        element("div", table(("#", *partitions), rows, id="run"), class_="wide run", tabindex=0,
+        element("div", table(("place",), (), id="places"), class_="wide", id="state"),
+        element("div", table(("#", *heads), rows, id="run"), class_="wide run", tabindex=0,
                 aria_label="the run, step by step"),
     )  # fmt: skip
 
@@ -82,4 +90,4 @@ def _text(step: Mapping[str, Any]) -> str:
     return " ".join(filter(None, (step["action"], f"{step['target'] or ''}{slot}", parity, place)))
 
 
-__all__ = ["steps_of", "verdict_content"]
+__all__ = ["steps_of", "summary_of", "verdict_content"]

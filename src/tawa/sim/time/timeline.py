@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from tawa.remarks import SourceLocation
@@ -79,13 +80,15 @@ def summary(timeline: Timeline) -> Summary:
 
 
 def waits_by_cause(timeline: Timeline) -> dict[str, dict[str, int]]:
-    """The cycles that each partition waits, by what it waits for, the longest first."""
+    """The cycles that each partition waits, by what it waits for and where, the longest first."""
     found: dict[str, dict[str, int]] = {}
     for row in timeline.partitions:
         causes: dict[str, int] = {}
         for span in timeline.of(row):
             if span.kind == "wait":
-                causes[span.label] = causes.get(span.label, 0) + span.end_cycles - span.begin_cycles
+                place = f" ({PurePath(span.location.file).name}:{span.location.line})" if span.location else ""
+                cause = span.label + place
+                causes[cause] = causes.get(cause, 0) + span.end_cycles - span.begin_cycles
         found[row] = dict(sorted(causes.items(), key=lambda it: -it[1]))
     return found
 

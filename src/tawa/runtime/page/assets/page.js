@@ -27,7 +27,7 @@
   function bars(chart, width) {
     const narrow = width < 600;
     const label = narrow ? 118 : 280;
-    const height = 80 + chart.names.length * (chart.stacked ? 26 : 12 + 14 * chart.series.length);
+    const height = 80 + chart.names.length * (chart.stacked ? (narrow ? 40 : 26) : Math.max(narrow ? 40 : 0, 12 + 14 * chart.series.length));
     return [height, {
       color: PALETTE, textStyle: text(), tooltip: { ...tooltip(), trigger: "item" }, animation: false,
       legend: { type: "scroll", top: 0, textStyle: text(), show: chart.series.length > 1 },
@@ -183,20 +183,31 @@
     const last = new Map(steps.slice(0, at + 1).filter((it) => it.location).map((it) => [it.partition, it.location]));
     markLines(now.location ? [now.location] : [...last.values()]);
   }
+  // A row for each ring, barrier or buffer, a column for each slot: its last use up to this step.
+  const slots = [...new Set(steps.filter((it) => it.target && it.slot !== null).map((it) => it.slot))].sort((a, b) => a - b);
+  const targets = [...new Set(steps.filter((it) => it.target).map((it) => it.target))].sort();
+  const cell = (tag, text, now = false) => Object.assign(document.createElement(tag), { textContent: text, className: now ? "now" : "" });
   function places(until) {
     const last = new Map();
-    steps.forEach((it) => { if (it.target) last.set(`${it.target}|${it.slot}`, null); });
     steps.slice(0, until + 1).forEach((it) => { if (it.target) last.set(`${it.target}|${it.slot}`, it); });
-    const body = document.querySelector("#places tbody");
-    body.replaceChildren(...[...last].sort(([a], [b]) => a.localeCompare(b)).map(([key, it]) => {
-      const [target, slot] = key.split("|");
-      const row = document.createElement("tr");
-      const cells = [target, slot === "null" ? "" : slot, it ? `${it.action}${it.parity === null ? "" : ` parity ${it.parity}`}` : "–", it ? it.partition : ""];
-      row.append(...cells.map((cell) => Object.assign(document.createElement("td"), { textContent: cell })));
-      return row;
-    }));
+    const row = (target) => {
+      const made = document.createElement("tr");
+      made.append(cell("th", target), ...(slots.length ? slots : [null]).map((slot) => {
+        const it = last.get(`${target}|${slot}`) || last.get(`${target}|null`);
+        const parity = it && it.parity !== null ? ` parity ${it.parity}` : "";
+        return cell("td", it ? `${it.action}${parity} (${it.partition})` : "–", it === steps[until]);
+      }));
+      return made;
+    };
+    document.querySelector("#places tbody").replaceChildren(...targets.map(row));
+  }
+  function placesHead() {
+    const head = document.createElement("tr");
+    head.append(cell("th", "place"), ...(slots.length ? slots.map((it) => cell("th", `slot ${it}`)) : [cell("th", "last use")]));
+    document.querySelector("#places thead").replaceChildren(head);
   }
   if (steps.length) {
+    placesHead();
     all("[data-step]").forEach((it) => it.addEventListener("click", () => step(at + Number(it.dataset.step))));
     const keys = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
     document.addEventListener("keydown", (event) => {
