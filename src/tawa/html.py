@@ -1,6 +1,6 @@
 """HTML as a tree: text is escaped when the tree is written, so that no source text can become markup.
 
-    element("td", "a < b", title="x")   →   <td title="x">a &lt; b</td>
+element("td", "a < b", title="x")   →   <td title="x">a &lt; b</td>
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ Child = Element | str | None
 
 
 def element(tag: str, *children: Child, **attributes: object) -> Element:
-    """An element. attributes: `class_` for class, `data_x` for data-x; True is an empty one, None and False are none."""
+    """An element.
+
+    attributes: `class_` for class, `data_x` for data-x. True is an empty attribute; None and False are none.
+    """
     made = Element(tag)
     for name, value in attributes.items():
         if value is not None and value is not False:
@@ -32,7 +35,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Child]], **attributes: ob
     """A table with a row of headings; the first cell of each row is a heading as well."""
     top = element("thead", element("tr", *(element("th", name, scope="col") for name in head)))
     body = (
-        element("tr", *(element("td" if at else "th", cell, scope=None if at else "row") for at, cell in enumerate(row)))
+        element(
+            "tr", *(element("td" if at else "th", cell, scope=None if at else "row") for at, cell in enumerate(row))
+        )
         for row in rows
     )
     return element("table", top if any(head) else None, element("tbody", *body), **attributes)

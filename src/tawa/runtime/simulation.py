@@ -129,8 +129,8 @@ def simulate_case(
     programs take their tiles from one.
     """
     return simulate_launch(
-        module, case.kernel.arg_names, _arguments(case, arrays), case.launch_grid(), order, seed, tiles_on, launch, counter,
-        **options,
+        module, case.kernel.arg_names, _arguments(case, arrays), case.launch_grid(), order, seed, tiles_on, launch,
+        counter, **options,
     )  # fmt: skip
 
 

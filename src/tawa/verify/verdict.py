@@ -57,15 +57,27 @@ class Witness:
     steps: tuple[Step, ...]
 
 
+class _Shown:
+    """Shows a verdict in a notebook."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        from tawa.verify.witness import verdict_cell
+
+        assert isinstance(self, Proved | Checked | Refuted | Unknown)
+        return verdict_cell(self)
+
+
 @dataclass(frozen=True, slots=True)
-class Proved:
+class Proved(_Shown):
     """All runs are correct: those of all trip counts, arguments and interleavings, under the assumptions."""
 
     assumptions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(_Shown):
     """Runs of stated numbers are correct; nothing is known of the others.
 
     bound: which runs these are. left: what was not proved for all runs, and what would make it provable; location: its
@@ -79,7 +91,7 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Refuted:
+class Refuted(_Shown):
     """At least one run violates the protocol: `witness`."""
 
     witness: Witness
@@ -87,7 +99,7 @@ class Refuted:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(_Shown):
     """The check is inconclusive: `reason` names what is not modelled, or the exhausted budget. Never a success."""
 
     reason: str

@@ -64,7 +64,9 @@ class Form(StrEnum):
 
 HtmlOption = Annotated[
     Path | None,
-    html_option("the source by partition, the rings, a timeline beside stock Triton's (--arg and --grid set its sizes)"),
+    html_option(
+        "the source by partition, the rings, a timeline beside stock Triton's (--arg and --grid set its sizes)"
+    ),
 ]
 EmitOption = Annotated[
     Form | None,
@@ -140,7 +142,7 @@ def stock_mapping(kernel: str) -> str:
 def _with_values(
     target: str, sig: str, const: str, arg: list[str] | None
 ) -> tuple[str, dict[str, Any], dict[str, Argument]]:
-    """The whole signature, and the arguments of the launch by name: as a launcher reads them, and as they were given."""
+    """The whole signature, and the arguments of the launch by name: as a launcher reads them, and as given."""
     from tawa.cli.inputs.arguments import parse_arguments
     from tawa.cli.inputs.kernel_file import load_kernel
     from tawa.cli.inputs.launch_arguments import addresses_and_numbers, whole_signature, with_defaults

@@ -1,8 +1,8 @@
 """The candidates of a kernel: what the model of time predicts of each form, and what was measured of each.
 
-    as written, 1 group       182 us for arguments of 2048, 1056 programs        compiled
-    persistent, 1 group       179 us
-    stock Triton              193 us
+as written, 1 group       182 us for arguments of 2048, 1056 programs        compiled
+persistent, 1 group       179 us
+stock Triton              193 us
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ def candidates_of(
     return Candidates(predicted, entries_of(tuning["key"]) if tuning is not None else ())
 
 
-def _predicted(
-    forecasts: Forecasts, arguments: Mapping[str, Any], grid: Sequence[int] | None
-) -> tuple[Predicted, ...]:
+def _predicted(forecasts: Forecasts, arguments: Mapping[str, Any], grid: Sequence[int] | None) -> tuple[Predicted, ...]:
     search = forecasts.search
     if search is None:
         return ()

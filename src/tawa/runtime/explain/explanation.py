@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from tawa.bridge.driver.attach import attached
@@ -96,7 +96,7 @@ class Explanation:
     tasks: tuple[Task, ...] = ()
     source: tuple[SourceFunction, ...] = ()
     ring_ends: tuple[RingEnds, ...] = ()
-    candidates: Candidates = Candidates()
+    candidates: Candidates = field(default_factory=Candidates)
     timelines: Panels = ()
     timeline_note: str = ""
 
@@ -438,8 +438,7 @@ def _explain_explicit(compiled: Any, sass: bool, simulated: SimulatedLaunch | No
         decision="explicit",
         program=program,
     )
-    names = {it.name: program.who((it.name,)) for it in program.program.partitions}
-    return _with_pictures(explanation, compiled, module, names, simulated)
+    return _with_pictures(explanation, compiled, module, program.names, simulated)
 
 
 def _with_mapping(found: Explanation, compiled: Any) -> Explanation:

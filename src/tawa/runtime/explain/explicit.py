@@ -55,6 +55,13 @@ class NamedProgram:
         program = Rings(Accesses(module.op))
         return NamedProgram(module, program, {it.name: _function_of(module, it.own) for it in program.partitions})
 
+    @property
+    def names(self) -> dict[str, str]:
+        """The partitions by their functions, for people; by their own names if one function has them all."""
+        own = [it.name for it in self.program.partitions]
+        inlined = len(set(self.functions.values())) == 1 < len(own)
+        return {name: name if inlined else self.who((name,)) for name in own}
+
     def who(self, names: tuple[str, ...]) -> str:
         """Partitions by their functions; those that share one with others are told apart: ``multiply (default)``."""
         shared = Counter(self.functions.values())
@@ -127,8 +134,8 @@ class NamedProgram:
 class RingEnds:
     """A ring and who waits at its ends, for a picture.
 
-    payload: the tiles of a slot. writers: those that wait for an empty slot; all that fill one if nobody waits. readers:
-    those that wait for a full one. full, empty: what completes a phase of the barriers, in words.
+    payload: the tiles of a slot. writers: those that wait for an empty slot; all that fill one if nobody waits.
+    readers: those that wait for a full one. full, empty: what completes a phase of the barriers, in words.
     """
 
     name: str
@@ -148,10 +155,11 @@ def ring_ends(program: Rings, names: Mapping[str, str], of_plan: bool) -> tuple[
     for it in program.rings:
         hint = it.full.allocation.result.hint.removesuffix("_full")
         waiting = it.empty.waiters if it.empty is not None and it.empty.waiters else it.writers
-        ends = (tuple(names.get(who, who) for who in end) for end in (waiting, it.readers))
-        texts = barrier_text(it.full), barrier_text(it.empty)
+        ends = waiting, it.readers
+        writers, readers = (tuple(names.get(who, who) for who in end) for end in ends)
+        full, empty = barrier_text(it.full), barrier_text(it.empty)
         name = hint if of_plan and hint else it.name
-        found.append(RingEnds(name, it.payload, it.slots, it.slot_bytes, it.by_copies, *ends, *texts))
+        found.append(RingEnds(name, it.payload, it.slots, it.slot_bytes, it.by_copies, writers, readers, full, empty))
     return tuple(sorted(found, key=lambda it: it.name))
 
 

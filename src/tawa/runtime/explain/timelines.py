@@ -109,11 +109,13 @@ def _guess(kind: str, size: int) -> Any:
 
 def _numpy(element: str) -> str:
     """The type of NumPy that the simulator takes for elements of a type."""
+    import numpy as np
+
     from tawa.sim import from_floats
 
     if element.startswith(("i", "ui")):
         return f"int{max(8, int(element.lstrip('ui')))}"
-    return str(from_floats([0.0], element).dtype)
+    return str(from_floats(np.zeros(1), element).dtype)
 
 
 __all__ = ["USUAL_SIZE", "SimulatedLaunch", "timelines_of"]

@@ -65,6 +65,7 @@ def _time(report: ProcessReport, kernel: KernelHistory) -> str:
 
 
 def notes_of(report: ProcessReport) -> list[str]:
+    """What is missing in a report, and why."""
     notes = [f"nothing recorded: {report.reason}"] if report.reason else []
     if report.gpu_ms is None and report.kernels:
         why = report.note or "not profiled; `tawa run --profile` does"

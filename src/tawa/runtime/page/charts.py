@@ -7,6 +7,7 @@ from typing import Any
 
 from tawa.html import Child, element, table
 from tawa.runtime.simulation import Panels
+from tawa.sim.time.kinds import Kind
 from tawa.sim.time.picture import COLOURS, WORDS
 from tawa.sim.time.timeline import Timeline, summary, waits_by_cause
 
@@ -14,7 +15,7 @@ from tawa.sim.time.timeline import Timeline, summary, waits_by_cause
 def timeline_chart(panels: Panels) -> dict[str, Any]:
     """Spans of all panels on one axis of cycles: row, begin, end, kind, label, slot, source line."""
     used = {span.kind for _, it in panels for span in it.spans}
-    kinds = [it for it in COLOURS if it in used]
+    kinds: list[Kind] = [it for it in COLOURS if it in used]
     return {
         "kind": "timeline",
         "kinds": [{"word": WORDS[it], "colour": COLOURS[it], "wait": it == "wait"} for it in kinds],
@@ -59,7 +60,10 @@ def waits_chart(panels: Panels) -> dict[str, Any]:
         "stacked": True,
         "names": [f"{title}: {row}" for title, row, *_ in rows],
         "series": [
-            {"name": cause, "values": [round(100 * found.get(cause, 0) / max(1, it.cycles), 1) for *_, it, found in rows]}
+            {
+                "name": cause,
+                "values": [round(100 * found.get(cause, 0) / max(1, it.cycles), 1) for *_, it, found in rows],
+            }
             for cause in causes
         ],
     }

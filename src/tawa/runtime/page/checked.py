@@ -8,7 +8,7 @@ from tawa.runtime.explain.explicit import NamedProgram
 from tawa.runtime.explain.source import source_of_kernel
 from tawa.runtime.page.page import Section, page
 from tawa.runtime.page.source import source_content, styles_of
-from tawa.runtime.page.verdict import steps_of, summary_of, verdict_content
+from tawa.runtime.page.verdict import fault_of, steps_of, summary_of, verdict_content
 from tawa.verify.verdict import Verdict
 from tawa.verify.witness import verdict_to_dict
 
@@ -20,14 +20,15 @@ def verdict_page(name: str, verdict: Verdict, module: Module | None, note: str =
     """
     found = verdict_to_dict(verdict)
     program = NamedProgram.of(module) if module is not None else None
-    parts = program.program.partitions if program is not None else ()
-    names = {it.name: program.who((it.name,)) for it in parts} if program is not None else {}
-    names = names if len(set(names.values())) == len(names) else {it.name: it.name for it in parts}
+    names = program.names if program is not None else {}
     source = source_of_kernel(module, names, found["location"])
-    message = f"{found['kind']}: {found['message']}" if found["kind"] else ""
     sections = [
-        Section("verdict", "Protocol", (element("p", note, class_="note") if note else None, *verdict_content(found, names))),
-        Section("source", "Source", source_content(source, styles_of(names.values()), found["location"], message)),
+        Section(
+            "verdict", "Protocol", (element("p", note, class_="note") if note else None, *verdict_content(found, names))
+        ),
+        Section(
+            "source", "Source", source_content(source, styles_of(names.values()), found["location"], fault_of(found))
+        ),
     ]
     return page(name, summary_of(found), sections, {"charts": {}, "steps": steps_of(found)})
 

@@ -70,7 +70,7 @@ def _sections(it: Explanation, drawn: dict[str, Any]) -> Iterator[Section]:
 def _partitions(it: Explanation) -> list[str]:
     """The partitions by the names that source and rings have."""
     if it.program is not None:
-        return [it.program.who((part.name,)) for part in it.program.program.partitions]
+        return list(it.program.names.values())
     return [part.name for part in it.partitions]
 
 
@@ -84,7 +84,7 @@ _NOTHING = (element("p", "Stock Triton's kernel is launched; it has no rings of 
 def _names(it: Explanation) -> dict[str, str]:
     """The names that a verdict has for partitions, and those that people have."""
     if it.program is not None:
-        return {part.name: it.program.functions[part.name] for part in it.program.program.partitions}
+        return it.program.names
     return names_of_plan(it.plan) if it.plan is not None else {}
 
 
@@ -97,12 +97,13 @@ def _ring(ring: RingEnds, styles: dict[str, str]) -> Element:
     slots = [element("li", element("b", str(number)), *_tiles(ring)) for number in range(shown)]
     more = element("li", f"… {ring.slots} in all") if shown < ring.slots else None
     tiles = f"{', '.join(ring.payload)}; {ring.slot_bytes:,} bytes" if ring.payload else "no tiles: a signal"
+    filled = "TMA" if ring.by_copies else "threads or commits"
     return element(
         "figure",
         element(
             "figcaption",
             element("strong", ring.name),
-            f": D = {ring.slots}, {plural(ring.slots, 'slot')} of {tiles}, filled by {'TMA' if ring.by_copies else 'threads or commits'}",
+            f": D = {ring.slots}, {plural(ring.slots, 'slot')} of {tiles}, filled by {filled}",
         ),
         element(
             "div",
@@ -231,8 +232,7 @@ def _candidates(it: Explanation, drawn: dict[str, Any]) -> Iterator[Child]:
         yield element("h3", f"Measured: {entry.shape_class}, {entry.gpu}, {how} on {entry.date}")
         if f"measured{number}" in drawn:
             yield chart(f"measured{number}", "Measured times; the table below has its numbers")
-        rows = [(one.words, *(f"{number:,.2f} µs" if number is not None else "–" for number in (one.median_us, one.spread_us)),
-                 one.note) for one in entry.times]  # fmt: skip
+        rows = [(one.words, _us(one.median_us), _us(one.spread_us), one.note) for one in entry.times]
         yield element("div", table(("form", "median", "quartiles apart", "note"), rows, class_="plain"), class_="wide")
     if not it.candidates.measured:
         yield element("p", "Nothing was measured for this kernel: tawa tune and real launches do.", class_="note")
@@ -241,6 +241,10 @@ def _candidates(it: Explanation, drawn: dict[str, Any]) -> Iterator[Child]:
         rows = [(str(run["plan"]), f"{run['ms']:,.0f} ms", str(run.get("spill_bytes", run.get("result", ""))))
                 for run in it.back_end_runs]  # fmt: skip
         yield element("div", table(("Plan", "compile time", "bytes spilled"), rows, class_="plain"), class_="wide")
+
+
+def _us(time: float | None) -> str:
+    return f"{time:,.2f} µs" if time is not None else "–"
 
 
 def _declined(it: Explanation) -> Iterator[Child]:

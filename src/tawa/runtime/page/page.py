@@ -33,7 +33,7 @@ def page(title: str, subtitle: str, sections: Iterable[Section], data: Mapping[s
     head = element(
         "head",
         element("meta", charset="utf-8"),
-        element("meta", **{"http_equiv": "Content-Security-Policy", "content": _POLICY}),
+        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("title", title),
         element("style", _asset("page.css")),

@@ -18,7 +18,9 @@ def report_page(report: ProcessReport) -> str:
     """The whole page."""
     drawn = _drawn(report)
     sections = [Section("kernels", "Kernels", (*_chart(report, drawn), *_notes(report), _kernels(report)))]
-    sections += [Section(f"kernel-{number}", it.name, tuple(_kernel(report, it))) for number, it in enumerate(report.kernels)]
+    sections += [
+        Section(f"kernel-{number}", it.name, tuple(_kernel(report, it))) for number, it in enumerate(report.kernels)
+    ]
     return page("Kernels under Tawa", headline(report), sections, {"charts": drawn})
 
 

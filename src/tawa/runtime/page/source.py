@@ -35,12 +35,16 @@ def source_content(
         part
         for it in functions
         for part in (
-            element("h3", f"{it.name} ", element("small", f"{PurePath(it.file).name}:{it.lines[0].number}", title=it.file)),
+            element("h3", f"{it.name} ", element("small", _place(it), title=it.file)),
             element("ol", *(_line(it, line, styles, marked, note) for line in it.lines), class_="code",
                     start=it.lines[0].number, tabindex=0, aria_label=f"{it.name}, line by line",
                     style=f"--chips: {most}"),
         )
     )  # fmt: skip
+
+
+def _place(function: SourceFunction) -> str:
+    return f"{PurePath(function.file).name}:{function.lines[0].number}"
 
 
 def _legend(name: str, styles: Mapping[str, str], split: bool) -> Element:
@@ -50,18 +54,18 @@ def _legend(name: str, styles: Mapping[str, str], split: bool) -> Element:
 
 def chip(name: str, styles: Mapping[str, str], full: bool = False) -> Element:
     """A partition as a small coloured box: its letter, or its letter and its name."""
-    digits = "".join(filter(str.isdigit, name[-1:]))
+    digits = "".join(filter(str.isdigit, name.rstrip(")")[-1:]))
     letter = element("b", name[:1].upper() + digits)
     style = f"chip p-{styles.get(name, 'fifth')}"
     return element("span", letter, f" {name}" if full else None, class_=style, title=name)
 
 
-def _line(
-    function: SourceFunction, line: Line, styles: Mapping[str, str], marked: str | None, note: str
-) -> Element:
+def _line(function: SourceFunction, line: Line, styles: Mapping[str, str], marked: str | None, note: str) -> Element:
     chips = [chip(name, styles) for name in line.work]
     work = "; ".join(f"{name}: {', '.join(_heavy(what))}" for name, what in line.work.items())
-    own = [styles.get(name, "fifth") for name in line.work if name != ALL_WARPS] or [styles[ALL_WARPS]] * bool(line.work)
+    own = [styles.get(name, "fifth") for name in line.work if name != ALL_WARPS] or [styles[ALL_WARPS]] * bool(
+        line.work
+    )
     here = marked == f"{function.file}:{line.number}"
     colours = list(dict.fromkeys(own))
     style = f"--from: var(--{colours[0]}); --to: var(--{colours[-1]})" if colours else None

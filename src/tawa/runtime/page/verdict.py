@@ -23,7 +23,7 @@ def verdict_content(found: Mapping[str, Any] | None, names: Mapping[str, str]) -
         return (element("p", "Not checked (TAWA_VERIFY=off).", class_="note"),)
     name: str = found["verdict"]
     facts = [
-        ("what goes wrong", f"{found['kind']}: {found['message']}" if found["kind"] else None),
+        ("what goes wrong", fault_of(found) or None),
         ("runs", found["bound"]),
         ("not proved", found["left"]),
         ("reason", found["reason"]),
@@ -39,9 +39,14 @@ def verdict_content(found: Mapping[str, Any] | None, names: Mapping[str, str]) -
 
 def summary_of(found: Mapping[str, Any]) -> str:
     """A verdict in one line."""
-    told = found["message"] or found["reason"] or found["bound"] or ALL_RUNS
-    kind = f"{found['kind']}: " if found["kind"] else ""
-    return f"{found['verdict']}: {kind}{told}"
+    return f"{found['verdict']}: {fault_of(found) or found['reason'] or found['bound'] or ALL_RUNS}"
+
+
+def fault_of(found: Mapping[str, Any]) -> str:
+    """What goes wrong in a refuted program, with its kind; else empty."""
+    if not found["kind"]:
+        return ""
+    return f"{found['kind']}: {found['message'].removeprefix(found['kind'] + ': ')}"
 
 
 def steps_of(found: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -90,4 +95,4 @@ def _text(step: Mapping[str, Any]) -> str:
     return " ".join(filter(None, (step["action"], f"{step['target'] or ''}{slot}", parity, place)))
 
 
-__all__ = ["steps_of", "summary_of", "verdict_content"]
+__all__ = ["fault_of", "steps_of", "summary_of", "verdict_content"]

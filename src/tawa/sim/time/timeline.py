@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from tawa.html import element, markup, table
 from tawa.remarks import SourceLocation
 from tawa.sim.time.kinds import Kind
 
@@ -52,6 +53,16 @@ class Timeline:
     def of(self, row: str) -> tuple[Span, ...]:
         """The spans of one row."""
         return tuple(span for span in self.spans if span.row == row)
+
+    def _repr_html_(self) -> str:
+        """How long each row works and waits, for a notebook."""
+        rows: list[tuple[str, str, str]] = []
+        for row in self.rows:
+            waits = sum(it.end_cycles - it.begin_cycles for it in self.of(row) if it.kind == "wait")
+            works = sum(it.end_cycles - it.begin_cycles for it in self.of(row)) - waits
+            rows.append((row, f"{works / max(1, self.cycles):.0%}", f"{waits / max(1, self.cycles):.0%}"))
+        title = f"{self.cycles:,} cycles, {self.cycles / self.clock_ghz / 1000:.1f} µs at {self.clock_ghz} GHz"
+        return markup(element("div", element("b", title), table(("row", "works", "waits"), rows)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@
     return [height, {
       color: PALETTE, textStyle: text(), tooltip: { ...tooltip(), trigger: "item" }, animation: false,
       legend: { type: "scroll", top: 0, textStyle: text(), show: chart.series.length > 1 },
-      grid: { left: label + 8, right: 24, top: 30, bottom: 44 },
+      grid: { left: label + 8, right: 24, top: chart.series.length > 1 ? 30 : 8, bottom: 44 },
       xAxis: { type: "value", name: chart.unit, nameLocation: "middle", nameGap: 26, max: chart.limit || null, ...axis() },
       yAxis: { type: "category", data: chart.names, inverse: true, ...axis(),
         axisLabel: { color: colour("ink"), width: label, overflow: "break", fontSize: narrow ? 11 : 12 } },
