@@ -295,9 +295,14 @@ class Plan:
 def _html_rows(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """A row for each field, and for each entry of a list."""
     for name, value in data.items():
-        for entry in cast(list[object], value) if name in (*_LISTS, "partitions") else [value]:
-            named = cast(Mapping[str, object], entry) if isinstance(entry, Mapping) else {}
-            yield name, ", ".join(f"{key} {it}" for key, it in named.items()) or str(entry)
+        entries = cast(list[object], value) if name in (*_LISTS, "partitions") else [value]
+        yield from ((name, _entry_text(entry)) for entry in entries)
+
+
+def _entry_text(entry: object) -> str:
+    if isinstance(entry, Mapping):
+        return ", ".join(f"{key} {it}" for key, it in cast(Mapping[str, object], entry).items())
+    return str(entry)
 
 
 _FIELDS = tuple(it.name for it in fields(Plan))

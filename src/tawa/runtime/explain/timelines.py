@@ -68,6 +68,7 @@ def timelines_of(compiled: Any, launch: SimulatedLaunch, module: Module | None =
     def stock() -> Module:
         return read_final(launch.stock() if launch.stock is not None else compiled_by_stock(compiled, attached))
 
+    title = "Tawa" if applied else "stock Triton" if module is None else "the kernel"
     own = module or (read_levels(compiled)[1] if applied else read_final(compiled))
 
     def timed(program: Module, **options: Any) -> Timeline:
@@ -80,7 +81,7 @@ def timelines_of(compiled: Any, launch: SimulatedLaunch, module: Module | None =
         ).timeline()  # fmt: skip
 
     try:
-        panels, missing = beside_stock("Tawa" if applied else "the kernel", own, stock if applied else None, timed)
+        panels, missing = beside_stock(title, own, stock if applied else None, timed)
     except (SimulationError, ValueError) as error:
         reason = error.reason if isinstance(error, SimulationError) else str(error)
         return (), f"no timeline: the simulator cannot run the program{_about(guessed, launch.grid)}: {reason}"

@@ -26,7 +26,8 @@ def report_page(report: ProcessReport) -> str:
 
 def report_cell(report: ProcessReport) -> str:
     """The headline and the kernels, for a notebook."""
-    return markup(element("div", element("b", headline(report)), _kernels(report, linked=False), *_notes(report)))
+    kernels = _kernels(report, linked=False) if report.kernels else element("p", "No kernel was compiled.")
+    return markup(element("div", element("b", headline(report)), kernels, *_notes(report)))
 
 
 def _drawn(report: ProcessReport) -> dict[str, Any]:

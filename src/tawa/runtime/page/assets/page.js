@@ -104,7 +104,7 @@
       if (chart.kind === "timeline") interact(place, drawn, chart);
     }
     const zoom = (drawn.getOption() || {}).dataZoom;
-    if (zoom) option.dataZoom.forEach((it) => { it.start = zoom[0].start; it.end = zoom[0].end; });
+    if (zoom && option.dataZoom) option.dataZoom.forEach((it) => { it.start = zoom[0].start; it.end = zoom[0].end; });
     place.style.height = `${height}px`;
     drawn.resize();
     drawn.setOption(option, true);
