@@ -9,10 +9,11 @@ table (time × partition) and exports as a Chrome trace.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tawa.html import Element, element, markup, table
 from tawa.remarks import SourceLocation
 
 FaultKind = Literal[
@@ -63,10 +64,8 @@ class _Shown:
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        from tawa.verify.witness import verdict_cell
-
         assert isinstance(self, Proved | Checked | Refuted | Unknown)
-        return verdict_cell(self)
+        return markup(element("div", *_cell(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +113,37 @@ Accept = Literal["proved", "checked"]
 
 ALL_RUNS = "all trip counts, all arguments, all interleavings"
 """The runs that a proof covers, as text."""
+
+
+def _cell(verdict: Verdict) -> Iterator[Element]:
+    """A verdict for a notebook; the run of a refuted program is folded away."""
+    match verdict:
+        case Proved():
+            yield element("b", f"proved: {ALL_RUNS}")
+        case Checked(bound, left):
+            yield element("b", f"checked: {bound}")
+            yield element("p", f"not proved: {left}")
+        case Refuted(witness):
+            yield element("b", f"refuted: {witness.kind}")
+            yield element("p", witness.message)
+            rows = [
+                (
+                    str(number),
+                    it.partition,
+                    it.action,
+                    it.target,
+                    "" if it.slot is None else str(it.slot),
+                    str(it.location),
+                )
+                for number, it in enumerate(witness.steps, 1)
+            ]
+            run = table(("step", "partition", "action", "of", "slot", "at"), rows)
+            yield element("details", element("summary", f"the run that goes wrong, {len(rows)} steps"), run)
+        case Unknown(reason):
+            yield element("b", f"unknown: {reason}")
+    if verdict.assumptions:
+        yield element("p", f"assuming {'; '.join(verdict.assumptions)}")
+
+
+def _place(step: Step) -> str:
+    return step.target + ("" if step.slot is None else f"[{step.slot}]")

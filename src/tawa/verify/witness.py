@@ -14,7 +14,6 @@ import json
 from pathlib import PurePath
 from typing import Any
 
-from tawa.html import element, markup
 from tawa.verify.verdict import ALL_RUNS, Checked, Proved, Refuted, Step, Unknown, Verdict, Witness
 
 _STEP_US = 1.0
@@ -33,16 +32,6 @@ def describe(verdict: Verdict) -> str:
         case Unknown(reason, location, assumptions):
             where = f"\n  at {location}" if location else ""
             return f"unknown: {reason}{_assuming(assumptions)}{where}"
-
-
-def verdict_cell(verdict: Verdict) -> str:
-    """The verdict as HTML for a notebook; the run of a refuted program is folded away."""
-    head, _, rest = describe(verdict).partition("\n")
-    if not isinstance(verdict, Refuted):
-        return markup(element("div", element("b", head), element("p", rest.strip()) if rest else None))
-    told, run = verdict.witness.message, format_witness(verdict.witness).removeprefix(verdict.witness.message)
-    folded = element("details", element("summary", "the run that goes wrong"), element("pre", run.strip("\n")))
-    return markup(element("div", element("b", head), element("p", told), folded))
 
 
 def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:

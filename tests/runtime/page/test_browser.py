@@ -21,7 +21,9 @@ from tests.runtime.page.test_other_pages import KERNELS
 api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install 'tawa[pages]'")
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell")
 CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=f"no Chromium: none of {', '.join(NAMES)}, and CHROMIUM is not set")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason=f"no Chromium: none of {', '.join(NAMES)}, and CHROMIUM is not set"
+)
 PHONE, DESK = {"width": 380, "height": 800}, {"width": 1280, "height": 900}
 PAGES = ("gemm", "blackwell", "declined", "refuted", "report")
 
@@ -85,11 +87,13 @@ def test_a_page_opens_without_an_error_in_both_themes(
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_body_of_a_page_does_not_scroll_sideways_on_a_phone(browser: Any, saved: dict[str, Path], name: str) -> None:
+def test_the_body_of_a_page_does_not_scroll_sideways_on_a_phone(
+    browser: Any, saved: dict[str, Path], name: str
+) -> None:
     with Opened(browser, saved[name], size=PHONE) as page:
         assert page.tab.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-        wide = "[...document.querySelectorAll('section')].filter(it => it.getBoundingClientRect().right > innerWidth).length"
-        assert page.tab.evaluate(wide) == 0
+        wide = "[...document.querySelectorAll('section')].filter(it => it.getBoundingClientRect().right > innerWidth)"
+        assert page.tab.evaluate(f"{wide}.length") == 0
 
 
 def test_arrow_keys_step_through_the_run_that_goes_wrong(

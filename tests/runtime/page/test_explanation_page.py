@@ -67,7 +67,9 @@ def test_each_line_has_the_colours_of_its_partitions(explanation: Explanation, p
     lines = {it["data-line"]: it.get("style") for it in page.all("li") if "data-line" in it}
     assert len(lines) == len(function.lines) == gemm.src.count("\n") + 1
     colours = {it.text.strip(): lines[f"{function.file}:{it.number}"] for it in function.lines}
-    assert colours["acc = tl.dot(a.load([m, k]), b.load([k, n]), acc)"] == "--from: var(--consumer); --to: var(--producer)"
+    assert (
+        colours["acc = tl.dot(a.load([m, k]), b.load([k, n]), acc)"] == "--from: var(--consumer); --to: var(--producer)"
+    )
     assert colours["acc = tl.zeros((BM, BN), dtype=tl.float32)"] is None
 
 

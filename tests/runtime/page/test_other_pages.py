@@ -19,7 +19,10 @@ __all__ = ["tawa"]
 LIBRARY = files("tawa.runtime.page").joinpath("assets", "echarts")
 FED = Verdict(True, "one producer feeds one consumer", None, None, 1, 4096, 400.0, 15.0)
 SLOW = Verdict(False, "not expected <to> pay", "script.py:12", "only_if_faster=False", 1, 512, 400.0, 15.0)
-KERNELS = (KernelHistory("gemm", (FED, SLOW), 71.2, ("learned: K <= 4096 gets: persistent",)), KernelHistory("fill", (SLOW,), 1.3))
+KERNELS = (
+    KernelHistory("gemm", (FED, SLOW), 71.2, ("learned: K <= 4096 gets: persistent",)),
+    KernelHistory("fill", (SLOW,), 1.3),
+)
 
 
 def test_the_page_of_a_report_has_every_kernel_verdict_and_cure() -> None:
@@ -95,7 +98,7 @@ def test_the_library_is_the_version_that_its_page_names_and_has_its_licences() -
     text = LIBRARY.joinpath("README.md").read_text()
     (version,) = set(re.findall(r"ECharts\]\([^)]*\) ([\d.]+)", text))
     code = LIBRARY.joinpath("echarts.min.js").read_text()
-    assert f'version:()=>' in code and f'"{version}"' in code
+    assert "version:()=>" in code and f'"{version}"' in code
     for name in re.findall(r"`((?:LICENSE|NOTICE)[\w-]*)`", text):
         assert len(LIBRARY.joinpath(name).read_text()) > 100, name
 

@@ -22,9 +22,8 @@ from tawa.bridge.report import record as records
 from tawa.bridge.report.report import KernelReport, report
 from tawa.bridge.triton.device import backend_option_names, capability_of
 from tawa.bridge.triton.jitted import default_constants, is_gluon
-from tawa.bridge.triton.read_module import read_levels
 from tawa.bridge.triton.signature import Signature, as_signature
-from tawa.ir import Module
+from tawa.ir import Module, parse_module
 from tawa.machine.machines import SM_90, Machine, machine_named
 from tawa.mapping.of_plan import mapping_text
 from tawa.mapping.tasks import Task, tasks_of
@@ -376,7 +375,7 @@ def explain_compiled(
         candidates=candidates,
     )
     found = _left_to_stock(found, answer) if left else _with_mapping(found, compiled)
-    module = read_levels(compiled)[1] if found.applied and "barrier" in compiled.asm else None
+    module = parse_module(compiled.asm["barrier"]) if found.applied and "barrier" in compiled.asm else None
     names = names_of_plan(found.plan) if found.plan is not None else {}
     return _with_pictures(found, compiled, module, names, simulated)
 
