@@ -127,17 +127,10 @@ def _cell(verdict: Verdict) -> Iterator[Element]:
             yield element("b", f"refuted: {witness.kind}")
             yield element("p", witness.message)
             rows = [
-                (
-                    str(number),
-                    it.partition,
-                    it.action,
-                    it.target,
-                    "" if it.slot is None else str(it.slot),
-                    str(it.location),
-                )
+                (str(number), it.partition, it.action, _place(it), str(it.location or ""))
                 for number, it in enumerate(witness.steps, 1)
             ]
-            run = table(("step", "partition", "action", "of", "slot", "at"), rows)
+            run = table(("step", "partition", "action", "of", "at"), rows)
             yield element("details", element("summary", f"the run that goes wrong, {len(rows)} steps"), run)
         case Unknown(reason):
             yield element("b", f"unknown: {reason}")

@@ -16,7 +16,9 @@ from tests.rings.ladder import BK, BM, BN, FOLDER
 
 TYPES = "a=tensordesc<fp16[128,64]>, b=tensordesc<fp16[64,128]>, c=tensordesc<fp16[128,128]>, K=i32:16"
 BLOCKS = {"BM": 128, "BN": 128, "BK": 64}
-X
+RING_TYPES = (
+    f"a=tensordesc<fp16[{BM},{BK}]>, b=tensordesc<fp16[{BK},{BN}]>, c=tensordesc<fp16[{BM},{BN}]>, M=i32, N=i32, K=i32"
+)
 
 
 @triton.jit
