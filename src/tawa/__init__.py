@@ -9,14 +9,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tawa import ops, rings
     from tawa.bridge.launch.first.background import wait
     from tawa.bridge.launch.first.stock_first import warmup
     from tawa.errors import (
-        AssumptionError,
         CompileError,
         DeviceError,
-        EmitError,
         InternalError,
         KernelError,
         ParseError,
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
         ResourceError,
         SurroundingsError,
         TableError,
-        TargetError,
         TawaError,
         UnsupportedKernel,
     )
@@ -35,7 +31,6 @@ if TYPE_CHECKING:
     from tawa.runtime.config import Config
     from tawa.runtime.emitted import emit_gluon
     from tawa.runtime.explain.explanation import Explanation, explain
-    from tawa.runtime.history.process_report import ProcessReport
     from tawa.runtime.history.recording import report
     from tawa.runtime.install import install, scope, uninstall
     from tawa.runtime.jit import jit
@@ -43,8 +38,6 @@ if TYPE_CHECKING:
     from tawa.runtime.settings import Settings
     from tawa.runtime.simulation import simulate
     from tawa.runtime.tuning.store import use_table
-    from tawa.sim import SimulationError, SimulationResult, Timeline
-    from tawa.verify.verdict import Checked, Proved, Refuted, Unknown, Verdict
 
 __version__ = "0.2.0"
 
@@ -58,15 +51,6 @@ _HOMES = {
     "emit_gluon": "tawa.runtime.emitted",
     "report": "tawa.runtime.history.recording",
     "Explanation": "tawa.runtime.explain.explanation",
-    "ProcessReport": "tawa.runtime.history.process_report",
-    "SimulationError": "tawa.sim",
-    "SimulationResult": "tawa.sim",
-    "Timeline": "tawa.sim",
-    "Checked": "tawa.verify.verdict",
-    "Proved": "tawa.verify.verdict",
-    "Refuted": "tawa.verify.verdict",
-    "Unknown": "tawa.verify.verdict",
-    "Verdict": "tawa.verify.verdict",
     "Settings": "tawa.runtime.settings",
     "simulate": "tawa.runtime.simulation",
     "check_protocol": "tawa.runtime.protocol",
@@ -93,19 +77,12 @@ _HOMES = {
     "KernelError": "tawa.errors",
     "SurroundingsError": "tawa.errors",
     "TableError": "tawa.errors",
-    "AssumptionError": "tawa.errors",
-    "EmitError": "tawa.errors",
-    "TargetError": "tawa.errors",
 }
-_MODULES = ("ops", "rings")
 
 __all__ = [
-    "AssumptionError",
-    "Checked",
     "CompileError",
     "Config",
     "DeviceError",
-    "EmitError",
     "Explanation",
     "InternalError",
     "KernelError",
@@ -115,25 +92,16 @@ __all__ = [
     "Plan",
     "PlanError",
     "PlanOptions",
-    "ProcessReport",
     "ProtocolError",
-    "Proved",
-    "Refuted",
     "Remark",
     "ResourceError",
     "RingPlan",
     "Settings",
-    "SimulationError",
-    "SimulationResult",
     "SourceLocation",
     "SurroundingsError",
     "TableError",
-    "TargetError",
     "TawaError",
-    "Timeline",
-    "Unknown",
     "UnsupportedKernel",
-    "Verdict",
     "__version__",
     "assert_protocol",
     "check_protocol",
@@ -141,9 +109,7 @@ __all__ = [
     "explain",
     "install",
     "jit",
-    "ops",
     "report",
-    "rings",
     "scope",
     "simulate",
     "uninstall",
@@ -154,8 +120,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"tawa.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'tawa' has no attribute {name!r}")
