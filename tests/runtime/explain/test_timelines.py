@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import Any
 
@@ -27,8 +28,9 @@ POINTERS = (
 
 @cache
 def compiled(**options: Any) -> Any:
+    wanted = options if "plan" in options else {"only_if_faster": False, **options}
     with launched_by_us(function=kernels.gemm_descriptors):
-        return compile_with_options(kernels.gemm_descriptors, TEXT, BLOCKS, only_if_faster=False, **options)
+        return compile_with_options(kernels.gemm_descriptors, TEXT, BLOCKS, **wanted)
 
 
 def test_stock_triton_that_is_refused_is_left_out_with_the_reason() -> None:
@@ -49,10 +51,21 @@ def test_numbers_that_are_known_are_not_guessed() -> None:
         assert len([it for it in timeline.of(TENSOR_CORES) if it.kind == "wgmma"]) == 256 // 64
 
 
-def test_a_persistent_program_does_its_share_of_the_grid() -> None:
-    (_, (_, one)), _ = timelines_of(compiled(persistent=True), SimulatedLaunch({"K": 256}, grid=(1, 1)))
-    (_, (_, two)), _ = timelines_of(compiled(persistent=True), SimulatedLaunch({"K": 256}, grid=(132, 2)))
-    assert len(two.of(TENSOR_CORES)) == 2 * len(one.of(TENSOR_CORES)) == 2 * 256 // 64
+def test_beside_a_persistent_program_stand_as_many_programs_of_stock_triton() -> None:
+    panels, _ = timelines_of(compiled(persistent=True), SimulatedLaunch({"K": 256}, grid=(132, 2)))
+    assert [title for title, _ in panels] == ["stock Triton, 2 programs in a row", "Tawa, persistent, 2 tiles"]
+    dots = [len([it for it in timeline.of(TENSOR_CORES) if it.kind == "wgmma"]) for _, timeline in panels]
+    assert dots == [2 * 256 // 64] * 2
+    one, _ = timelines_of(compiled(persistent=True), SimulatedLaunch({"K": 256}, grid=(1, 1)))
+    assert [title for title, _ in one] == ["stock Triton", "Tawa"]
+    assert panels[0][1].cycles == 2 * one[0][1].cycles and panels[1][1].cycles < 2 * one[1][1].cycles
+
+
+def test_a_program_that_takes_tiles_from_a_counter_gets_its_share() -> None:
+    plan = {"version": 7, "form": "persistent", "tiles": "dynamic"}
+    panels, _ = timelines_of(compiled(plan=json.dumps(plan)), SimulatedLaunch({"K": 256}, grid=(132, 3)))
+    dots = [len([it for it in timeline.of(TENSOR_CORES) if it.kind == "wgmma"]) for _, timeline in panels]
+    assert dots == [3 * 256 // 64] * 2
 
 
 def test_stock_triton_without_a_fence_has_a_timeline_that_says_what_it_assumes() -> None:

@@ -1,5 +1,8 @@
 """Timelines for an explanation: one program of the kernel and of stock Triton's, by the simulator's cost model.
 
+A program of a persistent form works on several tiles. Beside it stand the programs of stock Triton's kernel that work
+on as many tiles, one after the other, as one SM runs them.
+
 What is not known of the launch is guessed: every number is the same, and every tensor is as large in each dimension. In
 the guess an iteration of a loop costs what it costs in any launch; only the number of iterations is arbitrary.
 """
@@ -18,8 +21,10 @@ from tawa.bridge.triton.read_module import kernel_of, read_final, read_levels
 from tawa.dialects.parameters import parameter_name
 from tawa.ir import Module, PointerType, TensorDescType, parse_type
 from tawa.machine.machines import SM_90
-from tawa.runtime.simulation import Descriptor, Panels, Timeline, beside_stock, simulate_launch
+from tawa.runtime.simulation import Descriptor, Panels, Timeline, beside_stock, new_counter, simulate_launch
 from tawa.sim import SimulationError
+from tawa.sim.time.timeline import one_after_the_other
+from tawa.symbolic.host.launch_spec import LaunchSpec
 
 USUAL_SIZE = 1024
 """A number, and a dimension of a tensor, that is not known."""
@@ -27,6 +32,7 @@ _WAVES = 3
 _ONES = 2
 """Elements of a dimension along which the box of a descriptor has one."""
 _MOST_SIZE = 8192
+_FIRST = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,30 +68,53 @@ def timelines_of(compiled: Any, launch: SimulatedLaunch, module: Module | None =
     applied = bool((getattr(compiled.metadata, KEY, None) or {}).get("applied"))
     names, spec = list(compiled.src.fn.arg_names), launch_spec(compiled)
     grid = tuple(launch.grid or (_WAVES * SM_90.processors,))
-    tiles_on = min(prod(grid), SM_90.processors)
+    share = _share_of_an_sm(grid) if spec.axes else [_FIRST]
+    own = module or (read_levels(compiled)[1] if applied else read_final(compiled))
     guessed: list[str] = []
 
     def stock() -> Module:
         return read_final(launch.stock() if launch.stock is not None else compiled_by_stock(compiled, attached))
 
-    title = "Tawa" if applied else "stock Triton" if module is None else "the kernel"
-    own = module or (read_levels(compiled)[1] if applied else read_final(compiled))
-
     def timed(program: Module, **options: Any) -> Timeline:
-        ours = program is own and applied
-        arguments, unknown = launch.arguments(program, names)
-        guessed[:] = unknown
-        return simulate_launch(
-            program, names, arguments, grid, programs=[(0, 0, 0)], timing=True, launch=spec if ours else None,
-            tiles_on=tiles_on if ours and spec.axes else None, **options,
-        ).timeline()  # fmt: skip
+        arguments, guessed[:] = launch.arguments(program, names)
+        if program is own and applied:
+            return _of_ours(own, names, arguments, grid, spec, len(share))
+        found = simulate_launch(program, names, arguments, grid, programs=share, timing=True, **options)
+        return one_after_the_other([found.timeline(it) for it in share])
 
+    title = "Tawa" if applied else "stock Triton" if module is None else "the kernel"
     try:
         panels, missing = beside_stock(title, own, stock if applied else None, timed)
     except (SimulationError, ValueError) as error:
         reason = error.reason if isinstance(error, SimulationError) else str(error)
         return (), f"no timeline: the simulator cannot run the program{_about(guessed, launch.grid)}: {reason}"
+    if len(share) > 1:
+        whose = {"stock Triton": f"{len(share)} programs in a row", "Tawa": f"persistent, {len(share)} tiles"}
+        panels = tuple((f"{name}, {whose[name]}", timeline) for name, timeline in panels)
     return panels, "; ".join(filter(None, [_about(guessed, launch.grid).strip(" ()"), missing]))
+
+
+def _of_ours(
+    own: Module, names: Sequence[str], arguments: dict[str, Any], grid: tuple[int, ...], spec: LaunchSpec, share: int
+) -> Timeline:
+    """The timeline of the first program of a specialised kernel. share: of the tiles, if it is persistent.
+
+    Alone, the program would take all tiles from a counter; so the counter begins where its share is left.
+    """
+    tiles_on = min(prod(grid), SM_90.processors)
+    counter = new_counter() if spec.counter else None
+    if counter is not None:
+        counter[0] = max(0, prod(grid) - tiles_on - (share - 1))
+    return simulate_launch(
+        own, names, arguments, grid, programs=[_FIRST], timing=True, launch=spec,
+        tiles_on=tiles_on if spec.axes else None, counter=counter,
+    ).timeline()  # fmt: skip
+
+
+def _share_of_an_sm(grid: Sequence[int]) -> list[tuple[int, int, int]]:
+    """The programs that do what the first of a persistent form does."""
+    x, y, _ = (*grid, 1, 1)[:3]
+    return [(it % x, it // x % y, it // (x * y)) for it in range(0, prod(grid), SM_90.processors)]
 
 
 def _about(guessed: Sequence[str], grid: Sequence[int] | None) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -88,6 +88,21 @@ def summary(timeline: Timeline) -> Summary:
 
     waiting = {row: share([it for it in timeline.of(row) if it.kind == "wait"]) for row in timeline.partitions}
     return Summary(timeline.cycles, share(timeline.of(TENSOR_CORES)), share(timeline.of(TMA)), waiting)
+
+
+def one_after_the_other(timelines: Sequence[Timeline]) -> Timeline:
+    """The timeline of CTAs that one SM runs one after the other; launching them takes no time."""
+    first, spans, begin = timelines[0], list[Span](), 0
+    for it in timelines:
+        moved = (
+            replace(span, begin_cycles=span.begin_cycles + begin, end_cycles=span.end_cycles + begin)
+            for span in it.spans
+        )
+        spans += moved
+        begin += it.cycles
+    rows = tuple(dict.fromkeys(row for it in timelines for row in it.rows))
+    spans.sort(key=lambda span: (rows.index(span.row), span.begin_cycles, span.end_cycles))
+    return Timeline(rows, tuple(spans), begin, first.clock_ghz)
 
 
 def waits_by_cause(timeline: Timeline) -> dict[str, dict[str, int]]:
