@@ -27,11 +27,16 @@ def verdict_content(found: Mapping[str, Any] | None, names: Mapping[str, str]) -
         ("runs", found["bound"]),
         ("not proved", found["left"]),
         ("reason", found["reason"]),
-        ("at", found["location"]),
+        (
+            "at",
+            element("span", PurePath(found["location"]).name, title=found["location"]) if found["location"] else None,
+        ),
     ]
     return (
         element("p", element("strong", name, class_=f"verdict {name}"), f" {_MEANINGS[name]}"),
-        table(("", ""), [it for it in facts if it[1]], class_="facts") if any(it[1] for it in facts) else None,
+        table(("", ""), [it for it in facts if it[1] is not None], class_="facts")
+        if any(it[1] is not None for it in facts)
+        else None,
         _assumptions(found["assumptions"]),
         *(_witness(found["witness"], names) if found["witness"] else ()),
     )

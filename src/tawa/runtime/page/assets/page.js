@@ -43,21 +43,20 @@
 
   function timeline(chart, width) {
     const narrow = width < 600;
-    const left = narrow ? 74 : 110;
-    const ROW = 22, HEAD = 30;
+    const left = narrow ? 88 : 110;
+    const ROW = 22, HEAD = narrow ? 42 : 30;
     const end = Math.max(...chart.panels.map((it) => it.cycles));
     let top = 26;
     const grids = [], xs = [], ys = [], series = [];
     chart.panels.forEach((panel, number) => {
       const height = panel.rows.length * ROW;
       const last = number === chart.panels.length - 1;
-      grids.push({ left, right: 14, top: top + HEAD, height });
+      grids.push({ left, right: 30, top: top + HEAD, height, outerBoundsMode: "none" }); // the axes of all panels are one
       xs.push({ type: "value", gridIndex: number, min: 0, max: end, ...axis(), axisLabel: { show: last, color: colour("ink"), hideOverlap: true },
         name: last ? "cycles of one SM" : "", nameLocation: "middle", nameGap: 24 });
       ys.push({ type: "category", gridIndex: number, data: panel.rows, inverse: true, ...axis(), splitLine: { show: false },
-        name: panel.title, nameLocation: "start", nameGap: 8,
-        nameTextStyle: { align: "left", padding: [0, 0, 0, -left + 6], color: colour("ink"), fontWeight: "bold", fontSize: narrow ? 11 : 13,
-          width: width - 20, overflow: "break" },
+        name: narrow ? panel.title.replace(": ", ":\n") : panel.title, nameLocation: "start", nameGap: 8,
+        nameTextStyle: { align: "left", padding: [0, 0, 0, -left + 6], color: colour("ink"), fontWeight: "bold", fontSize: narrow ? 11 : 13, lineHeight: 15 },
         axisLabel: { color: colour("ink"), width: left - 8, overflow: "truncate", fontSize: narrow ? 11 : 12 }, axisTick: { show: false } });
       chart.kinds.forEach((kind, index) => {
         const spans = panel.spans.filter((it) => it[3] === index);
