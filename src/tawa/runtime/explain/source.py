@@ -24,7 +24,7 @@ from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import VIEWS, WarpSpecializeOp, partition_of
 from tawa.dialects.warp import order_beside
 from tawa.ir import Module, Operation
-from tawa.ir.locations import frames_of
+from tawa.ir.locations import frames_of, user_frames
 from tawa.machine.classes import FREE
 from tawa.plan import Plan
 from tawa.sim.time.kinds import Kind, Kinds
@@ -32,7 +32,6 @@ from tawa.sim.time.kinds import Kind, Kinds
 ALL_WARPS = "all warps"
 """Before the partitions start, and in a kernel without partitions."""
 _NOTHING = FREE | VIEWS | op_names(ConstantOp)
-_LIBRARIES = ("/triton/language/", "/triton/experimental/", "/tawa/rings/")
 _WORDS: dict[Kind, str] = {
     "tma": "TMA copy",
     "load": "load",
@@ -92,9 +91,9 @@ def _work(module: Module, names: Mapping[str, str]) -> dict[tuple[str, int], dic
     kernels = [place for op in module.body.ops if FuncOp.matches(op) for place in frames_of(module, op)]
     for op, partition in _executed(module):
         who, what = names.get(partition, partition), _words(op, kinds)
-        for place in frames_of(module, op):
+        for place in user_frames(module, op):
             # An operation that serves no line is at the kernel's; and partitions in Gluon are called there.
-            if place not in kernels and not any(it in place.file for it in _LIBRARIES):
+            if place not in kernels:
                 own = found.setdefault((place.file, place.line), {}).setdefault(who, {})
                 own[what] = None
     return {place: {who: tuple(what) for who, what in work.items()} for place, work in found.items()}

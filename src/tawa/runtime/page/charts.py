@@ -13,11 +13,20 @@ from tawa.sim.time.timeline import Timeline, summary, waits_by_cause
 
 
 def timeline_chart(panels: Panels) -> dict[str, Any]:
-    """Spans of all panels on one axis of cycles: row, begin, end, kind, label, slot, source line."""
+    """Spans of all panels on one axis of cycles: row, begin, end, kind, label, slot, source line.
+
+    Kinds, labels and lines are numbers of entries in lists.
+    """
     used = {span.kind for _, it in panels for span in it.spans}
     kinds: list[Kind] = [it for it in COLOURS if it in used]
+    spans = [span for _, it in panels for span in it.spans]
+    labels = {text: at for at, text in enumerate(dict.fromkeys(span.label for span in spans))}
+    places = dict.fromkeys(str(span.location) for span in spans if span.location)
+    lines = {text: at for at, text in enumerate(places)}
     return {
         "kind": "timeline",
+        "labels": list(labels),
+        "lines": list(lines),
         "kinds": [{"word": WORDS[it], "colour": COLOURS[it], "wait": it == "wait"} for it in kinds],
         "panels": [
             {
@@ -26,8 +35,8 @@ def timeline_chart(panels: Panels) -> dict[str, Any]:
                 "cycles": it.cycles,
                 "spans": [
                     [
-                        it.rows.index(span.row), span.begin_cycles, span.end_cycles, kinds.index(span.kind), span.label,
-                        span.slot, str(span.location) if span.location else None,
+                        it.rows.index(span.row), span.begin_cycles, span.end_cycles, kinds.index(span.kind),
+                        labels[span.label], span.slot, lines[str(span.location)] if span.location else None,
                     ]
                     for span in it.spans
                 ],

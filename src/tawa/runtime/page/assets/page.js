@@ -86,9 +86,10 @@
   }
 
   const plainly = (panel, kind, span) => {
-    const [row, begin, end, , label, slot, place] = span;
+    const [row, begin, end, , label, slot, line] = span;
+    const { labels, lines } = data.charts.timeline, place = lines[line];
     const where = slot === null ? "" : `, slot ${slot}`;
-    return `${panel.rows[row]}: ${kind.word} (${label}${where}), ${begin} to ${end}, ${end - begin} cycles${place ? `, ${shortPlace(place)}` : ""}`;
+    return `${panel.rows[row]}: ${kind.word} (${labels[label]}${where}), ${begin} to ${end}, ${end - begin} cycles${place ? `, ${shortPlace(place)}` : ""}`;
   };
   const told = (panel, kind, span) => escaped(plainly(panel, kind, span)).replace(/, (\d+ to)/, "<br>$1");
 
@@ -134,7 +135,8 @@
     drawn.on("click", (event) => {
       const panel = chart.panels[Math.floor(event.seriesIndex / panels)];
       document.getElementById("span").textContent = plainly(panel, chart.kinds[event.data[3]], event.data);
-      markLines(event.data[6] ? [event.data[6]] : []);
+      const line = event.data[6];
+      markLines(line === null ? [] : [chart.lines[line]]);
     });
   }
 
