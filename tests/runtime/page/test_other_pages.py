@@ -35,6 +35,12 @@ def test_the_page_of_a_report_has_every_kernel_verdict_and_cure() -> None:
         assert piece in page.sections["kernel-0"]
 
 
+def test_the_data_of_a_page_cannot_end_its_script() -> None:
+    name = "</script><img src=x onerror=alert(1)>"
+    page = Page(ProcessReport((KernelHistory(name, (FED,), 1.0),), 2.0).to_html())
+    assert page.faults == [] and page.loads == [] and page.data["charts"]["kernels"]["names"] == [name]
+
+
 def test_a_report_of_nothing_is_a_page_without_a_chart() -> None:
     page = Page(ProcessReport((), reason="TAWA=off").to_html())
     assert page.faults == [] and page.data["charts"] == {} and "TAWA=off" in page.sections["kernels"]
