@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from math import prod
 from typing import Any
 
 import pytest
@@ -59,6 +60,14 @@ def test_beside_a_persistent_program_stand_as_many_programs_of_stock_triton() ->
     one, _ = timelines_of(compiled(persistent=True), SimulatedLaunch({"K": 256}, grid=(1, 1)))
     assert [title for title, _ in one] == ["stock Triton", "Tawa"]
     assert panels[0][1].cycles == 2 * one[0][1].cycles and panels[1][1].cycles < 2 * one[1][1].cycles
+
+
+@pytest.mark.parametrize("grid", [(10_000, 10_000), (1, 1_000_000), (500, 500, 1)])
+def test_of_a_large_grid_a_persistent_program_gets_few_tiles(grid: tuple[int, ...]) -> None:
+    panels, note = timelines_of(compiled(persistent=True), SimulatedLaunch({"K": 64}, grid=grid))
+    dots = [len([it for it in timeline.of(TENSOR_CORES) if it.kind == "wgmma"]) for _, timeline in panels]
+    assert 0 < dots[0] == dots[1] <= 4
+    assert f"not {prod(grid)}" in note
 
 
 def test_a_program_that_takes_tiles_from_a_counter_gets_its_share() -> None:

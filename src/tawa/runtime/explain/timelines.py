@@ -32,6 +32,8 @@ _WAVES = 3
 _ONES = 2
 """Elements of a dimension along which the box of a descriptor has one."""
 _MOST_SIZE = 8192
+_MOST_TILES = 4
+"""Tiles of a persistent program that are simulated."""
 _FIRST = (0, 0, 0)
 
 
@@ -68,6 +70,7 @@ def timelines_of(compiled: Any, launch: SimulatedLaunch, module: Module | None =
     applied = bool((getattr(compiled.metadata, KEY, None) or {}).get("applied"))
     names, spec = list(compiled.src.fn.arg_names), launch_spec(compiled)
     grid = tuple(launch.grid or (_WAVES * SM_90.processors,))
+    grid = _smaller(grid) if spec.axes else grid
     share = _share_of_an_sm(grid) if spec.axes else [_FIRST]
     own = module or (read_levels(compiled)[1] if applied else read_final(compiled))
     guessed: list[str] = []
@@ -87,11 +90,11 @@ def timelines_of(compiled: Any, launch: SimulatedLaunch, module: Module | None =
         panels, missing = beside_stock(title, own, stock if applied else None, timed)
     except (SimulationError, ValueError) as error:
         reason = error.reason if isinstance(error, SimulationError) else str(error)
-        return (), f"no timeline: the simulator cannot run the program{_about(guessed, launch.grid)}: {reason}"
+        return (), f"no timeline: the simulator cannot run the program{_about(guessed, launch.grid, grid)}: {reason}"
     if len(share) > 1:
         whose = {"stock Triton": f"{len(share)} programs in a row", "Tawa": f"persistent, {len(share)} tiles"}
         panels = tuple((f"{name}, {whose[name]}", timeline) for name, timeline in panels)
-    return panels, "; ".join(filter(None, [_about(guessed, launch.grid).strip(" ()"), missing]))
+    return panels, "; ".join(filter(None, [_about(guessed, launch.grid, grid).strip(" ()"), missing]))
 
 
 def _of_ours(
@@ -111,17 +114,29 @@ def _of_ours(
     ).timeline()  # fmt: skip
 
 
+def _smaller(grid: tuple[int, ...]) -> tuple[int, ...]:
+    """A grid of which an SM gets few tiles, cut along its first axes."""
+    most, found = _MOST_TILES * SM_90.processors, list(grid)
+    for axis, size in enumerate(grid):
+        others = prod(found) // size
+        found[axis] = min(size, max(1, most // others))
+    return tuple(found)
+
+
 def _share_of_an_sm(grid: Sequence[int]) -> list[tuple[int, int, int]]:
     """The programs that do what the first of a persistent form does."""
     x, y, _ = (*grid, 1, 1)[:3]
     return [(it % x, it // x % y, it // (x * y)) for it in range(0, prod(grid), SM_90.processors)]
 
 
-def _about(guessed: Sequence[str], grid: Sequence[int] | None) -> str:
-    """What was guessed, in words."""
+def _about(guessed: Sequence[str], asked: Sequence[int] | None, grid: Sequence[int]) -> str:
+    """What was guessed, in words. asked: the grid that was asked for. grid: the one that was simulated."""
     facts = [", ".join(guessed)] if guessed else []
-    facts += [] if grid is not None else [f"a grid of {_WAVES * SM_90.processors} programs"]
-    return f" (guessed: {'; '.join(facts)})" if facts else ""
+    facts += [] if asked is not None else [f"a grid of {prod(grid)} programs"]
+    told = [f"guessed: {'; '.join(facts)}"] if facts else []
+    if asked is not None and prod(asked) != prod(grid):
+        told.append(f"the timeline is that of a grid of {prod(grid)} programs, not {prod(asked)}")
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def _guess(kind: str, size: int) -> Any:

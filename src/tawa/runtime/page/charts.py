@@ -63,19 +63,10 @@ def waits_chart(panels: Panels) -> dict[str, Any]:
     """Stacked bars: the share of the time that each partition waits, by cause."""
     rows = [(title, row, it, causes) for title, it in panels for row, causes in waits_by_cause(it).items()]
     causes = list(dict.fromkeys(cause for *_, found in rows for cause in found))
-    return {
-        "kind": "bars",
-        "unit": "% of the time",
-        "stacked": True,
-        "names": [f"{title}: {row}" for title, row, *_ in rows],
-        "series": [
-            {
-                "name": cause,
-                "values": [round(100 * found.get(cause, 0) / max(1, it.cycles), 1) for *_, it, found in rows],
-            }
-            for cause in causes
-        ],
+    series = {
+        cause: [round(100 * found.get(cause, 0) / max(1, it.cycles), 1) for *_, it, found in rows] for cause in causes
     }
+    return bars([f"{title}: {row}" for title, row, *_ in rows], series, "% of the time", stacked=True)
 
 
 def bars(names: Sequence[str], series: Mapping[str, Sequence[float | None]], unit: str, *, stacked: bool = False,

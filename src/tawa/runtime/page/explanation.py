@@ -254,8 +254,10 @@ def _declined(it: Explanation) -> Iterator[Child]:
         yield element("p", element("strong", "Not specialised"), f": {it.reason}{place}")
         if it.cure:
             yield element("p", element("strong", "Cure"), f": {it.cure}")
-    elif it.decision == "depends":
-        yield element("p", f"Stock Triton's kernel is launched unless {it.condition}.")
+    elif it.program is not None:
+        yield element("p", f"Nothing: {it.reason}.")
+    elif it.condition and it.resolved is None:
+        yield element("p", f"Launches get stock Triton's kernel unless {it.condition}.")
     rest = [remark for remark in it.remarks[1:] if remark != it.reason]
     untried = [remark for remark in rest if remark.startswith(NOT_TRIED)]
     others = [remark for remark in rest if remark not in untried]

@@ -8,16 +8,15 @@ from pathlib import PurePath
 from tawa.html import Child, Element, element
 from tawa.runtime.explain.source import ALL_WARPS, Line, SourceFunction
 
-_STYLES = ("consumer", "producer", "mma", "converter", "fifth", "sixth")
-_ROLES = {"producer": "producer", "mma": "mma", "converter": "converter"}
+_ROLES = ("consumer", "producer", "mma", "converter")
+_STYLES = (*_ROLES, "fifth", "sixth")
 
 
 def styles_of(partitions: Iterable[str]) -> dict[str, str]:
-    """The style of each partition: that of its role if its name says it, else the next one in turn."""
+    """The style of each partition: that of its role if its name begins with it, else the next one in turn."""
     found = {ALL_WARPS: "all"}
     for number, name in enumerate(it for it in partitions if it != ALL_WARPS):
-        style = "consumer" if name.startswith("consumer") else _ROLES.get(name)
-        found[name] = style or _STYLES[number % len(_STYLES)]
+        found[name] = next((it for it in _ROLES if name.startswith(it)), _STYLES[number % len(_STYLES)])
     return found
 
 
@@ -63,11 +62,9 @@ def chip(name: str, styles: Mapping[str, str], full: bool = False) -> Element:
 def _line(function: SourceFunction, line: Line, styles: Mapping[str, str], marked: str | None, note: str) -> Element:
     chips = [chip(name, styles) for name in line.work]
     work = "; ".join(f"{name}: {', '.join(_heavy(what))}" for name, what in line.work.items())
-    own = [styles.get(name, "fifth") for name in line.work if name != ALL_WARPS] or [styles[ALL_WARPS]] * bool(
-        line.work
-    )
     here = marked == f"{function.file}:{line.number}"
-    colours = list(dict.fromkeys(own))
+    colours = [styles.get(name, "fifth") for name in line.work if name != ALL_WARPS]
+    colours = colours or [styles[name] for name in line.work]
     style = f"--from: var(--{colours[0]}); --to: var(--{colours[-1]})" if colours else None
     return element(
         "li",
