@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tawa.ir import Module, Operation, parse_module, source_of
-from tawa.ir.locations import resolve
+from tawa.ir.locations import resolve, user_frames
 from tawa.remarks import SourceLocation
 
 LOCS = {
@@ -75,3 +75,22 @@ def test_an_operation_without_a_place_takes_that_of_what_encloses_it() -> None:
 
 def test_a_place_prints_as_file_and_line() -> None:
     assert str(KERNEL) == "kernel.py:12"
+
+
+def test_frames_of_the_user_leave_out_the_functions_of_libraries() -> None:
+    locs = {
+        "#sum": 'loc("/lib/triton/language/standard.py":43:17)',
+        "#put": 'loc("/lib/tawa/rings/ring.py":9:1)',
+        "#helper": 'loc("parts.py":7:8)',
+        "#inner": "loc(callsite(#sum at #helper))",
+        "#call": 'loc(callsite(#inner at "kernel.py":12:4))',
+        "#ring": 'loc(callsite(#put at "kernel.py":13:4))',
+    }
+
+    def frames(loc: str) -> list[tuple[str, int]]:
+        op = Operation("tt.reduce", loc=loc)
+        return [(it.file, it.line) for it in user_frames(Module(Operation("builtin.module"), {}, locs), op)]
+
+    assert frames("#call") == [("parts.py", 7), ("kernel.py", 12)]
+    assert frames("#ring") == [("kernel.py", 13)]
+    assert frames("#sum") == []

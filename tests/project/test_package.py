@@ -71,10 +71,13 @@ def test_the_sdist_builds_a_wheel_with_all_modules_and_their_types(dist: Path) -
         names = set(archive.namelist())
     modules = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src/tawa").rglob("*.py")}
     assert modules <= names and "tawa/py.typed" in names
+    assets = {it.relative_to(ROOT / "src").as_posix() for it in (ROOT / "src/tawa/runtime/page/assets").rglob("*.*")}
+    assert len(assets) >= 5 and assets <= names
     (sdist,) = dist.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         shipped = {name.partition("/")[2] for name in archive.getnames()}
     assert {"README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml", "tests/conftest.py", "Makefile"} <= shipped
+    assert {f"src/{it}" for it in assets} <= shipped
 
 
 def test_the_wheel_has_the_kernels_of_the_operators_and_of_the_demo_and_no_other(dist: Path) -> None:

@@ -14,9 +14,9 @@ from tawa.cli.failures import UsageError, require_folder
 
 if TYPE_CHECKING:
     from tawa.ir import Module
+    from tawa.runtime.simulation import Panels
     from tawa.sim.time.timeline import Timeline
 
-Panels = list[tuple[str, "Timeline"]]
 SUFFIXES = (".json", ".svg", ".png")
 _FIRST = (0, 0, 0)
 
@@ -37,21 +37,14 @@ def check_timeline_path(path: Path) -> None:
 
 
 def take_timelines(subject: Subject, grid: Sequence[int], make_values: Callable[[], Values]) -> tuple[Panels, str]:
-    """Times the first program of stock Triton's kernel and of the subject.
+    """Times the first program of stock Triton's kernel and of the subject, see `beside_stock`."""
+    from tawa.runtime.simulation import beside_stock
+    from tawa.sim import simulate
 
-    The text says why stock Triton's timeline is missing; empty if it is not.
-    """
-    from tawa.sim import SimulationError
+    def timed(module: Module, **options: Any) -> Timeline:
+        return simulate(module, make_values(), grid, programs=[_FIRST], timing=True, **options).timeline()
 
-    panels: Panels = []
-    missing = ""
-    if subject.stock is not None:
-        try:
-            panels.append(("stock Triton", _timeline(subject.stock(), grid, make_values())))
-        except SimulationError as error:
-            missing = f"the timeline lacks stock Triton, whose program the simulator cannot run: {error.reason}"
-    panels.append((subject.title, _timeline(subject.module, grid, make_values())))
-    return panels, missing
+    return beside_stock(subject.title, subject.module, subject.stock, timed)
 
 
 def save_timelines(path: Path, panels: Panels) -> None:
@@ -79,12 +72,6 @@ def timeline_facts(panels: Panels) -> dict[str, Any]:
     from tawa.sim.time.timeline import summary
 
     return {title: dataclasses.asdict(summary(timeline)) for title, timeline in panels}
-
-
-def _timeline(module: Module, grid: Sequence[int], values: Values) -> Timeline:
-    from tawa.sim import simulate
-
-    return simulate(module, values, grid, programs=[_FIRST], timing=True).timeline()
 
 
 def _chrome_trace(panels: Panels) -> str:

@@ -62,6 +62,14 @@ def resolve(module: Module, loc: str, kernel: SourceLocation | None = None) -> S
     return None
 
 
+_LIBRARIES = ("/triton/language/", "/triton/experimental/", "/tawa/rings/")
+
+
+def user_frames(module: Module, op: Operation) -> list[SourceLocation]:
+    """As `frames_of`, without the functions of Triton's language and of `tawa.rings`."""
+    return [it for it in frames_of(module, op) if not any(library in it.file for library in _LIBRARIES)]
+
+
 def frames_of(module: Module, op: Operation) -> list[SourceLocation]:
     """The places that an operation comes from: of the innermost function that was inlined first, the kernel's last."""
     return _frames(module, op.loc)

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path as FilePath
 from typing import Any, Literal, TypeVar, cast, get_args
 
 from tawa.errors import PlanError
+from tawa.html import markup, table
 from tawa.outside import shown, text_of
 from tawa.plan import json_format
 from tawa.plan.decision import (
@@ -254,6 +255,10 @@ class Plan:
         """The Plan as JSON text that `from_json` reads back."""
         return json.dumps(self.to_dict(), indent=2)
 
+    def _repr_html_(self) -> str:
+        """The decisions that it has, for a notebook."""
+        return markup(table(("field", "value"), _html_rows(self.to_dict())))
+
     @staticmethod
     def from_json(text: str) -> Plan:
         """Reads a complete or partial Plan; raises PlanError on anything else."""
@@ -285,6 +290,19 @@ class Plan:
                 ) from error
         kind = type(value).__name__
         raise PlanError(f"plan={shown(value)}: a Plan, a dict, JSON text or a path is needed, not {kind}")
+
+
+def _html_rows(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """A row for each field, and for each entry of a list."""
+    for name, value in data.items():
+        entries = cast(list[object], value) if name in (*_LISTS, "partitions") else [value]
+        yield from ((name, _entry_text(entry)) for entry in entries)
+
+
+def _entry_text(entry: object) -> str:
+    if isinstance(entry, Mapping):
+        return ", ".join(f"{key} {it}" for key, it in cast(Mapping[str, object], entry).items())
+    return str(entry)
 
 
 _FIELDS = tuple(it.name for it in fields(Plan))

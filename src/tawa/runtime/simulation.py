@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tawa.dialects.parameters import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
+from tawa.errors import TawaError
 from tawa.ir import Module, parse_module
 from tawa.sim import Addresses, CostModel, SimulationError, SimulationResult, Timeline, from_floats, to_floats
 from tawa.sim import Descriptor as HostDescriptor
 from tawa.sim import simulate as simulate_module
+from tawa.sim.errors import MissingFence
 from tawa.symbolic.host.launch_spec import LaunchSpec, Shared
 
 if TYPE_CHECKING:
@@ -126,10 +128,23 @@ def simulate_case(
     launch: what launches of the kernel need; its conditions hold. counter: of tiles (`new_counter`), for a kernel whose
     programs take their tiles from one.
     """
-    arguments = _arguments(case, arrays)
-    grid = case.launch_grid()
+    return simulate_launch(
+        module, case.kernel.arg_names, _arguments(case, arrays), case.launch_grid(), order, seed, tiles_on, launch,
+        counter, **options,
+    )  # fmt: skip
+
+
+def simulate_launch(
+    module: Module, names: Sequence[str], arguments: Arrays, grid: tuple[int, ...], order: Any = "eager", seed: int = 0,
+    tiles_on: int | None = None, launch: LaunchSpec | None = None, counter: Any = None, **options: Any,
+) -> SimulationResult:  # fmt: skip
+    """Simulates one launch, with what the launcher adds to it; arguments as for `simulate_case`.
+
+    names: of the parameters of the kernel's function, in order. arguments: by name, without constants. Raises
+    ValueError if they do not satisfy the conditions of the launch.
+    """
     launch = launch or LaunchSpec()
-    arguments |= _added_descriptors(case, arguments, launch)
+    arguments = {**arguments, **_added_descriptors(names, arguments, launch)}
     if launch.grouped is not None:
         arguments[PROGRAMS], grid = launch.grouped.size(grid), launch.grouped.ctas(grid)
     if tiles_on is not None:
@@ -141,6 +156,41 @@ def simulate_case(
     if launch.counter or counter is not None:
         arguments[TILE_COUNTER] = new_counter() if counter is None else counter
     return simulate_module(module, arguments, grid, order, seed, **options)
+
+
+Panels = tuple[tuple[str, Timeline], ...]
+"""Titles and timelines, for one picture."""
+
+
+def beside_stock(
+    title: str, module: Module, stock: Callable[[], Module] | None, timed: Callable[..., Timeline]
+) -> tuple[Panels, str]:
+    """The timelines of stock Triton's program and of another one.
+
+    stock: makes stock Triton's program; None to leave it out. timed: times a program, with further options of
+    `simulate`. The text says what stock Triton's timeline assumes, or why it is missing; empty if it does not.
+    Raises SimulationError for the other program.
+    """
+    panels: Panels = ()
+    note = ""
+    try:
+        if stock is not None:
+            timeline, note = _of_stock(stock(), timed)
+            panels = (("stock Triton", timeline),)
+    except SimulationError as error:
+        note = f"the timeline lacks stock Triton, whose program the simulator cannot run: {error.reason}"
+    except TawaError as error:
+        note = f"the timeline lacks stock Triton, which does not compile the kernel: {error}"
+    return (*panels, (title, timed(module))), note
+
+
+def _of_stock(program: Module, timed: Callable[..., Timeline]) -> tuple[Timeline, str]:
+    """The timeline of stock Triton's program, and what it assumes."""
+    try:
+        return timed(program), ""
+    except MissingFence:
+        assumed = "stock Triton's timeline assumes that wgmma sees what cp.async wrote without a fence, as Triton does"
+        return timed(program, copies_visible=True), assumed
 
 
 def _arguments(case: Case, arrays: Arrays) -> Arrays:
@@ -169,11 +219,11 @@ _APART_BITS = 40
 """No two tensors are in the same 2 ** 40 bytes."""
 
 
-def _added_descriptors(case: Case, arguments: Arrays, launch: LaunchSpec) -> Arrays:
+def _added_descriptors(names: Sequence[str], arguments: Arrays, launch: LaunchSpec) -> Arrays:
     """The descriptors that the launcher makes, from the arguments of the kernel's function."""
     values: list[int] = []
     tensors: list[Any] = []
-    for name in case.kernel.arg_names:
+    for name in names:
         argument = arguments.get(name)
         if isinstance(argument, HostDescriptor):
             tensors.append(argument.array)
@@ -202,9 +252,11 @@ __all__ = [
     "Arrays",
     "CostModel",
     "Descriptor",
+    "Panels",
     "SimulationError",
     "SimulationResult",
     "Timeline",
+    "beside_stock",
     "floats_of",
     "from_floats",
     "integers",
@@ -215,5 +267,6 @@ __all__ = [
     "round_floats",
     "simulate",
     "simulate_case",
+    "simulate_launch",
     "to_floats",
 ]

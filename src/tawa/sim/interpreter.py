@@ -99,7 +99,7 @@ def _block(partition: Partition, block: Block) -> Generator[Pause, None, tuple[l
             except SimulationError as error:
                 raise partition.cta.located(error, allocation, partition) from None
         if partition.recorder and op.name not in _NESTING:
-            partition.recorder.step(op, partition.cta.place(op), later=delivered_later(op))
+            partition.recorder.step(op, partition.cta.line(op), later=delivered_later(op))
         if op.name in _PROTOCOL:
             yield STEP
     return [], None

@@ -101,6 +101,7 @@ def simulate(
     programs: Sequence[tuple[int, int, int]] | None = None,
     timing: bool = False,
     together: bool = False,
+    copies_visible: bool = False,
 ) -> SimulationResult:
     """Runs the kernel of `module` (ttgir, aref or barrier level) on a grid; outputs are written into the arrays.
 
@@ -111,7 +112,8 @@ def simulate(
     grid: the number of CTAs in one to three dimensions. order: when asynchronous work lands (see `machine.cta`).
     seed: of the order `random` and of `together`. programs: the CTAs to run; None runs the whole grid. timing: records
     the traces that `SimulationResult.timeline` needs. together: CTAs are interleaved instead of running one after the
-    other.
+    other. copies_visible: what cp.async wrote is visible to wgmma without a fence, which PTX does not promise and stock
+    Triton relies on.
 
     Raises SimulationError (`tawa.sim.errors`): ArgumentError, UnsupportedOp, Deadlock, or a trap.
     """
@@ -136,6 +138,7 @@ def simulate(
 
     def started(program: tuple[int, int, int]) -> Cta:
         cta = Cta(module, program, full_grid, order, rng, events, places, ends, memory, timing)
+        cta.copies_visible = copies_visible
         main = cta.spawn("main", {})
         main.code = run_region(main, function.op.regions[0], values)
         return cta

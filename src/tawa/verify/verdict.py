@@ -9,10 +9,11 @@ table (time × partition) and exports as a Chrome trace.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tawa.html import Element, element, markup, table
 from tawa.remarks import SourceLocation
 
 FaultKind = Literal[
@@ -57,15 +58,25 @@ class Witness:
     steps: tuple[Step, ...]
 
 
+class _Shown:
+    """Shows a verdict in a notebook."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        assert isinstance(self, Proved | Checked | Refuted | Unknown)
+        return markup(element("div", *_cell(self)))
+
+
 @dataclass(frozen=True, slots=True)
-class Proved:
+class Proved(_Shown):
     """All runs are correct: those of all trip counts, arguments and interleavings, under the assumptions."""
 
     assumptions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(_Shown):
     """Runs of stated numbers are correct; nothing is known of the others.
 
     bound: which runs these are. left: what was not proved for all runs, and what would make it provable; location: its
@@ -79,7 +90,7 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Refuted:
+class Refuted(_Shown):
     """At least one run violates the protocol: `witness`."""
 
     witness: Witness
@@ -87,7 +98,7 @@ class Refuted:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(_Shown):
     """The check is inconclusive: `reason` names what is not modelled, or the exhausted budget. Never a success."""
 
     reason: str
@@ -102,3 +113,30 @@ Accept = Literal["proved", "checked"]
 
 ALL_RUNS = "all trip counts, all arguments, all interleavings"
 """The runs that a proof covers, as text."""
+
+
+def _cell(verdict: Verdict) -> Iterator[Element]:
+    """A verdict for a notebook; the run of a refuted program is folded away."""
+    match verdict:
+        case Proved():
+            yield element("b", f"proved: {ALL_RUNS}")
+        case Checked(bound, left):
+            yield element("b", f"checked: {bound}")
+            yield element("p", f"not proved: {left}")
+        case Refuted(witness):
+            yield element("b", f"refuted: {witness.kind}")
+            yield element("p", witness.message)
+            rows = [
+                (str(number), it.partition, it.action, _place(it), str(it.location or ""))
+                for number, it in enumerate(witness.steps, 1)
+            ]
+            run = table(("step", "partition", "action", "of", "at"), rows)
+            yield element("details", element("summary", f"the run that goes wrong, {len(rows)} steps"), run)
+        case Unknown(reason):
+            yield element("b", f"unknown: {reason}")
+    if verdict.assumptions:
+        yield element("p", f"assuming {'; '.join(verdict.assumptions)}")
+
+
+def _place(step: Step) -> str:
+    return step.target + ("" if step.slot is None else f"[{step.slot}]")

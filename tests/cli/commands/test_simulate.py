@@ -12,6 +12,8 @@ import pytest
 from typer.testing import Result
 
 from tawa.bridge.triton import read_module
+from tawa.cli.inputs.job import Job
+from tawa.errors import CompileError
 from tawa.ir import parse_module, print_module
 from tests.cli.conftest import GEMM, KERNELS
 
@@ -181,6 +183,21 @@ def test_the_timeline_shows_stock_triton_above_the_specialised_kernel(tawa: Tawa
     names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
     assert names == {0: "stock Triton", 1: "the barrier level"}
     assert {event["pid"] for event in events if event["ph"] == "X"} == {0, 1}
+
+
+def test_a_kernel_that_stock_triton_refuses_has_a_timeline_without_it(
+    tawa: Tawa, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(job: Job) -> None:
+        raise CompileError("out of resource: shared memory")
+
+    monkeypatch.setattr(Job, "compile_stock", refused)
+    path = tmp_path / "timeline.json"
+    result = tawa("simulate", *RUN, "--order", "eager", "--timeline", str(path))
+    assert result.exit_code == 0, result.stderr
+    assert "the timeline lacks stock Triton, which does not compile the kernel: out of resource" in result.stdout
+    events = json.loads(path.read_text())["traceEvents"]
+    assert [it["args"]["name"] for it in events if it["name"] == "process_name"] == ["the barrier level"]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="needs matplotlib")

@@ -7,11 +7,12 @@ tawa explain gemm.py:gemm … --arg K=64 --grid 8   gemm: declined for K = 64, p
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tawa.cli.failures import UsageError, reports_failures
+from tawa.cli.failures import UsageError, reports_failures, require_folder
 from tawa.cli.inputs.job import (
     ArchOption,
     ConstOption,
@@ -28,8 +29,12 @@ from tawa.cli.inputs.job import (
     read_options,
     refuse_for_gluon,
 )
+from tawa.cli.pages import html_option, save_page
 from tawa.remarks import SourceLocation
 from tawa.runtime.explain.excerpt import excerpt
+
+if TYPE_CHECKING:
+    from tawa.cli.inputs.arguments import Argument
 
 ValuesOption = Annotated[
     list[str] | None,
@@ -57,6 +62,12 @@ class Form(StrEnum):
     mapping = "mapping"
 
 
+HtmlOption = Annotated[
+    Path | None,
+    html_option(
+        "the source by partition, the rings, a timeline beside stock Triton's (--arg and --grid set its sizes)"
+    ),
+]
 EmitOption = Annotated[
     Form | None,
     typer.Option("--emit", help="Print the Plan in the kernel's own words instead: TOML for --mapping."),
@@ -78,6 +89,7 @@ def explain_command(
     grid: LaunchGridOption = "",
     legal: LegalFlag = False,
     emit: EmitOption = None,
+    html: HtmlOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Say what launches of a kernel get (specialised, declined, or what it depends on), why, and what it costs.
@@ -92,12 +104,17 @@ def explain_command(
     from tawa.cli.inputs.launch_arguments import read_grid
 
     sizes = read_grid(grid) if grid else None
+    if html is not None:
+        require_folder("--html", html)
     refuse_for_gluon(load_kernel(target), legal=legal, grid=grid, option=option)
-    sig, values = _with_values(target, sig, const, arg)
+    sig, values, given = _with_values(target, sig, const, arg)
     options = _with_legal(option, legal)
     about = target, sig, const, num_warps, num_stages, options
     job = read_job(*about, legal=False, plan=plan, mapping=mapping, gluon=True, arch=arch)
-    _, explanation = job.explain(launched=True, arguments=values, grid=sizes)
+    simulated = job.simulated(given, sizes) if html is not None else None
+    _, explanation = job.explain(launched=True, arguments=values, grid=sizes, simulated=simulated)
+    if html is not None:
+        save_page(html, explanation.to_html())
     if as_json:
         typer.echo(explanation.to_json())
         return
@@ -122,20 +139,22 @@ def stock_mapping(kernel: str) -> str:
     return Mapping(KernelWords(name=kernel, specialised=False)).toml()
 
 
-def _with_values(target: str, sig: str, const: str, arg: list[str] | None) -> tuple[str, dict[str, Any]]:
-    """The whole signature, and the arguments of the launch by name."""
+def _with_values(
+    target: str, sig: str, const: str, arg: list[str] | None
+) -> tuple[str, dict[str, Any], dict[str, Argument]]:
+    """The whole signature, and the arguments of the launch by name: as a launcher reads them, and as given."""
     from tawa.cli.inputs.arguments import parse_arguments
     from tawa.cli.inputs.kernel_file import load_kernel
     from tawa.cli.inputs.launch_arguments import addresses_and_numbers, whole_signature, with_defaults
 
     given = parse_arguments(arg or [])
     if not given:
-        return sig, {}
+        return sig, {}, {}
     kernel = load_kernel(target)
     fixed = read_constants(kernel, const)
     whole = {name: it for name, it in with_defaults(kernel, given).items() if name in given or name not in fixed}
     sig = whole_signature(kernel, sig, const, whole, all_values=False)
-    return sig, addresses_and_numbers(whole)
+    return sig, addresses_and_numbers(whole), whole
 
 
 def _with_legal(options: list[str] | None, legal: bool) -> list[str]:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tawa.cli.failures import UsageError, reports_failures
+from tawa.cli.failures import UsageError, reports_failures, require_folder
 from tawa.cli.inputs.job import JsonFlag
+from tawa.cli.pages import html_option, save_page
 from tawa.outside import Unfit
 
 PathArgument = Annotated[
@@ -17,8 +18,11 @@ PathArgument = Annotated[
 ]
 
 
+HtmlOption = Annotated[Path | None, html_option("a chart of the kernels, and what became of each and why")]
+
+
 @reports_failures
-def report_command(path: PathArgument, as_json: JsonFlag = False) -> None:
+def report_command(path: PathArgument, html: HtmlOption = None, as_json: JsonFlag = False) -> None:
     """Show which kernels were specialised, which were not, why, and what would change that.
 
     PATH was written by processes that ran with TAWA_REPORT=PATH under tawa.install() or `tawa run`.
@@ -27,6 +31,8 @@ def report_command(path: PathArgument, as_json: JsonFlag = False) -> None:
     """
     from tawa.runtime.history.report_file import read_reports
 
+    if html is not None:
+        require_folder("--html", html)
     try:
         found = read_reports(path)
     except FileNotFoundError as error:
@@ -34,6 +40,8 @@ def report_command(path: PathArgument, as_json: JsonFlag = False) -> None:
         raise UsageError(f"no report in {path}", cure) from error
     except Unfit as error:
         raise UsageError(str(error), "give the file or folder that TAWA_REPORT named") from error
+    if html is not None:
+        save_page(html, found.to_html())
     if as_json:
         typer.echo(found.to_json())
         return

@@ -176,7 +176,7 @@ def simulate_command(
         else:
             trap.print()
         raise typer.Exit(trap.status) from trap
-    panels, missing = take_timelines(subject, programs, make_values) if timeline else ([], "")
+    panels, missing = take_timelines(subject, programs, make_values) if timeline else ((), "")
     if save_to is not None:
         save(save_to, found)
     if timeline is not None:

@@ -34,6 +34,7 @@ from tawa.cli.inputs.job import (
     WarpsOption,
     read_job,
 )
+from tawa.cli.pages import html_option, save_page
 from tawa.cli.verdicts import print_verdict, save_trace, status_of
 from tawa.errors import did_you_mean
 
@@ -58,6 +59,9 @@ AssumeOption = Annotated[
 TraceOption = Annotated[
     Path | None,
     typer.Option("--trace", metavar="FILE.json", help="Save the run that goes wrong for chrome://tracing or Perfetto."),
+]
+HtmlOption = Annotated[
+    Path | None, html_option("the verdict, the source, and the run that goes wrong, to step through")
 ]
 CachedOption = Annotated[
     str,
@@ -119,6 +123,7 @@ def verify_command(
     assume: AssumeOption = None,
     trips: TripsOption = None,
     trace: TraceOption = None,
+    html: HtmlOption = None,
     cached: CachedOption = "",
     accept: AcceptOption = Success.proved,
     as_json: JsonFlag = False,
@@ -140,10 +145,14 @@ def verify_command(
 
     if trace is not None:
         require_folder("--trace", trace)
+    if html is not None:
+        require_folder("--html", html)
     parse_assumptions(assume or [])  # errors in the command line are reported before the compile
     if cached:
         if target:
             raise UsageError(f"{target} and --cached {cached} are two programs", "leave one of them out")
+        if html is not None:
+            raise UsageError("--html goes with one program, and --cached may name several", "leave --html out")
         refuse_kernel_options(cached, sig=sig, const=const, option=option, plan=plan, arch=arch)
         raise typer.Exit(verify_cached(cached, assume or [], trips, trace, as_json, accept.value))
     if not target:
@@ -156,6 +165,10 @@ def verify_command(
         program = _from_file(target)
     verdict = check_levels(program.aref, program.barrier, assume=assume or [], max_trips=trips)
     save_trace(trace, verdict)
+    if html is not None:
+        from tawa.runtime.page.checked import verdict_page
+
+        save_page(html, verdict_page(program.name, verdict, program.barrier, program.note))
     if as_json:
         typer.echo(json.dumps(_facts(program, verdict), indent=2))
     else:

@@ -16,10 +16,13 @@ from tawa.cli.inputs.kernel_file import load_kernel
 
 if TYPE_CHECKING:
     from tawa.bridge.triton.signature import Signature
+    from tawa.cli.inputs.arguments import Argument
+    from tawa.ir import Module
     from tawa.machine.machines import Machine
     from tawa.mapping import Mapping
     from tawa.plan import Plan
     from tawa.runtime.explain.explanation import Explanation
+    from tawa.runtime.explain.timelines import SimulatedLaunch
     from tawa.runtime.protocol import Levels
 
 Made = TypeVar("Made")
@@ -199,17 +202,33 @@ class Job:
         launched: bool = False,
         arguments: Table[str, Any] | None = None,
         grid: Sequence[int] | None = None,
+        simulated: SimulatedLaunch | None = None,
     ) -> tuple[Any, Explanation]:
         """Compiles and explains; returns both the `CompiledKernel` and the explanation.
 
-        launched: as for `compile`. arguments, grid: of the one launch that is asked about.
+        launched: as for `compile`. arguments, grid: of the one launch that is asked about. simulated: that of the
+        timelines; None for none.
         """
         from tawa.bridge.launch.first.compiles import overflow_refused
         from tawa.runtime.explain.explanation import explain_compiled
 
         with overflow_refused():
             compiled = self.compile(launched)
-        return compiled, explain_compiled(compiled, False, arguments, grid)
+        return compiled, explain_compiled(compiled, False, arguments, grid, simulated)
+
+    def simulated(self, given: Table[str, Argument], grid: Sequence[int] | None) -> SimulatedLaunch:
+        """The launch of the timelines: with the arguments that are given, and guesses for the others."""
+        from tawa.cli.inputs.arguments import NumberArgument, TensorArgument
+        from tawa.cli.inputs.launch_arguments import launch_values, parameters_of
+        from tawa.runtime.explain.timelines import SimulatedLaunch
+
+        numbers = {name: it.value for name, it in given.items() if isinstance(it, NumberArgument)}
+        tensors = {name for name, it in given.items() if isinstance(it, TensorArgument)}
+
+        def made(module: Module) -> dict[str, Any]:
+            return launch_values([it for it in parameters_of(module) if it.name in tensors], given, seed=0)
+
+        return SimulatedLaunch(numbers, made, grid, self.compile_stock)
 
 
 def plan_of_compiled(compiled: Any) -> Plan:

@@ -20,6 +20,8 @@ from tawa.plan.thresholds import FEWER_REGISTERS, HEAVY_SPILL_BYTES, MOST_RUNS, 
 from tawa.remarks import Remark
 
 _ALL = (None, None, 0)
+NOT_TRIED = "not tried: "
+"""Begins a remark on Plans that were left out."""
 _CURE = "compile_budget_s=60 tries them for up to a minute"
 
 
@@ -74,7 +76,7 @@ class BackEndRuns:
         else:
             reason = f"compile_budget_s={self.effort.seconds:g} would be exceeded"
         self.left_out.append((described(candidate), reason))
-        return Remark("declined", f"not tried: {reason}")
+        return Remark("declined", f"{NOT_TRIED}{reason}")
 
     def _seconds(self) -> float:
         """The seconds of all runs with one more that takes as long as the longest."""
@@ -88,7 +90,7 @@ class BackEndRuns:
             if plan not in plans.setdefault(reason, []):
                 plans[reason].append(plan)
         return tuple(
-            Remark("note", f"not tried: {'; '.join(names)}: {reason}", None, "" if "needs" in reason else _CURE)
+            Remark("note", f"{NOT_TRIED}{'; '.join(names)}: {reason}", None, "" if "needs" in reason else _CURE)
             for reason, names in plans.items()
         )
 
@@ -129,4 +131,4 @@ def must_spill(plan: Plan | None, module: Module | None) -> bool:
     return wgmma_registers(module, warps).fill_an_sm(warps, plan.consumer_groups)
 
 
-__all__ = ["BackEndRun", "BackEndRuns", "described", "keeps_dots_in_flight", "must_spill", "will_spill"]
+__all__ = ["NOT_TRIED", "BackEndRun", "BackEndRuns", "described", "keeps_dots_in_flight", "must_spill", "will_spill"]

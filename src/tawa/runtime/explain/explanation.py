@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from tawa.bridge.driver.attach import attached
@@ -23,6 +23,7 @@ from tawa.bridge.report.report import KernelReport, report
 from tawa.bridge.triton.device import backend_option_names, capability_of
 from tawa.bridge.triton.jitted import default_constants, is_gluon
 from tawa.bridge.triton.signature import Signature, as_signature
+from tawa.ir import Module, parse_module
 from tawa.machine.machines import SM_90, Machine, machine_named
 from tawa.mapping.of_plan import mapping_text
 from tawa.mapping.tasks import Task, tasks_of
@@ -31,10 +32,16 @@ from tawa.plan import PartitionPlan, Plan, RingPlan
 from tawa.plan.reasons import Decision as Decided
 from tawa.plan.reasons import decision_of
 from tawa.plan.schedule import Schedule
-from tawa.runtime.explain.explicit import NamedProgram, checked, is_explicit
+from tawa.runtime.explain.candidates import Candidates, candidates_of
+from tawa.runtime.explain.explicit import NamedProgram, RingEnds, checked, is_explicit, ring_ends
+from tawa.runtime.explain.source import SourceFunction, names_of_plan, source_of_kernel
+from tawa.runtime.explain.timelines import SimulatedLaunch, timelines_of
 from tawa.runtime.jit import is_under_tawa
 from tawa.runtime.requests import make_request, refuse_options, reject_unknown, take_options
 from tawa.runtime.settings import Settings
+from tawa.runtime.simulation import Panels
+from tawa.verify.skeleton.barrier_level import Accesses
+from tawa.verify.skeleton.rings import Rings
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,11 @@ class Explanation:
     program: NamedProgram | None = None
     mapping: str = ""
     tasks: tuple[Task, ...] = ()
+    source: tuple[SourceFunction, ...] = ()
+    ring_ends: tuple[RingEnds, ...] = ()
+    candidates: Candidates = field(default_factory=Candidates)
+    timelines: Panels = ()
+    timeline_note: str = ""
 
     @property
     def keeps_order(self) -> bool | None:
@@ -183,6 +195,7 @@ class Explanation:
             "back_end_runs": [dict(run) for run in self.back_end_runs],
             "remarks": list(self.remarks),
             "reproducer": self.reproducer,
+            "candidates": self.candidates.to_dict(),
             "report": self.report.to_json(),
             "versions": dict(self.versions),
             **(self.program.to_dict() if self.program is not None else {}),
@@ -191,6 +204,21 @@ class Explanation:
     def to_json(self) -> str:
         """JSON text."""
         return json.dumps(self.to_dict(), indent=2)
+
+    def to_html(self) -> str:
+        """One page with everything, a file of its own that needs no network (`tawa explain --html`)."""
+        from tawa.runtime.page.explanation import explanation_page
+
+        return explanation_page(self)
+
+    def _repr_html_(self) -> str:
+        """The facts and the Plan, for a notebook."""
+        from tawa.runtime.page.explanation import explanation_cell
+
+        return explanation_cell(self)
+
+    def __repr__(self) -> str:
+        return f"Explanation({self.kernel}: {self.headline})"
 
     def table(self) -> Any:
         """A rich table for a terminal."""
@@ -215,6 +243,7 @@ def explain(
     arguments: Mapping[str, Any] | None = None,
     grid: Sequence[int] | None = None,
     arch: str = "",
+    timeline: bool = False,
     **options: Any,
 ) -> Explanation:
     """Explains a kernel: what its launches get, why, and what it costs.
@@ -227,6 +256,8 @@ def explain(
     as far as they determine it.
     arch: the GPU to compile for, ``"sm_90"`` or ``"sm_100"``; by default the one whose operations a Gluon kernel has,
     else sm_90.
+    timeline: also simulate a program of the kernel and of stock Triton's, for `Explanation.timelines`; sizes that
+    `arguments` and `grid` leave open are guessed.
     options: Tawa's options, as at a launch, and further ones of Triton's backend. sass: also count machine
     instructions.
 
@@ -245,7 +276,9 @@ def explain(
                 **options,
             )
     compiled = kernel if hasattr(kernel, "asm") else last_compiled(kernel)
-    return explain_compiled(compiled, sass, arguments, grid)
+    numbers = {name: it for name, it in (arguments or {}).items() if isinstance(it, int | float)}
+    simulated = SimulatedLaunch(numbers, grid=grid) if timeline else None
+    return explain_compiled(compiled, sass, arguments, grid, simulated)
 
 
 def compile_with_options(
@@ -299,14 +332,19 @@ def last_compiled(kernel: Any) -> Any:
 
 
 def explain_compiled(
-    compiled: Any, sass: bool = False, arguments: Mapping[str, Any] | None = None, grid: Sequence[int] | None = None
-) -> Explanation:
-    """Explains Triton's `CompiledKernel`, also one from the cache on disk. arguments, grid: of one launch."""
+    compiled: Any, sass: bool = False, arguments: Mapping[str, Any] | None = None, grid: Sequence[int] | None = None,
+    simulated: SimulatedLaunch | None = None,
+) -> Explanation:  # fmt: skip
+    """Explains Triton's `CompiledKernel`, also one from the cache on disk. arguments, grid: of one launch.
+
+    simulated: the launch of the timelines; None for none.
+    """
     if is_explicit(compiled):  # every launch gets the same
-        return _explain_explicit(compiled, sass)
+        return _explain_explicit(compiled, sass, simulated)
     launched, compiled = compiled, taken_over(compiled)
     data: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or _stock_record(compiled)
     answer = answer_for(compiled, arguments, grid)
+    candidates = candidates_of(compiled, arguments, grid)
     left = answer.decision == "declined" and (data["applied"] or bool(answer.reason))
     # explains the kernel that such launches get
     if left and data["applied"]:
@@ -334,9 +372,27 @@ def explain_compiled(
         wherever_legal=data.get("wherever_legal", False),
         decisions=tuple(map(decision_of, data.get("decisions", ()))),
         back_end_runs=tuple(data.get("back_end_runs", ())),
+        candidates=candidates,
     )
-    found = _with_mapping(found, compiled)
-    return _left_to_stock(found, answer) if left else found
+    found = _left_to_stock(found, answer) if left else _with_mapping(found, compiled)
+    module = parse_module(compiled.asm["barrier"]) if found.applied and "barrier" in compiled.asm else None
+    names = names_of_plan(found.plan) if found.plan is not None else {}
+    return _with_pictures(found, compiled, module, names, simulated)
+
+
+def _with_pictures(
+    found: Explanation, compiled: Any, module: Module | None, names: Mapping[str, str],
+    simulated: SimulatedLaunch | None,
+) -> Explanation:  # fmt: skip
+    """The explanation with the kernel's source, and with timelines if they are asked for.
+
+    module: the program that runs; None for one without partitions. names: of its partitions.
+    """
+    place = records.kernel_location(compiled.asm.get("ttir", compiled.asm.get("ttgir", "")))
+    source = source_of_kernel(module, names, str(place) if place is not None else None)
+    ends = ring_ends(Rings(Accesses(module.op)), names, found.plan is not None) if module is not None else ()
+    timelines, note = timelines_of(compiled, simulated, module) if simulated is not None else ((), "")
+    return replace(found, source=source, ring_ends=ends, timelines=timelines, timeline_note=note)
 
 
 _ASKED = ("mode", "wherever_legal")
@@ -359,13 +415,14 @@ def _measures(compiled: Any, data: Mapping[str, Any], seen: KernelReport) -> dic
     }
 
 
-def _explain_explicit(compiled: Any, sass: bool) -> Explanation:
+def _explain_explicit(compiled: Any, sass: bool, simulated: SimulatedLaunch | None) -> Explanation:
     """Explains a Gluon kernel, which is compiled as it is."""
     data: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or _stock_record(compiled)
     module, verification, verdict = checked(compiled)
     found = verdict["verdict"] if verdict is not None else "unknown"
     seen = report(compiled, sass)
-    return Explanation(
+    program = NamedProgram.of(module)
+    explanation = Explanation(
         kernel=data["kernel"],
         applied=False,
         reason=LEFT,
@@ -378,8 +435,9 @@ def _explain_explicit(compiled: Any, sass: bool) -> Explanation:
         verification=verification,
         verdict=verdict,
         decision="explicit",
-        program=NamedProgram.of(module),
+        program=program,
     )
+    return _with_pictures(explanation, compiled, module, program.names, simulated)
 
 
 def _with_mapping(found: Explanation, compiled: Any) -> Explanation:

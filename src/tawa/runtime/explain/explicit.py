@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from tawa.bridge.report import record as records
 from tawa.bridge.triton.read_module import read_final
 from tawa.ir import Module, Operation
 from tawa.ir.locations import source_of
+from tawa.runtime.explain.source import function_around
 from tawa.runtime.settings import Settings
 from tawa.verify.effort import Verification
 from tawa.verify.skeleton.barrier_level import Accesses
@@ -55,6 +54,13 @@ class NamedProgram:
         """Finds the functions in the source files, as far as these are there."""
         program = Rings(Accesses(module.op))
         return NamedProgram(module, program, {it.name: _function_of(module, it.own) for it in program.partitions})
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The partitions by their functions, for people; by their own names if one function has them all."""
+        own = [it.name for it in self.program.partitions]
+        inlined = len(set(self.functions.values())) == 1 < len(own)
+        return {name: name if inlined else self.who((name,)) for name in own}
 
     def who(self, names: tuple[str, ...]) -> str:
         """Partitions by their functions; those that share one with others are told apart: ``multiply (default)``."""
@@ -124,6 +130,39 @@ class NamedProgram:
         return str(place) if place else None
 
 
+@dataclass(frozen=True, slots=True)
+class RingEnds:
+    """A ring and who waits at its ends, for a picture.
+
+    payload: the tiles of a slot. writers: those that wait for an empty slot; all that fill one if nobody waits.
+    readers: those that wait for a full one. full, empty: what completes a phase of the barriers, in words.
+    """
+
+    name: str
+    payload: tuple[str, ...]
+    slots: int
+    slot_bytes: int
+    by_copies: bool
+    writers: tuple[str, ...]
+    readers: tuple[str, ...]
+    full: str
+    empty: str
+
+
+def ring_ends(program: Rings, names: Mapping[str, str], of_plan: bool) -> tuple[RingEnds, ...]:
+    """The rings of a program by name. names: of its partitions. of_plan: whether barriers are named by the Plan."""
+    found: list[RingEnds] = []
+    for it in program.rings:
+        hint = it.full.allocation.result.hint.removesuffix("_full")
+        waiting = it.empty.waiters if it.empty is not None and it.empty.waiters else it.writers
+        ends = waiting, it.readers
+        writers, readers = (tuple(names.get(who, who) for who in end) for end in ends)
+        full, empty = barrier_text(it.full), barrier_text(it.empty)
+        name = hint if of_plan and hint else it.name
+        found.append(RingEnds(name, it.payload, it.slots, it.slot_bytes, it.by_copies, writers, readers, full, empty))
+    return tuple(sorted(found, key=lambda it: it.name))
+
+
 def wait_text(wait: Wait) -> str:
     """What a wait is for, in words."""
     match wait.kind:
@@ -149,23 +188,6 @@ def barrier_text(barrier: Barriers | None) -> str:
 def _function_of(module: Module, ops: tuple[Operation, ...]) -> str:
     """The function that most of the operations of a partition come from; empty if no source is there."""
     places = [source_of(module, op) for op in ops if "unknown" not in module.locs.get(op.loc, op.loc)]
-    names = Counter(name for place in places if place and (name := _enclosing(place.file, place.line)))
+    around = (function_around(place.file, place.line) for place in places if place)
+    names = Counter(it.name for it in around if it is not None)
     return names.most_common(1)[0][0] if names else ""
-
-
-@lru_cache(maxsize=4096)
-def _enclosing(file: str, line: int) -> str:
-    """The innermost function around a line of a file."""
-    around = [it for it in _functions(file) if it[0] <= line <= it[1]]
-    return max(around)[2] if around else ""
-
-
-@lru_cache(maxsize=64)
-def _functions(file: str) -> tuple[tuple[int, int, str], ...]:
-    """The first line, the last line and the name of every function of a file."""
-    try:
-        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError, SyntaxError):
-        return ()
-    found = [it for it in ast.walk(tree) if isinstance(it, ast.FunctionDef)]
-    return tuple((it.lineno, it.end_lineno or it.lineno, it.name) for it in found)

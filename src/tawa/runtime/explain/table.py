@@ -31,7 +31,7 @@ def explanation_table(explanation: Explanation) -> RenderableType:
     table = Table(title=Text(f"{explanation.kernel}: {explanation.headline}"), show_header=False, title_justify="left")
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in _rows(explanation):
+    for name, value in fact_rows(explanation):
         table.add_row(Text(name), Text(value))
     if explanation.program is not None:
         return Group(table, *program_tables(explanation.program))
@@ -139,7 +139,8 @@ def _shares(explanation: Explanation) -> str:
     return f": {rings} for rings, {program.buffer_bytes} for other buffers"
 
 
-def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
+def fact_rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
+    """The facts of an explanation by name, as people read them."""
     if explanation.program is None:
         yield "reason", explanation.reason or "-"
     if explanation.resolved is not None and explanation.condition:

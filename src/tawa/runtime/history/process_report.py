@@ -108,6 +108,18 @@ class ProcessReport:
         """JSON text."""
         return json.dumps(self.to_dict(), indent=2)
 
+    def to_html(self) -> str:
+        """One page, a file of its own that needs no network (`tawa report --html`)."""
+        from tawa.runtime.page.report import report_page
+
+        return report_page(self)
+
+    def _repr_html_(self) -> str:
+        """The headline and the kernels, for a notebook."""
+        from tawa.runtime.page.report import report_cell
+
+        return report_cell(self)
+
     def table(self) -> Any:
         """A rich table for a terminal."""
         from tawa.runtime.history.table import report_table

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def report_table(report: ProcessReport) -> Group:
     """A headline, the table, and notes on missing numbers."""
     if not report.kernels:
-        return Group(Text("no kernel was compiled under tawa.install()"), *(Text(line) for line in _notes(report)))
+        return Group(Text("no kernel was compiled under tawa.install()"), *(Text(line) for line in notes_of(report)))
     table = Table(title_justify="left")
     table.add_column("kernel", overflow="fold", min_width=16)
     if report.gpu_ms is not None:
@@ -34,7 +34,7 @@ def report_table(report: ProcessReport) -> Group:
         for text in kernel.learning:
             table.add_row("", *([""] if report.gpu_ms is not None else []), "", "", Text(text, style="dim"))
         table.add_section()
-    return Group(Text(headline(report), style="bold"), table, *(Text(line, style="dim") for line in _notes(report)))
+    return Group(Text(headline(report), style="bold"), table, *(Text(line, style="dim") for line in notes_of(report)))
 
 
 def headline(report: ProcessReport) -> str:
@@ -64,7 +64,8 @@ def _time(report: ProcessReport, kernel: KernelHistory) -> str:
     return "" if share is None else f"{share:.1%}"
 
 
-def _notes(report: ProcessReport) -> list[str]:
+def notes_of(report: ProcessReport) -> list[str]:
+    """What is missing in a report, and why."""
     notes = [f"nothing recorded: {report.reason}"] if report.reason else []
     if report.gpu_ms is None and report.kernels:
         why = report.note or "not profiled; `tawa run --profile` does"

@@ -172,14 +172,19 @@ def known_entries(key: str, gpu: str) -> dict[str, Entry]:
 
     Called when a kernel is loaded, so a damaged file is only logged, with its cure.
     """
+    return {it.shape_class: it for it in entries_of(key) if it.gpu == gpu}
+
+
+def entries_of(key: str) -> tuple[Entry, ...]:
+    """The entries of one kernel for these versions, on any GPU; of two for one question, the last one counts."""
     own: tuple[Entry, ...] = ()
     try:
         own = user_store().entries(key)
     except TableError as error:
         _log.warning("%s", error)
-    found = sorted((*_SHIPPED.entries.get(key, ()), *own), key=lambda it: not it.learned)  # the last one counts
+    found = sorted((*_SHIPPED.entries.get(key, ()), *own), key=lambda it: not it.learned)
     here = versions_here() if found else {}
-    return {it.shape_class: it for it in found if it.gpu == gpu and dict(it.versions) == here}
+    return tuple(it for it in found if dict(it.versions) == here)
 
 
-__all__ = ["Store", "cache_folder", "known_entries", "use_table", "user_store"]
+__all__ = ["Store", "cache_folder", "entries_of", "known_entries", "use_table", "user_store"]

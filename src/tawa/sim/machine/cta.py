@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 from tawa.dialects.lifetimes import freed_behind
 from tawa.ir import Block, Module, Operation, Value, source_of
+from tawa.ir.locations import user_frames
 from tawa.remarks import SourceLocation
 from tawa.sim.errors import Deadlock, DescriptorInUse, SimulationError
 from tawa.sim.machine.addresses import AddressSpace
@@ -158,7 +159,7 @@ class Partition:
         for member in (self, *members):
             if member.recorder and member is self:
                 member.recorder.signal(start)
-                member.recorder.step(op, self.cta.place(op))
+                member.recorder.step(op, self.cta.line(op))
             elif member.recorder:
                 member.recorder.mark(waits=(start,))
         yield Pause(lambda: all(member.outcome is not None for member in members), lambda: reason)
@@ -199,6 +200,8 @@ class Cta:
     reads: list[tuple[SharedView, str]] = field(default_factory=list[tuple[SharedView, str]])
     loaded: dict[tuple[int, int, str], SharedView] = field(default_factory=dict[tuple[int, int, str], SharedView])
     landed_copies: int = 0
+    copies_visible: bool = False
+    lines: dict[Operation, SourceLocation | None] = field(default_factory=dict[Operation, SourceLocation | None])
     last_mma: dict[int, Place] = field(default_factory=dict[int, Place])  # the last tcgen05 operation of an agent
     tensor_memory: dict[Operation, SharedView] = field(default_factory=dict[Operation, SharedView])  # by allocation
     named: dict[int, NamedBarrier] = field(default_factory=dict[int, NamedBarrier])
@@ -216,6 +219,12 @@ class Cta:
         if op not in self.places:
             self.places[op] = source_of(self.module, op)
         return self.places[op]
+
+    def line(self, op: Operation) -> SourceLocation | None:
+        """The innermost line of `op`: in a function that the kernel calls, that function's."""
+        if op not in self.lines:
+            self.lines[op] = next(iter(user_frames(self.module, op)), None) or self.place(op)
+        return self.lines[op]
 
     def freed(self, block: Block) -> dict[Operation, list[Operation]]:
         """The allocations whose live ranges end in a block, by the last operation of the live range."""

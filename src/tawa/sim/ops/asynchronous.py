@@ -250,7 +250,8 @@ def _cp_async(partition: Partition, op: Operation, args: list[Any]) -> list[Any]
 
     def copy() -> None:
         target.bits[...] = encode(tile, target.type.element).reshape(target.bits.shape)
-        target.state[...] = copied(partition.cta.landed_copies)
+        cta = partition.cta
+        target.state[...] = VISIBLE if cta.copies_visible else copied(cta.landed_copies)
         partition.cta.landed_copies += 1
 
     action = Action("copy", partition, op, copy, target=target.label, fills=target)

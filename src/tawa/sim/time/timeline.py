@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Any
 
+from tawa.html import element, markup, table
 from tawa.remarks import SourceLocation
 from tawa.sim.time.kinds import Kind
 
@@ -52,6 +54,16 @@ class Timeline:
         """The spans of one row."""
         return tuple(span for span in self.spans if span.row == row)
 
+    def _repr_html_(self) -> str:
+        """How long each row works and waits, for a notebook."""
+        rows: list[tuple[str, str, str]] = []
+        for row in self.rows:
+            waits = sum(it.end_cycles - it.begin_cycles for it in self.of(row) if it.kind == "wait")
+            works = sum(it.end_cycles - it.begin_cycles for it in self.of(row)) - waits
+            rows.append((row, f"{works / max(1, self.cycles):.0%}", f"{waits / max(1, self.cycles):.0%}"))
+        title = f"{self.cycles:,} cycles, {self.cycles / self.clock_ghz / 1000:.1f} µs at {self.clock_ghz} GHz"
+        return markup(element("div", element("b", title), table(("row", "works", "waits"), rows)))
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:
@@ -76,6 +88,35 @@ def summary(timeline: Timeline) -> Summary:
 
     waiting = {row: share([it for it in timeline.of(row) if it.kind == "wait"]) for row in timeline.partitions}
     return Summary(timeline.cycles, share(timeline.of(TENSOR_CORES)), share(timeline.of(TMA)), waiting)
+
+
+def one_after_the_other(timelines: Sequence[Timeline]) -> Timeline:
+    """The timeline of CTAs that one SM runs one after the other; launching them takes no time."""
+    first, spans, begin = timelines[0], list[Span](), 0
+    for it in timelines:
+        moved = (
+            replace(span, begin_cycles=span.begin_cycles + begin, end_cycles=span.end_cycles + begin)
+            for span in it.spans
+        )
+        spans += moved
+        begin += it.cycles
+    rows = tuple(dict.fromkeys(row for it in timelines for row in it.rows))
+    spans.sort(key=lambda span: (rows.index(span.row), span.begin_cycles, span.end_cycles))
+    return Timeline(rows, tuple(spans), begin, first.clock_ghz)
+
+
+def waits_by_cause(timeline: Timeline) -> dict[str, dict[str, int]]:
+    """The cycles that each partition waits, by what it waits for and where, the longest first."""
+    found: dict[str, dict[str, int]] = {}
+    for row in timeline.partitions:
+        causes: dict[str, int] = {}
+        for span in timeline.of(row):
+            if span.kind == "wait":
+                place = f" ({PurePath(span.location.file).name}:{span.location.line})" if span.location else ""
+                cause = span.label + place
+                causes[cause] = causes.get(cause, 0) + span.end_cycles - span.begin_cycles
+        found[row] = dict(sorted(causes.items(), key=lambda it: -it[1]))
+    return found
 
 
 def chrome_trace(timeline: Timeline, title: str = "CTA") -> str:

@@ -132,7 +132,8 @@ def _wrap(function: FuncOp, axes: int, ids_for: Callable[[Builder, Sequence[Valu
             inside.append(op.detach())
     inside.append(Operation(YieldOp.NAME, loc=function.op.loc))
     bounds = (first.result, tiles, step.result)
-    Builder.before(body.terminator).create(ForOp.NAME, bounds, regions=[Region([inside])])
+    # The loop serves the kernel, not the line of its return.
+    Builder(body, body.terminator, function.op.loc).create(ForOp.NAME, bounds, regions=[Region([inside])])
 
 
 def _tile_invariant(op: Operation, body: Block) -> bool:

@@ -1,0 +1,68 @@
+"""Candidates of an explanation: the forms that are predicted, for usual sizes or one launch, and what was measured."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tawa
+from tawa.bridge.launch.first.compiles import launched_by_us
+from tawa.bridge.report.record import KEY
+from tawa.runtime.explain.candidates import candidates_of
+from tawa.runtime.explain.explanation import compile_with_options, explain_compiled
+from tawa.runtime.tuning.store import user_store
+from tawa.runtime.tuning.table import versions_here
+from tests.bridge import kernels
+from tests.runtime.page.reading import Page
+from tests.runtime.tuning.entries import entry
+
+TILE = "tensordesc<fp16[128,64]>"
+TEXT = f"a_desc={TILE}, b_desc=tensordesc<fp16[64,128]>, c_desc=tensordesc<fp16[128,128]>, K=i32:16"
+BLOCKS = {"BM": 128, "BN": 128, "BK": 64}
+
+
+@pytest.fixture(autouse=True)
+def own_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@cache
+def compiled() -> Any:
+    with launched_by_us(function=kernels.gemm_descriptors):
+        return compile_with_options(kernels.gemm_descriptors, TEXT, BLOCKS, num_warps=8)
+
+
+def test_the_predicted_forms_are_stock_triton_the_compiled_one_and_the_others() -> None:
+    found = candidates_of(compiled()).predicted
+    assert found[0].words == "stock Triton" and sum(it.compiled for it in found) == 1
+    assert len({it.words for it in found}) == len(found) > 2
+    assert all(list(it.times_us) == list(found[0].times_us) and min(it.times_us.values()) > 0 for it in found)
+
+
+def test_of_one_launch_the_times_are_those_of_its_sizes() -> None:
+    found = candidates_of(compiled(), {"K": 4096}, (64, 64)).predicted
+    assert {tuple(it.times_us) for it in found} == {("K = 4096, grid (64, 64)",)}
+    shorter = candidates_of(compiled(), {"K": 1024}, (64, 64)).predicted
+    assert next(iter(shorter[0].times_us.values())) < next(iter(found[0].times_us.values()))
+
+
+def test_what_was_measured_of_the_kernel_is_on_its_page() -> None:
+    key = getattr(compiled().metadata, KEY)["tuning"]["key"]
+    mine = entry(key=key, versions=versions_here(), kernel="gemm_descriptors")
+    other = entry(key="0" * 32, versions=versions_here(), shape_class="of another kernel")
+    user_store().put([mine, other])
+    seen = explain_compiled(compiled())
+    assert seen.candidates.measured == (mine,)
+    assert seen.to_dict()["candidates"]["measured"] == [mine.to_dict()]
+    page = Page(seen.to_html())
+    text = page.sections["candidates"]
+    assert mine.gpu in text and mine.shape_class in text and "of another kernel" not in text
+    assert page.data["charts"]["measured0"]["series"][0]["values"] == [it.median_us for it in mine.times]
+
+
+def test_a_pinned_kernel_has_no_prediction() -> None:
+    seen = tawa.explain(kernels.gemm_descriptors, TEXT, BLOCKS, num_warps=8, plan='{"rings": [{"depth": 2}]}')
+    assert seen.applied and seen.candidates.predicted == ()
