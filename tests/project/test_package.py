@@ -15,10 +15,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 import tawa
-from tawa.bridge.triton.versions import TESTED_FROM, TESTED_TO, is_tested, parse_version
+from tawa.supported import parse_version
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = {
@@ -102,14 +101,6 @@ def test_links_and_pictures_of_the_readme_are_addresses_on_a_package_index(dist:
     own = (ROOT / "README.md").read_text()
     blocks = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
     assert blocks.findall(text) == blocks.findall(own)
-
-
-def test_the_triton_that_is_required_is_the_range_that_is_tested(dist: Path) -> None:
-    required = [Requirement(it) for it in metadata(dist).get_all("Requires-Dist") or []]
-    (triton,) = [it for it in required if it.name == "triton"]
-    for minor in range(TESTED_FROM[1] - 2, TESTED_TO[1] + 3):
-        for text in (f"3.{minor}.0", f"3.{minor}.1"):
-            assert (text in triton.specifier) == is_tested(parse_version(text))
 
 
 def test_the_changelog_begins_with_this_version_and_its_date() -> None:

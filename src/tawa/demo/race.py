@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tawa.supported import PYTORCH
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -24,7 +26,7 @@ def race_all(console: Console, exhibits: Sequence[Exhibit]) -> None:
     try:
         from tawa.demo import gpu_race
     except ImportError as error:
-        console.print(f"[dim]Nothing was run: {error.name or error} is not installed (pip install 'torch>=2.10').[/]")
+        console.print(f"[dim]Nothing was run: {error.name or error} is not installed ({PYTORCH.cure}).[/]")
         return
     if not gpu_race.hopper_present():
         console.print(

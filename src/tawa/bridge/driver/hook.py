@@ -15,6 +15,7 @@ from tawa.bridge.triton.artifacts.shared_memory_error import raise_kept
 from tawa.bridge.triton.device import refuse_elsewhere, why_left
 from tawa.bridge.triton.stages import StageSplit, split_make_ttgir
 from tawa.remarks import Remark
+from tawa.supported import TRITON
 
 _inside: ContextVar[bool] = ContextVar("tawa_inside_hook", default=False)
 
@@ -97,7 +98,7 @@ def _refusal(options: Any, split: StageSplit | None, replaced: bool) -> Remark |
     if split is None:
         version = ".".join(map(str, versions.triton_version()))
         return Remark(
-            "declined", f"Triton {version} has a pass pipeline that Tawa does not know", cure="use Triton 3.6 to 3.9"
+            "declined", f"Triton {version} has a pass pipeline that Tawa does not know", cure=f"use Triton {TRITON}"
         )
     if replaced:
         return Remark("declined", "another stage hook has replaced Triton's ttgir stage", cure="remove that hook")

@@ -32,6 +32,7 @@ from tawa.ir import Module, TensorDescType, Value, parse_module, parse_type, sou
 from tawa.ir.attributes import attribute_of
 from tawa.ir.text import match_bracket
 from tawa.machine.machines import SM_90, machine_for
+from tawa.supported import TRITON
 
 _NUM_WARPS = "ttg.num-warps"
 _HEADER = re.compile(r"\btt\.func\s+(?:(?:public|private)\s+)?@[^(]*\(")
@@ -87,7 +88,7 @@ def read_unspecialised(compiled: Any, *, num_warps: int, num_stages: int) -> Mod
     backend: Any = make_backend(gpu_target(target))
     split = split_make_ttgir(type(backend))
     if split is None:
-        raise CompileError(f"Triton {_version()} has a pass pipeline that Tawa does not know. Cure: use 3.6 to 3.9")
+        raise CompileError(f"Triton {_version()} has a pass pipeline that Tawa does not know. Cure: use {TRITON}")
     options = backend.parse_options({"num_warps": num_warps, "num_stages": num_stages})
     module, _ = without_annotations(parse_with_triton(compiled.asm["ttir"], new_context()))
     return parse_module(print_generic(split.front(module, {}, options, target.capability)))

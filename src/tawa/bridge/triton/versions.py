@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-import re
 
 from tawa.bridge.report.warned import warn_user
 from tawa.bridge.triton.ir_compat import to_3_7, to_3_8
 from tawa.errors import CompileError, UnsupportedKernel
 from tawa.ir import Module, parse_module, print_module
 from tawa.remarks import Remark
+from tawa.supported import TRITON, parse_version
 
-TESTED_FROM = (3, 6)
-TESTED_TO = (3, 9)
 NEWER_IR_FROM = (3, 7)
 FLAT_DESCRIPTORS_FROM = (3, 8)
 MOVED_SLICES_FROM = (3, 9)
-TESTED_CURE = "pip install 'triton>=3.6,<3.10'"
 
 
 @functools.cache
@@ -34,37 +31,18 @@ def triton_version() -> tuple[int, int, int]:
     return parse_version(text)
 
 
-def parse_version(text: str) -> tuple[int, int, int]:
-    """Reads ``"3.9.0+git1234"`` as (3, 9, 0); parts that are missing or not numbers are 0."""
-    match = re.match(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?", text)
-    if match is None:
-        return (0, 0, 0)
-    major, minor, patch = (int(part or 0) for part in match.groups())
-    return (major, minor, patch)
-
-
-def is_tested(version: tuple[int, int, int]) -> bool:
-    """Whether Tawa was tested with this version (minor versions, both ends included)."""
-    return TESTED_FROM <= version[:2] <= TESTED_TO
-
-
-def tested_range() -> str:
-    """The tested range for messages, ``"3.6 to 3.9"``."""
-    return f"{'.'.join(map(str, TESTED_FROM))} to {'.'.join(map(str, TESTED_TO))}"
-
-
 def untested_reason() -> str:
     """Why the installed Triton is not touched; empty when it was tested."""
     version = triton_version()
-    if is_tested(version):
+    if version in TRITON:
         return ""
-    return f"Triton {'.'.join(map(str, version))} is outside the tested range {tested_range()}"
+    return f"Triton {'.'.join(map(str, version))} is outside the tested range {TRITON}"
 
 
 def untested_remark() -> Remark | None:
     """`untested_reason` with its cure; None for a Triton that was tested."""
     reason = untested_reason()
-    return Remark("declined", f"{reason}: stock Triton compiles every kernel", cure=TESTED_CURE) if reason else None
+    return Remark("declined", f"{reason}: stock Triton compiles every kernel", cure=TRITON.cure) if reason else None
 
 
 def refuse_pinned(pinned: bool, kernel: str) -> None:
@@ -78,13 +56,13 @@ def refuse_untested(what: str) -> None:
     """Raises CompileError if the installed Triton is untested. what: a clause that says what is not done."""
     reason = untested_reason()
     if reason:
-        raise CompileError(f"{what}: {reason}. Cure: {TESTED_CURE}")
+        raise CompileError(f"{what}: {reason}. Cure: {TRITON.cure}")
 
 
 @functools.cache
 def warn_untested() -> None:
     """Warns once per process that on an untested Triton every kernel is compiled without Tawa."""
-    warn_user(f"tawa: {untested_reason()}; kernels are compiled by stock Triton. Cure: {TESTED_CURE}")
+    warn_user(f"tawa: {untested_reason()}; kernels are compiled by stock Triton. Cure: {TRITON.cure}")
 
 
 def nested_descriptors() -> bool:
