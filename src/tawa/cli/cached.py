@@ -18,6 +18,8 @@ import typer
 from tawa.cli.failures import CHECKING, STATUS_CHECKED, STATUS_REFUTED, UsageError, split_message
 from tawa.cli.verdicts import print_verdict, save_trace, status_of
 from tawa.errors import did_you_mean
+from tawa.runtime.explain.table import plural
+from tawa.runtime.progress import progress
 
 if TYPE_CHECKING:
     from tawa.bridge.triton.artifacts.stored_kernels import StoredKernel
@@ -39,7 +41,11 @@ def verify_cached(
     found = _found(wanted)
     if trace is not None and len(found) > 1:
         raise UsageError(f"--trace shows one run, and {len(found)} kernels match {wanted!r}", "give the hash of one")
-    checked = [(kernel, check_stored(kernel, assume=assume, trips=trips)) for kernel in found]
+    checked: list[tuple[StoredKernel, Verdict]] = []
+    with progress(f"checking {plural(len(found), 'kernel')}", len(found)) as tell:
+        for number, kernel in enumerate(found):
+            tell(number, None, f"{kernel.name} {kernel.short_hash}")
+            checked.append((kernel, check_stored(kernel, assume=assume, trips=trips)))
     if len(checked) == 1:
         save_trace(trace, checked[0][1])
     if as_json:

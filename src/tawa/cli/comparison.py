@@ -6,11 +6,13 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tawa.cli.failures import CHECKING, STATUS_REFUTED, UsageError, print_failure, require_folder
 from tawa.runtime.explain.table import plural
+from tawa.runtime.progress import Tell
 
 if TYPE_CHECKING:
     from tawa.cli.inputs.launch_arguments import Parameter
@@ -152,40 +154,50 @@ def compare(
     grid: Sequence[int],
     make_values: Callable[[], Values],
     seed: int,
+    tell: Tell,
 ) -> Comparison:
-    """Runs the baseline once and the program in each order, each on fresh values; raises Trapped."""
-    start = time.perf_counter()
+    """Runs the baseline once and the program in each order, each on fresh values; raises Trapped.
+
+    tell: of the programs that have run.
+    """
+    start, count = time.perf_counter(), prod(grid)
+    every = (1 + len(orders)) * count
     title = UNSPECIALISED if subject.baseline is not None else subject.title
     before, wanted = make_values(), make_values()
-    run(title, subject.baseline or subject.module, wanted, grid, "eager", seed)
+    run(title, subject.baseline or subject.module, wanted, grid, "eager", seed, told=lambda it: tell(it, every, title))
     found: dict[str, Values] = {}
-    for order in orders:
+    for number, order in enumerate(orders, 1):
         if subject.baseline is None and order == "eager":
             found[order] = wanted
             continue
         found[order] = make_values()
-        run(subject.title, subject.module, found[order], grid, order, seed, subject.maker)
+
+        def told(programs: int, before: int = number * count, order: str = order) -> None:
+            tell(before + programs, every, order)
+
+        run(subject.title, subject.module, found[order], grid, order, seed, subject.maker, told)
     outputs: list[Output] = []
     for it in parameters:
         written = it.is_tensor and _written(it.name, before, wanted, found)
         if written or (it.is_tensor and _full_of_nans(before[it.name], it.element)):
             outputs.append(_output(it, written, wanted, found))
-    count = 1
-    for size in grid:
-        count *= size
     tensors = _tensors(parameters, before, wanted, found[orders[0]])
     return Comparison(subject, tuple(orders), count, tuple(outputs), time.perf_counter() - start, tensors)
 
 
 def run(
-    title: str, module: Module, values: Values, grid: Sequence[int], order: Any, seed: int, maker: str = ""
-) -> None:
-    """Runs one launch; raises Trapped, and UsageError if the values do not fit the program."""
+    title: str, module: Module, values: Values, grid: Sequence[int], order: Any, seed: int, maker: str = "",
+    told: Callable[[int], None] | None = None,
+) -> None:  # fmt: skip
+    """Runs one launch. told: how many of its programs have run.
+
+    Raises Trapped, and UsageError if the values do not fit the program.
+    """
     from tawa.sim import SimulationError, simulate
     from tawa.sim.errors import ArgumentError
 
     try:
-        simulate(module, values, grid, order, seed)
+        simulate(module, values, grid, order, seed, told=told)
     except ArgumentError as error:
         raise UsageError(error.reason, error.cure) from error
     except SimulationError as error:

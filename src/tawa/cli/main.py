@@ -9,7 +9,7 @@ from typer.core import TyperCommand
 
 from tawa.cli.commands.compile import compile_command
 from tawa.cli.commands.demo import demo_command
-from tawa.cli.commands.env import env_command
+from tawa.cli.commands.doctor import doctor_command, env_command
 from tawa.cli.commands.explain import explain_command
 from tawa.cli.commands.replay import replay_command
 from tawa.cli.commands.report import report_command
@@ -46,7 +46,7 @@ def _print_version(wanted: bool) -> None:
 app = typer.Typer(
     name="tawa",
     epilog="Exit status: 0 done, 1 a kernel that could not be compiled or (pinned) specialised, 2 wrong usage; "
-    "verify and simulate have statuses of their own, which their --help names.",
+    "verify, simulate and doctor have statuses of their own, which their --help names.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -67,7 +67,8 @@ app.command("compile")(compile_command)
 app.command("demo")(demo_command)
 app.command("verify", cls=CheckingCommand)(verify_command)
 app.command("simulate", cls=CheckingCommand)(simulate_command)
-app.command("env")(env_command)
+app.command("doctor")(doctor_command)
+app.command("env", hidden=True)(env_command)
 app.command("replay")(replay_command)
 
 

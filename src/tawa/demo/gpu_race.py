@@ -38,6 +38,14 @@ def hopper_present() -> bool:
     return torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 
 
+def judge_launch(case: Case, kernel: Any, seed: int = 0) -> tuple[str, ...]:
+    """Launches a kernel once and judges its result; returns what is wrong with it, empty if nothing."""
+    tensors = make_tensors(case, seed)
+    poison(case, tensors)
+    launch(case, kernel, tensors)
+    return judge_all(case, tensors, [tensors], reference).faults
+
+
 def race(case: Case, kernels: Mapping[str, Any], seed: int = 0) -> dict[str, Lap]:
     """Times `kernels`, each launched like the case's own, and NVIDIA's library if it has such a call.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tawa.runtime.progress import progress
 from tawa.supported import PYTORCH
 
 if TYPE_CHECKING:
@@ -48,10 +49,11 @@ def race_all(console: Console, exhibits: Sequence[Exhibit]) -> None:
     table.add_column("size", no_wrap=True)
     for heading in ("stock", "Tawa", "lib.", "/ stock", "/ lib.", "right"):
         table.add_column(heading, justify="right", no_wrap=True)
-    with console.status("running and timing"):
-        for exhibit in exhibits:
-            if exhibit.length:
-                table.add_row(*_row(exhibit))
+    timed = [exhibit for exhibit in exhibits if exhibit.length]
+    with progress("running and timing", len(timed)) as tell:
+        for number, exhibit in enumerate(timed):
+            tell(number, None, exhibit.title)
+            table.add_row(*_row(exhibit))
     console.print(table)
 
 

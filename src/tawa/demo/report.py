@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from tawa.demo.exhibits import EXHIBITS, Exhibit, compile_case, compile_exhibit, find_case
@@ -13,6 +12,7 @@ from tawa.demo.sketch import sketch
 from tawa.remarks import SourceLocation
 from tawa.runtime.explain.excerpt import excerpt
 from tawa.runtime.explain.table import plural, protocol_text, tile
+from tawa.runtime.progress import progress
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -32,8 +32,12 @@ _STRIP_CELLS = 72
 
 def compile_all() -> Compiled:
     """Compiles every exhibit for Hopper; needs no GPU."""
-    with _working("compiling for Hopper (sm_90a); no GPU is needed"):
-        return {exhibit: compile_exhibit(exhibit) for exhibit in EXHIBITS}
+    compiled: Compiled = {}
+    with progress("compiling for Hopper (sm_90a); no GPU is needed", len(EXHIBITS)) as tell:
+        for number, exhibit in enumerate(EXHIBITS):
+            tell(number, None, exhibit.title)
+            compiled[exhibit] = compile_exhibit(exhibit)
+    return compiled
 
 
 def as_json(compiled: Compiled) -> str:
@@ -52,13 +56,6 @@ def print_report(console: Console, compiled: Compiled) -> None:
     _simulate_all(console, compiled)
     console.print()
     race_all(console, EXHIBITS)
-
-
-def _working(what: str) -> AbstractContextManager[Any]:
-    """Shows on stderr what is running."""
-    from rich.console import Console
-
-    return Console(stderr=True).status(what)
 
 
 # --- the report -------------------------------------------------------------------------------------------------------
@@ -151,7 +148,7 @@ def _simulate_all(console: Console, compiled: Compiled) -> None:
     for exhibit, (kernel, found) in compiled.items():
         if not found.applied:
             continue
-        with _working("simulating"):
+        with progress(f"simulating {exhibit.title}"):
             result = rehearse(find_case(exhibit), kernel)
         problem = " x ".join(map(str, result.problem))
         same = [order for order in ORDERS if result.equal[order]]
@@ -168,7 +165,7 @@ def _show_timelines(console: Console, exhibit: Exhibit, what: str, kernel: Any) 
     from tawa.demo.strips import strips
 
     case = find_case(exhibit)
-    with _working("timing on the simulator's clock"):
+    with progress("timing on the simulator's clock"):
         panels = timelines(case, kernel, compile_case(case, enable_warp_specialization=False))
     console.print(f"\nOne SM at work on {what} ({exhibit.title}), by the simulator's cost model:", style="bold")
     label = 4 + max(len(row) for _, timeline in panels for row in timeline.rows)

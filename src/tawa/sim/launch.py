@@ -7,7 +7,7 @@ which programs change memory, such as a counter from which they take their tiles
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -102,6 +102,7 @@ def simulate(
     timing: bool = False,
     together: bool = False,
     copies_visible: bool = False,
+    told: Callable[[int], None] | None = None,
 ) -> SimulationResult:
     """Runs the kernel of `module` (ttgir, aref or barrier level) on a grid; outputs are written into the arrays.
 
@@ -113,7 +114,7 @@ def simulate(
     seed: of the order `random` and of `together`. programs: the CTAs to run; None runs the whole grid. timing: records
     the traces that `SimulationResult.timeline` needs. together: CTAs are interleaved instead of running one after the
     other. copies_visible: what cp.async wrote is visible to wgmma without a fence, which PTX does not promise and stock
-    Triton relies on.
+    Triton relies on. told: of each CTA that has run, how many have.
 
     Raises SimulationError (`tawa.sim.errors`): ArgumentError, UnsupportedOp, Deadlock, or a trap.
     """
@@ -148,10 +149,12 @@ def simulate(
         ctas = [started(program) for program in chosen]
         _interleaved(ctas, random.Random(seed))
         traces += [cta.trace() for cta in ctas] if timing else []
-    for program in () if together else chosen:
+    for number, program in enumerate(() if together else chosen, 1):
         cta = started(program)
         cta.run()
         traces += [cta.trace()] if timing else []
+        if told is not None:
+            told(number)
     return SimulationResult(order, seed, tuple(events), len(chosen), tuple(traces), model_of(module))
 
 

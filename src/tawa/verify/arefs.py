@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 
 from tawa.ir import Module, source_of
 from tawa.verify.assumptions import parse_assumptions
-from tawa.verify.effort import Effort
+from tawa.verify.effort import Effort, Told, untold
 from tawa.verify.free.proof import prove
 from tawa.verify.not_modelled import not_modelled
 from tawa.verify.numbers.facts import Facts, check_names
@@ -40,14 +40,20 @@ RUNS: Mapping[Effort, int] = {"fast": 15_000, "full": 250_000}
 
 
 def check_credits(
-    module: Module, *, assume: Sequence[str] = (), effort: Effort = "full", budget: int | None = None
+    module: Module,
+    *,
+    assume: Sequence[str] = (),
+    effort: Effort = "full",
+    budget: int | None = None,
+    told: Told = untold,
 ) -> Verdict:
     """Checks every ring of an aref-level module.
 
     assume: facts about integer arguments of the kernel, each ``L >= 128``, ``K % 64 == 0`` or several joined by
     ``and``; the verdict lists those that it used. effort: "fast" takes a few milliseconds for usual kernels. budget:
-    the number of skeleton instructions that all runs together may execute; the default depends on the effort. A module
-    without rings is proved. Raises AssumptionError if an assumption is about anything but an integer argument.
+    the number of skeleton instructions that all runs together may execute; the default depends on the effort. told:
+    of the instructions so far. A module without rings is proved. Raises AssumptionError if an assumption is about
+    anything but an integer argument.
     """
     assumptions = parse_assumptions(assume)
     check_names(module, assumptions)
@@ -67,12 +73,12 @@ def check_credits(
     facts = Facts(program, assumptions)
     if name := facts.contradiction():
         return Unknown(f"no number {name} satisfies the assumptions", None, tuple(assume))
-    proof = prove(program, PROOF[effort] if budget is None else budget, facts)
+    proof = prove(program, PROOF[effort] if budget is None else budget, facts, told)
     if proof.holds:
         for step, loop in proof.positive:
             facts.assume_positive(step, loop)
         return Proved(tuple(facts.used))
-    return Search(program, facts, RUNS[effort] if budget is None else budget, proof).verdict()
+    return Search(program, facts, RUNS[effort] if budget is None else budget, proof, told=told).verdict()
 
 
 __all__ = ["check_credits"]

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from tawa.ir import Module, source_of
 from tawa.verify.assumptions import parse_assumptions
-from tawa.verify.effort import Effort
+from tawa.verify.effort import Effort, Told, untold
 from tawa.verify.free.proof import Proof, prove
 from tawa.verify.numbers.facts import Facts, check_names
 from tawa.verify.numbers.search import Search
@@ -40,6 +40,7 @@ def check_barriers(
     effort: Effort = "full",
     max_trips: int | None = None,
     budget_states: int | None = None,
+    told: Told = untold,
 ) -> Verdict:
     """Proves or refutes the barrier protocol of `module`.
 
@@ -47,6 +48,7 @@ def check_barriers(
     ``K % 64 == 0`` or several joined by ``and``; raises AssumptionError if one cannot be parsed or is not about an
     integer argument. effort: how much is tried; see `PROOF` and `RUNS`. max_trips: the most trips of each loop in runs
     with numbers; by default 2·D + 1. budget_states: the limit of steps of the proof, and of the runs.
+    told: of the steps so far.
     """
     texts = [*assume, *(f"{name} == {number}" for name, number in (arguments or {}).items())]
     assumptions = parse_assumptions(texts)
@@ -56,13 +58,13 @@ def check_barriers(
         facts = Facts(program, assumptions)
         if name := facts.contradiction():
             return Unknown(f"no number {name} satisfies the assumptions", None, tuple(texts))
-        proof = prove(program, PROOF[effort] if budget_states is None else budget_states, facts)
+        proof = prove(program, PROOF[effort] if budget_states is None else budget_states, facts, told)
         if proof.holds:
             for step, loop in proof.positive:
                 facts.assume_positive(step, loop)
             return Proved(_assumptions(program, facts, proof))
-        search = Search(program, facts, RUNS[effort] if budget_states is None else budget_states, proof, max_trips)
-        found = search.verdict()
+        runs = RUNS[effort] if budget_states is None else budget_states
+        found = Search(program, facts, runs, proof, max_trips, told).verdict()
     except NotUnderstood as stop:
         return Unknown(f"not understood: {stop.reason}", source_of(module, stop.op))
     except UnsupportedError as stop:

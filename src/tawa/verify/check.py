@@ -10,12 +10,13 @@ check that ran proved it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from tawa.ir import Module
 from tawa.verify.arefs import check_credits
 from tawa.verify.barriers import check_barriers, check_refinement
-from tawa.verify.effort import Effort
+from tawa.verify.effort import Effort, Told, untold
 from tawa.verify.verdict import Checked, Proved, Refuted, Unknown, Verdict
 
 
@@ -26,19 +27,27 @@ def check_levels(
     assume: Sequence[str] = (),
     effort: Effort = "full",
     max_trips: int | None = None,
+    told: Callable[[str, int, int], None] | None = None,
 ) -> Verdict:
     """Checks each level that is given, and the refinement if both are given.
 
     assume: facts about arguments (`tawa.verify.assumptions`). max_trips: the largest trip count tried for an innermost
-    loop at the barrier level; with None the check chooses it. Raises AssumptionError.
+    loop at the barrier level; with None the check chooses it. told: of each check while it runs: its name, how much of
+    its budget is used, and the whole budget. Raises AssumptionError.
     """
+
+    def of(check: str) -> Told:
+        return untold if told is None else partial(told, check)
+
     found: dict[str, Verdict] = {}
     if aref is not None:
-        found["credits"] = check_credits(aref, assume=assume, effort=effort)
+        found["credits"] = check_credits(aref, assume=assume, effort=effort, told=of("credits"))
     if barrier is not None:
-        found["barriers"] = check_barriers(barrier, assume=assume, effort=effort, max_trips=max_trips)
+        found["barriers"] = check_barriers(
+            barrier, assume=assume, effort=effort, max_trips=max_trips, told=of("barriers")
+        )
     if aref is not None and barrier is not None:
-        found["refinement"] = check_refinement(aref, barrier, assume=assume, effort=effort, max_trips=max_trips)
+        found["refinement"] = check_refinement(aref, barrier, assume=assume, effort=effort, told=of("refinement"))
     return combine(found)
 
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 Effort = Literal["fast", "full"]
 Verification = Literal["off", "fast", "full"]
 """The checks of a compile: none, or checks of that effort."""
+Told = Callable[[int, int], None]
+"""Is told of a check while it runs: how much of its budget is used, and the whole budget."""
+
+
+def untold(used: int, budget: int) -> None:
+    """Tells nobody."""

@@ -36,7 +36,7 @@ from tawa.dialects.ttg import ALLOCATIONS
 from tawa.dialects.warp import GroupOp, order_beside
 from tawa.ir import MemDescType, Module, Operation, parse_type, source_of
 from tawa.verify.assumptions import parse_assumptions
-from tawa.verify.effort import Effort
+from tawa.verify.effort import Effort, Told, untold
 from tawa.verify.free.proof import FreeRun
 from tawa.verify.free.questions import UnclearError, find_questions
 from tawa.verify.free.sites import Questions
@@ -91,16 +91,17 @@ def check_refinement(
     assume: Sequence[str] = (),
     effort: Effort = "full",
     max_trips: int | None = None,
+    told: Told = untold,
 ) -> Verdict:
     """Compares the two levels of one kernel, for all trip counts. Needs no assumption, and tries no numbers.
 
-    assume: is read, and not needed. max_trips: likewise.
+    assume: is read, and not needed. max_trips: likewise. told: of the steps so far.
     """
     check_names(aref_module, parse_assumptions(assume))
     if not any(CreateOp.matches(op) for op in aref_module.walk()):
         return Proved()
     try:
-        return _Comparison(aref_module, barrier_module, _BUDGET[effort]).verdict()
+        return _Comparison(aref_module, barrier_module, _BUDGET[effort], told).verdict()
     except NotUnderstood as stop:
         return Unknown(f"not understood: {stop.reason}", source_of(barrier_module, stop.op))
     except UnsupportedError as stop:
@@ -346,8 +347,9 @@ class _Barriers(_Alone):
 class _Comparison:
     """All decisions of both levels."""
 
-    def __init__(self, high: Module, low: Module, budget: int) -> None:
-        self.high, self.low, self.budget = high, low, budget
+    def __init__(self, high: Module, low: Module, budget: int, told: Told) -> None:
+        self.high, self.low, self.told = high, low, told
+        self.left = self.budget = budget
         self.above, self.below = compile_accesses(high), compile_barriers(low)
         unknowns: dict[Any, int] = {}
         self.asked = find_questions(self.above, _LONG, unknowns=unknowns)
@@ -378,13 +380,14 @@ class _Comparison:
         while pairs:
             one, other, wanted, made = pairs.pop()
             asks, answers = one.advance(), other.advance()
-            self.budget -= one.steps + other.steps + _PAIR
+            self.left -= one.steps + other.steps + _PAIR
+            self.told(self.budget - self.left, self.budget)
             wanted, made, differs = unmatched((*wanted, *one.made), (*made, *other.made))
             if differs or (asks is None and answers is None and (wanted or made)):
                 return self._refute(role, wanted, made)
             if asks != answers:
                 return Unknown(f"{role}: the levels decide their loops and conditions in different order")
-            if self.budget < 0:
+            if self.left < 0:
                 return Checked("no complete comparison", f"{role}: the state did not recur within the budget")
             if asks is None:
                 continue

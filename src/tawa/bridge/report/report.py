@@ -121,7 +121,7 @@ def run_ptxas(ptx: str, fp_fusion: bool = True, extra_options: str = "") -> Ptxa
     Raises CompileError with the output of ptxas if it refuses.
     """
     gpu, capability = _gpu_of(ptx)
-    tool = _ptxas(capability)
+    tool = ptxas_of(capability)
     with temporary_text(ptx, ".ptx") as source:
         command = [tool.path, "-v", "-lineinfo", f"--gpu-name={gpu}", *extra_options.split()]
         command += [] if fp_fusion else ["--fmad=false"]
@@ -139,7 +139,7 @@ def _gpu_of(ptx: str) -> tuple[str, int]:
     return (found[1], int(found[2])) if found else (f"{SM_90.name}a", SM_90.capability)
 
 
-def _ptxas(capability: int) -> Any:
+def ptxas_of(capability: int) -> Any:
     """The ptxas that Triton uses for a GPU, path and version. An untested Triton may keep it elsewhere."""
     from triton.backends.nvidia import compiler
 

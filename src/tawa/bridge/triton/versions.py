@@ -31,6 +31,15 @@ def triton_version() -> tuple[int, int, int]:
     return parse_version(text)
 
 
+def why_not_importable() -> str:
+    """Why Triton cannot be imported: it is not there, or a library that it needs; empty if it can."""
+    try:
+        import triton.language  # noqa: F401
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
 def untested_reason() -> str:
     """Why the installed Triton is not touched; empty when it was tested."""
     version = triton_version()

@@ -13,6 +13,7 @@ import typer
 from tawa.cli.failures import UsageError, reports_failures, split_message
 from tawa.errors import InternalError, PlanError, UnsupportedKernel
 from tawa.outside import Unfit
+from tawa.runtime.progress import progress
 
 FolderArgument = Annotated[Path, typer.Argument(metavar="REPRODUCER", help="The folder that an internal error named.")]
 
@@ -38,7 +39,8 @@ def replay_command(folder: FolderArgument) -> None:
     pinned = replace(case.request, options=replace(case.request.options, enable_warp_specialization=True))
     try:
         sizes = {"num_warps": case.num_warps, "num_stages": case.num_stages}
-        compile_ttir(case.ttir, pinned, **sizes, file=folder / "ttir.mlir")
+        with progress(f"compiling {folder.name}"):
+            compile_ttir(case.ttir, pinned, **sizes, file=folder / "ttir.mlir")
     except InternalError as error:
         typer.echo("reproduced:", err=True)
         traceback.print_exception(error.__cause__ or error)

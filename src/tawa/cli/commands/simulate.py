@@ -49,6 +49,7 @@ from tawa.cli.timelines import (
     timeline_lines,
 )
 from tawa.errors import CompileError
+from tawa.runtime.progress import progress
 
 if TYPE_CHECKING:
     from tawa.ir import Module
@@ -165,18 +166,17 @@ def simulate_command(
     def make_values() -> Values:
         return launch_values(parameters, arguments, seed)
 
-    from rich.console import Console
-
     try:
-        with Console(stderr=True).status(f"running {subject.title}"):
-            found = compare(subject, parameters, _orders(order), programs, make_values, seed)
+        with progress("simulating") as tell:
+            found = compare(subject, parameters, _orders(order), programs, make_values, seed, tell)
     except Trapped as trap:
         if as_json:
             typer.echo(json.dumps(trap.facts(), indent=2))
         else:
             trap.print()
         raise typer.Exit(trap.status) from trap
-    panels, missing = take_timelines(subject, programs, make_values) if timeline else ((), "")
+    with progress("timing on the simulator's clock"):
+        panels, missing = take_timelines(subject, programs, make_values) if timeline else ((), "")
     if save_to is not None:
         save(save_to, found)
     if timeline is not None:

@@ -167,7 +167,7 @@ def tune_command(
 
 
 def _import(path: Path, quiet: bool) -> None:
-    from tawa.cli.commands.env import gpus
+    from tawa.cli.doctor.machine import gpus
     from tawa.runtime.tuning.store import user_store
     from tawa.runtime.tuning.table import read_table, refuse_foreign
 
@@ -199,7 +199,7 @@ def _places(gpus: str, simulated: bool, ray: str) -> list[str]:
         return named
     if simulated or ray:
         return ["0"]
-    from tawa.cli.commands.env import gpus as installed
+    from tawa.cli.doctor.machine import gpus as installed
 
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     found = visible.split(",") if visible else [str(number) for number in range(len(installed()))]

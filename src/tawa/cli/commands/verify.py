@@ -37,6 +37,7 @@ from tawa.cli.inputs.job import (
 from tawa.cli.pages import html_option, save_page
 from tawa.cli.verdicts import print_verdict, save_trace, status_of
 from tawa.errors import did_you_mean
+from tawa.runtime.progress import progress
 
 if TYPE_CHECKING:
     from tawa.ir import Module
@@ -163,7 +164,14 @@ def verify_command(
     else:
         refuse_kernel_options(target, sig=sig, const=const, option=option, plan=plan, mapping=mapping, arch=arch)
         program = _from_file(target)
-    verdict = check_levels(program.aref, program.barrier, assume=assume or [], max_trips=trips)
+    with progress(f"checking {program.name}") as tell:
+        verdict = check_levels(
+            program.aref,
+            program.barrier,
+            assume=assume or [],
+            max_trips=trips,
+            told=lambda check, used, budget: tell(used, budget, check),
+        )
     save_trace(trace, verdict)
     if html is not None:
         from tawa.runtime.page.checked import verdict_page

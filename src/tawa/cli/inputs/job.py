@@ -13,6 +13,7 @@ import typer
 
 from tawa.cli.failures import UsageError
 from tawa.cli.inputs.kernel_file import load_kernel
+from tawa.runtime.progress import progress
 
 if TYPE_CHECKING:
     from tawa.bridge.triton.signature import Signature
@@ -193,9 +194,11 @@ class Job:
         from tawa.bridge.triton.jitted import is_gluon, named
         from tawa.machine.machines import SM_90
 
-        if is_gluon(self.kernel):
-            return compiled()
-        return compiled_apart(compiled, *named(self.kernel), self.target or SM_90)
+        what, location = named(self.kernel)
+        with progress(f"compiling {what}"):
+            if is_gluon(self.kernel):
+                return compiled()
+            return compiled_apart(compiled, what, location, self.target or SM_90)
 
     def explain(
         self,

@@ -23,6 +23,20 @@ def gpu_ms(launch: Launch, count: int) -> float:
     return begin.elapsed_time(end)
 
 
+def gpu_seen() -> str:
+    """The name of the GPU that PyTorch would use, which is imported for that; empty if it sees none."""
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+
+
+def built_for_cuda() -> str:
+    """The version of CUDA that PyTorch is built for; empty if it is built without CUDA."""
+    import torch
+
+    return str(torch.version.cuda or "")
+
+
 def gpu_name() -> str:
     """The name of the GPU in use; empty if PyTorch is not loaded or has none."""
     torch: Any = sys.modules.get("torch")

@@ -35,6 +35,7 @@ from typing import Any, Self, cast
 
 from tawa.ir import Operation
 from tawa.verify.crossed_numbers import SAME_MEMORY
+from tawa.verify.effort import Told, untold
 from tawa.verify.free.pairs import pairs_of
 from tawa.verify.free.questions import UnclearError, find_questions
 from tawa.verify.free.sites import ENDLESS, Asked, Questions, Site
@@ -78,16 +79,17 @@ class Proof:
     assumed: tuple[str, ...] = ()
 
 
-def prove(program: Program, budget: int, facts: Facts | None = None) -> Proof:
+def prove(program: Program, budget: int, facts: Facts | None = None, told: Told = untold) -> Proof:
     """Whether all runs are correct with every unknown unconstrained.
 
     budget: the largest number of instructions. facts: about arguments; the proof uses them if it fails without them.
+    told: of the instructions so far.
     """
-    proof = _prove(program, budget, None)
-    return proof if proof.holds or not facts else _prove(program, budget, facts)
+    proof = _prove(program, budget, None, told)
+    return proof if proof.holds or not facts else _prove(program, budget, facts, told)
 
 
-def _prove(program: Program, budget: int, facts: Facts | None) -> Proof:
+def _prove(program: Program, budget: int, facts: Facts | None, told: Told) -> Proof:
     asked: dict[int, Asked] = {}
     compared: tuple[Term, ...] = ()
     try:
@@ -96,11 +98,11 @@ def _prove(program: Program, budget: int, facts: Facts | None) -> Proof:
         exactly = find_questions(program, facts=facts) if questions.least else None
         assumed: dict[str, None] = {SAME_MEMORY: None} if questions.shares_memory else {}
         for pair in pairs_of(program):
-            found = _explored(pair, LONG, _FEW, budget, facts, assumed)
+            found = _explored(pair, LONG, _FEW, budget, facts, assumed, told)
             if found is not None and found.op is not None and program.computes:
-                found = _explored(pair, LONG, ENDLESS, budget, facts, assumed)
+                found = _explored(pair, LONG, ENDLESS, budget, facts, assumed, told)
             if found is not None and exactly is not None:
-                found = _explored(pair, ENDLESS, ENDLESS, budget, facts, assumed)
+                found = _explored(pair, ENDLESS, ENDLESS, budget, facts, assumed, told)
             if found is not None:
                 return replace(found, asked=asked, compared=compared)
     except UnclearError as unclear:
@@ -109,10 +111,11 @@ def _prove(program: Program, budget: int, facts: Facts | None) -> Proof:
 
 
 def _explored(
-    program: Program, free_from: int, most: int, budget: int, facts: Facts | None, assumed: dict[str, None]
+    program: Program, free_from: int, most: int, budget: int, facts: Facts | None, assumed: dict[str, None], told: Told
 ) -> Proof | None:
     """Why the proof fails; None if it holds. most: see `_widened`."""
     state: FreeRun | None = None
+    left = budget
     try:
         questions = find_questions(program, free_from, facts)
         states = [FreeRun(program, questions)]
@@ -121,8 +124,9 @@ def _explored(
         while states:
             state = states.pop()
             asked = state.advance()
-            budget -= state.steps + _STOP
-            if budget < 0:
+            left -= state.steps + _STOP
+            told(budget - left, budget)
+            if left < 0:
                 return Proof(False, f"the state did not recur within the budget of the proof ({made} states)")
             if asked is None:
                 continue

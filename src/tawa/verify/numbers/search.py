@@ -21,6 +21,7 @@ from typing import Any
 from tawa.dialects.tt import AddPtrOp, GetNumProgramsOp, GetProgramIdOp, LoadOp
 from tawa.ir import Operation, source_of
 from tawa.verify.crossed_numbers import SAME_MEMORY, SEVERAL_ATOMICS
+from tawa.verify.effort import Told, untold
 from tawa.verify.free.proof import Proof
 from tawa.verify.free.sites import Asked
 from tawa.verify.numbers.facts import FAR, Facts
@@ -62,11 +63,14 @@ class _Vector:
 class Search:
     """All runs of one skeleton within a budget of instructions."""
 
-    def __init__(self, program: Program, facts: Facts, budget: int, proof: Proof, max_trips: int | None = None) -> None:
+    def __init__(
+        self, program: Program, facts: Facts, budget: int, proof: Proof, max_trips: int | None = None,
+        told: Told = untold,
+    ) -> None:  # fmt: skip
         self.program = program
         self.facts = facts
         self.left = self.budget = budget
-        self.proof = proof
+        self.proof, self.told = proof, told
         depths = [ring.depth for ring in program.rings] + [ring.depth for ring in program.lifted]
         self.most = 2 * max(depths, default=1) + 1 if max_trips is None else max_trips
         self.runs = 0
@@ -128,6 +132,7 @@ class Search:
             except FaultError as fault:
                 return self._refute(fault, vector)
             self.left -= machine.steps + _RUN
+            self.told(self.budget - self.left, self.budget)
         return None
 
     def _unknown(self, reason: str, op: Operation | None) -> Unknown:

@@ -22,6 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from tawa.processes import WorkerProcess, inherited
@@ -144,7 +145,7 @@ class Pool:
 
     def worker(self) -> WorkerProcess:
         """A worker of this pool, for one of its threads."""
-        made = WorkerProcess((sys.executable, "-P", "-m", _COMPILER), inherited())
+        made = _new_worker()
         with self.changed:
             self.workers.append(made)
         return made
@@ -165,6 +166,10 @@ class Pool:
             return task
 
 
+def _new_worker(log: Path | None = None) -> WorkerProcess:
+    return WorkerProcess((sys.executable, "-P", "-m", _COMPILER), inherited(), log)
+
+
 _COMPILER = "tawa.bridge.launch.first.compiler"
 _POOL = [Pool(max(1, min(_MOST_WORKERS, (os.cpu_count() or 1) // 4)))]
 
@@ -179,6 +184,19 @@ def worker() -> WorkerProcess:
     if _PLACE.worker is None:
         _PLACE.worker = _PLACE.pool.worker()
     return _PLACE.worker
+
+
+def try_worker(log: Path, limit_s: float = 60.0) -> tuple[float, int]:
+    """Starts a worker and waits for its first answer; the seconds that took, and the most workers of this process.
+
+    log: the file of its other output. Raises EOFError if it ends, TimeoutError if it does not answer, and OSError.
+    """
+    made, start = _new_worker(log), time.monotonic()
+    try:
+        made.ask({"hello": ""}, limit_s, lambda line: "made" in line)
+        return time.monotonic() - start, _POOL[0].size
+    finally:
+        made.stop()
 
 
 def wait(timeout: float | None = None) -> bool:
@@ -197,4 +215,4 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 atexit.register(lambda: _POOL[0].stop())
 
-__all__ = ["THREAD", "Pool", "Task", "submit", "wait", "worker"]
+__all__ = ["THREAD", "Pool", "Task", "submit", "try_worker", "wait", "worker"]

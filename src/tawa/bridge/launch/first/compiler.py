@@ -43,6 +43,8 @@ def main() -> None:
         try:
             if "rank" in data:
                 say({"made": ranked(data["rank"])})
+            elif "hello" in data:
+                say({"made": ""})
             else:
                 compile_job(CompileJob.of(data["job"]))
                 say({"made": ""})

@@ -1,0 +1,1 @@
+"""What `tawa doctor` checks: versions, this machine, folders, settings, and a kernel."""
