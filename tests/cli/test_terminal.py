@@ -25,7 +25,7 @@ COMMANDS: dict[str, tuple[list[str], int]] = {
     "help of verify": (["verify", "--help"], 0),
     "help of simulate": (["simulate", "--help"], 0),
     "help of run": (["run", "--help"], 0),
-    "env": (["env"], 0),
+    "doctor": (["doctor"], 0),
     "explain": (["explain", *GEMM], 0),
     "explain, declined": (["explain", *FILL], 0),
     "compile": (["compile", *GEMM, "--emit", "aref"], 0),

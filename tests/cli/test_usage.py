@@ -98,7 +98,7 @@ def test_the_installed_command_gives_the_same_statuses():
     assert "did you mean 'gemm'?" in wrong.stderr
     helped = subprocess.run([*program, "--help"], capture_output=True, text=True, env=here, check=False)
     assert helped.returncode == 0
-    for command in ("compile", "explain", "verify", "simulate", "demo", "env", "replay"):
+    for command in ("compile", "explain", "verify", "simulate", "demo", "doctor", "replay"):
         assert command in helped.stdout
 
 
@@ -131,7 +131,7 @@ def test_what_is_no_function_is_called_what_it_is(tawa, tmp_path: Path, text, ki
     assert f"is {kind}, not a Triton kernel" in result.stderr and cure in result.stderr
 
 
-COMMANDS = ("run", "tune", "report", "explain", "compile", "demo", "verify", "simulate", "env", "replay")
+COMMANDS = ("run", "tune", "report", "explain", "compile", "demo", "verify", "simulate", "doctor", "replay")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

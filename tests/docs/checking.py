@@ -213,13 +213,13 @@ def _command_fault(words: list[str], place: Workplace) -> str:
 
 
 def tawa_commands() -> dict[str, Any]:
-    """The commands of `tawa` by name."""
+    """The commands of `tawa` by name, but not those that only say where they have gone."""
     import typer
 
     from tawa.cli.main import app
 
     group: Any = typer.main.get_command(app)
-    return group.commands
+    return {name: it for name, it in group.commands.items() if not it.hidden}
 
 
 def _tawa_fault(words: list[str]) -> str:

@@ -53,7 +53,7 @@ def test_the_page_has_a_section_for_every_command() -> None:
         assert section(command)
 
 
-@pytest.mark.parametrize("command", ["explain", "compile", "verify", "simulate", "run", "report"])
+@pytest.mark.parametrize("command", ["explain", "compile", "verify", "simulate", "run", "report", "doctor"])
 def test_the_page_names_the_options_that_a_command_has(command: str) -> None:
     named = {option for option in first_column(section(command)) if option.startswith("-")}
     named = {found for option in named for found in OPTION.findall(option)}
@@ -63,7 +63,7 @@ def test_the_page_names_the_options_that_a_command_has(command: str) -> None:
     assert not missing, "the page does not name these"
 
 
-@pytest.mark.parametrize("command", ["verify", "simulate"])
+@pytest.mark.parametrize("command", ["verify", "simulate", "doctor"])
 def test_the_page_has_the_exit_statuses_that_a_command_names(command: str) -> None:
     (sentence,) = re.findall(r"^Exit status: .*$", section(command), re.M)
     assert sentence in " ".join(str(tawa_commands()[command].help).split())

@@ -233,7 +233,7 @@ def test_installing_touches_nothing_of_triton(untested: str) -> None:
         (("verify", *COMMAND), 2),
         (("simulate", *COMMAND, "--grid", "1,1", *ARGUMENTS), 2),
         (("demo",), 1),
-        (("env",), 0),
+        (("doctor",), 1),
     ],
     ids=lambda it: " ".join([it[0], *it[6:8]]) if isinstance(it, tuple) else str(it),
 )

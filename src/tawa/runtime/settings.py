@@ -1,4 +1,4 @@
-"""Settings: the ``TAWA_*`` environment variables, read in one place. `tawa env` prints them."""
+"""Settings: the ``TAWA_*`` environment variables, read in one place. `tawa doctor` prints them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Settings:
         return PlanOptions(aref_depth=self.aref_depth, mma_depth=self.mma_depth, compile_budget_s=self.compile_budget_s)
 
     def as_variables(self) -> dict[str, str]:
-        """Every variable with its present value, for `tawa env`."""
+        """Every variable with its present value, for `tawa doctor`."""
         values = {field.name: getattr(self, field.name) for field in fields(Settings)}
         return {f"TAWA_{name.upper()}": "" if value is None else str(value) for name, value in values.items()}
 

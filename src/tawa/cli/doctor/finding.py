@@ -49,6 +49,9 @@ def guarded(name: str, check: Check) -> Findings:
     except TawaError as error:
         what, _, cure = split_message(str(error))
         yield Finding(name, what, "red", cure or f"if this is a fault of Tawa, please report it: {ISSUES_URL}")
+    except OSError as error:
+        cure = "folders that can be written, on a disk that is not full: TMPDIR, TRITON_CACHE_DIR, XDG_CACHE_HOME"
+        yield Finding(name, f"the check failed: {error}", "red", cure)
     except Exception as error:
         what = f"the check failed: {type(error).__name__}: {error}"
         yield Finding(name, what, "red", f"please report it, with this line: {ISSUES_URL}")

@@ -22,7 +22,10 @@ def folders() -> Findings:
     yield _folder("Triton's cache", _triton_cache(), "TRITON_CACHE_DIR")
     yield from _tables()
     yield from _reproducers()
-    yield _folder("temporary files", Path(tempfile.gettempdir()), "TMPDIR", measured=False)
+    try:
+        yield _folder("temporary files", Path(tempfile.gettempdir()), "TMPDIR", measured=False)
+    except FileNotFoundError as error:
+        yield Finding("temporary files", str(error.strerror), "red", "TMPDIR=… of a folder that can be written")
 
 
 def _triton_cache() -> Path:

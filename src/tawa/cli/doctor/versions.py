@@ -7,9 +7,9 @@ import platform
 import re
 from pathlib import Path
 
-from tawa.bridge.triton.versions import why_not_importable
+from tawa.bridge.triton.versions import untested_reason, why_not_importable
 from tawa.cli.doctor.finding import Finding, Findings
-from tawa.supported import PYTHON, PYTORCH, TRITON, Supported, parse_version
+from tawa.supported import PYTHON, PYTORCH, TRITON, parse_version
 
 _OTHERS = ("numpy", "typer", "rich")
 
@@ -54,9 +54,9 @@ def _triton() -> Finding:
     data = {"version": version, "supported": TRITON.requirement}
     if version is None:
         return Finding("Triton", f"not installed (supported: {TRITON})", "red", TRITON.cure, data=data)
-    text = f"{version} (supported: {TRITON})"
-    if parse_version(version) not in TRITON:
-        return Finding("Triton", f"{text}: every kernel is left to stock Triton", "red", _other(TRITON), data=data)
+    text, reason = f"{version} (supported: {TRITON})", untested_reason()
+    if reason:
+        return Finding("Triton", f"{reason}: every kernel is left to stock Triton", "red", _other_triton(), data=data)
     failure = why_not_importable()
     if failure:
         cure = f"pip install --force-reinstall 'triton=={version}'"
@@ -94,10 +94,10 @@ def _exactly(version: str) -> str:
     return f"pip install 'triton=={version}'"
 
 
-def _other(needed: Supported) -> str:
+def _other_triton() -> str:
     """The cure for a wrong Triton: PyTorch decides which one, if it is installed."""
     required = required_triton() if installed("torch") else ""
-    return _exactly(required) if required and parse_version(required) in needed else needed.cure
+    return _exactly(required) if required and parse_version(required) in TRITON else TRITON.cure
 
 
 __all__ = ["installed", "required_triton", "versions"]
