@@ -17,6 +17,7 @@ from tawa.cli.commands.run import run_command
 from tawa.cli.commands.simulate import simulate_command
 from tawa.cli.commands.tune import TuneCommand, tune_command
 from tawa.cli.commands.verify import verify_command
+from tawa.cli.completion import colons_in_words
 from tawa.cli.failures import CHECKING
 from tawa.cli.terminal import any_terminal
 
@@ -48,7 +49,6 @@ app = typer.Typer(
     epilog="Exit status: 0 done, 1 a kernel that could not be compiled or (pinned) specialised, 2 wrong usage; "
     "verify, simulate and doctor have statuses of their own, which their --help names.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -83,7 +83,7 @@ def options(
 
 def main() -> None:
     """Entry point of the console script."""
-    with any_terminal():
+    with any_terminal(), colons_in_words():
         app()
 
 

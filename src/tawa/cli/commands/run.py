@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from tawa.cli.completion import complete_option
 from tawa.cli.failures import UsageError, failures_reported
 from tawa.cli.inputs.job import read_options
 from tawa.cli.terminal import own_terminal
@@ -29,6 +30,7 @@ OptionsOption = Annotated[
         "--option",
         metavar="NAME=VALUE,…",
         help="Tawa's launch options, as defaults of every launch: aref_depth=3,only_if_faster=False.",
+        autocompletion=complete_option,
     ),
 ]
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tawa.cli.cached import verify_cached
+from tawa.cli.completion import complete_kernel
 from tawa.cli.failures import UsageError, checks, require_folder
 from tawa.cli.inputs.job import (
     ArchOption,
@@ -46,7 +47,11 @@ if TYPE_CHECKING:
 
 ProgramArgument = Annotated[
     str,
-    typer.Argument(metavar="FILE.ttgir | FILE.py:KERNEL", help="A program with layouts, or a file and a kernel in it."),
+    typer.Argument(
+        metavar="FILE.ttgir | FILE.py:KERNEL",
+        help="A program with layouts, or a file and a kernel in it.",
+        autocompletion=complete_kernel,
+    ),
 ]
 AssumeOption = Annotated[
     list[str] | None,

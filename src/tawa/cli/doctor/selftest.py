@@ -26,7 +26,7 @@ def self_test() -> Findings:
     from tawa.bridge.triton.versions import untested_reason, why_not_importable
     from tawa.supported import TRITON
 
-    reason = untested_reason() or why_not_importable()
+    reason = why_not_importable() or untested_reason()
     if reason:
         yield Finding("self-test", f"left out: {reason}", "yellow", TRITON.cure)
         return

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from tawa.cli.completion import complete_arch, complete_kernel, complete_option
 from tawa.cli.failures import UsageError
 from tawa.cli.inputs.kernel_file import load_kernel
 from tawa.runtime.progress import progress
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from tawa.runtime.protocol import Levels
 
 Made = TypeVar("Made")
-KernelArgument = Annotated[str, typer.Argument(metavar="FILE.py:KERNEL", help="The file and the kernel in it.")]
+KernelArgument = Annotated[
+    str, typer.Argument(metavar="FILE.py:KERNEL", help="The file and the kernel in it.", autocompletion=complete_kernel)
+]
 SigOption = Annotated[
     str,
     typer.Option(
@@ -55,6 +58,7 @@ PlanOptionsOption = Annotated[
         metavar="NAME=VALUE,…",
         help="Tawa's launch options: aref_depth=3,mma_depth=1. "
         "enable_warp_specialization = True pins: specialise or fail.",
+        autocompletion=complete_option,
     ),
 ]
 PlanFileOption = Annotated[
@@ -82,6 +86,7 @@ ArchOption = Annotated[
         metavar="NAME",
         help="The GPU to compile for: sm_90 (H100, H200) or sm_100 (B200, GB200). Default: the one whose operations a "
         "Gluon kernel has; else sm_90.",
+        autocompletion=complete_arch,
     ),
 ]
 WHEREVER_LEGAL = "(specialised wherever legal; tawa explain says what a launch gets)"
