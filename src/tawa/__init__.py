@@ -9,7 +9,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tawa.bridge.launch.first.background import wait
     from tawa.bridge.launch.first.stock_first import warmup
     from tawa.errors import (
         CompileError,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from tawa.runtime.settings import Settings
     from tawa.runtime.simulation import simulate
     from tawa.runtime.tuning.store import use_table
+    from tawa.runtime.waiting import wait
 
 __version__ = "0.2.0"
 
@@ -56,7 +56,7 @@ _HOMES = {
     "check_protocol": "tawa.runtime.protocol",
     "assert_protocol": "tawa.runtime.protocol",
     "use_table": "tawa.runtime.tuning.store",
-    "wait": "tawa.bridge.launch.first.background",
+    "wait": "tawa.runtime.waiting",
     "warmup": "tawa.bridge.launch.first.stock_first",
     "Mapping": "tawa.mapping",
     "Plan": "tawa.plan",

@@ -21,6 +21,7 @@ from tawa.bridge.triton.versions import refuse_untested
 from tawa.ir import Module
 from tawa.machine.machines import SM_90, Machine, machine_named
 from tawa.runtime.explain.explanation import request_of
+from tawa.runtime.progress import progress
 from tawa.verify.check import check_levels
 from tawa.verify.verdict import Accept, Checked, Proved, Refuted, Verdict
 from tawa.verify.witness import format_witness
@@ -117,8 +118,13 @@ def check_protocol(
     constants = {**default_constants(kernel, num_warps), **(constexprs or {})}
     types = as_signature(signature, constants, kernel.arg_names)
     wanted = {"only_if_faster": False, **options}
-    found = levels_of(kernel, types, wanted, num_warps=num_warps, num_stages=num_stages, target=target)
-    return check_levels(found.aref, found.barrier, assume=assume, max_trips=trips)
+    with progress(f"compiling {kernel.__name__}"):
+        found = levels_of(kernel, types, wanted, num_warps=num_warps, num_stages=num_stages, target=target)
+    with progress(f"checking {kernel.__name__}") as tell:
+        return check_levels(
+            found.aref, found.barrier, assume=assume, max_trips=trips,
+            told=lambda check, used, budget: tell(used, budget, check),
+        )  # fmt: skip
 
 
 def assert_protocol(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tawa.dialects.parameters import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
 from tawa.errors import TawaError
 from tawa.ir import Module, parse_module
+from tawa.runtime.progress import progress
 from tawa.sim import Addresses, CostModel, SimulationError, SimulationResult, Timeline, from_floats, to_floats
 from tawa.sim import Descriptor as HostDescriptor
 from tawa.sim import simulate as simulate_module
@@ -42,7 +44,10 @@ def simulate(
     Raises SimulationError for a trap, a deadlock, an unsupported operation, or arguments that do not fit.
     """
     module = program if isinstance(program, Module) else _read(program)
-    return simulate_module(module, arguments, grid, order, seed, programs=programs, timing=timing)
+    with progress("simulating", prod(grid) if programs is None else len(programs)) as tell:
+        return simulate_module(
+            module, arguments, grid, order, seed, programs=programs, timing=timing, told=lambda it: tell(it, None, "")
+        )
 
 
 def _read(program: Any) -> Module:

@@ -37,6 +37,7 @@ from tawa.runtime.explain.explicit import NamedProgram, RingEnds, checked, is_ex
 from tawa.runtime.explain.source import SourceFunction, names_of_plan, source_of_kernel
 from tawa.runtime.explain.timelines import SimulatedLaunch, timelines_of
 from tawa.runtime.jit import is_under_tawa
+from tawa.runtime.progress import progress
 from tawa.runtime.requests import make_request, refuse_options, reject_unknown, take_options
 from tawa.runtime.settings import Settings
 from tawa.runtime.simulation import Panels
@@ -265,7 +266,8 @@ def explain(
     """
     if signature is not None:
         # As for a launch, which may get descriptors from the launcher and a persistent form.
-        with overflow_refused(), launched_by_us(function=jit_function(kernel)):
+        function = jit_function(kernel)
+        with progress(f"compiling {function.__name__}"), overflow_refused(), launched_by_us(function=function):
             kernel = compile_with_options(
                 kernel,
                 signature,
