@@ -9,10 +9,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tawa import ops, rings
     from tawa.bridge.launch.first.stock_first import warmup
     from tawa.errors import (
+        AssumptionError,
         CompileError,
         DeviceError,
+        EmitError,
         InternalError,
         KernelError,
         ParseError,
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
         ResourceError,
         SurroundingsError,
         TableError,
+        TargetError,
         TawaError,
         UnsupportedKernel,
     )
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from tawa.runtime.simulation import simulate
     from tawa.runtime.tuning.store import use_table
     from tawa.runtime.waiting import wait
+    from tawa.verify.verdict import Checked, Proved, Refuted, Unknown
 
 __version__ = "0.2.0"
 
@@ -77,12 +82,24 @@ _HOMES = {
     "KernelError": "tawa.errors",
     "SurroundingsError": "tawa.errors",
     "TableError": "tawa.errors",
+    "TargetError": "tawa.errors",
+    "EmitError": "tawa.errors",
+    "AssumptionError": "tawa.errors",
+    "Proved": "tawa.verify.verdict",
+    "Checked": "tawa.verify.verdict",
+    "Refuted": "tawa.verify.verdict",
+    "Unknown": "tawa.verify.verdict",
+    "ops": "tawa",
+    "rings": "tawa",
 }
 
 __all__ = [
+    "AssumptionError",
+    "Checked",
     "CompileError",
     "Config",
     "DeviceError",
+    "EmitError",
     "Explanation",
     "InternalError",
     "KernelError",
@@ -93,6 +110,8 @@ __all__ = [
     "PlanError",
     "PlanOptions",
     "ProtocolError",
+    "Proved",
+    "Refuted",
     "Remark",
     "ResourceError",
     "RingPlan",
@@ -100,7 +119,9 @@ __all__ = [
     "SourceLocation",
     "SurroundingsError",
     "TableError",
+    "TargetError",
     "TawaError",
+    "Unknown",
     "UnsupportedKernel",
     "__version__",
     "assert_protocol",
@@ -109,7 +130,9 @@ __all__ = [
     "explain",
     "install",
     "jit",
+    "ops",
     "report",
+    "rings",
     "scope",
     "simulate",
     "uninstall",
@@ -119,13 +142,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'tawa' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker would take any name for one that is there
+
+    def __getattr__(name: str) -> Any:
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module 'tawa' has no attribute {name!r}")
+        found = importlib.import_module(f"tawa.{name}" if home == "tawa" else home)
+        globals()[name] = value = found if home == "tawa" else getattr(found, name)
+        return value
 
 
 def __dir__() -> list[str]:

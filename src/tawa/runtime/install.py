@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Unpack
 
 from tawa.bridge.driver.attach import ATTACHMENT, attached
 from tawa.bridge.driver.request import PROCESS, Request, activate, surrounding_request
@@ -13,6 +13,7 @@ from tawa.bridge.launch.why_stock import stock_remark
 from tawa.bridge.triton.versions import refuse_pinned, untested_remark
 from tawa.runtime.history.recording import RECORDER
 from tawa.runtime.history.report_file import ExitReport
+from tawa.runtime.options import LaunchOptions
 from tawa.runtime.pytorch.torch_compile import TorchCompileReach
 from tawa.runtime.requests import make_request, set_log_level
 from tawa.runtime.settings import Settings
@@ -60,7 +61,7 @@ class Installation:
 _INSTALLATION = Installation()
 
 
-def install(**options: Any) -> None:
+def install(**options: Unpack[LaunchOptions]) -> None:
     """Puts every Triton kernel that this process compiles from now on, in any thread, under Tawa; torch.compile's too.
 
     options: Tawa's options (``aref_depth``, ``mma_depth``, ...) as defaults of every launch. A second call replaces
@@ -80,7 +81,7 @@ def uninstall() -> None:
 
 
 @contextmanager
-def scope(**options: Any) -> Iterator[None]:
+def scope(**options: Unpack[LaunchOptions]) -> Iterator[None]:
     """Puts the kernels launched inside the ``with`` block, in this thread or task, under Tawa.
 
     options: as for `install`; options that are not given come from the scope or installation around it.
