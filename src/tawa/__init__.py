@@ -35,13 +35,12 @@ if TYPE_CHECKING:
     from tawa.runtime.emitted import emit_gluon
     from tawa.runtime.explain.explanation import Explanation, explain
     from tawa.runtime.history.recording import report
-    from tawa.runtime.install import install, scope, uninstall
+    from tawa.runtime.install import install, scope, uninstall, wait
     from tawa.runtime.jit import jit
     from tawa.runtime.protocol import assert_protocol, check_protocol
     from tawa.runtime.settings import Settings
     from tawa.runtime.simulation import simulate
     from tawa.runtime.tuning.store import use_table
-    from tawa.runtime.waiting import wait
     from tawa.verify.verdict import Checked, Proved, Refuted, Unknown
 
 __version__ = "0.2.0"
@@ -61,7 +60,7 @@ _HOMES = {
     "check_protocol": "tawa.runtime.protocol",
     "assert_protocol": "tawa.runtime.protocol",
     "use_table": "tawa.runtime.tuning.store",
-    "wait": "tawa.runtime.waiting",
+    "wait": "tawa.runtime.install",
     "warmup": "tawa.bridge.launch.first.stock_first",
     "Mapping": "tawa.mapping",
     "Plan": "tawa.plan",

@@ -17,8 +17,7 @@ import tawa
 import tawa.errors
 import tawa.ops
 from tawa.plan import PlanOptions
-from tawa.runtime.options import LaunchOptions
-from tawa.runtime.requests import OPTION_NAMES
+from tawa.runtime.requests import OPTION_NAMES, LaunchOptions
 
 SOURCE = Path(tawa.__file__).parent
 USER = """\

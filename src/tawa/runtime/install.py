@@ -1,4 +1,4 @@
-"""Tawa for unmodified code: for a whole process (`install`), or for a block (`scope`)."""
+"""Tawa for unmodified code: for a whole process (`install`), or for a block (`scope`); `wait` waits for its compiles."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Unpack
 
 from tawa.bridge.driver.attach import ATTACHMENT, attached
 from tawa.bridge.driver.request import PROCESS, Request, activate, surrounding_request
+from tawa.bridge.launch.first import background
 from tawa.bridge.launch.why_stock import stock_remark
 from tawa.bridge.triton.versions import refuse_pinned, untested_remark
 from tawa.runtime.history.recording import RECORDER
 from tawa.runtime.history.report_file import ExitReport
-from tawa.runtime.options import LaunchOptions
+from tawa.runtime.progress import progress
 from tawa.runtime.pytorch.torch_compile import TorchCompileReach
-from tawa.runtime.requests import make_request, set_log_level
+from tawa.runtime.requests import LaunchOptions, make_request, set_log_level
 from tawa.runtime.settings import Settings
 
 
@@ -93,3 +94,12 @@ def scope(**options: Unpack[LaunchOptions]) -> Iterator[None]:
     refuse_pinned(request.pinned, "every kernel")
     with attached(), activate(request):
         yield
+
+
+def wait(timeout: float | None = None) -> bool:
+    """Waits until nothing is compiled in the background any more.
+
+    timeout: in seconds; None: as long as it takes. Returns whether all has ended.
+    """
+    with progress("compiling in the background"):
+        return background.wait(timeout)

@@ -6,12 +6,13 @@ For each option the first source that sets it wins: launch, decorator, scope or 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable
 from collections.abc import Mapping as Table
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.host import Host
@@ -26,6 +27,27 @@ from tawa.runtime.tuning.choices import choices_of
 
 HOST = Host(allocate, choices_of, capturing)
 """PyTorch's services for launches."""
+
+
+class LaunchOptions(TypedDict, total=False):
+    """The options of a launch, a scope or an installation, for editors and type checkers: `OPTION_NAMES`."""
+
+    enable_warp_specialization: bool | None
+    aref_depth: int | None
+    num_buffers_warp_spec: int | None
+    mma_depth: int | None
+    num_consumer_groups: int | None
+    ping_pong: bool | None
+    pointer_loads: Literal["tma", "cp.async"] | None
+    persistent: bool | None
+    mode: Literal["automatic", "measure"] | None
+    only_if_faster: bool | None
+    precision: Literal["exact", "relaxed"] | None
+    compile_budget_s: float | None
+    start: Literal["stock", "ready"] | None
+    plan: Plan | Table[str, Any] | str | os.PathLike[str] | None
+    mapping: Mapping | Table[str, Any] | str | os.PathLike[str] | None
+
 
 OPTION_NAMES = frozenset((*PlanOptions.names(), "plan", "mapping"))
 
