@@ -5,6 +5,8 @@
 # make nightly all tests with every case, example and mutant, in random order; those that compile, on every version
 # make fuzz    the property tests once more, with fresh random examples
 # make gpu     a few kernels on this machine's Hopper or Blackwell GPU, compared and timed (PYTHON needs torch and Triton)
+# make next    the contract on the newest Triton and PyTorch of the package index; prints what changed
+# make release builds sdist and wheel, checks them, and tries them on Python 3.11 to 3.13 (docs/versions.md)
 # make docs    the documentation as a site under build/docs
 #
 # Each sets itself up on first use: .venv (Triton 3.6.0 and all tools), .venv-3.7 and so on (another Triton, tests only).
@@ -24,7 +26,7 @@ CONTRACT_TESTS := $(shell grep -rl 'mark\.contract' tests --include='test_*.py')
 # The tests that compile through Triton.
 COMPILE_TESTS := $(addprefix tests/,bridge runtime ops/kernels matrix cli demo roundtrip rings)
 
-.PHONY: demo setup test test-3.6 contract $(OTHERS:%=contract-%) nightly every-3.6 $(OTHERS:%=every-%) fuzz check gpu format docs clean
+.PHONY: demo setup test test-3.6 contract $(OTHERS:%=contract-%) nightly every-3.6 $(OTHERS:%=every-%) fuzz check gpu next release format docs clean
 
 demo: .venv/ready
 	@.venv/bin/tawa demo
@@ -68,6 +70,12 @@ check: .venv/ready
 
 gpu:
 	PYTHONPATH=src:. $(PYTHON) -m bench.blackwell --run
+
+next: .venv/ready $(addprefix .venv-,$(addsuffix /ready,$(lastword $(OTHERS))))
+	.venv/bin/python -m tests.project.next $(ONLY)
+
+release: .venv/ready
+	.venv/bin/python -m tests.project.release
 
 format: .venv/ready
 	.venv/bin/ruff check --fix

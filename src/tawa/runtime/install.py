@@ -1,4 +1,4 @@
-"""Tawa for unmodified code: for a whole process (`install`), or for a block (`scope`); `wait` waits for its compiles."""
+"""Tawa for unmodified code: for a process (`install`), or for a block (`scope`); `wait` waits for its compiles."""
 
 from __future__ import annotations
 
