@@ -1,3 +1,4 @@
+# make dev     .venv, with Triton 3.6.0 and all tools: enough to work on a change
 # make demo    what Tawa does to real kernels: compiles them, prints a report; on a Hopper GPU also runs and times them
 # make test    what a change must pass: the tests on Triton 3.6.0, with samples of large sets of cases, and the contract
 # make contract  what depends on the version of Triton, on the other versions; make contract-3.7: on one of them
@@ -26,7 +27,9 @@ CONTRACT_TESTS := $(shell grep -rl 'mark\.contract' tests --include='test_*.py')
 # The tests that compile through Triton.
 COMPILE_TESTS := $(addprefix tests/,bridge runtime ops/kernels matrix cli demo roundtrip rings)
 
-.PHONY: demo setup test test-3.6 contract $(OTHERS:%=contract-%) nightly every-3.6 $(OTHERS:%=every-%) fuzz check gpu next release format docs clean
+.PHONY: dev demo setup test test-3.6 contract $(OTHERS:%=contract-%) nightly every-3.6 $(OTHERS:%=every-%) fuzz check gpu next release format docs clean
+
+dev: .venv/ready
 
 demo: .venv/ready
 	@.venv/bin/tawa demo
@@ -64,7 +67,7 @@ BUILD_DOCS = NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
 check: .venv/ready
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
-	.venv/bin/pyright --pythonpath .venv/bin/python
+	.venv/bin/pyright --level error --pythonpath .venv/bin/python
 	PYTHONPATH=src .venv/bin/lint-imports --no-cache
 	$(BUILD_DOCS)
 
