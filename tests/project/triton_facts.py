@@ -82,8 +82,10 @@ def _signature(slot: str) -> str:
         for name in path.split("."):
             found = getattr(found, name)
         return str(inspect.signature(found))
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
+    except (ImportError, AttributeError) as error:
         return f" is not there ({type(error).__name__})"
+    except (ValueError, TypeError):  # written in C++
+        return "(…)"
 
 
 def knobs() -> list[str]:
