@@ -1,11 +1,15 @@
 """Numbers and tiles as the objects that Triton's front end compares.
 
-It finds the variables that a loop carries by a first visit of the body, in which they still have the values from before
-the loop: one whose object is the same after it is taken for unchanged. So `a = b` changes nothing if both were one
-object before. Where that can be, a variable begins with an object of its own: `a = x + 0`, which the compiler folds.
+Triton must know which variables a loop changes. It visits the body once and compares the object of each variable before
+and after the visit. If both are the same Python object, Triton takes the variable for unchanged.
 
-A literal that is assigned has the type that Triton gives it: `0` is int32, `0.5` is float32. A constant of another type
-is written with its type: `gl.full([], 0, gl.int64)`.
+    a = x; b = x              both variables have one object
+    for …: a = b              the object of a is the same after the visit: Triton does not see that a changes
+
+Such a variable therefore begins with an object of its own: ``a = x + 0``, which the compiler folds.
+
+A literal has the type that Triton gives it: `0` is int32, `0.5` is float32. A constant of another type is written with
+its type: `gl.full([], 0, gl.int64)`.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ SMALLEST = 2.0**-126
 
 
 def may_look_unchanged(init: Value, yielded: Value, argument: Value) -> bool:
-    """Whether the front end may take a variable for unchanged that a loop changes.
+    """Whether a loop changes a variable, and the front end may not see it.
 
     init, yielded: its first and next value. argument: the variable in the body.
     """
@@ -36,7 +40,7 @@ def may_look_unchanged(init: Value, yielded: Value, argument: Value) -> bool:
 
 
 def _objects(value: Value, without: Value | None = None) -> set[Value]:
-    """The values whose object this one may be in a visit of a body."""
+    """The values that may have the same object as this one while the front end visits the body."""
     found: set[Value] = set()
     work = [value]
     while work:

@@ -43,7 +43,7 @@ class Tile:
     options: tuple[tuple[str, Any], ...] = ()
 
     def launch(self, by_tma: bool = True) -> dict[str, Any]:
-        """What a launch takes beside the arguments. by_tma: C is stored so; else the Plan says nothing of stores."""
+        """The options of a launch. by_tma: whether C is stored by TMA; if not, the Plan does not mention stores."""
         options = dict(self.options)
         if not by_tma and "plan" in options:
             fields = {name: it for name, it in json.loads(options["plan"]).items() if name != "stores"}
@@ -51,7 +51,7 @@ class Tile:
         return {"num_warps": self.num_warps, "num_stages": self.num_stages, **options}
 
     def made(self, **decisions: Any) -> Program:
-        """The program that is made, as far as the options and these decisions say."""
+        """The program of this tile: the options and these decisions, and usual values for the rest."""
         options = dict(self.options)
         asked = Plan(**decisions).over(Plan.from_json(options.get("plan", "{}")))
         groups = asked.groups or options.get("num_consumer_groups", 1)
@@ -67,7 +67,7 @@ class Tile:
         return Program(asked.over(usual))
 
     def program(self, K: float, size: int, scaled: bool = False) -> TileSum:
-        """A program that sums K products of operands of `size` bytes."""
+        """The loop of one program, for the model of time: it multiplies K columns, with elements of `size` bytes."""
         elements = self.BM * self.BN
         return TileSum(self.BM, (self.BN,), self.BK, size, ceil(K / self.BK), elements * max(size, 2), scaled)
 
@@ -135,13 +135,13 @@ WEIGHTS = (
     Tile(128, 128, 0, 8, 3),
     Tile(128, 128, 0, 8, 3, options=(("num_consumer_groups", 2),)),
 )
-"""By the tokens of a tile (BM), which is the first that holds all tokens, or the last. BN: rows of the weights."""
+"""Ordered by BM, the tokens of a tile (`weights_tile`). BN: rows of the weights."""
 WEIGHTS_ELSEWHERE = (Tile(16, 64, 0, 4, 2), Tile(64, 64, 0, 4, 2))
 MOST_SPLITS = 8
 
 
 def weights_tile(tiles: Sequence[Tile], tokens: int) -> Tile:
-    """The tile for so many tokens."""
+    """The first tile that holds this number of tokens; the last one if none does."""
     return next((tile for tile in tiles if tokens <= tile.BM), tiles[-1])
 
 

@@ -152,9 +152,9 @@ class Space:
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
-        """The usual launches. What is expected is said of the one that gains the most.
+        """The launches that the model of time predicts. An expectation is that of the launch with the largest gain.
 
-        Every launch gets the form that is best for it (`tawa.plan.search.search`).
+        A real launch gets the form that is predicted to be the fastest for it (`tawa.plan.search.search`).
         """
         return usual_launches(self.workload, self.machine.processors)
 

@@ -1,27 +1,30 @@
-"""The queries that partitions make about unknown numbers, as queries about unconstrained trip counts.
+"""The questions that loops and conditions ask: each is "are there more than n trips?" for an unknown number of trips.
 
-    low … high in steps of s has t trips, t unknown:
+The proof does not know how many trips a loop makes. Where a partition depends on it, the proof asks, and follows both
+answers. A range ``low … high`` in steps of s has t trips, and t is unknown:
 
-    for k in low … high               0 trips or more: queries t > 0, t > 1, …      start 0
-    if low < high                     queries t > 0                                 start 0
-    while                             0 trips or more, as a loop
-    for k in low + 2·s … high         its first query is t > 2                      start 2
-    for k in low … split              at most E trips: the same queries up to E     start 0, end E
-    for k in split … high             its first query is t > E                      start E
+    for k in low … high               asks t > 0, t > 1, …                          start 0
+    if low < high                     asks t > 0                                    start 0
+    while                             asks as a loop does
+    for k in low + 2·s … high         asks t > 2 first                              start 2
+    for k in low … split              asks t > 0, …, and ends after E trips         start 0, end E
+    for k in split … high             asks t > E first                              start E
     for k in low + s … high           the same for an unknown step s                start 1
 
-    for k in 0 … min(x, T)            at most x trips: queries t > 0 and x > 0, …   stage 0, cap x
-    for k in 0 … min(y, left)         its first query is t > what is taken          stage 1, cap y
-    for k in 0 … left - min(y, left)  the rest                                      stage 2
+    for k in 0 … min(x, T)            asks t > 0 and x > 0, …: at most x trips      stage 0, cap x
+    for k in 0 … min(y, left)         asks first whether t > the trips taken        stage 1, cap y
+    for k in 0 … left - min(y, left)  takes the rest                                stage 2
 
-`left` is T - min(x, T), with x, y ≥ 0: such loops take the T trips of one range, one after the other. `split` is the
-value that early puts compute: min(low + E·s, high). Every other condition is an unknown of its own that is 0 or 1.
-Relations between bounds (one is the minimum of two, one comes from the program id, …) are ignored, but not which loops
-are the same: bounds are expression trees, and equal trees at corresponding points are one unknown. So are loop-carried
-values if their computations are equal (`tawa.verify.equal_numbers`).
+`split` is the value that early puts compute: min(low + E·s, high). `left` is T - min(x, T), with x, y ≥ 0: the last
+three loops share the T trips of one range, one loop after the other. Every other condition is an unknown of its own
+that is 0 or 1.
 
-A loop with a large constant trip count may be treated as unconstrained as well: then the iterations far from its ends
-are one state, as in any other loop.
+Two loops ask about one unknown if their bounds are equal expression trees at corresponding points. The same holds for
+values that loops carry, if their computations are equal (`tawa.verify.equal_numbers`). Other relations between bounds
+are ignored, such as that one is the minimum of two others.
+
+A loop with a large constant trip count may be treated as if it were unknown: the iterations far from its ends are then
+one state, as in any other loop.
 
 Arithmetic is assumed not to overflow, as everywhere in this check.
 """
@@ -49,7 +52,7 @@ _MOST_LEAST = 64
 
 
 class UnclearError(Exception):
-    """What decides control flow at `op` is no number that the proof can ask about."""
+    """Control flow at `op` depends on something that the proof cannot ask about."""
 
     def __init__(self, reason: str, op: Operation | None) -> None:
         super().__init__(reason)
@@ -59,7 +62,7 @@ class UnclearError(Exception):
 def find_questions(
     program: Program, free_from: int = ENDLESS, facts: Facts | None = None, unknowns: dict[Any, int] | None = None
 ) -> Questions:
-    """The queries of all partitions. Raises `UnclearError`.
+    """The questions of all partitions. Raises `UnclearError`.
 
     free_from: constant trip counts of this size or more are treated as unconstrained. facts: about arguments. unknowns:
     the numbers of unknowns, shared with another program that computes the same.
@@ -81,7 +84,7 @@ class _Finder:
     flags: dict[int, int] = field(default_factory=dict[int, int])
     asked: dict[int, Asked] = field(default_factory=dict[int, Asked])
     moved: dict[int, int] = field(default_factory=dict[int, int])
-    """By register, how many moves set it: a register with one is another name of its source."""
+    """How many moves set each register. A register that one move sets is another name of its source."""
     compared: dict[Term, None] = field(default_factory=dict[Term, None])
     steps: dict[Any, list[Any]] = field(default_factory=dict[Any, list[Any]])
     """By upper bound: the steps of its loops."""
@@ -89,7 +92,7 @@ class _Finder:
     most: dict[int, int] = field(default_factory=dict[int, int])
     positive: dict[Term, None] = field(default_factory=dict[Term, None])
     places: dict[Term, Operation | None] = field(default_factory=dict[Term, Operation | None])
-    """By step: one loop that has it."""
+    """For each step, one loop that has it."""
     taken: dict[Term, tuple[Any, Term]] = field(default_factory=dict[Term, tuple[Any, Term]])
     """For a minimum of a cap and of what is left, ``min(x, left)``, that is subtracted from what is left: both."""
 
@@ -134,7 +137,7 @@ class _Finder:
         )
 
     def _remembered(self, sites: list[dict[int, Site]]) -> dict[int, int]:
-        """By unknown that a condition behind a loop asks for again: up to which number of trips it can tell."""
+        """For each unknown that a condition asks about behind its loop: the largest number of trips it asks about."""
         found: dict[int, int] = {}
         for part, asking in zip(self.program.parts, sites, strict=True):
             code = part.code
@@ -146,7 +149,7 @@ class _Finder:
         return found
 
     def _from_the_first(self, sites: list[dict[int, Site]]) -> list[dict[int, Site]]:
-        """The sites with starts that count from the first trip that any site of their unknown queries, if it is < 0."""
+        """The sites, with starts of 0 or more: those of an unknown move together if the first of them is negative."""
         asking = [site for found in sites for site in found.values()]
         first: dict[int, int] = {}
         for site in asking:
