@@ -91,7 +91,7 @@ class DeviceError(TawaError):
 class TargetError(TawaError):
     """A GPU that Tawa does not know, or one that the kernel cannot be compiled for.
 
-    location: of the operation that another GPU has, if there is one.
+    location: where the kernel uses an operation of another GPU, if it does.
     """
 
     def __init__(self, what: str, cure: str, location: SourceLocation | None = None) -> None:

@@ -58,8 +58,8 @@ class Mapping:
     """A mapping: whole or partial. What it leaves open, the planner decides.
 
     kernel, groups: the kernel as a whole, its consumer groups. operands, stores, loops, rings, partitions: by name; the
-    name "*" stands for all that have no section of their own. source: the file that it was read from. lines: those of
-    its sections and words, by their keys, where it was read from TOML.
+    name "*" stands for all that have no section of their own. source: the file that it was read from. lines: the
+    line of each section and word in that text, by its key; empty if it was not read from TOML.
     """
 
     kernel: Words = field(default_factory=KernelWords)

@@ -137,11 +137,11 @@ class RingPlan:
 
     copies: the number of such rings: one per consumer group if its tiles are rows of the group, else 1.
     fill: how the producer fills a slot: "tma", "cp.async", or from its "registers"; "stores" of a converter; or with a
-    "number" that only the producer computes. In tensor memory, which is no shared memory: by the dots of one thread,
-        which a "commit" announces, or by the "threads" of a consumer.
+    "number" that only the producer computes. A slot in tensor memory is filled by the dots of one thread, whose end is
+        a "commit", or by the "threads" of a consumer.
     A Plan that pins a ring may omit everything but the depth, because the rest follows from the operands. An entry
-    without name has the D of all rings without an entry; like the option `aref_depth`, it does not hold for rings that
-    are filled outside the innermost loops, if it does not fit there.
+    without a name sets D for all rings that have no entry. As with the option `aref_depth`, rings that are filled
+    outside the innermost loops have a smaller D if this one does not fit.
     """
 
     name: str = ""

@@ -37,8 +37,7 @@ class PlanOptions:
         a persistent kernel.
     precision: "relaxed" allows another order of the sums of rows than stock Triton's, and of the sums of dots over a
         loop, hence other rounding; "exact", or None, keeps the order of every sum.
-    compile_budget_s: seconds that Plans may spend in Triton's back end, so that more of them are tried; None is two
-        Plans at most.
+    compile_budget_s: seconds for trying further Plans in Triton's back end; None: two Plans are tried at most.
     start: "stock": the first launches get stock Triton's kernel, until the specialised one is made in the background;
         "ready", or None: the first launch waits for it.
     """

@@ -114,7 +114,7 @@ class Ring:
 
     @gluon.jit
     def consumed(self, behind: gl.constexpr = 0, pred=True):
-        """Releases the slot of the last `get`, or of one further `behind`."""
+        """Releases the slot of the last `get`, or of the one that is `behind` gets before it."""
         slot = self.slot - 1 - behind
         slot = gl.where(slot < 0, slot + self.D, slot)
         mbarrier.arrive(self.empty.index(slot), count=1, pred=pred)

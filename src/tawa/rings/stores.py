@@ -32,7 +32,7 @@ class StoreRing:
 
     @gluon.jit
     def put(self, descriptor, coordinates, values):
-        """Waits until a buffer's last store has read it, writes a tensor there, and starts its store."""
+        """Waits until the next buffer is free, writes a tensor to it, and starts its store to memory."""
         store_wait(self.D - 1)
         buffer = self.tiles.index(self.slot)
         buffer.store(values)

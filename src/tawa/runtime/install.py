@@ -77,7 +77,7 @@ def install(**options: Unpack[LaunchOptions]) -> None:
 
 
 def uninstall() -> None:
-    """Takes `install` back: Triton is as it was before. Kernels already compiled stay in use where they are."""
+    """Takes `install` back: Triton is as it was before. Kernels that are compiled already stay in use."""
     _INSTALLATION.uninstall()
 
 

@@ -25,14 +25,14 @@ _SORT = "moe_sort(Tensor experts, int count) -> (Tensor, Tensor, Tensor)"
 def moe(
     x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor
 ) -> torch.Tensor:
-    """The weighted sum of what the chosen experts give: ``(silu(x @ gate.T) * (x @ up.T)) @ down.T`` of each.
+    """For each token the weighted sum of its experts' outputs, each ``(silu(x @ gate.T) * (x @ up.T)) @ down.T``.
 
     Args:
         x: (T, H) in float16 or bfloat16, a row for each token.
         gate_up: (E, 2 I, H) in the type of x: of each expert the rows of the gate, and behind them those of `up`.
         down: (E, H, I) in the type of x.
-        weights: (T, C), of the experts that a token chose, in float32 or the type of x.
-        experts: (T, C) in int32 or int64, their numbers. A number below 0, or from E on, adds nothing.
+        weights: (T, C), the weight of each expert that a token chose, in float32 or the type of x.
+        experts: (T, C) in int32 or int64, the numbers of these experts. A number below 0, or from E on, adds nothing.
 
     Returns:
         (T, H), contiguous, in the type of x. Sums are taken in float32, those over experts in the order of choices; the

@@ -39,7 +39,7 @@ def grouped_mm(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor) -> torch.Te
         offs: (G,) in int32, the end of each group, ascending. Groups may be empty. It is read on the GPU only.
 
     Returns:
-        The product in the type of a; contiguous, or, of a (G, M, K), its transpose is. It is 0 in rows and columns
+        The product in the type of a; contiguous; with a (G, M, K) its transpose is. It is 0 in rows and columns
         behind the last group, and for groups of no summed elements. Sums are taken in float32.
 
     Raises:

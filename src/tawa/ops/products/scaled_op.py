@@ -44,8 +44,8 @@ def scaled_mm(
         scale_b: as for a, transposed: one number; (1, N); (ceil(K / 128), N); or (ceil(K / 128), ceil(N / 128)).
         bias: (N,) in float16, bfloat16 or float32, added in float32.
         out_dtype: bfloat16 (also if None), float16 or float32.
-        use_fast_accum: let the tensor cores add up all of K, in fewer bits than float32. Without it, and with scales
-            for each 128 elements of K, only 128 products are added there, and their sums in float32.
+        use_fast_accum: whether the tensor cores add up all of K, with fewer bits than float32. If not, and with scales
+            for each 128 elements of K, they add 128 products at a time, and these sums are added in float32.
 
     Returns:
         C (M, N), contiguous.

@@ -114,10 +114,11 @@ class StockFirst:
 
 
 def warmup(step: Callable[[], Any], most: int = 2000) -> int:
-    """Calls `step` until all that it launches is compiled and has learned; returns how often.
+    """Calls `step` until all kernels that it launches are compiled and have learned; returns the number of calls.
 
-    For kernels that a CUDA graph will capture, and for benchmarks. The GPU is kept busy before each call, because a
-    launch that it waits for says nothing about a kernel. most: calls.
+    Call it before a CUDA graph is captured, and before a benchmark. The GPU is kept busy before each call: if it waited
+    for the launch, the time measured would be that of the launch, not that of the kernel. most: the largest number of
+    calls.
     """
     clocks = set[Clock]()
     taken_s = 0.0
