@@ -15,8 +15,11 @@ from tawa.sim import simulate
 from tests.cli.doctor.conftest import by_name
 
 
-def test_a_kernel_is_compiled_proved_and_simulated_without_the_users_cache(own_folders: Path) -> None:
+def test_a_kernel_is_compiled_proved_and_simulated_without_the_users_cache(
+    own_folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (own_folders / "triton").write_text("")  # a broken cache, which has its own line
+    monkeypatch.setenv("TRITON_INTERPRET", "1")  # likewise
     found = by_name(self_test())
     assert [it.state for it in found.values()] == ["green"] * 4
     assert list(found) == ["background worker", "compile", "proof", "simulation"]
@@ -40,6 +43,12 @@ def test_on_an_unsupported_triton_nothing_is_compiled(monkeypatch: pytest.Monkey
     monkeypatch.setattr(versions, "triton_version", lambda: (3, 12, 0))
     (found,) = self_test()
     assert found.state == "yellow" and "outside the tested range" in found.found and "pip install" in found.cure
+
+
+def test_with_a_wrong_setting_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAWA_LOG", "loud")
+    (found,) = self_test()
+    assert found.state == "yellow" and "TAWA_LOG='loud'" in found.found
 
 
 def test_other_bits_in_the_simulator_are_red(monkeypatch: pytest.MonkeyPatch) -> None:

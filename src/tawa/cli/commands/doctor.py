@@ -3,7 +3,7 @@
 versions
   ok    Triton      3.6.0 (supported: 3.6 to 3.9)
   warn  PyTorch     not installed: kernels are compiled, not launched, and tawa.ops is not there
-                    cure: pip install 'torch>=2.10'
+          cure: pip install 'torch>=2.10'
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ QuickFlag = Annotated[bool, typer.Option("--quick", help="Leave out the self-tes
 
 _WORDS = {"green": "ok", "yellow": "warn", "red": "FAIL"}
 _STYLES = {"green": "green", "yellow": "yellow", "red": "bold red"}
+_BELOW = " " * 10
 _NAME = 21
 """The columns of the names."""
 
@@ -88,9 +89,9 @@ def _print(console: Console, it: Finding) -> None:
     head.append(f"\n{indent}".join(lines), dim)
     console.print(head, soft_wrap=True)
     if it.cure:
-        console.print(Text.assemble(indent, ("cure: ", "bold green"), it.cure), soft_wrap=True)
+        console.print(Text.assemble(_BELOW, ("cure: ", "bold green"), it.cure), soft_wrap=True)
     if it.hint:
-        console.print(Text(f"{indent}{it.hint}", "dim"), soft_wrap=True)
+        console.print(Text(f"{_BELOW}{it.hint}", "dim"), soft_wrap=True)
 
 
 def _summary(every: list[Finding]) -> Any:

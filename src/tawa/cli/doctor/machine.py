@@ -43,7 +43,7 @@ def gpus() -> list[dict[str, str]]:
 
 def _gpus(found: list[dict[str, str]]) -> Findings:
     if not found:
-        cure = f"to launch kernels, a machine with one of {KNOWN}"
+        cure = f"launch on a machine with one of {KNOWN}"
         yield Finding("GPU", "none: kernels are compiled, proved and simulated, not launched", "yellow", cure)
     for row, count in Counter(tuple(it.items()) for it in found).items():
         gpu = dict(row)

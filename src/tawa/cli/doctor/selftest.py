@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tawa.cli.doctor.finding import Finding, Findings
-from tawa.errors import ISSUES_URL
+from tawa.errors import ISSUES_URL, PlanError
 from tawa.runtime.progress import Tell, progress
 
 _REPORT = f"this is a fault of Tawa or of this machine; please report it, with tawa doctor --json: {ISSUES_URL}"
@@ -24,13 +24,19 @@ _STEPS = 5
 def self_test() -> Findings:
     """A line for each step; a step that fails ends the test."""
     from tawa.bridge.triton.versions import untested_reason, why_not_importable
+    from tawa.runtime.settings import Settings
     from tawa.supported import TRITON
 
     reason = why_not_importable() or untested_reason()
     if reason:
         yield Finding("self-test", f"left out: {reason}", "yellow", TRITON.cure)
         return
-    with progress("testing", _STEPS) as tell, _own_cache():
+    try:
+        Settings.from_environment().options()
+    except PlanError as error:
+        yield Finding("self-test", f"left out: {error}", "yellow", "mend this setting")
+        return
+    with progress("testing", _STEPS) as tell, _own_variables():
         yield from _steps(tell)
 
 
@@ -111,18 +117,17 @@ def _launch(case: Any) -> Findings:
 
 
 @contextmanager
-def _own_cache() -> Iterator[None]:
-    """Triton's cache is a folder for this block alone."""
-    name = "TRITON_CACHE_DIR"
-    before = os.environ.get(name)
+def _own_variables() -> Iterator[None]:
+    """In this block Triton's cache is a folder of its own, and kernels are compiled: they are not interpreted."""
+    names = ("TRITON_CACHE_DIR", "TRITON_INTERPRET")
+    before = {name: os.environ.pop(name) for name in names if name in os.environ}
     with tempfile.TemporaryDirectory(prefix="tawa-doctor-", ignore_cleanup_errors=True) as folder:
-        os.environ[name] = folder
+        os.environ["TRITON_CACHE_DIR"] = folder
         try:
             yield
         finally:
-            os.environ.pop(name)
-            if before is not None:
-                os.environ[name] = before
+            del os.environ["TRITON_CACHE_DIR"]
+            os.environ.update(before)
 
 
 __all__ = ["self_test"]
