@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -47,6 +50,16 @@ def test_a_check_that_fails_itself_is_a_red_line_and_the_others_are_made(tawa, m
     (line,) = [it for it in found["folders"] if it["state"] == "red"]
     assert "ZeroDivisionError: nothing here" in line["found"] and "report" in line["cure"]
     assert found["settings"]
+
+
+@pytest.mark.slow
+def test_where_kernels_are_interpreted_the_self_test_compiles_one(tmp_path) -> None:
+    variables = {**os.environ, "TRITON_INTERPRET": "1", "TRITON_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "tawa.cli.main", "doctor", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, env=variables)
+    found = json.loads(done.stdout)
+    assert {it["name"]: it["state"] for it in found["self-test"]}["simulation"] == "green"
+    assert {it["name"]: it["state"] for it in found["settings"]}["TRITON_INTERPRET"] == "yellow"
 
 
 def test_tawa_env_says_where_it_has_gone(tawa) -> None:

@@ -15,11 +15,8 @@ from tawa.sim import simulate
 from tests.cli.doctor.conftest import by_name
 
 
-def test_a_kernel_is_compiled_proved_and_simulated_without_the_users_cache(
-    own_folders: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kernel_is_compiled_proved_and_simulated_without_the_users_cache(own_folders: Path) -> None:
     (own_folders / "triton").write_text("")  # a broken cache, which has its own line
-    monkeypatch.setenv("TRITON_INTERPRET", "1")  # likewise
     found = by_name(self_test())
     assert [it.state for it in found.values()] == ["green"] * 4
     assert list(found) == ["background worker", "compile", "proof", "simulation"]

@@ -36,7 +36,7 @@ def self_test() -> Findings:
     except PlanError as error:
         yield Finding("self-test", f"left out: {error}", "yellow", "mend this setting")
         return
-    with progress("testing", _STEPS) as tell, _own_variables():
+    with progress("testing", _STEPS) as tell, _own_cache():
         yield from _steps(tell)
 
 
@@ -117,17 +117,18 @@ def _launch(case: Any) -> Findings:
 
 
 @contextmanager
-def _own_variables() -> Iterator[None]:
-    """In this block Triton's cache is a folder of its own, and kernels are compiled: they are not interpreted."""
-    names = ("TRITON_CACHE_DIR", "TRITON_INTERPRET")
-    before = {name: os.environ.pop(name) for name in names if name in os.environ}
+def _own_cache() -> Iterator[None]:
+    """Triton's cache is a folder for this block alone."""
+    name = "TRITON_CACHE_DIR"
+    before = os.environ.get(name)
     with tempfile.TemporaryDirectory(prefix="tawa-doctor-", ignore_cleanup_errors=True) as folder:
-        os.environ["TRITON_CACHE_DIR"] = folder
+        os.environ[name] = folder
         try:
             yield
         finally:
-            del os.environ["TRITON_CACHE_DIR"]
-            os.environ.update(before)
+            os.environ.pop(name)
+            if before is not None:
+                os.environ[name] = before
 
 
 __all__ = ["self_test"]
