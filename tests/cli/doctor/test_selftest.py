@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+import tawa.demo
 from tawa.bridge.launch.first import background
 from tawa.bridge.triton import versions
 from tawa.cli.doctor.selftest import self_test
@@ -60,3 +63,31 @@ def test_other_bits_in_the_simulator_are_red(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(simulation, "simulate_module", wrong)
     found = by_name(self_test())["simulation"]
     assert found.state == "red" and found.found.startswith("other bits") and "report" in found.cure
+
+
+@pytest.mark.parametrize("faults, state", [((), "green"), (("2.50 x the error allowed",), "red")])
+def test_on_a_hopper_gpu_the_kernel_is_launched_and_judged(
+    monkeypatch: pytest.MonkeyPatch, faults: tuple[str, ...], state: str
+) -> None:
+    """A stand-in plays the GPU."""
+    race = ModuleType("tawa.demo.gpu_race")
+    launched: list[Any] = []
+
+    def judge_launch(_: Any, kernel: Any) -> tuple[str, ...]:
+        launched.append(kernel)
+        return faults
+
+    monkeypatch.setattr(race, "hopper_present", lambda: True, raising=False)
+    monkeypatch.setattr(race, "judge_launch", judge_launch, raising=False)
+    monkeypatch.setitem(sys.modules, "tawa.demo.gpu_race", race)
+    monkeypatch.setattr(tawa.demo, "gpu_race", race, raising=False)
+    monkeypatch.setattr(tawa, "explain", lambda kernel: SimpleNamespace(applied=True))
+    found = by_name(self_test())["launch"]
+    assert found.state == state and launched[0].tawa_defaults.options.only_if_faster is False
+    assert ("(specialised)" in found.found) == (not faults)
+
+
+@pytest.mark.gpu
+def test_a_kernel_is_launched_on_this_gpu() -> None:
+    found = by_name(self_test())["launch"]
+    assert found.state == "green" and "specialised" in found.found, found
