@@ -81,6 +81,13 @@ def test_a_pipe_has_none_and_rich_is_not_loaded() -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("the answer\n", "", 0)
 
 
+def test_a_process_without_stderr_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    with progress("checking") as tell:
+        tell(1, 2, "part")
+    assert module._BARS.shown is None
+
+
 @pytest.mark.parametrize("widgets", [False, True])
 def test_a_notebook_has_one_only_with_ipywidgets(monkeypatch: pytest.MonkeyPatch, widgets: bool) -> None:
     monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))

@@ -103,7 +103,11 @@ def progress(what: str, total: float | None = None) -> Iterator[Tell]:
 
 def _new() -> Any:
     """rich's bars; None where nobody watches: stderr is a pipe or a file, or a notebook has no ipywidgets."""
-    if not sys.stderr.isatty() and "ipykernel" not in sys.modules:
+    try:
+        watched = sys.stderr.isatty() or "ipykernel" in sys.modules
+    except (AttributeError, ValueError):  # there is no stderr, or it is closed
+        return None
+    if not watched:
         return None  # the usual case, for which rich need not be loaded
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
