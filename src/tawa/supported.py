@@ -84,7 +84,7 @@ PYTORCH = Supported(
     why_last="each version requires a version of Triton, whose bound decides",
     runs=(
         ("none", "CI: what needs PyTorch runs with stand-ins, or is skipped"),
-        ("2.11.0", "the measurements under `bench/results`, on an H200"),
+        ("2.11.0", "the measurements under `bench/results`, on H100 and H200"),
     ),
 )
 PYTHON = Supported(
@@ -92,7 +92,7 @@ PYTHON = Supported(
     "",
     first=(3, 11),
     last=None,
-    why_first="`tomllib`, `StrEnum` and notes of exceptions are of 3.11",
+    why_first="`tomllib`, `StrEnum` and notes of exceptions are new in 3.11",
     why_last="Triton's wheels decide",
     runs=(
         ("3.11", "CI: all tests; `make release`"),

@@ -93,7 +93,7 @@ def _worker() -> Finding:
             cure = "TAWA_BACKGROUND=off compiles before each first launch"
             return Finding("background worker", f"does not answer: {error}", "red", cure)
     data = {"seconds": round(seconds, 2), "workers": most}
-    return Finding("background worker", f"answers, and {most} at a time", data=data)
+    return Finding("background worker", f"answers; up to {most} at a time", data=data)
 
 
 def _launch(case: Any) -> Findings:
