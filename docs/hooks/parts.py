@@ -1,0 +1,45 @@
+"""What the site takes from the sources, by the name in the comment of a page (`generated`)."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+_HOPPER = "Hopper: H100, H200 (`sm_90`)"
+
+
+def versions() -> str:
+    """The table of what Tawa works with, from the metadata of the package and what CI installs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    torch = {"3.6": "2.10, 2.11", "3.7": "2.12, 2.13", "3.9": "2.15"}
+    others = re.search(r"^RELEASES := (.*)$", (ROOT / "Makefile").read_text(), re.M)
+    assert others is not None
+    rows = ["| Triton | in CI | PyTorch with this Triton | Python | GPU |", "|---|---|---|---|---|"]
+    python = project["requires-python"].removeprefix(">=")
+    for number, release in enumerate(["3.6.0", *others[1].split()]):
+        line = ".".join(release.split(".")[:2])
+        tested = f"{release}: all tests" if not number else f"{release}: the contract, every night all that compile"
+        rows.append(f"| {line} | {tested} | {torch.get(line, '-')} | {python} or newer | {_HOPPER} |")
+    return "\n".join(rows)
+
+
+def table(name: str) -> str:
+    """A table of a result file (`bench.figure_values`)."""
+    from bench.figure_values import TABLES
+
+    return "\n".join(TABLES[name]())
+
+
+def machine(name: str) -> str:
+    """On which machine, when and by which command a result file was made."""
+    data = json.loads((ROOT / "bench" / "results" / f"{name}.json").read_text())
+    versions = ", ".join(f"{key} {value}" for key, value in sorted(data["versions"].items()))
+    date, command = data["date"][:10], " ".join(data["command"].split())
+    return f"*{data['device']}, driver {data['driver']}; {versions}; {date}. `{command}` wrote `{name}.json`.*"
+
+
+PARTS: dict[str, Callable[..., str]] = {"versions": versions, "table": table, "machine": machine}
