@@ -40,9 +40,9 @@ def listed(text: str, names: set[str]) -> str:
     inside = google = False
     for line in text.splitlines():
         google = google or bool(re.match(r"(Args|Attributes|Returns|Yields|Raises|Examples?):$", line))
-        parts = [line] if google or line.startswith(" ") else _parted(line, names)
+        parts = [line] if google or (line.startswith(" ") and not inside) else _parted(line, names)
         for part in parts:
-            found = _FIELD.match(part)
+            found = _FIELD.match(part if part is parts[0] else part.strip())
             if not google and found and _known(found["names"], names):
                 if not inside and lines and lines[-1]:
                     lines.append("")
@@ -62,7 +62,8 @@ def listed(text: str, names: set[str]) -> str:
 def _parted(line: str, names: set[str]) -> list[str]:
     """A line, cut where another known field begins in it."""
     cuts = [it.start() for it in _INLINE.finditer(line) if _known(it["names"], names)]
-    return [line[begin:end].rstrip(" ;") for begin, end in zip([0, *cuts], [*cuts, len(line)], strict=True)]
+    parts = [line[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(line)], strict=True)]
+    return [*(it.rstrip(" ;") for it in parts[:-1]), parts[-1]]
 
 
 def _known(text: str, names: set[str]) -> bool:
