@@ -47,7 +47,7 @@ def listed(text: str, names: set[str]) -> str:
                 if not inside and lines and lines[-1]:
                     lines.append("")
                 shown = ", ".join(f"`{it.strip()}`" for it in found["names"].split(","))
-                lines.append(f"- {shown}: {part[found.end():]}")
+                lines.append(f"- {shown}: {part[found.end() :]}")
                 inside = True
             elif inside and part.startswith(" "):
                 lines.append(part)

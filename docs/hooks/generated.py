@@ -32,7 +32,7 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     def part(mark: re.Match[str]) -> str:
         made: Callable[..., str] | None = parts.PARTS.get(mark["name"])
         if made is None:
-            raise PluginError(f"{page.file.src_path}: nothing generates {mark['name']!r}; there are {sorted(parts.PARTS)}")
+            raise PluginError(f"{page.file.src_path}: nothing generates {mark['name']!r}; known: {sorted(parts.PARTS)}")
         text = made(mark["of"]) if mark["of"] else made()
         return "\n".join(mark["indent"] + line if line else "" for line in text.splitlines())
 

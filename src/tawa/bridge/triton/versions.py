@@ -12,6 +12,7 @@ import re
 
 from tawa.bridge.report.warned import warn_user
 from tawa.bridge.triton.ir_compat import to_3_7, to_3_8
+from tawa.declines import UNTESTED
 from tawa.errors import CompileError, UnsupportedKernel
 from tawa.ir import Module, parse_module, print_module
 from tawa.remarks import Remark
@@ -64,7 +65,7 @@ def untested_reason() -> str:
 def untested_remark() -> Remark | None:
     """`untested_reason` with its cure; None for a Triton that was tested."""
     reason = untested_reason()
-    return Remark("declined", f"{reason}: stock Triton compiles every kernel", cure=TESTED_CURE) if reason else None
+    return UNTESTED.remark(None, TESTED_CURE, version=reason) if reason else None
 
 
 def refuse_pinned(pinned: bool, kernel: str) -> None:
