@@ -42,4 +42,27 @@ def machine(name: str) -> str:
     return f"*{data['device']}, driver {data['driver']}; {versions}; {date}. `{command}` wrote `{name}.json`.*"
 
 
-PARTS: dict[str, Callable[..., str]] = {"versions": versions, "table": table, "machine": machine}
+def decline(name: str) -> str:
+    """What Tawa says of one reason for which a kernel is declined, and its usual cure."""
+    from tawa.declines import DECLINES
+
+    found = next(it for it in DECLINES if it.id == name)
+    lines = [f"> {_said(found.within + found.reason)}"]
+    if found.cure:
+        lines += [">", f"> **Cure:** {_said(found.cure)}"]
+    return "\n".join(lines)
+
+
+def _said(text: str) -> str:
+    """A template with its places in italics."""
+    parts = re.split(r"\{(\w+)\}", text)
+    plain = [re.sub(r"([*_<\[`])", r"\\\1", part) for part in parts]
+    return "".join(f"*‹{part.replace('_', ' ')}›*" if number % 2 else plain[number] for number, part in enumerate(parts))
+
+
+PARTS: dict[str, Callable[..., str]] = {
+    "versions": versions,
+    "table": table,
+    "machine": machine,
+    "decline": decline,
+}

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FRAMES = ROOT / "tests" / "docs" / "frames"
 TAGS = ("run", "output", "compile", "gpu", "shown")
 KEYS = {
     "file": "the block is written to this file, which later blocks of the page may use; a diff is applied to it",
@@ -35,6 +36,8 @@ KEYS = {
     "warps": "its number of warps, 4 if left out",
     "options": "its launch options, as for `tawa explain --option`",
     "fill": "what fills its rings: `tma`, `cp.async`, `registers`; several with commas between",
+    "frame": "the frame is this file of `tests/docs/frames`; keys may stand in its first line",
+    "reason": "of a declined kernel: the reason, as `tawa.declines` names it",
     "verdict": "`specialised` if left out, `declined` where automatic mode declines it, `legal` where it may be",
 }
 HOLE = "# the block"
@@ -112,6 +115,9 @@ def _block(page: Path, text: str, match: re.Match[str]) -> Block:
         raise BadTag(f"{where}: `shown` takes a reason: <!-- shown: reason -->")
     language = match["info"].split()[0] if match["info"].split() else ""
     keys = {} if name == "shown" else _keys(rest, where)
+    if "frame" in keys:
+        first, _, frame = (FRAMES / f"{keys['frame']}.py").read_text().partition("\n")
+        keys = {**_keys(first.removeprefix("# "), where), **keys}
     if frame and name != "output" and sum(line.strip() == HOLE for line in frame.splitlines()) != 1:
         raise BadTag(f"{where}: the frame has one line `{HOLE}`")
     return Block(page, line, language, match["text"], name, keys, frame, match.start("text"), match.end("text"))
