@@ -34,6 +34,13 @@ def table(name: str) -> str:
     return "\n".join(TABLES[name]())
 
 
+def corpus() -> str:
+    """The results of the kernels of other packages."""
+    from bench.corpus.report.page import render_file
+
+    return render_file()
+
+
 def machine(name: str) -> str:
     """On which machine, when and by which command a result file was made."""
     data = json.loads((ROOT / "bench" / "results" / f"{name}.json").read_text())
@@ -57,7 +64,9 @@ def _said(text: str) -> str:
     """A template with its places in italics."""
     parts = re.split(r"\{(\w+)\}", text)
     plain = [re.sub(r"([*_<\[`])", r"\\\1", part) for part in parts]
-    return "".join(f"*‹{part.replace('_', ' ')}›*" if number % 2 else plain[number] for number, part in enumerate(parts))
+    return "".join(
+        f"*‹{part.replace('_', ' ')}›*" if number % 2 else plain[number] for number, part in enumerate(parts)
+    )
 
 
 PARTS: dict[str, Callable[..., str]] = {
@@ -65,4 +74,5 @@ PARTS: dict[str, Callable[..., str]] = {
     "table": table,
     "machine": machine,
     "decline": decline,
+    "corpus": corpus,
 }

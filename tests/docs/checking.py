@@ -19,7 +19,7 @@ from typing import Any
 from tests.docs.pages import ROOT, Block
 from tests.docs.running import Workplace
 
-OTHERS = ("torchrun", "less", "grep")  # programs that are not ours; nothing is asked of how they are called
+OTHERS = ("torchrun", "less", "grep", "git")  # programs that are not ours; nothing is asked of how they are called
 NOT_INSTALLED = ("torch",)  # modules that need not be there; what is ours behind them is looked up in its source
 
 
