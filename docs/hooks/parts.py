@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import tomllib
@@ -32,6 +33,38 @@ def table(name: str) -> str:
     from bench.figure_values import TABLES
 
     return "\n".join(TABLES[name]())
+
+
+_ROOMS = {
+    "ttir": "On TTIR: tiles have no layouts yet",
+    "partition": "Rings and partitions",
+    "pipelining": "Loops",
+    "epilogue": "Stores and what is behind the loops",
+    "lowering": "From rings to barriers",
+    "tensor_memory": "Tensor memory, on Blackwell",
+}
+
+
+def passes() -> str:
+    """The docstring of every pass, by room."""
+    lines: list[str] = []
+    for room, title in _ROOMS.items():
+        lines += [f"## {title}", ""]
+        for file in sorted((ROOT / "src" / "tawa" / "transforms" / room).rglob("*.py")):
+            text = ast.get_docstring(ast.parse(file.read_text())) or ""
+            if "Ensures:" not in text and "Requires:" not in text:
+                continue  # a part of a pass
+            first, _, rest = text.partition("\n\n")
+            head, _, about = " ".join(first.split()).partition(": ")
+            lines += [f"### {head}", "", f"`{room}/{file.name}`: {about}", ""]
+            lines += ['??? info "Before and after, and what it requires"', ""]
+            lines += ["    " + line if line else "" for line in _as_list(rest).splitlines()] + [""]
+    return "\n".join(lines)
+
+
+def _as_list(text: str) -> str:
+    """A docstring's last lines, ``Requires: …``, as paragraphs of their own."""
+    return re.sub(r"^(Requires|Ensures|Declines|Source)\b", r"\n**\1**", text, flags=re.M)
 
 
 def corpus() -> str:
@@ -75,4 +108,5 @@ PARTS: dict[str, Callable[..., str]] = {
     "machine": machine,
     "decline": decline,
     "corpus": corpus,
+    "passes": passes,
 }
