@@ -17,6 +17,10 @@ from tests.docs.pages import PAGES, ROOT
 FOLDERS = ("", "src/tawa", "src/tawa/transforms", "docs", "bench", "bench/results", "tests", "tests/matrix")
 NOT_OURS = {
     "FILE.json",
+    "KERNEL.mapping.toml",
+    "__init__.py",
+    "mygemm.py",
+    "tuned.json",
     "script.py",
     "train.py",
     "FILE.py",
