@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 _HOPPER = "Hopper: H100, H200 (`sm_90`)"
@@ -67,6 +68,42 @@ def _as_list(text: str) -> str:
     return re.sub(r"^(Requires|Ensures|Declines|Source)\b", r"\n**\1**", text, flags=re.M)
 
 
+def tiles(which: str) -> str:
+    """The tiles of attention on Hopper, as a table: forward, two-parts (of the head dimension), or backward."""
+    from tawa.ops.attention_ops.tiles import HOPPER
+
+    if which == "forward":
+        rows = ["| mask | type | D up to | keys | tile | kernel | options |", "|---" * 7 + "|"]
+        for bits, kinds in (("16 bits", HOPPER.forward), ("8 bits", HOPPER.fp8)):
+            for kind, boxes in kinds.items():
+                rows += [f"| {kind} | {bits} | {box} | {_tile(it)} |" for box, found in boxes.items() for it in found]
+    elif which == "two-parts":
+        rows = ["| mask | D up to | columns of `v` up to | keys | tile | kernel | options |", "|---" * 7 + "|"]
+        for kind, parts in HOPPER.two_parts.items():
+            for (first, values), found in parts.items():
+                rows += [f"| {kind} | {first * 3 // 2} | {values} | {_tile(it)} |" for it in found]
+    else:
+        either = {**HOPPER.gradients, **HOPPER.narrow_gradients}
+        rows = [
+            "| D up to | dK, dV and sums of dQ | with a window or a softcap | dK, dV alone | dQ alone |",
+            "|---" * 5 + "|",
+        ]
+        for box in HOPPER.dkdv:
+            kinds = (HOPPER.gradients, either, HOPPER.dkdv, HOPPER.dq)
+            rows.append(f"| {box} | {' | '.join(_size(it[box]) if box in it else '' for it in kinds)} |")
+    return "\n".join(rows)
+
+
+def _size(tile: Any) -> str:
+    return f"{tile.BM} × {tile.BN}, {tile.num_warps} warps"
+
+
+def _tile(tile: Any) -> str:
+    options = [f"`{name}={value}`" for name, value in tile.options] + ["V as rows"] * tile.transposes_v
+    kernel = "persistent" if tile.persistent else "two loops"
+    return f"{tile.least or ''} | {_size(tile)} | {kernel} | {'<br>'.join(options)}"
+
+
 def corpus() -> str:
     """The results of the kernels of other packages."""
     from bench.corpus.report.page import render_file
@@ -109,4 +146,5 @@ PARTS: dict[str, Callable[..., str]] = {
     "decline": decline,
     "corpus": corpus,
     "passes": passes,
+    "tiles": tiles,
 }
