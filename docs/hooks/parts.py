@@ -104,6 +104,13 @@ def _tile(tile: Any) -> str:
     return f"{tile.least or ''} | {_size(tile)} | {kernel} | {'<br>'.join(options)}"
 
 
+def house() -> str:
+    """The drawing of the rooms of the source."""
+    from tests.docs.house import drawing
+
+    return f"```\n{drawing()}\n```"
+
+
 def corpus() -> str:
     """The results of the kernels of other packages."""
     from bench.corpus.report.page import render_file
@@ -147,4 +154,5 @@ PARTS: dict[str, Callable[..., str]] = {
     "corpus": corpus,
     "passes": passes,
     "tiles": tiles,
+    "house": house,
 }
