@@ -351,7 +351,8 @@ def explain_compiled(
         compiled = compiled_by_stock(compiled, attached)
     elif answer.compiled is not None:
         compiled = answer.compiled
-        data = {**getattr(compiled.metadata, records.KEY), **{name: data[name] for name in _ASKED}}
+        form: Mapping[str, Any] = getattr(compiled.metadata, records.KEY)
+        data = {**form, **{name: data[name] for name in _ASKED}, "decisions": _of_launch(form, asked=data)}
     seen = report(compiled, sass)
     found = Explanation(
         kernel=data["kernel"],
@@ -393,6 +394,15 @@ def _with_pictures(
     ends = ring_ends(Rings(Accesses(module.op)), names, found.plan is not None) if module is not None else ()
     timelines, note = timelines_of(compiled, simulated, module) if simulated is not None else ((), "")
     return replace(found, source=source, ring_ends=ends, timelines=timelines, timeline_note=note)
+
+
+def _of_launch(form: Mapping[str, Any], asked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The decisions of the form that a launch gets: what the launcher's Plan pins is not what the user asked for."""
+    own = {it["field"] for it in asked.get("decisions", ()) if it["by"] != "planner"}
+    chosen = {"by": "planner", "reason": "this launch gets the form that is predicted to be the fastest"}
+    return [
+        {**it, **chosen} if it["by"] == "user" and it["field"] not in own else it for it in form.get("decisions", ())
+    ]
 
 
 _ASKED = ("mode", "wherever_legal")
