@@ -21,8 +21,10 @@ class FieldLists(griffe.Extension):
     """Rewrites the docstrings of classes and functions while they are loaded."""
 
     def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
-        """A class: its attributes and properties."""
-        _rewrite(cls, set(cls.members))
+        """A class: its attributes and properties, and what it is made from."""
+        made = cls.members.get("__init__")
+        given = {it.name for it in made.parameters} if isinstance(made, griffe.Function) else set[str]()
+        _rewrite(cls, {*cls.members, *given})
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
         """A function: its parameters."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from docs.hooks.field_lists import listed
 from docs.hooks.parts import PARTS, decline, tiles, versions
 from tests.docs.pages import PAGES, ROOT
 
@@ -32,3 +33,11 @@ def test_places_of_a_message_stand_out_and_its_signs_stay_signs() -> None:
 def test_the_tiles_are_those_of_the_operator() -> None:
     assert "| full | 16 bits | 128 |  | 128 × 128, 8 warps | two loops | `plan=" in tiles("forward")
     assert tiles("backward").count("\n") == 4 and "| window | 192 | 192 |" in tiles("two-parts")
+
+
+def test_fields_of_a_docstring_become_a_list_and_prose_stays() -> None:
+    text = "What it is: one value.\n\nname: a text,\n    on two lines. size, depth: numbers.\n\nRaises: nothing.\n"
+    assert listed(text, {"name", "size", "depth"}).splitlines() == [
+        "What it is: one value.", "", "- `name`: a text,", "    on two lines.", "- `size`, `depth`: numbers.", "",
+        "Raises: nothing.",
+    ]  # fmt: skip

@@ -142,9 +142,9 @@ def test_a_form_that_the_launcher_chose_is_not_what_the_user_asked_for() -> None
 
     types = ", ".join(f"{name}=*fp16:16" for name in ("a_ptr", "b_ptr", "c_ptr"))
     strides = "stride_am=i32:16, stride_ak=1, stride_bk=i32:16, stride_bn=1, stride_cm=i32:16, stride_cn=1"
-    found = tawa.explain(
-        gemm_masked, f"{types}, M=i32:16, N=i32:16, K=i32:16, {strides}", {"BM": 128, "BN": 256, "BK": 64, "GROUP_M": 8},
-        num_warps=8, arguments={name: 4096 for name in ("M", "N", "K", "stride_am", "stride_bk", "stride_cm")}, grid=(512,),
-    )  # fmt: skip
+    sizes = dict.fromkeys(("M", "N", "K", "stride_am", "stride_bk", "stride_cm"), 4096)
+    tile = {"BM": 128, "BN": 256, "BK": 64, "GROUP_M": 8}
+    text = f"{types}, M=i32:16, N=i32:16, K=i32:16, {strides}"
+    found = tawa.explain(gemm_masked, text, tile, num_warps=8, arguments=sizes, grid=(512,))
     assert found.plan is not None and found.plan.form == "persistent"
     assert {it.by for it in found.decisions} == {"planner"}
