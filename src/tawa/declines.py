@@ -124,6 +124,7 @@ LAUNCH_CONDITION = Decline(
     "the stock kernel was launched: a condition on the arguments does not hold, or the launch may not pay",
     "TAWA_LOG=info logs which",
 )
+THIS_LAUNCH = Decline("this-launch", "{which} left to stock Triton's kernel: {why}")
 STOCK_FIRST = Decline(
     "stock-first",
     "start='stock': stock Triton's kernel is the first; a specialised one is made in the background",

@@ -23,6 +23,7 @@ from tawa.bridge.report.report import KernelReport, report
 from tawa.bridge.triton.device import backend_option_names, capability_of
 from tawa.bridge.triton.jitted import default_constants, is_gluon
 from tawa.bridge.triton.signature import Signature, as_signature
+from tawa.declines import THIS_LAUNCH
 from tawa.ir import Module, parse_module
 from tawa.machine.machines import SM_90, Machine, machine_named
 from tawa.mapping.of_plan import mapping_text
@@ -468,7 +469,7 @@ def _resolved(answer: Answer) -> dict[str, Any] | None:
 def _left_to_stock(found: Explanation, answer: Answer) -> Explanation:
     """The explanation of a launch that gets the stock kernel, without the facts about the specialised one."""
     which = "this launch is" if answer.known is not None else "all launches are"
-    reason = f"{which} left to stock Triton's kernel: {answer.reason}"
+    reason = THIS_LAUNCH.text(which=which, why=answer.reason)
     return replace(
         found, applied=False, reason=reason, location=None, cure=answer.cure, plan=None, remarks=(reason,),
         verdict=None, compile_ms=None, tawa_ms=None, stage_ms=(), decisions=(), back_end_runs=(),
