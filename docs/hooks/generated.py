@@ -19,7 +19,8 @@ from typing import Any
 from mkdocs.exceptions import PluginError
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # `mkdocs` has its own path; the pages show this checkout
+_CHECKOUT = [str(ROOT), str(ROOT / "src")]
+sys.path[:0] = _CHECKOUT  # `mkdocs` has its own path; the pages show this checkout
 
 from docs.hooks import parts  # noqa: E402
 
@@ -28,6 +29,7 @@ _MARK = re.compile(r"^(?P<indent> *)<!-- generated: (?P<name>[\w-]+)(?: (?P<of>\
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Returns the page with its generated parts; raises PluginError for a name that is none."""
+    sys.path[:] = [*_CHECKOUT, *(it for it in sys.path if it not in _CHECKOUT)]  # mkdocs restores it behind hooks
 
     def part(mark: re.Match[str]) -> str:
         made: Callable[..., str] | None = parts.PARTS.get(mark["name"])

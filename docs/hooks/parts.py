@@ -17,7 +17,7 @@ _HOPPER = "Hopper: H100, H200 (`sm_90`)"
 def versions() -> str:
     """The table of what Tawa works with, from the metadata of the package and what CI installs."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    torch = {"3.6": "2.10, 2.11", "3.7": "2.12, 2.13", "3.9": "2.15"}
+    torch = {"3.6": "2.10, 2.11", "3.7": "2.12, 2.13", "3.8": "2.14", "3.9": "2.15"}
     others = re.search(r"^RELEASES := (.*)$", (ROOT / "Makefile").read_text(), re.M)
     assert others is not None
     rows = ["| Triton | in CI | PyTorch with this Triton | Python | GPU |", "|---|---|---|---|---|"]
