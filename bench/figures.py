@@ -19,7 +19,7 @@ import re
 from bench.figure_values import FIGURES, TABLES, Missing
 from bench.harness import ROOT
 
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 
 NUMBER = r"\d+(?:\.\d+)?"
 MARKED = re.compile(rf"(?P<figure>{NUMBER}(?: to {NUMBER})?)?<!--=(?P<name>[^>]*?)-->")

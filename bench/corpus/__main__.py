@@ -21,7 +21,6 @@ _EPILOG = """
   python -m bench.corpus list                       name every entry
   python -m bench.corpus compile --packages FOLDER  what becomes of each kernel, without a GPU (needs PyTorch)
   python -m bench.corpus run --packages FOLDER      check and time on a Hopper GPU; writes bench/results/corpus.json
-  python -m bench.corpus page                       render the results into docs/corpus.md
 """
 
 
@@ -43,11 +42,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if given.command == "fetch":
         return _fetch([it for it in PACKAGES if any(it is package for package, _ in pairs)], given.folder)
-    if given.command == "page":
-        from bench.corpus.report.page import PAGE, write_page
-
-        print(f"{PAGE.name}: {'written' if write_page() else 'up to date'}")
-        return 0
     return _run(given, pairs)
 
 
@@ -167,7 +161,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     compiling.set_defaults(no_timing=True, time_legal=False, no_legal=False, missing=False)
     run.set_defaults(json=None)
-    commands.add_parser("page", help="render bench/results/corpus.json into docs/corpus.md")
     return parser
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 
 from tawa.analysis.rings.sent_numbers import SentInfo
+from tawa.declines import UNPROVED
 from tawa.dialects import structure_rules
 from tawa.dialects.aref import Fill
 from tawa.errors import ProtocolError
@@ -181,13 +182,8 @@ def outcome_of(flow: Flow, refusal: Remark | None) -> Outcome:
 
 def _unproved(found: Verdict, flow: Flow) -> Remark:
     assert isinstance(found, Checked | Unknown)
-    cure = (
-        "tl.assume states facts about an argument; enable_warp_specialization=True specialises anyway; "
-        "TAWA_VERIFY=off turns the checks off"
-    )
     why = found.reason if isinstance(found, Unknown) else found.left
-    reason = f"the protocol of the specialised kernel cannot be proved: {why}"
-    return Remark("declined", reason, found.location or flow.place, cure)
+    return UNPROVED.remark(found.location or flow.place, why=why)
 
 
 def _summary(plan: Plan) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tawa.analysis.names import drop_names, name_module
+from tawa.declines import NOT_OURS, SPLIT_K, SPLIT_WARPS, TILE_ORDER
 from tawa.flow import Flow
 from tawa.ir.attributes import int_attr
 from tawa.machine.nvidia import WARP_GROUP
@@ -40,9 +41,6 @@ from tawa.transforms.ttir.unit_strides import UNIT_STRIDE
 
 R = TypeVar("R", bound=PassResult)
 
-NOT_OURS = (
-    "this compile is not for a launch by Triton, so no launcher passes the size of the grid to a kernel of this form"
-)
 NOT_ALONE = "programs that share a tile have a grid of their own, which is neither persistent nor shared by groups"
 NO_ORDER = "the kernel orders its tiles itself, since its form is not persistent"
 
@@ -107,7 +105,7 @@ def _carried_out(flow: Flow, it: Pass[R]) -> R:
 def _launched(flow: Flow, it: Pass[R], choice: str) -> R | Remark:
     """The same for a form of which the launcher must know. The remark declines the kernel. choice: what asks for it."""
     if not flow.launching.ours:
-        return Remark("declined", NOT_OURS, cure=f"launch the kernel itself, or leave {choice} out")
+        return NOT_OURS.remark(choice=choice)
     made = _carried_out(flow, it)
     return made if made.changed else made.remarks[0]
 
@@ -118,7 +116,7 @@ def split_k(flow: Flow) -> Remark | None:
     if shares < 2:
         return None
     if flow.launching.ours and (flow.plan.form == "persistent" or flow.plan.split == "programs"):
-        return Remark("declined", f"split_k={shares}: {NOT_ALONE}", cure="form='as_written', and no split='programs'")
+        return SPLIT_K.remark(None, "form='as_written', and no split='programs'", why=f"split_k={shares}: {NOT_ALONE}")
     made = _launched(flow, SplitK(shares, flow.target.num_warps, flow.launching.nested), "split_k")
     if isinstance(made, Remark):
         return made
@@ -132,7 +130,7 @@ def make_persistent(flow: Flow) -> Remark | None:
     if flow.plan.form != "persistent":
         if flow.plan.tile_order not in (None, "launch"):
             cure = "form='persistent', or leave tile_order out"
-            return Remark("declined", f"tile_order={flow.plan.tile_order!r}: {NO_ORDER}", cure=cure)
+            return TILE_ORDER.remark(None, cure, order=repr(flow.plan.tile_order), why=NO_ORDER)
         return None
     group = choose_group(flow.module, flow.plan, flow.target.machine)
     plan = flow.plan.over(group).over(Plan(tile_order="launch", tiles="strided"))
@@ -172,9 +170,8 @@ def split_rows(flow: Flow) -> Remark | None:
         return None
     warps = warps_of_group(flow.target.num_warps, groups)
     if warps is None:
-        reason = f"num_warps={flow.target.num_warps} cannot be divided into {groups} groups of {WARP_GROUP} warps"
-        cure = f"use num_warps={groups * WARP_GROUP}"
-        return Remark("declined", f"rows are not split: {reason}", None, cure)
+        enough = groups * WARP_GROUP
+        return SPLIT_WARPS.remark(num_warps=flow.target.num_warps, groups=groups, size=WARP_GROUP, enough=enough)
     found = choose_split(flow.module, groups, flow.plan)
     if isinstance(found, Remark):
         return found

@@ -81,7 +81,7 @@ def test_the_plain_kernel_is_specialised() -> None:
 def test_a_cluster_of_ctas_is_declined() -> None:
     remark = first_remark(gemm(num_ctas=2))
     assert remark.reason == "num_ctas=2: clusters of CTAs are not supported"
-    assert remark.cure == "use num_ctas=1"
+    assert remark.cure == "num_ctas=1"
 
 
 @pytest.mark.parametrize("num_warps", [1, 2, 16])
@@ -185,7 +185,7 @@ def test_a_barrier_behind_all_dots_orders_no_moved_load_even_beside_an_atomic() 
 
 def test_a_kernel_without_a_dot_is_declined() -> None:
     remark = first_remark(kernel(load("a", "a_desc", "%zero, %zero")))
-    assert remark.reason == "no dot: there is nothing for tensor cores to overlap loads with"
+    assert remark.reason == "no tl.dot in the kernel: there is nothing to feed by separate warps"
 
 
 def test_a_dot_outside_loops_is_declined() -> None:

@@ -13,7 +13,15 @@ from pathlib import Path
 from tests.docs.pages import ROOT
 
 _PRINTING = ("cli", "demo", "emit", "mapping", "runtime")
-INPUTS = ("README.md", "CONTRIBUTING.md", "docs/", "examples/", "tests/docs/", *(f"src/tawa/{it}/" for it in _PRINTING))
+INPUTS = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/",
+    "examples/",
+    "src/tawa/declines.py",
+    "tests/docs/",
+    *(f"src/tawa/{it}/" for it in _PRINTING),
+)
 _MAINS = ("refs/remotes/origin/main", "refs/heads/main")
 
 

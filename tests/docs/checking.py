@@ -19,7 +19,7 @@ from typing import Any
 from tests.docs.pages import ROOT, Block
 from tests.docs.running import Workplace
 
-OTHERS = ("torchrun", "less", "grep")  # programs that are not ours; nothing is asked of how they are called
+OTHERS = ("torchrun", "less", "grep", "git")  # programs that are not ours; nothing is asked of how they are called
 NOT_INSTALLED = ("torch",)  # modules that need not be there; what is ours behind them is looked up in its source
 
 
@@ -119,6 +119,7 @@ def _kernel_faults(block: Block, file: Path) -> Iterator[str]:
     """Compiles the kernel of a block, and says where it does not become what the tag says."""
     import tawa
     from tawa.bridge.triton.signature import parse_constants
+    from tawa.declines import of_reason
 
     keys, name = block.keys, block.keys["kernel"]
     wanted = keys.get("verdict", "specialised")
@@ -134,6 +135,10 @@ def _kernel_faults(block: Block, file: Path) -> Iterator[str]:
         return
     if found.applied != (wanted != "declined"):
         yield f"{name}: {'specialised' if found.applied else 'not specialised'}, not {wanted}: {found.reason}"
+    if "reason" in keys and found.applied:
+        yield f"{name}: specialised, so it is not declined because of {keys['reason']}"
+    elif "reason" in keys and getattr(of_reason(found.reason), "id", "") != keys["reason"]:
+        yield f"{name}: declined, but not because of {keys['reason']}: {found.reason}"
     fills = ",".join(dict.fromkeys(ring.fill for ring in found.rings))
     if keys.get("fill", fills) != fills:
         yield f"{name}: its rings are filled by {fills}, not {keys['fill']}"

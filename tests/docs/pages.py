@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FRAMES = ROOT / "tests" / "docs" / "frames"
 TAGS = ("run", "output", "compile", "gpu", "shown")
 KEYS = {
     "file": "the block is written to this file, which later blocks of the page may use; a diff is applied to it",
@@ -35,12 +36,14 @@ KEYS = {
     "warps": "its number of warps, 4 if left out",
     "options": "its launch options, as for `tawa explain --option`",
     "fill": "what fills its rings: `tma`, `cp.async`, `registers`; several with commas between",
+    "frame": "the frame is this file of `tests/docs/frames`; keys may stand in its first line",
+    "reason": "of a declined kernel: the reason, as `tawa.declines` names it",
     "verdict": "`specialised` if left out, `declined` where automatic mode declines it, `legal` where it may be",
 }
 HOLE = "# the block"
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>```+|~~~+)(?P<info>[^\n`]*)\n(?P<text>.*?)^\1\2[ ]*$", re.M | re.S)
-_TAG = re.compile(r"^<!-- (?P<name>[a-z]+)(?:: (?P<rest>[^\n]*?))?(?:\n(?P<frame>.*?))?\s*-->\n\Z", re.M | re.S)
+_TAG = re.compile(r"<!-- (?P<name>[a-z]+)(?:: (?P<rest>[^\n]*?))?(?:\n(?P<frame>.*?))?\s*-->\n\Z", re.M | re.S)
 
 
 class BadTag(Exception):
@@ -80,10 +83,10 @@ class Block:
 def blocks_of(page: Path) -> list[Block]:
     """All fenced blocks of a page, in order; raises BadTag, also on one that can have no tag."""
     text = page.read_text()
-    bare = re.sub(r"^<!--.*?-->$", _blank, _FENCE.sub(_blank, text), flags=re.M | re.S)
+    bare = re.sub(r"^ *<!--.*?-->$", _blank, _FENCE.sub(_blank, text), flags=re.M | re.S)
     indented = re.search(r"(?<=\n)\n {4,}(?![ *+-])(?!\d+\.)\S", bare)
     before = bare[: indented.start()].rstrip().rpartition("\n")[2] if indented else ""
-    if indented and not re.match(r"\s*([*+:-] |\d+\. )|\s+", before):
+    if indented and not re.match(r"\s*([*+:-] |\d+\. |\?\?\? )|\s+", before):
         line = bare.count("\n", 0, indented.start()) + 2
         raise BadTag(f"{page.name}:{line}: an indented block can have no tag; put it between fences")
     if other := re.search(r"^\s*(?:>\s*(?:```|~~~)|<pre\b)", bare, flags=re.M | re.I):
@@ -112,9 +115,14 @@ def _block(page: Path, text: str, match: re.Match[str]) -> Block:
         raise BadTag(f"{where}: `shown` takes a reason: <!-- shown: reason -->")
     language = match["info"].split()[0] if match["info"].split() else ""
     keys = {} if name == "shown" else _keys(rest, where)
+    if "frame" in keys:
+        first, _, frame = (FRAMES / f"{keys['frame']}.txt").read_text().partition("\n")
+        keys = {**_keys(first.removeprefix("# "), where), **keys}
     if frame and name != "output" and sum(line.strip() == HOLE for line in frame.splitlines()) != 1:
         raise BadTag(f"{where}: the frame has one line `{HOLE}`")
-    return Block(page, line, language, match["text"], name, keys, frame, match.start("text"), match.end("text"))
+    shown = textwrap.dedent(match["text"]) if match["indent"] else match["text"]
+    frame = textwrap.dedent(frame)
+    return Block(page, line, language, shown, name, keys, frame, match.start("text"), match.end("text"))
 
 
 def _tag_above(text: str) -> tuple[str, str, str] | None:

@@ -1,4 +1,4 @@
-"""What the tables of the pages list is there: options of commands, fields of JSON, tiles of the operators."""
+"""What the tables of the pages list is there: options of commands, fields of JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 import tawa
 from tawa.cli.failures import COMPILING
 from tawa.cli.main import app
-from tawa.ops.attention_ops.tiles import HOPPER, Tile
 from tawa.plan import PlanOptions
 from tawa.plan.plan import JSON_VERSION
 from tawa.runtime.settings import Settings
@@ -115,45 +114,3 @@ def test_the_json_of_report_has_the_fields_that_the_page_lists() -> None:
     listed = re.findall(r"`(\w+)`", text[text.index("`--json` has") :])
     known = {*found, *found["kernels"][0], *found["kernels"][0]["verdicts"][0]}
     assert listed and set(listed) <= known
-
-
-def tile_rows() -> list[str]:
-    """The rows of the tables of tiles on the page of the operators."""
-    tables = [(name, table) for name, table in (("16 bits", HOPPER.forward), ("8 bits", HOPPER.fp8))]
-    rows = [
-        f"| {kind} | {bits} | {box} | {tile.least or ''} | {tile_cells(tile)} |"
-        for bits, table in tables
-        for kind, boxes in table.items()
-        for box, choice in boxes.items()
-        for tile in choice
-    ]
-    rows += [
-        f"| {kind} | {first * 3 // 2} | {values} | {tile.least or ''} | {tile_cells(tile)} |"
-        for kind, boxes in HOPPER.two_parts.items()
-        for (first, values), choice in boxes.items()
-        for tile in choice
-    ]
-    rows += [
-        f"| {box} | "
-        + " | ".join(
-            tile_cells(it[box], short=True) if box in it else ""
-            for it in (HOPPER.gradients, {**HOPPER.gradients, **HOPPER.narrow_gradients}, HOPPER.dkdv, HOPPER.dq)
-        )
-        + " |"
-        for box in HOPPER.dkdv
-    ]
-    return [re.sub(" +", " ", row) for row in rows]
-
-
-def tile_cells(tile: Tile, short: bool = False) -> str:
-    size = f"{tile.BM} × {tile.BN}, {tile.num_warps} warps"
-    options = [f"{name}={value}" for name, value in tile.options]
-    options += ["V as rows"] * tile.transposes_v
-    kernel = "persistent" if tile.persistent else "two loops"
-    return size if short else f"{size} | {kernel} | {'<br>'.join(f'`{it}`' if '=' in it else it for it in options)}"
-
-
-def test_the_tiles_of_the_operators_are_those_of_the_page() -> None:
-    page = (ROOT / "docs" / "operators.md").read_text()
-    found = [re.sub(" +", " ", line) for line in page.splitlines() if re.match(r"\| .* warps \|", line)]
-    assert found == tile_rows()

@@ -18,7 +18,8 @@ def updated(text: str, runs: list[Ran]) -> str:
     """The page's text with what was printed in its output blocks."""
     for ran in reversed(runs):
         if ran.output and difference(ran.output.text, ran.shown):
-            lines = "".join(line.rstrip() + "\n" for line in ran.shown.strip("\n").splitlines())
+            indent = text[text.rindex("\n", 0, ran.output.begin - 1) + 1 :].partition("`")[0]
+            lines = "".join((indent + line).rstrip() + "\n" for line in ran.shown.strip("\n").splitlines())
             text = text[: ran.output.begin] + lines + text[ran.output.end :]
     return text
 

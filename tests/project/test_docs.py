@@ -16,10 +16,10 @@ from tawa.cli.main import app
 from tawa.errors import ISSUES_URL
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 
-@pytest.mark.parametrize("page", PAGES[:2], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_relative_link_outside_the_site_leads_to_a_file(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
@@ -31,10 +31,11 @@ def built(folder: Path, page: str) -> subprocess.CompletedProcess[str]:
     """Builds a site of one page, with our settings and the command of `make check`."""
     dry = subprocess.run(["make", "-n", "check"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     (line,) = [line for line in dry.splitlines() if "mkdocs build" in line]
-    (folder / "docs" / "hooks").mkdir(parents=True)
-    for name in ("pyproject.toml", "docs/hooks/links_out_of_docs.py"):
-        shutil.copy(ROOT / name, folder / name)
-    (folder / "mkdocs.yml").write_text((ROOT / "mkdocs.yml").read_text().partition("nav:")[0])
+    shutil.copytree(ROOT / "docs" / "hooks", folder / "docs" / "hooks", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    settings = (ROOT / "mkdocs.yml").read_text().partition("nav:")[0]
+    settings = re.sub(r"^plugins:\n(?: .*\n)+", "plugins: [search]\n", settings, flags=re.M)  # the others take seconds
+    (folder / "mkdocs.yml").write_text(settings)
     (folder / "docs" / "index.md").write_text(page)
     command = line.replace(".venv/bin/mkdocs", f"{shlex.quote(sys.executable)} -m mkdocs")
     return subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True)

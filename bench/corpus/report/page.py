@@ -1,4 +1,4 @@
-"""Renders the tables of ``docs/corpus.md``, between two marks, from ``bench/results/corpus.json``."""
+"""Renders the tables of the page on other people's kernels from ``bench/results/corpus.json``; the site calls it."""
 
 from __future__ import annotations
 
@@ -14,25 +14,12 @@ from bench.corpus.report.results import Result, Verdict, title
 from bench.corpus.report.summary import Summary, summarise
 
 RESULTS = harness.RESULTS / "corpus.json"
-PAGE = harness.ROOT / "docs" / "corpus.md"
-BEGIN = "<!-- written by python -m bench.corpus page, from bench/results/corpus.json -->"
-END = "<!-- end -->"
 NOTHING = "There are no measurements yet."
 NO_DOT = "no tl.dot in the kernel"  # Tawa's reason for such a kernel
 
 
-def write_page(page: Path = PAGE, results: Path = RESULTS) -> bool:
-    """Renders the tables into the page; returns whether it changed."""
-    text = page.read_text()
-    head, rest = text.split(BEGIN)
-    _, tail = rest.split(END)
-    new = f"{head}{BEGIN}\n\n{render_file(results)}\n\n{END}{tail}"
-    page.write_text(new)
-    return new != text
-
-
 def render_file(results: Path = RESULTS) -> str:
-    """The text between the marks."""
+    """What the page shows of the results."""
     if not results.exists():
         return NOTHING
     return render(*read(results))

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from tawa.analysis.legality import check_module, declined
 from tawa.analysis.rings.loads import find_dots
 from tawa.analysis.work.units import best_unit
+from tawa.declines import NO_LOAD, NO_TENSOR_CORE, NOT_IN_A_LOOP
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp, DotOp, LoadOp
 from tawa.ir import Module, Operation, TensorType, is_scalar, parse_type
 from tawa.machine.nvidia import WARP_GROUP
 from tawa.remarks import Remark
-
-NO_TENSOR_CORE = "no tensor core computes this dot: its operands are {}"
 
 
 def check_before_layouts(module: Module, persistent: bool) -> Iterator[Remark]:
@@ -29,14 +28,13 @@ def check_before_layouts(module: Module, persistent: bool) -> Iterator[Remark]:
     dots = find_dots(module)
     if dots and not persistent:
         if not any(enclosing_loops(dot) for dot in dots):
-            yield declined(module, dots[0], "the dot is not in a loop: there is no next tile to load meanwhile")
+            yield declined(module, dots[0], NOT_IN_A_LOOP)
         elif not any(_loads_a_tile(op) and enclosing_loops(op) for op in module.walk()):
             looped = next(dot for dot in dots if enclosing_loops(dot))
-            yield declined(module, looped, "no operand of a dot is loaded inside a loop")
+            yield declined(module, looped, NO_LOAD)
     units = [best_unit(dot) for dot in dots]
     if units and set(units) == {"cuda cores"}:
-        cure = 'input_precision="tf32" or "tf32x3", or operands of 16 bits'
-        yield declined(module, dots[0], NO_TENSOR_CORE.format(_operands(dots[0])), cure)
+        yield declined(module, dots[0], NO_TENSOR_CORE, operands=_operands(dots[0]))
 
 
 def _operands(dot: Operation) -> str:
@@ -48,4 +46,4 @@ def _loads_a_tile(op: Operation) -> bool:
     return DescriptorLoadOp.matches(op) or (LoadOp.matches(op) and not is_scalar(op.result.type))
 
 
-__all__ = ["NO_TENSOR_CORE", "check_before_layouts"]
+__all__ = ["check_before_layouts"]

@@ -20,6 +20,26 @@ from tawa.analysis.rings.loads import DotLoadInfo, find_dots, tma_alignment
 from tawa.analysis.rings.sent_numbers import SentInfo, find_sent
 from tawa.analysis.rings.slices import SliceInfo, slice_from
 from tawa.analysis.sums import rounds
+from tawa.declines import (
+    ALREADY,
+    BARRIER,
+    CALL,
+    CLUSTERS,
+    DESCRIPTOR_IN_A_LOOP,
+    MAY_WAIT,
+    NEEDS_THE_CONSUMER,
+    NO_DOT,
+    NO_LOAD,
+    NOT_IN_A_LOOP,
+    ODD_TILE,
+    PRODUCER_LAYOUT,
+    UNKNOWN_ADDRESS,
+    UNKNOWN_EFFECTS,
+    UNSTRUCTURED,
+    WARPS,
+    WRITES_WHAT_IT_READS,
+    Decline,
+)
 from tawa.dialects.declare.declaration import address_of
 from tawa.dialects.effects import effects_of, is_plain_load, is_pure
 from tawa.dialects.scf import CONTROL, ENDS, enclosing_loops
@@ -35,40 +55,32 @@ LARGEST_PRODUCER_TILE = 8 * 1024
 """Bytes of a tile that a producer may compute for a trip count or a condition: 16 registers of each thread."""
 
 
-def declined(module: Module, op: Operation | None, reason: str, cure: str = "") -> Remark:
-    """A refusal at the source line of `op`."""
-    return Remark("declined", reason, source_of(module, op) if op else None, cure)
+def declined(module: Module, at: Operation | None, kind: Decline, /, **values: object) -> Remark:
+    """A refusal at the source line of the operation `at`. values: what stands in its text."""
+    return kind.remark(source_of(module, at) if at else None, **values)
 
 
 def check_module(module: Module, num_warps: int) -> Iterator[Remark]:
     """Refusals that do not depend on the loads: module shape, and operations that no load may be moved across."""
     functions = [op for op in module.body.ops if FuncOp.of(op)]
     if (ctas := ctas_of(module)) != 1:
-        yield declined(module, None, f"num_ctas={ctas}: clusters of CTAs are not supported", "use num_ctas=1")
+        yield declined(module, None, CLUSTERS, ctas=ctas)
     if num_warps not in _WARPS:
-        yield declined(module, None, *wrong_warps(num_warps))
+        yield declined(module, None, WARPS, num_warps=num_warps)
     for function in functions:
         view = FuncOp(function)
         if not view.structured:
-            branch = view.body.terminator
-            yield declined(
-                module,
-                branch,
-                "the kernel returns early or jumps: its control flow is not structured",
-                "put the rest of the kernel under an `if` instead of returning",
-            )
+            yield declined(module, view.body.terminator, UNSTRUCTURED)
     for op in module.walk():
         kinds = {effect.kind for effect in effects_of(op)} if not op.regions else set[str]()
         if op.name == WarpSpecializeOp.NAME:
-            yield declined(module, op, "the kernel is warp-specialised already")
+            yield declined(module, op, ALREADY)
         elif op.name == CallOp.NAME:
-            callee = op.properties.get("callee", "a function")
-            yield declined(module, op, f"calls {callee}, which is not inlined", "drop noinline=True from the callee")
+            yield declined(module, op, CALL, callee=op.properties.get("callee", "a function"))
         elif "any" in kinds:
-            yield declined(module, op, f"{op.name} has unknown effects, so no load may move across it")
+            yield declined(module, op, UNKNOWN_EFFECTS, op=op.name)
         elif "barrier" in kinds and not _of_consumer(op, module):
-            reason = f"{op.name} synchronises all warps of the kernel"
-            yield declined(module, op, reason, "remove the barrier, or take the addresses from arguments")
+            yield declined(module, op, BARRIER, op=op.name)
 
 
 def _of_consumer(barrier: Operation, module: Module) -> bool:
@@ -89,28 +101,22 @@ def _talks(module: Module) -> bool:
     return any(op.name in ATOMICS or (op.name == LoadOp.NAME and not is_plain_load(op)) for op in module.walk())
 
 
-def wrong_warps(num_warps: int) -> tuple[str, str]:
-    """The reason and the cure for a number of warps that a consumer cannot have."""
-    return f"num_warps={num_warps}: a consumer has 4 or 8 warps", "use num_warps=4 or 8"
-
-
 def check_loads(module: Module, loads: list[DotLoadInfo]) -> Iterator[Remark]:
     """Refusals because there is nothing to move: no dot, no dot in a loop, or no operand loaded in a loop."""
     dots = find_dots(module)
     if not dots:
-        yield declined(module, None, "no dot: there is nothing for tensor cores to overlap loads with")
+        yield declined(module, None, NO_DOT)
         return
     looped = [dot for dot in dots if enclosing_loops(dot)]
     if not looped:
-        yield declined(module, dots[0], "the dot is not in a loop: there is no next tile to load meanwhile")
+        yield declined(module, dots[0], NOT_IN_A_LOOP)
         return
     if not loads:
-        yield declined(module, looped[0], "no operand of a dot is loaded inside a loop")
+        yield declined(module, looped[0], NO_LOAD)
     for info in loads:
         step = tma_alignment(module, info.payload) if info.fill == "tma" else 1
         if info.payload.bytes % step:
-            reason = f"its tile has {info.payload.bytes} bytes, and TMA fills slots that begin at multiples of {step}"
-            yield declined(module, info.load.op, reason, "larger blocks")
+            yield declined(module, info.load.op, ODD_TILE, bytes=info.payload.bytes, step=step)
 
 
 @dataclass(frozen=True)
@@ -165,13 +171,7 @@ def check_memory(producer: ProducerInfo) -> Iterator[Remark]:
         load = info.load
         maker = made_in_a_loop(module, load.descriptor) if isinstance(load, DescriptorLoadOp) else None
         if maker and isinstance(load, DescriptorLoadOp) and remade_for(load) is not maker:
-            yield declined(
-                module,
-                maker,
-                f"the descriptor of the load at {source_of(module, info.load.op)} is made in a loop: each iteration "
-                "writes it again while earlier copies may still need it",
-                "make the descriptor before the loop and move its offsets instead",
-            )
+            yield declined(module, maker, DESCRIPTOR_IN_A_LOOP, place=source_of(module, info.load.op))
         yield from _conflicts(producer, load.op, _address_of(info))
     yield from _check_order(producer)
 
@@ -201,12 +201,7 @@ def _check_order(producer: ProducerInfo) -> Iterator[Remark]:
     for outer in body.ops[: last + 1]:
         for op in outer.walk():
             if _acquires(op) or (talks and _is_barrier(op)):
-                yield declined(
-                    module,
-                    op,
-                    f"{op.name} may wait for what others write, and a load behind it may not run ahead of it",
-                    "put the wait into a kernel of its own, or give an atomic that nothing waits for sem='relaxed'",
-                )
+                yield declined(module, op, MAY_WAIT, op=op.name)
 
 
 def _is_barrier(op: Operation) -> bool:
@@ -243,23 +238,13 @@ def check_producer(producer: ProducerInfo, num_warps: int) -> Iterator[Remark]:
             yield from _conflicts(producer, op, load.pointers)
     if blocked:
         why = _not_duplicable(blocked, tiles) or "whose tile is also an operand of a dot"
-        yield declined(
-            module,
-            blocked,
-            f"the address or trip count of a load depends on {blocked.name}, {why}",
-            "compute addresses and loop bounds from scalars",
-        )
+        yield declined(module, blocked, NEEDS_THE_CONSUMER, op=blocked.name, why=why)
     elif tiles or producer.folded:
         obstacle = fixed_layout(module, ordered(part, function), num_warps)
         if obstacle is not None:
             op, layout = obstacle
-            yield declined(
-                module,
-                op,
-                f"the addresses of a load are computed in {layout}, which a producer of {PRODUCER_WARPS} warps "
-                f"cannot take from a program of {num_warps}",
-                "num_warps=4, or num_consumer_groups=2",
-            )
+            values = {"layout": layout, "warps": PRODUCER_WARPS, "num_warps": num_warps}
+            yield declined(module, op, PRODUCER_LAYOUT, **values)
 
 
 def ordered(part: SliceInfo, function: Operation) -> list[Operation]:
@@ -312,22 +297,13 @@ def _conflicts(producer: ProducerInfo, read: Operation, address: Value) -> Itera
         place = source_of(module, read)
         if roots is None or written is None:
             unknown = op if written is None else read
-            yield declined(
-                module,
-                unknown,
-                f"{unknown.name} goes to an address of unknown origin, which may alias what the load at {place} reads"
-                if written is None
-                else f"{unknown.name} reads an address of unknown origin, which may alias what the kernel writes",
-                "derive each pointer from one kernel argument",
+            access, other = (
+                ("goes to", f"the load at {place} reads") if written is None else ("reads", "the kernel writes")
             )
+            yield declined(module, unknown, UNKNOWN_ADDRESS, op=unknown.name, access=access, other=other)
             return
         shared = [root for root in roots if root in written]
         if shared:
-            yield declined(
-                module,
-                op,
-                f"{op.name} writes through argument {shared[0].name}, which the load at {place} "
-                "reads: the load may not run ahead of it",
-                "write to another tensor",
-            )
+            values = {"op": op.name, "argument": shared[0].name, "place": place}
+            yield declined(module, op, WRITES_WHAT_IT_READS, **values)
             return

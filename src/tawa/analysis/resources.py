@@ -12,6 +12,7 @@ from tawa.analysis.loops.costs import stays_in_registers
 from tawa.analysis.rings.channels import ChannelInfo, ancestor_in
 from tawa.analysis.rings.guards import find_guards
 from tawa.analysis.rings.slices import slice_from
+from tawa.declines import PARTIAL_SUMS
 from tawa.dialects.control_flow import holder_of
 from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.tt import BroadcastOp, DescriptorLoadOp, FuncOp, ReduceOp, tma_store
@@ -234,7 +235,7 @@ def unfit_dots(module: Module) -> str:
     An fp8 dot that adds up partial sums has two accumulators, and waits in every dot.
     """
     if any(dot.adds_partial_sums for op in module.walk() if (dot := WarpGroupDotOp.of(op))):
-        return "an fp8 dot adds up partial sums (max_num_imprecise_acc), which keeps the consumer from running ahead"
+        return PARTIAL_SUMS.text()
     return ""
 
 

@@ -8,6 +8,7 @@ from tawa.analysis.layout.producer_layouts import PRODUCER_WARPS
 from tawa.analysis.names import Name, name_of, name_text
 from tawa.analysis.rings.channels import ChannelInfo
 from tawa.analysis.rings.loads import DotLoadInfo
+from tawa.declines import FEW_REGISTERS
 from tawa.errors import PlanError
 from tawa.ir import Module, source_of
 from tawa.machine.nvidia import LEAST_REGISTERS, MAX_REGISTERS, REGISTER_STEP, REGISTERS, WARP, WARP_GROUP
@@ -16,6 +17,7 @@ from tawa.plan.cost.registers import consumer_registers, entry_registers, regist
 from tawa.plan.defaults import CONVERTER_WARPS
 from tawa.plan.fields import LaunchPlan, StorePlan
 from tawa.plan.plan import Plan
+from tawa.remarks import Remark, SourceLocation
 
 _OWN = "start from the kernel's own Plan"
 _REGISTERS = "a multiple of 8 from 24 to 256"
@@ -95,8 +97,8 @@ def check_plan(plan: Plan, pins: Plan, channels: Sequence[ChannelInfo], module: 
     _check_depths(plan, channels, module)
 
 
-def too_few_registers(budget: Budget) -> tuple[str, str] | None:
-    """Why ``maxnreg`` of the launch leaves too few registers to a partition, and the cure; None if it does not."""
+def too_few_registers(budget: Budget, place: SourceLocation | None) -> Remark | None:
+    """Declines a kernel if ``maxnreg`` of its launch leaves too few registers to a partition; None if it does not."""
     limit, warps, producer = budget.max_registers, budget.consumer_warps, budget.producer_registers
 
     def suffices(most: int) -> bool:
@@ -105,8 +107,7 @@ def too_few_registers(budget: Budget) -> tuple[str, str] | None:
     if limit is None or (limit >= LEAST_REGISTERS and suffices(limit)):
         return None
     least = next(most for most in range(LEAST_REGISTERS, MAX_REGISTERS + 1, REGISTER_STEP) if suffices(most))
-    reason = f"maxnreg={limit}: a partition needs {LEAST_REGISTERS} registers per thread, the least for setmaxnreg"
-    return reason, f"maxnreg={least} or more, or a launch without it"
+    return FEW_REGISTERS.remark(place, limit=limit, least=LEAST_REGISTERS, enough=least)
 
 
 def _check_cap(plan: Plan, budget: Budget) -> None:

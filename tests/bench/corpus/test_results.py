@@ -9,16 +9,11 @@ from typing import Any
 import pytest
 
 from bench.corpus.report.page import (
-    BEGIN,
-    END,
     NOTHING,
-    PAGE,
-    RESULTS,
     entries_table,
     reasons_table,
     render,
     render_file,
-    write_page,
 )
 from bench.corpus.report.result_file import from_rows, rows_of
 from bench.corpus.report.results import Result, Verdict, geomean, judge, right
@@ -109,7 +104,7 @@ def test_a_reason_has_its_numbers_and_no_path() -> None:
     assert "| 1 | the load at … may read 4 bytes | pack: k |" in reasons_table([result(kernels={"tawa": (path,)})])
 
 
-def test_the_page_holds_every_entry_and_nothing_else_changes(tmp_path: Path) -> None:
+def test_the_page_holds_every_entry(tmp_path: Path) -> None:
     about = {
         "device": "NVIDIA H200",
         "driver": "570",
@@ -124,19 +119,10 @@ def test_the_page_holds_every_entry_and_nothing_else_changes(tmp_path: Path) -> 
     assert "| 2.000 / 1.000 | 2.00 |" in text
     assert "0.2 / 0.25 / ∞ | other |" in text
     assert "crashed: in legal: a \\| b" in text
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    assert write_page(page, tmp_path / "none.json")
-    assert page.read_text() == f"before\n{BEGIN}\n\n{NOTHING}\n\n{END}\nafter\n"
-    assert not write_page(page, tmp_path / "none.json")
+    assert render_file(tmp_path / "none.json") == NOTHING
 
 
 def test_an_entry_says_why_its_kernels_are_declined() -> None:
     why = Verdict("sum", False, "the loop at /home/me/pack/sum.py:7 has 3 ways out", None, 1, 1)
     text = entries_table([result(kernels={"tawa": (APPLIED, DECLINED, why)})])
     assert "| 1 of 3 | sum: the loop at … has 3 ways out |" in text
-
-
-def test_the_committed_page_shows_the_committed_results() -> None:
-    block = PAGE.read_text().split(BEGIN)[1].split(END)[0].strip()
-    assert block == render_file(RESULTS), "run: python -m bench.corpus page"

@@ -135,3 +135,16 @@ def test_an_unknown_option_of_a_compile_is_told_with_the_right_one() -> None:
 def test_a_type_that_triton_does_not_know_is_told_with_its_name(text: str, meant: str) -> None:
     with pytest.raises(tawa.PlanError, match=f"cure: {meant}"):
         tawa.explain(kernels.softmax_rows, f"{text}, y_ptr=*fp32, columns=i32", {"BLOCK": 64})
+
+
+def test_a_form_that_the_launcher_chose_is_not_what_the_user_asked_for() -> None:
+    from tests.cases.pointers.gemm import gemm_masked
+
+    types = ", ".join(f"{name}=*fp16:16" for name in ("a_ptr", "b_ptr", "c_ptr"))
+    strides = "stride_am=i32:16, stride_ak=1, stride_bk=i32:16, stride_bn=1, stride_cm=i32:16, stride_cn=1"
+    sizes = dict.fromkeys(("M", "N", "K", "stride_am", "stride_bk", "stride_cm"), 4096)
+    tile = {"BM": 128, "BN": 256, "BK": 64, "GROUP_M": 8}
+    text = f"{types}, M=i32:16, N=i32:16, K=i32:16, {strides}"
+    found = tawa.explain(gemm_masked, text, tile, num_warps=8, arguments=sizes, grid=(512,))
+    assert found.plan is not None and found.plan.form == "persistent"
+    assert {it.by for it in found.decisions} == {"planner"}

@@ -121,7 +121,7 @@ def test_a_slice_is_as_wide_as_a_box_at_least() -> None:
     """Its descriptor is that of the whole tile, whose boxes have 32 columns of fp32."""
     refusal = storing(4)[1]
     assert refusal is not None
-    assert refusal.reason == "4 slices of 64 columns have rows of 64 bytes, a box of TMA 128"
+    assert refusal.reason == "a store cannot be sliced: 4 slices of 64 columns have rows of 64 bytes, a box of TMA 128"
     assert refusal.cure == "fewer slices for this store in the Plan"
     assert storing(4, swizzle=64)[1] is None
 
@@ -129,7 +129,7 @@ def test_a_slice_is_as_wide_as_a_box_at_least() -> None:
 def test_a_block_without_swizzle_is_one_box_and_has_no_slices() -> None:
     refusal = storing(2, swizzle=0)[1]
     assert refusal is not None
-    assert refusal.reason == "2 slices of 64 columns have rows of 128 bytes, a box of TMA 256"
+    assert refusal.reason == "a store cannot be sliced: 2 slices of 64 columns have rows of 128 bytes, a box of TMA 256"
 
 
 def test_two_stores_of_one_type_share_a_buffer_and_wait_before_each_use() -> None:

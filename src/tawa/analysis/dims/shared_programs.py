@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.analysis.dims.dependents import dependent_values, diverges
+from tawa.declines import PROGRAMS
 from tawa.dialects.effects import is_bound_to_its_program
 from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp, FuncOp, GetProgramIdOp, LoadOp
@@ -34,16 +35,16 @@ def find_shared(module: Module) -> SharedInfo | Remark:
     """Finds the axis along which programs share the most bytes of tiles in loops. A Remark says why there is none."""
     functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
     if len(functions) != 1 or not functions[0].structured:
-        return Remark("declined", "only programs of one function without branches between blocks can share their tiles")
+        return PROGRAMS.remark(why="the kernel has more than one function, or branches between blocks")
     for op in functions[0].op.walk():
         if is_bound_to_its_program(op):
             reason = f"{op.name} may give programs an order, and programs of one CTA wait for each other"
-            return Remark("declined", reason, source_of(module, op), "leave split='programs' out")
+            return PROGRAMS.remark(source_of(module, op), why=reason)
     found = [SharedInfo(axis, _shared_bytes(functions[0], axis)) for axis in range(_AXES)]
     best = max(found, key=lambda it: it.shared_bytes)  # the first of several
     if not best.shared_bytes:
         reason = "no axis of the grid along which programs load the same tiles in loops"
-        return Remark("declined", reason, source_of(module, functions[0].op), "leave split='programs' out")
+        return PROGRAMS.remark(source_of(module, functions[0].op), why=reason)
     return best
 
 

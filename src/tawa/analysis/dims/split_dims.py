@@ -17,6 +17,7 @@ from typing import Literal
 
 from tawa.analysis.dims.dim_classes import DimClasses, Node
 from tawa.analysis.dims.split_memory import conflicts
+from tawa.declines import SPLIT_ROWS
 from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.control_flow import holder_of
 from tawa.dialects.declare.declaration import op_names
@@ -113,7 +114,7 @@ class _Refusal(Exception):
 
 def _declined(module: Module, op: Operation | None, reason: str, cure: str = "") -> Remark:
     place = source_of(module, op) if op is not None else None
-    return Remark("declined", f"rows are not split: {reason}", place, cure or _KEEP)
+    return SPLIT_ROWS.remark(place, cure or _KEEP, why=reason)
 
 
 @dataclass(slots=True)

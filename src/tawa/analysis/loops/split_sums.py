@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tawa.declines import SPLIT_K
 from tawa.dialects.arith import AddFOp, AddIOp, is_zero
 from tawa.dialects.effects import effects_of, is_bound_to_its_program, is_plain_load
 from tawa.dialects.scf import ForOp, enclosing_loops
@@ -161,7 +162,7 @@ def _step(arg: Value, yielded: Value, body: Block) -> Value | None:
 
 
 def _declined(module: Module, op: Operation | None, reason: str) -> Remark:
-    return Remark("declined", f"programs cannot share a sum: {reason}", source_of(module, op) if op else None, CURE)
+    return SPLIT_K.remark(source_of(module, op) if op else None, why=reason)
 
 
 __all__ = ["SplitSums", "find_split_sums"]

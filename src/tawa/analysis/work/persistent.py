@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tawa.declines import PERSISTENT
 from tawa.dialects.effects import is_bound_to_its_program
 from tawa.dialects.tt import FuncOp, GetNumProgramsOp, GetProgramIdOp
 from tawa.ir import Module, source_of
@@ -19,11 +20,12 @@ def why_not_persistent(module: Module) -> Remark | None:
     """Why the kernel must not be made persistent; None if it may be."""
     functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
     if len(functions) != 1 or not functions[0].structured:
-        return Remark("declined", "only one function without branches between blocks can be made persistent")
+        return PERSISTENT.remark(why="it has more than one function, or branches between blocks")
     for op in functions[0].op.walk():
         if is_bound_to_its_program(op):
-            reason = f"{op.name} may give programs an order, which a persistent kernel would change"
-            return Remark("declined", reason, source_of(module, op), "persistent=False")
+            return PERSISTENT.remark(
+                source_of(module, op), why=f"{op.name} may give programs an order, which would change"
+            )
     return None
 
 

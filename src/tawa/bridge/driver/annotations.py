@@ -17,6 +17,7 @@ from typing import Any
 
 from tawa.bridge.driver.request import Request
 from tawa.bridge.triton.generic_print import parse_module, read_ttir
+from tawa.declines import LAUNCH_CONDITION
 from tawa.ir import print_module
 from tawa.remarks import Remark, SourceLocation
 from tawa.transforms.ttir.take_annotations import ANNOTATION, ATTRIBUTE, TakeAnnotations
@@ -82,5 +83,4 @@ def annotation_remark(taken: Taken, request: Request, applied: bool) -> Remark:
 
 def beside_remark() -> Remark:
     """Why `STOCK_WITHOUT` is not specialised."""
-    reason = "the stock kernel was launched: a condition on the arguments does not hold, or the launch may not pay"
-    return Remark("declined", reason, cure="TAWA_LOG=info logs which")
+    return LAUNCH_CONDITION.remark()

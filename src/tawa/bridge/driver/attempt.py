@@ -17,9 +17,10 @@ from tawa.bridge.launch.first.compiles import launch_is_ours
 from tawa.bridge.launch.instead import plans_without
 from tawa.bridge.mapping.mapped import MappedRequest
 from tawa.bridge.report import record, reproducer
-from tawa.bridge.report.left import NOTHING, told
+from tawa.bridge.report.left import told
 from tawa.bridge.triton.artifacts.few_registers import FewRegisters, registers_that_were_too_few
 from tawa.bridge.triton.surroundings import folder_failure
+from tawa.declines import INTERNAL, NO_DOT, REFUSED_BY_TRITON, TOO_FEW_REGISTERS
 from tawa.dialects.tt import DotOp
 from tawa.errors import InternalError, PlanError, ResourceError, SurroundingsError, UnsupportedKernel, report_it
 from tawa.pipeline import Outcome
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from tawa.bridge.driver.compilation import Compilation
 
 _log = logging.getLogger("tawa")
-
-_NO_REASON = Remark("declined", "no reason given")
 
 
 def attempt(compilation: Compilation, mod: Any, metadata: dict[str, Any]) -> tuple[record.Record, str, Any]:
@@ -109,7 +108,7 @@ class _Attempt:
             self.compilation.note_stock(made, self.compilation.stock_run.facts())
         with suppress(Exception):  # the attempt has met the same error and reported it
             made["tuning"] = tuning_facts(job, wanted, self.options, result, taken is not None)
-        text = done.aref if done.applied else told(done.remarks[0] if done.remarks else _NO_REASON)
+        text = done.aref if done.applied else told(done.remarks[0])
         return made, text, mod
 
     def _try(self, mod: Any, job: Job, failure: Exception | None) -> tuple[Specialised | Outcome, str]:
@@ -132,7 +131,7 @@ class _Attempt:
         except (PlanError, ResourceError, UnsupportedKernel, SurroundingsError):
             raise
         except StockFailure as error:
-            remark = Remark("declined", f"Triton itself refuses the kernel: {error}", record.kernel_location(job.ttir))
+            remark = REFUSED_BY_TRITON.remark(record.kernel_location(job.ttir), error=error)
             return Outcome(False, None, (remark,)), ""
         except Exception as error:
             around = folder_failure(error)
@@ -153,13 +152,13 @@ class _Attempt:
         return outcome
 
     def _too_few(self, job: Job, registers: int, error: Exception) -> Outcome:
-        reason = f"{registers} registers for each thread are too few for the instructions of the kernel"
-        limit = self.options.maxnreg
-        cure = "fewer consumer groups, fewer warps, or a smaller tile"
-        cure = cure if limit is None else f"maxnreg above {limit}, or a launch without it; {cure}"
+        limit, cure = self.options.maxnreg, ""
+        if limit is not None:
+            cure = f"maxnreg above {limit}, or a launch without it; {TOO_FEW_REGISTERS.cure}"
+        remark = TOO_FEW_REGISTERS.remark(record.kernel_location(job.ttir), cure, registers=registers)
         if self.request.pinned:
-            raise FewRegisters(f"{job.kernel}: {reason}; cure: {cure}") from error
-        return Outcome(False, None, (Remark("declined", reason, record.kernel_location(job.ttir), cure),))
+            raise FewRegisters(f"{job.kernel}: {remark.reason}; cure: {remark.cure}") from error
+        return Outcome(False, None, (remark,))
 
     def _failed(self, job: Job, error: Exception) -> tuple[Outcome, str]:
         written = reproducer.write(self.request, job, error)
@@ -167,9 +166,8 @@ class _Attempt:
         if self.request.pinned:
             raise InternalError(f"{job.kernel}: {text}", written.path, written.reason) from error
         cure = "; ".join(filter(None, (report_it(written.path), written.reason)))
-        reason = f"internal error of Tawa, compiled by stock Triton: {text}"
-        _log.warning("%s: %s; %s", job.kernel, reason, cure)
-        remark = Remark("declined", reason, record.kernel_location(job.ttir), cure)
+        remark = INTERNAL.remark(record.kernel_location(job.ttir), cure, error=text)
+        _log.warning("%s: %s; %s", job.kernel, remark.reason, cure)
         return Outcome(False, None, (remark,)), str(written.path or "")
 
 
@@ -189,7 +187,7 @@ def _why_not_measured(job: Job) -> Remark | None:
 
 def _nothing_to_do(job: Job) -> Remark | None:
     """Declines kernels without a dot, before any work is done."""
-    return replace(NOTHING, location=record.kernel_location(job.ttir)) if DotOp.NAME not in job.ttir else None
+    return NO_DOT.remark(record.kernel_location(job.ttir)) if DotOp.NAME not in job.ttir else None
 
 
 __all__ = ["attempt"]

@@ -15,6 +15,7 @@ from tawa.bridge.triton.generic_print import parse_module, print_generic, withou
 from tawa.bridge.triton.stage_output import StageOutput, StageResult
 from tawa.bridge.triton.stages import clean_up
 from tawa.bridge.triton.versions import installed_text
+from tawa.declines import REORDERED
 from tawa.errors import ProtocolError
 from tawa.flow import Flow
 from tawa.ir import Module, print_module
@@ -115,8 +116,7 @@ def _refused(outcome: Outcome, final: Module, text: str) -> Remark | None:
     if trusted({**outcome.verdicts, "barriers": found}):  # as far as the barrier level was
         return None
     why = found.reason if isinstance(found, Unknown) else found.left
-    reason = f"Triton's passes reordered the specialised kernel, and it cannot be proved again: {why}"
-    return Remark("declined", reason, found.location, "TAWA_VERIFY=off turns the checks off")
+    return REORDERED.remark(found.location, why=why)
 
 
 __all__ = ["through_back_end"]

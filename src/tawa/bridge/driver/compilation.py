@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tawa.bridge.driver.request import Request
@@ -28,11 +28,12 @@ from tawa.bridge.launch.stock_facts import KEY as STOCK_FACTS
 from tawa.bridge.launch.stock_facts import facts_of_log
 from tawa.bridge.mapping.beside import shipped_at
 from tawa.bridge.report import record
-from tawa.bridge.report.left import NOTHING, told
+from tawa.bridge.report.left import told
 from tawa.bridge.triton.artifacts.cache_entries import CHECKSUMS, checksum, overridden, seal
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.stage_output import Stage, StageOutput, StageResult
 from tawa.bridge.triton.stages import StageSplit
+from tawa.declines import NO_DOT, STOCK_FIRST
 from tawa.dialects.tt import DotOp
 from tawa.plan.cost.programs import ProgramFacts
 from tawa.remarks import Remark
@@ -45,10 +46,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tawa")
 
 ANNOTATION = "tt.warp_specialize"
-_STOCK_FIRST = Remark(
-    "declined", "start='stock': stock Triton's kernel is the first; a specialised one is made in the background",
-    cure="start='ready' waits for it at the first launch",
-)  # fmt: skip
+_STOCK_FIRST = STOCK_FIRST.remark()
 _SERIALISED = Remark("note", "ptxas serialises the wgmmas of stock Triton's kernel: launches choose with that in mind")
 
 
@@ -111,7 +109,7 @@ class Compilation:
         if self.request.beside or ANNOTATION in ttir:
             return None
         if self.refusal is not None or DotOp.NAME not in ttir:
-            remark = self.refusal or replace(NOTHING, location=place)
+            remark = self.refusal or NO_DOT.remark(place)
             return None if self.request.pinned or self.request.mapping is not None else remark
         options = self.request.options
         asked = stock_may_start() and not self.request.pinned and not options.wherever_legal

@@ -33,6 +33,7 @@ from tawa.bridge.launch.forecasts import forecast_facts
 from tawa.bridge.triton.generic_print import parse_module
 from tawa.bridge.triton.structured import structured
 from tawa.bridge.triton.versions import nested_descriptors
+from tawa.declines import no_space
 from tawa.dialects.tt import DOTS, DotOp, LoadOp
 from tawa.errors import PlanError, ProtocolError, ResourceError
 from tawa.flow import Flow, run
@@ -371,7 +372,7 @@ class _Driver:
 
             kind = SharedMemoryError if self.request.plan is None else PlanTooLarge
             raise kind(use.total_bytes, LIMIT_BYTES, text)
-        return Outcome(False, None, (Remark("declined", text),))
+        return Outcome(False, None, (no_space(text),))
 
     def _forecast(self, plan: Plan | None, trial: Trial | None = None) -> dict[str, Any] | None:
         """What launches need to choose between the forms of the kernel by prediction; None if all get this one.

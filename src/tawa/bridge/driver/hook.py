@@ -14,6 +14,7 @@ from tawa.bridge.triton.artifacts.cache_entries import overridden
 from tawa.bridge.triton.artifacts.shared_memory_error import raise_kept
 from tawa.bridge.triton.device import refuse_elsewhere, why_left
 from tawa.bridge.triton.stages import StageSplit, split_make_ttgir
+from tawa.declines import CLUSTERS, COOPERATIVE, OTHER_HOOK, OVERRIDE, SANITIZER, UNKNOWN_PASSES
 from tawa.remarks import Remark
 from tawa.supported import TRITON
 
@@ -97,20 +98,15 @@ def _refusal(options: Any, split: StageSplit | None, replaced: bool) -> Remark |
     """Why this compile cannot be specialised, whatever the kernel is; None if it can be attempted."""
     if split is None:
         version = ".".join(map(str, versions.triton_version()))
-        return Remark(
-            "declined", f"Triton {version} has a pass pipeline that Tawa does not know", cure=f"use Triton {TRITON}"
-        )
+        return UNKNOWN_PASSES.remark(None, f"use Triton {TRITON}", version=version)
     if replaced:
-        return Remark("declined", "another stage hook has replaced Triton's ttgir stage", cure="remove that hook")
+        return OTHER_HOOK.remark()
     if getattr(options, "num_ctas", 1) != 1:
-        return Remark("declined", f"num_ctas={options.num_ctas}: clusters are not supported", cure="num_ctas=1")
+        return CLUSTERS.remark(ctas=options.num_ctas)
     if getattr(options, "launch_cooperative_grid", False):
-        reason = "launch_cooperative_grid: all programs must be resident at once, and specialised ones may not fit"
-        return Remark("declined", reason, cure="a launch without it")
+        return COOPERATIVE.remark()
     if overridden(options):
-        reason = "a level of the kernel comes from a file of the user's (ir_override, TRITON_KERNEL_OVERRIDE)"
-        return Remark("declined", f"{reason}, which applies to stock Triton's kernel only")
+        return OVERRIDE.remark()
     if getattr(options, "instrumentation_mode", ""):
-        mode = options.instrumentation_mode
-        return Remark("declined", f"instrumentation_mode={mode!r} rewrites the kernel", cure="switch the sanitizer off")
+        return SANITIZER.remark(mode=repr(options.instrumentation_mode))
     return None

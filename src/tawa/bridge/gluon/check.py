@@ -14,15 +14,14 @@ import time
 from typing import Any
 
 from tawa.bridge.driver.request import Request
-from tawa.bridge.gluon.verdicts import LEFT
 from tawa.bridge.report import record
 from tawa.bridge.triton.artifacts.cache_entries import overridden
 from tawa.bridge.triton.generic_print import print_generic
 from tawa.bridge.triton.stage_output import Stage
+from tawa.declines import IN_GLUON
 from tawa.flow import Outcome
 from tawa.ir import Module, parse_module
 from tawa.machine.machines import KNOWN, machine_for
-from tawa.remarks import Remark
 from tawa.verify.check import check_levels
 from tawa.verify.effort import Effort
 from tawa.verify.verdict import Unknown, Verdict
@@ -78,7 +77,7 @@ def _verdict(made: Any, options: Any, capability: int | None, request: Request) 
 def _record(kernel: str, request: Request, verdict: Verdict | None, taken_ms: float) -> record.Record:
     data = verdict_to_dict(verdict) if verdict is not None else None
     found = data["verdict"] if data is not None else "not checked"
-    head = Remark("declined", f"{LEFT}; its protocol is {found}")
+    head = IN_GLUON.remark(verdict=f"; its protocol is {found}")
     outcome = Outcome(False, None, (head,))
     _log.info("%s: %s", kernel, head.reason)
     made = record.make_record(kernel, request, request.options, outcome, {"verify": taken_ms}, taken_ms)

@@ -8,11 +8,12 @@ from typing import Any
 
 from tawa.bridge.driver.request import GluonPolicy, Request
 from tawa.bridge.report import record
+from tawa.declines import IN_GLUON
 from tawa.errors import ProtocolError
 
 _log = logging.getLogger("tawa")
 
-LEFT = "a Gluon kernel assigns work to warps explicitly; Tawa leaves it unchanged"
+LEFT = IN_GLUON.text(verdict="")
 
 
 def judge(compiled: Any, request: Request | None) -> None:

@@ -6,29 +6,17 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from tawa import declines
 from tawa.bridge.driver.request import Request, surrounding_request
-from tawa.bridge.gluon.verdicts import LEFT
 from tawa.bridge.report.record import KEY
 from tawa.bridge.triton.device import capability_of, why_left
 from tawa.bridge.triton.versions import untested_remark
 from tawa.remarks import Remark
 
-OFF = Remark(
-    "declined", "TAWA_ENABLE=off: stock Triton compiles every kernel", cure="TAWA_ENABLE=auto, or leave it out"
-)
-_ASKED = Remark(
-    "declined",
-    "stock Triton was asked for: enable_warp_specialization=False",
-    cure="leave enable_warp_specialization out",
-)
-_ASKED_BY_PLAN = Remark(
-    "declined", "stock Triton was asked for: the Plan has form='stock'", cure="leave the Plan out, or give another form"
-)
-NOT_ASKED = Remark(
-    "declined",
-    "compiled by stock Triton; Tawa was not asked",
-    cure="put the kernel under tawa.jit, or call tawa.install() before it is compiled",
-)
+OFF = declines.SWITCHED_OFF.remark()
+_ASKED = declines.STOCK_ASKED.remark()
+_ASKED_BY_PLAN = declines.STOCK_PLAN.remark()
+NOT_ASKED = declines.NOT_ASKED.remark()
 
 _asked: WeakKeyDictionary[Any, Remark] = WeakKeyDictionary()
 
@@ -62,9 +50,9 @@ def why_stock(compiled: Any, off: bool = False) -> Remark:
         return _asked[compiled]
     elsewhere = why_left(capability_of(compiled), asked=False)
     if elsewhere:
-        return Remark("declined", elsewhere)
+        return declines.OTHER_GPU.remark(gpu=elsewhere.removeprefix("made for "))
     if getattr(language, "name", "") == "GLUON":
-        return Remark("declined", LEFT)
+        return declines.IN_GLUON.remark(verdict="")
     return OFF if off else NOT_ASKED
 
 

@@ -6,8 +6,6 @@ import locale
 
 from tawa.remarks import Remark
 
-NOTHING = Remark("declined", "no tl.dot in the kernel: there is nothing to feed by separate warps")
-
 
 def told(remark: Remark) -> str:
     """The text of a level of a declined kernel: a comment that says why."""
@@ -16,4 +14,4 @@ def told(remark: Remark) -> str:
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
-__all__ = ["NOTHING", "told"]
+__all__ = ["told"]

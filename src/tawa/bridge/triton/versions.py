@@ -11,6 +11,7 @@ import importlib.metadata
 
 from tawa.bridge.report.warned import warn_user
 from tawa.bridge.triton.ir_compat import to_3_7, to_3_8
+from tawa.declines import UNTESTED
 from tawa.errors import CompileError, UnsupportedKernel
 from tawa.ir import Module, parse_module, print_module
 from tawa.remarks import Remark
@@ -51,7 +52,7 @@ def untested_reason() -> str:
 def untested_remark() -> Remark | None:
     """`untested_reason` with its cure; None for a Triton that was tested."""
     reason = untested_reason()
-    return Remark("declined", f"{reason}: stock Triton compiles every kernel", cure=TRITON.cure) if reason else None
+    return UNTESTED.remark(None, TRITON.cure, version=reason) if reason else None
 
 
 def refuse_pinned(pinned: bool, kernel: str) -> None:

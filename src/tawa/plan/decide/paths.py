@@ -15,6 +15,7 @@ from tawa.analysis.names import name_of, name_text
 from tawa.analysis.rings.loads import find_dots
 from tawa.analysis.tma.promotions import AccessInfo, Make, PromotionInfo, find_promotions
 from tawa.analysis.tma.unit_strides import find_unit_strides
+from tawa.declines import POINTER_LOADS
 from tawa.dialects.scf import enclosing_loops
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation
@@ -123,8 +124,7 @@ def _why_not_all(promotions: PromotionInfo, loads: Sequence[AccessInfo], pins: P
     else:
         return None
     cure = "leave pointer_loads out: the producer's threads copy what TMA cannot load"
-    reason = f"pointer_loads='tma': TMA cannot make a load: {reason}"
-    return Remark("declined", reason, place, f"{own}; or {cure}" if own else cure)
+    return POINTER_LOADS.remark(place, f"{own}; or {cure}" if own else cure, why=reason)
 
 
 def _wanted(path: Path | None) -> bool:

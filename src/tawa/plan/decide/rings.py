@@ -15,7 +15,6 @@ from tawa.analysis.legality import (
     check_memory,
     check_module,
     check_producer,
-    declined,
     find_producer,
     taken_apart,
 )
@@ -25,6 +24,7 @@ from tawa.analysis.resources import shared_beside_rings, wgmma_registers
 from tawa.analysis.rings.channels import channels_of_groups, find_channels, outer_channels
 from tawa.analysis.rings.loads import DotLoadInfo, find_dot_loads, operand_bits
 from tawa.analysis.rings.sent_numbers import NUMBER_PAYLOAD, SLOT_BYTES, SentInfo
+from tawa.declines import no_space, not_expected
 from tawa.errors import PlanError, ResourceError
 from tawa.ir import Module, source_of
 from tawa.ir.attributes import attribute_of, read_int
@@ -58,7 +58,7 @@ from tawa.plan.legality import (
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.planner import Counts, complete, reasons
-from tawa.plan.search.prediction import NOT_EXPECTED, anyway, why_not_expected
+from tawa.plan.search.prediction import anyway, why_not_expected
 from tawa.plan.search.space import Space
 from tawa.remarks import Remark
 
@@ -169,11 +169,11 @@ def decide_rings(
         pins = sliced(module, pins, channels, lambda plan: budget_of(module, facts, target, plan).deepest(channels))
     budget = budget_of(module, facts, target, pins)
     place = loads[0].load.op
-    few = too_few_registers(budget)
+    few = too_few_registers(budget, source_of(module, place))
     if few:
         if pinned or options.pinned:
-            raise ResourceError(f"{few[0]}; cure: {few[1]}")
-        return declined(module, place, *few)
+            raise ResourceError(f"{few.reason}; cure: {few.cure}")
+        return few
     try:
         plan = complete(pins, Counts(channels, budget, not waits, tuple(loops), tuple(stores)), options)
     except ResourceError as error:
@@ -182,7 +182,7 @@ def decide_rings(
             raise PlanError(f"the Plan does not fit, with rings for {who}: {error}") from error
         if pinned or options.pinned or options.aref_depth is not None:
             raise
-        return declined(module, place, str(error))
+        return no_space(str(error), source_of(module, place))
     check_stores(plan.stores, waits)
     why = {**reasons(plan, channels, budget, pins), **{f"rings.{it.name}.depth": WHY_TWO for it in numbers}}
     budget = replace(budget, fixed={ring.name: ring.slots for ring in plan.rings}, most_ctas=pins.ctas_per_sm)
@@ -197,7 +197,7 @@ def decide_rings(
     expectation = space.expected(plan) if space is not None else None
     reason = why_not_expected(module, plan, budget, expectation)
     if reason and not options.wherever_legal and not pinned:
-        return declined(module, place, NOT_EXPECTED.format(reason), anyway(expectation))
+        return not_expected(reason, source_of(module, place), anyway(expectation))
     if reason:
         notes = (Remark("note", f"{WOULD_DECLINE}: {reason}", source_of(module, place)), *notes)
     elif expectation is not None:

@@ -8,14 +8,12 @@ wgmma instead of mma.
 from __future__ import annotations
 
 from tawa.analysis.sums import fits_wgmma, fp8_dot, ordered_sum, thread_numbers
+from tawa.declines import NARROW_TILE, OTHER_BITS, THREAD_NUMBER
 from tawa.ir import Module, Operation, source_of
 from tawa.machine.machines import WGMMA
 from tawa.machine.nvidia import WARP_GROUP
 from tawa.plan.options import PlanOptions
 from tawa.remarks import Remark
-
-_CURE = f"launch with num_warps={WARP_GROUP}"
-_ANYWAY = f"{_CURE}; only_if_faster=False specialises anyway"
 
 
 def consumer_warps(num_warps: int) -> int:
@@ -33,14 +31,13 @@ def why_not_wider(module: Module, num_warps: int, options: PlanOptions, pinned: 
         return None
     op = thread_numbers(module)
     if op is not None:
-        reason = "inline assembly reads the number of a thread"
-        return _declined(module, op, num_warps, reason, _CURE)
+        return THREAD_NUMBER.remark(source_of(module, op), num_warps=num_warps)
     if pinned or (options.wherever_legal and options.mode != "measure"):
         return None
     if not fits_wgmma(module):
-        return _declined(module, None, num_warps, f"no dot has {WGMMA.rows} rows, the least for a wgmma", _CURE)
+        return NARROW_TILE.remark(num_warps=num_warps, rows=WGMMA.rows)
     found = _other_results(module)
-    return _declined(module, found[0], num_warps, found[1], _ANYWAY) if found else None
+    return OTHER_BITS.remark(source_of(module, found[0]), num_warps=num_warps, why=found[1]) if found else None
 
 
 def widened(module: Module, num_warps: int) -> Remark | None:
@@ -61,11 +58,6 @@ def _other_results(module: Module) -> tuple[Operation, str] | None:
     if op := fp8_dot(module):
         return op, "wgmma adds products of fp8 numbers with fewer bits than the instructions of fewer warps"
     return None
-
-
-def _declined(module: Module, op: Operation | None, num_warps: int, reason: str, cure: str) -> Remark:
-    text = f"num_warps={num_warps}: a consumer has at least {WARP_GROUP} warps, and {reason}"
-    return Remark("declined", text, source_of(module, op) if op else None, cure)
 
 
 __all__ = ["consumer_warps", "why_not_wider", "widened"]

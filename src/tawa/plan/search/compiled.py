@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tawa.declines import SPILLS, not_expected
 from tawa.errors import PlanError, ResourceError
 from tawa.machine.nvidia import WARP_GROUP
 from tawa.plan.cost.programs import ProgramFacts
@@ -24,7 +25,7 @@ from tawa.plan.fields import LoopPlan, OperandPlan, RingPlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.search.candidate import Candidate
-from tawa.plan.search.prediction import NOT_EXPECTED, anyway, is_expectation, why_not_faster
+from tawa.plan.search.prediction import anyway, is_expectation, why_not_faster
 from tawa.plan.search.search import Search
 from tawa.plan.thresholds import FREED_BYTES, HARMLESS_BYTES, HEAVY_SPILL_BYTES, STEP_BYTES
 from tawa.remarks import Remark, SourceLocation
@@ -104,7 +105,7 @@ def _hopeless(question: Question) -> Remark | None:
     best = question.search.why_hopeless(question.learns) if question.search is not None else None
     if best is None:
         return None
-    return Remark("declined", NOT_EXPECTED.format(why_not_faster(best)), question.place, anyway(best))
+    return not_expected(why_not_faster(best), question.place, anyway(best))
 
 
 def _is_expected(choice: Trial) -> bool:
@@ -279,7 +280,7 @@ def _unless_spilled(trial: Trial, question: Question) -> Trial:
         return replace(trial, notes=notes)
     limit = question.allowed()
     much = "more than in the stock kernel" if trial.spilled > limit else "and ptxas serialises the wgmmas"
-    reason = f"{trial.spilled} bytes of registers spill to local memory, {much}"
+    reason = SPILLS.text(bytes=trial.spilled, much=much)
     if not trial.serialised and trial.spilled < HEAVY_SPILL_BYTES and question.search is not None:
         expectation = question.search.space.knowing(question.facts()).expected(trial.plan, trial.spilled)
         slower = why_not_faster(expectation) if expectation is not None else ""
@@ -288,8 +289,7 @@ def _unless_spilled(trial: Trial, question: Question) -> Trial:
         reason = f"{reason}: {slower}"
     if question.pinned or question.options.wherever_legal or limit == NO_STOCK:
         return replace(trial, notes=(*notes, Remark("note", reason, None, "smaller blocks, or more warps")))
-    cure = "smaller blocks, or more warps; only_if_faster=False specialises it with these spills"
-    return replace(trial, refusal=Remark("declined", f"not expected to pay: {reason}", None, cure))
+    return replace(trial, refusal=not_expected(reason, None, SPILLS.cure))
 
 
 NO_STOCK = 2**63 - 1

@@ -19,6 +19,7 @@ from typing import Literal
 
 from tawa.analysis.resources import unfit_dots
 from tawa.analysis.work.workload import Workload
+from tawa.declines import ACCUMULATOR, ONE_SLOT, UNTIMED_NUMBERS
 from tawa.ir import Module
 from tawa.machine.coefficients import ErrorInfo, fitted
 from tawa.plan.cost.budget import Budget
@@ -115,11 +116,7 @@ def _text(time_us: float) -> str:
     return f"{time_us:.1f}" if time_us < 100 else f"{time_us:.0f}"
 
 
-NOT_EXPECTED = "not expected to pay: {}"
 _ASKED = "enable_warp_specialization=True or only_if_faster=False specialises it"
-_ONE_SLOT = "its ring has one slot only, so that nothing is loaded while the consumer computes"
-_NUMBERS = "its loads depend on the result of an atomic, and no kernel that sends such numbers has been timed yet"
-_TOO_LARGE = "the accumulator of a dot takes all registers of an SM: it spills to local memory with any compiler"
 
 
 def why_not_expected(module: Module, plan: Plan, budget: Budget, expectation: Expectation | None) -> str:
@@ -128,15 +125,15 @@ def why_not_expected(module: Module, plan: Plan, budget: Budget, expectation: Ex
     expectation: None if the kernel before layouts is not known, so that no time can be predicted.
     """
     if budget.registers.fill_an_sm(budget.num_warps, budget.groups):
-        return _TOO_LARGE
+        return ACCUMULATOR.text()
     unfit = unfit_dots(module)
     if unfit:
         return unfit
     if plan.tiles != "dynamic" and not all(ring.has_tiles for ring in plan.rings):
-        return _NUMBERS
+        return UNTIMED_NUMBERS.text()
     if expectation is not None:
         return why_not_faster(expectation)
-    return _ONE_SLOT if [ring.slots for ring in plan.rings if ring.name not in budget.outer] == [1] else ""
+    return ONE_SLOT.text() if [ring.slots for ring in plan.rings if ring.name not in budget.outer] == [1] else ""
 
 
 def anyway(expectation: Expectation | None) -> str:
@@ -162,7 +159,6 @@ def is_expectation(refusal: Remark) -> bool:
 
 
 __all__ = [
-    "NOT_EXPECTED",
     "PREDICTED",
     "Expectation",
     "Verdict",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tawa import declines
 from tawa.analysis.resources import wgmma_registers
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Module
@@ -20,7 +21,7 @@ from tawa.plan.thresholds import FEWER_REGISTERS, HEAVY_SPILL_BYTES, MOST_RUNS, 
 from tawa.remarks import Remark
 
 _ALL = (None, None, 0)
-NOT_TRIED = "not tried: "
+NOT_TRIED = declines.NOT_TRIED.within
 """Begins a remark on Plans that were left out."""
 _CURE = "compile_budget_s=60 tries them for up to a minute"
 
@@ -76,7 +77,7 @@ class BackEndRuns:
         else:
             reason = f"compile_budget_s={self.effort.seconds:g} would be exceeded"
         self.left_out.append((described(candidate), reason))
-        return Remark("declined", f"{NOT_TRIED}{reason}")
+        return declines.NOT_TRIED.remark(why=reason)
 
     def _seconds(self) -> float:
         """The seconds of all runs with one more that takes as long as the longest."""

@@ -23,6 +23,7 @@ from tawa.bridge.report.report import KernelReport, report
 from tawa.bridge.triton.device import backend_option_names, capability_of
 from tawa.bridge.triton.jitted import default_constants, is_gluon
 from tawa.bridge.triton.signature import Signature, as_signature
+from tawa.declines import THIS_LAUNCH
 from tawa.ir import Module, parse_module
 from tawa.machine.machines import SM_90, Machine, machine_named
 from tawa.mapping.of_plan import mapping_text
@@ -353,7 +354,8 @@ def explain_compiled(
         compiled = compiled_by_stock(compiled, attached)
     elif answer.compiled is not None:
         compiled = answer.compiled
-        data = {**getattr(compiled.metadata, records.KEY), **{name: data[name] for name in _ASKED}}
+        form: Mapping[str, Any] = getattr(compiled.metadata, records.KEY)
+        data = {**form, **{name: data[name] for name in _ASKED}, "decisions": _of_launch(form, asked=data)}
     seen = report(compiled, sass)
     found = Explanation(
         kernel=data["kernel"],
@@ -395,6 +397,15 @@ def _with_pictures(
     ends = ring_ends(Rings(Accesses(module.op)), names, found.plan is not None) if module is not None else ()
     timelines, note = timelines_of(compiled, simulated, module) if simulated is not None else ((), "")
     return replace(found, source=source, ring_ends=ends, timelines=timelines, timeline_note=note)
+
+
+def _of_launch(form: Mapping[str, Any], asked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The decisions of the form that a launch gets: what the launcher's Plan pins is not what the user asked for."""
+    own = {it["field"] for it in asked.get("decisions", ()) if it["by"] != "planner"}
+    chosen = {"by": "planner", "reason": "this launch gets the form that is predicted to be the fastest"}
+    return [
+        {**it, **chosen} if it["by"] == "user" and it["field"] not in own else it for it in form.get("decisions", ())
+    ]
 
 
 _ASKED = ("mode", "wherever_legal")
@@ -460,7 +471,7 @@ def _resolved(answer: Answer) -> dict[str, Any] | None:
 def _left_to_stock(found: Explanation, answer: Answer) -> Explanation:
     """The explanation of a launch that gets the stock kernel, without the facts about the specialised one."""
     which = "this launch is" if answer.known is not None else "all launches are"
-    reason = f"{which} left to stock Triton's kernel: {answer.reason}"
+    reason = THIS_LAUNCH.text(which=which, why=answer.reason)
     return replace(
         found, applied=False, reason=reason, location=None, cure=answer.cure, plan=None, remarks=(reason,),
         verdict=None, compile_ms=None, tawa_ms=None, stage_ms=(), decisions=(), back_end_runs=(),

@@ -43,6 +43,7 @@ from tawa.analysis.layout.sliced_stores import unconverted, why_no_slices
 from tawa.analysis.memory.provenance import own_maker
 from tawa.analysis.names import name_of
 from tawa.analysis.rings.channels import ancestor_in
+from tawa.declines import SLICES
 from tawa.dialects.arith import AddIOp
 from tawa.dialects.builtin import CastOp
 from tawa.dialects.tt import DescriptorReduceOp, TMAStore, tma_store
@@ -52,7 +53,6 @@ from tawa.dialects.warp import GroupOp
 from tawa.ir import Builder, MemDescType, Module, TensorDescType, Value, parse_type, source_of
 from tawa.ir.attributes import bool_attr, int_attr
 from tawa.plan import Plan, StorePlan
-from tawa.remarks import Remark
 from tawa.transforms.epilogue.column_slices import column_slices
 from tawa.transforms.result import PassResult
 
@@ -72,7 +72,7 @@ class StageStores:
         for store in (it for stores in staged.values() for it in stores):
             reason = why_no_slices(store, self._entry(store).of_slices[0])
             if reason:
-                return PassResult(False, (Remark("declined", reason, source_of(module, store.op), CURE),))
+                return PassResult(False, (SLICES.remark(source_of(module, store.op), why=reason),))
         for group, stores in staged.items():
             buffers: dict[str, list[Value]] = {}
             for maker in dict.fromkeys(own_maker(store.descriptor) for store in stores):

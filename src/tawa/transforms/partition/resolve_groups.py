@@ -35,6 +35,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.dims.dependents import dependent_values, divergent_control_flow
+from tawa.declines import GROUP_DEPENDENT
 from tawa.dialects.aref import CreateOp, FirstOp, LandedOp, PutOp
 from tawa.dialects.control_flow import carry_all_through, loop_carried
 from tawa.dialects.declare.declaration import is_terminator
@@ -44,10 +45,7 @@ from tawa.dialects.scf import ForOp, IfOp
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Block, Builder, Module, Operation, Value, ValueMap, clone_op, source_of
 from tawa.ir.attributes import string_attr
-from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
-
-_CURE = "num_consumer_groups=1 keeps the tile together"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +67,14 @@ class ResolveGroups:
             if producer.role == "producer":
                 obstacle = _fill_all_groups(producer, consumers, own)
                 if obstacle is not None:
-                    op, reason = obstacle
-                    return PassResult(False, (Remark("declined", reason, source_of(module, op), _CURE),))
+                    op, part = obstacle
+                    return PassResult(False, (GROUP_DEPENDENT.remark(source_of(module, op), part=part),))
         for group in groups:
             if group.role == "mma":
                 obstacle = _issue_for_all_groups(group, own, len(consumers))
                 if obstacle is not None:
-                    op, reason = obstacle
-                    return PassResult(False, (Remark("declined", reason, source_of(module, op), _CURE),))
+                    op, part = obstacle
+                    return PassResult(False, (GROUP_DEPENDENT.remark(source_of(module, op), part=part),))
         for ring, copies in own.items():
             for use in list(ring.uses):
                 use.op.set_operand(use.index, copies[_group_index(use.op, consumers)])
@@ -108,7 +106,7 @@ def _fill_all_groups(
     dependent = dependent_values(producer.body, lambda op: GroupIndexOp.of(op) is not None)
     op = divergent_control_flow(producer.body, dependent)
     if op is not None:
-        return op, "the control flow of the producer depends on the group index"
+        return op, "the producer"
     every = [op for op in producer.op.walk() if PutOp.of(op)]
     puts = [op for op in every if any(operand in dependent for nested in op.walk() for operand in nested.operands)]
     rings = list(dict.fromkeys(PutOp(put).ring for put in puts))
@@ -126,7 +124,7 @@ def _issue_for_all_groups(issuer: GroupOp, own: dict[Value, list[Value]], groups
     dependent = dependent_values(issuer.body, lambda op: GroupIndexOp.of(op) is not None)
     op = divergent_control_flow(issuer.body, dependent)
     if op is not None:
-        return op, "the control flow of the dots depends on the group index"
+        return op, "the dots"
     if dependent:
         return issuer.op, "the dots depend on the group index by more than their rings"
     _GroupTurns(own, groups).run(issuer.body)

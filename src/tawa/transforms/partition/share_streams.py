@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 from tawa.analysis.dims.dependents import dependent_values
 from tawa.analysis.rings.streams import NoStreamError, StreamInfo, find_streams
+from tawa.declines import PROGRAMS
 from tawa.dialects.aref import AdvanceOp, ConsumedOp, GetOp
 from tawa.dialects.arith import AddIOp, DivSIOp, MaxSIOp, MinSIOp, MulIOp, SubIOp, constant_int
 from tawa.dialects.effects import is_pure
@@ -34,10 +35,7 @@ from tawa.dialects.tt import FuncOp
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, clone_op, source_of
 from tawa.plan import Plan
-from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
-
-CURE = "leave split='programs' out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +68,8 @@ class ShareStreams:
         return PassResult(changed=bool(streams))
 
 
-def _declined(module: Module, op: Operation, reason: str, cure: str = CURE) -> PassResult:
-    return PassResult(False, (Remark("declined", reason, source_of(module, op), cure),))
+def _declined(module: Module, op: Operation, reason: str, cure: str = "") -> PassResult:
+    return PassResult(False, (PROGRAMS.remark(source_of(module, op), cure, why=reason),))
 
 
 def _dependent(group: GroupOp) -> set[Value]:

@@ -30,6 +30,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.analysis.dims.lockstep import TwinInfo
+from tawa.declines import PING_PONG
 from tawa.dialects.aref import AdvanceOp, ConsumedOp, CreateOp, FilledOp, FirstOp, GetOp, PutOp, RingType
 from tawa.dialects.control_flow import carry_through
 from tawa.dialects.warp import GroupOp, find_groups
@@ -42,7 +43,6 @@ from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 
 _TOKEN = RingType(1, ())
-_CURE = "ping_pong=False lets the groups run freely"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class PingPong:
         obstacle = _obstacle(consumers, sections)
         if obstacle is not None:
             op, reason = obstacle
-            return PassResult(False, (Remark("declined", reason, source_of(module, op or groups[0].op), _CURE),))
+            return PassResult(False, (PING_PONG.remark(source_of(module, op or groups[0].op), why=reason),))
         tokens = _make_tokens(groups[0], len(consumers))
         for number, (group, its_sections) in enumerate(zip(consumers, sections, strict=True)):
             _Tokens(number, tokens, its_sections).write(group)

@@ -27,6 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tawa.analysis.rings.channels import ancestor_in
+from tawa.declines import TENSOR_MEMORY
 from tawa.dialects.arith import CmpIOp, Predicate, constant_int, is_zero
 from tawa.dialects.control_flow import carry_through
 from tawa.dialects.declare.declaration import op_names
@@ -48,7 +49,6 @@ from tawa.ir import Block, Builder, Module, Operation, Region, Use, Value, memde
 from tawa.ir.attributes import int_attr, read_string
 from tawa.ir.types import ScalarType, TensorType
 from tawa.machine.machines import TCGEN05
-from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 
 _DOTS = DOTS | op_names(WarpGroupDotOp)
@@ -69,7 +69,7 @@ class Accumulate:
         for dot in dots:
             reason = work.rewrite(dot)
             if reason:
-                return PassResult(True, (Remark("declined", reason, source_of(module, dot.op)),))
+                return PassResult(True, (TENSOR_MEMORY.remark(source_of(module, dot.op), why=reason),))
         return PassResult(changed=True)
 
 

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tawa.analysis.rings.channels import slot_readers
+from tawa.declines import TENSOR_COLUMNS, TENSOR_MEMORY
 from tawa.dialects.aref import EXCHANGES, AcquireOp, ConsumedOp, CreateOp, Fill, FirstOp, GetOp, PublishOp, RingType
 from tawa.dialects.arith import constant_int
 from tawa.dialects.scf import LOOPS
@@ -38,7 +39,6 @@ from tawa.ir import Block, Builder, Module, Operation, Value, clone_op, source_o
 from tawa.ir.attributes import bool_attr, string_attr
 from tawa.machine.machines import SM_100
 from tawa.plan import Plan
-from tawa.remarks import Remark
 from tawa.transforms.partition.insert_arefs import thread
 from tawa.transforms.result import PassResult
 from tawa.transforms.tensor_memory.buffers import changes_hands, columns_of
@@ -64,12 +64,12 @@ class HandOver:
         columns = [columns_of(it.result) * (self.plan.groups or 1) for it in buffers]
         if sum(columns) > SM_100.tensor_columns:
             place = source_of(module, buffers[0])
-            reason = f"the accumulators need {sum(columns)} columns of tensor memory, which has {SM_100.tensor_columns}"
-            return PassResult(False, (Remark("declined", reason, place, "use a smaller tile"),))
+            remark = TENSOR_COLUMNS.remark(place, columns=sum(columns), most=SM_100.tensor_columns)
+            return PassResult(False, (remark,))
         turns = [_Turns(work, it) for it in buffers]
         for it in turns:
             if it.reason:
-                return PassResult(True, (Remark("declined", it.reason, source_of(module, it.made)),))
+                return PassResult(True, (TENSOR_MEMORY.remark(source_of(module, it.made), why=it.reason),))
         exchanges = [Exchange(it.buffer, it.fill, it.why_one) for it in turns]
         rings = rings_of(self.pins, exchanges, self.plan.groups or 1)
         why = reasons(rings, exchanges)
@@ -81,7 +81,7 @@ class HandOver:
         for create in [view for op in function.op.walk() if (view := CreateOp.of(op)) and view.fill not in EXCHANGES]:
             reason = _read_by_dots(create)
             if reason:
-                return PassResult(True, (Remark("declined", reason, source_of(module, create.op)),))
+                return PassResult(True, (TENSOR_MEMORY.remark(source_of(module, create.op), why=reason),))
         return PassResult(True, decided=Plan(rings=rings), why=why)
 
 

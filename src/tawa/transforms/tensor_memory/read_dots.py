@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tawa.declines import TENSOR_MEMORY
 from tawa.dialects.arith import constant_int
 from tawa.dialects.tcgen05 import ACCUMULATOR, UNSIGNED, TCGen5Dot, TCGen5MMAOp, TMEMAllocOp, TMEMLoadOp, dot_of
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Builder, Module, Operation, source_of
-from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 
 _UNLIMITED = "1073741824 : i32"
@@ -35,11 +35,11 @@ class ReadDots:
         for dot in dots:
             reason = _read(dot)
             if reason:
-                return PassResult(True, (Remark("declined", reason, source_of(module, dot.op)),))
+                return PassResult(True, (TENSOR_MEMORY.remark(source_of(module, dot.op), why=reason),))
         left = next((op for op in module.walk() if "tensor_memory" in "".join(it.type for it in op.results)), None)
         if left is not None:
-            reason = "the kernel uses tensor memory in a way that is not supported"
-            return PassResult(True, (Remark("declined", reason, source_of(module, left)),))
+            reason = "the kernel uses it in a way that is not supported"
+            return PassResult(True, (TENSOR_MEMORY.remark(source_of(module, left), why=reason),))
         return PassResult(bool(dots))
 
 

@@ -47,6 +47,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tawa.analysis.memory.provenance import Root, memory_roots
+from tawa.declines import COUNTER
 from tawa.dialects.arith import AddIOp, CmpIOp, Predicate, SelectOp, SubIOp
 from tawa.dialects.declare.declaration import address_of
 from tawa.dialects.effects import effects_of, is_bound_to_its_program, is_plain_load, is_pure
@@ -60,7 +61,6 @@ from tawa.transforms.result import PassResult
 from tawa.transforms.ttir.added_arguments import add_pointer
 from tawa.transforms.ttir.orders.tile_ids import TILE_ID
 
-_CURE = "tiles='strided' in the Plan"
 _GPU_SCOPE = 1
 
 
@@ -81,9 +81,7 @@ def loop_over_tiles(module: Module) -> ForOp | Remark:
     """Finds the loop over the tiles of a program. A remark says why the kernel has no such loop, or needs its order."""
     functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
     if len(functions) != 1 or not functions[0].structured:
-        return _declined(
-            module, None, "only one function without branches between blocks can take tiles from a counter"
-        )
+        return _declined(module, None, "the kernel has more than one function, or branches between blocks")
     function = functions[0]
     for op in function.op.walk():
         if is_bound_to_its_program(op):
@@ -158,7 +156,7 @@ def _written(function: FuncOp) -> set[Root] | None:
 
 
 def _declined(module: Module, op: Operation | None, reason: str) -> Remark:
-    return Remark("declined", reason, source_of(module, op) if op is not None else None, _CURE)
+    return COUNTER.remark(source_of(module, op) if op is not None else None, why=reason)
 
 
 def forget_order(module: Module) -> None:

@@ -33,6 +33,7 @@ from typing import assert_never
 
 from tawa.analysis.work.longer_programs import LongerInfo, find_longer_programs
 from tawa.analysis.work.persistent import grid_axes, why_not_persistent
+from tawa.declines import TILE_ORDER
 from tawa.dialects.arith import ConstantOp, MulIOp
 from tawa.dialects.effects import is_pure
 from tawa.dialects.parameters import GRID_SIZE
@@ -41,7 +42,6 @@ from tawa.dialects.tt import FuncOp, GetNumProgramsOp, GetProgramIdOp, MakeTenso
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, is_scalar
 from tawa.ir.attributes import read_int
 from tawa.plan.plan import TileOrder
-from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 from tawa.transforms.ttir.added_arguments import add_number
 from tawa.transforms.ttir.orders.grid_orders import ids_grouped, ids_in_halves, ids_on_curve
@@ -75,17 +75,19 @@ class MakePersistent:
         if self.order == "longest_first":
             longer = find_longer_programs(function)
             if longer is None:
-                return PersistentResult(False, (Remark("declined", NOT_LONGER, None, "tile_order='launch'"),))
+                return PersistentResult(
+                    False, (TILE_ORDER.remark(None, "tile_order='launch'", order=repr(self.order), why=NOT_LONGER),)
+                )
         if self.order in ("grouped", "hilbert") and axes < 2:
-            reason = ONE_AXIS.format(self.order)
-            return PersistentResult(False, (Remark("declined", reason, None, "tile_order='launch' or 'l2_halves'"),))
+            cure = "tile_order='launch' or 'l2_halves'"
+            return PersistentResult(False, (TILE_ORDER.remark(None, cure, order=repr(self.order), why=ONE_AXIS),))
         _wrap(function, axes, partial(_ids_of, self.order, self.group if axes > 1 else 1, longer))
         return PersistentResult(True, axes=axes)
 
 
 NOT_LONGER = "no axis of the grid is known along which programs get longer, so there is no longest tile to start first"
 
-ONE_AXIS = "tile_order={!r} takes blocks of a grid of two axes, and the kernel reads its program id along one only"
+ONE_AXIS = "it takes blocks of a grid of two axes, and the kernel reads its program id along one only"
 
 
 def _ids_of(

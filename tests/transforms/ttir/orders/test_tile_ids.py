@@ -94,7 +94,7 @@ def test_a_kernel_whose_tiles_are_equally_long_has_no_longest_tile() -> None:
     p = TileProgram(a="!tt.ptr<f32>")
     p.effect("tt.store", [p.add(p.args["a"], p.pid()), p.op("arith.constant", [], "f32", value="1.0 : f32")])
     (remark,) = MakePersistent("longest_first").run(p.finish()).remarks
-    assert remark.reason == NOT_LONGER
+    assert remark.reason == f"tile_order='longest_first': {NOT_LONGER}"
 
 
 @pytest.mark.parametrize("grid", GRIDS)
