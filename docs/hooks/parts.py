@@ -5,27 +5,23 @@ from __future__ import annotations
 import ast
 import json
 import re
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-_HOPPER = "Hopper: H100, H200 (`sm_90`)"
 
 
 def versions() -> str:
-    """The table of what Tawa works with, from the metadata of the package and what CI installs."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    torch = {"3.6": "2.10, 2.11", "3.7": "2.12, 2.13", "3.8": "2.14", "3.9": "2.15"}
-    others = re.search(r"^RELEASES := (.*)$", (ROOT / "Makefile").read_text(), re.M)
-    assert others is not None
-    rows = ["| Triton | in CI | PyTorch with this Triton | Python | GPU |", "|---|---|---|---|---|"]
-    python = project["requires-python"].removeprefix(">=")
-    for number, release in enumerate(["3.6.0", *others[1].split()]):
-        line = ".".join(release.split(".")[:2])
-        tested = f"{release}: all tests" if not number else f"{release}: the contract, every night all that compile"
-        rows.append(f"| {line} | {tested} | {torch.get(line, '-')} | {python} or newer | {_HOPPER} |")
+    """The table of what Tawa works with, from `tawa.supported`."""
+    from tawa.machine.machines import SM_90
+    from tawa.supported import PYTHON, TRITON, TRITON_OF_PYTORCH
+
+    rows = ["| Triton | in CI | PyTorch that requires it | Python | GPU |", "|---|---|---|---|---|"]
+    for release, what in TRITON.runs:
+        minor = release.rpartition(".")[0]
+        torch = ", ".join(it for it, triton in TRITON_OF_PYTORCH.items() if triton == minor)
+        rows.append(f"| {minor} | {release}: {what.removeprefix('CI: ')} | {torch} | {PYTHON} | {SM_90} |")
     return "\n".join(rows)
 
 
