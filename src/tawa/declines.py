@@ -176,6 +176,15 @@ GROUP_DEPENDENT = Decline(
     "depends-on-the-group", "the control flow of {part} depends on the group index",
     "num_consumer_groups=1 keeps the tile together",
 )  # fmt: skip
+NO_EXCHANGE = Decline(
+    "nothing-to-exchange", "exchange: no dot sums over rows that consumer groups divide, 64 or more for each",
+    "leave exchange out of the Plan",
+)  # fmt: skip
+EXCHANGED = Decline(
+    "exchanged-tile",
+    "a tile that consumer groups exchange, or a part of a whole tile, is used for more than dots of 16 bits",
+    "num_consumer_groups=1, or exchange=false in the Plan",
+)
 PING_PONG = Decline(
     "ping-pong", "consumer groups cannot alternate: {why}", "ping_pong=False lets the groups run freely"
 )

@@ -25,9 +25,12 @@ from tawa.transforms.lowering.hold_slots import HoldSlots
 from tawa.transforms.lowering.lower_arefs import LowerArefs
 from tawa.transforms.lowering.outline_partitions import OutlinePartitions
 from tawa.transforms.partition.early_puts import EarlyPuts
+from tawa.transforms.partition.exchange_parts import ExchangeParts
+from tawa.transforms.partition.hand_stores import HandStores
 from tawa.transforms.partition.hoist_grid_waits import HoistGridWaits
 from tawa.transforms.partition.hoist_row_loads import HoistRowLoads
 from tawa.transforms.partition.insert_arefs import InsertArefs
+from tawa.transforms.partition.insert_exchanges import InsertExchanges
 from tawa.transforms.partition.lay_out_producer import LayOutProducer
 from tawa.transforms.partition.partition import Partition
 from tawa.transforms.partition.resolve_groups import ResolveGroups
@@ -74,6 +77,7 @@ RINGS = (
     passing(HoistGridWaits),  # early: behind it, no access precedes the wait
     Step("names", steps.name),
     passing(ViewReshapes),  # before the rings, whose loads it changes
+    passing(ExchangeParts),  # before transposes are shared: it takes those of exchanged tiles
     passing(ShareTransposes),
     passing(HoistRowLoads),
     Step("DirectStores", steps.store_directly),  # before the rings are decided: it leaves more memory to them
@@ -86,6 +90,8 @@ PARTITIONS = (
     passing(ShareBuffers),
     passing(StoreOperands),
     passing(HandOver),
+    passing(HandStores),
+    passing(InsertExchanges),
     passing(Partition),  # after the arefs: it computes slices from puts and consumers
     passing(ShareStreams),  # before the groups are resolved, which then have the same control flow
     passing(ResolveGroups),  # before any other step inspects a group

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tawa.analysis.names import drop_names, name_module
-from tawa.declines import NOT_OURS, SPLIT_K, SPLIT_WARPS, TILE_ORDER
+from tawa.declines import NO_EXCHANGE, NOT_OURS, SPLIT_K, SPLIT_WARPS, TILE_ORDER
 from tawa.flow import Flow
 from tawa.ir.attributes import int_attr
 from tawa.machine.nvidia import WARP_GROUP
@@ -30,6 +30,7 @@ from tawa.symbolic.host.expr import Condition
 from tawa.transforms.epilogue.direct_stores import DirectStores
 from tawa.transforms.result import Pass, PassResult
 from tawa.transforms.ttir.dynamic_tiles import DynamicTiles, forget_order
+from tawa.transforms.ttir.exchange_operands import ExchangeOperands
 from tawa.transforms.ttir.group_programs import GroupPrograms
 from tawa.transforms.ttir.late_sums import LateSums
 from tawa.transforms.ttir.make_persistent import MakePersistent
@@ -172,10 +173,14 @@ def split_rows(flow: Flow) -> Remark | None:
     if warps is None:
         enough = groups * WARP_GROUP
         return SPLIT_WARPS.remark(num_warps=flow.target.num_warps, groups=groups, size=WARP_GROUP, enough=enough)
+    exchanges = flow.plan.exchange is not False and flow.plan.split != "columns"
+    exchanges = exchanges and _carried_out(flow, ExchangeOperands(groups)).changed
+    if flow.plan.exchange and not exchanges:
+        return NO_EXCHANGE.remark()
     found = choose_split(flow.module, groups, flow.plan)
     if isinstance(found, Remark):
         return found
-    decided, info = found
+    decided, info = replace(found[0], exchange=exchanges), found[1]
     _carried_out(flow, SplitRows(info))
     flow.plan = decided.over(flow.plan)
     flow.target = replace(flow.target, num_warps=warps, groups=groups)

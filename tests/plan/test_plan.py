@@ -90,6 +90,7 @@ def test_a_whole_plan_leaves_nothing_of_a_kernel_open(name: str) -> None:
     still_open = {it.name for it in fields(Plan) if getattr(plan, it.name) is None}
     # Of these there is nothing to say before the kernel has layouts, and of sections where groups go freely.
     assert still_open == {
+        "exchange",
         "tile_order",
         "tile_group",
         "tiles",

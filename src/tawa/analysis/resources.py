@@ -10,6 +10,7 @@ from tawa.analysis.layout.scratch import conversion_bytes, reduction_bytes
 from tawa.analysis.loops.async_wgmma import dots_in, is_aside, own_buffer_bytes, own_buffers
 from tawa.analysis.loops.costs import stays_in_registers
 from tawa.analysis.rings.channels import ChannelInfo, ancestor_in
+from tawa.analysis.rings.exchanges import EXCHANGED, bytes_for_all
 from tawa.analysis.rings.guards import find_guards
 from tawa.analysis.rings.slices import slice_from
 from tawa.declines import PARTIAL_SUMS
@@ -33,10 +34,10 @@ _GROUP = WARP_GROUP * WARP
 class SharedInfo:
     """Bytes of shared memory that a kernel needs in addition to its rings.
 
-    staging: staging buffers of the stores in loops of the consumer. inside: the peak of the consumer's own tiles and of
-    the scratch memory of layout conversions while the rings are live. behind: the same peak for the epilogue after the
-    last ring access; it reuses the memory of the rings. again: the buffers that a loop fills for its dots; each further
-    iteration in flight needs another copy.
+    staging: staging buffers of the stores in loops of the consumer, and buffers that all groups read. inside: the peak
+    of the consumer's own tiles and of the scratch memory of layout conversions while the rings are live. behind: the
+    same peak for the epilogue after the last ring access; it reuses the memory of the rings. again: the buffers that a
+    loop fills for its dots; each further iteration in flight needs another copy.
     """
 
     staging: int
@@ -87,11 +88,17 @@ def shared_beside_rings(
     loops = [loop for op in places if (loop := ForOp.of(op)) and dots_in(loop) and not is_aside(loop)]
     waits = {view.op: dots_in(loop)[-1].op for loop in loops for view in own_buffers(loop, moved)}
     staging: dict[str, int] = {}
+    for_all: dict[str, int] = {}
     staged: dict[str, _Span] = {}
     spans: list[_Span] = []
     fetching: list[_Span] = []
     for op, place in places.items():
         size = 0 if op in moved else _bytes(op, moved)
+        if shared := bytes_for_all(op, groups):
+            for_all[op.result.type if EXCHANGED in op.attributes else str(place)] = (
+                shared  # tiles of a type share rings
+            )
+            continue
         store = tma_store(op)
         if store and (place <= border or groups > 1):
             tile = store.source.type + store.descriptor.type
@@ -112,8 +119,10 @@ def shared_beside_rings(
     again = groups * max((own_buffer_bytes(loop, moved) for loop in loops), default=0)
     fetched = _peak(fetching, -1, border)
     if groups == 1:
-        return SharedInfo(sum(staging.values()), inside + fetched, behind, again)
-    return SharedInfo(groups * sum(staging.values()), groups * max(inside, behind) + fetched, 0, again)
+        return SharedInfo(sum(staging.values()) + sum(for_all.values()), inside + fetched, behind, again)
+    return SharedInfo(
+        groups * sum(staging.values()) + sum(for_all.values()), groups * max(inside, behind) + fetched, 0, again
+    )
 
 
 def _live(op: Operation, kept: Collection[Operation]) -> tuple[Operation, Operation]:

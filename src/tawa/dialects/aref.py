@@ -65,7 +65,7 @@ put contains, which compute the tile piece by piece, with a number that the prod
 (a commit announces them), or by whatever its threads have done when they publish it."""
 Writer = Literal["producer", "converter", "mma", "consumer"]
 """The partition that fills a ring."""
-Reader = Literal["consumer", "converter", "mma"]
+Reader = Literal["consumer", "converter", "mma", "storer"]
 """The partitions that read a ring."""
 
 
@@ -104,7 +104,7 @@ class CreateOp(OpView):
     def reader(self) -> Reader:
         """Who reads the slots."""
         match read_string(self.op.properties.get("reader", '"consumer"')):
-            case "converter" | "mma" as reader:
+            case "converter" | "mma" | "storer" as reader:
                 return reader
             case _:
                 return "consumer"
@@ -189,6 +189,9 @@ class PutOp(AccessOp):
     RECURSIVE = True
     __slots__ = ()
     fresh = attribute("fresh", read_bool, "false")  # whether the slot is known to be empty
+    own = attribute(
+        "own", read_bool, "false"
+    )  # whether the ring is that of the consumer group that executes it, in the program of any group
     body = region(0)  # the loads, or the stores
 
     def check(self) -> str | None:
@@ -239,11 +242,12 @@ class PublishOp(AccessOp):
 class GetOp(ViewsOp):
     """``aref.get``: operands ring, index; results: one view per payload entry.
 
-    Executed by a reader. Becomes wait(full).
+    Executed by a reader. Becomes wait(full); or nothing if it is `own`: the partition itself has filled the slot.
     """
 
     NAME = "aref.get"
     __slots__ = ()
+    own = attribute("own", read_bool, "false")  # whether the partition itself has filled the slot
 
 
 class ConsumedOp(AccessOp):

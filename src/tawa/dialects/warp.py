@@ -17,8 +17,9 @@ from tawa.dialects.declare.fields import attribute, region, types_of
 from tawa.ir import Module
 from tawa.ir.attributes import read_int, read_string
 
-Role = Literal["producer", "converter", "mma", "consumer"]
-"""What a partition does: it fills rings; it reads some and fills others; one thread of it issues all dots; the rest."""
+Role = Literal["producer", "converter", "mma", "storer", "consumer"]
+"""What a partition does: it fills rings; it reads some and fills others; one thread of it issues all dots; it stores
+what consumers staged; the rest."""
 
 
 class EndOp(YieldingOp):
@@ -47,7 +48,7 @@ class GroupOp(OpView):
     def role(self) -> Role:
         """What the partition does."""
         match read_string(self.op.properties["role"]):
-            case "producer" | "converter" | "mma" as role:
+            case "producer" | "converter" | "mma" | "storer" as role:
                 return role
             case _:
                 return "consumer"

@@ -32,7 +32,7 @@ _A = TypeVar("_A", Access, Loop)
 _LINE = re.compile(r"line (\d+)")
 _STEP = re.compile(r"(\d+): (.+)")
 _GROUP = re.compile(r"consumer\d*")
-_ROLES: tuple[PartitionRole, ...] = ("producer", "converter", "mma", "consumer")
+_ROLES: tuple[PartitionRole, ...] = ("producer", "converter", "mma", "storer", "consumer")
 _UNSIGNED = re.compile(r"^(\*?)u(?=\d)")
 
 
@@ -255,7 +255,7 @@ class _Resolver:
         if role is None and _GROUP.fullmatch(name):
             role = "consumer"
         if role is None:
-            known = ("producer", "converter", "mma", "consumer", "consumer0", "consumer1")
+            known = ("producer", "converter", "mma", "storer", "consumer", "consumer0", "consumer1")
             raise PlanError(
                 f"the mapping names the partition {name!r}{self._at('partitions', name)}, which {self.program.place} "
                 f"does not have; {nearest(name, known)}, or a role"

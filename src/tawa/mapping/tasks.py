@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tawa.mapping.program import Program
+from tawa.mapping.program import Access, Program
 from tawa.plan.fields import PartitionPlan
 from tawa.plan.plan import Plan
 
@@ -72,13 +72,24 @@ def _task(plan: Plan, program: Program, part: PartitionPlan, loop: int | None) -
             return Task(part.name, text, gets=own, puts=tuple(transposed))
         case "mma":
             return Task(part.name, text, gets=by_ring)
+        case "storer":
+            stored = (str(it.key[0]) for it in program.stores if _handed(plan, it, loop))
+            return Task(part.name, text, writes=_unique(stored))
         case "consumer":
             ours = () if any(it.role == "mma" for it in plan.partitions) else by_ring
             gets = tuple(f"{it}_transposed" if f"{it}_transposed" in transposed else it for it in ours)
             atomics = [it.argument for it in program.atomics if it.loop == loop]
             reads = _unique([str(it.key[0]) for it in loads if it.key not in rings] + atomics)
-            writes = _unique([str(it.key[0]) for it in program.stores if it.key[1] == loop] + atomics)
+            writes = _unique(
+                [str(it.key[0]) for it in program.stores if it.key[1] == loop and not plan.store(it.key).store_warp]
+                + atomics
+            )
             return Task(part.name, text, reads, writes, gets)
+
+
+def _handed(plan: Plan, store: Access, loop: int | None) -> bool:
+    """Whether the store warp issues a store of a loop."""
+    return store.key[1] == loop and plan.store(store.key).store_warp is True
 
 
 def _joined(tasks: Iterable[Task]) -> Iterable[Task]:

@@ -17,7 +17,7 @@ Path = Literal[
     "pointers",
 ]  # fmt: skip
 RowsOrder = Literal["in_order", "for_next_dot"]
-PartitionRole = Literal["producer", "converter", "mma", "consumer"]
+PartitionRole = Literal["producer", "converter", "mma", "storer", "consumer"]
 Transposer = Literal["registers", "converter"]
 LaunchChoice = Literal["predicted", "specialised", "always"]
 
@@ -100,7 +100,8 @@ class StorePlan:
     path: host_descriptor, kernel_descriptor (by TMA, as the kernel is written), promoted (by TMA in place of pointers),
     or pointers. staged: the store reads from a staging buffer, and the consumer waits for it only before it reuses that
     buffer. slices: a staged tile leaves in this many slices of its columns, one after the other, so that its buffers
-    are smaller. buffers: of a slice each; with two, a slice is written while TMA reads the one before it.
+    are smaller. buffers: of a slice each; with two, a slice is written while TMA reads the one before it. store_warp: a
+    warp of its own issues the store; the buffers are the slots of a ring between the consumers and that warp.
     """
 
     argument: str | None = None
@@ -111,6 +112,7 @@ class StorePlan:
     slices: int | None = decision(Whole(1, power=True), "stores", word="stores.slices")
     buffers: int | None = decision(Whole(1), "stores", word="stores.buffers")
     line: str = field(default="", compare=False)
+    store_warp: bool | None = decision(Flag(), "stores", word="stores.store_warp")
 
     def __post_init__(self) -> None:
         check_values(self)
@@ -191,7 +193,8 @@ class LoopPlan:
     mma_depth: P, iterations whose wgmmas stay in flight. stages: the most stages that its schedule may have; 1 changes
     only the order, 0 leaves the loop unscheduled. schedule: the schedule, if the loop is pipelined by stages. kept:
     dots, by their number in the loop, whose loop-invariant left operand stays in registers. joined: the first iteration
-    overlaps with the last one of the loop before it. wanted: only in a partial Plan: what the schedule must have.
+    overlaps with the last one of the loop before it. behind: dots whose results are only stored, and that read what
+    consumer groups exchange, run one iteration behind. wanted: only in a partial Plan: what the schedule must have.
     """
 
     loop: int | None = part(Whole(), default=None)
@@ -202,6 +205,7 @@ class LoopPlan:
     joined: bool | None = decision(Flag(), "loops", word="loops.joined")
     line: str = field(default="", compare=False)
     wanted: Wanted | None = None
+    behind: bool | None = decision(Flag(), "loops", word="loops.behind")
 
     def __post_init__(self) -> None:
         check_values(self)

@@ -43,7 +43,9 @@ def check_stores(stores: Iterable[StorePlan], waits: bool) -> None:
             )
         if slices > 1 and not store.staged:
             raise PlanError(f"the Plan stores {who} in {slices} slices, but it is not staged; cure: slices=1")
-        if buffers > slices:
+        if store.store_warp and (slices > 1 or not store.staged):
+            raise PlanError(f"the Plan gives {who} to a store warp, but not in one staged piece; cure: slices=1")
+        if buffers > slices and not store.store_warp:
             raise PlanError(f"the Plan has {buffers} buffers for {slices} slices of {who}; cure: buffers={slices}")
 
 
@@ -132,6 +134,7 @@ def _check_partitions(plan: Plan, channels: Sequence[ChannelInfo], groups: int, 
     roles = sorted(part.role for part in plan.partitions)
     converters = ["converter"] if any(channel.converted for channel in channels) else []
     issues = [part.role for part in plan.partitions if part.role == "mma"][:1]
+    issues += ["storer"] if any(it.store_warp for it in plan.stores) else []
     if roles != sorted(["consumer"] * groups + converters + issues + ["producer"]):
         consumers = "one consumer" if groups == 1 else f"{groups} consumers"
         others = "one producer, one converter" if converters else "one producer"
@@ -150,6 +153,13 @@ def _check_partitions(plan: Plan, channels: Sequence[ChannelInfo], groups: int, 
         if part.role == "producer" and part.num_warps != PRODUCER_WARPS and (tiles or not by_tma_only(tuple(channels))):
             raise PlanError(
                 f"producer {part.name!r} has {part.num_warps} warps, but computes on tiles; cure: {PRODUCER_WARPS}"
+            )
+        if part.role == "storer" and part.num_warps != 1:
+            raise PlanError(f"storer {part.name!r} has {part.num_warps} warps; cure: 1 (a TMA store needs one thread)")
+        if "storer" in roles and part.role == "producer" and part.num_warps == PRODUCER_WARPS:
+            raise PlanError(
+                f"producer {part.name!r} has {PRODUCER_WARPS} warps and leaves none of its warp group to a storer; "
+                "cure: store_warp=false, or one warp if TMA fills all rings"
             )
         if converters and part.role == "producer" and part.num_warps == PRODUCER_WARPS:
             raise PlanError(

@@ -77,6 +77,7 @@ class Plan:
         programs, each takes every n-th; "dynamic": each takes the next one from a counter in memory.
     groups, split: the number of consumer groups, and what they divide: the rows or the columns of the tile; or
         "programs": each is a program of the grid, with its own tile, beside its neighbours in one CTA.
+    exchange: whether groups that divide rows exchange the operands of dots that sum over these rows.
     split_k: S, the programs that share the iterations of a tile's loop; the last one adds up their sums. 1: none do.
     partitions: warps and registers. max_registers: cap on registers per thread at kernel entry, so that several CTAs
         fit on one SM; 0 leaves it to Triton. ctas_per_sm: the number of CTAs that fit on one SM, as far as known.
@@ -117,6 +118,10 @@ class Plan:
         one_of(SplitAxis), "partitions", word="groups.split", spoken=Split(get_args(SplitAxis)),
         usual={"rows": "each group computes some rows of every tile", "columns": "rows cannot be split",
                "programs": "neighbouring programs load the same tiles"}.__getitem__,
+    )  # fmt: skip
+    exchange: bool | None = decision(
+        Flag(), "form", word="groups.exchange", shown=lambda it: "operands of dots that sum over rows" if it else "",
+        usual="groups that divide rows also share the dots that sum over them",
     )  # fmt: skip
     split_k: int | None = decision(
         Whole(1), "form", word="kernel.programs_per_tile", plain=1, reorders=lambda it: it > 1,

@@ -15,9 +15,11 @@ registers  24 for a producer that only issues TMA copies, more for one with tile
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tawa.analysis.layout.producer_layouts import PRODUCER_WARPS
+from tawa.analysis.names import Name
 from tawa.errors import PlanError, ResourceError
 from tawa.plan.cost.budget import DEEPEST, Budget, Rings, by_tma_only
 from tawa.plan.cost.registers import consumer_registers, entry_registers
@@ -48,7 +50,8 @@ class Counts:
     """What a Plan is completed from: known exactly of a kernel with layouts, estimated before.
 
     rings: the future rings. budget: the resources for them. may_wait: whether stores may complete later. loops, stores:
-    the kernel's loops and stores, undecided.
+    the kernel's loops and stores, undecided. handed: the stores that a warp of its own issues unless a Plan says
+    otherwise.
     """
 
     rings: Rings
@@ -56,6 +59,7 @@ class Counts:
     may_wait: bool = True
     loops: tuple[LoopPlan, ...] = (LoopPlan(0),)
     stores: tuple[StorePlan, ...] = ()
+    handed: frozenset[Name] = frozenset()
 
 
 def complete(pins: Plan, counts: Counts, options: PlanOptions) -> Plan:
@@ -80,14 +84,15 @@ def complete(pins: Plan, counts: Counts, options: PlanOptions) -> Plan:
         )
     by_tma = by_tma_only(channels) and not budget.producer_tiles
     converts = any(channel.converted for channel in channels)
+    stores = tuple(_store(pins, it, counts.may_wait, it.key in counts.handed) for it in counts.stores)
     decided = Plan(
         form="as_written",
         groups=budget.groups,
-        partitions=_partitions(budget, cap, by_tma, converts, pins.partitions),
+        partitions=_partitions(budget, cap, by_tma, converts, stores, pins.partitions),
         max_registers=UNCAPPED if cap is None else cap,
         ctas_per_sm=ctas,
         loops=tuple(_loop(pins, it, usual) for it in counts.loops),
-        stores=tuple(_store(pins, it, counts.may_wait) for it in counts.stores),
+        stores=stores,
         rings=tuple(
             RingPlan(channel.name, channel.payload, slots, channel.slot_bytes, budget.copies(channel), channel.fill)
             for channel, slots in zip(channels, depths, strict=True)
@@ -128,6 +133,9 @@ def reasons(plan: Plan, channels: Rings, budget: Budget, pins: Plan | None = Non
     warps = "the fewest for wgmma" if budget.widened else "num_warps of the launch"
     found["partitions.consumer"] = warps if budget.groups == 1 else f"{warps}, in {budget.groups} groups"
     found["partitions.mma"] = "one thread issues the dots"
+    found["partitions.storer"] = (
+        "one thread issues the stores of what the consumers stage, in the producer's warp group"
+    )
     found["loops.mma_depth"] = _why_in_flight(plan, budget)
     staged = any(store.staged for store in plan.stores)
     found["stores"] = "the next tile does not wait for it" if staged else "later operations need the completed store"
@@ -174,16 +182,19 @@ def _loop(pins: Plan, loop: LoopPlan, mma_depth: int) -> LoopPlan:
     return replace(asked, loop=loop.loop, mma_depth=own, line=loop.line)
 
 
-def _store(pins: Plan, store: StorePlan, may_wait: bool) -> StorePlan:
+def _store(pins: Plan, store: StorePlan, may_wait: bool, handed: bool) -> StorePlan:
     """The entry of a store. It is staged if it may complete later: it then reads from a buffer of its own."""
     asked = pins.store(store.key)
     slices, buffers = asked.of_slices
-    return replace(store, staged=may_wait if asked.staged is None else asked.staged, slices=slices, buffers=buffers)
+    staged = may_wait if asked.staged is None else asked.staged
+    apart = (True if handed and staged and slices == 1 else None) if asked.store_warp is None else asked.store_warp
+    return replace(store, staged=staged, slices=slices, buffers=buffers, store_warp=apart)
 
 
 def _partitions(
-    budget: Budget, cap: int | None, by_tma: bool, converts: bool, pinned: tuple[PartitionPlan, ...]
-) -> tuple[PartitionPlan, ...]:
+    budget: Budget, cap: int | None, by_tma: bool, converts: bool, stores: Sequence[StorePlan],
+    pinned: tuple[PartitionPlan, ...],
+) -> tuple[PartitionPlan, ...]:  # fmt: skip
     """Warps and registers of each partition; pinned partitions are completed."""
     warps = 1 if by_tma else PRODUCER_WARPS
     beside = [it.registers for it in pinned if it.role != "consumer" and it.registers]
@@ -195,11 +206,18 @@ def _partitions(
         PartitionPlan("producer", "producer", warps, budget.producer_registers),
         *([PartitionPlan("converter", "converter", CONVERTER_WARPS, budget.producer_registers)] if converts else []),
         *([PartitionPlan("mma", "mma", 1, budget.producer_registers)] if budget.one_issues else []),
+        *([PartitionPlan("storer", "storer", 1, budget.producer_registers)] if _handed(stores) else []),
         *(PartitionPlan(name, "consumer", budget.num_warps, None if pinned else registers) for name in names),
     )
     if not pinned:
         return own
-    return _completed(pinned, own, {"producer": given, "converter": given, "mma": given, "consumer": registers})
+    return _completed(
+        pinned, own, {"producer": given, "converter": given, "mma": given, "storer": given, "consumer": registers}
+    )
+
+
+def _handed(stores: Iterable[StorePlan]) -> bool:
+    return any(it.store_warp for it in stores)
 
 
 def _completed(

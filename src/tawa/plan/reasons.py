@@ -189,10 +189,11 @@ class _Decisions:
         asked = self.pins.store(it.key)
         path, usual = _PATHS[it.path or "pointers"]
         slices, buffers = it.of_slices
-        staged = "staged" + (f" in {slices} slices through {_count(buffers, 'buffer')}" if slices > 1 else "")
+        slots = f" and stored by a warp of its own, through {_count(buffers, 'slot')}" if it.store_warp else ""
+        staged = "staged" + slots + (f" in {slices} slices through {_count(buffers, 'buffer')}" if slices > 1 else "")
         value = _at(f"{path}, {staged if it.staged else 'waited for immediately'}", it.line)
         name = store_field(it.key)
-        pinned = {asked.path, asked.staged, asked.slices, asked.buffers} != {None}
+        pinned = {asked.path, asked.staged, asked.slices, asked.buffers, asked.store_warp} != {None}
         made = self._made(name, value, pinned, "", "", ("stores",))
         return Decision(name, value, made.by, made.reason or usual)
 
@@ -227,6 +228,9 @@ class _Decisions:
             if it.mma_depth == 0 and made.reason in ("", IN_FLIGHT):
                 made = Decision(name, made.value, made.by, _NOT_IN_FLIGHT)
         yield made
+        if it.behind is not None:
+            value = "dots of exchanged operands, by one iteration" if it.behind else "no"
+            yield self._made(f"{name}.behind", value, asked.behind is not None)
         if asked.joined is not None:
             yield self._made(f"{name}.joined", "to the loop before it" if it.joined else "no", True)
         told = self.feedback.get("loops.kept")

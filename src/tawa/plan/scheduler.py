@@ -35,8 +35,8 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 
 from tawa.analysis.loops.costs import OpCost
-from tawa.analysis.loops.dependences import DependenceInfo, is_fused
-from tawa.dialects.aref import ConsumedOp
+from tawa.analysis.loops.dependences import DependenceInfo, is_exchanged, is_fused
+from tawa.dialects.aref import ConsumedOp, GetOp, PutOp
 from tawa.dialects.effects import is_pure
 from tawa.dialects.ttg import LocalLoadOp
 from tawa.dialects.ttng import WarpGroupDotOp
@@ -83,6 +83,9 @@ def find_schedule(graph: DependenceInfo, limits: Limits, loop: int = 0, places: 
     """
     problem = _Problem(graph, limits)
     suitable = (made for made in problem.candidates() if problem.rings_suffice(made.stages, made.sequence))
+    if limits.behind:
+        made = next(suitable, None)
+        return problem.describe(made, loop, places) if made else None
     found = next(filter(problem.holds_for_all_groups, suitable), None)
     if found is None or not problem.clearly_shorter(found):
         return None
@@ -197,6 +200,9 @@ class _Problem(LoopCosts):
         # One before the dots, one for each dot, one behind each delayed dot: in more stages, one would be empty.
         useful = min(self.limits.max_stages, 1 + len(self.dots) + most)
         choices = product(product(range(useful), repeat=len(self.dots)), _subsets(self.dots[:most]))
+        if self.limits.behind:
+            late = self.only_stored()
+            choices = [(tuple(int(dot in late) for dot in self.dots), ())]
         for choice, delayed in choices:
             stages = self._earliest(dict(zip(self.dots, choice, strict=True)), delayed)
             if stages is None:
@@ -207,6 +213,29 @@ class _Problem(LoopCosts):
             if found not in seen:
                 seen.add(found)
                 yield found
+
+    def only_stored(self) -> set[int]:
+        """The dots that read what consumer groups exchange, and whose results no other node needs than puts."""
+        found: set[int] = set()
+        for number in reversed(self.dots):
+            used = [edge for edge in self.behind[number] if edge.kind in ("value", "sum")]
+            passed = all(edge.target in found if edge.kind == "sum" else self._is_put(edge.target) for edge in used)
+            kept = any(value in self.graph.loop.yielded for value in self.graph.nodes[number].results)
+            if passed and not kept and self._is_exchanged(number):
+                found.add(number)
+        return found
+
+    def _is_put(self, number: int) -> bool:
+        """Whether the results of a node only reach puts."""
+        if PutOp.matches(self.graph.nodes[number]):
+            return True
+        used = [edge.target for edge in self.behind[number] if edge.kind == "value"]
+        return bool(used) and number not in self.dots and all(map(self._is_put, used))
+
+    def _is_exchanged(self, number: int) -> bool:
+        inputs = [edge.source for edge in self.before[number] if edge.kind == "together"]
+        gets = [get for it in inputs if (get := GetOp.of(self.graph.nodes[it]))]
+        return any(map(is_exchanged, gets)) or any(map(self._is_exchanged, inputs))
 
     def _earliest(self, fixed: dict[int, int], delayed: Sequence[int]) -> list[int] | None:
         """The earliest stages that respect the dependences and the fixed stages of the dots; None if there are none.
@@ -299,6 +328,10 @@ class _Problem(LoopCosts):
         costs = self.costs_under(stages)
         heights, renewed = self._heights(stages, costs), self._renewed(stages)
         left = [sum(self.across(edge, stages) == 0 for edge in self.before[number]) for number in range(self.count)]
+        late = [number for number in self.dots if stages[number] and self.limits.behind]
+        puts = [number for number, op in enumerate(self.graph.nodes) if PutOp.matches(op) and not stages[number]]
+        for number in late:
+            left[number] += len(puts)
         ready = [number for number in range(self.count) if not left[number]]
         needs = [self._needs(number, stages) for number in range(self.count)]
         state = _State(costs, [0] * self.count, [0] * self.count, needs)
@@ -308,12 +341,32 @@ class _Problem(LoopCosts):
             ready.remove(number)
             sequence.append(number)
             self._place(number, state)
-            for edge in self.behind[number]:
-                if self.across(edge, stages) == 0:
-                    left[edge.target] -= 1
-                    if not left[edge.target]:
-                        ready.append(edge.target)
+            freed = [edge.target for edge in self.behind[number] if self.across(edge, stages) == 0]
+            for target in freed + (late if number in puts else []):
+                left[target] -= 1
+                if not left[target]:
+                    ready.append(target)
+        if self.limits.behind:
+            return self.placed(stages, self._exchanged_early(stages, sequence))
         return self._made(stages, sequence, state)
+
+    def _exchanged_early(self, stages: Sequence[int], sequence: Sequence[int]) -> list[int]:
+        """The order in which a tile is exchanged as soon as it is there, and the dots that run behind follow at once.
+
+        Earlier, their results would take registers beside the tiles from which the exchanged one is computed; later,
+        the tensor cores would be idle while the results are stored.
+        """
+        late = {number for number in self.dots if stages[number]}
+        for number in reversed(range(self.count)):
+            used = [edge.target for edge in self.behind[number] if edge.kind in ("value", "together")]
+            if used and stages[number] and all(it in late for it in used):
+                late.add(number)
+        puts = [it for it in sequence if not stages[it] and PutOp.matches(self.graph.nodes[it])]
+        rest = [it for it in sequence if it not in late and it not in puts]
+        needed = [edge for it in (*late, *puts) for edge in self.before[it] if not self.across(edge, stages)]
+        at = 1 + max((rest.index(edge.source) for edge in needed if edge.source in rest), default=-1)
+        first = [it for it in sequence if it in late and it not in self.dots]
+        return [*rest[:at], *first, *puts, *(it for it in sequence if it in late and it in self.dots), *rest[at:]]
 
     def placed(self, stages: tuple[int, ...], sequence: Sequence[int]) -> _Made:
         """One kernel iteration in a given order."""

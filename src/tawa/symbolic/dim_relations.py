@@ -22,6 +22,7 @@ from tawa.dialects.control_flow import incoming, outgoing
 from tawa.dialects.declare.declaration import global_address, op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.code import INLINE
+from tawa.dialects.inline.markers import PartOfTileOp, WholeTileOp
 from tawa.dialects.scf import CONTROL, ENDS, WhileOp
 from tawa.ir import Operation, Value, shape_of
 from tawa.ir.attributes import read_int
@@ -70,8 +71,15 @@ def has_rows(tile: Value) -> bool:
     return sum(size > 1 for size in shape_of(tile)) > 1
 
 
-def relations_of(op: Operation) -> Relations:
-    """The relations of one operation; those of control flow are given for the loop or the if, not for its yields."""
+def relations_of(op: Operation, parts: int = 1) -> Relations:
+    """The relations of one operation; those of control flow are given for the loop or the if, not for its yields.
+
+    parts: with several, dimensions of different sizes are tied too, if so many equal parts of them are the same ones.
+    """
+    if tt.ReshapeOp.matches(op):
+        return _reshape(op, parts)
+    if WholeTileOp.matches(op) or PartOfTileOp.matches(op):  # what is divided begins and ends there
+        return Relations()
     rule = _RULES.get(op.name)
     if rule is not None:
         return rule(op)
@@ -217,17 +225,22 @@ def _dot(op: Operation) -> Relations:
     return Relations((*batches, rows, columns, contracted), mixed)
 
 
-def _reshape(op: Operation) -> Relations:
-    """A dimension is preserved if source and result have one of the same size after the same number of elements."""
+def _reshape(op: Operation, parts: int) -> Relations:
+    """A dimension is preserved if source and result have one of the same size after the same number of elements.
+
+    If only the parts of a dimension matter, the sizes may differ: 128 is 2 x 4 x 16, and a half of it a half of 2.
+    """
     tile = tt.ReshapeOp(op).source
     source, target = shape_of(tile), shape_of(op.result)
-    places = (
-        {} if "allow_reorder" in op.properties else {(prod(target[:at]), size): at for at, size in enumerate(target)}
-    )
+    places = {
+        (prod(target[:at]), size if parts == 1 or size % parts else 0): at
+        for at, size in enumerate(target)
+        if size > 1 and "allow_reorder" not in op.properties
+    }
     ties: list[tuple[Place, ...]] = []
     passed: list[int] = []
     for dim, size in enumerate(source):
-        at = places.get((prod(source[:dim]), size))
+        at = places.get((prod(source[:dim]), size if parts == 1 or size % parts else 0))
         if size > 1 and at is not None:
             ties.append((Place(tile, dim, op, 0), Place(op.result, at)))
             passed.append(at)
@@ -307,7 +320,7 @@ _RULES: dict[str, Rule] = {
     ConstantOp.NAME: lambda op: _nothing(op) if is_splat(op) else _unknown(op),
     **dict.fromkeys((ModuleOp.NAME, tt.FuncOp.NAME, tt.ReturnOp.NAME, *ENDS), _nothing),
     # Their tiles are tied to the boxes of descriptors, which `tawa.analysis.dims.split_dims` handles.
-    **dict.fromkeys((tt.DescriptorLoadOp.NAME, tt.DescriptorStoreOp.NAME), _nothing),
+    **dict.fromkeys((tt.DescriptorLoadOp.NAME, tt.DescriptorStoreOp.NAME, tt.DescriptorReduceOp.NAME), _nothing),
     tt.LoadOp.NAME: _access,
     tt.StoreOp.NAME: _access,
     tt.ExpandDimsOp.NAME: _expand_dims,
@@ -316,7 +329,6 @@ _RULES: dict[str, Rule] = {
     tt.ReduceOp.NAME: lambda op: _along(op, "a reduction"),
     tt.ScanOp.NAME: lambda op: _along(op, "a scan"),
     tt.DotOp.NAME: _dot,
-    tt.ReshapeOp.NAME: _reshape,
     tt.JoinOp.NAME: _join,
     tt.SplitOp.NAME: _split,
     tt.GatherOp.NAME: _gather,

@@ -31,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tawa.dialects.aref import ConsumedOp, CreateOp
+from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp
 from tawa.dialects.ttg import ALLOCATIONS
 from tawa.dialects.warp import GroupOp, order_beside
 from tawa.ir import MemDescType, Module, Operation, parse_type, source_of
@@ -189,7 +189,7 @@ class _Arefs(_Alone):
         for entry, view in enumerate(views):
             self.registers[view] = _View(ring, count, entry)
         found = [] if fresh else [Access("wait empty", name, slot, parity ^ 1)]
-        if create.fill == "stores" and payload:
+        if create.fill in ("stores", "threads") and payload:
             self._note(thread, *found)
             return True
         before, each, behind = _FILLING[create.fill if payload else "token"]
@@ -221,7 +221,9 @@ class _Arefs(_Alone):
         for entry, view in enumerate(views):
             self.registers[view] = _View(ring, count, entry)
         name, slot, parity = self._at(ring, count)
-        self._note(thread, Access("get", name, slot, parity))
+        op = GetOp.of(thread.part.ops[thread.pc])
+        if op is None or not op.own:  # what the partition has filled itself, it does not wait for
+            self._note(thread, Access("get", name, slot, parity))
         return True
 
     def _consumed(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> None:

@@ -33,9 +33,9 @@ def padded_start(begin: int, sequence: int) -> int:
 
 
 def order_of_sums(rows: int, columns: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The dimensions in which a block of dQ is taken apart, and those of the sums: the order of an accumulator."""
+    """The dimensions in which 64 rows of dQ are taken apart, and those of the sums: the order of an accumulator."""
     beside = 8 // (rows // 16)
-    bands = rows // 16, 2, 8, beside, columns // (8 * beside), 4, 2
+    bands = min(rows // 16, 4), 2, 8, beside, columns // (8 * beside), 4, 2
     return bands, tuple(bands[dim] for dim in (3, 4, 0, 2, 5, 1, 6))
 
 

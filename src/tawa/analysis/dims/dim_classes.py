@@ -26,9 +26,15 @@ class DimClasses:
     """
 
     def __init__(
-        self, ops: Sequence[Operation], follows: Callable[[Operation, Tie], bool] = lambda op, tie: True
+        self,
+        ops: Sequence[Operation],
+        follows: Callable[[Operation, Tie], bool] = lambda op, tie: True,
+        parts: int = 1,
     ) -> None:
-        """ops: all operations of the kernel, in order. follows: whether a tie puts its dimensions into one class."""
+        """ops: all operations of the kernel, in order. follows: whether a tie puts its dimensions into one class.
+
+        parts: as of `tawa.symbolic.dim_relations.relations_of`.
+        """
         self.ops = ops
         self.free: set[Value] = set()
         self.ties: list[tuple[Operation, Tie]] = []
@@ -38,7 +44,7 @@ class DimClasses:
             if _is_free(op, self.free):
                 self.free.update(result for result in op.results if shape_of(result))
                 continue
-            relations = relations_of(op)
+            relations = relations_of(op, parts)
             self.ties += [(op, tie) for tie in relations.ties if follows(op, tie)]
             self.mixed += relations.mixed
         for _, tie in self.ties:

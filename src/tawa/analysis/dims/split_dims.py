@@ -22,6 +22,7 @@ from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.control_flow import holder_of
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import effects_of, happens_once
+from tawa.dialects.inline.markers import PartOfTileOp, WholeTileOp
 from tawa.dialects.tt import (
     ATOMICS,
     AssertOp,
@@ -33,6 +34,9 @@ from tawa.dialects.tt import (
     FuncOp,
     LoadOp,
     StoreOp,
+    TMAStore,
+    TransOp,
+    tma_store,
 )
 from tawa.ir import Module, Operation, TensorDescType, Value, parse_type, source_of
 from tawa.remarks import Remark
@@ -48,9 +52,10 @@ from tawa.symbolic.dim_relations import (
 Axis = Literal["rows", "columns"]
 
 _LEAST = {"rows": 64, "columns": 16}  # a wgmma has 64 rows; a Triton dot has at least 16 columns
+_AXES: tuple[Axis, Axis] = ("rows", "columns")
 _DOTS = op_names(DotOp, DotScaledOp)
 _HARMLESS = op_names(AssertOp, AssumeOp)  # may be executed by every group
-_DIVISIBLE = op_names(StoreOp, DescriptorStoreOp, LoadOp)
+_DIVISIBLE = op_names(StoreOp, DescriptorStoreOp, DescriptorReduceOp, LoadOp)
 _KEEP = "keep one consumer group"
 
 
@@ -76,11 +81,27 @@ class SplitInfo:
 
 def rows_suffice(module: Module, groups: int) -> bool:
     """Whether the dots have enough rows for each of `groups` groups."""
-    return all(shape_of(dot.result)[-2] // groups >= _LEAST["rows"] for dot in _dots(module))
+    dots = [dot for dot in _dots(module) if not _exchanges(dot.result)]
+    return all(shape_of(dot.result)[-2] // groups >= _LEAST["rows"] for dot in dots)
 
 
 def _dots(module: Module) -> list[Operation]:
     return [op for op in module.walk() if op.name in _DOTS]
+
+
+def _exchanges(result: Value) -> bool:
+    """Whether a dot reads a tile of all groups (`tawa.transforms.ttir.exchange_operands`)."""
+    dot = DotOp.of(result.defining_op)
+    tile = dot.a if dot is not None else result
+    while view := PartOfTileOp.of(tile.defining_op) or TransOp.of(tile.defining_op):
+        tile = view.source
+    return dot is not None and WholeTileOp.of(tile.defining_op) is not None
+
+
+def _by_columns(result: Value) -> bool:
+    """Whether such a dot divides its columns."""
+    dot = DotOp.of(result.defining_op)
+    return dot is not None and PartOfTileOp.of(dot.b.defining_op) is not None
 
 
 def find_split(module: Module, groups: int, axis: Axis) -> SplitInfo | Remark:
@@ -93,13 +114,16 @@ def find_split(module: Module, groups: int, axis: Axis) -> SplitInfo | Remark:
         op = functions[-1].op
         return _declined(module, op, "calls or jumps between blocks: the tile cannot be followed", "inline the callee")
     rows = [(dot.result, len(shape_of(dot.result)) - 2) for dot in dots]
-    fewest = min(shape_of(value)[dim] for value, dim in rows)
+    fewest = min((shape_of(value)[dim] for value, dim in rows if not _exchanges(value)), default=0)
     if axis == "rows" and fewest // groups < _LEAST["rows"]:
         reason, cure = f"{fewest} rows are too few for {groups} groups of {_LEAST['rows']}", "split='columns'"
         return _declined(module, dots[0], reason, cure)
     nodes = rows if axis == "rows" else [(value, dim + 1) for value, dim in rows]
+    exchanging = [(value, dim + (axis == "rows" and _by_columns(value))) for value, dim in nodes if _exchanges(value)]
+    nodes = [it for it in nodes if not _exchanges(it[0])]
     try:
-        return _Choice(module, DimClasses(list(module.walk())), groups, axis, nodes).info()
+        classes = DimClasses(list(module.walk()), parts=groups if exchanging else 1)
+        return _Choice(module, classes, groups, axis, nodes, exchanging).info()
     except _Refusal as refusal:
         if axis == "rows":
             return _declined(module, refusal.op, refusal.reason, refusal.cure)
@@ -126,6 +150,7 @@ class _Choice:
     groups: int
     axis: Axis
     dots: list[Node]
+    exchanging: list[Node] = field(default_factory=list[Node])
     dims: dict[Value, int] = field(default_factory=dict[Value, int])
     uses: dict[tuple[Operation, int], int] = field(default_factory=dict[tuple[Operation, int], int])
 
@@ -145,13 +170,13 @@ class _Choice:
         return SplitInfo(self.groups, self.axis, shape_of(value)[dim], self.dims, self.uses)
 
     @property
-    def chosen(self) -> Node:
-        """The class that is split."""
-        return self.classes.root(self.dots[0])
+    def chosen(self) -> list[Node]:
+        """The classes that are split: that of most dots, and those of dots that exchange operands."""
+        return [self.classes.root(it) for it in (self.dots[0], *self.exchanging)]
 
     def _split(self, place: Place) -> bool:
         free = place.value in self.classes.free
-        return not free and self.classes.root((place.value, place.dim)) == self.chosen
+        return not free and self.classes.root((place.value, place.dim)) in self.chosen
 
     def _check_mixed(self) -> None:
         for mixed in self.classes.mixed:
@@ -159,17 +184,17 @@ class _Choice:
                 raise self._mixes(mixed)
 
     def _check_sizes(self) -> None:
-        for value, dim in self.dots:
-            size = shape_of(value)[dim]
+        for value, dim in (*self.dots, *self.exchanging):
+            size, axis = shape_of(value)[dim], self.axis if (value, dim) in self.dots else _AXES[dim]
             part, left = divmod(size, self.groups)
-            if left or part & (part - 1) or part < _LEAST[self.axis]:
-                what = f"a power of two, at least {_LEAST[self.axis]}"
-                reason = f"{size} {self.axis} do not divide into {self.groups} groups of {what}"
+            if left or part & (part - 1) or part < _LEAST[axis]:
+                what = f"a power of two, at least {_LEAST[axis]}"
+                reason = f"{size} {axis} do not divide into {self.groups} groups of {what}"
                 raise _Refusal(holder_of(value), reason, f"use a tile of at least {self.groups * _LEAST['rows']} rows")
 
     def _check_dots(self) -> None:
         for node in self.dots:
-            if self.classes.root(node) != self.chosen:
+            if self.classes.root(node) != self.chosen[0]:
                 reason = f"the {self.axis} of this dot are not tied to those of the first dot"
                 raise _Refusal(holder_of(node[0]), reason)
 
@@ -177,8 +202,9 @@ class _Choice:
         return _Refusal(mixed.op, mixed.reason.replace("{}", f"the {self.axis} to be split"), mixed.cure)
 
     def _collect(self) -> None:
-        for value, dim in self.classes.members(self.chosen):
-            self._set(value, dim)
+        for root in dict.fromkeys(self.chosen):
+            for value, dim in self.classes.members(root):
+                self._set(value, dim)
         for _, tie in self.classes.ties:
             if any(self._split(place) for place in tie):
                 for place in tie:
@@ -198,7 +224,7 @@ class _Choice:
         """Splits the box of every descriptor like its tiles; all accesses through a descriptor share one box."""
         boxes: dict[Node, tuple[Operation, int | None]] = {}
         for op in self.classes.ops:
-            load, store = DescriptorLoadOp.of(op), DescriptorStoreOp.of(op)
+            load, store = DescriptorLoadOp.of(op), tma_store(op)
             if load:
                 descriptor, tile, dim = load.descriptor, op.result, self.dims.get(op.result)
             elif store:
@@ -222,7 +248,7 @@ class _Choice:
         longest = max(range(len(sizes)), key=lambda dim: sizes[dim], default=0)
         return self.classes.root((descriptor, longest))
 
-    def _free_store(self, store: DescriptorStoreOp, boxes: dict[Node, tuple[Operation, int | None]]) -> int | None:
+    def _free_store(self, store: TMAStore, boxes: dict[Node, tuple[Operation, int | None]]) -> int | None:
         """A free tile may be split in any dimension: that of the box, or the first one that the groups divide."""
         box, tile = shape_of(store.descriptor), shape_of(store.source)
         _, known = boxes.get(self._box(store.descriptor), (store.op, None))
@@ -250,7 +276,7 @@ class _Choice:
     def _check_once(self) -> None:
         """Declines effects that must happen once per program: each group would repeat them."""
         for op in self.classes.ops:
-            if op.name in ATOMICS or DescriptorReduceOp.matches(op):
+            if op.name in ATOMICS or (DescriptorReduceOp.matches(op) and not self.exchanging):
                 raise _Refusal(op, "an atomic would happen in each group, and their order is not that of one program")
             if self._must_happen(op) and op.name not in _DIVISIBLE:
                 unknown = any(effect.kind == "any" for effect in effects_of(op))
@@ -273,7 +299,7 @@ class _Choice:
     def _is_split(self, op: Operation) -> bool:
         """Whether each group executes its own part of the effect of `op`."""
         tiles = [(index, value) for index, value in enumerate(op.operands) if shape_of(value)]
-        if store := DescriptorStoreOp.of(op):
+        if store := tma_store(op):
             return store.descriptor in self.dims
         if any(value in self.dims or (op, index) in self.uses for index, value in tiles):
             return True

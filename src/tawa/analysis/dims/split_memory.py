@@ -46,7 +46,9 @@ def conflicts(module: Module, dims: Mapping[Value, int]) -> Iterator[Conflict]:
 
 
 def _may_alias(first: Operation, second: Operation) -> bool:
-    """Whether both may access the same memory: addresses from the same argument, or of unknown origin."""
+    """Whether both may access the same memory, other than to add to it: the same argument, or of unknown origin."""
+    if DescriptorReduceOp.matches(first) and DescriptorReduceOp.matches(second):
+        return False
     sources, targets = memory_roots(global_address(first)), memory_roots(global_address(second))
     return sources is None or targets is None or any(root in targets for root in sources)
 

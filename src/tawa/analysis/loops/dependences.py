@@ -28,7 +28,7 @@ from typing import Literal
 from tawa.analysis.loops.async_wgmma import own_buffers
 from tawa.analysis.memory.provenance import memory_roots
 from tawa.analysis.rings.channels import slot_readers
-from tawa.dialects.aref import ConsumedOp, GetOp
+from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp
 from tawa.dialects.arith import AddFOp, MulFOp, SubFOp
 from tawa.dialects.control_flow import holder_of
 from tawa.dialects.declare.declaration import Effect, address_of
@@ -162,19 +162,25 @@ class _Finder:
     # -- rings ---------------------------------------------------------------------------------------------------
 
     def rings(self) -> None:
-        """Orders the gets of each ring, its releases, and each release after the readers of its slot."""
+        """Orders the puts and the gets of each ring, its releases, and each release after the readers of its slot."""
         accesses: dict[Value, list[int]] = {}
         for number, op in enumerate(self.nodes):
             for nested in op.walk():
-                view = GetOp.of(nested) or ConsumedOp.of(nested)
+                view = PutOp.of(nested) or GetOp.of(nested) or ConsumedOp.of(nested)
                 if view and number not in accesses.setdefault(view.ring, []):
                     accesses[view.ring].append(number)
+        puts = [number for number, op in enumerate(self.nodes) if PutOp.of(op)]
+        for put, (number, op) in product(puts, enumerate(self.nodes)):
+            if (get := GetOp.of(op)) and is_exchanged(get):  # another group may wait for this put
+                first, then = sorted((put, number))
+                self.add(first, then, 0, "order")
+                self.add(then, first, 1, "order")
         waits = [number for number, op in enumerate(self.nodes) if WarpGroupDotWaitOp.of(op)]
         for ring, numbers in accesses.items():
             for wait, number in product(waits, numbers):
                 if wait < number and ConsumedOp.of(self.nodes[number]):
                     self.add(wait, number, 0, "order")  # the wait may complete the slot's last reader, in an inner loop
-            nested = [number for number in numbers if self.nodes[number].regions]
+            nested = [number for number in numbers if self.nodes[number].regions and not PutOp.of(self.nodes[number])]
             if nested:
                 self._chain(numbers)
                 # A nested loop may take any number of slots, so that gets of other rings must not be reordered with it.
@@ -186,7 +192,7 @@ class _Finder:
                     self.add(first, then, 0, "order")
                     self.add(then, first, 1, "order")
             else:
-                for kind in (GetOp.NAME, ConsumedOp.NAME):
+                for kind in (PutOp.NAME, GetOp.NAME, ConsumedOp.NAME):
                     self._chain([number for number in numbers if self.nodes[number].name == kind])
             for number in numbers:
                 consumed = ConsumedOp.of(self.nodes[number])
@@ -203,11 +209,13 @@ class _Finder:
         """Orders a release after the readers of its slot; if the slot's get is unknown, after all earlier readers."""
         gets = [get for op in self.nodes[:number] if (get := GetOp.of(op)) and get.ring is ring]
         own = [get for get in gets if get.index is consumed.index]
+        create = CreateOp.of(ring.defining_op)
+        idle = create is not None and create.implied_empty  # no partition waits for the release
         for get in own or gets:
             self.add(self.numbers[get.op], number, 0, "order")
             for view in get.op.results:
                 for reader in slot_readers(view):
-                    node = self._node(reader)
+                    node = self._node(_last_of_chain(reader) if idle else reader)
                     if node is not None and node < number:
                         self.add(node, number, 0, "release")
 
@@ -232,6 +240,8 @@ class _Finder:
 def _effects(op: Operation) -> tuple[Effect, ...]:
     """The effects of `op`, except for those on rings and on wgmmas in flight, which have their own edges."""
     found: list[Effect] = []
+    if PutOp.matches(op):  # it writes a slot of its own
+        return ()
     for nested in op.walk():
         if nested.regions or nested.name.startswith("aref.") or nested.name == WarpGroupDotWaitOp.NAME:
             continue
@@ -266,6 +276,21 @@ def _no_alias(one: Operation, left: Effect, other: Operation, right: Effect) -> 
         return False
     first, second = memory_roots(here), memory_roots(there)
     return first is not None and second is not None and not any(root in second for root in first)
+
+
+def _last_of_chain(op: Operation) -> Operation:
+    """The last of the dots of a block that add to the result of a dot."""
+    while len(op.results) == 1 and len(op.result.uses) == 1 and sum_only(user := op.result.users[0], op.result):
+        if user.parent is not op.parent:
+            break
+        op = user
+    return op
+
+
+def is_exchanged(get: GetOp) -> bool:
+    """Whether consumers fill the slot that is got, in the loops that also get it."""
+    create = CreateOp.of(get.ring.defining_op)
+    return create is not None and create.writer == "consumer"
 
 
 def needed_by(op: Operation, between: Sequence[Operation]) -> list[Operation]:

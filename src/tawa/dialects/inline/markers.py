@@ -71,3 +71,35 @@ class SameNumberOp(_MarkerOp):
             "pure": "false",
         }
         return builder.create(SameNumberOp.NAME, (number,), ("i32",), properties=properties, hints=("slot",)).result
+
+
+class _OfGroupsOp(_MarkerOp):
+    """A tile that all consumer groups together have; in the program for the whole tile the operand itself. Pure."""
+
+    __slots__ = ()
+    source = operand(0)
+
+    @classmethod
+    def create(cls, builder: Builder, tile: Value) -> Value:
+        """Makes one at the builder's point."""
+        properties = {
+            "asm_string": string_attr(cls.ASM),
+            "constraints": string_attr("=r,r"),
+            "packed_element": int_attr(1),
+            "pure": "true",
+        }
+        return builder.create(cls.NAME, (tile,), (tile.type,), properties=properties, hints=(tile.hint,)).result
+
+
+class PartOfTileOp(_OfGroupsOp):
+    """``tt.elementwise_inline_asm "tawa.part"``: of a whole tile, the part of the group that executes it."""
+
+    ASM = "tawa.part"
+    __slots__ = ()
+
+
+class WholeTileOp(_OfGroupsOp):
+    """``tt.elementwise_inline_asm "tawa.whole"``: the whole of a tile of which each group has computed its part."""
+
+    ASM = "tawa.whole"
+    __slots__ = ()

@@ -19,7 +19,7 @@ from tawa.analysis.loops.costs import (
     registers_at,
     repacking_cycles,
 )
-from tawa.analysis.loops.dependences import Dependence, DependenceInfo
+from tawa.analysis.loops.dependences import Dependence, DependenceInfo, is_exchanged
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Operation, TensorType, Value, parse_type
@@ -36,7 +36,8 @@ class Limits:
     """The resources of a schedule.
 
     registers: per thread of the partition. groups: partitions that run this loop. keeps: whether a loop may keep a
-    buffer that it fills for readers in a later stage.
+    buffer that it fills for readers in a later stage. behind: whether dots run a stage behind the others if they read
+    what consumer groups exchange, and their results are only stored.
     """
 
     num_warps: int
@@ -44,6 +45,7 @@ class Limits:
     max_stages: int = MAX_STAGES
     groups: int = 1
     keeps: bool = False
+    behind: bool = False
 
 
 class LoopCosts:
@@ -174,7 +176,8 @@ class LoopCosts:
         The producer fills slots in the order of the body: before it fills the slot of a get, it has filled those of all
         earlier gets.
         """
-        gets = [(number, get.ring) for number, op in enumerate(self.graph.nodes) if (get := GetOp.of(op))]
+        found = ((number, get) for number, op in enumerate(self.graph.nodes) if (get := GetOp.of(op)))
+        gets = [(number, get.ring) for number, get in found if not is_exchanged(get)]
         rings = list(dict.fromkeys(ring for _, ring in gets))
         depths, given = dict.fromkeys(rings, 1), dict.fromkeys(rings, 0)
         for round_number in range(2 * max(stages) + 2):

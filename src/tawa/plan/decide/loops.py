@@ -25,6 +25,7 @@ from tawa.plan.plan import Plan
 from tawa.plan.schedule import Schedule
 from tawa.plan.scheduler import Limits, check_schedule, find_schedule
 
+NOTHING_BEHIND = "no dot there reads what consumer groups exchange, with a result that is only stored"
 _OWN = "start from the kernel's own Plan"
 
 
@@ -123,11 +124,16 @@ def choose_schedules(module: Module, plan: Plan) -> dict[int, Schedule]:
             continue
         places = [_line(module, op) for op in (loop.op, *graph.nodes)]
         limits, want = _limits(loop, stages, groups), wanted.get(number)
+        limits = replace(limits, behind=plan.loop(number).behind is True)
         schedule = (
             wanted_schedule(graph, limits, want, number, places)
             if want is not None
             else find_schedule(graph, limits, number, places)
         )
+        own = next((it for it in plan.loops if it.loop == number), None)
+        if own and own.behind and (schedule is None or schedule.stages == 1):
+            where = f"loop {number} ({own.line})" if own.line else f"loop {number}"
+            raise PlanError(f"the Plan has behind in {where}: {NOTHING_BEHIND}; cure: behind=false")
         if schedule:
             found[number] = schedule
     return found

@@ -30,8 +30,9 @@ from tawa.ir import Module, source_of
 from tawa.ir.attributes import attribute_of, read_int
 from tawa.machine.machines import SM_90, Machine
 from tawa.machine.nvidia import SHARED_BYTES
-from tawa.plan.cost.budget import Budget, Channels, StockCopies
+from tawa.plan.cost.budget import Budget, Channels, StockCopies, by_tma_only
 from tawa.plan.cost.registers import producer_registers
+from tawa.plan.decide.handed import check_handed, handed_stores
 from tawa.plan.decide.loops import kept_dots, loops_with_dots
 from tawa.plan.decide.operands import (
     check_carried,
@@ -175,7 +176,8 @@ def decide_rings(
             raise ResourceError(f"{few.reason}; cure: {few.cure}")
         return few
     try:
-        plan = complete(pins, Counts(channels, budget, not waits, tuple(loops), tuple(stores)), options)
+        handed = handed_stores(module, pins, budget, by_tma_only(channels) and not budget.producer_tiles)
+        plan = complete(pins, Counts(channels, budget, not waits, tuple(loops), tuple(stores), handed), options)
     except ResourceError as error:
         if any(ring.depth is not None for ring in asked.rings):
             who = "; ".join(operand_text(module, info) for info in loads)
@@ -184,6 +186,7 @@ def decide_rings(
             raise
         return no_space(str(error), source_of(module, place))
     check_stores(plan.stores, waits)
+    check_handed(module, plan)
     why = {**reasons(plan, channels, budget, pins), **{f"rings.{it.name}.depth": WHY_TWO for it in numbers}}
     budget = replace(budget, fixed={ring.name: ring.slots for ring in plan.rings}, most_ctas=pins.ctas_per_sm)
     check_plan(plan, pins, channels, module, budget)

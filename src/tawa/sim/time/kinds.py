@@ -29,7 +29,7 @@ from tawa.sim.machine.trace import Recorder
 
 Kind = Literal["tma", "load", "wgmma", "cuda core", "epilogue", "barrier", "wait"]
 """wgmma: the work of the tensor cores, also that of tcgen05."""
-Role = Literal["producer", "mma", "converter", "consumer", "all warps"]
+Role = Literal["producer", "mma", "converter", "storer", "consumer", "all warps"]
 
 _BARRIERS = op_names(WaitBarrierOp, ArriveBarrierOp, BarrierExpectOp, InitBarrierOp, TCGen5CommitOp)
 ISSUED_BY_ONE_THREAD = tcgen05.DOTS | op_names(TMEMCopyOp)
@@ -116,6 +116,8 @@ def role_of(recorders: list[Recorder], alone: bool) -> Role | None:
         return "mma"
     if names & DOTS or TMEMLoadOp.NAME in names:
         return "consumer"
+    if AsyncTMAStoreWaitOp.NAME in names and not names & (LOADS | op_names(LocalStoreOp, PutOp)):
+        return "storer"
     if LocalStoreOp.NAME in names and not names & LOADS:
         return "converter"
     return "producer" if names & (LOADS | op_names(PutOp)) else None

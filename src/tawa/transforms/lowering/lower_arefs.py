@@ -250,9 +250,9 @@ class _Lowering:
                 _copy_by_threads(builder, tiles, ring, count, full)
             case "registers" | "number":
                 _store_tiles(builder, tiles, ring, count, full)
-            case "stores":
+            case "stores" | "threads":
                 _take_stores(builder, view, ring, count, full)
-            case "commit" | "threads":
+            case "commit":
                 raise AssertionError("such a ring is filled between an acquire and a publish")
 
     def acquire(self, op: Operation) -> None:
@@ -282,7 +282,8 @@ class _Lowering:
         view = GetOp(op)
         ring, count = self.rings[view.ring], self.counts[view.index]
         builder = Builder.before(op)
-        _wait(builder, _slot_view(builder, ring.full, count.slot), count.parity, builder.constant(1, "i1"))
+        if not view.own:
+            _wait(builder, _slot_view(builder, ring.full, count.slot), count.parity, builder.constant(1, "i1"))
         if ring.fill == "cp.async" and any(read_by_async_proxy(result) for result in op.results):
             builder.create(FENCE, properties={"bCluster": bool_attr(False)})
         _view_slot(builder, op, ring, count)

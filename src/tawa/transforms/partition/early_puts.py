@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tawa.analysis.rings.exchanges import COMMON
 from tawa.dialects.aref import PutOp
 from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, Predicate, SelectOp, SubIOp, constant_int
 from tawa.dialects.scf import ForOp
@@ -60,6 +61,7 @@ class EarlyPuts:
         if any(op.name == _MAKE_DESCRIPTOR for op in before) or not all(map(_is_scalar, (*before, *inside))):
             return PassResult(changed=False)
         _split(groups[0].op, producers[0], loop, step * count)
+        _load_behind(groups[0].op)
         return PassResult(changed=True)
 
 
@@ -79,6 +81,16 @@ def _is_scalar(op: Operation) -> bool:
 
 def _before(group: GroupOp, loop: ForOp) -> list[Operation]:
     return group.body.ops[: group.body.index_of(loop.op)]
+
+
+def _load_behind(first: Operation) -> None:
+    """Moves the loads of tiles that all groups read behind the puts: they wait for their data."""
+    assert first.parent is not None
+    for alloc in [op for op in first.parent.ops if COMMON in op.attributes]:
+        load = alloc.operands[0].defining_op
+        for op in (load, alloc):
+            if op is not None:
+                Builder.before(first).insert(op.detach())
 
 
 def _split(first: Operation, group: GroupOp, loop: ForOp, distance: int) -> None:

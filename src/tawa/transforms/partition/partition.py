@@ -9,8 +9,9 @@
 The roots of the producer are the puts and the waits for its own copies (`landed`). The roots of the consumer are all
 other operations with side effects, gets and releases. The roots of a converter are the gets and releases of the rings
 that it reads, and the puts into the rings that it fills; if its control flow depends on a number that comes out of a
-ring, also the releases of that ring. Each slice is the backward slice of its roots, enclosing
-control flow included. Pure operations that several slices need are duplicated.
+ring, also the releases of that ring. The roots of a storer are the gets and releases of rings of staged tiles, and the
+stores from their slots. Each slice is the backward slice of its roots, enclosing control flow included. Pure operations
+that several slices need are duplicated.
 
 The wait for earlier grids stays in front of the groups (`hoist_grid_waits`). Guards (`tawa.analysis.rings.guards`) stay
 around the groups, together with their conditions and their other branches:
@@ -18,7 +19,8 @@ around the groups, together with their conditions and their other branches:
     %x = load; scf.if (cmp %x) {                  %x = load; scf.if (cmp %x) {
       create; loop { put; get; dot; … %x } }   →    create; warp.group … { %x = load; … }; warp.group … }
 
-Given numbers (`tawa.analysis.rings.given_numbers`) are computed in front of the groups, which all use them. Where the
+Given numbers (`tawa.analysis.rings.given_numbers`) are computed in front of the groups, which all use them; buffers of
+tiles that all groups read (`tawa.analysis.rings.exchanges`) are filled there. Where the
 program uses a number that came out of a ring (`tawa.analysis.rings.sent_numbers`), the producer uses the number that it
 put into the ring. The atomic that makes it, and all accesses to the same memory, are the producer's alone.
 
@@ -33,6 +35,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from tawa.analysis.layout.producer_layouts import rename
+from tawa.analysis.rings.exchanges import COMMON
 from tawa.analysis.rings.given_numbers import given_numbers
 from tawa.analysis.rings.guards import GuardInfo, guards_around
 from tawa.analysis.rings.sent_numbers import NOTHING_SENT, SentInfo, find_sent, number_layout, received
@@ -45,6 +48,7 @@ from tawa.dialects.scf import CONTROL, ENDS
 from tawa.dialects.tcgen05 import DOTS
 from tawa.dialects.tt import FuncOp, ReturnOp
 from tawa.dialects.ttg import LocalLoadOp
+from tawa.dialects.ttng import AsyncTMACopyLocalToGlobalOp, AsyncTMAReduceOp, AsyncTMAStoreWaitOp
 from tawa.dialects.warp import EndOp, GroupOp, Role
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, ValueMap, clone_op
 from tawa.ir.attributes import int_attr, string_attr
@@ -53,8 +57,9 @@ from tawa.transforms.drop_dead import keep_only
 from tawa.transforms.result import PassResult
 
 _ENDS = ENDS | op_names(ReturnOp)
+_STORED = op_names(AsyncTMACopyLocalToGlobalOp, AsyncTMAReduceOp, AsyncTMAStoreWaitOp)
 _OURS = op_names(CreateOp, GroupOp)
-_BESIDE: tuple[Role, ...] = ("producer", "converter", "mma")
+_BESIDE: tuple[Role, ...] = ("producer", "converter", "mma", "storer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,7 @@ class Partition:
         same = received(list(function.op.walk()))
         puts = [op for role in _BESIDE for op in _roots(found, role)]
         given, sent = given_numbers(found, puts, same), find_sent(found, puts, same)
+        given = (*given, *(op.result for block in found.way for op in block.ops if COMMON in op.attributes))
         builder = Builder.before(work.terminator)
         builder.loc = function.op.loc
         blocks: list[Block] = []
@@ -158,6 +164,8 @@ def _role_of(op: Operation) -> Role | None:
     """The partition that an operation is a root of, if any."""
     if op.name in DOTS:
         return "mma"
+    if op.name in _STORED:
+        return "storer"
     if filling := PutOp.of(op) or LandedOp.of(op) or AcquireOp.of(op) or PublishOp.of(op):
         return _ring_of(filling).writer
     if reading := GetOp.of(op) or ConsumedOp.of(op):

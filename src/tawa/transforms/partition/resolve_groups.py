@@ -35,17 +35,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.dims.dependents import dependent_values, divergent_control_flow
+from tawa.analysis.rings.exchanges import BY_GROUP
 from tawa.declines import GROUP_DEPENDENT
-from tawa.dialects.aref import CreateOp, FirstOp, LandedOp, PutOp
+from tawa.dialects.aref import ConsumedOp, CreateOp, FirstOp, GetOp, LandedOp, PutOp
 from tawa.dialects.control_flow import carry_all_through, loop_carried
-from tawa.dialects.declare.declaration import is_terminator
+from tawa.dialects.declare.declaration import is_terminator, op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.scf import ForOp, IfOp
+from tawa.dialects.ttg import MemDescSubsliceOp
+from tawa.dialects.ttng import AsyncTMACopyLocalToGlobalOp, AsyncTMAReduceOp, AsyncTMAStoreWaitOp
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Block, Builder, Module, Operation, Value, ValueMap, clone_op, source_of
-from tawa.ir.attributes import string_attr
+from tawa.ir.attributes import array_attr, bool_attr, int_attr, read_array, string_attr
 from tawa.transforms.result import PassResult
+
+_STORES = op_names(AsyncTMACopyLocalToGlobalOp, AsyncTMAReduceOp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,11 @@ class ResolveGroups:
                 if obstacle is not None:
                     op, part = obstacle
                     return PassResult(False, (GROUP_DEPENDENT.remark(source_of(module, op), part=part),))
+            if group.role == "storer":
+                obstacle = _store_for_all_groups(group, own, len(consumers))
+                if obstacle is not None:
+                    op, part = obstacle
+                    return PassResult(False, (GROUP_DEPENDENT.remark(source_of(module, op), part=part),))
         for ring, copies in own.items():
             for use in list(ring.uses):
                 use.op.set_operand(use.index, copies[_group_index(use.op, consumers)])
@@ -91,6 +101,26 @@ def _set_index(group: GroupOp, number: int) -> None:
         constant = Builder.before(op).constant(number)
         op.result.replace_all_uses_with(constant)
         op.erase()
+    own: set[Value] = set()
+    for op in group.op.walk():
+        if BY_GROUP in op.attributes:
+            steps = read_array(op.attributes.pop(BY_GROUP))
+            at = zip(MemDescSubsliceOp(op).offsets, steps, strict=True)
+            op.properties["offsets"] = array_attr([int(start) + number * int(step) for start, step in at])
+        elif (put := PutOp.of(op)) and op.properties.pop("own", None):
+            op.set_operand(PutOp.ring.index, _ring_of_group(put.ring, number))
+            own.add(put.ring)
+    for op in group.op.walk():
+        if (get := GetOp.of(op)) and get.ring in own:
+            op.properties["own"] = bool_attr(True)
+
+
+def _ring_of_group(ring: Value, number: int) -> Value:
+    """The ring of a group, given that of group 0."""
+    create = CreateOp.of(ring.defining_op)
+    assert create is not None and create.op.parent is not None
+    name = f"{create.name.removesuffix('_0')}_{number}"
+    return next(it.op.result for op in create.op.parent.ops if (it := CreateOp.of(op)) and it.name == name)
 
 
 # -- the producer ------------------------------------------------------------------------------------------------------
@@ -128,6 +158,19 @@ def _issue_for_all_groups(issuer: GroupOp, own: dict[Value, list[Value]], groups
     if dependent:
         return issuer.op, "the dots depend on the group index by more than their rings"
     _GroupTurns(own, groups).run(issuer.body)
+    return None
+
+
+def _store_for_all_groups(storer: GroupOp, own: dict[Value, list[Value]], groups: int) -> tuple[Operation, str] | None:
+    """Stores what each group has staged; or returns the obstacle and where it is. own: gets the copies of each ring."""
+    dependent = dependent_values(storer.body, lambda op: GroupIndexOp.of(op) is not None)
+    op = divergent_control_flow(storer.body, dependent)
+    if op is not None:
+        return op, "the stores"
+    rings = dict.fromkeys(get.ring for op in storer.op.walk() if (get := GetOp.of(op)))
+    copies = {ring: [_own_ring(ring, number) for number in range(groups)] for ring in rings}
+    _GroupCopies(dependent, copies, groups).run(storer.body)
+    own |= copies
     return None
 
 
@@ -194,13 +237,18 @@ def _group_index(op: Operation, consumers: list[GroupOp]) -> int:
 
 
 class _GroupCopies:
-    """The rewrite of the producer. rings: the rings to split, with the copy for each group."""
+    """The rewrite of the producer, or of the warp that stores. rings: the rings to split, with the copy for each group.
+
+    got, wait: of the store that is rewritten: its get, and the wait until its slot has been read.
+    """
 
     def __init__(self, dependent: set[Value], rings: dict[Value, list[Value]], groups: int) -> None:
         self.dependent = dependent
         self.rings = rings
         self.maps: list[ValueMap] = [{ring: own[number] for ring, own in rings.items()} for number in range(groups)]
         self.dead: list[Operation] = []
+        self.got: Operation | None = None
+        self.wait: Operation | None = None
 
     def run(self, block: Block) -> None:
         """Rewrites everything in `block`."""
@@ -220,6 +268,16 @@ class _GroupCopies:
                 if access.ring in self.rings:
                     self._copies(op)
                     op.erase()
+            elif (get := GetOp.of(op)) and get.ring in self.rings:
+                self.got = op
+            elif op.name in _STORES and self.got is not None:
+                self._copies(self.got, op)
+                self.dead += (self.got, op)
+            elif AsyncTMAStoreWaitOp.matches(op):
+                self.wait = op
+            elif ConsumedOp.matches(op) and self.wait is not None:
+                self._copies(self.wait, op)
+                self.dead += (self.wait, op)
             elif (ForOp.of(op) or IfOp.of(op)) and any(result in self.dependent for result in op.results):
                 self._control(op)
             elif op.regions:
@@ -230,12 +288,15 @@ class _GroupCopies:
                 self._copies(op)
                 self.dead.append(op)
 
-    def _copies(self, op: Operation) -> None:
-        """Clones an operation once per group."""
-        builder = Builder.before(op)
-        builder.loc = op.loc
-        for values in self.maps:
-            builder.insert(clone_op(op, values))
+    def _copies(self, *ops: Operation) -> None:
+        """Clones operations once per group; a wait for stores lets those of the later groups go on."""
+        builder = Builder.before(ops[-1])
+        for group, values in enumerate(self.maps):
+            for op in ops:
+                builder.loc = op.loc
+                copy = builder.insert(clone_op(op, values))
+                if AsyncTMAStoreWaitOp.matches(copy):
+                    copy.properties["pendings"] = int_attr(len(self.maps) - 1 - group)
 
     def _control(self, op: Operation) -> None:
         """Carries each dependent value once per group; the value of group 0 keeps its position."""

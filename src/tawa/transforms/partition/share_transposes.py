@@ -19,14 +19,15 @@ from dataclasses import dataclass
 from math import prod
 
 from tawa.dialects.tt import TransOp
-from tawa.dialects.ttg import ConvertLayoutOp, LocalAllocOp, MemDescTransOp
+from tawa.dialects.ttg import ConvertLayoutOp, LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Builder, MemDescType, Module, TensorType, Value, parse_type
+from tawa.transforms.partition.transpose_tile import transposed_view
 from tawa.transforms.result import PassResult
 
 _SWIZZLES = (128, 64, 32)  # bytes of a row of a swizzled block, widest first
 _BITS = 16
-_ENCODING = "#ttg.nvmma_shared<{{swizzlingByteWidth = {}, transposed = {}, elementBitWidth = 16}}>"
+_ENCODING = "#ttg.nvmma_shared<{{swizzlingByteWidth = {}, transposed = false, elementBitWidth = 16}}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,10 @@ class ShareTransposes:
         changed = False
         for dot in [dot for op in module.walk() if (dot := WarpGroupDotOp.of(op)) and dot.a_in_registers]:
             tile = _transposed(dot.a)
-            swizzle = _swizzle(tile) if tile is not None else None
-            if tile is not None and swizzle is not None:
+            buffer = operand_buffer(tile) if tile is not None else None
+            if tile is not None and buffer is not None:
                 module.aliases.setdefault("#smem", "#ttg.shared_memory")
-                _view(dot, tile, swizzle)
+                _view(dot, module, tile, buffer)
                 changed = True
         return PassResult(changed)
 
@@ -59,27 +60,23 @@ def _transposed(operand: Value) -> Value | None:
     return _unconverted(transpose.op.operands[0]) if transpose is not None else None
 
 
-def _swizzle(tile: Value) -> int | None:
-    """The bytes of the widest swizzle that the rows of a tile of 16-bit elements fill; None if none fits the tile."""
+def operand_buffer(tile: Value) -> MemDescType | None:
+    """The buffer of a tile of 16-bit elements that dots read in either order, as swizzled as its rows allow."""
     type = parse_type(tile.type)
     if not isinstance(type, TensorType) or len(type.shape) != 2 or type.bytes * 8 != _BITS * prod(type.shape):
         return None
-    return next((it for it in _SWIZZLES if type.shape[1] * _BITS // 8 % it == 0), None)
+    swizzle = next((it for it in _SWIZZLES if type.shape[1] * _BITS // 8 % it == 0), None)
+    return MemDescType(type.shape, type.element, _ENCODING.format(swizzle), "#smem") if swizzle else None
 
 
-def _view(dot: WarpGroupDotOp, tile: Value, swizzle: int) -> None:
+def _view(dot: WarpGroupDotOp, module: Module, tile: Value, buffer: MemDescType) -> None:
     """Stores the tile, makes operand A a transposed view of it, and drops what transposed it in registers."""
-    type = parse_type(tile.type)
-    assert isinstance(type, TensorType)
-    stored, viewed = (_ENCODING.format(swizzle, text) for text in ("false", "true"))
     builder, maker = Builder.before(dot.op), tile.defining_op
     outside = maker is not None and maker.parent is not dot.op.parent  # a loop that only reads the tile stores it once
-    buffer = MemDescType(type.shape, type.element, stored, "#smem")
     at = Builder.after(maker) if outside and maker is not None else builder
     made = at.create(LocalAllocOp.NAME, (tile,), (str(buffer),), hints=(tile.hint,)).result
-    view = MemDescType(type.shape[::-1], type.element, viewed, "#smem")
-    order, hints = {"order": "array<i32: 1, 0>"}, (dot.a.hint,)
-    transposed = builder.create(MemDescTransOp.NAME, (made,), (str(view),), properties=order, hints=hints).result
+    transposed = transposed_view(builder, module, made)
+    transposed.hint = dot.a.hint
     unused = dot.a
     dot.op.set_operand(WarpGroupDotOp.a.index, transposed)
     while unused is not tile and not unused.uses and (op := unused.defining_op) is not None:

@@ -53,22 +53,22 @@ def transpose_tile(
     the order allows pieces of `ROWS` rows.
     """
     shape = memdesc_type(source.type).shape
-    rows = _rows_of_piece(shape[0], order)
+    rows = _rows_ofbox_of(shape[0], order)
     columns = min(shape[1], max(2 * _MATRIX, piece_bytes // rows))
     halves = _reinterpreted(builder, module, source, 16)
     if memdesc_type(target.type).shape != shape[::-1] or _is_transposed(module, target):
-        target = _transposed(builder, module, target)
+        target = transposed_view(builder, module, target)
     words = _reinterpreted(builder, module, target, 32)
     layout = _layout(rows, columns // _PAIR, order)
     for row in range(0, shape[0], rows):
         for column in range(0, shape[1], columns):
-            piece = _piece(builder, halves, (row, column // _PAIR), (rows, columns // _PAIR))
-            transposed = _transposed_piece(builder, _transposed(builder, module, piece), layout, order)
-            place = _piece(builder, words, (column, row // _FOUR), (columns, rows // _FOUR))
+            piece = box_of(builder, halves, (row, column // _PAIR), (rows, columns // _PAIR))
+            transposed = _transposedbox_of(builder, transposed_view(builder, module, piece), layout, order)
+            place = box_of(builder, words, (column, row // _FOUR), (columns, rows // _FOUR))
             builder.create(LocalStoreOp.NAME, (transposed, place))
 
 
-def _rows_of_piece(rows: int, order: Sequence[int]) -> int:
+def _rows_ofbox_of(rows: int, order: Sequence[int]) -> int:
     """The rows of a piece: a power of two that the order maps to itself."""
     bits = min(rows, ROWS).bit_length() - 1
     while max(order[:bits]) >= bits:
@@ -94,7 +94,7 @@ def _layout(rows: int, pairs: int, order: Sequence[int]) -> Distribution:
     )
 
 
-def _transposed_piece(builder: Builder, piece: Value, layout: Distribution, order: Sequence[int]) -> Value:
+def _transposedbox_of(builder: Builder, piece: Value, layout: Distribution, order: Sequence[int]) -> Value:
     """The tile of a piece, pairs of columns by rows, as columns by words of four rows."""
     pairs, rows = memdesc_type(piece.type).shape
     tile = builder.create(LocalLoadOp.NAME, (piece,), (_tile((pairs, rows), "i16", layout),)).result
@@ -198,7 +198,8 @@ def _reinterpreted(builder: Builder, module: Module, buffer: Value, bits: int) -
     return builder.create(MemDescReinterpretOp.NAME, (buffer,), (str(view),)).result
 
 
-def _transposed(builder: Builder, module: Module, buffer: Value) -> Value:
+def transposed_view(builder: Builder, module: Module, buffer: Value) -> Value:
+    """A buffer of two dimensions with rows for columns."""
     type = memdesc_type(buffer.type)
     fields = fields_of(module, type.encoding)
     fields["transposed"] = "false" if fields["transposed"] == "true" else "true"
@@ -208,7 +209,8 @@ def _transposed(builder: Builder, module: Module, buffer: Value) -> Value:
     return builder.create(MemDescTransOp.NAME, (buffer,), (str(view),), properties=properties).result
 
 
-def _piece(builder: Builder, buffer: Value, at: Base, shape: Base) -> Value:
+def box_of(builder: Builder, buffer: Value, at: Base, shape: Base) -> Value:
+    """A box of a buffer that begins at `at`."""
     type = memdesc_type(buffer.type)
     view = replace(type, shape=shape, allocation="x".join(map(str, type.shape)))
     properties = {"offsets": array_attr(at)}
@@ -223,4 +225,4 @@ def _encoding(fields: dict[str, str]) -> str:
     return f"#ttg.nvmma_shared<{{{print_dictionary(fields)}}}>"
 
 
-__all__ = ["reordered", "transpose_tile"]
+__all__ = ["box_of", "reordered", "transpose_tile", "transposed_view"]

@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 
 from tawa.analysis.dims.split_dims import SplitInfo
 from tawa.dialects.arith import AddIOp, ConstantOp, MulIOp
-from tawa.dialects.inline.markers import GroupIndexOp
-from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp, MakeRangeOp, SplatOp
+from tawa.dialects.inline.markers import GroupIndexOp, PartOfTileOp, WholeTileOp
+from tawa.dialects.tt import DescriptorLoadOp, FuncOp, GatherOp, MakeRangeOp, SplatOp, TMAStore, tma_store
 from tawa.ir import Builder, Module, Operation, TensorDescType, TensorType, Value, clone_op, parse_type, source_of
 from tawa.ir.attributes import int_attr, read_int
 from tawa.remarks import Remark
@@ -62,12 +62,15 @@ class _Rewrite:
         """Rewrites freely splittable values first, while all types are still those of the whole tile."""
         for (op, index), dim in self.info.uses.items():
             op.set_operand(index, self.version(op.operands[index], dim))
-        views = [DescriptorLoadOp.of(op) or DescriptorStoreOp.of(op) for op in self.function.op.walk()]
+        views = [DescriptorLoadOp.of(op) or tma_store(op) for op in self.function.op.walk()]
         for access in views:
             if access and access.descriptor in self.info.dims:
                 self.shift(access, self.info.dims[access.descriptor])
         for value, dim in self.info.dims.items():
             value.type = part_type(value.type, dim, self.info.groups)
+        for op in list(self.function.op.walk()):
+            if (part := PartOfTileOp.of(op)) or WholeTileOp.of(op):
+                self.hand_over(op, "part" if part else "whole")
         self.retype_function()
         self.drop_unused()
 
@@ -77,7 +80,29 @@ class _Rewrite:
             self.offsets[part] = MulIOp.create(self.top, self.group, self.top.constant(part), "offset")
         return self.offsets[part]
 
-    def shift(self, access: DescriptorLoadOp | DescriptorStoreOp, dim: int) -> None:
+    def hand_over(self, op: Operation, what: str) -> None:
+        """Lets a marker have an operand and a result of different sizes; the indices of the gather mean nothing."""
+        source = op.operands[0]
+        changed = [
+            dim for dim, it in enumerate(zip(shape_of(source), shape_of(op.result), strict=True)) if it[0] != it[1]
+        ]
+        if not changed:
+            op.result.replace_all_uses_with(source)
+            op.erase()
+            return
+        type = parse_type(op.result.type)
+        assert isinstance(type, TensorType)
+        builder = Builder.after(op)
+        indices = builder.create(ConstantOp.NAME, (), (str(replace(type, element="i32")),), properties={}).result
+        assert indices.defining_op is not None
+        indices.defining_op.properties["value"] = f"dense<0> : {indices.type}"
+        gathered = builder.create(GatherOp.NAME, (op.result, indices), (op.result.type,), hints=(op.result.hint,))
+        gathered.properties["axis"] = int_attr(changed[0])
+        for use in [use for use in op.result.uses if use.op is not gathered]:
+            use.op.set_operand(use.index, gathered.result)
+        op.result.type = source.type
+
+    def shift(self, access: DescriptorLoadOp | TMAStore, dim: int) -> None:
         """Adds the group's offset to the index of a box along `dim`."""
         start = access.indices[dim]
         offset = self.offset(shape_of(access.descriptor)[dim] // self.info.groups)

@@ -85,12 +85,14 @@ def by_registers(block, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """An accumulator as rows of WIDTH numbers, in the order in which the registers of WARPS warps hold it.
 
     A wgmma gives each thread pairs of neighbours, in rows 8 apart, for every 8 columns. Stored in this order, the four
-    numbers that a thread has of 8 columns are neighbours, and so are threads: no conflict of banks, no conversion.
+    numbers that a thread has of 8 columns are neighbours, and so are threads: no conflict of banks, no conversion. What
+    64 rows and a warp group have is in one piece.
     """
     DOWN: tl.constexpr = min(ROWS // 16, WARPS)
     BESIDE: tl.constexpr = WARPS // DOWN
-    parts = block.reshape([ROWS // 16, 2, 8, BESIDE, COLUMNS // (8 * BESIDE), 4, 2])
-    return parts.permute([3, 4, 0, 2, 5, 1, 6]).reshape([ROWS * COLUMNS // WIDTH, WIDTH])
+    HIGH: tl.constexpr = min(ROWS // 16, 4)
+    parts = block.reshape([ROWS // (16 * HIGH), HIGH, 2, 8, BESIDE, COLUMNS // (8 * BESIDE), 4, 2])
+    return parts.permute([0, 4, 5, 1, 3, 6, 2, 7]).reshape([ROWS * COLUMNS // WIDTH, WIDTH])
 
 
 @triton.jit
@@ -98,8 +100,9 @@ def from_registers(numbers, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """The block (ROWS, COLUMNS) whose numbers are in the order of `by_registers`."""
     DOWN: tl.constexpr = min(ROWS // 16, WARPS)
     BESIDE: tl.constexpr = WARPS // DOWN
-    parts = numbers.reshape([BESIDE, COLUMNS // (8 * BESIDE), ROWS // 16, 8, 4, 2, 2])
-    return parts.permute([2, 5, 3, 0, 1, 4, 6]).reshape([ROWS, COLUMNS])
+    HIGH: tl.constexpr = min(ROWS // 16, 4)
+    parts = numbers.reshape([ROWS // (16 * HIGH), BESIDE, COLUMNS // (8 * BESIDE), HIGH, 8, 4, 2, 2])
+    return parts.permute([0, 3, 6, 4, 1, 2, 5, 7]).reshape([ROWS, COLUMNS])
 
 
 @triton.jit

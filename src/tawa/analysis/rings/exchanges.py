@@ -1,0 +1,40 @@
+"""Exchanges: buffers that all consumer groups read, before they are rings or stand in front of the groups.
+
+%x  = local_alloc %ds {tawa.exchanged = 2}           what each group computes: a ring of two slots for each group
+%x1 = unrealized_conversion_cast %x {tawa.of = 1}    that of group 1
+%k  = local_alloc (descriptor_load) {tawa.common}    the same tile in all groups: loaded once
+%p  = memdesc_subslice %k[0, 0] {tawa.by_group = [64, 0]}      the offsets of group g: g times so much more
+"""
+
+from __future__ import annotations
+
+from tawa.dialects.builtin import CastOp
+from tawa.ir import Operation, Value, memdesc_type
+from tawa.ir.attributes import read_int
+
+EXCHANGED, COMMON, OF, BY_GROUP = "tawa.exchanged", "tawa.common", "tawa.of", "tawa.by_group"
+SLOTS = 2
+"""Slots of an exchanged tile: with two, no group waits until the others have read what it overwrites.
+
+A group that stores a tile has got those of the iteration before from all groups; so all have left the one before that.
+If the tile is read one iteration behind, one more slot is needed.
+"""
+
+
+def bytes_for_all(op: Operation, groups: int) -> int:
+    """Bytes of a buffer of all groups; 0 for another operation."""
+    if EXCHANGED in op.attributes:
+        return read_int(op.attributes[EXCHANGED]) * groups * memdesc_type(op.result.type).bytes
+    return memdesc_type(op.result.type).bytes if COMMON in op.attributes else 0
+
+
+def owners(buffer: Value) -> dict[int, list[Operation]]:
+    """The casts to the tiles of each group of an exchanged buffer."""
+    found: dict[int, list[Operation]] = {}
+    for user in buffer.users:
+        if CastOp.matches(user) and OF in user.attributes:
+            found.setdefault(read_int(user.attributes[OF]), []).append(user)
+    return found
+
+
+__all__ = ["BY_GROUP", "COMMON", "EXCHANGED", "OF", "SLOTS", "bytes_for_all", "owners"]

@@ -1,0 +1,97 @@
+"""`exchange_operands`: groups that divide rows share the dots that sum over these rows."""
+
+from __future__ import annotations
+
+from tawa.analysis.dims.exchanged import exchanged_dots
+from tawa.dialects import structure_rules
+from tawa.ir import Module, parse_module, print_module, verify_structure
+from tawa.plan import Plan
+from tawa.plan.decide.split import choose_split
+from tawa.remarks import Remark
+from tawa.transforms.ttir.exchange_operands import ExchangeOperands
+from tawa.transforms.ttir.split_rows import SplitRows
+from tests.cases.programs.ttgir import op
+from tests.cases.programs.ttir import constant, dot, kernel
+from tests.support.filecheck import brief, check
+
+TILE = "tensor<128x128xf32>"
+HALF = "tensor<128x128xf16>"
+BOX = f"!tt.tensordesc<{TILE}>"
+
+
+def program() -> str:
+    """S = A B; C += trans(S) A, in which the sum is over the rows of A and S."""
+    middle = "\n".join(
+        (
+            op("arith.truncf", "%s", TILE, "%half", HALF),
+            op("tt.trans", "%half", HALF, "%turned", HALF, properties="order = array<i32: 1, 0>"),
+            constant("none", "dense<0.000000e+00>", TILE),
+            dot("q", "turned", "a", "none", 128, 128, 128),
+        )
+    )
+    end = op("tt.descriptor_reduce", "%c_desc, %q, %n, %zero", f"{BOX}, {TILE}, i32, i32", properties="kind = 1 : i32")
+    return kernel(middle, end, inner=128)
+
+
+def split() -> Module:
+    module = parse_module(program())
+    assert ExchangeOperands(2).run(module).changed
+    found = choose_split(module, 2, Plan())
+    assert not isinstance(found, Remark), found
+    SplitRows(found[1]).run(module)
+    assert [str(error) for error in verify_structure(module, structure_rules())] == []
+    return module
+
+
+def test_the_dot_that_sums_over_the_rows_of_the_others_is_found() -> None:
+    found = exchanged_dots(parse_module(program()))
+    assert [it.op.result.hint for it in found] == ["q"]
+    assert exchanged_dots(parse_module(kernel())) == []
+
+
+def test_the_whole_program_computes_the_same_through_marked_operands() -> None:
+    module = parse_module(program())
+    ExchangeOperands(2).run(module)
+    check(
+        brief(module),
+        """
+        CHECK:      [[A:%a_0]] = "tt.descriptor_load"
+        CHECK:      [[P:%\\w+]] = "tt.elementwise_inline_asm"([[A]]) <{asm_string = "tawa.part"
+        CHECK:      [[S:%\\w+]] = "tt.dot"([[P]], %b_0
+        CHECK:      [[H:%\\w+]] = "arith.truncf"([[S]])
+        CHECK:      [[W:%\\w+]] = "tt.elementwise_inline_asm"([[H]]) <{asm_string = "tawa.whole"
+        CHECK-NEXT: [[T:%\\w+]] = "tt.trans"([[W]])
+        CHECK-NEXT: [[X:%\\w+]] = "tt.elementwise_inline_asm"([[T]]) <{asm_string = "tawa.part"
+        CHECK-NEXT: "tt.dot"([[X]], [[A]]
+        """,
+    )
+
+
+def test_a_group_takes_its_part_of_a_whole_tile_and_adds_its_part_of_the_result() -> None:
+    module = split()
+    check(
+        print_module(module, locations=False),
+        """
+        CHECK:      ^bb0(%a_desc_0: !tt.tensordesc<tensor<128x128xf16>>
+        CHECK-SAME: %c_desc_0: !tt.tensordesc<tensor<64x128xf32>>
+        CHECK:      "tt.gather"{{.*}}(tensor<128x128xf16>, tensor<64x128xi32>) -> tensor<64x128xf16>
+        CHECK:      "tt.dot"{{.*}} -> tensor<64x128xf32>
+        CHECK:      asm_string = "tawa.whole"{{.*}} -> tensor<64x128xf16>
+        CHECK:      "tt.gather"{{.*}}(tensor<64x128xf16>, tensor<128x128xi32>) -> tensor<128x128xf16>
+        CHECK:      "tt.gather"{{.*}}(tensor<128x128xf16>, tensor<64x128xi32>) -> tensor<64x128xf16>
+        CHECK:      [[Q:%\\w+]] = "tt.dot"({{.*}}, %a_0, {{.*}}(tensor<64x128xf16>, tensor<128x128xf16>,
+        CHECK:      [[I:%\\w+]] = "arith.addi"(%n_0, %offset_0)
+        CHECK:      "tt.descriptor_reduce"(%c_desc_0, [[Q]], [[I]], %zero_0)
+        """,
+    )
+
+
+def test_without_enough_rows_for_each_group_nothing_is_exchanged() -> None:
+    assert not ExchangeOperands(4).run(parse_module(program())).changed
+
+
+def test_a_reduction_is_not_divided_where_nothing_is_exchanged() -> None:
+    text = kernel(end=op("tt.descriptor_reduce", "%c_desc, %s, %n, %zero", f"{BOX}, {TILE}, i32, i32",
+                         properties="kind = 1 : i32"))  # fmt: skip
+    found = choose_split(parse_module(text), 2, Plan())
+    assert isinstance(found, Remark) and "an atomic would happen in each group" in found.reason
