@@ -22,7 +22,8 @@ from tests.matrix.compiling import attempted
 from tests.support.verdicts import passes
 
 GROUPS = PlanOptions(num_consumer_groups=2, only_if_faster=False)
-PLAIN, BEHIND = {"exchange": True}, {"exchange": True, "loops": [{"behind": True}]}
+PLAIN = {"exchange": True, "stores": [{"argument": "dq_desc", "loop": 0, "store_warp": True}]}
+BEHIND = {**PLAIN, "loops": [{"behind": True}]}
 
 
 @functools.cache

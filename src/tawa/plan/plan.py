@@ -121,7 +121,7 @@ class Plan:
     )  # fmt: skip
     exchange: bool | None = decision(
         Flag(), "form", word="groups.exchange", shown=lambda it: "operands of dots that sum over rows" if it else "",
-        usual="groups that divide rows also share the dots that sum over them",
+        reorders=bool, usual="a Plan asks for it",
     )  # fmt: skip
     split_k: int | None = decision(
         Whole(1), "form", word="kernel.programs_per_tile", plain=1, reorders=lambda it: it > 1,

@@ -19,7 +19,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tawa.analysis.layout.producer_layouts import PRODUCER_WARPS
-from tawa.analysis.names import Name
 from tawa.errors import PlanError, ResourceError
 from tawa.plan.cost.budget import DEEPEST, Budget, Rings, by_tma_only
 from tawa.plan.cost.registers import consumer_registers, entry_registers
@@ -50,8 +49,7 @@ class Counts:
     """What a Plan is completed from: known exactly of a kernel with layouts, estimated before.
 
     rings: the future rings. budget: the resources for them. may_wait: whether stores may complete later. loops, stores:
-    the kernel's loops and stores, undecided. handed: the stores that a warp of its own issues unless a Plan says
-    otherwise.
+    the kernel's loops and stores, undecided.
     """
 
     rings: Rings
@@ -59,7 +57,6 @@ class Counts:
     may_wait: bool = True
     loops: tuple[LoopPlan, ...] = (LoopPlan(0),)
     stores: tuple[StorePlan, ...] = ()
-    handed: frozenset[Name] = frozenset()
 
 
 def complete(pins: Plan, counts: Counts, options: PlanOptions) -> Plan:
@@ -84,7 +81,7 @@ def complete(pins: Plan, counts: Counts, options: PlanOptions) -> Plan:
         )
     by_tma = by_tma_only(channels) and not budget.producer_tiles
     converts = any(channel.converted for channel in channels)
-    stores = tuple(_store(pins, it, counts.may_wait, it.key in counts.handed) for it in counts.stores)
+    stores = tuple(_store(pins, it, counts.may_wait) for it in counts.stores)
     decided = Plan(
         form="as_written",
         groups=budget.groups,
@@ -182,13 +179,12 @@ def _loop(pins: Plan, loop: LoopPlan, mma_depth: int) -> LoopPlan:
     return replace(asked, loop=loop.loop, mma_depth=own, line=loop.line)
 
 
-def _store(pins: Plan, store: StorePlan, may_wait: bool, handed: bool) -> StorePlan:
+def _store(pins: Plan, store: StorePlan, may_wait: bool) -> StorePlan:
     """The entry of a store. It is staged if it may complete later: it then reads from a buffer of its own."""
     asked = pins.store(store.key)
     slices, buffers = asked.of_slices
     staged = may_wait if asked.staged is None else asked.staged
-    apart = (True if handed and staged and slices == 1 else None) if asked.store_warp is None else asked.store_warp
-    return replace(store, staged=staged, slices=slices, buffers=buffers, store_warp=apart)
+    return replace(store, staged=staged, slices=slices, buffers=buffers, store_warp=asked.store_warp)
 
 
 def _partitions(

@@ -30,9 +30,9 @@ from tawa.ir import Module, source_of
 from tawa.ir.attributes import attribute_of, read_int
 from tawa.machine.machines import SM_90, Machine
 from tawa.machine.nvidia import SHARED_BYTES
-from tawa.plan.cost.budget import Budget, Channels, StockCopies, by_tma_only
+from tawa.plan.cost.budget import Budget, Channels, StockCopies
 from tawa.plan.cost.registers import producer_registers
-from tawa.plan.decide.handed import check_handed, handed_stores
+from tawa.plan.decide.handed import check_handed
 from tawa.plan.decide.loops import kept_dots, loops_with_dots
 from tawa.plan.decide.operands import (
     check_carried,
@@ -176,8 +176,7 @@ def decide_rings(
             raise ResourceError(f"{few.reason}; cure: {few.cure}")
         return few
     try:
-        handed = handed_stores(module, pins, budget, by_tma_only(channels) and not budget.producer_tiles)
-        plan = complete(pins, Counts(channels, budget, not waits, tuple(loops), tuple(stores), handed), options)
+        plan = complete(pins, Counts(channels, budget, not waits, tuple(loops), tuple(stores)), options)
     except ResourceError as error:
         if any(ring.depth is not None for ring in asked.rings):
             who = "; ".join(operand_text(module, info) for info in loads)
