@@ -20,7 +20,11 @@ ENTRIES = {
 def names_of(package: str) -> set[str]:
     """The public names of a package, by its text alone: operators need PyTorch."""
     text = Path(str(importlib.util.find_spec(package).origin)).read_text()  # type: ignore[union-attr]
-    return set(re.findall(r'"(\w+)"', text.partition("__all__ = [")[2].partition("]")[0])) - {"__version__", "ops", "rings"}
+    return set(re.findall(r'"(\w+)"', text.partition("__all__ = [")[2].partition("]")[0])) - {
+        "__version__",
+        "ops",
+        "rings",
+    }
 
 
 @pytest.mark.parametrize("package", ["tawa", "tawa.ops", "tawa.rings"])
