@@ -9,20 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from docs.hooks.versions import versions
+
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def versions() -> str:
-    """The table of what Tawa works with, from `tawa.supported`."""
-    from tawa.machine.machines import SM_90
-    from tawa.supported import PYTHON, TRITON, TRITON_OF_PYTORCH
-
-    rows = ["| Triton | in CI | PyTorch that requires it | Python | GPU |", "|---|---|---|---|---|"]
-    for release, what in TRITON.runs:
-        minor = release.rpartition(".")[0]
-        torch = ", ".join(it for it, triton in TRITON_OF_PYTORCH.items() if triton == minor)
-        rows.append(f"| {minor} | {release}: {what.removeprefix('CI: ')} | {torch} | {PYTHON} | {SM_90} |")
-    return "\n".join(rows)
 
 
 def table(name: str) -> str:

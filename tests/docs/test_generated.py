@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from docs.hooks.field_lists import listed
-from docs.hooks.parts import PARTS, decline, tiles, versions
+from docs.hooks.parts import PARTS, decline, tiles
+from docs.hooks.versions import versions
 from tests.docs.pages import PAGES, ROOT
 
 

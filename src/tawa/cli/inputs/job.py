@@ -222,7 +222,8 @@ class Job:
 
         with overflow_refused():
             compiled = self.compile(launched)
-        return compiled, explain_compiled(compiled, False, arguments, grid, simulated)
+        with progress("explaining" if simulated is None else "explaining, with timelines of the simulator"):
+            return compiled, explain_compiled(compiled, False, arguments, grid, simulated)
 
     def simulated(self, given: Table[str, Argument], grid: Sequence[int] | None) -> SimulatedLaunch:
         """The launch of the timelines: with the arguments that are given, and guesses for the others."""
