@@ -195,10 +195,19 @@ class TCGen5MMAScaledOp(TCGen5Dot):
 
 
 DOTS = op_names(TCGen5MMAOp, TCGen5MMAScaledOp)
+ISSUED_BY_ONE_THREAD = DOTS | op_names(TMEMCopyOp)
+"""The asynchronous operations of tcgen05."""
 ACCUMULATOR = "tawa.accumulator"
 """The attribute of a dot whose accumulator is still a tile: the type that it will have in tensor memory."""
 UNSIGNED = "tawa.unsigned"
 """The attribute of such a dot whose operands are unsigned integers."""
+SCALED = {"a_type": "tawa.a_type", "b_type": "tawa.b_type"}
+"""The attributes of such a dot with scales, by the property that they become: the kinds of A and B.
+
+The scales are its last two operands.
+"""
+SCALES = "#ttng.tensor_memory_scales_encoding"
+"""The layout of scales in tensor memory."""
 
 
 def dot_of(op: Operation) -> TCGen5Dot | None:

@@ -13,6 +13,11 @@ REINTERPRET = (
     "from triton.experimental.gluon.language.nvidia.blackwell import tensor_memory_descriptor",
     'reinterpret = getattr(tensor_memory_descriptor, "reinterpret", None) or tensor_memory_descriptor._reinterpret',
 )
+SCALED = (
+    "from triton.experimental.gluon.language.nvidia.blackwell import (\n"
+    "    TensorMemoryScalesLayout, tcgen05_copy, tcgen05_mma_scaled,\n)",
+    "",
+)
 MMA_V2 = ("from triton.experimental.gluon.language.nvidia.ampere import mma_v2", "")
 HOPPER = ("hopper", "fence_async_shared, mbarrier, tma, warpgroup_mma, warpgroup_mma_wait,")
 """The module of Gluon for a machine, and what a file takes from it."""
@@ -49,4 +54,4 @@ class Extras:
         return "".join(f"{line}\n" for _, line in self.imported if line)
 
 
-__all__ = ["ASYNC_COPY", "BLACKWELL", "HOPPER", "MMA_V2", "REINTERPRET", "Extras"]
+__all__ = ["ASYNC_COPY", "BLACKWELL", "HOPPER", "MMA_V2", "REINTERPRET", "SCALED", "Extras"]

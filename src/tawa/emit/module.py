@@ -60,6 +60,7 @@ OPTIONS = {"num_warps": "num-warps", "maxnreg": "maxnreg"}
 LAYOUT_NAMES = {
     "#ttg.nvidia_mma": "MMA", "#ttg.nvmma_shared": "TILES", "#ttg.swizzled_shared": "SHARED", "#ttg.blocked": "BLOCKED",
     "#ttg.linear": "LINEAR", "#ttg.slice": "ROW", "#ttg.dot_op": "OPERAND", "#ttng.tensor_memory_encoding": "TENSOR",
+    "#ttng.tensor_memory_scales_encoding": "SCALES", "#ttg.shared_linear": "BLOCKS",
 }  # fmt: skip
 
 

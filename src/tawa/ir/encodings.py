@@ -29,7 +29,8 @@ def fields_of(aliases: Mapping[str, str], encoding: str) -> dict[str, str]:
     start = text.find("<")
     inner = text[start + 1 : match_bracket(text, start) - 1] if start >= 0 else ""
     if inner.startswith("{"):
-        return parse_dictionary(inner[1:-1])
+        end = match_bracket(inner, 0)
+        return parse_dictionary(inner[1 : end - 1]) | parse_dictionary(inner[end:].lstrip(", "))
     return parse_dictionary(inner) if _PLAIN.match(inner) else {}
 
 

@@ -47,6 +47,8 @@ from tawa.symbolic.dim_relations import has_rows
 
 TMA_BYTES = 128
 """Alignment in shared memory of the destination of a TMA copy."""
+_FED, _SCALES = (0, 1), (3, 4)
+"""The operands of a dot that loads feed, and those of one on Blackwell."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +132,10 @@ def operand_bits(loads: list[DotLoadInfo]) -> int:
 
 
 def dots_fed_by(tile: Value, apart: Collection[Value] = ()) -> list[Operation]:
-    """Dots whose operand A or B depends on `tile`, in order of discovery. apart: values that are not followed."""
+    """Dots whose operand A or B, or a scale, depends on `tile`, in order of discovery.
+
+    apart: values that are not followed.
+    """
     dots: list[Operation] = []
     seen: set[Value] = set()
     work = [tile]
@@ -142,8 +147,8 @@ def dots_fed_by(tile: Value, apart: Collection[Value] = ()) -> list[Operation]:
         for use in value.uses:
             user = use.op
             if user.name in DOTS:
-                if use.index < 2 and user not in dots:
-                    dots.append(user)
+                if use.index in _FED or (use.index in _SCALES and ACCUMULATOR in user.attributes):
+                    dots += [user] if user not in dots else []
             elif is_pure(user) or LocalAllocOp.of(user) or LocalLoadOp.matches(user):
                 work += [result for result in user.results if result not in apart]
     return dots
@@ -293,6 +298,9 @@ def _fastest(module: Module, type: MemDescType) -> int | None:
             return rank - 2 if read_bool(fields["transposed"]) else rank - 1
         case "#ttg.swizzled_shared":
             return int(fields["order"].strip("[]").split(",")[0])
+        case "#ttg.shared_linear":
+            nearest = fields["offset"].lstrip("[").partition("]")[0].split(",")
+            return next((dim for dim, step in enumerate(nearest) if int(step)), None)
         case _:
             return None
 

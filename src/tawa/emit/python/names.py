@@ -17,6 +17,7 @@ TAKEN = {
     "warpgroup_mma", "warpgroup_mma_wait", "tma_load", "tma_store", "thread_barrier", "fence_async_shared", "launch",
     "unfit", "TensorDescriptor", "Ring", "mbarriers", "advance", "aggregate", "triton", "contextvars", "len", "sum",
     "TensorMemoryLayout", "allocate_tensor_memory", "tcgen05_mma", "tcgen05_commit", "reinterpret",
+    "TensorMemoryScalesLayout", "tcgen05_copy", "tcgen05_mma_scaled",
 }  # fmt: skip
 _NAME = re.compile(r"[^0-9A-Za-z_]")
 

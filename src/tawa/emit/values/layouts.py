@@ -46,6 +46,12 @@ def layout_source(aliases: Mapping[str, str], encoding: str) -> str:
         case "#ttng.tensor_memory_encoding":
             _only(kind, fields, ("blockM", "blockN", "colStride"))
             return f"TensorMemoryLayout([{fields['blockM']}, {fields['blockN']}], col_stride={fields['colStride']})"
+        case "#ttng.tensor_memory_scales_encoding":
+            _only(kind, fields, ())
+            return "TensorMemoryScalesLayout()"
+        case "#ttg.shared_linear":
+            _only(kind, fields, ("offset", "alignment"))
+            return f"gl.SharedLinearLayout({fields['offset']}, alignment={fields['alignment']})"
         case _:
             if kind not in FORMS:
                 raise cannot_say(f"the layout {kind}")

@@ -158,6 +158,8 @@ def view_op(op: Operation, args: list[Any]) -> SharedView:
     """Executes an operation of `tawa.dialects.ttg.VIEWS`."""
     view, type = args[0], memdesc(op.result.type)
     assert isinstance(view, SharedView)
+    if view.bits.shape != view.type.shape and op.name != MemDescReshapeOp.NAME:
+        raise UnsupportedOp(f"a view of a non-contiguous view of shape {view.bits.shape} that was reshaped")
     match op.name:
         case MemDescIndexOp.NAME:
             return index(view, args[1], type)
@@ -171,6 +173,8 @@ def view_op(op: Operation, args: list[Any]) -> SharedView:
             return _view(view, view.bits.transpose(order), view.state.transpose([*order, *more]), type)
         case MemDescReshapeOp.NAME:
             parts = view.state.shape[view.bits.ndim :]
+            if not np.shares_memory(view.bits.reshape(type.shape), view.bits):
+                return SharedView(view.buffer, view.bits, view.state, type, view.label)
             return _view(view, _reshaped(view.bits, type), _reshaped(view.state, type, parts), type)
         case MemDescReinterpretOp.NAME:
             return _reinterpreted(view, type)

@@ -88,7 +88,10 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedView:
-    """A view of a buffer: the same memory in another shape or type."""
+    """A view of a buffer: the same memory in another shape or type.
+
+    The arrays have the shape of the type, or another one with as many elements if no array has these in that shape.
+    """
 
     buffer: Buffer
     bits: Array

@@ -132,7 +132,7 @@ def _operand(partition: Partition, value: Any) -> Array:
     if not isinstance(value, SharedView):
         return value
     require_visible(value, fills_are_fenced=True, copies=partition.fenced_copies)
-    return decode(np.ascontiguousarray(value.bits), value.type.element)
+    return decode(np.ascontiguousarray(value.bits).reshape(value.type.shape), value.type.element)
 
 
 def own_view(view: SharedView) -> SharedView:

@@ -41,7 +41,7 @@ def rows_of(source: SharedView, target: MemDescType) -> Array:
 
     A block has four columns of 128 rows, of which row 32·i + j is in bytes 4·i … of row j.
     """
-    shape, bits = target.shape, np.ascontiguousarray(source.bits)
+    shape, bits = target.shape, np.ascontiguousarray(source.bits).reshape(source.type.shape)
     if source.type.shape == shape and source.type.element == target.element:
         return bits
     rows, columns = shape[0] // _BLOCK_ROWS, shape[-1] // _BLOCK_COLUMNS

@@ -12,13 +12,14 @@ import heapq
 from collections import Counter
 from dataclasses import dataclass, field
 
+from tawa.dialects.tcgen05 import ISSUED_BY_ONE_THREAD
 from tawa.errors import InternalError
 from tawa.ir import Operation
 from tawa.machine.classes import TMA_STORES
 from tawa.machine.hopper import CostModel
 from tawa.sim.machine.trace import Key, Recorder, Step, Trace
 from tawa.sim.time.cost import Cost, Unit, cycles
-from tawa.sim.time.kinds import ISSUED_BY_ONE_THREAD, Kind, Kinds, role_of
+from tawa.sim.time.kinds import Kind, Kinds, role_of
 from tawa.sim.time.timeline import LOADS, TENSOR_CORES, TMA, UNITS, Span, Timeline
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tawa.dialects import tcgen05
 from tawa.dialects.aref import PutOp
 from tawa.dialects.declare.declaration import op_names
-from tawa.dialects.tcgen05 import TCGen5CommitOp, TMEMCopyOp, TMEMLoadOp
+from tawa.dialects.tcgen05 import ISSUED_BY_ONE_THREAD, TCGen5CommitOp, TMEMLoadOp
 from tawa.dialects.tt import GetProgramIdOp, ReduceOp
 from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp, whole_of
 from tawa.dialects.ttng import (
@@ -32,8 +31,6 @@ Kind = Literal["tma", "load", "wgmma", "cuda core", "epilogue", "barrier", "wait
 Role = Literal["producer", "mma", "converter", "storer", "consumer", "all warps"]
 
 _BARRIERS = op_names(WaitBarrierOp, ArriveBarrierOp, BarrierExpectOp, InitBarrierOp, TCGen5CommitOp)
-ISSUED_BY_ONE_THREAD = tcgen05.DOTS | op_names(TMEMCopyOp)
-"""The asynchronous operations of tcgen05."""
 _BARRIER_DIALECTS = ("aref.", "gpu.")
 _WORK_FOR_STORES = VIEWS | op_names(
     ConvertLayoutOp, LocalAllocOp, LocalLoadOp, LocalStoreOp, FenceAsyncSharedOp, TMEMLoadOp

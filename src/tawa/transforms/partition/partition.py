@@ -45,7 +45,7 @@ from tawa.dialects.control_flow import clone_narrowed
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import has_side_effect, waits_for_grids
 from tawa.dialects.scf import CONTROL, ENDS
-from tawa.dialects.tcgen05 import DOTS
+from tawa.dialects.tcgen05 import ISSUED_BY_ONE_THREAD
 from tawa.dialects.tt import FuncOp, ReturnOp
 from tawa.dialects.ttg import LocalLoadOp
 from tawa.dialects.ttng import AsyncTMACopyLocalToGlobalOp, AsyncTMAReduceOp, AsyncTMAStoreWaitOp
@@ -162,7 +162,7 @@ def _roots(found: GuardInfo, role: Role, sent: SentInfo = NOTHING_SENT) -> list[
 
 def _role_of(op: Operation) -> Role | None:
     """The partition that an operation is a root of, if any."""
-    if op.name in DOTS:
+    if op.name in ISSUED_BY_ONE_THREAD:
         return "mma"
     if op.name in _STORED:
         return "storer"

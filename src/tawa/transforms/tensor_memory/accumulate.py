@@ -14,6 +14,11 @@ result, also in a later iteration, loads it where it is first needed:
       %o = warp_group_dot %p, %v, %s                  %o = tmem_load %d; %s = mulf %o, %f; tmem_store %s, %d
                                                       tc_gen5_mma %p, %v, %d, true, true
 
+Scales lie in shared memory. The dot's thread copies them to tensor memory, each time right before the dot:
+
+    %r = warp_group_dot %a, %b, %acc, %s, %t   →   tmem_copy %s, %x; tmem_copy %t, %y
+                                                   tc_gen5_mma_scaled %a, %b, %d, %x, %y, %use, true
+
 A left operand that the threads compute from results goes through tensor memory: over the result of an earlier dot of
 the block that is no longer needed if there is one that is large enough (P over S), else in memory of its own.
 
@@ -35,9 +40,13 @@ from tawa.dialects.scf import ForOp, IfOp, YieldOp
 from tawa.dialects.tcgen05 import (
     ACCUMULATOR,
     DOTS,
+    SCALED,
+    SCALES,
     UNSIGNED,
     TCGen5MMAOp,
+    TCGen5MMAScaledOp,
     TMEMAllocOp,
+    TMEMCopyOp,
     TMEMLoadOp,
     TMEMStoreOp,
     TMEMSubsliceOp,
@@ -52,6 +61,8 @@ from tawa.machine.machines import TCGEN05
 from tawa.transforms.result import PassResult
 
 _DOTS = DOTS | op_names(WarpGroupDotOp)
+_SEGMENTS = "array<i32: 1, 1, 1, 0, 1, 1, 0, 0>"
+_SCALED_SEGMENTS = "array<i32: 1, 1, 1, 0, 1, 1, 1, 1, 0, 0>"
 _SLICED = "#ttng.tensor_memory_encoding<blockM = {}, blockN = {}, colStride = 1>"
 
 
@@ -112,12 +123,14 @@ class _Work:
                 builder.create(TMEMStoreOp.NAME, (buffer, dot.accumulator, yes))
         else:
             use_d = _flag(dot, carries)
-        unsigned = {"is_unsigned": ""} if UNSIGNED in op.attributes else {}
-        issued = Builder.before(op).create(
-            TCGen5MMAOp.NAME,
-            (a, dot.b, buffer, use_d, yes),
-            properties={**unsigned, "operandSegmentSizes": "array<i32: 1, 1, 1, 0, 1, 1, 0, 0>"},
-        )
+        if SCALED["a_type"] in op.attributes:
+            scales = [self._copied(it, Builder.before(op)) for it in op.operands[-2:]]
+            kinds = {name: op.attributes[kind] for name, kind in SCALED.items()}
+            name, properties = TCGen5MMAScaledOp.NAME, {**kinds, "operandSegmentSizes": _SCALED_SEGMENTS}
+        else:
+            unsigned = {"is_unsigned": ""} if UNSIGNED in op.attributes else {}
+            scales, name, properties = [], TCGen5MMAOp.NAME, {**unsigned, "operandSegmentSizes": _SEGMENTS}
+        issued = Builder.before(op).create(name, (a, dot.b, buffer, *scales, use_d, yes), properties=properties)
         reason = _leave(carries, buffer) if carries else self._load_results(op.result, buffer, issued)
         if reason:
             return reason
@@ -125,9 +138,14 @@ class _Work:
         return ""
 
     def _left(self, dot: WarpGroupDotOp) -> Value | str:
-        """Operand A: a slot or a tile in shared memory as it is; a tile of results goes to tensor memory."""
+        """Operand A: a slot or a tile in shared memory as it is; a tile of results goes to tensor memory.
+
+        One with scales stays in shared memory.
+        """
         if not all(operand.type.startswith("!ttg.memdesc") for operand in (dot.a, dot.b)):
             return "an operand of the dot is in registers"
+        if SCALED["a_type"] in dot.op.attributes:
+            return dot.a
         alloc = LocalAllocOp.of(dot.a.defining_op)
         tile = alloc.source if alloc is not None else None
         kind = parse_type(tile.type) if tile is not None else None
@@ -151,6 +169,14 @@ class _Work:
         type = f"!ttg.memdesc<{kind.shape[0]}x{kind.shape[1]}x{kind.element}, {encoding}, #ttng.tensor_memory, mutable>"
         start = Builder.at_start(self.function.body, at.loc)
         return start.create(TMEMAllocOp.NAME, (), (type,), hints=(hint,)).results[0]
+
+    def _copied(self, scales: Value, at: Builder) -> Value:
+        """Scales in tensor memory, of which the dot's thread makes a copy right before the dot."""
+        type = replace(memdesc_type(scales.type), encoding=f"{SCALES}<>", space="#ttng.tensor_memory", mutable=True)
+        start = Builder.at_start(self.function.body, at.loc)
+        copy = start.create(TMEMAllocOp.NAME, (), (str(type),), hints=(scales.hint,)).results[0]
+        at.create(TMEMCopyOp.NAME, (scales, copy))
+        return copy
 
     def _over_scores(self, at: Operation, kind: TensorType) -> Value | None:
         """A view of the memory of scores that are no longer needed; None without one that is large enough."""

@@ -32,7 +32,7 @@ from tawa.declines import TENSOR_COLUMNS, TENSOR_MEMORY
 from tawa.dialects.aref import EXCHANGES, AcquireOp, ConsumedOp, CreateOp, Fill, FirstOp, GetOp, PublishOp, RingType
 from tawa.dialects.arith import constant_int
 from tawa.dialects.scf import LOOPS
-from tawa.dialects.tcgen05 import DOTS, TMEMLoadOp, dot_of
+from tawa.dialects.tcgen05 import DOTS, ISSUED_BY_ONE_THREAD, TMEMAllocOp, TMEMLoadOp, dot_of
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import VIEWS, whole_of
 from tawa.ir import Block, Builder, Module, Operation, Value, clone_op, source_of
@@ -61,7 +61,8 @@ class HandOver:
         if function is None or not buffers:
             return PassResult(changed=False)
         work = next((op.parent for op in function.op.walk() if CreateOp.matches(op) and op.parent), function.body)
-        columns = [columns_of(it.result) * (self.plan.groups or 1) for it in buffers]
+        copied = [op.result for op in function.op.walk() if TMEMAllocOp.matches(op) and op not in buffers]
+        columns = [columns_of(it) * (self.plan.groups or 1) for it in (*(op.result for op in buffers), *copied)]
         if sum(columns) > SM_100.tensor_columns:
             place = source_of(module, buffers[0])
             remark = TENSOR_COLUMNS.remark(place, columns=sum(columns), most=SM_100.tensor_columns)
@@ -71,7 +72,7 @@ class HandOver:
             if it.reason:
                 return PassResult(True, (TENSOR_MEMORY.remark(source_of(module, it.made), why=it.reason),))
         exchanges = [Exchange(it.buffer, it.fill, it.why_one) for it in turns]
-        rings = rings_of(self.pins, exchanges, self.plan.groups or 1)
+        rings = rings_of(self.pins, exchanges, self.plan.groups or 1, sum(map(columns_of, copied)))
         why = reasons(rings, exchanges)
         for it, ring in zip(turns, rings, strict=True):
             it.make_ring(ring.name, ring.slots)
@@ -89,9 +90,9 @@ def _read_by_dots(create: CreateOp) -> str:
     """Lets the partition of the dots read a ring of loaded tiles: commits release its slots."""
     gets = [use.op for use in create.op.result.uses if GetOp.matches(use.op)]
     readers = [op for get in gets for view in get.results for op in slot_readers(view)]
-    if not any(op.name in DOTS for op in readers):
+    if not any(op.name in ISSUED_BY_ONE_THREAD for op in readers):
         return ""
-    if not all(op.name in DOTS for op in readers):
+    if not all(op.name in ISSUED_BY_ONE_THREAD for op in readers):
         return "both a dot and the threads read a tile that is loaded for a dot"
     create.op.properties["reader"] = string_attr("mma")
     for use in create.op.result.uses:
@@ -249,7 +250,7 @@ def _erase_view(op: Operation) -> None:
 
 
 def _owner(op: Operation) -> Owner:
-    return "mma" if op.name in DOTS else "consumer"
+    return "mma" if op.name in ISSUED_BY_ONE_THREAD else "consumer"
 
 
 __all__ = ["HandOver"]

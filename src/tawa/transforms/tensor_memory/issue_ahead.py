@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from tawa.analysis.loops.dependences import find_dependences
 from tawa.dialects.aref import AccessOp, AcquireOp, AdvanceOp, ConsumedOp, CreateOp, GetOp, PublishOp
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tcgen05 import DOTS
+from tawa.dialects.tcgen05 import DOTS, TMEMCopyOp
 from tawa.dialects.ttg import VIEWS, whole_of
 from tawa.dialects.warp import find_groups
 from tawa.ir import Module, Operation, Value
@@ -58,6 +58,8 @@ def _schedule(loop: ForOp) -> Schedule | None:
     ops = loop.body.ops[:-1]
     late = _late_views(ops)
     dots = [op for op in ops if op.name in DOTS]
+    if any(TMEMCopyOp.matches(op) for op in ops):
+        return None  # scales belong to the next dot
     behind = {op: any(it in late for it in op.operands) for op in dots}
     if len(set(behind.values())) != 2:
         return None

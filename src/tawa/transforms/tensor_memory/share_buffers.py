@@ -25,7 +25,7 @@ from tawa.dialects.tt import FuncOp
 from tawa.ir import Block, Module, Operation, Value
 from tawa.machine.machines import SM_100
 from tawa.transforms.result import PassResult
-from tawa.transforms.tensor_memory.buffers import columns_of
+from tawa.transforms.tensor_memory.buffers import changes_hands, columns_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ShareBuffers:
         function = next((view for op in module.body.ops if (view := FuncOp.of(op))), None)
         if function is None:
             return PassResult(changed=False)
-        found = [view.buffer for op in function.op.walk() if (view := TMEMAllocOp.of(op)) and view.source is None]
+        found = [op.result for op in function.op.walk() if TMEMAllocOp.matches(op) and changes_hands(op)]
         if not found:
             return PassResult(changed=False)
         order = {op: place for place, op in enumerate(function.op.walk())}

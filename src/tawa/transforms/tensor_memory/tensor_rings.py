@@ -42,17 +42,17 @@ class Exchange:
         return 0 if self.columns else memdesc_type(self.buffer.type).bytes
 
 
-def rings_of(plan: Plan, exchanges: Sequence[Exchange], groups: int) -> tuple[RingPlan, ...]:
+def rings_of(plan: Plan, exchanges: Sequence[Exchange], groups: int, scales: int = 0) -> tuple[RingPlan, ...]:
     """The rings, with the depths that a Plan pins; raises PlanError for a pinned value that a ring cannot have.
 
-    groups: of consumers, each with copies of its own.
+    groups: of consumers, each with copies of its own. scales: columns that the dots of one group copy scales to.
     """
     most = SM_100.tensor_columns
     names = [f"{TENSOR_RING if it.columns else 'operand'}{number}" for number, it in enumerate(exchanges)]
     if unknown := [it.name for it in plan.rings if it.is_exchanged and it.name not in names]:
         raise PlanError(f"the Plan names a ring that the kernel does not have: {unknown[0]}; cure: {', '.join(names)}")
     pins = [plan.ring(it) for it in names]
-    needed = sum((pin.depth or 1) * it.columns * groups for pin, it in zip(pins, exchanges, strict=True))
+    needed = groups * (scales + sum((pin.depth or 1) * it.columns for pin, it in zip(pins, exchanges, strict=True)))
     found: list[RingPlan] = []
     for pin, it in zip(pins, exchanges, strict=True):
         depth, size = pin.depth, it.columns * groups
