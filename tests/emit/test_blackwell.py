@@ -20,6 +20,7 @@ from tawa.machine.machines import SM_100
 from tawa.verify.barriers import check_barriers
 from tests.cases.attention.builders import forward_case
 from tests.cases.gemm.cases import named_tile, persistent_case
+from tests.cases.scaled import scaled
 from tests.cases.simulated import simulated
 from tests.support.sample import sample
 from tests.support.verdicts import passes
@@ -29,6 +30,8 @@ CASES = {
     "persistent gemm": persistent_case(
         "persistent", False, tile=(128, 128, 64), sizes={"M": 256, "N": 384, "K": 136, "PROGRAMS": 2}
     ),
+    "scales by TMA": scaled("nvfp4", "tma", 136, 136, 512),
+    "scales by pointers": scaled("mxfp8", "pointers", 136, 136, 256),
     "attention, one group": forward_case("one", tile=(128, 128, 4), dim=64, SQ=128, SK=384),
     "attention, two groups": forward_case("two", "one_loop", tile=(256, 128, 8), dim=64, SQ=256, SK=384),
 }
@@ -62,6 +65,12 @@ def test_each_partition_has_its_name_and_dots_are_those_of_one_thread() -> None:
     assert "tcgen05_commit(acc_ring.full.index(acc_slot))" in mma
     assert "(allocate_tensor_memory(gl.float32, [2, 128, 128], TENSOR),)" in text
     assert "import TensorDescriptor" in text and "nvidia.hopper" not in text
+
+
+def test_the_thread_of_the_dots_copies_their_scales() -> None:
+    text = " ".join(emitted("scales by pointers")[1].text.split())
+    assert "gl.SharedLinearLayout([[0, 1], [0, 2], [32, 0]," in text and "TensorMemoryScalesLayout()" in text
+    assert text.count("tcgen05_copy(") == 2 and '"e4m3", "e4m3", use_acc=started' in text
 
 
 def test_a_slot_that_is_exchanged_is_in_one_ring() -> None:

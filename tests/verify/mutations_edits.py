@@ -26,10 +26,11 @@ COPY, STORE = "ttng.async_tma_copy_global_to_local", "ttng.async_tma_copy_local_
 FENCE, STORE_WAIT, LOCAL_STORE = "ttng.fence_async_shared", "ttng.async_tma_store_wait", "ttg.local_store"
 DOT, DOT_WAIT = "ttng.warp_group_dot", "ttng.warp_group_dot_wait"
 MMA, COMMIT, TMEM_LOAD, TMEM_STORE = "ttng.tc_gen5_mma", "ttng.tc_gen5_commit", "ttng.tmem_load", "ttng.tmem_store"
+SCALED_MMA, TMEM_COPY = "ttng.tc_gen5_mma_scaled", "ttng.tmem_copy"
 PUT, GET, CONSUMED = "aref.put", "aref.get", "aref.consumed"
 PROTOCOL = frozenset(
     {WAIT, ARRIVE, EXPECT, INIT, COPY, STORE, FENCE, STORE_WAIT, LOCAL_STORE, DOT, DOT_WAIT, PUT, GET, CONSUMED}
-    | {MMA, COMMIT, TMEM_LOAD, TMEM_STORE}
+    | {MMA, COMMIT, TMEM_LOAD, TMEM_STORE, SCALED_MMA, TMEM_COPY}
 )
 """The operations of the protocol. Moving one over anything else is not a mutation."""
 

@@ -24,6 +24,7 @@ from tawa.sim.machine.shared import (
     view_op,
 )
 from tawa.sim.machine.values import SharedView
+from tawa.sim.ops.scales import rows_of
 from tests.cases.programs.ttgir import op
 from tests.sim.small import BUFFER, ROW, kernel, run
 
@@ -118,6 +119,19 @@ def test_a_piece_of_such_a_view_writes_its_own_bytes_only() -> None:
     require_written(transposed)
     with pytest.raises(UnwrittenRead):
         require_written(view)
+
+
+def test_rows_that_no_strides_reach_can_be_seen_as_a_matrix_but_not_be_cut() -> None:
+    view = allocate("scales", memdesc("!ttg.memdesc<2x4x2xi8, #shared, #smem, mutable>"))
+    turned = seen_as(view, "!ttg.memdesc<4x2x2xi8, #shared, #smem, mutable>", "ttg.memdesc_trans",
+                     order="array<i32: 1, 0, 2>")  # fmt: skip
+    rows = seen_as(turned, "!ttg.memdesc<8x2xi8, #shared, #smem, mutable>", "ttg.memdesc_reshape")
+    view.bits[...] = np.arange(16, dtype=np.uint8).reshape(2, 4, 2)
+    assert np.shares_memory(rows.bits, view.bits) and rows.type.shape == (8, 2)
+    assert rows_of(rows, rows.type)[:, 0].tolist() == [0, 8, 2, 10, 4, 12, 6, 14]
+    with pytest.raises(UnsupportedOp, match="non-contiguous view"):
+        seen_as(rows, "!ttg.memdesc<4x2xi8, #shared, #smem, mutable, 8x2>", "ttg.memdesc_subslice",
+                offsets="array<i32: 0, 0>")  # fmt: skip
 
 
 def test_a_buffer_whose_columns_are_contiguous_is_widened_along_them() -> None:
