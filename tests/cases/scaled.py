@@ -9,7 +9,7 @@ packed e2m1; scales are exponents (mxfp8, mxfp4: VEC = 32) or e4m3 (nvfp4: VEC =
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import triton
@@ -97,7 +97,7 @@ KERNELS = {"tma": by_tma, "persistent": persistent, "pointers": by_pointers}
 
 def scaled(
     form: str,
-    way: Literal["tma", "persistent", "pointers"],
+    way: str,
     M: int,
     N: int,
     K: int,
