@@ -180,7 +180,7 @@ def split_rows(flow: Flow) -> Remark | None:
     found = choose_split(flow.module, groups, flow.plan)
     if isinstance(found, Remark):
         return found
-    decided, info = replace(found[0], exchange=exchanges), found[1]
+    decided, info = replace(found[0], exchange=exchanges or None), found[1]
     _carried_out(flow, SplitRows(info))
     flow.plan = decided.over(flow.plan)
     flow.target = replace(flow.target, num_warps=warps, groups=groups)

@@ -9,6 +9,7 @@ import pytest
 
 from tawa.bridge.driver.data import Specialised
 from tawa.bridge.launch.first.compiles import launched_by_us
+from tawa.bridge.triton.read_module import read_levels
 from tawa.ir import Module, parse_module, print_module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
@@ -17,7 +18,7 @@ from tawa.transforms.ttir.make_persistent import MakePersistent
 from tests.cases.attention.cases import CASES as ATTENTION
 from tests.cases.gemm.cases import CASES as GEMMS
 from tests.cases.pointers.cases import CASES as POINTERS
-from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
+from tests.cases.simulated import errors, orders_with_other_bits, simulated, unspecialised
 from tests.cases.small import promoted_kernels as kernels
 from tests.matrix import test_promoted as cases
 from tests.matrix.compiling import attempted
@@ -103,7 +104,10 @@ ALL = {case.name: case for case in (*GEMMS, *POINTERS, *ATTENTION) if case.expec
 @simulated_once
 @pytest.mark.parametrize("name", sample(ALL, 45))
 def test_a_case_made_persistent_gives_the_same_bits(name: str) -> None:
-    """On two programs. Pointer loads stay, since descriptors for them are created by the launcher."""
+    """On two programs. Pointer loads stay, since descriptors for them are created by the launcher.
+
+    Sums that programs add up in memory depend on the order in which they run: they are compared with float64.
+    """
     case, asked = ALL[name], PlanOptions(only_if_faster=False, pointer_loads="cp.async")
     _, plain = attempted(case, asked)
     with launched_by_us():
@@ -112,4 +116,6 @@ def test_a_case_made_persistent_gives_the_same_bits(name: str) -> None:
         assert found.remarks[0].reason.startswith(REFUSED)
         return
     wanted = simulated(case, unspecialised(case, plain))
+    if wanted.pop("sums", None) is not None:
+        assert errors(case, simulated(case, read_levels(levels)[1], tiles_on=2)).share <= 1
     assert orders_with_other_bits(case, levels, wanted, tiles_on=2) == []

@@ -120,7 +120,8 @@ class Plan:
                "programs": "neighbouring programs load the same tiles"}.__getitem__,
     )  # fmt: skip
     exchange: bool | None = decision(
-        Flag(), "form", word="groups.exchange", shown=lambda it: "operands of dots that sum over rows" if it else "",
+        Flag(), "form", word="groups.exchange",
+        shown=lambda it: "operands of dots that sum over rows" if it else "",
         reorders=bool, usual="a Plan asks for it",
     )  # fmt: skip
     split_k: int | None = decision(
