@@ -108,3 +108,11 @@ def test_a_type_checker_sees_every_name_in_the_project_of_a_user(site: Path) -> 
     assert wrong == {line for line in lines if line.endswith("# wrong")}, [it["message"] for it in said]
     revealed = [it["message"] for it in said if it["message"].startswith("Type of")]
     assert revealed == [f'Type of "{name}" is "{kind}"' for name, kind in REVEALED.items()]
+
+
+def test_an_operator_without_pytorch_says_what_to_install() -> None:
+    code = "import sys; sys.modules['torch'] = None; from tawa.ops import matmul"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    said = done.stderr.splitlines()[-1]
+    assert said.endswith("tawa.ops needs PyTorch, which is not installed; cure: pip install 'tawa[torch]'")

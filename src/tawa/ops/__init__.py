@@ -60,7 +60,14 @@ if not TYPE_CHECKING:  # a type checker would take any name for one that is ther
 
     def __getattr__(name: str) -> Any:
         if name in _HOMES:
-            return getattr(importlib.import_module(f"tawa.ops.{_HOMES[name]}"), name)
+            try:
+                home = importlib.import_module(f"tawa.ops.{_HOMES[name]}")
+            except ModuleNotFoundError as error:
+                if error.name != "torch":
+                    raise
+                message = "tawa.ops needs PyTorch, which is not installed; cure: pip install 'tawa[torch]'"
+                raise ModuleNotFoundError(message, name="torch") from None
+            return getattr(home, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
