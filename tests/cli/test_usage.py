@@ -28,6 +28,12 @@ WRONG = {
         "cure: --sig 'a=i32, b=i32, c=i32, K=i32'",
     ),
     "unknown parameter": ([GEMM[0], "--sig", f"{SIG}, Z=i32", *GEMM[3:]], "no parameter 'Z'", "a, b, c, K"),
+    "misspelt constant": ([*GEMM[:4], "BMM=128,BN=128"], "no parameter 'BMM'", "did you mean BM?"),
+    "misspelt argument": (
+        [GEMM[0], "--sig", SIG.replace("a=", "aa="), *GEMM[3:]],
+        "no parameter 'aa'",
+        "did you mean a?",
+    ),
     "bad type": ([GEMM[0], "--sig", SIG.replace("i32:16", "int:16"), *GEMM[3:]], "K=int:16", "i32"),
     "bad mark": ([GEMM[0], "--sig", SIG.replace("i32:16", "i32:8"), *GEMM[3:]], "K=i32:8", "divisible by 16"),
     "bad constant": ([*GEMM[:4], "BM=big,BN=128"], "BM=big", "a name that the module of the kernel has"),

@@ -330,10 +330,15 @@ def read_constants(kernel: Any, const: str) -> dict[str, Any]:
 
 
 def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str, const: str, num_warps: int) -> dict[str, Any]:
-    """The constants, with defaults of constexpr parameters; raises UsageError for those without a value."""
+    """The constants, with defaults of constexpr parameters; raises UsageError for unknown names and missing values."""
     from tawa.bridge.triton.jitted import default_constants
+    from tawa.errors import did_you_mean
 
     named = set(re.findall(r"(\w+)\s*=", sig)).union(constants)
+    known = [it.name for it in kernel.params]
+    if unknown := sorted(named.difference(known)):
+        meant = did_you_mean(unknown[0], known, f"it has {', '.join(known)}", show=str, cutoff=0.5)
+        raise UsageError(f"{kernel.__name__} has no parameter {unknown[0]!r}", meant)
     defaults = {name: it for name, it in default_constants(kernel, num_warps).items() if name not in named}
     missing = [it.name for it in kernel.params if it.is_constexpr and it.name not in named.union(defaults)]
     untyped = [it for it in kernel.params if not it.is_constexpr and it.name not in named]
