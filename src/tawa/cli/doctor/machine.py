@@ -10,7 +10,7 @@ from collections import Counter
 
 from tawa.cli.doctor.finding import Finding, Findings
 from tawa.cli.doctor.versions import installed
-from tawa.machine.machines import KNOWN, MACHINES, SM_90, machine_for
+from tawa.machine.machines import MACHINES, SM_90, machine_for
 from tawa.supported import PYTORCH, parse_version
 
 
@@ -43,7 +43,7 @@ def gpus() -> list[dict[str, str]]:
 
 def _gpus(found: list[dict[str, str]]) -> Findings:
     if not found:
-        cure = f"launch on a machine with one of {KNOWN}"
+        cure = f"launch on a machine with {SM_90}"
         yield Finding("GPU", "none: kernels are compiled, proved and simulated, not launched", "yellow", cure)
     for row, count in Counter(tuple(it.items()) for it in found).items():
         gpu = dict(row)
@@ -60,7 +60,7 @@ def _gpus(found: list[dict[str, str]]) -> Findings:
             yield Finding("GPU", f"{text}: {more}; their speed was not measured", state, cure, data=data)
         else:
             text = f"{text}: every kernel is left to stock Triton"
-            yield Finding("GPU", text, "yellow", f"a machine with one of {KNOWN}", data=data)
+            yield Finding("GPU", text, "yellow", f"a machine with {SM_90}", data=data)
 
 
 def driver_cuda() -> tuple[int, int] | None:
