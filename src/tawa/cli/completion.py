@@ -24,7 +24,7 @@ _MOST_FILES = 200
 def complete_kernel(incomplete: str) -> list[str]:
     """``FILE.py:KERNEL`` for every kernel that the word may become, and folders that it may lead through.
 
-    If there is none, the shell completes files: those of TTGIR are programs, too.
+    Without a match, the shell completes file names, because TTGIR files are valid arguments as well.
     """
     file, colon, name = incomplete.rpartition(":")
     if colon:

@@ -35,13 +35,14 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 
 from tawa.analysis.loops.costs import OpCost
-from tawa.analysis.loops.dependences import DependenceInfo, is_exchanged, is_fused
-from tawa.dialects.aref import ConsumedOp, GetOp, PutOp
+from tawa.analysis.loops.dependences import DependenceInfo, is_fused
+from tawa.dialects.aref import ConsumedOp, PutOp
 from tawa.dialects.effects import is_pure
 from tawa.dialects.ttg import LocalLoadOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.errors import PlanError
 from tawa.machine.nvidia import LATENCY_CYCLES, WARP_GROUP
+from tawa.plan.behind import exchanged_early, only_stored
 from tawa.plan.cost.labels import label_of
 from tawa.plan.cost.loop_costs import Limits, LoopCosts, busiest
 from tawa.plan.cost.time_model import together
@@ -201,7 +202,7 @@ class _Problem(LoopCosts):
         useful = min(self.limits.max_stages, 1 + len(self.dots) + most)
         choices = product(product(range(useful), repeat=len(self.dots)), _subsets(self.dots[:most]))
         if self.limits.behind:
-            late = self.only_stored()
+            late = only_stored(self)
             choices = [(tuple(int(dot in late) for dot in self.dots), ())]
         for choice, delayed in choices:
             stages = self._earliest(dict(zip(self.dots, choice, strict=True)), delayed)
@@ -213,29 +214,6 @@ class _Problem(LoopCosts):
             if found not in seen:
                 seen.add(found)
                 yield found
-
-    def only_stored(self) -> set[int]:
-        """The dots that read what consumer groups exchange, and whose results no other node needs than puts."""
-        found: set[int] = set()
-        for number in reversed(self.dots):
-            used = [edge for edge in self.behind[number] if edge.kind in ("value", "sum")]
-            passed = all(edge.target in found if edge.kind == "sum" else self._is_put(edge.target) for edge in used)
-            kept = any(value in self.graph.loop.yielded for value in self.graph.nodes[number].results)
-            if passed and not kept and self._is_exchanged(number):
-                found.add(number)
-        return found
-
-    def _is_put(self, number: int) -> bool:
-        """Whether the results of a node only reach puts."""
-        if PutOp.matches(self.graph.nodes[number]):
-            return True
-        used = [edge.target for edge in self.behind[number] if edge.kind == "value"]
-        return bool(used) and number not in self.dots and all(map(self._is_put, used))
-
-    def _is_exchanged(self, number: int) -> bool:
-        inputs = [edge.source for edge in self.before[number] if edge.kind == "together"]
-        gets = [get for it in inputs if (get := GetOp.of(self.graph.nodes[it]))]
-        return any(map(is_exchanged, gets)) or any(map(self._is_exchanged, inputs))
 
     def _earliest(self, fixed: dict[int, int], delayed: Sequence[int]) -> list[int] | None:
         """The earliest stages that respect the dependences and the fixed stages of the dots; None if there are none.
@@ -347,26 +325,8 @@ class _Problem(LoopCosts):
                 if not left[target]:
                     ready.append(target)
         if self.limits.behind:
-            return self.placed(stages, self._exchanged_early(stages, sequence))
+            return self.placed(stages, exchanged_early(self, stages, sequence))
         return self._made(stages, sequence, state)
-
-    def _exchanged_early(self, stages: Sequence[int], sequence: Sequence[int]) -> list[int]:
-        """The order in which a tile is exchanged as soon as it is there, and the dots that run behind follow at once.
-
-        Earlier, their results would take registers beside the tiles from which the exchanged one is computed; later,
-        the tensor cores would be idle while the results are stored.
-        """
-        late = {number for number in self.dots if stages[number]}
-        for number in reversed(range(self.count)):
-            used = [edge.target for edge in self.behind[number] if edge.kind in ("value", "together")]
-            if used and stages[number] and all(it in late for it in used):
-                late.add(number)
-        puts = [it for it in sequence if not stages[it] and PutOp.matches(self.graph.nodes[it])]
-        rest = [it for it in sequence if it not in late and it not in puts]
-        needed = [edge for it in (*late, *puts) for edge in self.before[it] if not self.across(edge, stages)]
-        at = 1 + max((rest.index(edge.source) for edge in needed if edge.source in rest), default=-1)
-        first = [it for it in sequence if it in late and it not in self.dots]
-        return [*rest[:at], *first, *puts, *(it for it in sequence if it in late and it in self.dots), *rest[at:]]
 
     def placed(self, stages: tuple[int, ...], sequence: Sequence[int]) -> _Made:
         """One kernel iteration in a given order."""

@@ -1,4 +1,4 @@
-"""Progress bars of work that takes seconds: on stderr, and only where somebody watches.
+"""Progress bars of work that takes seconds: on stderr, and only on a terminal or in a notebook.
 
     with progress("checking gemm") as tell:
         …  tell(spent, most, "barriers")     checking gemm: barriers ━━━━━━━━╺━━━━━━━━━━━ 0:00:03
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 DELAY_S = 0.7
-"""Work that is done sooner shows nothing: a bar that flashes up helps nobody."""
+"""Shorter work shows no bar."""
 _REFRESH_S = 0.1
 
 
@@ -27,7 +27,7 @@ Tell = Callable[[float, float | None, str], None]
 
 
 def _silent(done: float, total: float | None = None, part: str = "") -> None:
-    """Tells nobody."""
+    """Ignores the progress: no bar is shown."""
 
 
 class _Bars:
@@ -40,7 +40,7 @@ class _Bars:
         self.timer: threading.Timer | None = None
 
     def add(self, what: str, total: float | None) -> Any:
-        """A new row; None where nobody watches."""
+        """A new row; None where bars cannot be shown."""
         with self.lock:
             if self.shown is None:
                 self.shown = _new()
@@ -102,7 +102,7 @@ def progress(what: str, total: float | None = None) -> Iterator[Tell]:
 
 
 def _new() -> Any:
-    """rich's bars; None where nobody watches: stderr is a pipe or a file, or a notebook has no ipywidgets."""
+    """rich's bars; None if stderr is no terminal, or a notebook has no ipywidgets."""
     try:
         watched = sys.stderr.isatty() or "ipykernel" in sys.modules
     except (AttributeError, ValueError):  # there is no stderr, or it is closed

@@ -13,4 +13,4 @@ Told = Callable[[int, int], None]
 
 
 def untold(used: int, budget: int) -> None:
-    """Tells nobody."""
+    """Ignores the progress."""

@@ -97,7 +97,7 @@ def _worker() -> Finding:
 
 
 def _launch(case: Any) -> Findings:
-    """Launches the kernel on a Hopper GPU and judges its result. Where there is none, the GPU's line says so."""
+    """Launches the kernel on a Hopper GPU and compares its result. Without such a GPU nothing is yielded."""
     try:
         from tawa.demo.gpu_race import hopper_present, judge_launch
     except ImportError:

@@ -132,7 +132,7 @@ class _Function:
 
 
 def function_around(file: str, line: int) -> _Function | None:
-    """The innermost function around a line of a file, or of a cell of a notebook; None if there is none."""
+    """The innermost function that contains a line of a file or notebook cell; None for a line outside of functions."""
     around = [it for it in _functions(file, _stamp(file)) if it.first <= line <= it.last]
     return max(around, key=lambda it: it.first) if around else None
 
