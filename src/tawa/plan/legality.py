@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from tawa.analysis.layout.producer_layouts import PRODUCER_WARPS
 from tawa.analysis.names import Name, name_of, name_text
 from tawa.analysis.rings.channels import ChannelInfo
+from tawa.analysis.rings.handed_stores import why_not_handed
 from tawa.analysis.rings.loads import DotLoadInfo
 from tawa.declines import FEW_REGISTERS
+from tawa.dialects.tt import FuncOp, tma_store
 from tawa.errors import PlanError
 from tawa.ir import Module, source_of
 from tawa.machine.nvidia import LEAST_REGISTERS, MAX_REGISTERS, REGISTER_STEP, REGISTERS, WARP, WARP_GROUP
@@ -47,6 +49,17 @@ def check_stores(stores: Iterable[StorePlan], waits: bool) -> None:
             raise PlanError(f"the Plan gives {who} to a store warp, but not in one staged piece; cure: slices=1")
         if buffers > slices and not store.store_warp:
             raise PlanError(f"the Plan has {buffers} buffers for {slices} slices of {who}; cure: buffers={slices}")
+
+
+def check_store_warp(plan: Plan, module: Module) -> None:
+    """Raises PlanError if the Plan gives a store to a warp of its own that cannot issue it."""
+    function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+    for view in [view for op in module.walk() if (view := tma_store(op))]:
+        name = name_of(view.op)
+        reason = why_not_handed(function, view) if plan.store(name).store_warp else ""
+        if reason:
+            where = f"{name_text(name)} ({source_of(module, view.op)})"
+            raise PlanError(f"the Plan gives {where} to a store warp, but {reason}; cure: store_warp=false")
 
 
 def check_rings(pins: Plan, channels: Sequence[ChannelInfo], module: Module, outer: Iterable[str] = ()) -> None:

@@ -179,7 +179,6 @@ SAFE = [
     safety_case("cached_load", safety.cached_load, SPECIALISED),
     safety_case("barrier_between", safety.barrier_between, SPECIALISED,
                 tensors={"c": Tensor(("M", "N"), "fp32", "nan")}),
-    safety_case("barrier_in_loop", safety.barrier_in_loop, SPECIALISED),
     safety_case("barriers_in_loop", safety.barriers_in_loop, SPECIALISED,
                 tensors={"c": Tensor(("M", "N"), "fp32", "nan")}),
     safety_case("sums_in_memory", safety.sums_in_memory, EITHER, tensors={"c": Tensor(("M", "N"), "fp32", "zero")}),

@@ -172,21 +172,6 @@ def assembly_in_loop(
 
 
 @triton.jit
-def barrier_in_loop(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """A `tl.debug_barrier` in the loop, which only the consumer's warps execute."""
-    pm = tl.program_id(0)
-    pn = tl.program_id(1)
-    a_ptrs, b_ptrs = tiles(a_ptr, b_ptr, pm, pn, N, K, BM, BN, BK)
-    acc = tl.zeros((BM, BN), dtype=tl.float32)
-    for _ in range(0, K, BK):
-        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
-        tl.debug_barrier()
-        a_ptrs += BK
-        b_ptrs += BK * N
-    store(c_ptr, acc, pm, pn, N, BM, BN)
-
-
-@triton.jit
 def barriers_in_loop(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     """In each iteration the sum goes through C: stored, and loaded by other threads after a `tl.debug_barrier`."""
     pm = tl.program_id(0)

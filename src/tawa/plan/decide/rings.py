@@ -32,7 +32,6 @@ from tawa.machine.machines import SM_90, Machine
 from tawa.machine.nvidia import SHARED_BYTES
 from tawa.plan.cost.budget import Budget, Channels, StockCopies
 from tawa.plan.cost.registers import producer_registers
-from tawa.plan.decide.handed import check_handed
 from tawa.plan.decide.loops import kept_dots, loops_with_dots
 from tawa.plan.decide.operands import (
     check_carried,
@@ -52,6 +51,7 @@ from tawa.plan.legality import (
     check_names,
     check_plan,
     check_rings,
+    check_store_warp,
     check_stores,
     operand_text,
     too_few_registers,
@@ -185,7 +185,7 @@ def decide_rings(
             raise
         return no_space(str(error), source_of(module, place))
     check_stores(plan.stores, waits)
-    check_handed(module, plan)
+    check_store_warp(plan, module)
     why = {**reasons(plan, channels, budget, pins), **{f"rings.{it.name}.depth": WHY_TWO for it in numbers}}
     budget = replace(budget, fixed={ring.name: ring.slots for ring in plan.rings}, most_ctas=pins.ctas_per_sm)
     check_plan(plan, pins, channels, module, budget)
