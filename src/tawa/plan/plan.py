@@ -122,7 +122,7 @@ class Plan:
     exchange: bool | None = decision(
         Flag(), "form", word="groups.exchange",
         shown=lambda it: "operands of dots that sum over rows" if it else "",
-        reorders=bool, usual="a Plan asks for it",
+        usual="a dot sums over the rows that the groups divide",
     )  # fmt: skip
     split_k: int | None = decision(
         Whole(1), "form", word="kernel.programs_per_tile", plain=1, reorders=lambda it: it > 1,
