@@ -92,6 +92,7 @@ GroupWords = _made(
     """[groups]: the consumer groups.
 
     ping_pong: they issue their dots alternately. ping_pong_sections: the first and last dot of each section.
+    ping_pong_turn: a turn ends when these dots are issued, or complete.
     """,
 )  # fmt: skip
 OperandWords = _made(
