@@ -59,6 +59,8 @@ class Problem:
 PROBLEMS = tuple(Problem(d, S, causal) for d in (128, 64, 256) for S in (4096, 16384, 1024) for causal in (False, True))
 ABLATED = tuple(Problem(d, 16384, False) for d in (128, 64))
 WITHOUT: dict[str, dict[str, Any]] = {
+    "groups that exchange": {"groups": 1},
+    "a warp that stores": {"stores": [{"argument": "dq_desc", "loop": 0, "store_warp": False}]},
     "waits by dataflow": {"loops": [{"stages": 0}]},
     "rows in the ring of their tile": {
         "operands": [{"argument": name, "loop": 0, "path": "pointers"} for name in ("lse_ptr", "delta_ptr")]
