@@ -1,25 +1,23 @@
-"""What the site takes from the sources, by the name in the comment of a page (`generated`)."""
+"""What the pages take from the sources: written between two comments, so that it is also read on GitHub.
+
+    <!-- generated: decline warps -->
+    …
+    <!-- end -->
+
+`python -m tests.docs.update` writes these parts anew, and a test compares them. Parts from result files are those of
+`bench.figures`.
+"""
 
 from __future__ import annotations
 
 import ast
-import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from docs.hooks.versions import versions
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def table(name: str) -> str:
-    """A table of a result file (`bench.figure_values`)."""
-    from bench.figure_values import TABLES
-
-    return "\n".join(TABLES[name]())
-
+from bench import figures
+from tests.docs.house import drawing
+from tests.docs.pages import ROOT
+from tests.docs.versions import versions
 
 _ROOMS = {
     "ttir": "On TTIR: tiles have no layouts yet",
@@ -43,8 +41,8 @@ def passes() -> str:
             first, _, rest = text.partition("\n\n")
             head, _, about = " ".join(first.split()).partition(": ")
             lines += [f"### {head}", "", f"`{room}/{file.name}`: {about}", ""]
-            lines += ['??? info "Before and after, and what it requires"', ""]
-            lines += ["    " + line if line else "" for line in _as_list(rest).splitlines()] + [""]
+            lines += ['<details markdown="1">', "<summary>Before and after, and what it requires</summary>", ""]
+            lines += [*_as_list(rest).splitlines(), "", "</details>", ""]
     return "\n".join(lines)
 
 
@@ -91,24 +89,7 @@ def _tile(tile: Any) -> str:
 
 def house() -> str:
     """The drawing of the rooms of the source."""
-    from tests.docs.house import drawing
-
-    return f"```\n{drawing()}\n```"
-
-
-def corpus() -> str:
-    """The results of the kernels of other packages."""
-    from bench.corpus.report.page import render_file
-
-    return render_file()
-
-
-def machine(name: str) -> str:
-    """On which machine, when and by which command a result file was made."""
-    data = json.loads((ROOT / "bench" / "results" / f"{name}.json").read_text())
-    versions = ", ".join(f"{key} {value}" for key, value in sorted(data["versions"].items()))
-    date, command = data["date"][:10], " ".join(data["command"].split())
-    return f"*{data['device']}, driver {data['driver']}; {versions}; {date}. `{command}` wrote `{name}.json`.*"
+    return f"<!-- shown: drawn from the sources -->\n```\n{drawing()}\n```"
 
 
 def decline(name: str) -> str:
@@ -131,13 +112,18 @@ def _said(text: str) -> str:
     )
 
 
-PARTS: dict[str, Callable[..., str]] = {
-    "versions": versions,
-    "table": table,
-    "machine": machine,
-    "decline": decline,
-    "corpus": corpus,
-    "passes": passes,
-    "tiles": tiles,
-    "house": house,
-}
+PARTS: figures.Parts = {
+    "versions": versions, "decline": decline, "passes": passes, "tiles": tiles, "house": house,
+}  # fmt: skip
+
+
+def written(text: str) -> str:
+    """The page with its figures and all of its generated parts; raises `Missing` for what cannot be made."""
+    return figures.with_parts(figures.filled(text), PARTS)
+
+
+def unknown(text: str) -> list[str]:
+    """The names of generated parts that nothing makes, or that have no end."""
+    marks = re.findall(r"^ *<!-- generated: ([\w-]+)", text, re.M)
+    made = [it["name"] for it in figures.PART.finditer(text) if it["name"] in {*PARTS, *figures.PARTS}]
+    return sorted(set(marks) - set(made)) or ["a part without its end"] * (len(marks) != len(made))
