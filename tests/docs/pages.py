@@ -119,7 +119,7 @@ def _block(page: Path, text: str, match: re.Match[str]) -> Block:
     keys = {} if name == "shown" else _keys(rest, where)
     if "frame" in keys:
         first, _, frame = (FRAMES / f"{keys['frame']}.txt").read_text().partition("\n")
-        keys = {**_keys(first.removeprefix("# "), where), **keys}
+        keys = {**_keys(first.removeprefix("#"), where), **keys}
     if frame and name != "output" and sum(line.strip() == HOLE for line in frame.splitlines()) != 1:
         raise BadTag(f"{where}: the frame has one line `{HOLE}`")
     shown = textwrap.dedent(match["text"]) if match["indent"] else match["text"]

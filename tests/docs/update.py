@@ -1,8 +1,8 @@
 """Writes the pages anew: ``python -m tests.docs.update [--parts] [PAGE …]``.
 
 First the figures and the generated parts, then the `output` blocks, from what the blocks above them print; with
-``--parts`` nothing is run. An output that still matches (numbers that vary aside) stays as it is. One with a line `…` is written whole where it
-does not match any more; shorten it again by hand.
+``--parts`` nothing is run. An output that still matches (numbers that vary aside) stays as it is. One with a line `…`
+is written whole where it does not match any more; shorten it again by hand.
 """
 
 from __future__ import annotations
