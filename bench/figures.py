@@ -46,9 +46,10 @@ def machine(name: str) -> str:
     if not (RESULTS / f"{name}.json").exists():
         raise Missing(f"there is no {name}.json")
     about = read(RESULTS / f"{name}.json")[0]
-    versions = ", ".join(f"{key} {value}" for key, value in sorted(about["versions"].items()))
+    versions = ", ".join(f"{key} {value}" for key, value in sorted(about["versions"].items()) if value)
     date, command = about["date"][:10], " ".join(about["command"].split())
-    return f"*{about['device']}, driver {about['driver']}; {versions}; {date}. `{command}` wrote `{name}.json`.*"
+    gpu = f"{about['device']}, driver {about['driver']}" if about["driver"] not in (None, "none") else "No GPU"
+    return f"*{gpu}; {versions}; {date}. `{command}` wrote `{name}.json`.*"
 
 
 PARTS: Parts = {"table": table, "machine": machine, "corpus": render_file}

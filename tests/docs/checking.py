@@ -132,7 +132,7 @@ def _kernel_faults(block: Block, file: Path) -> Iterator[str]:
         constants = parse_constants(keys.get("const", ""))
         constants |= {it: options.pop(it) for it in kernel.arg_names if it in options}
         warps = options.pop("num_warps")
-        found = tawa.explain(kernel, keys.get("sig", ""), constants, num_warps=warps, **options)
+        found: Any = tawa.explain(kernel, keys.get("sig", ""), constants, num_warps=warps, **options)
     except Exception as error:
         yield f"{name}: {type(error).__name__}: {error}"
         return

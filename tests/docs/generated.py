@@ -15,6 +15,7 @@ import re
 from typing import Any
 
 from bench import figures
+from tests.docs.checking import tawa_commands
 from tests.docs.house import drawing
 from tests.docs.pages import ROOT
 from tests.docs.versions import versions
@@ -112,8 +113,39 @@ def _said(text: str) -> str:
     )
 
 
+def benches() -> str:
+    """The benches, each with what its docstring says first."""
+    rows: dict[str, str] = {}
+    for file in sorted((ROOT / "bench").rglob("*.py")):
+        text = ast.get_docstring(ast.parse(file.read_text())) or ""
+        first = " ".join(text.partition("\n\n")[0].split())
+        found = re.search(r"(.+?)[:.] ``python -m (bench[\w.]*)", first)
+        own = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        if found and own.startswith(found[2]) and not own.endswith("worker"):
+            gpu = "; no GPU" if re.search(r"no GPU|without a GPU", text) else ""
+            rows[found[2]] = found[1].replace("``", "`") + gpu
+    return "\n".join(["| command | |", "|---|---|", *(f"| `python -m {name}` | {it} |" for name, it in rows.items())])
+
+
+_NAMING = ("--sig", "--const", "--num-warps", "--num-stages", "--option", "--plan", "--mapping", "--arch", "--json")
+"""Options of all commands that name a kernel."""
+
+
+def options(command: str) -> str:
+    """The options of a command and what its help says of them, or those that name a kernel (`naming`)."""
+    parameters = tawa_commands()["explain" if command == "naming" else command].params
+    lines = ["| option | |", "|---|---|"]
+    for it in parameters:
+        name = " ".join(filter(None, [", ".join((*it.opts, *it.secondary_opts)), getattr(it, "metavar", None) or ""]))
+        if it.opts[0].startswith("-") and (it.opts[0] in _NAMING) == (command == "naming"):
+            said = re.sub(r"([*_<\[])", r"\\\1", it.help or "").rstrip(".")
+            lines.append(f"| `{name}` | {said} |".replace("NAME|HASH", r"NAME\|HASH"))
+    return "\n".join(lines)
+
+
 PARTS: figures.Parts = {
-    "versions": versions, "decline": decline, "passes": passes, "tiles": tiles, "house": house,
+    "versions": versions, "decline": decline, "passes": passes, "tiles": tiles, "house": house, "benches": benches,
+    "options": options,
 }  # fmt: skip
 
 
