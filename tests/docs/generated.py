@@ -11,10 +11,15 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from typing import Any
 
+import tawa
 from bench import figures
+from tawa import errors
+from tawa.plan import PlanOptions
+from tawa.runtime.settings import Settings
 from tests.docs.checking import tawa_commands
 from tests.docs.house import drawing
 from tests.docs.pages import ROOT
@@ -143,9 +148,30 @@ def options(command: str) -> str:
     return "\n".join(lines)
 
 
+def fields(name: str) -> str:
+    """The fields of a class of `tawa` and what its docstring says of them; variables, for the settings."""
+    text = inspect.cleandoc(str({"PlanOptions": PlanOptions, "Settings": Settings}[name].__doc__))
+    lines = ["| option | |" if name == "PlanOptions" else "| variable | |", "|---|---|"]
+    for entry in re.split(r"\n(?=[a-z_, ]+: )", text.partition("\n\n")[2]):
+        names, _, said = " ".join(entry.split()).partition(": ")
+        shown = [it if name == "PlanOptions" else f"TAWA_{it.upper()}" for it in names.split(", ")]
+        lines.append(f"| {', '.join(f'`{it}`' for it in shown)} | {said.replace('``', '`').rstrip('.')} |")
+    return "\n".join(lines)
+
+
+def raised() -> str:
+    """The errors that `tawa` exports, each with the first sentence of its docstring."""
+    found = [it for it in vars(errors).values() if isinstance(it, type) and issubclass(it, errors.TawaError)]
+    lines = ["| error | when |", "|---|---|"]
+    for it in found[1:]:
+        if it.__name__ in tawa.__all__:
+            lines.append(f"| `{it.__name__}` | {str(it.__doc__).partition(chr(10))[0].rstrip('.')} |")
+    return "\n".join(lines)
+
+
 PARTS: figures.Parts = {
     "versions": versions, "decline": decline, "passes": passes, "tiles": tiles, "house": house, "benches": benches,
-    "options": options,
+    "options": options, "fields": fields, "errors": raised,
 }  # fmt: skip
 
 
