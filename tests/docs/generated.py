@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import re
 from typing import Any
@@ -18,7 +19,11 @@ from typing import Any
 import tawa
 from bench import figures
 from tawa import errors
-from tawa.plan import PlanOptions
+from tawa.mapping import sections
+from tawa.mapping.words import FIELD, KIND
+from tawa.plan import Plan, PlanOptions
+from tawa.plan.decision import OneOf, Split, Whole
+from tawa.plan.fields import LoopPlan, OperandPlan, PartitionPlan, RingPlan, StorePlan
 from tawa.runtime.settings import Settings
 from tests.docs.checking import tawa_commands
 from tests.docs.house import drawing
@@ -159,6 +164,43 @@ def fields(name: str) -> str:
     return "\n".join(lines)
 
 
+_SECTIONS: dict[str, tuple[type, type]] = {
+    "kernel": (sections.KernelWords, Plan), "groups": (sections.GroupWords, Plan),
+    "operands.NAME": (sections.OperandWords, OperandPlan), "stores.NAME": (sections.StoreWords, StorePlan),
+    "loops.NAME": (sections.LoopWords, LoopPlan), "rings.NAME": (sections.RingWords, RingPlan),
+    "partitions.NAME": (sections.PartitionWords, PartitionPlan),
+}  # fmt: skip
+
+
+def words() -> str:
+    """The words of mappings: their values, and what the docstring of the section or of the Plan says of them."""
+    lines = ["| word | values | meaning |", "|---|---|---|"]
+    for name, (section, owner) in _SECTIONS.items():
+        lines.append(f"| **`[{name}]`** | | |")
+        for it in dataclasses.fields(section):
+            field = it.metadata[FIELD].rpartition(".")[2]
+            said = _entries(section).get(it.name) or _entries(owner).get(field) or f"`{field}` of the Plan"
+            lines.append(f"| `{it.name}` | {_values(it.metadata[KIND])} | {said} |")
+    return "\n".join(lines)
+
+
+def _values(kind: Any) -> str:
+    match kind:
+        case OneOf() | Split():
+            return ", ".join(f'`"{it}"`' for it in kind.words)
+        case Whole():
+            return f"a number, at least {kind.least}"
+        case _:
+            return str(type(kind).__doc__).partition("\n")[0].rstrip(".").lower()
+
+
+def _entries(kind: type) -> dict[str, str]:
+    """The first sentence that a docstring has of each field."""
+    text = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[2]
+    found = re.findall(r"(?:^|(?<=[.;] ))([a-z_]+(?:, [a-z_]+)*): (.+?)(?=\.(?:\s|$)|$)", " ".join(text.split()))
+    return {name: said for names, said in found for name in names.split(", ")}
+
+
 def raised() -> str:
     """The errors that `tawa` exports, each with the first sentence of its docstring."""
     found = [it for it in vars(errors).values() if isinstance(it, type) and issubclass(it, errors.TawaError)]
@@ -171,7 +213,7 @@ def raised() -> str:
 
 PARTS: figures.Parts = {
     "versions": versions, "decline": decline, "passes": passes, "tiles": tiles, "house": house, "benches": benches,
-    "options": options, "fields": fields, "errors": raised,
+    "options": options, "fields": fields, "errors": raised, "words": words,
 }  # fmt: skip
 
 
