@@ -102,9 +102,9 @@ OperandWords = _made(
     """[operands.NAME]: a load.
 
     path: "tma": as the kernel is written, or in place of pointers; "tma in kernel": the kernel makes the descriptor;
-    "cp.async", "registers", "pointers": through pointers; "consumer": the consumer loads it, as every operand that feeds
-    no dot. ring: the number of slots of its ring, or the ring's name. memory: where an operand that no iteration changes is
-    kept: "registers" or "shared".
+    "cp.async", "registers", "pointers": through pointers; "consumer": the consumer loads it, as every operand that
+    feeds no dot. ring: the number of slots of its ring, or the ring's name. memory: where an operand that no iteration
+    changes is kept: "registers" or "shared".
     """,
     memory=(OneOf(("registers", "shared")), "loops.kept"),
 )  # fmt: skip
