@@ -117,10 +117,14 @@ def decline(name: str) -> str:
 def _said(text: str) -> str:
     """A template with its places in italics."""
     parts = re.split(r"\{(\w+)\}", text)
-    plain = [re.sub(r"([*_<\[`])", r"\\\1", part) for part in parts]
     return "".join(
-        f"*‹{part.replace('_', ' ')}›*" if number % 2 else plain[number] for number, part in enumerate(parts)
+        f"*‹{part.replace('_', ' ')}›*" if number % 2 else _plain(part) for number, part in enumerate(parts)
     )
+
+
+def _plain(text: str) -> str:
+    """The text, without what Markdown would read as a sign."""
+    return re.sub(r"([*_\[`])", r"\\\1", text).replace("<", "&lt;")
 
 
 def benches() -> str:
@@ -148,7 +152,7 @@ def options(command: str) -> str:
     for it in parameters:
         name = " ".join(filter(None, [", ".join((*it.opts, *it.secondary_opts)), getattr(it, "metavar", None) or ""]))
         if it.opts[0].startswith("-") and (it.opts[0] in _NAMING) == (command == "naming"):
-            said = re.sub(r"([*_<\[])", r"\\\1", it.help or "").rstrip(".")
+            said = _plain(it.help or "").rstrip(".")
             lines.append(f"| `{name}` | {said} |".replace("NAME|HASH", r"NAME\|HASH"))
     return "\n".join(lines)
 
