@@ -82,9 +82,9 @@ KernelWords = _made(
     "KernelWords", "kernel",
     """[kernel]: the kernel as a whole.
 
-    name, signature: which kernel the mapping is for, where it is found by them. specialised: false asks for stock
-    Triton's kernel. persistent: true runs as many programs as SMs, each of which takes tile after tile. launches: which
-    launches get the kernel.
+    name, signature: of the kernel that a shipped mapping is for. specialised: false asks for stock Triton's kernel.
+    persistent: true runs as many programs as SMs, each of which takes tile after tile. launches: which launches get the
+    kernel.
     """,
     name=(Text(), ""), signature=(Text(), ""), specialised=(Flag(), "form"), persistent=(Flag(), "form"),
 )  # fmt: skip
