@@ -173,7 +173,7 @@ def split_rows(flow: Flow) -> Remark | None:
     if warps is None:
         enough = groups * WARP_GROUP
         return SPLIT_WARPS.remark(num_warps=flow.target.num_warps, groups=groups, size=WARP_GROUP, enough=enough)
-    exchanges = bool(flow.plan.exchange) and flow.plan.split != "columns"
+    exchanges = flow.plan.exchange is not False and flow.plan.split != "columns"
     exchanges = exchanges and _carried_out(flow, ExchangeOperands(groups)).changed
     if flow.plan.exchange and not exchanges:
         return NO_EXCHANGE.remark()

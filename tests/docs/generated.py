@@ -77,7 +77,7 @@ def tiles(which: str) -> str:
             for (first, values), found in parts.items():
                 rows += [f"| {kind} | {first * 3 // 2} | {values} | {_tile(it)} |" for it in found]
     else:
-        either = {**HOPPER.gradients, **HOPPER.narrow_gradients}
+        either = {**HOPPER.gradients, **HOPPER.narrow}
         rows = [
             "| D up to | dK, dV and sums of dQ | with a window or a softcap | dK, dV alone | dQ alone |",
             "|---" * 5 + "|",

@@ -51,14 +51,19 @@ def check_stores(stores: Iterable[StorePlan], waits: bool) -> None:
             raise PlanError(f"the Plan has {buffers} buffers for {slices} slices of {who}; cure: buffers={slices}")
 
 
+def why_kept(module: Module) -> dict[Name, str]:
+    """By TMA store, why a warp of its own cannot issue it; empty if it can."""
+    function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+    stores = [view for op in module.walk() if (view := tma_store(op))]
+    return {name_of(view.op): why_not_handed(function, view) for view in stores}
+
+
 def check_store_warp(plan: Plan, module: Module) -> None:
     """Raises PlanError if the Plan gives a store to a warp of its own that cannot issue it."""
-    function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
-    for view in [view for op in module.walk() if (view := tma_store(op))]:
-        name = name_of(view.op)
-        reason = why_not_handed(function, view) if plan.store(name).store_warp else ""
-        if reason:
-            where = f"{name_text(name)} ({source_of(module, view.op)})"
+    for name, reason in why_kept(module).items():
+        store = plan.store(name)
+        if store.store_warp and reason:
+            where = f"{name_text(name)} ({store.line})"
             raise PlanError(f"the Plan gives {where} to a store warp, but {reason}; cure: store_warp=false")
 
 

@@ -57,6 +57,7 @@ Tiles = Literal["strided", "dynamic"]
 SplitAxis = Literal["rows", "columns", "programs"]
 SlotViews = Literal["shared", "own"]
 Sums = Literal["in_order", "after_loops"]
+Turn = Literal["issued", "complete"]
 
 
 def _sections_text(sections: Sequence[tuple[int, int]]) -> str:
@@ -89,7 +90,8 @@ class Plan:
         conversion would take shared memory from the rings.
     early_puts: E, slots of each ring that are filled before the partitions start.
     ping_pong: consumer groups issue their dots alternately. ping_pong_sections: the first and the last dot of each
-        section, by their numbers in the program of a group.
+        section, by their numbers in the program of a group. ping_pong_turn: whether a group passes its turn on when
+        the dots of a section are issued, or complete, so that no two groups have dots in flight.
     slot_views: whether wgmmas of sibling branches or loops share the view of a slot, or have separate ones.
     launches: which launches get the kernel.
 
@@ -122,7 +124,7 @@ class Plan:
     exchange: bool | None = decision(
         Flag(), "form", word="groups.exchange",
         shown=lambda it: "operands of dots that sum over rows" if it else "",
-        reorders=bool, usual="a Plan asks for it",
+        usual="a dot sums over the rows that the groups divide",
     )  # fmt: skip
     split_k: int | None = decision(
         Whole(1), "form", word="kernel.programs_per_tile", plain=1, reorders=lambda it: it > 1,
@@ -157,6 +159,10 @@ class Plan:
     ping_pong_sections: tuple[tuple[int, int], ...] | None = decision(
         ListOf(ListOf(Whole())), "loops", word="groups.ping_pong_sections", shown=_sections_text,
         usual="a section ends where the tensor cores would be idle",
+    )  # fmt: skip
+    ping_pong_turn: Turn | None = decision(
+        one_of(Turn), "loops", word="groups.ping_pong_turn", plain="issued",
+        usual="another group's dots wait behind those in flight, and the tensor cores are never idle",
     )  # fmt: skip
     slot_views: SlotViews | None = decision(
         one_of(SlotViews), "rings", word="kernel.slot_views", always=True,

@@ -184,7 +184,10 @@ def _store(pins: Plan, store: StorePlan, may_wait: bool) -> StorePlan:
     asked = pins.store(store.key)
     slices, buffers = asked.of_slices
     staged = may_wait if asked.staged is None else asked.staged
-    return replace(store, staged=staged, slices=slices, buffers=buffers, store_warp=asked.store_warp)
+    warp = asked.store_warp
+    if warp is None and store.store_warp and staged and slices == 1:
+        warp = True
+    return replace(store, staged=staged, slices=slices, buffers=buffers, store_warp=warp)
 
 
 def _partitions(

@@ -375,7 +375,7 @@ def test_a_constant_of_different_elements_is_declined() -> None:
     assert "arith.constant" in refused(kernel(lines, store("t"))).reason
 
 
-def test_dots_of_unrelated_rows_are_declined() -> None:
+def test_dots_of_unrelated_rows_are_split_each_by_itself() -> None:
     middle = "\n".join(
         (
             load("v", "v_desc", "128x64xf16", "%zero, %zero"),
@@ -383,9 +383,8 @@ def test_dots_of_unrelated_rows_are_declined() -> None:
         )
     )
     text = kernel(middle).replace("%row: i32)", "%row: i32, %v_desc: !tt.tensordesc<tensor<128x64xf16>>)")
-    remark = refused(text)
-    assert "the rows of this dot are not tied to those of the first dot" in remark.reason
-    assert remark.location is not None and remark.location.line == 7
+    split = dims(text)
+    assert (split["s"], split["v"], split["o"]) == (0, 0, 0) and "b" not in split
 
 
 @pytest.mark.parametrize(("rows", "groups"), [(128, 3), (256, 3), (16, 16)])

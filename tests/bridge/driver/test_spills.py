@@ -76,7 +76,9 @@ def test_a_kernel_that_spills_gets_a_plan_that_spills_less_and_a_note_that_says_
         return trial
 
     monkeypatch.setattr(_Driver, "_try", seen)
-    made = compile_case(find_operation("flex_gradients_d128_8warps"), PlanOptions(only_if_faster=False))
+    made = compile_case(
+        find_operation("flex_gradients_d128_8warps"), PlanOptions(only_if_faster=False, num_consumer_groups=1)
+    )
     record = made.metadata.tawa
     plan = recorded_plan(record)
     assert record["applied"] and plan is not None and plan.schedules

@@ -159,7 +159,6 @@ class _Choice:
         self._check_sizes()
         self._check_once()
         self._check_mixed()
-        self._check_dots()
         self._collect()
         self._follow_descriptors()
         self._check_stores()
@@ -171,8 +170,8 @@ class _Choice:
 
     @property
     def chosen(self) -> list[Node]:
-        """The classes that are split: that of most dots, and those of dots that exchange operands."""
-        return [self.classes.root(it) for it in (self.dots[0], *self.exchanging)]
+        """The classes that are split: those of all dots. Dots of different branches may be in different ones."""
+        return list(dict.fromkeys(self.classes.root(it) for it in (*self.dots, *self.exchanging)))
 
     def _split(self, place: Place) -> bool:
         free = place.value in self.classes.free
@@ -192,17 +191,11 @@ class _Choice:
                 reason = f"{size} {axis} do not divide into {self.groups} groups of {what}"
                 raise _Refusal(holder_of(value), reason, f"use a tile of at least {self.groups * _LEAST['rows']} rows")
 
-    def _check_dots(self) -> None:
-        for node in self.dots:
-            if self.classes.root(node) != self.chosen[0]:
-                reason = f"the {self.axis} of this dot are not tied to those of the first dot"
-                raise _Refusal(holder_of(node[0]), reason)
-
     def _mixes(self, mixed: Mixed) -> _Refusal:
         return _Refusal(mixed.op, mixed.reason.replace("{}", f"the {self.axis} to be split"), mixed.cure)
 
     def _collect(self) -> None:
-        for root in dict.fromkeys(self.chosen):
+        for root in self.chosen:
             for value, dim in self.classes.members(root):
                 self._set(value, dim)
         for _, tie in self.classes.ties:

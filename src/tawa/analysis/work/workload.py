@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from tawa.analysis.dims.exchanged import exchanged_dots
 from tawa.analysis.layout.axis_info import ModuleAxisInfo
 from tawa.analysis.work.units import Unit, best_unit
 from tawa.dialects import tt
@@ -30,7 +31,8 @@ class DotWork:
 
     chained: whether an operand is computed from another dot of the same loop. computed: whether operand A is computed
     by the CUDA cores, so that it comes from registers. transposed: an operand that wgmma cannot read as it is stored.
-    unit: what computes it.
+    unit: what computes it. exchanged: whether consumer groups that divide the rows of the other dots would exchange its
+    operands (`tawa.analysis.dims.exchanged`).
     """
 
     rows: int
@@ -42,6 +44,7 @@ class DotWork:
     computed: bool = False
     transposed_bytes: int = 0
     unit: Unit = "wgmma"
+    exchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +137,10 @@ def find_workload(module: Module) -> Workload | None:
     operands = _operand_loads(module)
     addresses = _addresses(module, operands)
     axes = ModuleAxisInfo(module)
+    exchanged = {it.op for it in exchanged_dots(module)}
 
     def visit(block: Block, loop: Operation | None, depth: int) -> None:
-        blocks[block] = _block_work(block, operands, addresses, axes, depth)
+        blocks[block] = _block_work(block, operands, addresses, axes, depth, exchanged)
         loops[block] = loop
         for op in block.ops:
             inside = op if op.name in LOOPS else None
@@ -150,8 +154,9 @@ def find_workload(module: Module) -> Workload | None:
 
 
 def _block_work(
-    block: Block, operands: set[Operation], addresses: set[Operation], axes: ModuleAxisInfo, depth: int
-) -> BlockWork:
+    block: Block, operands: set[Operation], addresses: set[Operation], axes: ModuleAxisInfo, depth: int,
+    exchanged: set[Operation],
+) -> BlockWork:  # fmt: skip
     dots: list[DotWork] = []
     loads: list[LoadWork] = []
     work, serving, stored, by_pointers, scalars = NOTHING, NOTHING, 0, 0, 0
@@ -159,7 +164,7 @@ def _block_work(
         if op.name in tt.DOTS:
             dot = _dot_work(op, axes)
             if dot is not None:
-                dots.append(dot)
+                dots.append(replace(dot, exchanged=op in exchanged))
         elif op.name in LOADS:
             tile = parse_type(op.results[0].type)
             if isinstance(tile, TensorType):

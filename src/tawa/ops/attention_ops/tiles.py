@@ -79,9 +79,9 @@ class Tiles:
 
     forward, fp8: by the kind of mask and the head dimension of the box, in 16 and in 8 bits. two_parts: of a head
     dimension in two boxes, in 16 bits, by the columns of the first box and of the boxes of V; where there is none, one
-    box is taken. varlen, two_parts_varlen: for packed sequences. Backward: gradients, where dQ is added up, and
-    narrow_gradients, if there is another tile under a window or a softcap; dkdv and dq, where dQ has a kernel of its
-    own.
+    box is taken. varlen, two_parts_varlen: for packed sequences. Backward: gradients, where dQ is added up; dkdv and
+    dq, where dQ has a kernel of its own; narrow, in place of gradients and dkdv, if a window or a softcap needs another
+    tile.
     """
 
     forward: Mapping[MaskKind, Mapping[int, Choice]]
@@ -90,7 +90,7 @@ class Tiles:
     dkdv: Mapping[int, Tile]
     dq: Mapping[int, Tile]
     gradients: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
-    narrow_gradients: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
+    narrow: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
     two_parts: Mapping[MaskKind, Mapping[tuple[int, int], Choice]] = field(
         default_factory=dict[MaskKind, Mapping[tuple[int, int], Choice]]
     )
@@ -171,9 +171,9 @@ HOPPER = Tiles(
     },
     varlen={64: _PAIRS, 128: _PAIRS, 256: replace(_WIDE, options=(IN_ORDER,))},
     gradients={64: Tile(128, 128, 8, 2), 128: Tile(64, 128, 8, 2)},
-    narrow_gradients={64: Tile(64, 128, 8, 2)},
-    dkdv={64: Tile(64, 128, 8, 2), 128: Tile(32, 128, 8, 2), 256: Tile(64, 64, 8, 2)},
-    dq={64: Tile(128, 128, 8, 2), 128: Tile(128, 64, 8, 2), 256: Tile(64, 64, 4, 2)},
+    narrow={64: Tile(64, 128, 8, 2)},
+    dkdv={64: Tile(128, 128, 8, 2), 128: Tile(64, 128, 8, 2), 256: Tile(64, 64, 8, 2)},
+    dq={64: Tile(128, 128, 8, 2), 128: Tile(128, 128, 8, 2), 256: Tile(64, 64, 4, 2)},
     two_parts={
         "full": {(64, 128): (replace(_LARGE, least=2048),), **_192},
         "causal": {(64, 128): (replace(_LARGE, options=(plan(**LONGEST_FIRST),), least=4096),), **_192},
@@ -253,10 +253,10 @@ def backward_tiles(tiles: Tiles, box: int, added: bool, narrow: bool) -> tuple[T
 
     narrow: there is a window or a softcap.
     """
-    tile = tiles.gradients.get(box) if added else None
+    tile, of_queries = tiles.gradients.get(box) if added else None, None
     if tile is None:
-        return tiles.dkdv[box], tiles.dq[box]
-    return tiles.narrow_gradients.get(box, tile) if narrow else tile, None
+        tile, of_queries = tiles.dkdv[box], tiles.dq[box]
+    return tiles.narrow.get(box, tile) if narrow else tile, of_queries
 
 
 def varlen_tile(tiles: Tiles, head_dim: int, values: int) -> tuple[Tile, Boxes]:

@@ -46,7 +46,7 @@ from tawa.plan.decide.operands import (
 from tawa.plan.decide.slices import WHY as WHY_SLICED
 from tawa.plan.decide.slices import sliced
 from tawa.plan.decide.transposed import transposed_loads
-from tawa.plan.fields import RingPlan
+from tawa.plan.fields import RingPlan, StorePlan
 from tawa.plan.legality import (
     check_names,
     check_plan,
@@ -55,6 +55,7 @@ from tawa.plan.legality import (
     check_stores,
     operand_text,
     too_few_registers,
+    why_kept,
 )
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
@@ -160,7 +161,7 @@ def decide_rings(
     pins, asked = _of_loads(target, pins), _of_loads(target, asked)
     loads, channels = facts.moved, facts.channels
     check_carried(module, channels, asked)
-    loops, stores = loops_with_dots(module), stores_of(module)
+    loops, stores = loops_with_dots(module), _handed(module, stores_of(module), pins)
     if asked.operands or asked.stores or asked.loops:
         named, stored = names_in(module)
         check_names(asked, named, stored, (it.loop for it in loops if it.loop is not None))
@@ -205,6 +206,15 @@ def decide_rings(
     elif expectation is not None:
         notes = (Remark("note", f"expected to pay: {expectation}"), *notes)
     return Decided(plan, why, notes)
+
+
+def _handed(module: Module, stores: Iterable[StorePlan], pins: Plan) -> list[StorePlan]:
+    """The stores, undecided but for those that a warp of its own had better issue.
+
+    Groups that exchange tiles in a loop wait for each other: one that waits for its store stops the other one as well.
+    """
+    kept = why_kept(module) if pins.exchange else {}
+    return [replace(it, store_warp=True) if it.loop is not None and kept.get(it.key) == "" else it for it in stores]
 
 
 def _number_rings(sent: SentInfo, pins: Plan) -> tuple[tuple[RingPlan, ...], Plan]:

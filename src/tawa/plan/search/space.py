@@ -198,7 +198,7 @@ class Space:
 def _forms_of(space: Space) -> Iterator[Plan]:
     """The forms in which each program has its CTA and its tile."""
     paths = (False, True) if space.promoted else (True,) if space.by_pointers else (False,)
-    rows = min((dot.rows for dot in space.workload.dots), default=0)
+    rows = min((dot.rows for dot in space.workload.dots if not dot.exchanged), default=0)
     groups = [1]
     if space.num_warps >= 2 * WARP_GROUP and rows >= 2 * space.machine.dot.rows:
         groups.append(2)
