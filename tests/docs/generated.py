@@ -117,9 +117,7 @@ def decline(name: str) -> str:
 def _said(text: str) -> str:
     """A template with its places in italics."""
     parts = re.split(r"\{(\w+)\}", text)
-    return "".join(
-        f"*‹{part.replace('_', ' ')}›*" if number % 2 else _plain(part) for number, part in enumerate(parts)
-    )
+    return "".join(f"*‹{part.replace('_', ' ')}›*" if number % 2 else _plain(part) for number, part in enumerate(parts))
 
 
 def _plain(text: str) -> str:
