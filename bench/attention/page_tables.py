@@ -124,13 +124,13 @@ def mechanisms(rows: Sequence[Row]) -> list[str]:
     rates = {(row.case["d"], row.candidate): row.tflops for row in rows if row.tflops}
     dims = list(dict.fromkeys(d for d, _ in rates))
     lines = [f"| | {' | '.join(f'D = {d}' for d in dims)} |", f"|---|{'---|' * len(dims)}"]
-    for name in MECHANISMS:
+    timed = {name.removeprefix("without ").removeprefix("with ") for _, name in rates if name != "Tawa"}
+    for name in (*MECHANISMS, *sorted(timed - set(MECHANISMS))):
         cells: list[str] = []
         for d in dims:
             before = rates.get((d, f"without {name}")) or rates[d, "Tawa"]
             after = rates.get((d, f"with {name}")) or rates[d, "Tawa"]
-            timed = (d, f"without {name}") in rates or (d, f"with {name}") in rates
-            cells.append(f"{before:.0f} → {after:.0f} ({after / before:.2f})" if timed else "not timed alone")
+            cells.append(f"{before:.0f} → {after:.0f} ({after / before:.2f})" if name in timed else "not timed alone")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
 
