@@ -1,4 +1,4 @@
-"""What Tawa adds to a compile, by stage and over stock, and what ``import tawa`` costs.
+"""What Tawa adds to a compile, by stage and over stock: ``python -m bench.compile_time``, no GPU.
 
 ``python -m bench.compile_time``; no GPU is needed. Each kernel is compiled ahead of time `--repeat` times without any
 cache. A row's candidate is a stage, or "total" (all of Tawa's own work but its proofs, which `bench.verify` times),

@@ -201,18 +201,8 @@ def _gradients() -> Rates:
     return rates("attention_backward", ("d", "S", "causal"))
 
 
-def persistent_table() -> list[str]:
-    """Triton's tutorial 03 over K: stock, one tile a program, persistent, cuBLAS."""
-    names = ("stock Triton", "Tawa, one tile a program", "Tawa", "cuBLAS")
-    lines = [f"| K | {' | '.join(names)} |", "|---|---|---|---|---|"]
-    for (_, _, k, _, _), line in sorted(_pointers("tutorial_nn").items(), key=lambda pair: str(pair[0][2]).zfill(9)):
-        lines.append(f"| {k} | {' | '.join(f'{line[name]:.0f}' for name in names)} |")
-    return lines
-
-
 def pointers_table() -> list[str]:
-    """The kernels of `pointers.json`, its repeated part, and `flex.json`, each with stock Triton."""
-    products, wide = _pointers("tutorial_nn"), "8192 × 8192 × {}"
+    """What docs/images/pointers.png does not show of `pointers.json`, its repeated part, and `flex.json`."""
     weights = {**rates(WEIGHTS, ("family", "M"), family="weights_i8"), **rates(WEIGHTS, ("family", "M"))}
     groups = "8 groups, S = 4096"
     flex = {
@@ -224,22 +214,10 @@ def pointers_table() -> list[str]:
             line for key, line in found.items() if dict(zip(PROBLEM, key, strict=True)).items() >= wanted.items()
         )
 
-    announced = {
-        key: {"stock Triton": line["stock Triton"], "Tawa": line["Tawa, as announced"]}
-        for key, line in _pointers("announced").items()
-    }
     batch = "B 4, H 16, S 4096"
     table: list[tuple[str, str, Mapping[str, float]]] = [
-        *(("tutorial 03, fp16", wide.format(k), at(products, K=k)) for k in (512, 4096, 16384)),
-        *(("the same, B transposed", wide.format(k), at(_pointers("tutorial_nt"), K=k)) for k in (512, 4096, 16384)),
-        *(("the same, fp8 e4m3", wide.format(k), at(_pointers("tutorial_fp8"), K=k)) for k in (1024, 4096, 16384)),
         ("attention through pointers, d = 128, full", batch, _attention_through_pointers(False)),
         ("the same, causal", batch, _attention_through_pointers(True)),
-        ("persistent, as in the announcement of Triton's warp specialisation", wide.format(1024),
-         at(_pointers("announced"), K=1024)),
-        ("the same, `num_consumer_groups=2, num_buffers_warp_spec=3` as announced", wide.format(1024),
-         at(announced, K=1024)),
-        *(("the same", wide.format(k), at(announced, K=k)) for k in (4096, 16384)),
         ("int8 weights, fp16 activations", "4096 × 8192 × 8192", weights["weights_i8", 4096]),
         ("the same", "512 × 8192 × 8192", weights["weights_i8", 512]),
         ("fp8 weights, fp16 activations", "4096 × 8192 × 8192", weights["weights_fp8e4nv", 4096]),
@@ -546,11 +524,10 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "attention-decode": lambda: attention_pages.decoding(read(RESULTS / "attention_decode.json")[1]),
     "attention-varlen": lambda: attention_pages.packed(read(RESULTS / "attention_varlen.json")[1]),
     "attention-backward": lambda: attention_pages.gradients(read(RESULTS / "attention_backward.json")[1]),
-    "attention-backward-ablation": lambda: attention_pages.without_mechanisms(
+    "attention-backward-ablation": lambda: attention_pages.mechanisms(
         read(RESULTS / "attention_backward_ablation.json")[1]
     ),
     "pointers": pointers_table,
-    "persistent": persistent_table,
     "instructions": instructions_table,
     "grouped": products.grouped,
     "moe": products.moe,

@@ -1,29 +1,72 @@
 """Writes the figures of README and docs from the result files: ``python -m bench.figures --write`` or ``--check``.
 
-A mark behind a figure names it (`figure_values.FIGURES`); comments stand around a table (`TABLES`):
+A mark behind a figure names it (`figure_values.FIGURES`); comments stand around a generated part (`PARTS`):
 
     up to 719<!--=attention.d128.best--> TFLOP/s
 
-    <!-- figures: gemm -->
+    <!-- generated: table gemm -->
+
     | kernel | K | …
+
     <!-- end -->
 
-So the pages are readable as they are, and after a new measurement ``--write`` updates all of them.
+So the pages are readable as they are, and after a new measurement ``--write`` updates all of them. Parts with other
+names come from the sources (`tests.docs.generated`) and stay as they are here.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable, Mapping
 
+from bench.corpus.report.page import render_file
 from bench.figure_values import FIGURES, TABLES, Missing
-from bench.harness import ROOT
+from bench.harness import RESULTS, ROOT, read
 
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
 
 NUMBER = r"\d+(?:\.\d+)?"
 MARKED = re.compile(rf"(?P<figure>{NUMBER}(?: to {NUMBER})?)?<!--=(?P<name>[^>]*?)-->")
-TABLE = re.compile(r"(?P<head><!-- figures: (?P<name>\S+) -->\n)(?P<lines>.*?)(?P<end>^<!-- end -->$)", re.M | re.S)
+PART = re.compile(
+    r"^(?P<indent> *)(?P<head><!-- generated: (?P<name>[\w-]+)(?: (?P<of>\S+))? -->)\n.*?^ *<!-- end -->$", re.M | re.S
+)
+Parts = Mapping[str, Callable[..., str]]
+
+
+def table(name: str) -> str:
+    """A table of a result file."""
+    if name not in TABLES:
+        raise Missing(f"there is no table {name}")
+    return "\n".join(TABLES[name]())
+
+
+def machine(name: str) -> str:
+    """On which machine, when and by which command a result file was made."""
+    if not (RESULTS / f"{name}.json").exists():
+        raise Missing(f"there is no {name}.json")
+    about = read(RESULTS / f"{name}.json")[0]
+    versions = ", ".join(f"{key} {value}" for key, value in sorted(about["versions"].items()) if value)
+    date, command = about["date"][:10], " ".join(about["command"].split())
+    gpu = f"{about['device']}, driver {about['driver']}" if about["driver"] not in (None, "none") else "No GPU"
+    return f"*{gpu}; {versions}; {date}. `{command}` wrote `{name}.json`.*"
+
+
+PARTS: Parts = {"table": table, "machine": machine, "corpus": render_file}
+"""What makes the generated parts that come from result files, by the first word of their names."""
+
+
+def with_parts(text: str, parts: Parts) -> str:
+    """The page with each generated part that one of `parts` makes, indented as its mark is."""
+
+    def part(match: re.Match[str]) -> str:
+        if match["name"] not in parts:
+            return match[0]
+        made = parts[match["name"]](match["of"]) if match["of"] else parts[match["name"]]()
+        lines = [match["head"], "", *made.splitlines(), "", "<!-- end -->"]
+        return "\n".join(match["indent"] + line if line else "" for line in lines)
+
+    return PART.sub(part, text)
 
 
 def filled(text: str) -> str:
@@ -37,12 +80,7 @@ def filled(text: str) -> str:
             raise Missing(f"there is no figure {name}")
         return f"{FIGURES[name]()}<!--={name}-->"
 
-    def table(match: re.Match[str]) -> str:
-        if match["name"] not in TABLES:
-            raise Missing(f"there is no table {match['name']}")
-        return match["head"] + "".join(f"{line}\n" for line in TABLES[match["name"]]()) + match["end"]
-
-    return TABLE.sub(table, MARKED.sub(figure, text))
+    return with_parts(MARKED.sub(figure, text), PARTS)
 
 
 def differences(before: str, after: str) -> list[str]:

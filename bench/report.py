@@ -19,13 +19,14 @@ from rich.table import Table
 from bench.harness import RESULTS, ROOT, Row, read
 
 TAWA, BEST_STOCK = "Tawa", "best of stock Triton"
-DETAILS = ("K", "configuration", "registers", "spills", "D", "P", "step")
+DETAILS = ("K", "configuration", "registers", "spills", "D", "P", "step", "applied", "reason")
 COLOURS = {
     "Tawa": "#2b6cb0",
     "cuBLAS": "#7a7a7a",
     "stock Triton": "#d9a441",
     "Gluon by hand": "#4f9d69",
     "cuBLAS exact": "#c0c0c0",
+    "Tawa, one tile a program": "#3a9aa8",
 }
 MORE_COLOURS = ("#b0524f", "#8a6fb0", "#3a9aa8", "#8f7a35")
 
@@ -115,7 +116,7 @@ def print_checks(console: Console, rows: Sequence[Row]) -> None:
 
 
 def draw(name: str, about: dict[str, Any], rows: Sequence[Row], folder: Path) -> Path | None:
-    """Draws a panel per table: rates over K, p10 to p90 as a band. Returns None if nothing was timed."""
+    """Draws a panel per table, two in a line: rates over K, p10 to p90 as a band. Returns None if nothing was timed."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -124,8 +125,11 @@ def draw(name: str, about: dict[str, Any], rows: Sequence[Row], folder: Path) ->
     tables = [(title, part) for title, part in groups(rows).items() if len(rates_by_k(part)) > 1]
     if not tables:
         return None
-    figure, axes = pyplot.subplots(1, len(tables), figsize=(5.2 * len(tables), 4.2), squeeze=False)
-    for axis, (title, part) in zip(axes[0], tables, strict=True):
+    lines = -(-len(tables) // 2)
+    figure, axes = pyplot.subplots(lines, min(len(tables), 2), figsize=(10.4, 3.9 * lines), squeeze=False)
+    for axis in axes.flat[len(tables) :]:
+        axis.remove()
+    for axis, (title, part) in zip(axes.flat, tables, strict=False):
         for number, candidate in enumerate(candidates_of(part)):
             line = sorted((row for row in part if row.candidate == candidate), key=lambda row: row.case["K"])
             ks = [row.case["K"] for row in line]
@@ -135,7 +139,7 @@ def draw(name: str, about: dict[str, Any], rows: Sequence[Row], folder: Path) ->
         axis.set_xscale("log", base=2)
         axis.set_xlabel("K")
         axis.set_ylabel("TFLOP/s")
-        axis.set_title(title.replace(", ", "\n", 1), fontsize=9)
+        axis.set_title(title.replace("family=", "").replace("=", " "), fontsize=9)
         axis.grid(alpha=0.3)
         axis.legend(fontsize=8)
     figure.suptitle(f"{name}: {about['device']}, {about['date'][:10]}", fontsize=10)
@@ -255,10 +259,13 @@ def main() -> int:
     parser.add_argument("--baseline", default="cuBLAS")
     parser.add_argument("--draw", type=Path, metavar="FOLDER", help="also draw a PNG there: rates over K")
     parser.add_argument("--ratios", action="store_true", help="draw rates as shares of Tawa's, a line for each case")
+    parser.add_argument("--candidates", nargs="+", metavar="NAME", help="only these are printed and drawn")
     arguments = parser.parse_args()
     path = Path(arguments.file)
     path = path if path.exists() else RESULTS / f"{path.stem}.json"
     about, rows = read(path)
+    if arguments.candidates:
+        rows = [row for row in rows if row.candidate in arguments.candidates]
     console = Console()
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items() if version)
     console.print(f"[bold]{path.name}[/bold]  {about['device']}, driver {about['driver']}, {versions}")

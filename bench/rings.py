@@ -6,15 +6,18 @@ on poisoned output before it is timed. Results: ``bench/results/rings.json``.
 
 from __future__ import annotations
 
-from typing import Any
+import argparse
+from typing import TYPE_CHECKING, Any
 
-import torch
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from bench.harness import Report, Row, describe, time_round_robin
 from examples.ladder import STEPS, TILE, launch
 from examples.rings.attention_three_groups import GROUPS, ROWS, attention
+
+if TYPE_CHECKING:
+    import torch
 
 SIZE = 8192
 HEADS, LENGTH, HD, BN, D = 64, 6144, 64, 128, 2
@@ -49,6 +52,8 @@ def timed(report: Report, case: dict[str, Any], ways: dict[str, Any], flop: floa
 
 def products(report: Report) -> None:
     """C = A @ B, 8192 squared, in float16."""
+    import torch
+
     a, b = (torch.randn(SIZE, SIZE, device="cuda", dtype=torch.float16) for _ in "ab")
     c = torch.empty_like(a)
     programs = torch.cuda.get_device_properties(0).multi_processor_count
@@ -63,6 +68,8 @@ def products(report: Report) -> None:
 
 def attentions(report: Report) -> None:
     """Full attention, 64 heads of dimension 64, in float16."""
+    import torch
+
     q, k, v = (torch.randn(1, HEADS, LENGTH, HD, device="cuda", dtype=torch.float16) for _ in "qkv")
     o = torch.empty_like(q)
     scale = HD**-0.5
@@ -90,6 +97,10 @@ def attentions(report: Report) -> None:
 
 def main() -> None:
     """Checks and times all."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
+
+    import torch
+
     torch.manual_seed(0)
     report = Report("rings")
     products(report)

@@ -105,17 +105,33 @@ def gradients(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def without_mechanisms(rows: Sequence[Row]) -> list[str]:
-    """The rate of the backward pass without one mechanism of the compiler each, and the share that is lost, by D."""
+MECHANISMS = (
+    "waits by dataflow",
+    "rows in the ring of their tile",
+    "a turned operand through shared memory",
+    "staged reductions",
+    "groups that exchange tiles",
+    "store warps",
+)
+"""Of the backward pass, in the order of docs/attention-backward.md."""
+
+
+def mechanisms(rows: Sequence[Row]) -> list[str]:
+    """The rate of the backward pass without and with each mechanism of the compiler, and their ratio, by D.
+
+    A candidate "without X" leaves one out of the operator's Plan, "with X" adds one to it.
+    """
     rates = {(row.case["d"], row.candidate): row.tflops for row in rows if row.tflops}
     dims = list(dict.fromkeys(d for d, _ in rates))
     lines = [f"| | {' | '.join(f'D = {d}' for d in dims)} |", f"|---|{'---|' * len(dims)}"]
-    for name in dict.fromkeys(name for _, name in rates):
-        cells = [
-            f"{rates[d, name]:.0f}" + (f" (−{1 - rates[d, name] / rates[d, 'Tawa']:.0%})" if name != "Tawa" else "")
-            for d in dims
-        ]
-        lines.append(f"| {'all mechanisms' if name == 'Tawa' else name} | {' | '.join(cells)} |")
+    timed = {name.removeprefix("without ").removeprefix("with ") for _, name in rates if name != "Tawa"}
+    for name in (*MECHANISMS, *sorted(timed - set(MECHANISMS))):
+        cells: list[str] = []
+        for d in dims:
+            before = rates.get((d, f"without {name}")) or rates[d, "Tawa"]
+            after = rates.get((d, f"with {name}")) or rates[d, "Tawa"]
+            cells.append(f"{before:.0f} → {after:.0f} ({after / before:.2f})" if name in timed else "not timed alone")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
 
 

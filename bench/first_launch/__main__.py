@@ -1,4 +1,4 @@
-"""``python -m bench.first_launch``."""
+"""Times processes that start with stock Triton's kernels and learn: ``python -m bench.first_launch``."""
 
 from bench.first_launch.command import main
 

@@ -1,4 +1,4 @@
-"""Points of other people's kernels: the rows of the corpus in ``bench/results/regret.json``.
+"""What the model reads of other packages' kernels: ``python -m bench.model.foreign``, no GPU.
 
 Their code is not committed. What the model reads of it is: the work of each block, how often a launch executes it, and
 what ptxas says of each candidate, in ``bench/results/foreign_work.json``. ``python -m bench.model.foreign`` writes that

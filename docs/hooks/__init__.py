@@ -1,1 +1,1 @@
-"""Hooks of mkdocs, and what they take from the sources."""
+"""Hooks of mkdocs."""

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from bench.attention import backward
+from bench.attention.page_tables import mechanisms
 from bench.harness import ROOT, Row
 from tawa.plan import Plan, PlanOptions
 from tests.cases.attention.cases import find
@@ -40,3 +41,10 @@ def test_every_mechanism_can_be_left_out_by_a_plan(mechanism: str) -> None:
     plan = Plan.of(backward.WITHOUT[mechanism])
     outcome, _ = attempted(find("added_bf16_d128_full"), PlanOptions(only_if_faster=False), plan)
     assert getattr(outcome, "outcome", outcome).applied
+
+
+def test_the_table_of_mechanisms_has_rates_without_and_with_each() -> None:
+    names = {"Tawa": 600.0, "without staged reductions": 400.0, "with store warps": 660.0, "without a new one": 500.0}
+    lines = mechanisms([Row({"d": 64}, name, tflops=rate) for name, rate in names.items()])
+    assert "| staged reductions | 400 → 600 (1.50) |" in lines and "| store warps | 600 → 660 (1.10) |" in lines
+    assert lines[-1] == "| a new one | 500 → 600 (1.20) |" and "| waits by dataflow | not timed alone |" in lines

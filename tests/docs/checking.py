@@ -123,13 +123,16 @@ def _kernel_faults(block: Block, file: Path) -> Iterator[str]:
 
     keys, name = block.keys, block.keys["kernel"]
     wanted = keys.get("verdict", "specialised")
-    options = parse_constants(keys.get("options", ""))
-    if wanted == "legal":
-        options["only_if_faster"] = False
     try:
         kernel = getattr(_imported(file), name)
+        options = {"num_warps": int(keys.get("warps", "4")), **parse_constants(keys.get("options", ""))}
+        options |= _launched(block.text, name)
+        if wanted == "legal":
+            options["only_if_faster"] = False
         constants = parse_constants(keys.get("const", ""))
-        found = tawa.explain(kernel, keys.get("sig", ""), constants, num_warps=int(keys.get("warps", "4")), **options)
+        constants |= {it: options.pop(it) for it in kernel.arg_names if it in options}
+        warps = options.pop("num_warps")
+        found: Any = tawa.explain(kernel, keys.get("sig", ""), constants, num_warps=warps, **options)
     except Exception as error:
         yield f"{name}: {type(error).__name__}: {error}"
         return
@@ -142,6 +145,18 @@ def _kernel_faults(block: Block, file: Path) -> Iterator[str]:
     fills = ",".join(dict.fromkeys(ring.fill for ring in found.rings))
     if keys.get("fill", fills) != fills:
         yield f"{name}: its rings are filled by {fills}, not {keys['fill']}"
+
+
+def _launched(text: str, kernel: str) -> dict[str, Any]:
+    """The constants and options of the first launch of the kernel that a block shows."""
+    for node in ast.walk(ast.parse(text)):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Subscript)
+            and ast.unparse(node.func.value) == kernel
+        ):
+            return {it.arg: ast.literal_eval(it.value) for it in node.keywords if it.arg}
+    return {}
 
 
 def _imported(file: Path) -> ModuleType:

@@ -22,6 +22,8 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.figures import PART
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FRAMES = ROOT / "tests" / "docs" / "frames"
@@ -83,7 +85,7 @@ class Block:
 def blocks_of(page: Path) -> list[Block]:
     """All fenced blocks of a page, in order; raises BadTag, also on one that can have no tag."""
     text = page.read_text()
-    bare = re.sub(r"^ *<!--.*?-->$", _blank, _FENCE.sub(_blank, text), flags=re.M | re.S)
+    bare = re.sub(r"^ *<!--.*?-->$", _blank, _FENCE.sub(_blank, PART.sub(_blank, text)), flags=re.M | re.S)
     indented = re.search(r"(?<=\n)\n {4,}(?![ *+-])(?!\d+\.)\S", bare)
     before = bare[: indented.start()].rstrip().rpartition("\n")[2] if indented else ""
     if indented and not re.match(r"\s*([*+:-] |\d+\. |\?\?\? )|\s+", before):
@@ -117,7 +119,7 @@ def _block(page: Path, text: str, match: re.Match[str]) -> Block:
     keys = {} if name == "shown" else _keys(rest, where)
     if "frame" in keys:
         first, _, frame = (FRAMES / f"{keys['frame']}.txt").read_text().partition("\n")
-        keys = {**_keys(first.removeprefix("# "), where), **keys}
+        keys = {**_keys(first.removeprefix("#"), where), **keys}
     if frame and name != "output" and sum(line.strip() == HOLE for line in frame.splitlines()) != 1:
         raise BadTag(f"{where}: the frame has one line `{HOLE}`")
     shown = textwrap.dedent(match["text"]) if match["indent"] else match["text"]

@@ -26,7 +26,7 @@ NO_FIGURES = (
 
 def unmarked(text: str) -> list[str]:
     """The lines of a page that have a number which is neither marked nor one of `NO_FIGURES`."""
-    text = figures.TABLE.sub("", text)
+    text = figures.PART.sub("", text)
     text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
     text = figures.MARKED.sub("", text)
     text = re.sub(r"<!--.*?-->|!\[[^\]]*\]\([^)]*\)|\]\([^)]*\)|`bench/results/\w+\.json`", "", text, flags=re.S)
@@ -54,8 +54,8 @@ def test_a_figure_that_is_not_that_of_its_file_is_found_and_written() -> None:
 
 
 def test_a_table_is_written_between_its_comments() -> None:
-    text = filled("before\n<!-- figures: gemm -->\nold\n<!-- end -->\nafter\n")
-    assert text.splitlines()[:3] == ["before", "<!-- figures: gemm -->", figure_values.gemm_table()[0]]
+    text = filled("before\n<!-- generated: table gemm -->\nold\n<!-- end -->\nafter\n")
+    assert text.splitlines()[:4] == ["before", "<!-- generated: table gemm -->", "", figure_values.gemm_table()[0]]
     assert text.endswith("<!-- end -->\nafter\n") and "old" not in text
 
 
@@ -63,7 +63,7 @@ def test_a_table_is_written_between_its_comments() -> None:
     ("text", "said"),
     [
         ("5<!--=unheard.of-->", "no figure unheard.of"),
-        ("<!-- figures: unheard -->\n<!-- end -->", "no table unheard"),
+        ("<!-- generated: table unheard -->\n<!-- end -->", "no table unheard"),
         ("words<!--=gemm.checked-->", "no number stands in front"),
     ],
 )

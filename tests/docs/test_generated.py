@@ -1,22 +1,31 @@
-"""What the pages take from the sources when the site is built is there."""
+"""What the pages take from the sources is what the sources say."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import pytest
+
+from bench.figures import differences
 from docs.hooks.field_lists import listed
-from docs.hooks.parts import PARTS, decline, tiles
-from docs.hooks.versions import versions
+from tests.docs.generated import decline, tiles, unknown, written
 from tests.docs.pages import PAGES, ROOT
+from tests.docs.versions import versions
 
 
-def test_each_mark_of_a_page_gives_text() -> None:
-    marks = {
-        it for page in PAGES for it in re.findall(r"^ *<!-- generated: (\S+)(?: (\S+))? -->$", page.read_text(), re.M)
-    }
-    assert marks
-    empty = [name for name, of in sorted(marks) if not (PARTS[name](of) if of else PARTS[name]())]
-    assert not empty
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_generated_parts_of_a_page_are_what_the_sources_say(page: Path) -> None:
+    text = page.read_text()
+    assert not unknown(text)
+    assert differences(text, written(text)) == [], "python -m tests.docs.update --parts"
+
+
+def test_a_part_that_is_old_unknown_or_open_is_found() -> None:
+    mark = "  <!-- generated: decline warps -->\n"
+    made = written(f"{mark}old\n  <!-- end -->\n")
+    assert made.startswith(f"{mark}\n  > num") and made.endswith("\n\n  <!-- end -->\n") and written(made) == made
+    assert unknown(mark) and unknown("<!-- generated: unheard -->\n<!-- end -->") and not unknown(made)
 
 
 def test_each_version_that_ci_runs_has_a_row() -> None:

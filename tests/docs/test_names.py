@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.figures import PART
 from tests.docs.checking import module_fault, pip_fault, script_fault, tawa_commands
 from tests.docs.pages import PAGES, ROOT
 
@@ -32,8 +33,8 @@ TORCH = ("tawa.ops",)  # imported only where PyTorch is
 
 
 def words(page: Path) -> Iterator[str]:
-    """What stands in backticks in the text of a page, outside of its blocks."""
-    text = re.sub(r"^<!--.*?-->$|^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    """What stands in backticks in the text of a page, outside of its blocks and generated parts."""
+    text = re.sub(r"^<!--.*?-->$|^```.*?^```$", "", PART.sub("", page.read_text()), flags=re.M | re.S)
     yield from (found.strip() for found in re.findall(r"`([^`\n]+)`", text))
 
 

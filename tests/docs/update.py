@@ -1,7 +1,8 @@
-"""Writes the `output` blocks anew, from what the blocks above them print: ``python -m tests.docs.update [PAGE …]``.
+"""Writes the pages anew: ``python -m tests.docs.update [--parts] [PAGE …]``.
 
-An output that still matches (numbers that vary aside) stays as it is. One with a line `…` is written whole where it
-does not match any more; shorten it again by hand.
+First the figures and the generated parts, then the `output` blocks, from what the blocks above them print; with
+``--parts`` nothing is run. An output that still matches (numbers that vary aside) stays as it is. One with a line `…`
+is written whole where it does not match any more; shorten it again by hand.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.docs.generated import written
 from tests.docs.pages import PAGES
 from tests.docs.running import Ran, Workplace, difference, run_page
 
@@ -28,20 +30,22 @@ def main(names: list[str]) -> int:
     """Updates the pages whose names are given, or all; 1 if a block fails."""
     failed = False
     known = {page.name for page in PAGES}
-    names = [Path(name).name for name in names]
+    runs_blocks = "--parts" not in names
+    names = [Path(name).name for name in names if name != "--parts"]
     if unknown := [name for name in names if name not in known]:
         print(f"no such page: {', '.join(unknown)}", file=sys.stderr)
         return 1
     for page in PAGES:
         if names and page.name not in names:
             continue
-        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
-            runs = list(run_page(page, Workplace(Path(folder), Path(cache))))
         before = page.read_text()
-        after = updated(before, runs)
-        if after != before:
-            page.write_text(after)
-        print(f"{page.name}: {'written' if after != before else 'up to date'}")
+        page.write_text(written(before))
+        runs: list[Ran] = []
+        if runs_blocks:
+            with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
+                runs = list(run_page(page, Workplace(Path(folder), Path(cache))))
+            page.write_text(updated(page.read_text(), runs))
+        print(f"{page.name}: {'written' if page.read_text() != before else 'up to date'}")
         for ran in runs:
             wrong_status = ran.printed.status != int(ran.block.keys.get("exit", "0"))
             if wrong_status:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from docs.hooks.versions import versions
 from tawa.machine.machines import MACHINES
 from tawa.supported import PYTHON, PYTORCH, RANGES, TRITON, TRITON_OF_PYTORCH, Supported, parse_version
+from tests.docs.versions import versions
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

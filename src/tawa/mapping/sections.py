@@ -82,8 +82,9 @@ KernelWords = _made(
     "KernelWords", "kernel",
     """[kernel]: the kernel as a whole.
 
-    name, signature: which kernel the mapping is for, where it is found by them. specialised: false asks for stock
-    Triton's kernel.
+    name, signature: of the kernel that a shipped mapping is for. specialised: false asks for stock Triton's kernel.
+    persistent: true runs as many programs as SMs, each of which takes tile after tile. launches: which launches get the
+    kernel.
     """,
     name=(Text(), ""), signature=(Text(), ""), specialised=(Flag(), "form"), persistent=(Flag(), "form"),
 )  # fmt: skip
@@ -91,20 +92,30 @@ GroupWords = _made(
     "GroupWords", "groups",
     """[groups]: the consumer groups.
 
-    ping_pong: they issue their dots alternately. ping_pong_sections: the first and last dot of each section.
-    ping_pong_turn: a turn ends when these dots are issued, or complete.
+    count: consumer groups. split: what they divide; "rows of q" also checks that q is the left operand of a dot,
+    "columns of k" that k is the right one. ping_pong: they issue their dots alternately. ping_pong_sections: the first
+    and last dot of each section. ping_pong_turn: a turn ends when these dots are issued, or complete.
     """,
 )  # fmt: skip
 OperandWords = _made(
     "OperandWords", "operands",
     """[operands.NAME]: a load.
 
-    ring: the number of slots of its ring, or the ring's name. memory: where an operand that no iteration changes is
-    kept: "registers" or "shared".
+    path: "tma": as the kernel is written, or in place of pointers; "tma in kernel": the kernel makes the descriptor;
+    "cp.async", "registers", "pointers": through pointers; "consumer": the consumer loads it, as every operand that
+    feeds no dot. ring: the number of slots of its ring, or the ring's name. memory: where an operand that no iteration
+    changes is kept: "registers" or "shared".
     """,
     memory=(OneOf(("registers", "shared")), "loops.kept"),
 )  # fmt: skip
-StoreWords = _made("StoreWords", "stores", "[stores.NAME]: a store of a tile.")
+StoreWords = _made(
+    "StoreWords",
+    "stores",
+    """[stores.NAME]: a store of a tile.
+
+    path: "tma": as the kernel is written, or in place of pointers.
+    """,
+)
 LoopWords = _made(
     "LoopWords", "loops",
     """[loops.NAME]: a loop with dots.
@@ -116,12 +127,19 @@ LoopWords = _made(
     """,
     carry=(Types(), "loops.wanted"), steps=(ListOf(Text()), "loops.wanted"),
 )  # fmt: skip
-RingWords = _made("RingWords", "rings", "[rings.NAME]: a ring, by the name that the Plan has for it.")
+RingWords = _made(
+    "RingWords",
+    "rings",
+    """[rings.NAME]: a ring, by the name that the Plan has for it.
+
+    slots: D.
+    """,
+)
 PartitionWords = _made(
     "PartitionWords", "partitions",
     """[partitions.NAME]: producer, converter, consumer (all groups), consumer0, consumer1.
 
-    registers: per thread; 0 leaves them to Triton. role: of a partition with another name.
+    warps: how many. registers: per thread; 0 leaves them to Triton. role: of a partition with another name.
     """,
 )  # fmt: skip
 
