@@ -92,6 +92,17 @@ def own_programs(architecture: int = 90) -> Iterator[Program]:
     from tests.verify.tensor_memory.attention import attention_module
     from tests.verify.tensor_memory.gemm import gemm_module
 
-    for name, module_of in (("gemm", gemm_module), ("attention", attention_module)):
+    products = {**{it: _matrix(256, 256) for it in "abc"}, "tiles": 4, "columns": 2, "steps": 4}
+    attention = {**{it: _matrix(128, 64) for it in ("q", "out")}, **{it: _matrix(512, 64) for it in "kv"}}
+    attention |= {"scale": 0.1, "blocks": 4}
+    for name, module_of, arguments in (
+        ("gemm", gemm_module, products), ("attention", attention_module, attention)
+    ):  # fmt: skip
         for slots in (2, 3):
-            yield Program(f"{TENSOR_MEMORY}/{name}.py", name, f"D={slots}", print_module(module_of(slots)))
+            text = print_module(module_of(slots))
+            yield Program(f"{TENSOR_MEMORY}/{name}.py", name, f"D={slots}", text, (1, 1, 1), arguments)
+
+
+def _matrix(rows: int, columns: int) -> dict[str, Any]:
+    """A matrix behind a descriptor, as `bench.foreign.stand_in` describes it."""
+    return {"shape": [rows, columns], "type": "float16", "descriptor": True}

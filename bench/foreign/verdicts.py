@@ -53,8 +53,8 @@ def broken_by(job: tuple[Program, int]) -> list[Broken]:
 class Broken:
     """The verdict on a program with a fault. why: what was found; of a proved or checked one, why it is still right.
 
-    explained: refuted; or proved or checked, for a reason, and right in every run of the simulator. simulated: whether
-    it was run.
+    explained: refuted; or proved or checked, for a reason, and right in every run of the simulator; a reason that rests
+    on many runs explains nothing without them. simulated: whether it was run.
     """
 
     mutant: str
@@ -74,7 +74,8 @@ def judge(mutant: Mutant, oracle: Oracle | None = None) -> Broken:
         name = reason.name if reason else "one partition" if _meets_nobody(mutant) else ""
         wrong, simulated = _simulated(mutant, oracle)
         why = wrong or name or "no known reason"
-        return Broken(str(mutant), type(verdict).__name__.lower(), why, bool(name) and not wrong, simulated)
+        explained = bool(name) and not wrong and (simulated or reason is None or reason.needs != "many")
+        return Broken(str(mutant), type(verdict).__name__.lower(), why, explained, simulated)
     return Broken(str(mutant), "unknown", verdict.reason, False)
 
 

@@ -14,6 +14,7 @@ from tawa.ir import Block, Module, Operation, Value, parse_module, print_module
 from tawa.ir.attributes import read_int
 from tests.verify.mutations_edits import (
     ARRIVE,
+    COMMIT,
     CONSUMED,
     COPY,
     DOT,
@@ -291,14 +292,14 @@ def _always_first(mutant: Mutant) -> bool:
 
 def _implied(mutant: Mutant) -> bool:
     """Several readers or several rings: the ordering of one wait may be implied by the others."""
-    if mutant.kind not in (*MOVES, "drop", "negate predicate", "before the loop", "behind the loop", "next slot"):
+    kinds = (*MOVES, "before the dot", "drop", "negate predicate", "before the loop", "behind the loop", "next slot")
+    if mutant.kind not in kinds:
         return False
-    released = mutant.site.target == ARRIVE and mutant.kind in (*MOVES, "next slot")
+    released = mutant.site.target in (ARRIVE, COMMIT) and mutant.kind in (*MOVES, "before the dot", "next slot")
     early = mutant.site.target == EXPECT and mutant.kind in MOVES
     if mutant.site.target not in (WAIT, DOT_WAIT) and not released and not early:
         return False
-    rows = {_row(_barrier(op)).hint for op in parse_module(mutant.text).walk() if op.name == WAIT}
-    return len(rows) > 2
+    return len({_row(_barrier(op)) for op in parse_module(mutant.text).walk() if op.name == WAIT}) > 2
 
 
 def _not_in_first_trip(mutant: Mutant) -> bool:
