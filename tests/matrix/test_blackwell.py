@@ -9,8 +9,11 @@ import pytest
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
 from tawa.bridge.report.report import report
+from tawa.bridge.triton.read_module import read_final
 from tawa.machine.machines import SM_100
 from tawa.plan import PlanOptions
+from tawa.verify.free.proof import prove
+from tawa.verify.skeleton.compiler import compile_barriers
 from tests.cases.attention import cases as attention
 from tests.cases.attention.builders import resized
 from tests.cases.case import Specimen
@@ -69,6 +72,13 @@ def test_attention_is_specialised_and_proved_and_spills_little(case: Specimen) -
     kernel = compiled(case)
     assert kernel.metadata.tawa["verdict"]["verdict"] == "proved"
     assert report(kernel).ptxas.spill_bytes <= FEW_REGISTERS
+
+
+@simulated_once
+def test_what_one_commit_ends_is_known_apart_so_that_persistent_attention_is_proved_soon() -> None:
+    """Merged runs may lack the end of one access of a commit; if they lacked all, the proof needs 217,000 steps."""
+    program = compile_barriers(read_final(compiled(attention.find("persistent_fp16_d64_causal"))))
+    assert prove(program, 100_000).holds
 
 
 def same_bits(case: Specimen, kernel: Any) -> None:

@@ -203,7 +203,7 @@ class Order:
                 actor.mmas += [memory.read(actor, event, place, proxy=True) for place in sources]
                 actor.mmas.append(memory.write(actor, event, target, proxy=True))
             case "tcgen05 wait":
-                self._complete_mmas(actor, bit)
+                actor.mask |= self._complete_mmas(actor, bit)
             case "commit":
                 self._commit(actor, event, mask)
             case "write" | "free" | "read":
@@ -428,18 +428,21 @@ class Order:
     def _commit(self, actor: Actor, event: Event, mask: int) -> None:
         """The earlier tcgen05 operations of the thread complete, then it arrives. Its commits arrive in order."""
         landed = self.history.note("tensor cores", "arrive", event, event.key, None)
-        self._complete_mmas(actor, landed)
-        mask |= landed
+        mask |= landed | self._complete_mmas(actor, landed)
         if actor.committed & ~mask:
             self.assumed[COMMITS_IN_ORDER] = None
         actor.committed |= mask
         self._contribute(actor, event, actor.committed, arrivals=event.amount, tx=0)
         actor.committed |= self.history.bit
 
-    def _complete_mmas(self, actor: Actor, bit: int) -> None:
+    def _complete_mmas(self, actor: Actor, bit: int) -> int:
+        """Ends the accesses of tcgen05 operations in flight at a step; returns the bits of their ends."""
+        ends = 0
         for access in actor.mmas:
-            access.end = bit
+            access.end = self.history.part(bit)
+            ends |= access.end
         actor.mmas.clear()
+        return ends
 
     def _drain(self, queue: deque[list[Access]], left: int) -> None:
         while len(queue) > left:

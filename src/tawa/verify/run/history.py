@@ -89,6 +89,16 @@ class History:
             self.steps.append(HistoryStep(partition, action, event, target, parity))
         return self.bit
 
+    def part(self, bit: int) -> int:
+        """A bit of its own for one of several things that a step does: runs that are merged may lack one of them.
+
+        The bit of the step itself if steps are kept: such runs are not merged.
+        """
+        if self.steps is not None:
+            return bit
+        self.count += 1
+        return 1 << (self.count - 1)
+
     def fault(self, kind: FaultKind, message: str, mask: int, *last: HistoryStep) -> Fault:
         """The fault with the shortest run that leads to it: the steps in `mask`, in execution order, and `last`.
 

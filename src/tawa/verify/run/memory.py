@@ -23,7 +23,7 @@ from typing import Literal
 
 from tawa.dialects.tcgen05 import TMEMCopyOp, dot_of
 from tawa.dialects.ttg import LocalAllocOp
-from tawa.ir import MemDescType, parse_type
+from tawa.ir import MemDescType, Operation, parse_type
 from tawa.verify.run.events import Event
 from tawa.verify.run.history import History, event_name
 from tawa.verify.run.places import Place, overlap
@@ -241,10 +241,15 @@ def _is_pipelined(earlier: Event, event: Event) -> bool:
     """Whether PTX promises the order of two tcgen05 operations: dots of one accumulator, or a copy before a dot."""
     if earlier.op is event.op or TMEMCopyOp.matches(earlier.op):
         return True
-    one, other = dot_of(earlier.op), dot_of(event.op)
-    if one is None or other is None or earlier.memory[0].place != event.memory[0].place:
+    if earlier.memory[0].place != event.memory[0].place:
         return False
-    return [it.type for it in (one.a, one.b, one.d)] == [it.type for it in (other.a, other.b, other.d)]
+    return types_of(earlier.op) == types_of(event.op) != ()
+
+
+def types_of(op: Operation) -> tuple[str, ...]:
+    """The types of A, B and the accumulator of a tcgen05 dot; () for another operation."""
+    dot = dot_of(op)
+    return () if dot is None else (dot.a.type, dot.b.type, dot.d.type)
 
 
 def _relied_on(earlier: Access, event: Event, same: bool) -> str:

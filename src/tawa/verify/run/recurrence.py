@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tawa.verify.run.happens_before import Barrier, Order
-from tawa.verify.run.memory import IN_ORDER, Access, Actor, Region
+from tawa.verify.run.memory import IN_ORDER, Access, Actor, Region, types_of
 from tawa.verify.run.places import Place
 
 Lacks = dict[tuple[Any, ...], int]
@@ -311,9 +311,12 @@ def _queued(order: Order, touches: Sequence[int]) -> dict[Access, tuple[Any, ...
     return found
 
 
-def _issuer(access: Access) -> int:
-    """Who issued a tcgen05 operation, which his later ones follow in order; 0 for any other access."""
-    return id(access.event.op) if access.event.kind in IN_ORDER else 0
+def _issuer(access: Access) -> tuple[Any, ...]:
+    """Who issued a tcgen05 operation, which his later ones follow in order, and of which types; () for other accesses.
+
+    Whether PTX promises that order depends on the types alone, for operations that write the same memory.
+    """
+    return (access.partition, *types_of(access.event.op)) if access.event.kind in IN_ORDER else ()
 
 
 @dataclass(slots=True)
