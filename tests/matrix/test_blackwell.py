@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -54,7 +55,7 @@ def compiled(case: Specimen, depth: int | None = None) -> Any:
     return kernel
 
 
-def by_name(names: tuple[str, ...], find: Any, every: tuple[Specimen, ...]) -> list[Any]:
+def by_name(names: tuple[str, ...], find: Any, every: Sequence[Specimen]) -> list[Any]:
     """The cases of a run: those of these names, or all."""
     return [pytest.param(it, id=it.name) for it in (every if EVERY_CASE else map(find, names))]
 

@@ -304,8 +304,14 @@ def compile_with_options(
         reject_unknown(options, backend_option_names(), "a compile")
         constants = {**default_constants(function, num_warps), **constexprs}
         signature = as_signature(signature, constants, function.arg_names)
-        found, _ = lower_gluon(function, signature, target, num_warps=num_warps, **options)
-        return compile_gluon(function, signature, num_warps=num_warps, target=found, **options)
+        first, options = target or SM_90, {"num_warps": num_warps, **options}
+        try:
+            return compile_gluon(function, signature, target=first, **options)
+        except Exception:
+            needed, _ = lower_gluon(function, signature, target, **options)  # raises if the reason is not the GPU
+            if needed is first:
+                raise
+        return compile_gluon(function, signature, target=needed, **options)
     request = request_of(function, take_options(options))
     reject_unknown(options, backend_option_names(), "a compile")
     signature = as_signature(signature, constexprs, function.arg_names)
