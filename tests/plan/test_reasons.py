@@ -133,6 +133,12 @@ def test_launches_that_differ_have_a_row_each() -> None:
     assert own == {"launches.conditions": "conditions on 1 value", "launches.choice": "predicted"}
 
 
+@pytest.mark.parametrize("choice, form", [("predicted", "the form"), ("specialised", "the specialised form")])
+def test_a_choice_without_stock_triton_is_said_to_be_among_specialised_forms(choice, form) -> None:
+    reason = found(replace(PLAN, launches=LaunchPlan(choice=choice)))["launches.choice"].reason
+    assert reason == f"each launch gets {form} that is predicted to be the fastest"
+
+
 def test_a_decision_is_plain_data() -> None:
     for decision in decisions(PLAN, Plan(), PlanOptions()):
         assert decision_of(decision.to_dict()) == decision

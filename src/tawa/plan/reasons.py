@@ -260,7 +260,8 @@ class _Decisions:
             value = f"conditions on {_count(len(launches.conditions), 'value')}"
             found.append(self._made("launches.conditions", value, False, "", "TMA requires them of sizes and strides"))
         if launches.choice != "always" or asked.choice is not None:
-            usual = "each launch gets the form that is predicted to be the fastest"
+            form = "specialised form" if launches.choice == "specialised" else "form"
+            usual = f"each launch gets the {form} that is predicted to be the fastest"
             found.append(self._made("launches.choice", str(launches.choice), asked.choice is not None, "", usual))
         yield from found or [Decision("launches", "all", "planner", "the kernel suits every launch")]
 
