@@ -26,13 +26,12 @@ from tawa.machine.nvidia import WARP_GROUP
 class Dot:
     """The instruction of the tensor cores that runs beside its issuer (PTX ISA, "wgmma" and "tcgen05").
 
-    issuer: who issues it. accumulator: where its sums lie. completion: how its end
-    is known: the issuer waits until at most so many are pending, or a commit arrives at an mbarrier.
+    accumulator: where its sums lie. completion: how its end is known: the issuer waits until at most so many are
+    pending, or a commit arrives at an mbarrier.
     rows: the largest M; B is read from shared memory once for so many rows. columns: the largest N. k_bytes: of a row
     of A: 16 elements of 16 bits.
     """
 
-    issuer: Literal["warp group", "thread"]
     accumulator: Literal["registers", "tensor memory"]
     completion: Literal["count", "commit"]
     rows: int
@@ -40,8 +39,8 @@ class Dot:
     k_bytes: int = 32
 
 
-WGMMA = Dot("warp group", "registers", "count", rows=64)
-TCGEN05 = Dot("thread", "tensor memory", "commit", rows=128)
+WGMMA = Dot("registers", "count", rows=64)
+TCGEN05 = Dot("tensor memory", "commit", rows=128)
 """Of one CTA. M may be 64, too, which takes as long as 128 (an estimate)."""
 
 ACCUMULATOR_COLUMNS = 8
