@@ -49,15 +49,22 @@ def right_bits(case: Specimen, kernel: Any) -> None:
     assert orders_with_other_bits(case, kernel, wanted) == []
 
 
-@simulated_once
-@pytest.mark.parametrize(("form", "way"), FORMS)
-def test_a_block_scaled_gemm_is_specialised_and_keeps_its_bits(form: str, way: str) -> None:
-    case = scaled(form, way, 136, 136, 288)
-    kernel = compiled(case)
-    assert report(kernel).ptxas.spill_bytes == 0
+@pytest.mark.contract
+@pytest.mark.parametrize(("form", "way"), [("mxfp8", "tma"), ("nvfp4", "tma"), ("mxfp8", "pointers")])
+def test_scales_by_tma_travel_with_the_tiles_and_others_in_a_ring_of_their_own(form: str, way: str) -> None:
+    """Triton writes the layout of such scales as that of the descriptor, and from 3.8 on by its offsets."""
+    kernel = compiled(scaled(form, way, 136, 136, 288))
     assert f"kind::{INSTRUCTIONS[form]}.block_scale" in kernel.asm["ptx"] and "tcgen05.cp" in kernel.asm["ptx"]
     rings = {it.name: it.fill for it in Plan.of(kernel.metadata.tawa["plan"]).rings}
     assert rings["ring0"] == "tma" and rings.get("ring1") == (None if way == "tma" else "registers")
+
+
+@simulated_once
+@pytest.mark.parametrize(("form", "way"), FORMS)
+def test_a_block_scaled_gemm_does_not_spill_and_keeps_its_bits(form: str, way: str) -> None:
+    case = scaled(form, way, 136, 136, 288)
+    kernel = compiled(case)
+    assert report(kernel).ptxas.spill_bytes == 0
     right_bits(case, kernel)
 
 

@@ -23,7 +23,7 @@ both are loaded in one block.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.layout.axis_info import ModuleAxisInfo
@@ -47,6 +47,8 @@ from tawa.symbolic.dim_relations import has_rows
 
 TMA_BYTES = 128
 """Alignment in shared memory of the destination of a TMA copy."""
+_BOX = 256
+"""The most elements of a TMA box in one dimension; a larger tile is copied by several boxes."""
 _FED, _SCALES = (0, 1), (3, 4)
 """The operands of a dot that loads feed, and those of one on Blackwell."""
 
@@ -319,11 +321,33 @@ def _is_slot_like(module: Module, user: Operation, payload: MemDescType) -> bool
     if LocalAllocOp.of(user) is None:
         return False
     type = parse_type(user.result.type)
-    return (
-        isinstance(type, MemDescType)
-        and type.shape == payload.shape
-        and same_layout(module, type.encoding, payload.encoding)
+    if not isinstance(type, MemDescType) or type.shape != payload.shape:
+        return False
+    return same_layout(module, type.encoding, payload.encoding) or (
+        _in_rows(module, type) and _in_rows(module, payload)
     )
+
+
+def _in_rows(module: Module, type: MemDescType) -> bool:
+    """Whether a buffer holds its elements row after row, as TMA writes one box without a swizzle."""
+    fields = fields_of(module, type.encoding)
+    match layout_name(module, type.encoding):
+        case "#ttg.nvmma_shared":
+            plain = read_int(fields["swizzlingByteWidth"]) == 0 and not read_bool(fields["transposed"])
+            return plain and max(type.shape) <= 256
+        case "#ttg.shared_linear":
+            return fields["offset"].replace(" ", "") == str(_row_steps(type.shape)).replace(" ", "")
+        case _:
+            return False
+
+
+def _row_steps(shape: Sequence[int]) -> list[list[int]]:
+    """By bit of the place in memory: how far an element is, in each dimension, if the last one is contiguous."""
+    found: list[list[int]] = []
+    for dim in reversed(range(len(shape))):
+        for bit in range(shape[dim].bit_length() - 1):
+            found.append([1 << bit if it == dim else 0 for it in range(len(shape))])
+    return found
 
 
 def _layout(module: Module, encoding: str) -> tuple[str, dict[str, str]]:
