@@ -92,6 +92,45 @@ def by_pointers(
     c.store([m, n], acc.to(tl.float16))
 
 
+@triton.jit
+def attention(q, k, v, o, scales_q, scales_k, S, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, DV: tl.constexpr):
+    """Attention whose scores come from mxfp8 queries and keys, with scales in rows; weights and values are fp16."""
+    rows, blocks = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, D // 32)
+    queries = q.load([tl.program_id(0) * BM, 0])
+    of_queries = tl.load(scales_q + rows[:, None] * (D // 32) + blocks[None, :])
+    acc = tl.zeros((BM, DV), tl.float32)
+    high = tl.full((BM,), float("-inf"), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    for n in range(0, S, BN):
+        of_keys = tl.load(scales_k + (n + tl.arange(0, BN))[:, None] * (D // 32) + blocks[None, :])
+        s = tl.dot_scaled(queries, of_queries, "e4m3", k.load([n, 0]).T, of_keys, "e4m3") * 0.05
+        new = tl.maximum(high, tl.max(s, 1))
+        p = tl.exp2(s - new[:, None])
+        factor = tl.exp2(high - new)
+        total = total * factor + tl.sum(p, 1)
+        acc = tl.dot(p.to(tl.float16), v.load([n, 0]), acc * factor[:, None])
+        high = new
+    o.store([tl.program_id(0) * BM, 0], (acc / total[:, None]).to(tl.float16))
+
+
+def scaled_attention(keys: int, BM: int = 256, D: int = 128, DV: int = 64) -> Specimen:
+    """One block of BM queries."""
+    tensors = {
+        "q": Tensor(("M", D), "fp8e4nv"), "k": Tensor(("S", D), "fp8e4nv"), "v": Tensor(("S", DV), "fp16"),
+        "o": Tensor(("M", DV), "fp16", "nan"),
+        "scales_q": Tensor(("M", D // 32), "u8", "integers", span=(123, 131)),
+        "scales_k": Tensor(("S", D // 32), "u8", "integers", span=(123, 131)),
+    }  # fmt: skip
+    boxes = {"q": ("BM", D), "k": ("BN", D), "v": ("BN", DV), "o": ("BM", DV)}
+    arguments: dict[str, Argument] = {name: Descriptor(name, box) for name, box in boxes.items()}
+    arguments |= {"scales_q": Pointer("scales_q"), "scales_k": Pointer("scales_k"), "S": Number("S")}
+    constexprs: dict[str, Any] = {"BM": BM, "BN": ROWS, "D": D, "DV": DV}
+    return Specimen(
+        "scaled attention", attention, arguments, tensors, constexprs, {"M": BM, "N": 1, "S": keys}, "tiles", "",
+        Expectation("specialised"), num_warps=8,
+    )  # fmt: skip
+
+
 KERNELS = {"tma": by_tma, "persistent": persistent, "pointers": by_pointers}
 
 

@@ -14,14 +14,18 @@ import pytest
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
 from tawa.bridge.report.report import report
+from tawa.bridge.triton.read_module import read_levels
 from tawa.demo.exhibits import compile_case
+from tawa.dialects.scf import enclosing_loops
+from tawa.dialects.tcgen05 import TCGen5MMAScaledOp
+from tawa.dialects.warp import find_groups
 from tawa.machine.machines import SM_100
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.fields import OperandPlan
 from tawa.runtime.simulation import floats_of
 from tawa.verify.run.memory import MMAS_IN_ORDER
 from tests.cases.case import Specimen
-from tests.cases.scaled import FORMATS, reference, scaled
+from tests.cases.scaled import FORMATS, reference, scaled, scaled_attention
 from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
 from tests.matrix.compiling import signature
 from tests.support.sample import sample, simulated_once
@@ -115,6 +119,30 @@ def test_scales_that_stay_with_the_consumer_go_through_shared_memory() -> None:
         ("operand0", "threads"), ("operand1", "threads"),
     ]  # fmt: skip
     right_bits(case, kernel)
+
+
+@simulated_once
+@pytest.mark.parametrize("form", ["mxfp8", "nvfp4"])
+def test_each_of_two_groups_has_its_own_scales(form: str) -> None:
+    """The copies for both groups go to the same columns, each right before the dot of its group."""
+    case = scaled(form, "pointers", 392, 136, 288, BM=256, num_warps=8)
+    kernel = compiled(case, num_consumer_groups=2)
+    right_bits(case, kernel)
+
+
+@simulated_once
+@pytest.mark.parametrize("trips", sample((0, 1, 2, 3, 5), 3))
+def test_scaled_scores_of_two_groups_are_issued_ahead_of_the_weights(trips: int) -> None:
+    case = scaled_attention(128 * trips)
+    kernel = compiled(case)
+    assert Plan.of(kernel.metadata.tawa["plan"]).consumer_groups == 2
+    assert report(kernel).ptxas.spill_bytes == 0
+    aref, _ = read_levels(kernel)
+    assert aref is not None
+    mma = next(group.op for group in find_groups(aref) if group.role == "mma")
+    scores = [len(enclosing_loops(op)) for op in mma.walk() if TCGen5MMAScaledOp.matches(op)]
+    assert scores == [0, 0, 1, 1]
+    assert orders_with_other_bits(case, kernel, simulated(case, unspecialised(case, kernel))) == []
 
 
 def test_scales_that_are_no_whole_blocks_are_declined() -> None:

@@ -188,11 +188,15 @@ class DotOp(OpView):
 
 
 class DotScaledOp(OpView):
-    """``tt.dot_scaled``: D = A·B + C with scales for blocks of A and B. Pure."""
+    """``tt.dot_scaled``: D = A·B + C with scales for blocks of A and B. Pure.
+
+    A row of A, and a column of B, has a row of scales.
+    """
 
     NAME = "tt.dot_scaled"
     __slots__ = ()
     a, b, accumulator = operand(0), operand(1), operand(2)
+    a_scale, b_scale = optional_operand(3), optional_operand(4)
 
 
 class ReduceOp(OpView):

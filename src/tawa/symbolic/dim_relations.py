@@ -212,8 +212,7 @@ def _along(op: Operation, what: str) -> Relations:
 
 def _dot(op: Operation) -> Relations:
     """``D = A·B + C``; tiles with three dimensions have a leading batch dimension."""
-    view = tt.DotOp(op)
-    a, b, c = view.a, view.b, view.accumulator
+    a, b, c = op.operands[:3]
     row, column = len(shape_of(c)) - 2, len(shape_of(c)) - 1
     batches = _straight(op, (0, 1, 2), op.results, row)
     rows = _tie(Place(a, row, op, 0), Place(c, row, op, 2), Place(op.result, row))
@@ -223,6 +222,23 @@ def _dot(op: Operation) -> Relations:
     cure = "keep one consumer group: the groups would have to add up their parts"
     mixed = tuple(Mixed(place, op, reason, cure) for place in contracted)
     return Relations((*batches, rows, columns, contracted), mixed)
+
+
+def _dot_scaled(op: Operation) -> Relations:
+    """As `_dot`; a row of A, and a column of B, has a row of scales. No rule if they are packed along these."""
+    view = tt.DotScaledOp(op)
+    rows, columns = shape_of(op.result)[-2:]
+    if (shape_of(view.a)[-2], shape_of(view.b)[-1]) != (rows, columns):
+        return _unknown(op)
+    found, batches = _dot(op), len(shape_of(op.result)) - 2
+    ties = list(found.ties[:-1])  # what is summed over may be packed in one operand and not in the other
+    mixed = list(found.mixed)
+    for scales, tie in ((view.a_scale, -2), (view.b_scale, -1)):
+        if scales is not None:
+            index = op.operands.index(scales)
+            ties[tie] = (*ties[tie], *_tie(Place(scales, batches, op, index)))
+            mixed.append(Mixed(Place(scales, batches + 1, op, index), op, "a dot sums over {}"))
+    return Relations(tuple(ties), tuple(mixed))
 
 
 def _reshape(op: Operation, parts: int) -> Relations:
@@ -329,6 +345,7 @@ _RULES: dict[str, Rule] = {
     tt.ReduceOp.NAME: lambda op: _along(op, "a reduction"),
     tt.ScanOp.NAME: lambda op: _along(op, "a scan"),
     tt.DotOp.NAME: _dot,
+    tt.DotScaledOp.NAME: _dot_scaled,
     tt.JoinOp.NAME: _join,
     tt.SplitOp.NAME: _split,
     tt.GatherOp.NAME: _gather,

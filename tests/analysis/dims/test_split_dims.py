@@ -414,6 +414,5 @@ def test_a_kernel_of_several_blocks_is_declined() -> None:
     assert "jumps between blocks" in refused(text).reason
 
 
-def test_a_scaled_dot_is_declined() -> None:
-    text = kernel().replace('"tt.dot"', '"tt.dot_scaled"')
-    assert "tt.dot_scaled" in refused(text).reason
+def test_a_scaled_dot_is_split_as_a_dot() -> None:
+    assert dims(kernel().replace('"tt.dot"', '"tt.dot_scaled"')) == dims(kernel())

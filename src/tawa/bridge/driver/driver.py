@@ -34,7 +34,7 @@ from tawa.bridge.triton.generic_print import parse_module
 from tawa.bridge.triton.structured import structured
 from tawa.bridge.triton.versions import nested_descriptors
 from tawa.declines import no_space
-from tawa.dialects.tt import DOTS, DotOp, LoadOp
+from tawa.dialects.tt import DOTS, LoadOp
 from tawa.errors import PlanError, ProtocolError, ResourceError
 from tawa.flow import Flow, run
 from tawa.ir import Module, copy_module, source_of
@@ -218,7 +218,7 @@ class _Driver:
 
     def _question(self) -> Question:
         groups = self.job.options.num_warps // 4
-        may_be_chained = groups > 1 and self.operations.get(DotOp.NAME, 0) > 1
+        may_be_chained = groups > 1 and sum(self.operations.get(it, 0) for it in DOTS) > 1
         return Question(
             self.request.options,
             self.pins,

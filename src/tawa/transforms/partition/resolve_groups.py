@@ -43,6 +43,7 @@ from tawa.dialects.declare.declaration import is_terminator, op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.scf import ForOp, IfOp
+from tawa.dialects.tcgen05 import TMEMCopyOp
 from tawa.dialects.ttg import MemDescSubsliceOp
 from tawa.dialects.ttng import AsyncTMACopyLocalToGlobalOp, AsyncTMAReduceOp, AsyncTMAStoreWaitOp
 from tawa.dialects.warp import GroupOp, find_groups
@@ -195,8 +196,8 @@ class _GroupTurns:
             if not op.regions and any(operand in self.maps[0] for operand in op.operands):
                 turn.append(op)
                 self.maps[0].update((result, result) for result in op.results)  # until it is cloned
-            elif turn and not op.regions and is_pure(op) and not is_terminator(op.name):
-                Builder.before(turn[0]).insert(op.detach())  # it depends on no group
+            elif turn and not op.regions and (is_pure(op) or TMEMCopyOp.matches(op)) and not is_terminator(op.name):
+                Builder.before(turn[0]).insert(op.detach())  # it depends on no group; scales stay before their dot
             else:
                 self._repeat(turn)
                 turn = []

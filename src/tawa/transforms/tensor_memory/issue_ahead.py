@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from tawa.analysis.loops.dependences import find_dependences
 from tawa.dialects.aref import AccessOp, AcquireOp, AdvanceOp, ConsumedOp, CreateOp, GetOp, PublishOp
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tcgen05 import DOTS, TMEMCopyOp
+from tawa.dialects.tcgen05 import DOTS, ISSUED_BY_ONE_THREAD, TMEMCopyOp
 from tawa.dialects.ttg import VIEWS, whole_of
 from tawa.dialects.warp import find_groups
 from tawa.ir import Module, Operation, Value
@@ -58,12 +58,13 @@ def _schedule(loop: ForOp) -> Schedule | None:
     ops = loop.body.ops[:-1]
     late = _late_views(ops)
     dots = [op for op in ops if op.name in DOTS]
-    if any(TMEMCopyOp.matches(op) for op in ops):
-        return None  # scales belong to the next dot
     behind = {op: any(it in late for it in op.operands) for op in dots}
     if len(set(behind.values())) != 2:
         return None
     stages = {op: int(it) for op, it in behind.items()}
+    for at, op in enumerate(ops):
+        if TMEMCopyOp.matches(op):  # scales, of the next dot
+            stages[op] = next(stages[it] for it in ops[at:] if it.name in DOTS)
     for op in reversed(ops):
         if op not in stages:
             stages[op] = _stage(op, ops, stages)
@@ -94,6 +95,8 @@ def _late_views(ops: list[Operation]) -> set[Value]:
             published.add(publish.ring)
         elif op.name in VIEWS and op.operands[0] in late:
             late.update(op.results)
+        elif (copy := TMEMCopyOp.of(op)) and copy.source in late:
+            late.add(copy.target)
     return late
 
 
@@ -107,7 +110,8 @@ def _stage(op: Operation, ops: list[Operation], stages: dict[Operation, int]) ->
             if (made := GetOp.of(it) or AcquireOp.of(it)) and made.ring is access.ring and made.index is access.index
             for view in it.results
         ]
-        users = [it for it in before if it.name in DOTS and any(whole_of(value) in slots for value in it.operands)]
+        issued = [it for it in before if it.name in ISSUED_BY_ONE_THREAD]
+        users = [it for it in issued if any(whole_of(value) in slots for value in it.operands)]
         return max((stages[it] for it in users), default=0)
     return min((stages[user] for result in op.results for user in result.users if user in stages), default=0)
 
@@ -122,15 +126,17 @@ def _held(ops: list[Operation], stages: dict[Operation, int]) -> list[CreateOp]:
 def _turns(ops: list[Operation], stages: dict[Operation, int]) -> list[int]:
     """The turn of each operation: how many dots of its stage come before it.
 
-    What releases a slot belongs to the dot before. The turn of an early dot is not before that of a late one that still
-    reads what it overwrites.
+    What releases a slot belongs to the dot, or the copy of scales, before. The turn of an early dot is not before that
+    of a late one that still reads what it overwrites.
     """
     found: list[int] = []
-    seen = {0: 0, 1: 0}
+    seen, last = {0: 0, 1: 0}, {0: 0, 1: 0}
     for op in ops:
         behind = PublishOp.matches(op) or ConsumedOp.matches(op)
         stage = stages[op]
-        found.append(max(seen[stage] - 1, 0) if behind else seen[stage])
+        found.append(last[stage] if behind else seen[stage])
+        if op.name in ISSUED_BY_ONE_THREAD:
+            last[stage] = seen[stage]
         seen[stage] += op.name in DOTS
     dots = [(op, turn) for op, turn in zip(ops, found, strict=True) if op.name in DOTS]
     reads = [(turn, {_ring_of(it) for it in op.operands[:2]}) for op, turn in dots if stages[op]]
