@@ -25,10 +25,12 @@ def test_a_dot_ties_its_rows_and_columns_and_mixes_what_it_contracts() -> None:
 
 @pytest.mark.parametrize(("rows", "ties"), [(64, 2), (32, 0)], ids=["whole", "packed along the rows"])
 def test_a_scaled_dot_ties_a_row_to_its_scales(rows: int, ties: int) -> None:
-    scales = {"s": "tensor<64x4xi8>", "t": "tensor<32x4xi8>"}
-    p = TileProgram(a=f"tensor<{rows}x128xi8>", b="tensor<128x32xi8>", c="tensor<64x32xf32>", **scales)
-    segments = {"operandSegmentSizes": "array<i32: 1, 1, 1, 1, 1>"}
-    dot = p.op("tt.dot_scaled", list(p.args.values()), "tensor<64x32xf32>", **segments).defining_op
+    p = TileProgram(
+        a=f"tensor<{rows}x128xi8>", b="tensor<128x32xi8>", c="tensor<64x32xf32>", s="tensor<64x4xi8>",
+        t="tensor<32x4xi8>",
+    )  # fmt: skip
+    sizes = "array<i32: 1, 1, 1, 1, 1>"
+    dot = p.op("tt.dot_scaled", list(p.args.values()), "tensor<64x32xf32>", operandSegmentSizes=sizes).defining_op
     assert dot is not None
     found = relations_of(dot)
     assert [sorted(it.index for it in tie if it.user) for tie in found.ties] == [[0, 2, 3], [1, 2, 4]][:ties]
