@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tawa.analysis.rings.loads import DotLoadInfo, dots_fed_by, find_dot_loads, same_layout
-from tawa.ir import Module
+import pytest
+
+from tawa.analysis.rings.loads import DotLoadInfo, dots_fed_by, find_dot_loads, in_rows, same_layout
+from tawa.ir import MemDescType, Module
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import (
     ACC,
@@ -101,6 +103,25 @@ def test_layouts_that_differ_in_rank_only_place_a_tile_alike() -> None:
     module.aliases["#shared3"] = module.aliases["#shared"].replace("}>", ", rank = 3}>")
     assert same_layout(module, "#shared", "#shared3")
     assert not same_layout(module, "#shared", "#shared_t")
+
+
+@pytest.mark.parametrize(
+    ("layout", "columns", "holds"),
+    [
+        ("#ttg.nvmma_shared<{swizzlingByteWidth = 0, transposed = false, elementBitWidth = 8}>", 4, True),
+        ("#ttg.nvmma_shared<{swizzlingByteWidth = 32, transposed = false, elementBitWidth = 8}>", 4, False),
+        ("#ttg.nvmma_shared<{swizzlingByteWidth = 0, transposed = true, elementBitWidth = 8}>", 4, False),
+        ("#ttg.nvmma_shared<{swizzlingByteWidth = 0, transposed = false, elementBitWidth = 8}>", 512, False),
+        ("#ttg.shared_linear<{offset = [[0, 1], [0, 2], [1, 0]]}, alignment = 128>", 4, True),
+        ("#ttg.shared_linear<{offset = [[0, 1], [1, 0], [0, 2]]}, alignment = 128>", 4, False),
+        ("#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>", 4, False),
+    ],
+    ids=["unswizzled", "swizzled", "transposed", "several boxes", "linear", "blocks", "not by TMA"],
+)  # fmt: skip
+def test_one_unswizzled_box_holds_its_rows_one_after_another(layout: str, columns: int, holds: bool) -> None:
+    module = parse(programs.tile_gemm())
+    module.aliases["#scales"] = layout
+    assert in_rows(module, MemDescType((2, columns), "i8", "#scales", "#smem")) == holds
 
 
 # -- through pointers --------------------------------------------------------------------------------------------------

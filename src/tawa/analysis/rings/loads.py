@@ -323,12 +323,10 @@ def _is_slot_like(module: Module, user: Operation, payload: MemDescType) -> bool
     type = parse_type(user.result.type)
     if not isinstance(type, MemDescType) or type.shape != payload.shape:
         return False
-    return same_layout(module, type.encoding, payload.encoding) or (
-        _in_rows(module, type) and _in_rows(module, payload)
-    )
+    return same_layout(module, type.encoding, payload.encoding) or (in_rows(module, type) and in_rows(module, payload))
 
 
-def _in_rows(module: Module, type: MemDescType) -> bool:
+def in_rows(module: Module, type: MemDescType) -> bool:
     """Whether a buffer holds its elements row after row, as TMA writes one box without a swizzle."""
     fields = fields_of(module, type.encoding)
     match layout_name(module, type.encoding):
