@@ -20,7 +20,7 @@ from tawa.machine.machines import SM_100
 from tawa.verify.barriers import check_barriers
 from tests.cases.attention.builders import forward_case
 from tests.cases.gemm.cases import named_tile, persistent_case
-from tests.cases.scaled import scaled
+from tests.cases.scaled import scaled, scaled_attention
 from tests.cases.simulated import simulated
 from tests.support.sample import sample
 from tests.support.verdicts import passes
@@ -32,6 +32,7 @@ CASES = {
     ),
     "scales by TMA": scaled("nvfp4", "tma", 136, 136, 512),
     "scales by pointers": scaled("mxfp8", "pointers", 136, 136, 256),
+    "scaled attention": scaled_attention(256),
     "attention, one group": forward_case("one", tile=(128, 128, 4), dim=64, SQ=128, SK=384),
     "attention, two groups": forward_case("two", "one_loop", tile=(256, 128, 8), dim=64, SQ=256, SK=384),
 }
