@@ -271,6 +271,20 @@ def _slowest_operation() -> str:
     return f"{summarise(read_corpus(RESULTS / 'corpus.json')[1]).worst:.2f}"
 
 
+def missing_table() -> list[str]:
+    """What the most expensive kernels of other packages lack."""
+    from bench.corpus.report.missing import render
+
+    return render(rows("missing")).splitlines()
+
+
+def _missing(name: str) -> str:
+    """A number of the kernels that lack something."""
+    from bench.corpus.report.missing import figures
+
+    return figures(rows("missing"))[name]
+
+
 def _corpus_mean() -> str:
     from bench.corpus.report.results import geomean
 
@@ -476,6 +490,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "products.scaled.blocks": functools.partial(_products, "scaled", "PyTorch", kind="blocks"),
     "products.moe": functools.partial(_products, "moe", BEST_STOCK),
     "products.convolution": functools.partial(_products, "convolution", "cuDNN, NHWC"),
+    **{f"missing.{it}": functools.partial(_missing, it) for it in ("timed", "latency", "as_many", "fewer")},
     "corpus.operation.least": _slowest_operation,
     "corpus.mean": _corpus_mean,
     "corpus.least": lambda: f"{min(_corpus()[0]):.2f}",
@@ -527,6 +542,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "attention-backward-ablation": lambda: attention_pages.mechanisms(
         read(RESULTS / "attention_backward_ablation.json")[1]
     ),
+    "missing": missing_table,
     "pointers": pointers_table,
     "instructions": instructions_table,
     "grouped": products.grouped,

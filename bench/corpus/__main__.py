@@ -20,6 +20,7 @@ _EPILOG = """
   python -m bench.corpus fetch FOLDER               bring the packages (network)
   python -m bench.corpus list                       name every entry
   python -m bench.corpus compile --packages FOLDER  what becomes of each kernel, without a GPU (needs PyTorch)
+  python -m bench.corpus missing --compiled FILE    what the most expensive kernels lack; writes missing.json
   python -m bench.corpus run --packages FOLDER      check and time on a Hopper GPU; writes bench/results/corpus.json
 """
 
@@ -39,6 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             gradients = ", with gradients" if entry.backward else ""
             configs = f"{entry.configs} configurations at most" if entry.configs else "all configurations"
             print(f"{package.name}: {entry.key}{gradients}; shape: {entry.shape_source}; {configs}")
+        return 0
+    if given.command == "missing":
+        from bench.corpus.report.missing import write
+
+        print(write(given.compiled))
         return 0
     if given.command == "fetch":
         return _fetch([it for it in PACKAGES if any(it is package for package, _ in pairs)], given.folder)
@@ -155,6 +161,10 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--missing", action="store_true", help="only what the result file lacks")
     run.add_argument("--no-legal", action="store_true", help="leave out what automatic mode declines")
     run.add_argument("--time-legal", action="store_true", help="time what automatic mode declines, too")
+    lacking = commands.add_parser("missing", help="what the most expensive kernels lack, from results")
+    lacking.add_argument(
+        "--compiled", type=Path, metavar="FILE", help="verdicts that compile --json wrote; others stay as they are"
+    )
     compiling = commands.add_parser("compile", parents=[running], help="compile only, without a GPU")
     compiling.add_argument(
         "--json", type=Path, metavar="FILE", help="write the verdicts, a line of JSON for each entry and mode"

@@ -193,7 +193,9 @@ def _compiled(ttir: str, num_warps: int, num_stages: int, plan: str) -> int:
     try:
         with launched_by_us():
             request = Request(PlanOptions(), Plan.from_json(plan))
-            made = compile_ttir(KEPT / f"{ttir}.ttir", request, num_warps=num_warps, num_stages=num_stages)
+            made = compile_ttir(
+                (KEPT / f"{ttir}.ttir").read_text(), request, num_warps=num_warps, num_stages=num_stages
+            )
         facts = facts_of(made)
     except Exception as error:
         print(f"{ttir}: {type(error).__name__}: {str(error)[:100]}")

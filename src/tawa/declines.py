@@ -46,7 +46,10 @@ class Decline:
 # -- the kernel -----------------------------------------------------------------------------------------------------
 
 NO_DOT = Decline("no-dot", "no tl.dot in the kernel: there is nothing to feed by separate warps")
-NOT_IN_A_LOOP = Decline("dot-outside-loops", "the dot is not in a loop: there is no next tile to load meanwhile")
+NOT_IN_A_LOOP = Decline(
+    "dot-outside-loops", "the dot is not in a loop: there is no next tile to load meanwhile",
+    "leave out atomics, prints and persistent=False: a launch then puts a loop over tiles around the kernel",
+)  # fmt: skip
 NO_LOAD = Decline("no-load-in-the-loop", "no operand of a dot is loaded inside a loop")
 NO_TENSOR_CORE = Decline(
     "no-tensor-core", "no tensor core computes this dot: its operands are {operands}",
@@ -144,11 +147,7 @@ PREDICTED = Decline("predicted-slower", "{times} us predicted {rest}", within=NO
 ONE_SLOT = Decline(
     "one-slot", "its ring has one slot only, so that nothing is loaded while the consumer computes", within=NOT_EXPECTED
 )
-UNTIMED_NUMBERS = Decline(
-    "untimed-counter",
-    "its loads depend on the result of an atomic, and no kernel that sends such numbers has been timed yet",
-    within=NOT_EXPECTED,
-)
+UNTIMED = Decline("untimed", "{what}, and no such kernel has been timed yet", within=NOT_EXPECTED)
 ACCUMULATOR = Decline(
     "accumulator",
     "the accumulator of a dot takes all registers of an SM: it spills to local memory with any compiler",

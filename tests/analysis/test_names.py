@@ -66,3 +66,37 @@ def test_an_address_of_one_of_two_arguments_has_both_names_and_an_unknown_one_no
     (select,), (lost,) = ops_named(module, "arith.select"), ops_named(module, "mystery.pointer")
     assert argument_of(module, select.result).split("|") == ["other", "out"]
     assert argument_of(module, lost.result) == "?"
+
+
+BLOCKED = "#ttg.blocked<{sizePerThread = [1, %d], threadsPerWarp = [1, 32], warpsPerCTA = [4, 1], order = [1, 0]}>"
+
+
+def by_pointers(name: str, layout: str, offset: int = 0, line: int = 3) -> str:
+    """A load of a tile at `ptr` plus an offset, in a layout."""
+    numbers, tile, loaded = (f"tensor<16x16x{it}, {layout}>" for it in ("i32", "!tt.ptr<f16>", "f16"))
+    value = f"value = dense<{offset}> : {numbers}"
+    properties = (
+        "boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32, isVolatile = false, "
+        "operandSegmentSizes = array<i32: 1, 0, 0>"
+    )
+    return "\n".join([
+        op("arith.constant", "", "", f"%{name}_offset", numbers, properties=value, line=line),
+        op("tt.splat", "%ptr", "!tt.ptr<f16>", f"%{name}_base", tile, line=line),
+        op("tt.addptr", f"%{name}_base, %{name}_offset", f"{tile}, {numbers}", f"%{name}_at", tile, line=line),
+        op("tt.load", f"%{name}_at", tile, f"%{name}", loaded, properties=properties, line=line),
+    ])  # fmt: skip
+
+
+def test_a_load_that_triton_repeats_for_another_layout_has_the_name_of_the_first() -> None:
+    wide, narrow = BLOCKED % 8, BLOCKED % 1
+
+    def numbers(*bodies: str) -> list[int]:
+        module = parse(kernel("\n".join(bodies), arguments={"ptr": "!tt.ptr<f16>"}))
+        name_module(module)
+        return [name_of(it)[2] for it in ops_named(module, "tt.load")]
+
+    first, behind = by_pointers("a", wide), by_pointers("c", wide, line=9)
+    assert numbers(first, by_pointers("b", narrow), behind) == [0, 0, 1]
+    assert numbers(first, by_pointers("b", narrow, offset=16), behind) == [0, 1, 2]  # another address
+    assert numbers(first, by_pointers("b", narrow, line=4), behind) == [0, 1, 2]  # another line
+    assert numbers(first, by_pointers("b", wide), behind) == [0, 1, 2]  # the kernel loads it twice

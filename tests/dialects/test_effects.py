@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tawa.dialects import Effect, OpView, declared_ops, is_opaque
-from tawa.dialects.effects import effects_of, gives_order, happens_once, has_side_effect, is_pure, waits_for_grids
+from tawa.dialects.effects import (
+    effects_of,
+    gives_order,
+    happens_once,
+    has_side_effect,
+    is_pure,
+    orders_programs,
+    waits_for_grids,
+)
 from tawa.ir import Block, Operation, Region
 
 READ, WRITE = Effect("read", "global", "pointers"), Effect("write", "global", "pointers")
@@ -138,3 +146,11 @@ def test_a_name_is_declared_once() -> None:
 def test_only_functions_modules_and_partitions_are_isolated() -> None:
     isolated = {it.NAME for it in declared_ops() if it.ISOLATED}
     assert isolated == {"builtin.module", "tt.func", "ttg.warp_specialize.partitions"}
+
+
+def test_a_barrier_orders_threads_and_an_atomic_programs() -> None:
+    assert gives_order(op("gpu.barrier")) and not orders_programs(op("gpu.barrier"))
+    assert orders_programs(op("tt.atomic_rmw", sem="1 : i32"))
+    place = op("tt.elementwise_inline_asm", pure="true", asm_string='"mov.u32 $0, %ctaid.x;"')
+    assert orders_programs(place)
+    assert orders_programs(op("tt.elementwise_inline_asm", asm_string='"bar.sync 1;"'))

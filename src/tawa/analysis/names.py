@@ -5,6 +5,8 @@ A name is an attribute of the operation, so that it survives when passes move, c
     %k = tt.descriptor_load %K[…] {tawa.name = "K|0|1"}     the second load of K whose innermost loop is the first one
     scf.for … {tawa.loop = 0 : i32}                         the first loop
 
+A load that Triton repeats for another layout has the name of the first one.
+
 `name_module` writes the names; `drop_names` removes them before the module is printed.
 """
 
@@ -15,6 +17,7 @@ from tawa.dialects.declare.declaration import global_address, op_names
 from tawa.dialects.parameters import STAYS, parameter_name
 from tawa.dialects.scf import LOOPS, enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp, DescriptorReduceOp, DescriptorStoreOp, FuncOp, LoadOp, StoreOp
+from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Module, Operation, Value
 from tawa.ir.attributes import read_int, string_attr
 
@@ -38,6 +41,7 @@ def name_module(module: Module, *, persistent: bool = False) -> None:
     fallbacks = _fallback_loops(function.op)
     loops = 0
     counts: dict[tuple[str, str, int | None], int] = {}
+    before: dict[tuple[str, str, int | None], Operation] = {}
     for op in function.op.walk():
         if fallbacks and (op in fallbacks or any(loop in fallbacks for loop in enclosing_loops(op))):
             continue
@@ -47,8 +51,48 @@ def name_module(module: Module, *, persistent: bool = False) -> None:
         elif op.name in LOADS or op.name in STORES:
             kind = "load" if op.name in LOADS else "store"
             argument, loop = argument_of(module, global_address(op)), _loop_around(op)
-            ordinal = counts[kind, argument, loop] = counts.get((kind, argument, loop), -1) + 1
-            op.attributes[_NAME] = string_attr(f"{argument}|{'' if loop is None else loop}|{ordinal}")
+            key = kind, argument, loop
+            if key not in before or not _repeats(op, before[key]):
+                counts[key] = counts.get(key, -1) + 1
+            before[key] = op
+            op.attributes[_NAME] = string_attr(f"{argument}|{'' if loop is None else loop}|{counts[key]}")
+
+
+def _repeats(op: Operation, other: Operation) -> bool:
+    """Whether two loads are copies of one, in different layouts."""
+    if op.name not in LOADS or op.parent is not other.parent or op.result.type == other.result.type:
+        return False
+    return _equal(op, other, {})
+
+
+def _equal(op: Operation, other: Operation, known: dict[tuple[Operation, Operation], bool]) -> bool:
+    """Whether two operations compute the same from the same values, apart from layouts. known: earlier answers."""
+    if op is other:
+        return True
+    if (op, other) not in known:
+        operands = zip(map(_behind_layouts, op.operands), map(_behind_layouts, other.operands), strict=False)
+        known[op, other] = _same_place(op, other) and all(_same(own, its, known) for own, its in operands)
+    return known[op, other]
+
+
+def _same(own: Value, its: Value, known: dict[tuple[Operation, Operation], bool]) -> bool:
+    first, second = own.defining_op, its.defining_op
+    return own is its or (first is not None and second is not None and _equal(first, second, known))
+
+
+def _same_place(op: Operation, other: Operation) -> bool:
+    if (op.name, op.loc, len(op.operands)) != (other.name, other.loc, len(other.operands)) or op.regions:
+        return False
+    own, its = (
+        {name: text.partition(" : tensor")[0] for name, text in it.properties.items()} for it in (op, other)
+    )  # the type of a constant has its layout
+    return own == its
+
+
+def _behind_layouts(value: Value) -> Value:
+    while (op := value.defining_op) is not None and ConvertLayoutOp.matches(op):
+        value = op.operands[0]
+    return value
 
 
 def _fallback_loops(function: Operation) -> frozenset[Operation]:

@@ -68,6 +68,12 @@ def is_bound_to_its_program(op: Operation) -> bool:
     return gives_order(op) or _PLACE.search(op.properties.get("asm_string", "")) is not None
 
 
+def orders_programs(op: Operation) -> bool:
+    """Whether `op` may order programs, or reads which program it is in. A barrier orders the threads of one program."""
+    kinds = {effect.kind for effect in effects_of(op)}
+    return is_bound_to_its_program(op) and not (kinds == {"barrier"} and "asm_string" not in op.properties)
+
+
 def has_side_effect(op: Operation) -> bool:
     """Whether `op` must not be erased: it happens once, or is an advice or a wait."""
     return any(effect.kind in _SEEN | _REPEATABLE for effect in effects_of(op))

@@ -27,8 +27,9 @@ class PlanOptions:
     pointer_loads: how tiles that the kernel loads through pointers reach shared memory. "tma": as boxes by TMA, and a
         kernel with a tile that is not provably a box is declined; "cp.async": by copies of the producer's threads. None
         lets Tawa decide.
-    persistent: True makes a kernel with one tile per program persistent: it runs as many programs as there are SMs, and
-        each iterates over tiles; False never does. None does so for launches for which it is expected to pay.
+    persistent: True makes a kernel with one tile per program persistent: it runs as many programs as there are SMs,
+        or a few for each, which iterate over tiles; False never does. None does so for launches for which it is
+        expected to pay, and for kernels whose dots are in no loop.
     mode: "measure" specialises wherever it is legal; the first launch of each size that may run twice times several
         Plans and stock Triton's kernel, and the fastest is remembered. "automatic", or None, relies on what was
         measured before, else on the prediction.

@@ -69,7 +69,8 @@ def _sections_text(sections: Sequence[tuple[int, int]]) -> str:
 class Plan:
     """The decisions for one kernel: all of them, or some, and the planner makes the others.
 
-    form: the kernel as written; persistent, with as many programs as SMs, each iterating over tiles; or stock Triton's.
+    form: the kernel as written; persistent, with `ctas_per_sm` programs for each SM that iterate over tiles; or stock
+        Triton's.
     tile_order: the order of tiles in a persistent form: "launch" is the order in which the hardware starts programs;
         "longest_first" starts those first that take longest, and those together that load the same data; "grouped",
         "hilbert" and "l2_halves" start blocks of the grid together (`tawa.transforms.ttir.orders.grid_orders`).

@@ -9,6 +9,8 @@ P    as requested; else 1 if D allows it: one iteration of wgmmas in flight hide
 ping-pong  as requested; else off: groups without ping-pong drift apart on their own.
 producer  one warp if TMA fills all rings; four if it computes on tiles of addresses.
 converter two warps beside the producer's, if a Plan asks for a tile that is transposed between two rings.
+CTAs per SM  as many as fit; one of a persistent kernel, unless its dots are in no loop but that over tiles: each of its
+     programs waits for every dot, and others use the SM meanwhile.
 registers  24 for a producer that only issues TMA copies, more for one with tiles of addresses; `setmaxnreg` gives the
      rest to the consumer. A cap at kernel entry lets as many CTAs share an SM as shared memory allows.
 """
@@ -30,6 +32,7 @@ from tawa.plan.defaults import (
     DEFAULT_DEPTH,
     DEFAULT_MMA_DEPTH,
     EARLY_PUTS,
+    MOST_CTAS,
     MOST_SLOTS,
 )
 from tawa.plan.fields import UNCAPPED, LoopPlan, PartitionPlan, PartitionRole, RingPlan, StorePlan
@@ -103,8 +106,10 @@ def complete(pins: Plan, counts: Counts, options: PlanOptions) -> Plan:
 def _pinned(budget: Budget, pins: Plan) -> Budget:
     """The budget with the pinned depths, and the CTAs that are wanted."""
     fixed = {ring.name: ring.depth for ring in pins.rings if ring.depth is not None}
-    alone = 1 if pins.form == "persistent" else None  # such a kernel is launched with one program for each SM
-    return replace(budget, fixed=fixed, most_ctas=pins.ctas_per_sm or alone or budget.most_ctas)
+    usual = budget.most_ctas
+    if pins.form == "persistent":  # a loop with dots in flight keeps the SM busy alone
+        usual = MOST_CTAS if budget.straight else 1
+    return replace(budget, fixed=fixed, most_ctas=pins.ctas_per_sm or usual)
 
 
 def reasons(plan: Plan, channels: Rings, budget: Budget, pins: Plan | None = None) -> dict[str, str]:

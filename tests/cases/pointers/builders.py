@@ -501,6 +501,31 @@ def linear_backwards_case(name: str, *, steps: int = 320, dim: int = 64, values:
     )
 
 
+def chunk_case(name: str, *, steps: int = 320, heads: int = 3, dtype: str = "fp16", warps: int = 4) -> Specimen:
+    """`chunk_output`: `steps` of time in chunks, a program for each chunk and head."""
+    chunk, dim = 64, 64
+    sizes = {"S": steps, "H": heads, "D": dim, "DV": dim, "CHUNKS": -(-steps // chunk)}
+    tensors = {
+        "q": Tensor(("H", "S", "D"), dtype), "k": Tensor(("H", "S", "D"), dtype), "v": Tensor(("H", "S", "DV"), dtype),
+        "h": Tensor(("H", "CHUNKS", "D", "DV"), dtype), "g": Tensor(("H", "S"), "fp32"),
+        "o": Tensor(("H", "S", "DV"), dtype, "nan"),
+    }  # fmt: skip
+    arguments: dict[str, Argument] = {**pointers_to("q k v h g o"), "S": Number("S")}
+    grid = {"M": steps, "BM": chunk, "N": heads, "BN": 1}
+    return Specimen(
+        name,
+        recurrent.chunk_output,
+        arguments,
+        tensors,
+        {"BT": chunk, "D": dim, "DV": dim},
+        {**sizes, **grid},
+        "tiles_2d",
+        "pointer_chunk_output",
+        SPECIALISED,
+        num_warps=warps,
+    )
+
+
 def states_case(name: str, *, steps: int = 320, values: int = 256, dtype: str = "fp16", warps: int = 4) -> Specimen:
     """`products_with_states`: `steps` of time in chunks, two blocks of columns."""
     chunk, dim, block_d, block_v = 64, 64, 32, 64

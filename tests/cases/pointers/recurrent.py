@@ -102,6 +102,36 @@ def products_with_states(
 
 
 @triton.jit
+def chunk_output(
+    q_ptr, k_ptr, v_ptr, h_ptr, g_ptr, o_ptr, S, BT: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
+):  # fmt: skip
+    """The output of a chunk from its state: ``o = exp2(g) * Q @ H + (exp2(g_t - g_u) * Q @ K^T for u <= t) @ V``.
+
+    In the style of flash-linear-attention's chunk_fwd_kernel_o: no dot is in a loop, and a barrier stands before the
+    last one. H is (H, chunks, D, DV) in the type of Q, G (H, S) in fp32.
+    """
+    chunk = tl.program_id(0)
+    head = tl.program_id(1)
+    times = chunk * BT + tl.arange(0, BT)
+    ds = tl.arange(0, D)
+    es = tl.arange(0, DV)
+    inside = times < S
+    rows = head * S * D + times[:, None] * D + ds[None, :]
+    q = tl.load(q_ptr + rows, mask=inside[:, None], other=0.0)
+    k = tl.load(k_ptr + rows, mask=inside[:, None], other=0.0)
+    h = tl.load(h_ptr + (head * tl.cdiv(S, BT) + chunk) * D * DV + ds[:, None] * DV + es[None, :])
+    g = tl.load(g_ptr + head * S + times, mask=inside, other=0.0)
+    o = tl.dot(q, h) * tl.exp2(g)[:, None]
+    s = tl.dot(q, tl.trans(k)) * tl.exp2(g[:, None] - g[None, :])
+    s = tl.where(times[:, None] >= times[None, :], s, 0.0)
+    tl.debug_barrier()
+    values = head * S * DV + times[:, None] * DV + es[None, :]
+    v = tl.load(v_ptr + values, mask=inside[:, None], other=0.0)
+    o += tl.dot(s.to(v.dtype), v)
+    tl.store(o_ptr + values, o.to(o_ptr.dtype.element_ty), mask=inside[:, None])
+
+
+@triton.jit
 def gemm_gate_up(
     a_ptr, b_ptr, u_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,

@@ -178,6 +178,20 @@ def _linear_backwards(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
     return {"dh": gradients}
 
 
+def _chunk_output(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
+    dtype, step, o = case.tensors["q"].dtype, case.size("BT"), math.zeros(case.shape("o"))
+    for head in range(case.size("H")):
+        for chunk in range(case.size("CHUNKS")):
+            part = slice(chunk * step, (chunk + 1) * step)
+            q, k, v, g = (t[name][head][part] for name in "qkvg")
+            times = math.count(len(q))
+            s = math.product(q, k.T) * math.lib.exp2(g[:, None] - g[None, :])
+            s = math.lib.where(times[:, None] >= times[None, :], s, 0.0)
+            outer = math.product(q, t["h"][head][chunk]) * math.lib.exp2(g)[:, None]
+            o[head, part] = outer + math.product(math.operand(s, dtype), v)
+    return {"o": o}
+
+
 def _states(case: Specimen, t: Arrays, math: Numbers) -> Arrays:
     step, dtype = case.size("BT"), case.tensors["do"].dtype
     found = {name: math.zeros(case.shape(name)) for name in ("dq", "dk")}
@@ -305,6 +319,7 @@ REFERENCES: dict[str, Reference] = {
     "pointer_experts": _experts,
     "pointer_gate_up": _gate_up,
     "pointer_gram": _gram,
+    "pointer_chunk_output": _chunk_output,
     "pointer_linear": _linear,
     "pointer_linear_backwards": _linear_backwards,
     "pointer_states": _states,

@@ -116,6 +116,17 @@ def outside(rows: int = 128, columns: int = 128, depth: int = 64) -> Module:
     return p.finish()
 
 
+def straight(rows: int = 64, columns: int = 64, depth: int = 64) -> Module:
+    """A product of two tiles: the dot is in no loop."""
+    p = TileProgram(a=descriptor(rows, depth), b=descriptor(depth, columns), c=descriptor(rows, columns))
+    row, column = p.mul(p.pid(), p.number(rows)), p.mul(p.pid(1), p.number(columns))
+    a, b = box(p, "a", rows, depth, (row, p.number(0))), box(p, "b", depth, columns, (p.number(0), column))
+    sums = p.op("tt.dot", [a, b, zeros(p, rows, columns)], f"tensor<{rows}x{columns}xf32>", **_DOT)
+    half = p.op("arith.truncf", [sums], f"tensor<{rows}x{columns}xf16>")
+    p.effect("tt.descriptor_store", [p.args["c"], half, row, column])
+    return p.finish()
+
+
 def many_tiles(at_program: bool = True) -> Module:
     """A matrix product in a loop over tiles, which starts at the program's own number, or else at 0."""
     p = TileProgram(a=descriptor(64, 64), b=descriptor(64, 64), c=descriptor(64, 64), n="i32", k="i32")

@@ -14,9 +14,9 @@ from tawa.machine.coefficients import fitted
 from tawa.machine.machines import SM_90, SM_100
 from tawa.plan.cost.launches import launch_of
 from tawa.plan.cost.programs import Program, kept_loads, stock_program
-from tawa.plan.cost.time_model import predict
+from tawa.plan.cost.time_model import busy_us, predict
 from tawa.plan.defaults import CONVERTER_PIECES
-from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
+from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, straight, workload
 from tests.support.timed import changed, timed
 
 ROWS: list[dict[str, Any]] = json.loads(
@@ -179,3 +179,24 @@ def test_measured_times_are_met(tile: tuple[int, int, int], kernel: str, candida
         launch = launch_of(of, (None, None, None, m, n, k), (m // tile[0], n // tile[1]))
         predicted = predict(of, launch, way or stock_program(of, 4, 3))
         assert predicted == pytest.approx(row["median_ms"] * 1e3, rel=0.25)
+
+
+def test_programs_on_one_sm_fill_each_others_waits() -> None:
+    """A persistent form of small tiles, whose dots wait: several programs on an SM take less time than one."""
+    one, three = (changed(timed(num_warps=4, in_flight=0), persistent=True, ctas=ctas) for ctas in (1, 3))
+    small = workload(by_descriptors(64, 64, 64))
+    assert time_us(three, small, k=64) < 0.8 * time_us(one, small, k=64)
+    assert time_us(three, small, k=64, programs=132) == time_us(one, small, k=64, programs=132)
+
+
+def test_operands_that_are_loaded_in_no_loop_are_waited_for_unless_the_program_is_persistent() -> None:
+    once = workload(straight())
+    written = timed(num_warps=4, in_flight=0)
+    assert time_us(changed(written, persistent=True), once) < 0.9 * time_us(written, once)
+
+
+def test_what_keeps_each_unit_busy_is_told_apart() -> None:
+    known = [4096 if it.type == "i32" else None for it in GEMM.function.body.args]
+    busy = busy_us(GEMM, launch_of(GEMM, known, (32, 33)), ONE)
+    assert set(busy) == {"latency", "memory", "tensor cores", "special functions", "CUDA cores"}
+    assert busy["tensor cores"] > busy["memory"] > busy["special functions"] == 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tawa.declines import UNPROVED
 from tawa.errors import PlanError, ResourceError
 from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
 from tawa.plan.cost.shared_use import LIMIT_BYTES, shared_use
@@ -420,3 +421,27 @@ def test_loops_that_the_user_pinned_stay() -> None:
     first = Trial(planned(LoopPlan(0, 1, schedule=schedule(2))), spilled=900)
     choice, tried = searched(asking(pins=pins, pinned=True), lambda _: first)
     assert len(tried) == 1 and choice.accepted
+
+
+# -- what cannot be proved ---------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_proved_with_stages_is_tried_without() -> None:
+    unproved = UNPROVED.remark(why="deadlock")
+
+    def made(candidate: Candidate) -> Trial:
+        flat = candidate.plan.loop(None).stages == 1
+        return Trial(planned(LoopPlan(0, stages=1))) if flat else Trial(refusal=unproved)
+
+    taken, tried = searched(asking(), made)
+    assert (
+        taken.accepted
+        and len(tried) == 2
+        and [it.reason for it in taken.notes] == ["no stages: with them, the protocol cannot be proved"]
+    )
+    taken, tried = searched(asking(), lambda candidate: Trial(refusal=unproved))
+    assert taken.refusal == unproved and len(tried) == 2
+    pinned = asking(pins=Plan(loops=(LoopPlan(stages=2),)))
+    assert len(searched(pinned, made)[1]) == 1
+    other = Remark("declined", "for another reason")
+    assert len(searched(asking(), lambda candidate: Trial(refusal=other))[1]) == 1

@@ -13,12 +13,13 @@ from tawa.machine.nvidia import SHARED_BYTES
 from tawa.outside import read
 from tawa.plan import LoopPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.cost.launches import usual_launches
+from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.cost.time_model import predict
 from tawa.plan.option_conflicts import STOCK
 from tawa.plan.search.candidate import Candidate
 from tawa.plan.search.search import Search
-from tawa.plan.search.space import Space
-from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, outside, workload
+from tawa.plan.search.space import Space, completed, form_of, is_straight, only_measured
+from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, outside, straight, workload
 from tests.support.forms import form_plan
 from tests.support.timed import changed
 
@@ -149,3 +150,28 @@ def test_dots_stay_in_flight_only_if_rings_outside_the_loop_have_slots_for_them(
     assert (2, 1) in pairs(64)
     assert pairs(256) and all(not in_flight for _, in_flight in pairs(256)), "the outer ring has one slot"
     assert (2, 1) in pairs(256, "as_written"), "without a loop around it, the tile has no ring"
+
+
+SMALL = replace(space(by_descriptors(64, 64, 64), 4), persistent=True)
+
+
+def test_where_stocks_ctas_share_an_sm_several_persistent_programs_are_a_form_that_only_measurements_choose() -> None:
+    small = SMALL
+    forms = [it for it in small.forms if only_measured(it)]
+    assert forms and {it.form for it in forms} == {"persistent"}
+    assert 1 < (forms[0].ctas_per_sm or 0) <= small.stock.ctas and "CTAs an SM" in small.words(forms[0])
+    assert form_of(small, completed(small, forms[0])) == forms[0]
+    search = Search.of(small)
+    launch = usual_launches(small.workload)[0]
+    chosen = search.choose(launch, {}).plan
+    assert chosen is None or not only_measured(chosen)
+    assert not any(only_measured(it) for it in replace(small, persistent=False).forms)
+    alone = replace(small, facts=ProgramFacts(registers=255, shared=SHARED_BYTES))
+    assert alone.stock.ctas == 1 and not any(only_measured(it) for it in alone.forms)
+
+
+def test_a_kernel_whose_dots_are_in_no_loop_has_persistent_forms_only() -> None:
+    once = replace(space(straight(), 4), persistent=True)
+    assert is_straight(once.workload) and {it.form for it in once.forms} == {"persistent"}
+    assert replace(once, persistent=False).forms == ()
+    assert once.program(once.forms[0]).ctas > 1

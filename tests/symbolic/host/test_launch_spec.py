@@ -23,5 +23,11 @@ def test_the_first_broken_condition_is_named() -> None:
 
 
 def test_a_launch_survives_json() -> None:
-    spec = LaunchSpec((SPEC,), (Condition(M, "why", 1, None, 16),), axes=2)
+    spec = LaunchSpec((SPEC,), (Condition(M, "why", 1, None, 16),), axes=2, on_one=3)
     assert LaunchSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+def test_a_persistent_kernel_has_a_few_programs_for_each_sm_and_never_more_than_tiles() -> None:
+    assert LaunchSpec(axes=2).programs((100, 3), 132) == 132
+    assert LaunchSpec(axes=2, on_one=2).programs((100, 3), 132) == 264
+    assert LaunchSpec(axes=2, on_one=3).programs((100, 3), 132) == 300

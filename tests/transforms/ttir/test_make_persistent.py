@@ -98,7 +98,6 @@ def test_descriptors_that_are_the_same_for_all_tiles_are_made_once() -> None:
 
 UNFIT = {
     "tt.print": lambda p: p.effect("tt.print", [p.args["k"]], prefix='"k"', hex="false"),
-    "gpu.barrier": lambda p: p.effect("gpu.barrier", []),
     "tt.load": lambda p: p.load(p.splat(p.args["a"], 64), more={"cache": "7 : i32"}),
     "tt.atomic_rmw": lambda p: p.op("tt.atomic_rmw", [p.args["a"], p.number(1)], "i32", sem="1 : i32", scope="1 : i32"),
     "tt.call": lambda p: p.effect("tt.call", [], callee="@other"),
@@ -133,4 +132,10 @@ def test_operations_that_may_order_programs_are_declined(name: str) -> None:
 def test_an_assumption_does_not_order_programs() -> None:
     p = program(0)
     p.effect("llvm.intr.assume", [p.op("arith.constant", [], "i1", value="true")])
+    assert made(p.finish()).changed
+
+
+def test_a_barrier_orders_the_threads_of_one_program_and_no_programs() -> None:
+    p = program(0)
+    p.effect("gpu.barrier", [])
     assert made(p.finish()).changed

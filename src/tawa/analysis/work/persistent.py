@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tawa.declines import PERSISTENT
-from tawa.dialects.effects import is_bound_to_its_program
+from tawa.dialects.effects import orders_programs
 from tawa.dialects.tt import FuncOp, GetNumProgramsOp, GetProgramIdOp
 from tawa.ir import Module, source_of
 from tawa.ir.attributes import read_int
@@ -22,7 +22,7 @@ def why_not_persistent(module: Module) -> Remark | None:
     if len(functions) != 1 or not functions[0].structured:
         return PERSISTENT.remark(why="it has more than one function, or branches between blocks")
     for op in functions[0].op.walk():
-        if is_bound_to_its_program(op):
+        if orders_programs(op):
             return PERSISTENT.remark(
                 source_of(module, op), why=f"{op.name} may give programs an order, which would change"
             )

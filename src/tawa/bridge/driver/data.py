@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -101,7 +101,8 @@ class Specialised:
     @property
     def launch(self) -> LaunchSpec:
         """What the launcher then has to do."""
-        return self.form.launch
+        spec, plan = self.form.launch, self.outcome.plan
+        return replace(spec, on_one=plan.ctas_per_sm or 1) if spec.axes and plan is not None else spec
 
 
 __all__ = ["Job", "Specialised"]

@@ -21,6 +21,8 @@ from typing import Any
 from tawa.analysis.before_layouts import check_before_layouts
 from tawa.analysis.live_registers import live_registers
 from tawa.analysis.loops.chained_dots import has_chained_dots
+from tawa.analysis.rings.loads import find_dots
+from tawa.analysis.work.persistent import why_not_persistent
 from tawa.bridge.driver.back_end import through_back_end
 from tawa.bridge.driver.data import Job, Specialised
 from tawa.bridge.driver.forms import FOR_ALL, Forms
@@ -34,6 +36,7 @@ from tawa.bridge.triton.generic_print import parse_module
 from tawa.bridge.triton.structured import structured
 from tawa.bridge.triton.versions import nested_descriptors
 from tawa.declines import no_space
+from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DOTS, LoadOp
 from tawa.errors import PlanError, ProtocolError, ResourceError
 from tawa.flow import Flow, run
@@ -47,7 +50,7 @@ from tawa.plan.decide.launches import choose_launches, launch_plan
 from tawa.plan.decide.paths import BY_TMA, Launching
 from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
 from tawa.plan.legality import check_met
-from tawa.plan.options import PlanOptions
+from tawa.plan.plan import Form
 from tawa.plan.search.candidate import Candidate
 from tawa.plan.search.compiled import NO_STOCK, Question, Trial, candidates
 from tawa.plan.search.prediction import is_expectation
@@ -91,7 +94,7 @@ class _Driver:
         if request.arch:  # the performance model was fitted on Hopper and cannot predict this GPU
             request = replace(request, options=replace(request.options, only_if_faster=False))
         self.request = request
-        self.pins = _with_form(request.plan or Plan(), request.options)
+        self.pins = request.plan or Plan()
         self.launching = Launching(launch_is_ours(), may_be_one(), nested_descriptors())
         self.runs = BackEndRuns.within(request.options.compile_budget_s)
         self.known = KnownSpills(job.kernel, job.options, job.capability)
@@ -101,6 +104,7 @@ class _Driver:
     def run(self) -> Specialised | Outcome:
         """Runs the loop over candidates."""
         self._look()
+        self.pins = self.pins.over(Plan(form=self._usual_form()))
         refusal = self._refusal()
         if refusal is not None:
             return self._refused(refusal)
@@ -142,6 +146,16 @@ class _Driver:
         """The kernel as a structured module of ours. Passes that change it work on copies."""
         with self.job.timed("read"):
             return structured(copy_module(self.job.program))
+
+    def _usual_form(self) -> Form:
+        """The form of the kernel unless a Plan pins it. A dot that is in no loop gets one over tiles if possible."""
+        asked = self.request.options.persistent
+        if asked is not None or not self.launching.ours:
+            return "persistent" if asked else "as_written"
+        dots = find_dots(self.kernel)
+        if not dots or any(enclosing_loops(dot) for dot in dots) or why_not_persistent(self.kernel) is not None:
+            return "as_written"
+        return "persistent"
 
     def _refusal(self) -> Remark | None:
         """Why the kernel is declined whatever its layouts are."""
@@ -392,11 +406,6 @@ class _Driver:
             spilled = trial.spilled if trial is not None else 0
             search = Search.of(space, options=request.options).beside(own, choice == "predicted")
             return forecast_facts(search, spilled, tried)
-
-
-def _with_form(pins: Plan, options: PlanOptions) -> Plan:
-    """A Plan with the form that the options ask for."""
-    return pins.over(Plan(form="persistent" if options.persistent else "as_written"))
 
 
 def with_remarks(outcome: Outcome, remarks: tuple[Remark, ...]) -> Outcome:

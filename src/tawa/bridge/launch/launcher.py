@@ -4,9 +4,9 @@ Each launch needs the descriptors that the kernel's `LaunchSpec` makes of its ar
 not hold, the stock kernel is launched, or, where only a decision of Tawa needs the condition, the kernel without that
 decision (`tawa.bridge.launch.instead`). Otherwise the launch gets what the model of time predicts to be the fastest for
 it (`tawa.bridge.launch.forecasts`): this kernel, another form, which is compiled at the first launch that gets it, or
-the stock kernel. A persistent form is launched with one program for each SM, and with the size of the grid behind the
-arguments. A kernel whose programs take their tiles from a counter gets the address of one at each launch, and a kernel
-whose programs share tiles gets those of a workspace and of semaphores, and more programs.
+the stock kernel. A persistent form is launched with the programs that its SMs hold, and with the size of the grid
+behind the arguments. A kernel whose programs take their tiles from a counter gets the address of one at each launch,
+and a kernel whose programs share tiles gets those of a workspace and of semaphores, and more programs.
 
 The decision is made once for each value of the arguments that it depends on (`Launcher._decide`), and the descriptors
 are kept in the form that the hardware reads. A later launch looks its arguments up in a dict, and calls the launcher
@@ -393,7 +393,7 @@ class Launcher:
         if grouped is not None:
             own, added = grouped.ctas(grid), (*added, grouped.size(grid))
         if self.spec.axes:
-            own, added = (min(prod(own), self.processors), 1, 1), (*added, *own[: self.spec.axes])
+            own, added = (self.spec.programs(own, self.processors), 1, 1), (*added, *own[: self.spec.axes])
         handles, inner = (self.kernel.function, self.kernel.packed_metadata), self._with_scratch(self.inner)
         if self.spec.counter:
             inner = _with_counter(inner, self.counters or process_counters())

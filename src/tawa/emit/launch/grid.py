@@ -49,7 +49,8 @@ def grid_of(spec: LaunchSpec, device: str) -> tuple[list[str], str]:
         grid = f"x * {spec.shared.shares}, y, z"
     elif spec.axes:
         lines.append(f"processors = torch.cuda.get_device_properties({device}).multi_processor_count")
-        grid = "min(x * y * z, processors),"
+        most = f"{spec.on_one} * processors" if spec.on_one > 1 else "processors"
+        grid = f"min(x * y * z, {most}),"
     return lines, f"({grid})"
 
 

@@ -79,7 +79,7 @@ class Budget:
     launch_warps: the warps of the launch if they are fewer than those of a consumer; else 0 or the same number.
     producer_tiles: whether the producer computes on tiles. converted_slots: of a ring that a converter fills, at most:
         such a ring hides no latency of global memory. one_issues: whether one thread issues the dots of all groups, in
-        a partition of its own.
+        a partition of its own. straight: whether operands are loaded in no loop but that over tiles.
     """
 
     num_warps: int
@@ -100,6 +100,7 @@ class Budget:
     producer_tiles: bool = False
     converted_slots: int = CONVERTED_SLOTS
     one_issues: bool = False
+    straight: bool = False
 
     @property
     def consumer_warps(self) -> int:

@@ -87,8 +87,8 @@ def time_us(
         on_one = _tiles_of_busiest(launch, program)
         if launch.visits.guessed and on_one > 1 and not program.dynamic:
             on_one *= c.uneven
-        beside = program.programs * program.groups
-        cycles = together(on_one / program.programs * latency, on_one * bound, beside, c) + fill
+        ctas = max(1, min(program.ctas, launch.on_one)) * program.programs
+        cycles = together(on_one / ctas * latency, on_one * bound, ctas * program.groups, c) + fill
     else:
         on_one = launch.on_one if launch.in_order is None else launch.in_order
         in_ctas = program.ctas * program.programs  # programs of a CTA fill each other's waits as CTAs do
@@ -98,6 +98,31 @@ def time_us(
             waves += c.tail * (math.ceil(waves) - waves)
         cycles = together(waves * (latency + fill), on_one * bound, ctas * program.groups, c)
     return start + cycles / program.machine.clock_ghz / 1e3
+
+
+def busy_us(workload: Workload, launch: Launch, program: Program) -> dict[str, float]:
+    """Microseconds for which a launch keeps each unit of the busiest SM busy; "latency": if its CTAs did nothing else.
+
+    Together they say what bounds a kernel: a launch takes at least as long as the largest of them.
+    """
+    c, phases = fitted().coefficients, phases_of(workload, launch.visits)
+    waves = launch.on_one / max(1, min(program.ctas, launch.on_one))
+    cycles = {"latency": waves * _program(phases, program, c)[0]}
+    for it in phases:
+        for unit, one in _units(it.work, program, c).items():
+            cycles[unit] = cycles.get(unit, 0.0) + launch.on_one * it.count * one
+    return {unit: found / program.machine.clock_ghz / 1e3 for unit, found in cycles.items()}
+
+
+def _units(work: BlockWork, program: Program, c: Coefficients) -> dict[str, float]:
+    """Cycles of each unit in one execution of a block."""
+    special = work.work.special / SPECIAL_PER_CYCLE * c.special
+    return {
+        "memory": sum(load.bytes for load in work.loads) / c.bytes_per_cycle + work.stored_bytes / c.bytes_per_cycle,
+        "tensor cores": sum(_dot_cycles(dot, program, c) for dot in work.dots),
+        "special functions": special,
+        "CUDA cores": _cuda_cycles(work, program, c) - special,
+    }
 
 
 def _shared_us(phases: Sequence[Phase], launch: Launch, program: Program, c: Coefficients) -> float:
@@ -177,16 +202,22 @@ def _block(work: BlockWork, program: Program, c: Coefficients) -> tuple[float, f
     share = max(tensor / program.groups, sum(_steps_cycles(dot, program, c) for dot in work.dots))
     share += (len(work.dots) - waited) * c.wait_mma
     if program.specialised:
+        exposed = (c.exposed + moved) * (_is_exposed(work) and not program.persistent)
         chain = _specialised_chain(share, own, moved, serving + waiting, waited, _is_staged(work, program), program, c)
-        return max(chain, _converter_cycles(work, program)), busy
+        return max(chain, _converter_cycles(work, program)) + exposed, busy
     chained = any(dot.chained or dot.computed for dot in work.dots)
     wait = c.wait_chained if chained else c.wait_stock
     chain = share + own + waited * (wait + (warps - 1) * c.sync) + waiting
     if program.serialised:
         chain += sum(_instructions(dot, warps) for dot in work.dots) * c.wait_serialised
-    if program.slots <= 1:
+    if program.slots <= 1 or _is_exposed(work):
         return chain + c.exposed + moved, busy
     return max(chain, (c.latency + moved) / (program.slots - 1 - c.held)), busy
+
+
+def _is_exposed(work: BlockWork) -> bool:
+    """Whether the block loads operands of its dots in no loop, so that nothing loads them ahead."""
+    return not work.depth and any(load.operand for load in work.loads)
 
 
 def _is_staged(work: BlockWork, program: Program) -> bool:
@@ -282,4 +313,4 @@ def _norm(power: float, *values: float) -> float:
     return most * sum((value / most) ** power for value in values if value > 0) ** (1 / power)
 
 
-__all__ = ["Phase", "phases_of", "predict", "time_us", "together"]
+__all__ = ["Phase", "busy_us", "phases_of", "predict", "time_us", "together"]

@@ -147,19 +147,22 @@ def check_sharing(module: Module, channels: Sequence[ChannelInfo]) -> None:
 
 
 def operands_of(module: Module, loads: Sequence[DotLoadInfo], channels: Sequence[ChannelInfo], plan: Plan) -> Plan:
-    """An entry for each load that feeds a dot, with its path and its ring."""
+    """An entry for each load that feeds a dot, with its path and its ring. Copies of a load share one."""
     moved = {
         info.load.op: (info, it.name) for it in channels if not it.converted for site in it.sites for info in site.loads
     }
-    entries: list[OperandPlan] = []
+    entries: dict[Name, OperandPlan] = {}
     for info in loads:
         op = info.load.op
         own, ring = moved.get(op, (info, None))
         path: Path = "consumer" if ring is None else path_of(own, plan)
         hoisted = plan.operand(name_of(op)).hoisted is True
         how = transposed_entry(module, own)
-        entries.append(replace(how, path=path, ring=ring, hoisted=hoisted, line=str(source_of(module, op) or "")))
-    return Plan(operands=tuple(it for it in entries if it.argument is not None))
+        made = replace(how, path=path, ring=ring, hoisted=hoisted, line=str(source_of(module, op) or ""))
+        first = entries.setdefault(made.key, made)
+        if first.ring != ring:
+            entries[made.key] = replace(first, ring=None)
+    return Plan(operands=tuple(it for it in entries.values() if it.argument is not None))
 
 
 def stores_of(module: Module) -> list[StorePlan]:

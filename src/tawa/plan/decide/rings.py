@@ -25,6 +25,7 @@ from tawa.analysis.rings.channels import channels_of_groups, find_channels, oute
 from tawa.analysis.rings.loads import DotLoadInfo, find_dot_loads, operand_bits
 from tawa.analysis.rings.sent_numbers import NUMBER_PAYLOAD, SLOT_BYTES, SentInfo
 from tawa.declines import no_space, not_expected
+from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tcgen05 import ACCUMULATOR
 from tawa.errors import PlanError, ResourceError
 from tawa.ir import Module, source_of
@@ -284,6 +285,7 @@ def budget_of(module: Module, facts: Facts, target: Target, pins: Plan = _NOTHIN
         launch_warps=target.launch_warps,
         one_issues=any(ACCUMULATOR in op.attributes for op in module.walk()),
         producer_tiles=facts.producer.folded > 0,
+        straight=not any(enclosing_loops(info.load.op)[1:] for info in loads),
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tawa.declines import SPILLS, not_expected
+from tawa.declines import SPILLS, UNPROVED, not_expected
 from tawa.errors import PlanError, ResourceError
 from tawa.machine.nvidia import WARP_GROUP
 from tawa.plan.cost.programs import ProgramFacts
@@ -169,6 +169,23 @@ def _in_groups(question: Question, start: Candidate) -> Trials:
     return _unless_spilled(whole, question)
 
 
+def _proved(question: Question, start: Candidate) -> Trials:
+    """Tries a Plan, and the same without stages if its protocol cannot be proved.
+
+    Stages peel iterations off a loop, and the proof does not relate a condition on the loop's counter to those.
+    """
+    first = yield from _fitted(question, start)
+    unproved = first.refusal is not None and UNPROVED.says(first.refusal.reason)
+    if not unproved or question.pins.loops:
+        return first
+    without = _tried(start, Plan(loops=(LoopPlan(stages=1),)), question.pins, _UNPROVED, "stages")
+    flat = yield from _fitted(question, without)
+    return flat if flat.accepted else first
+
+
+_UNPROVED = "no stages: with them, the protocol cannot be proved"
+
+
 def _why_alone(split: Trial, groups: int) -> str:
     """Why the rows of the tile are not split among consumer groups."""
     if split.plan is not None and split.overflow is None:
@@ -178,7 +195,7 @@ def _why_alone(split: Trial, groups: int) -> str:
 
 def _relieved(question: Question, start: Candidate) -> Trials:
     """Tries Plans that need fewer registers if the kernel spills too much; takes the first that is good enough."""
-    best = first = yield from _fitted(question, start)
+    best = first = yield from _proved(question, start)
     if best.plan is None or holds(best, question.allowed) or not best.in_flight or question.pins.loops:
         return best
     tries = smaller(first, question)

@@ -8,7 +8,8 @@ The factor is the model's own error on measured kernels of the same regime that 
 
 Two facts come before a prediction: accumulators that take all registers of an SM spill with any compiler, and a
 consumer waits in every dot that adds up partial sums. Nor is anything predicted of kernels whose consumers get numbers
-out of a ring. If the user asks for specialisation or pins a Plan, the reasons are only notes.
+out of a ring, or whose dots are in no loop but that over tiles. If the user asks for specialisation or pins a Plan, the
+reasons are only notes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Literal
 
 from tawa.analysis.resources import unfit_dots
 from tawa.analysis.work.workload import Workload
-from tawa.declines import ACCUMULATOR, ONE_SLOT, UNTIMED_NUMBERS
+from tawa.declines import ACCUMULATOR, ONE_SLOT, UNTIMED
 from tawa.ir import Module
 from tawa.machine.coefficients import ErrorInfo, fitted
 from tawa.plan.cost.budget import Budget
@@ -102,7 +103,7 @@ def regime_of(workload: Workload, launch: Launch, program: Program, stock: Progr
     kind += "" if all(dot.unit == "wgmma" for dot in dots) else " by mma.sync"
     bits = min((dot.bits for dot in dots), default=16)
     on_one = math.ceil(launch.programs / launch.processors)
-    own = (1 if program.persistent else min(program.ctas, on_one)) * program.groups
+    own = min(program.ctas, on_one) * program.groups
     beside = f"{min(own, _MANY)} to {min(stock.ctas, on_one, _MANY)} at a time"
     iterates = program.persistent or any(count > _MANY_ENTRIES for count in launch.visits.entries.values())
     waves = "several tiles" if iterates else "one wave" if on_one == 1 else "waves"
@@ -130,7 +131,9 @@ def why_not_expected(module: Module, plan: Plan, budget: Budget, expectation: Ex
     if unfit:
         return unfit
     if plan.tiles != "dynamic" and not all(ring.has_tiles for ring in plan.rings):
-        return UNTIMED_NUMBERS.text()
+        return UNTIMED.text(what="its loads depend on the result of an atomic")
+    if budget.straight and plan.form == "persistent":
+        return UNTIMED.text(what="its dots are in no loop but that over tiles")
     if expectation is not None:
         return why_not_faster(expectation)
     return ONE_SLOT.text() if [ring.slots for ring in plan.rings if ring.name not in budget.outer] == [1] else ""

@@ -24,7 +24,7 @@ from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.search.candidate import Candidate, Effort, clearly_fastest
 from tawa.plan.search.prediction import Expectation, expect, why_not_faster
-from tawa.plan.search.space import Space, variant_words, variants
+from tawa.plan.search.space import Space, only_measured, variant_words, variants
 from tawa.plan.thresholds import (
     CLEAR,
     CLEAR_COUNTER,
@@ -100,7 +100,8 @@ class Search:
 
         None as well if stock Triton's kernel does not fit.
         """
-        expected = [self.space.of_form(it) for it in self.forms if it.keeps_order] if self.space.stock.fits else []
+        forms = (it for it in self.forms if it.keeps_order and (learns or not only_measured(it)))
+        expected = [self.space.of_form(it) for it in forms] if self.space.stock.fits else []
         if (learns and any(map(_may_pay, expected))) or any(it.verdict != "slower" for it in expected):
             return None
         return min(expected, key=lambda it: it.own_us, default=None)
@@ -109,7 +110,7 @@ class Search:
         """The number of consumer groups to try first: the usual one, unless another is clearly faster."""
         times: dict[int, float] = {}
         for it in self.forms:
-            if it.keeps_order:
+            if it.keeps_order and not only_measured(it):
                 time_us = self.space.mean_us(self.space.program(it))
                 times[it.own_groups] = min(times.get(it.own_groups, time_us), time_us)
         return clearly_fastest(dict.fromkeys((usual, *times)), lambda it: times.get(it, float("inf")))
@@ -162,7 +163,7 @@ class Search:
         own = self._expect(launch, self.program) if self.program is not None else None
         best, form = own, self.own
         for other in self._fitting(launch):
-            if only is not None and other not in only:
+            if only_measured(other) or (only is not None and other not in only):
                 continue
             program = known[other] if other in known else self.space.program(other)
             if program is None:
@@ -183,7 +184,7 @@ class Search:
         """The specialised forms that a launch may try, best prediction first, as far as they keep every sum's order.
 
         The form that is compiled already is the first among equals. Left out is what is hopeless, or clearly behind
-        the best prediction.
+        the best prediction. Forms that only measurements choose come last.
         """
         found: list[tuple[Plan, Expectation]] = []
         if self.own is not None and self.program is not None:
@@ -191,11 +192,11 @@ class Search:
         for other in self._fitting(launch):
             if other.keeps_order:
                 found.append((other, self._expect(launch, self.space.program(other))))
-        best = min((it.own_us for _, it in found), default=0.0)
+        best = min((it.own_us for form, it in found if not only_measured(form)), default=0.0)
         near = [it for it in found if it[1].own_us <= CLOSE * best]
         if self.space.stock.fits:
             near = [it for it in near if _may_pay(it[1])]
-        near.sort(key=lambda it: it[1].own_us * (1.0 if it[0] == self.own else CLEAR))
+        near.sort(key=lambda it: (only_measured(it[0]), it[1].own_us * (1.0 if it[0] == self.own else CLEAR)))
         return tuple(it for it, _ in Effort(most=MOST_TRIED).of(near))
 
     def _fitting(self, launch: Launch) -> Iterator[Plan]:

@@ -39,7 +39,7 @@ from tawa.plan.fields import LoopPlan, OperandPlan, Path, RingPlan, StorePlan
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.planner import Counts, complete
-from tawa.plan.search.prediction import Expectation, expect
+from tawa.plan.search.prediction import SMALL_TILE, Expectation, expect
 from tawa.remarks import Remark
 
 _POINTERS = OperandPlan(path="pointers")
@@ -119,6 +119,7 @@ class Space:
     def words(self, plan: Plan) -> str:
         """A form for people."""
         form = "persistent" if plan.form == "persistent" else "as written"
+        form += f", {plan.ctas_per_sm} CTAs an SM" if only_measured(plan) else ""
         form += ", tiles from a counter" if plan.tiles == "dynamic" else ""
         form += ", longest first" if plan.tile_order == "longest_first" else ""
         form += f", {plan.split_k} programs share a tile" if (plan.split_k or 1) > 1 else ""
@@ -179,7 +180,7 @@ class Space:
         """The expectation of the persistent form, if launches of many programs get that and it is faster."""
         if form.form == "persistent":
             return own
-        others = (it for it in in_orders(self, form) if it.form == "persistent")
+        others = (it for it in in_orders(self, form) if it.form == "persistent" and not only_measured(it))
         return max((own, *(self._expect(self.program(it)) for it in others)), key=lambda it: it.gain)
 
     def mean_us(self, program: Program) -> float:
@@ -208,15 +209,40 @@ def _forms_of(space: Space) -> Iterator[Plan]:
 
 
 def in_orders(space: Space, written: Plan) -> Iterator[Plan]:
-    """A form with one tile for each program, and the persistent ones that differ from it in the order of tiles only."""
-    yield written
+    """A form with one tile for each program, and the persistent ones that differ from it in the order of tiles only.
+
+    Without the first one if no dot is in a loop.
+    """
+    if not is_straight(space.workload):
+        yield written
     if not space.persistent:
         return
-    yield replace(written, form="persistent")
+    persistent = replace(written, form="persistent")
+    yield persistent
+    if (beside := _most_beside(space, persistent)) > 1:
+        yield replace(persistent, ctas_per_sm=beside)
     if space.unequal:
         yield replace(written, form="persistent", tiles="dynamic")
     if space.longer:
         yield replace(written, form="persistent", tiles="dynamic", tile_order="longest_first")
+
+
+def _most_beside(space: Space, persistent: Plan) -> int:
+    """CTAs of a persistent form with loops that fit on an SM, but not more than stock Triton's kernel has there.
+
+    One alone has the deepest rings, which large tiles need. Small ones are bound by latency: several CTAs fill the
+    waits of each other, as those of stock Triton's kernel do.
+    """
+    largest = max((it.rows * it.columns for it in space.workload.dots), default=0)
+    if is_straight(space.workload) or largest >= SMALL_TILE:
+        return 1
+    counts = expected_counts(space, persistent)
+    return min(replace(counts.budget, most_ctas=None).ctas(counts.rings, 2), space.stock.ctas)
+
+
+def only_measured(form: Plan) -> bool:
+    """Whether only measurements choose a form: it is not predicted well enough yet."""
+    return form.form == "persistent" and (form.ctas_per_sm or 1) > 1
 
 
 def _shared_forms(space: Space, forms: Sequence[Plan]) -> Iterator[Plan]:
@@ -283,7 +309,7 @@ def expected_counts(space: Space, plan: Plan) -> Counts:
     rings = [ExpectedRing(_INNER, max(1, slot), fill)]
     if around:
         rings.append(ExpectedRing(_OUTER, plan.programs * around, fill))
-    many = persistent or plan.programs > 1
+    many, straight = persistent or plan.programs > 1, is_straight(workload)
     stored = {work.depth > 0: 0 for work in workload.blocks.values()}
     for work in workload.blocks.values():
         stored[work.depth > 0] = max(stored[work.depth > 0], work.stored_bytes)
@@ -310,8 +336,14 @@ def expected_counts(space: Space, plan: Plan) -> Counts:
         producer_registers=_producer_registers(space, plan, registers.accumulators, warps * groups),
         most_ctas=1 if many else None,
         launch_warps=space.num_warps,
+        straight=straight,
     )
     return Counts(tuple(rings), budget)
+
+
+def is_straight(workload: Workload) -> bool:
+    """Whether no dot is in a loop, so that only a persistent form can be specialised."""
+    return all(workload.loops[block] is None for block, work in workload.blocks.items() if work.dots)
 
 
 def _accumulator(dot: DotWork, groups: int, warps: int) -> AccumulatorInfo:
@@ -380,8 +412,9 @@ def form_of(space: Space, plan: Plan) -> Plan:
         groups=plan.groups or 1,
         split="programs" if plan.programs > 1 else None,
         split_k=plan.split_k if (plan.split_k or 1) > 1 else None,
+        ctas_per_sm=plan.ctas_per_sm if only_measured(plan) and not is_straight(space.workload) else None,
         operands=(_POINTERS,) if space.promotes(plan) is False else (),
     )
 
 
-__all__ = ["Space", "completed", "form_of", "in_orders", "variant_words", "variants"]
+__all__ = ["Space", "completed", "form_of", "in_orders", "is_straight", "only_measured", "variant_words", "variants"]

@@ -71,7 +71,7 @@ def timelines_of(compiled: Any, launch: SimulatedLaunch, module: Module | None =
     names, spec = list(compiled.src.fn.arg_names), launch_spec(compiled)
     grid = tuple(launch.grid or (_WAVES * SM_90.processors,))
     grid = _smaller(grid) if spec.axes else grid
-    share = _share_of_an_sm(grid) if spec.axes else [_FIRST]
+    share = _share_of_a_program(grid, spec) if spec.axes else [_FIRST]
     own = module or (read_levels(compiled)[1] if applied else read_final(compiled))
     guessed: list[str] = []
 
@@ -104,7 +104,7 @@ def _of_ours(
 
     Alone, the program would take all tiles from a counter; so the counter begins where its share is left.
     """
-    tiles_on = min(prod(grid), SM_90.processors)
+    tiles_on = spec.programs(grid, SM_90.processors)
     counter = new_counter() if spec.counter else None
     if counter is not None:
         counter[0] = max(0, prod(grid) - tiles_on - (share - 1))
@@ -123,10 +123,11 @@ def _smaller(grid: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _share_of_an_sm(grid: Sequence[int]) -> list[tuple[int, int, int]]:
+def _share_of_a_program(grid: Sequence[int], spec: LaunchSpec) -> list[tuple[int, int, int]]:
     """The programs that do what the first of a persistent form does."""
     x, y, _ = (*grid, 1, 1)[:3]
-    return [(it % x, it // x % y, it // (x * y)) for it in range(0, prod(grid), SM_90.processors)]
+    numbers = range(0, prod(grid), spec.programs(grid, SM_90.processors))
+    return [(it % x, it // x % y, it // (x * y)) for it in numbers]
 
 
 def _about(guessed: Sequence[str], asked: Sequence[int] | None, grid: Sequence[int]) -> str:

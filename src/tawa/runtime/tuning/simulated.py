@@ -88,7 +88,7 @@ def simulated_us(compiled: Any, job: Job) -> float:
     waves = -(-prod(grid) // SM_90.processors)
     if spec.axes:
         given |= {f"{GRID_SIZE}{axis}": size for axis, size in enumerate(grid)}
-        grid, waves = (min(prod(grid), SM_90.processors), 1, 1), 1
+        grid, waves = (spec.programs(grid, SM_90.processors), 1, 1), spec.on_one
     if spec.counter:
         given[TILE_COUNTER] = new_counter()
     ends = sorted({(0, 0, 0), (grid[0] - 1, grid[1] - 1, grid[2] - 1)})

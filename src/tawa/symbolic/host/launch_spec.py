@@ -113,6 +113,7 @@ class LaunchSpec:
     launched: one without the decision that needs it (`Condition.only_for`), else the stock kernel. grouped: programs
     that share a CTA; the kernel takes the size of the grid along their axis as the argument after the descriptors.
     axes: how many sizes of the grid of CTAs a persistent kernel takes as arguments after that; 0: it is not persistent.
+    on_one: how many of its programs are launched for each SM.
     counter: whether it takes the address of a counter of tiles, as its last argument. shared: programs that share a
     tile; the kernel takes the addresses of a workspace and of semaphores as its last arguments.
     """
@@ -123,6 +124,11 @@ class LaunchSpec:
     grouped: Grouped | None = None
     counter: bool = False
     shared: Shared | None = None
+    on_one: int = 1
+
+    def programs(self, grid: Sequence[int], processors: int) -> int:
+        """The programs that a persistent kernel is launched with, for a grid of tiles."""
+        return min(prod(grid), self.on_one * processors)
 
     @property
     def arguments(self) -> frozenset[int]:
@@ -153,6 +159,7 @@ class LaunchSpec:
             "grouped": [self.grouped.axis, self.grouped.programs] if self.grouped else None,
             "counter": self.counter,
             "shared": [self.shared.shares, self.shared.elements] if self.shared else None,
+            "on_one": self.on_one,
         }
 
     @staticmethod
@@ -165,6 +172,7 @@ class LaunchSpec:
             Grouped(*data["grouped"]) if data.get("grouped") else None,
             data.get("counter", False),
             Shared(*data["shared"]) if data.get("shared") else None,
+            data.get("on_one", 1),
         )
 
 

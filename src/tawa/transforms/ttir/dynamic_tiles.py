@@ -32,7 +32,7 @@ The counter is an added argument, zero before the launch. Launches that may run 
 own (`tawa.bridge.launch.tile_counters`).
 
 Which program works on which tile differs from run to run. The results do not, because programs do not communicate: as
-for `make_persistent`, a kernel with atomics, volatile loads, barriers, prints or unknown effects is declined. So is a
+for `make_persistent`, a kernel with atomics, volatile loads, prints or unknown effects is declined. So is a
 kernel that uses the program id for anything but its first tile, or carries values from one tile to the next.
 
 Requires: TTIR without layouts, one structured function; `make_persistent` if the kernel has no loop over tiles;
@@ -50,7 +50,7 @@ from tawa.analysis.memory.provenance import Root, memory_roots
 from tawa.declines import COUNTER
 from tawa.dialects.arith import AddIOp, CmpIOp, Predicate, SelectOp, SubIOp
 from tawa.dialects.declare.declaration import address_of
-from tawa.dialects.effects import effects_of, is_bound_to_its_program, is_plain_load, is_pure
+from tawa.dialects.effects import effects_of, is_plain_load, is_pure, orders_programs
 from tawa.dialects.parameters import TILE_COUNTER
 from tawa.dialects.scf import ConditionOp, ForOp, WhileOp, YieldOp
 from tawa.dialects.tt import RELAXED, AtomicRMWOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, LoadOp, RmwKind
@@ -84,7 +84,7 @@ def loop_over_tiles(module: Module) -> ForOp | Remark:
         return _declined(module, None, "the kernel has more than one function, or branches between blocks")
     function = functions[0]
     for op in function.op.walk():
-        if is_bound_to_its_program(op):
+        if orders_programs(op):
             return _declined(module, op, f"{op.name} may give programs an order, which a counter of tiles would change")
     loops = [loop for op in function.body.ops if (loop := ForOp.of(op)) and _strides_over_programs(loop)]
     if len(loops) != 1:

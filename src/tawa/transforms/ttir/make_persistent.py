@@ -7,15 +7,16 @@
       return                                 %y = divsi %tile, %grid_0
                                              work }
 
-The launcher starts as many programs as there are SMs. The grid size is passed as added arguments (i32), one for each
-axis up to the last one that the kernel reads; the grid must be 1 along the other axes. The order of the tiles is that
-of the Plan (`tawa.transforms.ttir.orders`). The producer then loads the first operands of the next tile while the
-consumer stores the current one, and the partitions start once. Scalars that are invariant over tiles, and descriptors
-made from them, stay before the loop.
+The launcher starts as many programs as there are SMs, or a few for each. The grid size is passed as added arguments
+(i32), one for each axis up to the last one that the kernel reads; the grid must be 1 along the other axes. The order of
+the tiles is that of the Plan (`tawa.transforms.ttir.orders`). The producer then loads the first operands of the next
+tile while the consumer stores the current one, and the partitions start once. Scalars that are invariant over tiles,
+and descriptors made from them, stay before the loop.
 
 The programs of a grid are unordered, so any order of tiles is correct unless programs communicate: a tile that waits
-for a later tile of the same persistent program would deadlock. Hence a kernel with atomics, volatile loads, barriers,
-prints or unknown effects stays as it is, and so does one whose inline assembly reads its position in the grid.
+for a later tile of the same persistent program would deadlock. Hence a kernel with atomics, volatile loads, prints or
+unknown effects stays as it is, and so does one whose inline assembly reads its position in the grid. A barrier orders
+the threads of one program only.
 
 Requires: TTIR without layouts, one structured function.
 Declines also if the order is "longest first" and programs do not get longer along one axis, or if it is one of blocks

@@ -7,7 +7,7 @@ import pytest
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.tuning.every_form import search_of
 from tawa.bridge.launch.first.compiles import launched_by_us
-from tawa.ir import Module
+from tawa.ir import Module, Value
 from tawa.outside import read
 from tawa.plan import LaunchPlan, OperandPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.search.candidate import Candidate
@@ -20,12 +20,17 @@ CHOSEN = Plan(
 
 
 def kernel(tiles: bool = True, rows: int = 64) -> Module:
-    program = TileProgram(a="!tt.ptr<f16>", x=f"tensor<{rows}x64xf16>", y="tensor<64x64xf16>")
-    x = program.args["x"]
-    if tiles:
-        offsets = program.splat(program.args["a"], rows, 64)
-        x = program.load(offsets)
-    program.dot(x, program.args["y"])
+    program = TileProgram(a="!tt.ptr<f16>", x=f"tensor<{rows}x64xf16>", y="tensor<64x64xf16>", n="i32")
+
+    def body(args: list[Value]) -> list[Value]:
+        x = program.args["x"]
+        if tiles:
+            offsets = program.splat(program.args["a"], rows, 64)
+            x = program.load(offsets)
+        program.dot(x, program.args["y"])
+        return []
+
+    program.loop((program.number(0), program.args["n"], program.number(64)), [], body)
     return program.finish()
 
 

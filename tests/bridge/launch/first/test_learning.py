@@ -24,11 +24,15 @@ from tests.bridge import kernels
 from tests.bridge.launch.first.conftest import GPU, MADE, FakeClock, function_of
 from tests.bridge.launch.test_cost import DESCRIPTORS, described_product
 from tests.bridge.launching import Launching, in_threads
+from tests.cases.gemm.declined import single_dot
 
 pytestmark = pytest.mark.contract
 
 STOCK, OWN = 1, 2
 """The functions of stock Triton's kernel and of the first specialised one, in the order in which they are loaded."""
+FORMS = 3
+"""Of the kernel with small tiles where a persistent one makes a difference: as written, persistent with one program for
+each SM, and with several."""
 
 
 def gemm() -> Any:
@@ -171,13 +175,13 @@ def test_the_next_process_compiles_nothing_again(
 ) -> None:
     clock.times_ms = {STOCK: 1.0, OWN: 0.9, OWN + 1: 0.95, winner: 0.5}
     learned_in(512, gemm())
-    assert last(gpu) == winner and not any(MADE) and len(MADE) == 2
+    assert last(gpu) == winner and not any(MADE) and len(MADE) == FORMS
     MADE.clear()
     function = gemm()
     for _ in range(2):
         launch_in(512, function)
         tawa.wait()
-    assert all(MADE) and last(gpu) > OWN + 1
+    assert all(MADE) and last(gpu) > STOCK + FORMS
 
 
 @pytest.mark.parametrize("winner", [OWN, OWN + 1])
@@ -202,7 +206,9 @@ def test_the_next_process_begins_with_another_form_that_was_learned(
     assert last(gpu) == OWN + 1
     MADE.clear()
     launch_in(512, gemm())
-    assert last(gpu) == 2 * (OWN + 1) and all(MADE), "it loads the same three, from the cache"
+    assert last(gpu) == STOCK + FORMS + OWN + 1 and all(MADE), (
+        "it loads stock's, its own and the fastest, from the cache"
+    )
     assert tawa.wait(0.0), "nothing is compiled"
 
 
@@ -386,3 +392,17 @@ def test_a_benchmark_of_something_else_waits_for_nothing(gpu: Launching, clock: 
     submit(hold.wait)
     assert tawa.warmup(lambda: None) == 1
     hold.set()
+
+
+def test_a_kernel_whose_dots_are_in_no_loop_gets_its_persistent_form_by_measurement_only(
+    gpu: Launching, clock: FakeClock, installed: None
+) -> None:
+    clock.times_ms, function = {STOCK: 1.0, OWN: 0.8}, triton.jit(single_dot.fn)
+
+    def launch() -> Any:
+        return function[(64, 64)](*DESCRIPTORS, BM=64, BN=64, num_warps=4)
+
+    tawa.warmup(launch)
+    tawa.wait()
+    launch()
+    assert last(gpu) == OWN and "get: persistent" in " ".join(str(tawa.report()).split())
