@@ -61,7 +61,6 @@ PROBLEMS = (
 
 _SQUARE, _WIDE = Tile(128, 128, 128, 8, 4), Tile(128, 256, 128, 8, 4)
 _SLICES = {"stores": [{"slices": 2}]}
-_HELD = {"ping_pong": True, "ping_pong_turn": "complete"}
 STOCK_BLOCKS = (
     in_stock(_SQUARE, 8, 3), in_stock(_SQUARE, 8, 4), in_stock(_SQUARE, 4, 3), in_stock(_SQUARE, 4, 4),
     in_stock(Tile(64, 128, 128, 4, 4)), in_stock(Tile(64, 64, 128, 4, 4)),
@@ -79,8 +78,6 @@ BLOCKS = pinned(
     replace(_SQUARE, num_stages=6, options=(plan(**FROM_COUNTER, **_SLICES),)),
     replace(_SQUARE, options=(plan(**FROM_COUNTER), ("ping_pong", True))),
     replace(_SQUARE, num_stages=6, options=(plan(**FROM_COUNTER, **_SLICES), ("ping_pong", True))),
-    replace(_SQUARE, options=(plan(**FROM_COUNTER, **_HELD),)),
-    replace(_SQUARE, num_stages=6, options=(plan(**FROM_COUNTER, **_SLICES, **_HELD),)),
     replace(_SQUARE, options=(plan(**FROM_COUNTER, loops=[{"stages": 0}]),)),
     replace(_SQUARE, options=(plan(form="persistent", groups=1),)),
     Tile(64, 128, 128, 4, 3),

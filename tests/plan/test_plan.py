@@ -100,7 +100,6 @@ def test_a_whole_plan_leaves_nothing_of_a_kernel_open(name: str) -> None:
         "unit_strides",
         "launches",
         "ping_pong_sections",
-        "ping_pong_turn",
         "direct_stores",
     }
     assert all(it.registers for it in plan.partitions) and plan.operands and plan.loops and plan.rings

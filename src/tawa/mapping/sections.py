@@ -94,7 +94,7 @@ GroupWords = _made(
 
     count: consumer groups. split: what they divide; "rows of q" also checks that q is the left operand of a dot,
     "columns of k" that k is the right one. ping_pong: they issue their dots alternately. ping_pong_sections: the first
-    and last dot of each section. ping_pong_turn: a turn ends when these dots are issued, or complete.
+    and last dot of each section.
     """,
 )  # fmt: skip
 OperandWords = _made(

@@ -100,7 +100,7 @@ class _Unmet:
         for given in self.mapping.given("groups"):
             if given.word == "split" and self.plan.groups == 1:
                 yield f"{given}: {self.program.place} has one group; cure: count = 2, or leave it out"
-            if given.word in ("ping_pong_sections", "ping_pong_turn") and given.value and not self.plan.ping_pong:
+            if given.word == "ping_pong_sections" and given.value and not self.plan.ping_pong:
                 yield f"{given}: {self.program.place} has no ping-pong; cure: ping_pong = true with count = 2"
 
 

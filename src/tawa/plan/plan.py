@@ -57,7 +57,6 @@ Tiles = Literal["strided", "dynamic"]
 SplitAxis = Literal["rows", "columns", "programs"]
 SlotViews = Literal["shared", "own"]
 Sums = Literal["in_order", "after_loops"]
-Turn = Literal["issued", "complete"]
 
 
 def _sections_text(sections: Sequence[tuple[int, int]]) -> str:
@@ -91,8 +90,7 @@ class Plan:
         conversion would take shared memory from the rings.
     early_puts: E, slots of each ring that are filled before the partitions start.
     ping_pong: consumer groups issue their dots alternately. ping_pong_sections: the first and the last dot of each
-        section, by their numbers in the program of a group. ping_pong_turn: whether a group passes its turn on when
-        the dots of a section are issued, or complete, so that no two groups have dots in flight.
+        section, by their numbers in the program of a group.
     slot_views: whether wgmmas of sibling branches or loops share the view of a slot, or have separate ones.
     launches: which launches get the kernel.
 
@@ -160,10 +158,6 @@ class Plan:
     ping_pong_sections: tuple[tuple[int, int], ...] | None = decision(
         ListOf(ListOf(Whole())), "loops", word="groups.ping_pong_sections", shown=_sections_text,
         usual="a section ends where the tensor cores would be idle",
-    )  # fmt: skip
-    ping_pong_turn: Turn | None = decision(
-        one_of(Turn), "loops", word="groups.ping_pong_turn", plain="issued",
-        usual="another group's dots wait behind those in flight, and the tensor cores are never idle",
     )  # fmt: skip
     slot_views: SlotViews | None = decision(
         one_of(SlotViews), "rings", word="kernel.slot_views", always=True,

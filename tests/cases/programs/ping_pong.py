@@ -9,7 +9,6 @@ from tawa.flow import run
 from tawa.ir import Module, Operation, parse_module, print_module
 from tawa.pipeline import BARRIERS
 from tawa.plan import PartitionPlan, Plan
-from tawa.plan.plan import Turn
 from tawa.remarks import Remark
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import op
@@ -41,11 +40,11 @@ def grouped(text: str, groups: int = 2, upper: str = "") -> str:
     return text
 
 
-def plan_of(text: str, groups: int = 2, depth: int = 2, *, ping_pong: bool = True, turn: Turn = "issued") -> Plan:
+def plan_of(text: str, groups: int = 2, depth: int = 2, *, ping_pong: bool = True) -> Plan:
     plan = plan_for(parse_module(text), depth, min(1, depth - 1))
     registers = 240 if groups < 3 else 152
     consumers = [PartitionPlan(f"consumer{number}", "consumer", 4, registers) for number in range(groups)]
-    return replace(plan, partitions=(plan.partitions[0], *consumers), ping_pong=ping_pong, ping_pong_turn=turn)
+    return replace(plan, partitions=(plan.partitions[0], *consumers), ping_pong=ping_pong)
 
 
 def made(text: str, plan: Plan) -> tuple[Module, list[Remark]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.scf import LOOPS
 from tawa.ir import Builder, Module, Operation, parse_module, print_module, replace_op
-from tawa.plan.plan import Turn
 from tawa.verify.arefs import check_credits
 from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.verdict import Proved, Refuted
@@ -36,9 +34,9 @@ PROGRAMS: dict[str, Callable[[], str]] = {
 
 
 @functools.cache
-def levels(name: str, groups: int, depth: int, turn: Turn = "issued") -> tuple[Module, Module]:
+def levels(name: str, groups: int, depth: int) -> tuple[Module, Module]:
     text = grouped(PROGRAMS[name](), groups)
-    aref, remarks = made(text, plan_of(text, groups, depth, turn=turn))
+    aref, remarks = made(text, plan_of(text, groups, depth))
     assert not any(remark.kind == "declined" for remark in remarks), remarks
     return aref, lowered(aref)
 
@@ -159,46 +157,6 @@ def test_a_group_keeps_the_token_only_as_long_as_its_dots_keep_the_tensor_cores_
     assert check_credits(module) == Proved()
     for n in (0, 1, 3):
         assert staged.output(lowered(module), n, 0, "late") == staged.output(module, n, 0)
-
-
-def beside_a_dot() -> str:
-    """A loop that computes on a carried tile while a dot is in flight, and adds its result to a sum."""
-    lines = (
-        programs.load("a", "a_desc"),
-        programs.alloc("x", "a"),
-        programs.dot("product", "x", "x", "zeros"),
-        op("math.exp2", "%tile", programs.ACC, "%tile_next", programs.ACC),
-        programs.binary("sum_next", "addf", "sum", "product", programs.ACC),
-    )
-    carried = {name: ("zeros", f"{name}_next", programs.ACC) for name in ("tile", "sum")}
-    loop = programs.for_loop("\n".join(lines), carried=carried, results="%acc:2")
-    done = programs.binary("done", "addf", "acc#0", "acc#1", programs.ACC)
-    return programs.kernel("\n".join((loop, done, programs.store("done"))))
-
-
-PROGRAMS["beside"] = beside_a_dot
-
-
-@pytest.mark.parametrize("turn", get_args(Turn))
-def test_a_turn_lasts_until_the_dots_are_issued_or_complete(turn: Turn) -> None:
-    module = levels("beside", 2, 2, turn)[0]
-    (loop, _) = [it for it in programs.ops_named(module, "scf.for") if inside(it, "ttng.warp_group_dot")]
-    steps = [it for it in loop.walk() if it.name.startswith("ttng.") or is_token(it, 0) or is_token(it, 1)]
-    names = [it.name.partition(".")[2] for it in steps]
-    assert names.index("warp_group_dot_wait") == (
-        names.index("put") - 2 if turn == "complete" else names.index("put") + 1
-    )
-
-
-@pytest.mark.parametrize("name", ["beside", "tile", "two_loops", "persistent", "gemm", "branching gemm"])
-def test_turns_that_last_until_the_dots_are_complete_are_proved_and_keep_the_bits(name: str) -> None:
-    aref, barrier = levels(name, 2, 2, "complete")
-    assert passes(check_credits(aref)) and passes(check_barriers(barrier, effort="fast"))
-    assert passes(check_refinement(aref, barrier))
-    for n, m in ((0, 0), (1, 1), (3, 2)):
-        wanted = expected(name, 2, n, m).tobytes()
-        for order in ("eager", "late", "random"):
-            assert staged.output(barrier, n, m, order, seed=n) == wanted, (n, m, order)
 
 
 # -- proofs and bits ---------------------------------------------------------------------------------------------------

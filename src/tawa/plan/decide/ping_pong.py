@@ -60,7 +60,7 @@ def find_sections(group: GroupOp) -> list[Section]:
             if WarpGroupDotOp.of(op) and index < end:
                 dots.append(op)
                 queued = max(queued, 0) + cost.tensor_cycles
-            if dots and (ends_section(op) or queued < -PING_PONG_CYCLES):
+            if dots and (_ends_section(op) or queued < -PING_PONG_CYCLES):
                 found.append(Section(dots[0], dots[-1]))
                 dots = []
             for region in op.regions:
@@ -71,7 +71,7 @@ def find_sections(group: GroupOp) -> list[Section]:
     return found
 
 
-def ends_section(op: Operation) -> bool:
+def _ends_section(op: Operation) -> bool:
     """Whether a section ends at `op`, or after it if it is a synchronous dot."""
     dot = WarpGroupDotOp.of(op)
     if dot:
@@ -89,4 +89,4 @@ def _holds_loop_with_dots(op: Operation) -> bool:
     return any(nested.name in LOOPS and _holds_dots(nested) for nested in op.walk())
 
 
-__all__ = ["Section", "choose_sections", "dots_of_group", "ends_section", "find_sections"]
+__all__ = ["Section", "choose_sections", "dots_of_group", "find_sections"]

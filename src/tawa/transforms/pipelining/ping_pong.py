@@ -11,9 +11,6 @@
 A group has the token for a *section*: dots that are issued back to back (`tawa.plan.decide.ping_pong`). While one group
 issues its dots, the other groups execute their arithmetic.
 
-If the Plan's `ping_pong_turn` is "complete", the group keeps the token until the dots of the section are complete: the
-dots of two groups are then never in flight together, and finish one after the other instead of all at the end.
-
 No section contains a release, so rings do not need more slots. All groups run the same program: a group that waits for
 the token has already released every slot that the other group had released at the start of its section.
 
@@ -30,20 +27,18 @@ Source: J. Shah et al., "FlashAttention-3" (2024), section 3.1.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from tawa.analysis.dims.lockstep import TwinInfo
 from tawa.declines import PING_PONG
 from tawa.dialects.aref import AdvanceOp, ConsumedOp, CreateOp, FilledOp, FirstOp, GetOp, PutOp, RingType
 from tawa.dialects.control_flow import carry_through
-from tawa.dialects.ttng import WarpGroupDotWaitOp
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.errors import PlanError
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, source_of
 from tawa.ir.attributes import bool_attr, string_attr
 from tawa.plan import Plan
-from tawa.plan.decide.ping_pong import Section, dots_of_group, ends_section
+from tawa.plan.decide.ping_pong import Section, dots_of_group
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
 
@@ -52,10 +47,7 @@ _TOKEN = RingType(1, ())
 
 @dataclass(frozen=True, slots=True)
 class PingPong:
-    """Options: the Plan, whose `ping_pong` enables the pass.
-
-    Its `ping_pong_sections` list the dots of each section, its `ping_pong_turn` says when a section ends.
-    """
+    """Options: the Plan, whose `ping_pong` enables the pass and whose `ping_pong_sections` list the dots of each."""
 
     plan: Plan
 
@@ -72,7 +64,7 @@ class PingPong:
             return PassResult(False, (PING_PONG.remark(source_of(module, op or groups[0].op), why=reason),))
         tokens = _make_tokens(groups[0], len(consumers))
         for number, (group, its_sections) in enumerate(zip(consumers, sections, strict=True)):
-            _Tokens(number, tokens, its_sections, self.plan.ping_pong_turn == "complete").write(group)
+            _Tokens(number, tokens, its_sections).write(group)
         places = len(sections[0])
         where = "at one place" if places == 1 else f"at {places} places"
         text = f"ping-pong: {len(consumers)} groups alternate on the tensor cores, {where} of their program"
@@ -92,23 +84,6 @@ class PingPong:
                 )
             found.append(Section(dots[first], dots[last]))
         return found
-
-
-def _complete(section: Section, starts: Collection[Operation]) -> Operation:
-    """The operation behind which the dots of a section are complete.
-
-    That is its last dot, if it is synchronous, or the wait for it. A turn ends with its last dot if anything else comes
-    first: the next section, a release, or the end of the block.
-    """
-    block = section.last.parent
-    assert block is not None
-    for op in block.ops[block.ops.index(section.last) + 1 :]:
-        waits = WarpGroupDotWaitOp.of(op) is not None
-        if waits and section.last.result in op.operands:
-            return op
-        if op in starts or (ends_section(op) and not waits):
-            break
-    return section.last
 
 
 def _make_tokens(first_group: GroupOp, count: int) -> list[Value]:
@@ -165,14 +140,13 @@ def _obstacle(groups: list[GroupOp], sections: list[list[Section]]) -> tuple[Ope
 class _Tokens:
     """Inserts the gets and puts of one group, and threads their running count through its control flow."""
 
-    def __init__(self, number: int, tokens: list[Value], sections: list[Section], held: bool) -> None:
-        """held: whether a turn lasts until the dots of its section are complete."""
+    def __init__(self, number: int, tokens: list[Value], sections: list[Section]) -> None:
         self.mine = tokens[number]
         self.following = tokens[(number + 1) % len(tokens)]
         self.leads = number == 0
         self.wraps = number + 1 == len(tokens)
         self.starts = {section.first: section for section in sections}
-        self.ends = {_complete(it, self.starts) if held else it.last for it in sections}
+        self.ends = {section.last: section for section in sections}
 
     def write(self, group: GroupOp) -> None:
         """Inserts all of them; the first group also consumes the token that comes back last."""
@@ -195,7 +169,7 @@ class _Tokens:
         return count
 
     def _pass_on(self, last: Operation, count: Value) -> Value:
-        """Passes the token to the next group at the end of a section; returns the next count."""
+        """Passes the token to the next group after the last dot of a section; returns the next count."""
         builder = Builder.after(last)
         following = builder.create(AdvanceOp.NAME, (count,), (count.type,), hints=("round",)).result
         builder.create(ConsumedOp.NAME, (self.mine, count))
