@@ -475,7 +475,6 @@ FIGURES: dict[str, Callable[[], str]] = {
     "pointers.specialised": lambda: _specialised("pointers_correctness"),
     "small.2048": lambda: _small(2048),
     "small.4096": lambda: _small(4096),
-    "backward.cute": lambda: span(ratios(_gradients(), "CuTe")),
     "backward.cudnn": lambda: span(ratios(_gradients(), "cuDNN")),
     "backward.same_bits": lambda: span(((1 - 1 / it) * 100 for it in ratios(_gradients(), "Tawa, same bits")), 0),
     "flex.full": lambda: span(_flex("full")),

@@ -19,6 +19,7 @@ that a call keeps the host.
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -226,17 +227,19 @@ def ablated(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable[[]
     from tawa.ops.calls.plain import KnownCalls
     from tawa.ops.calls.tables import plan as as_option
 
+    box = tiles.box_of(problem.d)
+    own, _ = tiles.backward_tiles(tiles.HOPPER, box, True, "full", False, problem.S)
+    asked = json.loads(dict(own.options)["plan"])
     usual = make_calls(problem, tensors)["Tawa"]
     found = {"Tawa": usual}
     launches = {name: KnownCalls[Any]() for name in WITHOUT}
     for name, plan in WITHOUT.items():
-        own = tiles.HOPPER.gradients
-        changed = {box: replace(tile, options=(*tile.options, as_option(**plan))) for box, tile in own.items()}
+        tile = replace(own, least=0, options=(as_option(**{**asked, **plan}),))
 
-        def call(name: str = name, changed: dict[int, Any] = changed) -> Any:
+        def call(name: str = name, tile: tiles.Tile = tile) -> Any:
             used, backward_launch.backwards = backward_launch.backwards, launches[name]
             table = backward_launch.tiles_for
-            backward_launch.tiles_for = lambda _: replace(tiles.HOPPER, gradients=changed)
+            backward_launch.tiles_for = lambda _: replace(tiles.HOPPER, gradients={"full": {box: (tile,)}})
             try:
                 return usual()
             finally:

@@ -77,14 +77,14 @@ def tiles(which: str) -> str:
             for (first, values), found in parts.items():
                 rows += [f"| {kind} | {first * 3 // 2} | {values} | {_tile(it)} |" for it in found]
     else:
-        either = {**HOPPER.gradients, **HOPPER.narrow}
-        rows = [
-            "| D up to | dK, dV and sums of dQ | with a window or a softcap | dK, dV alone | dQ alone |",
-            "|---" * 5 + "|",
-        ]
+        rows = ["| mask | D up to | queries | dK, dV and sums of dQ | options |", "|---" * 5 + "|"]
+        for kind, boxes in HOPPER.gradients.items():
+            for box, found in boxes.items():
+                rows += [f"| {kind} | {box} | {it.least or ''} | {_size(it)} | {_options(it)} |" for it in found]
+        rows += ["", "| D up to | dK, dV alone | with a window or a softcap | dQ alone |", "|---" * 4 + "|"]
         for box in HOPPER.dkdv:
-            kinds = (HOPPER.gradients, either, HOPPER.dkdv, HOPPER.dq)
-            rows.append(f"| {box} | {' | '.join(_size(it[box]) if box in it else '' for it in kinds)} |")
+            kinds = (HOPPER.dkdv, {**HOPPER.dkdv, **HOPPER.narrow}, HOPPER.dq)
+            rows.append(f"| {box} | {' | '.join(_size(it[box]) for it in kinds)} |")
     return "\n".join(rows)
 
 
@@ -92,10 +92,13 @@ def _size(tile: Any) -> str:
     return f"{tile.BM} × {tile.BN}, {tile.num_warps} warps"
 
 
+def _options(tile: Any) -> str:
+    return "<br>".join([f"`{name}={value}`" for name, value in tile.options] + ["V as rows"] * tile.transposes_v)
+
+
 def _tile(tile: Any) -> str:
-    options = [f"`{name}={value}`" for name, value in tile.options] + ["V as rows"] * tile.transposes_v
     kernel = "persistent" if tile.persistent else "two loops"
-    return f"{tile.least or ''} | {_size(tile)} | {kernel} | {'<br>'.join(options)}"
+    return f"{tile.least or ''} | {_size(tile)} | {kernel} | {_options(tile)}"
 
 
 def house() -> str:

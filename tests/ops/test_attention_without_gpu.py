@@ -325,6 +325,17 @@ def test_a_box_holds_the_head_dimension(head_dim: int, box: int) -> None:
 
 
 @pytest.mark.parametrize("mask", ["full", "causal", "window"])
+def test_long_programs_of_gradients_exchange_tiles_and_short_ones_do_not(mask: Any) -> None:
+    for box, choice in tiles.HOPPER.gradients[mask].items():
+        made = [tiles.backward_tiles(tiles.HOPPER, box, True, mask, False, queries) for queries in (1, 1024, 65536)]
+        assert all(of_queries is None for _, of_queries in made)
+        assert made[0] == made[1] == (choice[0], None) and made[2] == (choice[-1], None)
+        assert tiles.backward_tiles(tiles.HOPPER, box, False, mask, False, 1)[1] == tiles.HOPPER.dq[box]
+        narrow = tiles.HOPPER.gradients["window"][box][0]
+        assert tiles.backward_tiles(tiles.HOPPER, box, True, mask, True, 65536) == (narrow, None)
+
+
+@pytest.mark.parametrize("mask", ["full", "causal", "window"])
 @pytest.mark.parametrize("is_fp8", [False, True])
 def test_each_length_has_one_tile_and_only_rows_have_one_that_transposes_v(mask: Any, is_fp8: bool) -> None:
     for box, choice in (tiles.HOPPER.fp8 if is_fp8 else tiles.HOPPER.forward)[mask].items():

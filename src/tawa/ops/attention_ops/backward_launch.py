@@ -49,7 +49,7 @@ class Backward:
         (batches, heads, queries, head_dim), (_, key_heads, keys, _) = q.shape, k.shape
         box = box_of(head_dim)
         padded = -(-queries // PADDED) * PADDED
-        tile, of_queries = backward_tiles(tiles_for(q.device), box, added, mask.window > 0 or softcap > 0)
+        tile, of_queries = backward_tiles(tiles_for(q.device), box, added, mask.kind, softcap > 0, queries)
         self.added = of_queries is None
         self.device, self.rows = q.device.index, (batches, heads, padded)
         self.sums = batches * heads * padded * box // backward.WIDTH.value, backward.WIDTH.value

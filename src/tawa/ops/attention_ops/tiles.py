@@ -66,7 +66,10 @@ class Tile:
 
 
 Choice = tuple[Tile, ...]
-"""Tiles by ascending `least`. One that transposes V stands behind the one for other V."""
+"""Tiles by ascending `least`, which counts keys, or the queries of backward kernels.
+
+One that transposes V stands behind the one for other V.
+"""
 
 
 MaskKind = Literal["full", "causal", "window"]
@@ -79,9 +82,9 @@ class Tiles:
 
     forward, fp8: by the kind of mask and the head dimension of the box, in 16 and in 8 bits. two_parts: of a head
     dimension in two boxes, in 16 bits, by the columns of the first box and of the boxes of V; where there is none, one
-    box is taken. varlen, two_parts_varlen: for packed sequences. Backward: gradients, where dQ is added up; dkdv and
-    dq, where dQ has a kernel of its own; narrow, in place of gradients and dkdv, if a window or a softcap needs another
-    tile.
+    box is taken. varlen, two_parts_varlen: for packed sequences. Backward: gradients, where dQ is added up, by the
+    number of queries; dkdv and dq, where dQ has a kernel of its own; narrow, in place of dkdv, if a window or a softcap
+    needs another tile.
     """
 
     forward: Mapping[MaskKind, Mapping[int, Choice]]
@@ -89,7 +92,7 @@ class Tiles:
     varlen: Mapping[int, Tile]
     dkdv: Mapping[int, Tile]
     dq: Mapping[int, Tile]
-    gradients: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
+    gradients: Mapping[MaskKind, Mapping[int, Choice]] = field(default_factory=dict[MaskKind, Mapping[int, Choice]])
     narrow: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
     two_parts: Mapping[MaskKind, Mapping[tuple[int, int], Choice]] = field(
         default_factory=dict[MaskKind, Mapping[tuple[int, int], Choice]]
@@ -118,8 +121,10 @@ _PAIRS_FROM_COUNTER = replace(_PAIRS, options=(plan(tiles="dynamic"),))
 _WIDE = Tile(128, 64, 8, 2, options=(IN_ORDER, plan(**FROM_COUNTER, **IN_SLICES)))
 _THREE = Tile(64, 128, 4, 2)
 _SHARED_SM = Tile(64, 128, 4, 3)
-_GRADIENTS = Tile(64, 128, 8, 2, options=(plan(form="as_written"),))
-"""Persistent programs, which launches of unequal tiles would get by prediction, are a tenth slower."""
+_NARROW = Tile(64, 128, 8, 2)
+_GRADIENTS = replace(_NARROW, options=(plan(groups=1),))
+_EXCHANGED = replace(_NARROW, options=(plan(groups=2, form="as_written"),), least=4096)
+"""The groups exchange tiles, which pays where programs are long. Persistent, they take a tenth longer."""
 _192: Mapping[tuple[int, int], Choice] = {(128, 128): (Tile(128, 128, 8, 2),), (128, 192): (Tile(128, 64, 8, 2),)}
 
 
@@ -172,8 +177,15 @@ HOPPER = Tiles(
         },
     },
     varlen={64: _PAIRS, 128: _PAIRS, 256: replace(_WIDE, options=(IN_ORDER,))},
-    gradients={64: replace(_GRADIENTS, BM=128), 128: _GRADIENTS},
-    narrow={64: _GRADIENTS},
+    gradients={
+        "full": {64: (replace(_GRADIENTS, BM=128), replace(_EXCHANGED, BM=128)), 128: (_GRADIENTS, _EXCHANGED)},
+        "causal": {
+            64: (replace(_GRADIENTS, BM=128), replace(_EXCHANGED, BM=128)),
+            128: (_GRADIENTS, replace(_EXCHANGED, least=16384)),
+        },
+        "window": {64: (_NARROW,), 128: (_NARROW,)},
+    },
+    narrow={64: _NARROW},
     dkdv={64: Tile(128, 128, 8, 2), 128: Tile(64, 128, 8, 2), 256: Tile(64, 64, 8, 2)},
     dq={64: Tile(128, 128, 8, 2), 128: Tile(128, 128, 8, 2), 256: Tile(64, 64, 4, 2)},
     two_parts={
@@ -250,15 +262,20 @@ def forward_tile(
     return tile, Boxes(box, box)
 
 
-def backward_tiles(tiles: Tiles, box: int, added: bool, narrow: bool) -> tuple[Tile, Tile | None]:
+def backward_tiles(
+    tiles: Tiles, box: int, added: bool, mask: MaskKind, softcap: bool, queries: int
+) -> tuple[Tile, Tile | None]:
     """The tile of the kernel for dK and dV, and that of the one for dQ; None where the first adds dQ up.
 
-    narrow: there is a window or a softcap.
+    added: whether it may. queries: of a head. A softcap needs registers, as a window does, and gets its tiles.
     """
-    tile, of_queries = tiles.gradients.get(box) if added else None, None
-    if tile is None:
-        tile, of_queries = tiles.dkdv[box], tiles.dq[box]
-    return tiles.narrow.get(box, tile) if narrow else tile, of_queries
+    kind: MaskKind = "window" if softcap else mask
+    choice = tiles.gradients.get(kind, {}).get(box) if added else None
+    if choice is not None:
+        tile = for_length(choice, queries)
+        assert tile is not None
+        return tile, None
+    return tiles.narrow.get(box, tiles.dkdv[box]) if kind == "window" else tiles.dkdv[box], tiles.dq[box]
 
 
 def varlen_tile(tiles: Tiles, head_dim: int, values: int) -> tuple[Tile, Boxes]:

@@ -17,7 +17,7 @@ from tawa.ops.attention_ops.backward_launch import (
     constants_of,
 )
 from tawa.ops.attention_ops.checks import MOST_ROWS
-from tawa.ops.attention_ops.launch import LN_2, tiles_for, under_tawa
+from tawa.ops.attention_ops.launch import LN_2, Mask, tiles_for, under_tawa
 from tawa.ops.attention_ops.tensors import MOST_OFFSET, for_ragged, ragged_box
 from tawa.ops.attention_ops.tiles import backward_tiles, box_of
 from tawa.ops.attention_ops.varlen_launch import ShareList, has_work
@@ -49,7 +49,8 @@ class VarlenBackward:
         check_capability(q)
         (_, self.heads, head_dim), self.key_heads = q.shape, k.shape[1]
         self.box = box = box_of(head_dim)
-        tile, of_queries = backward_tiles(tiles_for(q.device), box, added, window > 0 or softcap > 0)
+        kind = Mask(causal, 0, window).kind
+        tile, of_queries = backward_tiles(tiles_for(q.device), box, added, kind, softcap > 0, queries=0)  # any lengths
         self.added, self.sequences, self.device = of_queries is None, sequences, q.device.index
         rows = tile.BM if of_queries is None else of_queries.BM
         self.of_queries, self.of_keys = ShareList(sequences, rows), ShareList(sequences, tile.BN)
