@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import importlib.util
 import os
 import shutil
@@ -38,6 +39,7 @@ os.environ["TAWA_BACKGROUND"] = "off"  # most tests want the kernel at the first
 
 let_threads_parse()
 forget()
+gc.set_threshold(10_000)  # a program is many small objects, few of which are garbage in cycles
 
 # Triton's back end makes the same kernels many times. All tests of `make nightly` run it.
 if not EVERY_CASE and importlib.util.find_spec("triton"):
@@ -59,6 +61,12 @@ def hopper_present() -> bool:
     except ImportError:
         return False
     return torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+
+
+def pytest_collection_finish() -> None:
+    """Leaves what was collected, ten thousand tests with their modules, out of each further garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
