@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from triton._C.libtriton import llvm, nvidia
 from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler.compiler import get_cache_invalidating_env_vars
 from triton.runtime.cache import triton_key
@@ -31,6 +32,8 @@ _run = subprocess.run
 
 def keep_back_end() -> None:
     """Replaces the stages and `subprocess.run` in this process."""
+    llvm.init_targets()  # which `make_llir` does for `make_ptx`, too
+    getattr(nvidia, "set_short_ptr", bool)()  # likewise, up to Triton 3.8
     for name in ("make_llir", "make_ptx"):
         setattr(CUDABackend, name, keeping(getattr(CUDABackend, name)))
     subprocess.run = functools.wraps(_run)(run)
