@@ -16,6 +16,9 @@
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 WORKERS ?= 2
+# Python keeps what it has compiled, also where the environment says otherwise: pip compiles nothing here, and the tests
+# start hundreds of processes.
+export PYTHONDONTWRITEBYTECODE :=
 # Neighbours share kernels that a process compiles once: each takes a stretch of the list, and who is done helps out.
 SPREAD := -n $(WORKERS) --dist worksteal
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
@@ -27,7 +30,7 @@ CONTRACT_TESTS := $(shell grep -rl 'mark\.contract' tests --include='test_*.py')
 # The tests that compile through Triton.
 COMPILE_TESTS := $(addprefix tests/,bridge runtime ops/kernels matrix cli demo roundtrip rings)
 
-.PHONY: dev demo setup test test-3.6 contract $(OTHERS:%=contract-%) nightly every-3.6 $(OTHERS:%=every-%) fuzz check gpu next release format docs clean
+.PHONY: dev demo setup test test-3.6 contract $(OTHERS:%=contract-%) nightly every-3.6 $(OTHERS:%=every-%) fuzz check check-types check-style check-imports check-links gpu next release format docs clean
 
 dev: .venv/ready
 
@@ -41,7 +44,9 @@ test: test-3.6 contract
 test-3.6: .venv/ready
 	.venv/bin/pytest $(SPREAD)
 
-contract: $(OTHERS:%=contract-%)
+# One process for each version, beside each other: none collects or compiles what another one of the same version has.
+contract: $(OTHERS:%=.venv-%/ready)
+	@$(MAKE) --no-print-directory --jobs=$(words $(OTHERS)) --keep-going --output-sync=target WORKERS=0 $(OTHERS:%=contract-%)
 
 $(OTHERS:%=contract-%): contract-%: .venv-%/ready
 	.venv-$*/bin/pytest $(SPREAD) -m contract $(CONTRACT_TESTS)
@@ -64,11 +69,19 @@ fuzz: .venv/ready
 # A link that leads nowhere is a warning, and --strict fails on warnings; with --quiet it does not.
 BUILD_DOCS = NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
 
-check: .venv/ready
+check: check-types check-style check-imports check-links # the longest first
+
+check-style: .venv/ready
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
+
+check-types: .venv/ready
 	.venv/bin/pyright --level error --pythonpath .venv/bin/python
+
+check-imports: .venv/ready
 	PYTHONPATH=src .venv/bin/lint-imports --no-cache
+
+check-links: .venv/ready
 	$(BUILD_DOCS)
 
 gpu:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
+import importlib.util
 import os
 import shutil
 import tempfile
@@ -17,7 +19,7 @@ from hypothesis import settings
 
 from tests.support.kept import forget  # hashes the modules of Tawa, before one of them is imported
 from tests.support.parsing import let_threads_parse
-from tests.support.sample import examples
+from tests.support.sample import EVERY_CASE, examples
 
 # Set before Triton is imported. One folder per process: tests see neither the user's cache nor each other's.
 _CACHE = tempfile.mkdtemp(prefix="tawa-tests-")
@@ -37,6 +39,13 @@ os.environ["TAWA_BACKGROUND"] = "off"  # most tests want the kernel at the first
 
 let_threads_parse()
 forget()
+gc.set_threshold(10_000)  # a program is many small objects, few of which are garbage in cycles
+
+# Triton's back end makes the same kernels many times. All tests of `make nightly` run it.
+if not EVERY_CASE and importlib.util.find_spec("triton"):
+    from tests.support.back_end import keep_back_end
+
+    keep_back_end()
 
 # A change is judged by what it changes, not by the examples of the day.
 settings.register_profile("fixed", derandomize=True, database=None, max_examples=examples(100))
@@ -52,6 +61,12 @@ def hopper_present() -> bool:
     except ImportError:
         return False
     return torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+
+
+def pytest_collection_finish() -> None:
+    """Leaves what was collected, ten thousand tests with their modules, out of each further garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -61,12 +61,12 @@ class Compiled:
 
 def compiled_kernels() -> dict[str, Compiled]:
     """The kernels that were launched since `forget_compiled`, by the name of their function."""
-    import gc
-
     from triton.runtime.jit import JITFunction
 
+    from tawa.bridge.triton.jitted import every_jitted
+
     found: dict[str, Compiled] = {}
-    for function in [it for it in gc.get_objects() if issubclass(type(it), JITFunction)]:
+    for function in [it for it in every_jitted() if issubclass(type(it), JITFunction)]:
         for versions, *_ in function.device_caches.values():
             for kernel in versions.values():
                 found.setdefault(function.__name__, Compiled(function, kernel))

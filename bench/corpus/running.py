@@ -90,11 +90,11 @@ def run_recorded(entry: Entry, inputs: Inputs, device: str) -> Recorded:
 
 def forget_compiled() -> None:
     """Empties Triton's cache in memory: a kernel from it would not be recorded."""
-    import gc
-
     from triton.runtime.jit import JITFunction
 
-    for found in [it for it in gc.get_objects() if issubclass(type(it), JITFunction)]:
+    from tawa.bridge.triton.jitted import every_jitted
+
+    for found in [it for it in every_jitted() if issubclass(type(it), JITFunction)]:
         found.device_caches.clear()
 
 

@@ -91,7 +91,9 @@ class Workplace:
         edited = {block.keys["file"].partition("/")[0] for block in blocks if "file" in block.keys}
         for name in LINKED:
             if name in edited:
-                shutil.copytree(ROOT / name, self.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+                # With what Python has compiled, but not with what it is writing now.
+                ignored = shutil.ignore_patterns("*.pyc.*")
+                shutil.copytree(ROOT / name, self.folder / name, ignore=ignored)
             else:
                 (self.folder / name).symlink_to(ROOT / name)
         shutil.copytree(ROOT / "examples", self.folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
@@ -140,7 +142,6 @@ class Workplace:
             **kept,
             "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": os.pathsep.join((str(self.folder / "src"), str(ROOT))),
-            "PYTHONDONTWRITEBYTECODE": "1",
             "TRITON_CACHE_DIR": str(self.cache),
             "XDG_CACHE_HOME": str(self.folder / ".cache"),
             "COLUMNS": "80",

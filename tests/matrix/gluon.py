@@ -1,14 +1,15 @@
-"""The hand-written Gluon kernels of the benches and tests, compiled to TTGIR without a GPU."""
+"""The hand-written Gluon kernels of the benches and tests, lowered to TTGIR without a GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
-from tawa.bridge.gluon.compile import compile_gluon
-from tawa.bridge.triton.read_module import read_final
+from tawa.bridge.gluon.compile import lower_gluon
 from tawa.bridge.triton.signature import Signature
-from tawa.ir import Module
+from tawa.ir import Module, parse_module, print_module
+from tawa.machine.machines import SM_90
 
 
 def gluon_module(
@@ -18,11 +19,16 @@ def gluon_module(
     dtypes: Mapping[str, str],
     scalars: Mapping[str, str],
 ) -> Module:
-    """Compiles a Gluon kernel.
+    """Lowers a Gluon kernel, once in a process.
 
     boxes, dtypes: of its descriptors. scalars: types of other arguments that are not i32. constants: of its constexprs.
     """
     types = {name: "constexpr" if name in constants else scalars.get(name, "i32") for name in kernel.arg_names}
     types |= {name: f"tensordesc<{dtypes[name]}[{','.join(map(str, box))}]>" for name, box in boxes.items()}
     values = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
-    return read_final(compile_gluon(kernel, Signature(types, values, {}), num_warps=constants["num_warps"]))
+    return parse_module(_lowered(kernel, tuple(types.items()), tuple(values.items()), constants["num_warps"]))
+
+
+@cache
+def _lowered(kernel: Any, types: tuple[Any, ...], values: tuple[Any, ...], num_warps: int) -> str:
+    return print_module(lower_gluon(kernel, Signature(dict(types), dict(values), {}), SM_90, num_warps=num_warps)[1])

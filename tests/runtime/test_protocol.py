@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import tawa
 from tawa.cli.inputs.kernel_file import load_kernel
 from tawa.remarks import SourceLocation
-from tawa.runtime import protocol
+from tawa.runtime import protocol, pytest_plugin
 from tawa.verify.verdict import Checked, Proved, Refuted, Unknown, Verdict, Witness
 from tests.support.verdicts import passes
 
@@ -105,3 +106,8 @@ def test_options_are_taken() -> None:
     assert passes(tawa.check_protocol(kernel, OF_GEMM, {"BM": 128, "BN": 128}, **options))
     with pytest.raises(tawa.PlanError, match=r"D >= P \+ 1"):
         tawa.check_protocol(kernel, OF_GEMM, {"BM": 128, "BN": 128}, mma_depth=2, **options)
+
+
+def test_pytest_finds_the_plugin_where_tawa_is_installed() -> None:
+    (found,) = entry_points(group="pytest11", name="tawa")
+    assert found.load() is pytest_plugin

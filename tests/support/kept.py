@@ -11,6 +11,7 @@ import hashlib
 import os
 import tempfile
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def kept(key: tuple[str, ...], make: Callable[[], str], ours: bool = False, fold
     """
     file = folder / hashlib.sha256(repr((*key, AT_START if ours else "")).encode()).hexdigest()
     with contextlib.suppress(OSError):
-        text = file.read_text()
+        text = zlib.decompress(file.read_bytes()).decode()
         os.utime(file)
         return text
     text = make()
@@ -52,8 +53,8 @@ def kept(key: tuple[str, ...], make: Callable[[], str], ours: bool = False, fold
 def _write(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=file.parent)
-    with os.fdopen(handle, "w") as other:
-        other.write(text)
+    with os.fdopen(handle, "wb") as other:
+        other.write(zlib.compress(text.encode(), 1))
     os.replace(name, file)
 
 

@@ -230,8 +230,9 @@ def _split_loc(text: str) -> tuple[str, str]:
         return text, UNKNOWN_LOC
     start = text.rfind(" loc(")
     while start >= 0:
-        if match_bracket(text, start + 4) == len(text):
-            return text[:start].rstrip(), text[start + 5 : -1]
+        inside = text[start + 5 : -1]
+        if (inside[:1] == "#" and inside[1:].isalnum()) or match_bracket(text, start + 4) == len(text):  # mostly #loc12
+            return text[:start].rstrip(), inside
         start = text.rfind(" loc(", 0, start)
     return text, UNKNOWN_LOC
 

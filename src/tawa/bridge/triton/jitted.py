@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -24,6 +26,16 @@ def definition_of(function: Any) -> tuple[int, int]:
 def named(kernel: Any) -> tuple[str, SourceLocation]:
     """A jitted function in messages, and where it is defined."""
     return f"the kernel {kernel.__name__}", SourceLocation(kernel.fn.__code__.co_filename, definition_of(kernel)[0])
+
+
+def every_jitted() -> Iterator[Any]:
+    """The jitted functions of this process; some come twice."""
+    from triton.runtime.jit import JITCallable
+
+    modules = [vars(it) for it in list(sys.modules.values()) if isinstance(it, ModuleType)]
+    # Servers freeze what they have loaded (`gc.freeze`): the garbage collector does not list it any more.
+    for found in (gc.get_objects(), *(list(it.values()) for it in modules)):
+        yield from (it for it in found if issubclass(type(it), JITCallable))
 
 
 def is_gluon(kernel: Any) -> bool:

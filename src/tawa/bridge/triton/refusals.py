@@ -13,7 +13,6 @@ CompilationError: at 3:35: … helper(x, BM)           Triton cannot compile the
 from __future__ import annotations
 
 import ast
-import gc
 import itertools
 import linecache
 import os
@@ -22,7 +21,7 @@ import traceback
 from types import ModuleType
 from typing import Any
 
-from tawa.bridge.triton.jitted import definition_of, reachable
+from tawa.bridge.triton.jitted import definition_of, every_jitted, reachable
 from tawa.errors import CompileError
 from tawa.remarks import SourceLocation
 
@@ -106,9 +105,7 @@ def _place(error: Any, kernel: Any) -> tuple[SourceLocation | None, str]:
 
 def _function_of(source: str | None, kernel: Any) -> Any | None:
     """The function that has this source: the kernel, one that it can reach, or any that was jitted."""
-    from triton.runtime.jit import JITCallable
-
-    known = itertools.chain(reachable([kernel]), (it for it in gc.get_objects() if isinstance(it, JITCallable)))
+    known = itertools.chain(reachable([kernel]), every_jitted())
     return next((it for it in known if it.src == source), None)
 
 

@@ -1,0 +1,117 @@
+"""What Triton's back end makes of a kernel, kept as `tests.support.kept` describes: many tests compile the same kernel.
+
+    TTGIR → LLVM IR → PTX       stages of `CUDABackend`, by their input, the options and the version of Triton
+    ptxas, nvdisasm             programs, by themselves, their options and their input
+
+Each is a function of its input, and each input is made anew by the test. Errors are not kept.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import os
+import subprocess
+from collections import ChainMap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from triton._C.libtriton import llvm, nvidia
+from triton.backends.nvidia.compiler import CUDABackend
+from triton.compiler.compiler import get_cache_invalidating_env_vars
+from triton.runtime.cache import triton_key
+
+from tests.support.kept import FOLDER, kept
+
+_PROGRAMS = ("ptxas", "ptxas-blackwell", "nvdisasm")
+_UNDERSTOOD = {"capture_output", "check", "close_fds", "stderr", "text"}
+_run = subprocess.run
+
+
+def keep_back_end() -> None:
+    """Replaces the stages and `subprocess.run` in this process."""
+    llvm.init_targets()  # which `make_llir` does for `make_ptx`, too
+    getattr(nvidia, "set_short_ptr", bool)()  # likewise, up to Triton 3.8
+    for name in ("make_llir", "make_ptx"):
+        setattr(CUDABackend, name, keeping(getattr(CUDABackend, name)))
+    subprocess.run = functools.wraps(_run)(run)
+
+
+def keeping(make: Callable[..., str], folder: Path = FOLDER) -> Callable[..., str]:
+    """The stage, with its text and what it notes in the metadata kept."""
+
+    @functools.wraps(make)
+    def stage(self: Any, src: Any, metadata: dict[str, Any], options: Any, capability: int) -> str:
+        def made() -> str:
+            noted: dict[str, Any] = {}
+            text = make(self, src, ChainMap(noted, metadata), options, capability)
+            return json.dumps([text, noted])
+
+        decided_by = (triton_key(), self.hash(), options, capability, get_cache_invalidating_env_vars())
+        text, noted = json.loads(kept((make.__name__, repr(decided_by), str(src)), made, folder=folder))
+        metadata.update(noted)
+        return text
+
+    return stage
+
+
+class Refused(Exception):
+    """A program refuses its input, or dies."""
+
+
+class Call(NamedTuple):
+    """A call of a program. key: the program and its options. target: the file that is written; empty for none."""
+
+    key: tuple[str, ...]
+    source: str
+    target: str
+
+
+def call_of(command: Any) -> Call | None:
+    """A call of one of the programs with one file as input; None for another command."""
+    if not isinstance(command, list) or Path(str(command[0])).name not in _PROGRAMS:
+        return None
+    names = [str(it) for it in command]
+    at = names.index("-o") if "-o" in names else len(names)
+    target, rest = "".join(names[at + 1 : at + 2]), names[1:at] + names[at + 2 :]
+    sources = [it for it in rest if os.path.isfile(it)]
+    if len(sources) != 1:
+        return None
+    tool = os.stat(names[0])
+    options = (it for it in rest if it not in sources)
+    key = (names[0], str(tool.st_size), str(tool.st_mtime_ns), *options, f"to a file: {target != os.devnull}")
+    return Call(key, sources[0], "" if target == os.devnull else target)
+
+
+def run(command: Any, *arguments: Any, folder: Path = FOLDER, **keywords: Any) -> Any:
+    """`subprocess.run`, which looks up what a program made of the same input before."""
+    call = None if arguments or keywords.keys() - _UNDERSTOOD else call_of(command)
+    if call is None:
+        return _run(command, *arguments, **keywords)
+    source = Path(call.source).read_bytes().hex()
+    try:
+        made = json.loads(kept((*call.key, source), lambda: _made(command, call), folder=folder))
+    except Refused:
+        return _run(command, **keywords)
+    if call.target:
+        Path(call.target).write_bytes(base64.b64decode(made["target"]))
+    printed, said = (made[it].replace("{source}", call.source) for it in ("printed", "said"))
+    if keywords.get("capture_output"):
+        texts = (printed, said) if keywords.get("text") else (printed.encode(), said.encode())
+        return subprocess.CompletedProcess(command, 0, *texts)
+    print(printed, end="")
+    if keywords.get("stderr") is not None:
+        os.write(keywords["stderr"].fileno(), said.encode())
+    return subprocess.CompletedProcess(command, 0)
+
+
+def _made(command: list[str], call: Call) -> str:
+    """What the program writes and prints."""
+    done = _run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise Refused
+    target = base64.b64encode(Path(call.target).read_bytes()).decode() if call.target else ""
+    printed, said = (text.replace(call.source, "{source}") for text in (done.stdout, done.stderr))
+    return json.dumps({"target": target, "printed": printed, "said": said})
