@@ -48,7 +48,8 @@ class Answer:
     requires positive sizes and strides. condition: what the decision depends on; empty if on nothing. found: the values
     of the condition's parts for the known arguments. reason, cure: why the launch gets the stock kernel. known: the
     given arguments, and the number of programs in the grid. compiled: the kernel of the one launch; None if it is the
-    one asked about, or stock Triton's.
+    one asked about, or stock Triton's. forecasts: what is predicted, with what is known of every kernel that was
+    compiled for the answer; None if all launches get the same.
     """
 
     decision: Decision
@@ -58,6 +59,7 @@ class Answer:
     cure: str = ""
     known: Mapping[str, int] | None = None
     compiled: Any = None
+    forecasts: Forecasts | None = None
 
 
 def answer_for(
@@ -77,6 +79,14 @@ def answer_for(
     forecasts = forecasts_of(compiled, processors)
     if not known.get("applied") and forecasts is None:
         return Answer("declined")
+    return replace(_answer(compiled, forecasts, arguments, grid, processors), forecasts=forecasts)
+
+
+def _answer(
+    compiled: Any, forecasts: Forecasts | None, arguments: Mapping[str, Any] | None, grid: Sequence[int] | None,
+    processors: int,
+) -> Answer:  # fmt: skip
+    known = getattr(compiled.metadata, record.KEY, None) or {}
     spec = launch_spec(compiled).without(known_without(compiled))
     if spec == LaunchSpec() and not arguments and grid is None:
         found = Answer("specialised")
@@ -184,7 +194,7 @@ class _Question:
         from tawa.bridge.driver.attach import attached  # imports the launcher
 
         values = [known.get(index, 0) for index in range(self.count)]
-        launcher = added_arguments.explaining_launcher(self.compiled, self.processors, attached)
+        launcher = added_arguments.explaining_launcher(self.compiled, self.processors, attached, self.forecasts)
         general, shown = simplified(self.clauses, self.domain), self._shown(known)
         condition, found = clauses_text(general, self.domain), self._found(general, known)
         choices = launcher.choices
@@ -199,8 +209,13 @@ class _Question:
             return Answer("declined", _PREDICTED, "", made if isinstance(made, str) else made.why, _MEASURE, shown)
         if made.why and self.forecasts is not None and self.forecasts.about["stock"]:
             condition = _PREDICTED
+        if made.why and self.forecasts is not None:
+            plan = record.plan_of(getattr(made.compiled.metadata, record.KEY))
+            assert plan is not None  # it is specialised
+            self.forecasts.learn_of_stock(lambda: added_arguments.stock_facts(self.compiled, attached))
+            found = self.forecasts.restated(values, grid, plan)
         other = made.compiled if made.compiled is not self.compiled else None
-        return Answer("specialised", condition, made.why or found, known=shown, compiled=other)
+        return Answer("specialised", condition, found, known=shown, compiled=other)
 
     @staticmethod
     def _decided(clauses: Sequence[Clause]) -> Decision:

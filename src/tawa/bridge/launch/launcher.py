@@ -335,7 +335,7 @@ class Launcher:
         """Compiles another form of the kernel, and tells the forecasts its complete Plan and what it spills."""
         kernel = self._compiled(plan)
         if isinstance(kernel, str):
-            forecasts.note(plan, None)
+            forecasts.note(plan, kernel)
         else:
             known = getattr(kernel.metadata, KEY)
             forecasts.note(plan, plan_of(known), spilled_bytes(known))

@@ -33,6 +33,7 @@ from tawa.plan import PartitionPlan, Plan, RingPlan
 from tawa.plan.reasons import Decision as Decided
 from tawa.plan.reasons import decision_of
 from tawa.plan.schedule import Schedule
+from tawa.plan.search.prediction import EXPECTED
 from tawa.runtime.explain.candidates import Candidates, candidates_of
 from tawa.runtime.explain.explicit import NamedProgram, RingEnds, checked, is_explicit, ring_ends
 from tawa.runtime.explain.source import SourceFunction, names_of_plan, source_of_kernel
@@ -353,7 +354,7 @@ def explain_compiled(
     launched, compiled = compiled, taken_over(compiled)
     data: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or _stock_record(compiled)
     answer = answer_for(compiled, arguments, grid)
-    candidates = candidates_of(compiled, arguments, grid)
+    candidates = candidates_of(compiled, answer, arguments, grid)
     left = answer.decision == "declined" and (data["applied"] or bool(answer.reason))
     # explains the kernel that such launches get
     if left and data["applied"]:
@@ -372,7 +373,7 @@ def explain_compiled(
         mode=data["mode"],
         plan=records.plan_of(data),
         **_measures(compiled, data, seen),
-        remarks=(*(_remark_text(remark) for remark in data["remarks"]), *states_of(launched)),
+        remarks=(*(_remark_text(it) for it in _with_facts(data["remarks"], candidates)), *states_of(launched)),
         reproducer=data["reproducer"],
         verification=data["verification"],
         verdict=data["verdict"],
@@ -491,6 +492,14 @@ def _stock_record(compiled: Any) -> records.Record:
     declined = Outcome(False, None, (why_stock(compiled, off=Settings.from_environment().enable == "off"),))
     data = records.make_record(compiled.metadata.name, request, request.options, declined, {}, 0.0)
     return data | {"tawa_ms": None, "mode": "stock"}
+
+
+def _with_facts(remarks: Sequence[Mapping[str, Any]], candidates: Candidates) -> list[Mapping[str, Any]]:
+    """The remarks of a compile; its prediction as it is now, with what is known of the compiled stock kernel."""
+    return [
+        {**it, "reason": candidates.expected} if candidates.expected and it["reason"].startswith(EXPECTED) else it
+        for it in remarks
+    ]
 
 
 def _remark_text(remark: Mapping[str, Any]) -> str:
