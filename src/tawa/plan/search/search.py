@@ -162,7 +162,7 @@ class Search:
         only; so it is where enough are compiled. declined: forms that the compile tried, and declined for their spills.
         """
         known = {**declined, **made}
-        spent = Effort(most=MOST_FORMS).is_spent(len(made))
+        spent = self.is_spent(made)
         only = made.keys() if at_hand or spent else None
         stock = self.space.stock
         own = self._expect(launch, self.program) if self.program is not None else None
@@ -186,6 +186,11 @@ class Search:
                 None if self.own is None else STOCK, _STOCK, named, self._missed(launch, known, best, spent)
             )
         return Forecast(None if form == self.own else form, self.space.words(form), best)
+
+    @staticmethod
+    def is_spent(made: Mapping[Plan, Program | str]) -> bool:
+        """Whether no further form is compiled. made: as for `choose`."""
+        return Effort(most=MOST_FORMS).is_spent(len(made))
 
     def of_form(self, launch: Launch, form: Plan, made: Mapping[Plan, Program | str]) -> Forecast:
         """The forecast for a launch that gets this form, whatever others promise. made: as for `choose`."""

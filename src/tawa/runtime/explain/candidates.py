@@ -1,7 +1,7 @@
 """The candidates of a kernel: what the model of time predicts of each form, and what was measured of each.
 
 as written, 1 group       182 us for arguments of 2048, 1056 programs        this kernel
-persistent, 1 group       284 us                                             it spills 540 bytes of registers to local memory
+persistent, 1 group       284 us                                             it spills 540 bytes of registers
 stock Triton              193 us
 """
 
@@ -21,11 +21,9 @@ from tawa.plan import Plan
 from tawa.plan.cost.launches import Launch, launch_of
 from tawa.plan.cost.programs import Program
 from tawa.plan.cost.time_model import predict
-from tawa.plan.search.candidate import Effort
 from tawa.plan.search.prediction import EXPECTED
 from tawa.plan.search.search import NOT_COMPILED, Search, spilled_text
 from tawa.plan.search.space import form_of
-from tawa.plan.thresholds import MOST_FORMS
 from tawa.runtime.tuning.store import entries_of
 from tawa.runtime.tuning.table import Entry
 
@@ -109,11 +107,11 @@ def _predicted(
         return {name: round(predict(space.workload, it, program), 2) for name, it in launches.items()}
 
     yield Predicted("stock Triton", times(space.stock), explained is None, _spills(space.stock))
-    not_compiled = NOT_COMPILED if Effort(most=MOST_FORMS).is_spent(len(forecasts.made)) else ""
+    not_compiled = NOT_COMPILED if search.is_spent(forecasts.made) else ""
     known = {**forecasts.declined, **forecasts.made}
     if search.own is not None and search.program is not None:
         known[search.own] = search.program
-    for form in dict.fromkeys([*([search.own] if search.own is not None else []), *search.forms]):
+    for form in (*([search.own] if search.own is not None else []), *search.forms):
         made = known.get(form)
         program = made if isinstance(made, Program) else space.program(form)
         note = made if isinstance(made, str) else _spills(made) if made is not None else not_compiled
