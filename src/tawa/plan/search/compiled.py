@@ -305,8 +305,15 @@ def _unless_spilled(trial: Trial, question: Question) -> Trial:
             return replace(trial, notes=(*notes, Remark("note", f"{reason}, but it is predicted to be faster")))
         reason = f"{reason}: {slower}"
     if question.pinned or question.options.wherever_legal or limit == NO_STOCK:
-        return replace(trial, notes=(*notes, Remark("note", reason, None, "smaller blocks, or more warps")))
-    return replace(trial, refusal=not_expected(reason, None, SPILLS.cure))
+        return replace(trial, notes=(*notes, Remark("note", reason, None, _fewer_registers(question.num_warps))))
+    cure = SPILLS.cure.format(cure=_fewer_registers(question.num_warps))
+    return replace(trial, refusal=not_expected(reason, None, cure))
+
+
+def _fewer_registers(num_warps: int) -> str:
+    """What a user can change so that less spills. num_warps: of the launch; a consumer has 8 warps at most."""
+    most = 2 * WARP_GROUP
+    return f"smaller blocks, or num_warps={most}" if num_warps < most else "smaller blocks"
 
 
 NO_STOCK = 2**63 - 1

@@ -23,7 +23,7 @@ from tawa.bridge.report.report import KernelReport, report
 from tawa.bridge.triton.device import backend_option_names, capability_of
 from tawa.bridge.triton.jitted import default_constants, is_gluon
 from tawa.bridge.triton.signature import Signature, as_signature
-from tawa.declines import THIS_LAUNCH
+from tawa.declines import THIS_LAUNCH, section_of
 from tawa.ir import Module, parse_module
 from tawa.machine.machines import SM_90, Machine, machine_named
 from tawa.mapping.of_plan import mapping_text
@@ -108,6 +108,11 @@ class Explanation:
         return self.plan.keeps_order if self.plan is not None else None
 
     @property
+    def section(self) -> str:
+        """The section of the documentation on its reason, ``docs/declines.md#spills``; empty if it is specialised."""
+        return "" if self.applied or self.program is not None else section_of(self.reason)
+
+    @property
     def headline(self) -> str:
         """What launches of the kernel get under these options, in one line."""
         known = (self.resolved or {}).get("known") or {}
@@ -161,6 +166,7 @@ class Explanation:
             "reason": self.reason,
             "location": self.location,
             "cure": self.cure,
+            "section": self.section or None,
             "mode": self.mode,
             "plan": self.plan.to_dict() if self.plan is not None else None,
             "decisions": [decision.to_dict() for decision in self.decisions],
