@@ -379,7 +379,11 @@ def explain_compiled(
         mode=data["mode"],
         plan=records.plan_of(data),
         **_measures(compiled, data, seen),
-        remarks=(*(_remark_text(it) for it in _with_facts(data["remarks"], candidates)), *states_of(launched)),
+        remarks=(
+            *(_remark_text(it) for it in _with_facts(data["remarks"], candidates)),
+            *([_UNMARKED.format(", ".join(answer.unmarked))] if answer.unmarked else []),
+            *states_of(launched),
+        ),
         reproducer=data["reproducer"],
         verification=data["verification"],
         verdict=data["verdict"],
@@ -421,6 +425,10 @@ def _of_launch(form: Mapping[str, Any], asked: Mapping[str, Any]) -> list[Mappin
     ]
 
 
+_UNMARKED = (
+    "compiled without ':16' for {}, which keeps stock Triton's loads narrow; every launch whose argument is a multiple "
+    "of 16 is compiled with it: put ':16' behind the type to see what such launches get"
+)
 _ASKED = ("mode", "wherever_legal")
 """How the user asked for a kernel; the launcher asks for its other forms by Plans."""
 
