@@ -110,7 +110,9 @@ def parse_argument(text: str) -> Argument:
     """Reads one ``NAME=VALUE``; raises UsageError."""
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not name.isidentifier() or not value:
-        raise UsageError(f"--arg {text!r}: NAME=VALUE is needed", f"for example {EXAMPLE}")
+        meant = re.fullmatch(r"([^\W\d]\w*)\s*:\s*(.+)", text.strip())
+        cure = f"--arg {meant[1]}={meant[2]}" if meant and not equals else f"for example {EXAMPLE}"
+        raise UsageError(f"--arg {text!r}: NAME=VALUE is needed", cure)
     kind, *rest = value.split(":")
     kind = kind.strip()
     number = _number(value)
