@@ -103,7 +103,7 @@ def test_the_memory_of_an_added_descriptor_is_that_of_its_base(to_a: bool) -> No
     found = compiled(True, in_place, text, request, TO_A=to_a).metadata.tawa
     assert not found["applied"]
     name = "a_ptr" if to_a else "b_ptr"
-    assert f"tt.store writes through argument '{name}', which the load at" in found["reason"]
+    assert f"tl.store writes through argument '{name}', which the load at" in found["reason"]
 
 
 def test_only_a_jit_function_that_launches_adds_arguments() -> None:

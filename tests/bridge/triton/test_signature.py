@@ -54,7 +54,11 @@ def test_spaces_do_not_matter(kind: str) -> None:
         (GOOD.replace("K=i32:16", "K:i32:16"), {"BM": 1}, "'K:i32:16': name=type is needed; cure: K=i32:16"),
         (GOOD.replace("K=i32:16", "K i32"), {"BM": 1}, "'K i32': name=type is needed; cure: K=i32"),
         (GOOD.replace("K=i32:16", "K=fp32:16"), {"BM": 1}, r"cure: K=\*fp32:16 for a pointer, K=fp32 for a number"),
-        ("K=i33", {}, "K=i33: neither a Triton type"),  # the mistake comes before what is missing: a cure would repeat it
+        (
+            "K=i33",
+            {},
+            "K=i33: neither a Triton type",
+        ),  # before what is missing
         (GOOD.replace("K=", "KK="), {"BM": 1}, "no parameter 'KK'; cure: did you mean K?"),
     ],
 )

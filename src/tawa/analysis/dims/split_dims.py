@@ -38,6 +38,7 @@ from tawa.dialects.tt import (
     TransOp,
     tma_store,
 )
+from tawa.dialects.words import word_of
 from tawa.ir import Module, Operation, TensorDescType, Value, parse_type, source_of
 from tawa.remarks import Remark
 from tawa.symbolic.dim_relations import (
@@ -273,7 +274,7 @@ class _Choice:
                 raise _Refusal(op, "an atomic would happen in each group, and their order is not that of one program")
             if self._must_happen(op) and op.name not in _DIVISIBLE:
                 unknown = any(effect.kind == "any" for effect in effects_of(op))
-                what = f"{op.name} has unknown effects, which" if unknown else op.name
+                what = f"{word_of(op)} has unknown effects, which" if unknown else word_of(op)
                 raise _Refusal(op, f"{what} would happen once in each group")
 
     def _check_stores(self) -> None:

@@ -22,6 +22,7 @@ from tawa.dialects.effects import effects_of, gives_order
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import ATOMICS, DescriptorLoadOp, FuncOp, LoadOp, releases
 from tawa.dialects.ttg import ConvertLayoutOp
+from tawa.dialects.words import word_of
 from tawa.ir import Block, Module, Operation, PointerType, TensorDescType, Value, parse_type
 
 _MAKE_DESCRIPTOR = tt.MakeTensorDescOp.NAME
@@ -193,7 +194,7 @@ def why_stored_in_order(module: Module, store: Operation) -> str:
     own = memory_roots(store.operands[0])
     for op in module.walk():
         if gives_order(op):
-            return f"{op.name} may tell others that it is done"
+            return f"{word_of(op)} may tell others that it is done"
         if op is store or op.name not in _ACCESSES:
             continue
         roots = memory_roots(op.operands[0])

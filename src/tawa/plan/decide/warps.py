@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tawa.analysis.sums import fits_wgmma, fp8_dot, ordered_sum, thread_numbers
 from tawa.declines import NARROW_TILE, OTHER_BITS, THREAD_NUMBER
+from tawa.dialects.words import word_of
 from tawa.ir import Module, Operation, source_of
 from tawa.machine.machines import WGMMA
 from tawa.machine.nvidia import WARP_GROUP
@@ -54,7 +55,7 @@ def widened(module: Module, num_warps: int) -> Remark | None:
 def _other_results(module: Module) -> tuple[Operation, str] | None:
     """The first operation whose result changes with the number of warps, and how."""
     if op := ordered_sum(module):
-        return op, f"{WARP_GROUP} warps add the elements of a {op.name} in another order"
+        return op, f"{WARP_GROUP} warps add the elements of {word_of(op)} in another order"
     if op := fp8_dot(module):
         return op, "wgmma adds products of fp8 numbers with fewer bits than the instructions of fewer warps"
     return None
