@@ -46,7 +46,7 @@ def of_launch(k: int) -> Explanation:
 
 def test_the_predicted_forms_are_stock_triton_the_compiled_one_and_the_others() -> None:
     found = candidates_of(compiled(), answer_for(compiled())).predicted
-    assert found[0].words == "stock Triton" and sum(it.explained for it in found) == 1
+    assert found[0].words == "stock Triton" and sum(it.compiled for it in found) == 1
     assert len({it.words for it in found}) == len(found) > 2
     assert all(list(it.times_us) == list(found[0].times_us) and min(it.times_us.values()) > 0 for it in found)
 
@@ -61,7 +61,7 @@ def test_of_one_launch_the_times_are_those_of_its_sizes() -> None:
 def test_the_form_that_the_launch_gets_is_marked_on_the_page() -> None:
     seen = of_launch(4096)
     assert seen.plan is not None and seen.plan.form == "persistent"
-    (mine,) = (it for it in seen.candidates.predicted if it.explained)
+    (mine,) = (it for it in seen.candidates.predicted if it.compiled)
     assert mine.words.startswith("persistent, 1 group") and mine.words in seen.to_dict()["resolved"]["found"]
     assert f"{mine.words} (this kernel)" in Page(seen.to_html()).sections["candidates"]
 

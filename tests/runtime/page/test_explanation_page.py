@@ -115,7 +115,7 @@ def test_waits_by_cause_add_up_to_the_share_of_the_summary(explanation: Explanat
 
 def test_candidates_are_those_that_the_choice_of_a_launch_sees(explanation: Explanation, page: Page) -> None:
     predicted = explanation.candidates.predicted
-    assert predicted[0].words == "stock Triton" and [it.explained for it in predicted].count(True) == 1
+    assert predicted[0].words == "stock Triton" and [it.compiled for it in predicted].count(True) == 1
     assert {it.words for it in predicted} >= {"as written, 1 group", "persistent, 1 group"}
     chart = page.data["charts"]["predicted"]
     assert [it["values"] for it in chart["series"]] == [

@@ -30,7 +30,7 @@ from tawa.runtime.tuning.table import Entry
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """One form of a kernel. words: the form. explained: whether it is the one that is explained.
+    """One form of a kernel. words: the form. compiled: whether it is the one that is explained.
 
     times_us: the predicted microseconds of a launch, by the sizes in words. note: what its compile showed, if it was
     compiled: "it spills 540 bytes of registers to local memory".
@@ -38,7 +38,7 @@ class Predicted:
 
     words: str
     times_us: Mapping[str, float]
-    explained: bool
+    compiled: bool
     note: str = ""
 
 

@@ -156,7 +156,7 @@ def _charts(it: Explanation) -> Iterator[tuple[str, dict[str, Any]]]:
     predicted = it.candidates.predicted
     if predicted:
         series = {size: [one.times_us[size] for one in predicted] for size in predicted[0].times_us}
-        names = [f"{one.words}{' (this kernel)' * one.explained}" for one in predicted]
+        names = [f"{one.words}{' (this kernel)' * one.compiled}" for one in predicted]
         yield "predicted", charts.bars(names, series, "µs, predicted")
     for number, entry in enumerate(it.candidates.measured):
         times = [one for one in entry.times if one.median_us is not None]
@@ -223,7 +223,7 @@ def _candidates(it: Explanation, drawn: dict[str, Any]) -> Iterator[Child]:
         yield chart("predicted", "Predicted times of all forms; the table below has its numbers")
         sizes = list(predicted[0].times_us)
         rows = [
-            (f"{one.words}{' (this kernel)' * one.explained}", *(f"{one.times_us[size]:,.1f} µs" for size in sizes),
+            (f"{one.words}{' (this kernel)' * one.compiled}", *(f"{one.times_us[size]:,.1f} µs" for size in sizes),
              one.note) for one in predicted
         ]  # fmt: skip
         yield element("div", table(("form", *sizes, "compiled"), rows, class_="plain"), class_="wide")
