@@ -338,7 +338,7 @@ class Launcher:
             forecasts.note(plan, kernel)
         else:
             known = getattr(kernel.metadata, KEY)
-            forecasts.note(plan, plan_of(known), spilled_bytes(known))
+            forecasts.note(plan, plan_of(known) or known["reason"], spilled_bytes(known))
 
     def _compiled(self, plan: Plan) -> Any:
         """The kernel as a Plan has it, compiled once; a text if that is impossible."""

@@ -104,7 +104,7 @@ def _place(error: Any, kernel: Any) -> tuple[SourceLocation | None, str]:
         return None, found[1] if found else "?"
     file = function.fn.__code__.co_filename
     first, indent = definition_of(function)
-    return SourceLocation(file, first + line - 1, indent + error.node.col_offset), function.__name__
+    return SourceLocation(file, first + line - 1, indent + getattr(error.node, "col_offset", 0)), function.__name__
 
 
 def _holds(function: Any, node: ast.AST) -> bool:
