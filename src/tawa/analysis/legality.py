@@ -45,11 +45,11 @@ from tawa.dialects.effects import effects_of, is_plain_load, is_pure
 from tawa.dialects.scf import CONTROL, ENDS, enclosing_loops
 from tawa.dialects.tt import ATOMICS, DOTS, CallOp, DescriptorLoadOp, FuncOp, LoadOp, acquires
 from tawa.dialects.ttg import WarpSpecializeOp, ctas_of
-from tawa.dialects.words import word_of
 from tawa.ir import Module, Operation, Value, is_scalar, parse_type
 from tawa.ir.locations import written_at
 from tawa.ir.types import TensorDescType, TensorType
 from tawa.remarks import Remark
+from tawa.symbolic.words import word_of
 
 _FLOW = CONTROL | ENDS
 _WARPS = (4, 8)

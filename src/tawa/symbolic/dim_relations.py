@@ -24,9 +24,9 @@ from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.code import INLINE
 from tawa.dialects.inline.markers import PartOfTileOp, WholeTileOp
 from tawa.dialects.scf import CONTROL, ENDS, WhileOp
-from tawa.dialects.words import word_of
 from tawa.ir import Operation, Value, shape_of
 from tawa.ir.attributes import read_int
+from tawa.symbolic.words import word_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,9 +26,9 @@ from tawa.dialects import arith
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import has_side_effect
 from tawa.dialects.tt import DescriptorLoadOp, DotOp, FuncOp, LoadOp, ReduceOp
-from tawa.dialects.words import word_of
 from tawa.ir import Module, Operation, Value, shape_of
 from tawa.symbolic.dim_relations import Place
+from tawa.symbolic.words import word_of
 
 _A = 0
 _COMBINERS = op_names(

@@ -16,10 +16,10 @@ from tawa.declines import PROGRAMS
 from tawa.dialects.effects import is_bound_to_its_program
 from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp, FuncOp, GetProgramIdOp, LoadOp
-from tawa.dialects.words import word_of
 from tawa.ir import Module, Operation, TensorType, parse_type, source_of
 from tawa.ir.attributes import read_int
 from tawa.remarks import Remark
+from tawa.symbolic.words import word_of
 
 _AXES = 3
 

@@ -38,7 +38,6 @@ from tawa.dialects.tt import (
     TransOp,
     tma_store,
 )
-from tawa.dialects.words import word_of
 from tawa.ir import Module, Operation, TensorDescType, Value, parse_type, source_of
 from tawa.remarks import Remark
 from tawa.symbolic.dim_relations import (
@@ -49,6 +48,7 @@ from tawa.symbolic.dim_relations import (
     demanded,
     shape_of,
 )
+from tawa.symbolic.words import word_of
 
 Axis = Literal["rows", "columns"]
 

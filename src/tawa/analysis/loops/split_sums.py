@@ -23,9 +23,9 @@ from tawa.dialects.arith import AddFOp, AddIOp, is_zero
 from tawa.dialects.effects import effects_of, is_bound_to_its_program, is_plain_load
 from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.tt import DOTS, AddPtrOp, DescriptorLoadOp, DotOp, FuncOp, LoadOp
-from tawa.dialects.words import word_of
 from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type, source_of
 from tawa.remarks import Remark
+from tawa.symbolic.words import word_of
 
 _STEPS = (AddIOp.NAME, AddPtrOp.NAME)
 CURE = "split_k=1 in the Plan"

@@ -22,8 +22,8 @@ from tawa.dialects.effects import effects_of, gives_order
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import ATOMICS, DescriptorLoadOp, FuncOp, LoadOp, releases
 from tawa.dialects.ttg import ConvertLayoutOp
-from tawa.dialects.words import word_of
 from tawa.ir import Block, Module, Operation, PointerType, TensorDescType, Value, parse_type
+from tawa.symbolic.words import word_of
 
 _MAKE_DESCRIPTOR = tt.MakeTensorDescOp.NAME
 # The operations that access global memory; the address is operand 0.

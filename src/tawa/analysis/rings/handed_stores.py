@@ -12,7 +12,7 @@ from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.scf import CONTROL, enclosing_loops
 from tawa.dialects.tt import FuncOp, TMAStore
-from tawa.dialects.words import word_of
+from tawa.symbolic.words import word_of
 
 
 def why_not_handed(function: FuncOp, store: TMAStore) -> str:

@@ -12,9 +12,9 @@ from tawa.dialects import arith
 from tawa.dialects.control_flow import incoming
 from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.dialects.tt import LoadOp
-from tawa.dialects.words import word_of
 from tawa.ir import Block, Operation, Value
 from tawa.symbolic.affine import Affine
+from tawa.symbolic.words import word_of
 
 
 @dataclass(frozen=True, slots=True)

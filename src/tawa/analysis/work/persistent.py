@@ -5,10 +5,10 @@ from __future__ import annotations
 from tawa.declines import PERSISTENT
 from tawa.dialects.effects import orders_programs
 from tawa.dialects.tt import FuncOp, GetNumProgramsOp, GetProgramIdOp
-from tawa.dialects.words import word_of
 from tawa.ir import Module, source_of
 from tawa.ir.attributes import read_int
 from tawa.remarks import Remark
+from tawa.symbolic.words import word_of
 
 
 def grid_axes(module: Module) -> int:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from tawa.analysis.sums import fits_wgmma, fp8_dot, ordered_sum, thread_numbers
 from tawa.declines import NARROW_TILE, OTHER_BITS, THREAD_NUMBER
-from tawa.dialects.words import word_of
 from tawa.ir import Module, Operation, source_of
 from tawa.machine.machines import WGMMA
 from tawa.machine.nvidia import WARP_GROUP
 from tawa.plan.options import PlanOptions
 from tawa.remarks import Remark
+from tawa.symbolic.words import word_of
 
 
 def consumer_warps(num_warps: int) -> int:

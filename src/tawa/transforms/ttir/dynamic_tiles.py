@@ -54,10 +54,10 @@ from tawa.dialects.effects import effects_of, is_plain_load, is_pure, orders_pro
 from tawa.dialects.parameters import TILE_COUNTER
 from tawa.dialects.scf import ConditionOp, ForOp, WhileOp, YieldOp
 from tawa.dialects.tt import RELAXED, AtomicRMWOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, LoadOp, RmwKind
-from tawa.dialects.words import word_of
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, ValueMap, clone_op, source_of
 from tawa.ir.attributes import int_attr
 from tawa.remarks import Remark
+from tawa.symbolic.words import word_of
 from tawa.transforms.result import PassResult
 from tawa.transforms.ttir.added_arguments import add_pointer
 from tawa.transforms.ttir.orders.tile_ids import TILE_ID

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.dialects.words import word_of
 from tawa.ir import Operation
+from tawa.symbolic.words import word_of
 
 
 @pytest.mark.parametrize(
