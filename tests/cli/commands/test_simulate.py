@@ -189,6 +189,13 @@ def test_a_kernel_that_triton_refuses_is_status_2_with_the_types_that_followed(t
     assert "c=*fp16:16, K=i32:16; a host descriptor needs :box=128x64" in result.stderr
 
 
+def test_what_triton_refuses_is_shown_at_its_place_with_the_types(tawa: Tawa) -> None:
+    result = tawa("simulate", f"{KERNELS}:broken", "--grid", "1", "--arg", "x=nan:64:f16", "--const", "BM=64")
+    assert result.exit_code == 2 and "no_such_name" in result.stderr
+    assert "kernels.py:" in result.stderr and "^\n" in result.stderr, "the caret of the column"
+    assert "cure: check the types, here x=*fp16:16;" in result.stderr
+
+
 # --- timelines --------------------------------------------------------------------------------------------------------
 
 

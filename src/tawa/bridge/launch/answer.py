@@ -182,7 +182,11 @@ class _Question:
 
         A launch that satisfies the condition marks them, unless the kernel forbids it, and so gets another kernel.
         """
-        fixed = {it.name for it in getattr(self.source.fn, "params", ()) if it.do_not_specialize}
+        fixed = {
+            it.name
+            for it in getattr(self.source.fn, "params", ())
+            if it.do_not_specialize or getattr(it, "do_not_specialize_on_alignment", False)
+        }
         aligned = (it.value for it in simplified(self.clauses, self.domain) if it.multiple > 1)
         found = {it.index for it in aligned if isinstance(it, Argument) and self.of_types[it.index].multiple == 1}
         return tuple(name for index in sorted(found) if (name := self._name(index)) in self.types and name not in fixed)

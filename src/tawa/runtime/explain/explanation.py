@@ -270,7 +270,8 @@ def explain(
     options: Tawa's options, as at a launch, and further ones of Triton's backend. sass: also count machine
     instructions.
 
-    Runs ptxas once (0.1 to 1 s). Raises ValueError for a jitted kernel that has not been compiled yet.
+    Runs ptxas once (0.1 to 1 s), and compiles stock Triton's kernel once, for its prediction. Raises ValueError for a
+    jitted kernel that has not been compiled yet.
     """
     if signature is not None:
         # As for a launch, which may get descriptors from the launcher and a persistent form.
