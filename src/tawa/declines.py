@@ -165,7 +165,7 @@ PARTIAL_SUMS = Decline(
 )
 SPILLS = Decline(
     "spills", "{bytes} bytes of registers spill to local memory, {much}",
-    "{cure}; only_if_faster=False specialises it with these spills", within=NOT_EXPECTED,
+    "smaller blocks{or_warps}; only_if_faster=False specialises it with these spills", within=NOT_EXPECTED,
 )  # fmt: skip
 NOT_TRIED = Decline("not-tried", "{why}", within="not tried: ")
 
