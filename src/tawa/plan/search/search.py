@@ -205,7 +205,7 @@ class Search:
 
         spent: whether no further form is compiled.
         """
-        forms = (it for it in self._fitting(launch) if spent or it in made)
+        forms = (it for it in self._fitting(launch) if it in made or (spent and not only_measured(it)))
         promised = {it: self._expect(launch, self.space.program(it)) for it in forms}
         better = [it for it, found in promised.items() if found.verdict == "faster" and found.own_us < best.own_us]
         better.sort(key=lambda it: promised[it].own_us)
