@@ -23,7 +23,7 @@ from tawa.plan.cost.programs import Program
 from tawa.plan.cost.time_model import predict
 from tawa.plan.search.prediction import EXPECTED
 from tawa.plan.search.search import NOT_COMPILED, Search, spilled_text
-from tawa.plan.search.space import form_of
+from tawa.plan.search.space import form_of, only_measured
 from tawa.runtime.tuning.store import entries_of
 from tawa.runtime.tuning.table import Entry
 
@@ -114,7 +114,8 @@ def _predicted(
     for form in (*([search.own] if search.own is not None else []), *search.forms):
         made = known.get(form)
         program = made if isinstance(made, Program) else space.program(form)
-        note = made if isinstance(made, str) else _spills(made) if made is not None else not_compiled
+        left = "only measurements choose it" if only_measured(form) else not_compiled
+        note = made if isinstance(made, str) else _spills(made) if made is not None else left
         yield Predicted(space.words(form), times(program), form == explained, note)
 
 
