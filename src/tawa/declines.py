@@ -29,6 +29,11 @@ class Decline:
     cure: str = ""
     within: str = ""
 
+    @property
+    def section(self) -> str:
+        """Its section of the documentation."""
+        return f"docs/declines.md#{self.id}"
+
     def text(self, **values: object) -> str:
         """The finding alone."""
         return self.reason.format(**values)
@@ -160,7 +165,7 @@ PARTIAL_SUMS = Decline(
 )
 SPILLS = Decline(
     "spills", "{bytes} bytes of registers spill to local memory, {much}",
-    "smaller blocks, or more warps; only_if_faster=False specialises it with these spills", within=NOT_EXPECTED,
+    "smaller blocks{or_warps}; only_if_faster=False specialises it with these spills", within=NOT_EXPECTED,
 )  # fmt: skip
 NOT_TRIED = Decline("not-tried", "{why}", within="not tried: ")
 
@@ -251,6 +256,12 @@ def of_reason(reason: str) -> Decline | None:
     return max(found, key=lambda it: len(re.sub(r"\{\w+\}", "", it.within + it.reason)), default=None)
 
 
+def section_of(reason: str) -> str:
+    """The section of the documentation that explains why a kernel was declined; empty if there is none."""
+    found = of_reason(reason)
+    return found.section if found is not None else ""
+
+
 def no_space(text: str, location: SourceLocation | None = None) -> Remark:
     """Declines a kernel that does not fit. text: says what it needs, and what there is."""
     use, _, rest = text.partition(" of shared memory")
@@ -262,4 +273,4 @@ def not_expected(why: str, location: SourceLocation | None, cure: str) -> Remark
     return Remark("declined", NOT_EXPECTED + why, location, cure)
 
 
-__all__ = ["DECLINES", "NOT_EXPECTED", "Decline", "no_space", "not_expected", "of_reason"]
+__all__ = ["DECLINES", "NOT_EXPECTED", "Decline", "no_space", "not_expected", "of_reason", "section_of"]

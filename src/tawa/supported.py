@@ -112,6 +112,7 @@ TRITON_OF_PYTORCH = {
 }
 """The Triton that each PyTorch requires, by their metadata."""
 
+
 GPUS = {
     it.name: (
         "measured on H100 and H200; automatic mode specialises"
@@ -129,7 +130,21 @@ DRIVER = (
 )
 """Which driver a launch needs, and why."""
 
+
+def pytorch_beside(triton: str | None) -> str:
+    """The command that installs PyTorch and keeps the installed Triton; any PyTorch if none requires that one.
+
+    triton: the installed version; None for none. pip replaces a Triton that the PyTorch does not require.
+    """
+    here = parse_version(triton)[:2] if triton else None
+    keeps = [parse_version(it) for it, own in TRITON_OF_PYTORCH.items() if parse_version(own)[:2] == here]
+    if not keeps:
+        return PYTORCH.cure
+    major, minor, _ = max(keeps)
+    return f"pip install 'torch=={major}.{minor}.*'"
+
+
 __all__ = [
     "DRIVER", "GPUS", "PYTHON", "PYTORCH", "RANGES", "TRITON", "TRITON_OF_PYTORCH", "Supported", "Version",
-    "parse_version",
+    "parse_version", "pytorch_beside",
 ]  # fmt: skip

@@ -115,10 +115,12 @@ def test_a_call_is_declined_where_it_stands() -> None:
     assert str(remark.location) == "kernel.py:5" and remark.cure == "drop noinline=True from the callee"
 
 
-@pytest.mark.parametrize("name", ["made.up", "tt.elementwise_inline_asm"])
-def test_an_operation_of_unknown_effect_is_declined_where_it_stands(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "word"), [("made.up", "made.up"), ("tt.elementwise_inline_asm", "tl.inline_asm_elementwise")]
+)
+def test_an_operation_of_unknown_effect_is_declined_where_it_stands(name: str, word: str) -> None:
     remark = first_remark(gemm(op(name, "%n", "i32", line=5)))
-    assert remark.reason == f"{name} has unknown effects, so no load may move across it"
+    assert remark.reason == f"{word} has unknown effects, so no load may move across it"
     assert str(remark.location) == "kernel.py:5"
 
 
@@ -218,14 +220,14 @@ def test_a_store_through_the_pointer_that_a_moved_load_reads_is_declined_at_the_
     number = op("arith.sitofp", "%n", "i32", "%half", "f16")
     behind = f"{number}\n{op('tt.store', '%out, %half', '!tt.ptr<f16>, f16', line=40)}"
     remark = first_remark(gemm(splat, loop=loop, behind=behind))
-    assert "tt.store writes through argument 'out', which the load at kernel.py:30 reads" in remark.reason
+    assert "tl.store writes through argument 'out', which the load at kernel.py:30 reads" in remark.reason
     assert str(remark.location) == "kernel.py:40" and remark.cure == "write to another tensor"
 
 
 def test_a_volatile_load_through_pointers_stays_and_orders_what_is_behind_it() -> None:
     splat, loop = by_pointers(0, volatile=True)
     remark = first_remark(gemm(splat, loop=loop))
-    assert remark.reason.startswith("tt.load may wait for what others write")
+    assert remark.reason.startswith("tl.load may wait for what others write")
     assert str(remark.location) == "kernel.py:30"
 
 
@@ -245,7 +247,9 @@ def test_operands_that_nothing_loads_in_the_loop_are_declined() -> None:
 def test_a_store_to_what_a_moved_load_reads_is_declined_at_the_store() -> None:
     loop = gemm_loop()
     remark = first_remark(kernel(f"{loop}\n{store(desc='a_desc', line=20)}"))
-    assert "tt.descriptor_store writes through argument 'a_desc', which the load at kernel.py:10 reads" in remark.reason
+    assert (
+        "a descriptor's store writes through argument 'a_desc', which the load at kernel.py:10 reads" in remark.reason
+    )
     assert str(remark.location) == "kernel.py:20" and remark.cure == "write to another tensor"
 
 
@@ -253,7 +257,7 @@ def test_an_atomic_on_what_a_moved_load_reads_is_declined() -> None:
     made = op("tt.make_tensor_descriptor", "%lock, %n, %n, %n", "!tt.ptr<i32>, i32, i32, i32", "%own", DESC)
     loop = gemm_loop().replace("%a_desc", "%own")
     remark = first_remark(gemm(made, loop=loop, behind=atomic(line=21), arguments=LOCK))
-    assert "tt.atomic_rmw writes through argument 'lock'" in remark.reason and str(remark.location) == "kernel.py:21"
+    assert "tl.atomic_add writes through argument 'lock'" in remark.reason and str(remark.location) == "kernel.py:21"
 
 
 def test_a_store_to_an_unknown_address_is_declined() -> None:
@@ -262,7 +266,7 @@ def test_a_store_to_an_unknown_address_is_declined() -> None:
     write = op("tt.store", "%p, %h", "!tt.ptr<f16>, f16", line=22)
     remark = first_remark(gemm(behind=f"{pointer}\n{half}\n{write}"))
     assert remark.reason.startswith(
-        "tt.store goes to an address of unknown origin, which may alias what the load at kernel.py:10"
+        "tl.store goes to an address of unknown origin, which may alias what the load at kernel.py:10"
     )
     assert str(remark.location) == "kernel.py:22" and remark.cure == "derive each pointer from one kernel argument"
 
@@ -272,7 +276,7 @@ def test_a_load_from_an_unknown_descriptor_is_declined_where_the_kernel_writes()
     pointer = op("tt.int_to_ptr", "%n", "i32", "%p", "!tt.ptr<f16>")
     made = op("tt.make_tensor_descriptor", "%p, %n, %n, %n", "!tt.ptr<f16>, i32, i32, i32", "%made", DESC)
     remark = first_remark(gemm(pointer, made, unknown, loop=gemm_loop().replace("%a_desc", "%picked")))
-    reason = "tt.descriptor_load reads an address of unknown origin, which may alias what the kernel writes"
+    reason = "a descriptor's load reads an address of unknown origin, which may alias what the kernel writes"
     assert remark.reason == reason
     assert str(remark.location) == "kernel.py:10"
 
@@ -317,7 +321,7 @@ def test_a_store_and_a_load_by_addresses_of_one_table_are_declined() -> None:
     before = (*addresses("p", "q"), made_descriptor("p"))
     loop = gemm_loop().replace("%a_desc", "%own")
     remark = first_remark(gemm(*before, loop=loop, behind=to_memory("q"), arguments=LOCK))
-    assert remark.reason.startswith("tt.store writes through argument 'lock', which the load at kernel.py:10 reads")
+    assert remark.reason.startswith("tl.store writes through argument 'lock', which the load at kernel.py:10 reads")
     assert str(remark.location) == "kernel.py:22"
 
 
@@ -345,7 +349,7 @@ def test_a_descriptor_made_before_the_loop_is_fine() -> None:
 def test_a_trip_count_that_the_kernel_itself_writes_is_declined() -> None:
     trips = scalar_load("trips", "lock", line=4)
     remark = first_remark(gemm(trips, loop=gemm_loop(upper="trips"), behind=atomic(line=21), arguments=LOCK))
-    assert "tt.atomic_rmw writes through argument 'lock', which the load at kernel.py:4 reads" in remark.reason
+    assert "tl.atomic_add writes through argument 'lock', which the load at kernel.py:4 reads" in remark.reason
 
 
 def test_a_trip_count_that_nobody_writes_is_fine() -> None:
@@ -432,7 +436,7 @@ def folded(combine: str, tile: str) -> str:
 )
 def test_an_address_from_a_tile_that_the_producer_cannot_fold_is_declined(combine: str, tile: str, why: str) -> None:
     remark = producer_remark(folded(combine, tile), at="%row, %k")
-    assert remark.reason == f"the address or trip count of a load depends on tt.reduce, which {why}"
+    assert remark.reason == f"the address or trip count of a load depends on a reduction, which {why}"
     assert str(remark.location) == "kernel.py:7"
     assert remark.cure == "compute addresses and loop bounds from scalars"
 
@@ -454,7 +458,7 @@ def test_an_address_that_comes_from_a_relaxed_atomic_is_sent_to_the_consumers() 
 
 def test_an_address_that_comes_from_an_atomic_on_memory_that_a_consumer_reads_is_declined() -> None:
     remark = producer_remark(store_tile("lock"), atomic("row", sem=1, line=7), at="%row, %k", arguments=LOCK)
-    assert remark.reason == "the address or trip count of a load depends on tt.atomic_rmw, which has side effects"
+    assert remark.reason == "the address or trip count of a load depends on tl.atomic_add, which has side effects"
     assert str(remark.location) == "kernel.py:7"
 
 

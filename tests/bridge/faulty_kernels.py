@@ -47,3 +47,17 @@ def assembly(p):
     """LLVM ends the process: there is no operand 7."""
     value = tl.inline_asm_elementwise("mov.b32 $0, $7;", "=r,r", [tl.load(p)], dtype=tl.int32, is_pure=True, pack=1)
     tl.store(p, value)
+
+
+@triton.jit(noinline=True)
+def apart(x):
+    return x + 1
+
+
+@triton.jit
+def far_call(p, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(p + offsets)
+    x = x * 2
+    x = apart(x)  # far_call: the mistake
+    tl.store(p + offsets, x)

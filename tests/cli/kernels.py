@@ -28,6 +28,11 @@ def fill(x, n, BM: tl.constexpr, EVEN: tl.constexpr):
 
 
 @triton.jit
+def double(x):
+    return x * 2
+
+
+@triton.jit
 def broken(x, BM: tl.constexpr):
     tl.store(x + tl.arange(0, BM), no_such_name)  # noqa: F821
 

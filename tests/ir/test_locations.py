@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tawa.ir import Module, Operation, parse_module, source_of
-from tawa.ir.locations import resolve, user_frames
+from tawa.ir.locations import resolve, user_frames, written_at
 from tawa.remarks import SourceLocation
 
 LOCS = {
@@ -75,6 +75,21 @@ def test_an_operation_without_a_place_takes_that_of_what_encloses_it() -> None:
 
 def test_a_place_prints_as_file_and_line() -> None:
     assert str(KERNEL) == "kernel.py:12"
+
+
+def test_a_line_that_the_user_wrote_is_that_of_the_innermost_function_that_is_no_librarys() -> None:
+    """`source_of` is the line of the kernel that calls it."""
+    locs = {
+        "#library": 'loc("/site/triton/language/standard.py":43:17)',
+        "#own": 'loc("helpers.py":7:4)',
+        "#kernel": 'loc("kernel.py":12:4)',
+        "#inner": "loc(callsite(#library at #own))",
+        "#outer": "loc(callsite(#inner at #kernel))",
+    }
+    op = Operation("tt.store", loc="#outer")
+    module = Module(Operation("builtin.module"), {}, locs)
+    assert written_at(module, op) == SourceLocation("helpers.py", 7, 4)
+    assert source_of(module, op) == SourceLocation("kernel.py", 12, 4)
 
 
 def test_frames_of_the_user_leave_out_the_functions_of_libraries() -> None:

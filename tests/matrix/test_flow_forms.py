@@ -136,10 +136,13 @@ def test_loops_in_a_row_and_sums_under_branches_keep_their_bits(kernel: Any, num
 
 
 DECLINED = (
-    (kernels.second_loop_reads_the_first, "tt.descriptor_store writes through argument 'c_desc', which the load at"),
-    (kernels.float_sum_of_each_tile, "depends on tt.reduce, which adds floats in an order that depends on the number"),
-    (kernels.sum_of_what_it_writes, "tt.store writes through argument 'numbers_ptr', which the load at"),
-    (kernels.sum_of_the_accumulator, "depends on ttng.warp_group_dot, which only the consumer computes"),
+    (kernels.second_loop_reads_the_first, "a descriptor's store writes through argument 'c_desc', which the load at"),
+    (
+        kernels.float_sum_of_each_tile,
+        "depends on a reduction, which adds floats in an order that depends on the number",
+    ),
+    (kernels.sum_of_what_it_writes, "tl.store writes through argument 'numbers_ptr', which the load at"),
+    (kernels.sum_of_the_accumulator, "depends on tl.dot, which only the consumer computes"),
     (kernels.lanes_counted, "the run depends on a number that the partitions may compute differently"),
 )
 

@@ -230,7 +230,7 @@ def test_rows_that_come_in_their_own_order_are_refuted() -> None:
 
 def test_a_plan_for_what_is_not_free_is_an_error_with_the_cure() -> None:
     asked = Plan(operands=(OperandPlan("k_desc", 0, rows="for_next_dot"),))
-    with pytest.raises(PlanError, match=r"k_desc, loop 0 \(.*\) for the next dot: .*tt.store.*cure: rows='in_order'"):
+    with pytest.raises(PlanError, match=r"k_desc, loop 0 \(.*\) for the next dot: .*tl.store.*cure: rows='in_order'"):
         compiled(kernels.case(kernels.written), asked)
 
 

@@ -27,7 +27,7 @@ from tests.support.sample import sample, simulated_once
 from tests.support.verdicts import passes
 
 REFUSED = (
-    "tt.atomic_rmw may give programs an order", "gpu.barrier may give programs an order",
+    "tl.atomic_add may give programs an order", "tl.debug_barrier may give programs an order",
     "the protocol of the specialised kernel cannot be proved",
 )  # fmt: skip
 LAUNCHES: dict[str, Launch] = {

@@ -45,9 +45,11 @@ from tawa.dialects.effects import effects_of, is_plain_load, is_pure
 from tawa.dialects.scf import CONTROL, ENDS, enclosing_loops
 from tawa.dialects.tt import ATOMICS, DOTS, CallOp, DescriptorLoadOp, FuncOp, LoadOp, acquires
 from tawa.dialects.ttg import WarpSpecializeOp, ctas_of
-from tawa.ir import Module, Operation, Value, is_scalar, parse_type, source_of
+from tawa.ir import Module, Operation, Value, is_scalar, parse_type
+from tawa.ir.locations import written_at
 from tawa.ir.types import TensorDescType, TensorType
 from tawa.remarks import Remark
+from tawa.symbolic.words import word_of
 
 _FLOW = CONTROL | ENDS
 _WARPS = (4, 8)
@@ -56,8 +58,8 @@ LARGEST_PRODUCER_TILE = 8 * 1024
 
 
 def declined(module: Module, at: Operation | None, kind: Decline, /, **values: object) -> Remark:
-    """A refusal at the source line of the operation `at`. values: what stands in its text."""
-    return kind.remark(source_of(module, at) if at else None, **values)
+    """A refusal at the user's line of the operation `at`. values: what stands in its text."""
+    return kind.remark(written_at(module, at) if at else None, **values)
 
 
 def check_module(module: Module, num_warps: int) -> Iterator[Remark]:
@@ -78,9 +80,9 @@ def check_module(module: Module, num_warps: int) -> Iterator[Remark]:
         elif op.name == CallOp.NAME:
             yield declined(module, op, CALL, callee=op.properties.get("callee", "a function"))
         elif "any" in kinds:
-            yield declined(module, op, UNKNOWN_EFFECTS, op=op.name)
+            yield declined(module, op, UNKNOWN_EFFECTS, op=word_of(op))
         elif "barrier" in kinds and not _of_consumer(op, module):
-            yield declined(module, op, BARRIER, op=op.name)
+            yield declined(module, op, BARRIER, op=word_of(op))
 
 
 def _of_consumer(barrier: Operation, module: Module) -> bool:
@@ -171,7 +173,7 @@ def check_memory(producer: ProducerInfo) -> Iterator[Remark]:
         load = info.load
         maker = made_in_a_loop(module, load.descriptor) if isinstance(load, DescriptorLoadOp) else None
         if maker and isinstance(load, DescriptorLoadOp) and remade_for(load) is not maker:
-            yield declined(module, maker, DESCRIPTOR_IN_A_LOOP, place=source_of(module, info.load.op))
+            yield declined(module, maker, DESCRIPTOR_IN_A_LOOP, place=written_at(module, info.load.op))
         yield from _conflicts(producer, load.op, _address_of(info))
     yield from _check_order(producer)
 
@@ -183,7 +185,7 @@ def taken_apart(producer: ProducerInfo, loads: list[DotLoadInfo]) -> Iterator[Re
     if written and any(root.behind for root in (*loaded, *written)):
         names = [", ".join(dict.fromkeys(root.name for root in roots)) for roots in (loaded, written)]
         reason = f"taken for granted: loads through {names[0]} do not alias stores through {names[1]}"
-        yield Remark("note", reason, source_of(producer.module, producer.writes[0][0]))
+        yield Remark("note", reason, written_at(producer.module, producer.writes[0][0]))
 
 
 def _address_of(info: DotLoadInfo) -> Value:
@@ -201,7 +203,7 @@ def _check_order(producer: ProducerInfo) -> Iterator[Remark]:
     for outer in body.ops[: last + 1]:
         for op in outer.walk():
             if _acquires(op) or (talks and _is_barrier(op)):
-                yield declined(module, op, MAY_WAIT, op=op.name)
+                yield declined(module, op, MAY_WAIT, op=word_of(op))
 
 
 def _is_barrier(op: Operation) -> bool:
@@ -238,7 +240,7 @@ def check_producer(producer: ProducerInfo, num_warps: int) -> Iterator[Remark]:
             yield from _conflicts(producer, op, load.pointers)
     if blocked:
         why = _not_duplicable(blocked, tiles) or "whose tile is also an operand of a dot"
-        yield declined(module, blocked, NEEDS_THE_CONSUMER, op=blocked.name, why=why)
+        yield declined(module, blocked, NEEDS_THE_CONSUMER, op=word_of(blocked), why=why)
     elif tiles or producer.folded:
         obstacle = fixed_layout(module, ordered(part, function), num_warps)
         if obstacle is not None:
@@ -294,16 +296,16 @@ def _is_foldable(value: Value) -> bool:
 def _conflicts(producer: ProducerInfo, read: Operation, address: Value) -> Iterator[Remark]:
     module, roots = producer.module, memory_roots(address)
     for op, written in producer.writes:
-        place = source_of(module, read)
+        place = written_at(module, read)
         if roots is None or written is None:
             unknown = op if written is None else read
             access, other = (
                 ("goes to", f"the load at {place} reads") if written is None else ("reads", "the kernel writes")
             )
-            yield declined(module, unknown, UNKNOWN_ADDRESS, op=unknown.name, access=access, other=other)
+            yield declined(module, unknown, UNKNOWN_ADDRESS, op=word_of(unknown), access=access, other=other)
             return
         shared = [root for root in roots if root in written]
         if shared:
-            values = {"op": op.name, "argument": shared[0].name, "place": place}
+            values = {"op": word_of(op), "argument": shared[0].name, "place": place}
             yield declined(module, op, WRITES_WHAT_IT_READS, **values)
             return

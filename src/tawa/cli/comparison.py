@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tawa.cli.failures import CHECKING, STATUS_REFUTED, UsageError, print_failure, require_folder
+from tawa.cli.pages import tell_saved
 from tawa.runtime.explain.table import plural
 from tawa.runtime.progress import Tell
 
@@ -100,7 +101,7 @@ def _blame(maker: str) -> str:
     """What to do about a program that stock Triton made of a kernel whose unspecialised program runs."""
     return (
         f"none in the kernel: the fault is {maker}'s, which made this program; the unspecialised program runs. "
-        "Another version of Triton, or the specialised program (--level barrier), may be right"
+        "Another version of Triton may be right, or the specialised program (--level barrier), if there is one"
     )
 
 
@@ -109,7 +110,8 @@ class Output:
     """A tensor that a run wrote, or that was filled with NaN to be written.
 
     written: whether any run changed it. equal: by order. difference, at: the largest difference in any order, and its
-    index; difference is None if it is not a finite number.
+    index; difference is None if it is not a finite number. unwritten: how many elements no run wrote, of a tensor that
+    was filled with NaN; first: the index of the first of them.
     """
 
     name: str
@@ -121,6 +123,17 @@ class Output:
     at: tuple[int, ...] | None
     nans: int
     nans_wanted: int
+    unwritten: int = 0
+    first: tuple[int, ...] | None = None
+
+    @property
+    def finding(self) -> str:
+        """What is suspicious although all bits are the same: elements that were never written; else empty."""
+        if not self.unwritten:
+            return ""
+        size = prod(self.shape)
+        share = f"{self.unwritten} of {size} elements ({self.unwritten / size:.0%})"
+        return f"{self.name}: {share} still hold the NaN of before: not written, the first at {list(self.first or ())}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +193,7 @@ def compare(
     for it in parameters:
         written = it.is_tensor and _written(it.name, before, wanted, found)
         if written or (it.is_tensor and _full_of_nans(before[it.name], it.element)):
-            outputs.append(_output(it, written, wanted, found))
+            outputs.append(_output(it, written, before, wanted, found))
     tensors = _tensors(parameters, before, wanted, found[orders[0]])
     return Comparison(subject, tuple(orders), count, tuple(outputs), time.perf_counter() - start, tensors)
 
@@ -224,6 +237,7 @@ def save(path: Path, found: Comparison) -> None:
         np.savez(path, **found.tensors)
     except OSError as error:
         raise UsageError(f"--save {path}: {error.strerror}", "name a file in a folder that exists") from error
+    tell_saved(path, "the tensors before and after, for numpy.load")
 
 
 # --- comparing --------------------------------------------------------------------------------------------------------
@@ -246,7 +260,21 @@ def _full_of_nans(value: Any, element: str) -> bool:
     return bool(np.isnan(_numbers(value, element)).all())
 
 
-def _output(parameter: Parameter, written: bool, wanted: Values, found: Mapping[str, Values]) -> Output:
+def _unwritten(name: str, element: str, before: Values, every: Sequence[Values]) -> tuple[int, tuple[int, ...] | None]:
+    """How many elements of a tensor full of NaN no run wrote, and the index of the first of them."""
+    import numpy as np
+
+    if not _full_of_nans(before[name], element):
+        return 0, None
+    first = _bits(before[name])
+    same = np.logical_and.reduce([_bits(values[name]) == first for values in every])
+    index = np.unravel_index(int(same.argmax()), same.shape)
+    return int(same.sum()), tuple(map(int, index)) if same.any() else None
+
+
+def _output(
+    parameter: Parameter, written: bool, before: Values, wanted: Values, found: Mapping[str, Values]
+) -> Output:  # fmt: skip
     import numpy as np
 
     name, element = parameter.name, parameter.element
@@ -278,6 +306,7 @@ def _output(parameter: Parameter, written: bool, wanted: Values, found: Mapping[
         place,
         nans,
         int(np.isnan(right).sum()),
+        *_unwritten(name, element, before, [wanted, *found.values()]),
     )
 
 
@@ -333,6 +362,7 @@ def facts(found: Comparison) -> dict[str, Any]:
                 "at": list(it.at) if it.at is not None else None,
                 "nans": it.nans,
                 "nans_wanted": it.nans_wanted,
+                "unwritten": it.unwritten,
             }
             for it in found.outputs
         ],
@@ -367,6 +397,11 @@ def print_comparison(found: Comparison, notes: Sequence[str] = ()) -> None:
             )
             print_cure("give a grid and sizes for which the program stores something")
 
+    findings = [it.finding for it in found.outputs if it.finding and it.written]
+    for finding in findings:
+        console.print(Text.assemble(("finding: ", "bold yellow"), finding))
+    if findings:
+        print_cure("if the kernel should write all of it: a larger --grid, or other sizes; else nothing")
     for note in notes:
         console.print(Text(f"  {note}", style="dim"))
 

@@ -17,6 +17,8 @@ import sys
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
+from tawa.cli.inputs.kernel_file import is_helper
+
 _MOST_FILES = 200
 """Files of a folder that are read for an empty word."""
 
@@ -64,7 +66,7 @@ def kernels_in(file: Path) -> list[str]:
         tree = ast.parse(file.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return []
-    functions = [it for it in tree.body if isinstance(it, ast.FunctionDef)]
+    functions = [it for it in tree.body if isinstance(it, ast.FunctionDef) and not is_helper(it)]
     return [it.name for it in functions if any(map(_is_jit, it.decorator_list))]
 
 

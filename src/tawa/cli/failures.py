@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from tawa.declines import section_of
 from tawa.errors import (
     ISSUES_URL,
     AssumptionError,
@@ -105,7 +106,7 @@ def failures_reported(statuses: Statuses = COMPILING) -> Iterator[None]:
     except UnsupportedKernel as error:
         remark = error.remark
         what = f"{error.kernel}: cannot be warp-specialised: {remark.reason}"
-        print_failure(what, remark.location, remark.cure)
+        print_failure(what, remark.location, remark.cure, more=section_of(remark.reason))
         raise typer.Exit(statuses.failed) from error
     except CompileError as error:
         what, location, cure = split_message(error.what)
@@ -151,8 +152,13 @@ def split_message(message: str) -> tuple[str, SourceLocation | None, str]:
     return what.strip(), location, cures[0].strip() if cures else ""
 
 
-def print_failure(what: str, location: SourceLocation | None = None, cure: str = "", calls: Sequence[str] = ()) -> None:
-    """Prints one failure to stderr, coloured on a terminal. calls: those that lead there, innermost first."""
+def print_failure(
+    what: str, location: SourceLocation | None = None, cure: str = "", calls: Sequence[str] = (), more: str = ""
+) -> None:  # fmt: skip
+    """Prints one failure to stderr, coloured on a terminal.
+
+    calls: those that lead there, innermost first. more: the section of the documentation.
+    """
     from rich.console import Console
     from rich.text import Text
 
@@ -164,3 +170,5 @@ def print_failure(what: str, location: SourceLocation | None = None, cure: str =
         console.print(Text(f"  called at {call.removeprefix(f'{Path.cwd()}/')}", style="dim"))
     if cure:
         console.print(Text.assemble(("  cure: ", "bold green"), cure))
+    if more:
+        console.print(Text(f"  more: {more}", style="dim"))

@@ -15,12 +15,19 @@ def html_option(what: str) -> Any:
     return typer.Option("--html", metavar="FILE", help=f"Also save a page with {what}: one file that needs no network.")
 
 
-def save_page(path: Path, text: str) -> None:
-    """Writes a page. Raises UsageError if the file cannot be written."""
+def save_page(path: Path, text: str, what: str) -> None:
+    """Writes a page, and says so. what: is on it. Raises UsageError if the file cannot be written."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--html {path}: {error.strerror}", "name a file that can be written") from error
+    tell_saved(path, f"{what}, a page that needs no network: open it in a browser")
 
 
-__all__ = ["html_option", "save_page"]
+def tell_saved(path: Path, what: str) -> None:
+    """Says on stderr that a file was written, what it is, and how large."""
+    size = path.stat().st_size
+    typer.echo(f"saved {path} ({f'{size / 1e6:.1f} MB' if size >= 1e6 else f'{size / 1e3:.1f} kB'}): {what}", err=True)
+
+
+__all__ = ["html_option", "save_page", "tell_saved"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tawa.cli.comparison import Subject, Values
 from tawa.cli.failures import UsageError, require_folder
+from tawa.cli.pages import tell_saved
 
 if TYPE_CHECKING:
     from tawa.ir import Module
@@ -44,20 +45,22 @@ def take_timelines(subject: Subject, grid: Sequence[int], make_values: Callable[
     def timed(module: Module, **options: Any) -> Timeline:
         return simulate(module, make_values(), grid, programs=[_FIRST], timing=True, **options).timeline()
 
-    return beside_stock(subject.title, subject.module, subject.stock, timed)
+    return beside_stock(subject.title, subject.module, subject.stock, timed, bool(subject.maker))
 
 
 def save_timelines(path: Path, panels: Panels) -> None:
-    """Writes a Chrome trace or a picture, depending on the suffix; raises UsageError."""
+    """Writes a Chrome trace or a picture, depending on the suffix, and says so; raises UsageError."""
     try:
         if path.suffix == ".json":
             path.write_text(_chrome_trace(panels))
-            return
-        from tawa.sim.time.picture import render
+        else:
+            from tawa.sim.time.picture import render
 
-        render(panels, path)
+            render(panels, path)
     except OSError as error:
         raise UsageError(f"--timeline {path}: {error.strerror}", "name a file that can be written") from error
+    kind = "a trace for chrome://tracing or Perfetto" if path.suffix == ".json" else "a picture"
+    tell_saved(path, f"the timelines of {' and '.join(title for title, _ in panels)}, {kind}")
 
 
 def timeline_lines(panels: Panels) -> list[str]:

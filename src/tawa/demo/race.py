@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tawa.runtime.progress import progress
-from tawa.supported import PYTORCH
+from tawa.supported import pytorch_beside
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,13 +21,16 @@ _STOCK, _TAWA = "stock Triton", "Tawa"
 
 def race_all(console: Console, exhibits: Sequence[Exhibit]) -> None:
     """Runs, checks and times the exhibits on a Hopper GPU. Without such a GPU it only prints a line."""
+    import triton
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     try:
         from tawa.demo import gpu_race
     except ImportError as error:
-        console.print(f"[dim]Nothing was run: {error.name or error} is not installed ({PYTORCH.cure}).[/]")
+        console.print(
+            f"[dim]Nothing was run: {error.name or error} is not installed ({pytorch_beside(triton.__version__)}).[/]"
+        )
         return
     if not gpu_race.hopper_present():
         console.print(

@@ -315,6 +315,12 @@ class RmwKind(IntEnum):
     EXCHANGE = 10
 
 
+RMW_NAMES = {
+    1: "and", 2: "or", 3: "xor", 4: "add", 5: "add", 6: "max", 7: "min", 8: "max", 9: "min", 10: "xchg",
+}  # fmt: skip
+"""All of them; the second `add` is of floats, the second `max` and `min` of unsigned numbers."""
+
+
 class AtomicRMWOp(OpView):
     """``tt.atomic_rmw``: atomic read-modify-write, at an address or at each of a tile of addresses.
 

@@ -70,6 +70,14 @@ def user_frames(module: Module, op: Operation) -> list[SourceLocation]:
     return [it for it in frames_of(module, op) if not any(library in it.file for library in _LIBRARIES)]
 
 
+def written_at(module: Module, op: Operation) -> SourceLocation | None:
+    """Where the user wrote an operation: in the innermost function that is not of a library. None if unknown.
+
+    `source_of` is the line of the kernel that leads there.
+    """
+    return next(iter(user_frames(module, op)), None) or source_of(module, op)
+
+
 def frames_of(module: Module, op: Operation) -> list[SourceLocation]:
     """The places that an operation comes from: of the innermost function that was inlined first, the kernel's last."""
     return _frames(module, op.loc)

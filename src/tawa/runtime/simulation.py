@@ -168,9 +168,12 @@ Panels = tuple[tuple[str, Timeline], ...]
 
 
 def beside_stock(
-    title: str, module: Module, stock: Callable[[], Module] | None, timed: Callable[..., Timeline]
-) -> tuple[Panels, str]:
+    title: str, module: Module, stock: Callable[[], Module] | None, timed: Callable[..., Timeline],
+    stocks: bool = False,
+) -> tuple[Panels, str]:  # fmt: skip
     """The timelines of stock Triton's program and of another one.
+
+    stocks: whether that is stock Triton's own, of a declined kernel.
 
     stock: makes stock Triton's program; None to leave it out. timed: times a program, with further options of
     `simulate`. The text says what stock Triton's timeline assumes, or why it is missing; empty if it does not.
@@ -178,6 +181,9 @@ def beside_stock(
     """
     panels: Panels = ()
     note = ""
+    if stocks:
+        timeline, note = _of_stock(module, timed)
+        return ((title, timeline),), note
     try:
         if stock is not None:
             timeline, note = _of_stock(stock(), timed)

@@ -26,6 +26,7 @@ from tawa.dialects.inline.markers import PartOfTileOp, WholeTileOp
 from tawa.dialects.scf import CONTROL, ENDS, WhileOp
 from tawa.ir import Operation, Value, shape_of
 from tawa.ir.attributes import read_int
+from tawa.symbolic.words import word_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,7 +145,7 @@ def _nothing(_: Operation) -> Relations:
 def _unknown(op: Operation) -> Relations:
     """An operation without a rule mixes all dimensions."""
     places = [*operand_places(op), *(place for result in op.results for place in _dims_of(result))]
-    reason = f"nothing is known of what {op.name} does with {{}}"
+    reason = f"nothing is known of what {word_of(op)} does with {{}}"
     return Relations((), tuple(Mixed(place, op, reason) for place in places))
 
 

@@ -60,7 +60,7 @@ def test_a_load_through_pointers_may_run_along_it() -> None:
 @pytest.mark.parametrize(
     ("kernel", "reason"),
     [
-        (kernels.written, "tt.store has an effect along them"),
+        (kernels.written, "tl.store has an effect along them"),
         (kernels.first_of_largest, "a reduction runs along them"),
         (kernels.read_twice, "a dot sums over them"),
     ],

@@ -50,9 +50,9 @@ def test_programs_that_share_nothing_are_declined(places: tuple[int | None, int 
 
 def test_programs_that_may_wait_for_each_other_are_declined() -> None:
     p = program(0, 1)
-    p.op("tt.atomic_rmw", [p.args["a"], p.number(1)], "i32", sem="1 : i32", scope="1 : i32")
+    p.op("tt.atomic_rmw", [p.args["a"], p.number(1)], "i32", atomic_rmw_op="4 : i32", sem="1 : i32", scope="1 : i32")
     found = find_shared(p.finish())
-    assert isinstance(found, Remark) and "may give programs an order" in found.reason
+    assert isinstance(found, Remark) and "tl.atomic_add may give programs an order" in found.reason
 
 
 def test_a_loop_over_the_tiles_of_a_program_shares_nothing() -> None:

@@ -223,7 +223,7 @@ REFUSALS = {
     ),
     "concatenation": (
         op("tt.cat", "%s, %s", f"{F32}, {F32}", "%t", "tensor<256x128xf32>", line=7),
-        "nothing is known of what tt.cat does with the rows",
+        "nothing is known of what tl.cat does with the rows",
     ),
     "unknown": (op("my.twist", "%s", F32, "%t", F32, line=7), "my.twist has unknown effects"),
     "transposed contraction": (
@@ -256,12 +256,12 @@ REFUSALS = {
         "a store does not have the rows",
     ),
     "print": (op("tt.print", "%s", F32, properties='hex = false, isSigned = array<i32: 1>, prefix = "s"', line=7),
-              "tt.print would happen once in each group"),
-    "barrier": (op("gpu.barrier", "", "", line=7), "gpu.barrier would happen once in each group"),
+              "tl.device_print would happen once in each group"),
+    "barrier": (op("gpu.barrier", "", "", line=7), "tl.debug_barrier would happen once in each group"),
     "impure assembly": (
         op("tt.elementwise_inline_asm", "%n", "i32", "%t", "i32",
            properties='asm_string = "x", constraints = "=r,r", packed_element = 1 : i32, pure = false', line=7),
-        "tt.elementwise_inline_asm has unknown effects, which would happen once in each group",
+        "tl.inline_asm_elementwise has unknown effects, which would happen once in each group",
     ),
     "load of what is stored": (
         load("x", "c_desc", "128x128xf32", "%zero, %zero", 7)
@@ -353,7 +353,7 @@ def test_a_descriptor_that_is_split_and_used_by_an_unknown_operation_is_declined
     types = "!tt.tensordesc<tensor<128x64xf16>>, tensor<32xi32>, i32"
     gather = op("tt.descriptor_gather", "%a_desc, %x, %zero", types, "%g", "tensor<32x64xf16>", line=7)
     text = kernel(f"{constant('x', 'dense<3>', 'tensor<32xi32>')}\n{gather}")
-    assert "tt.descriptor_gather does with a descriptor" in refused(text).reason
+    assert "a descriptor's gather does with a descriptor" in refused(text).reason
 
 
 def test_a_free_tile_that_cannot_be_had_in_parts_is_declined() -> None:

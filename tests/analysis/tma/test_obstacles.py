@@ -53,7 +53,7 @@ ROWS: dict[str, tuple[Rows, str, str, str]] = {
     "exclusive or": (
         lambda p: p.binary("xori", counted(p), p.splat(p.number(1), 64)),
         "arith.xori",
-        "arith.xori is no sum of multiples of the place",
+        "^ is no sum of multiples of the place",
         "rows[:, None] * stride",
     ),
 }

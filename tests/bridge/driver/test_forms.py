@@ -120,7 +120,7 @@ REFUSED = {
     "with_impure_asm": "inline_asm",
     "with_call": "calls",
     "early_return": "jumps",
-    "with_print": "tt.print",
+    "with_print": "tl.device_print",
 }
 
 

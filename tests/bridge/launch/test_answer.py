@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tawa.analysis.tma.boxes import OPEN
+from tawa.analysis.tma.host_sizes import ALIGNED_FOR_TMA, STRIDES_OF_TMA
 from tawa.analysis.tma.launch_choice import (
     clauses_of,
     grid_domain,
@@ -41,7 +43,7 @@ def kernel(
     """As much of a compiled kernel as is asked."""
     record = {"applied": True, "launch": {**spec.to_json(), "measure": False, **more}}
     metadata = SimpleNamespace(tawa=record, global_scratch_size=0)
-    source = SimpleNamespace(signature=types, attrs=dict(attrs))
+    source = SimpleNamespace(signature=types, attrs=dict(attrs), fn=SimpleNamespace(params=[]))
     return SimpleNamespace(metadata=metadata, src=source, name="kernel", hash="hash", function=1, packed_metadata=None)
 
 
@@ -124,7 +126,29 @@ def test_the_reason_is_the_launchers() -> None:
     assert (answer.decision, answer.reason, answer.found) == ("declined", "rows are whole", "K = 16")
     assert answer.known == {"M": 1, "K": 16, "programs": 16}
     broken = answer_for(kernel(SPEC), {"K": 64, "M": 0}, (8, 2))
-    assert (broken.reason, broken.cure) == ("sizes are positive", "")
+    assert (broken.reason, broken.cure) == ("sizes are positive", "arguments for which M > 0")
+
+
+@pytest.mark.parametrize(
+    ("reason", "cure"),
+    [
+        (STRIDES_OF_TMA, "pad the rows of the tensor, so that K % 64 == 0"),
+        (ALIGNED_FOR_TMA, "let the tensor begin at a multiple of 16 bytes, so that K % 64 == 0"),
+        ("rows are whole", "arguments for which K % 64 == 0"),
+    ],
+)
+def test_a_launch_that_breaks_a_condition_has_a_cure(reason: str, cure: str) -> None:
+    made = kernel(LaunchSpec((), (replace(WHOLE, reason=reason),)))
+    assert answer_for(made, {"K": 16}, (8, 2)).cure == cure
+
+
+def test_arguments_that_must_be_multiples_are_named_where_their_types_leave_that_open() -> None:
+    """A launch marks them with ':16' and so gets another kernel, unless the kernel forbids that."""
+    types = {"x": "*fp16", "M": "i32", "K": "i32", "N": "i32"}
+    conditions = tuple(Condition(Argument(at), "rows are whole", multiple=16) for at in range(4))
+    made = kernel(LaunchSpec((), conditions), types, {(2,): [["tt.divisibility", 16]]}.items())
+    made.src.fn.params = [SimpleNamespace(name="N", do_not_specialize=True)]
+    assert answer_for(made).unmarked == ("x", "M")
 
 
 @pytest.mark.parametrize(("name", "value", "message"), [("FLAG", 3, "compiled for FLAG=2"), ("K", 64.5, "is no i32")])

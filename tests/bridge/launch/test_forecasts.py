@@ -54,7 +54,7 @@ def test_a_form_that_was_compiled_is_known_with_the_plan_that_it_got(kernel: Any
     assert found is not None
     forecast = found.choose(values_of(found, 512), (2048, 1, 1))
     assert forecast is not None and forecast.plan is not None and forecast.plan.form == "persistent"
-    found.note(forecast.plan, None)
+    found.note(forecast.plan, "no")
     again = found.choose(values_of(found, 512), (2048, 1, 1))
     assert again is not None and again.plan != forecast.plan
     assert found.choose(values_of(found, 512), (2048, 1, 1), at_hand=True).plan is None  # type: ignore[union-attr]

@@ -58,6 +58,13 @@ def test_a_mistake_in_the_kernel_itself_has_a_place_and_no_calls() -> None:
     assert error.calls == ()
 
 
+def test_a_tile_for_a_function_without_inlining_is_shown_at_the_call() -> None:
+    """Triton's error has the source of the callee, and the call in the caller."""
+    error = refused(faulty_kernels.far_call)
+    assert "noinline" in error.what
+    assert str(error.location) == f"{KERNELS}:{line_of(KERNELS, 'far_call: the mistake')}"
+
+
 def test_tritons_own_error_is_the_cause() -> None:
     assert isinstance(refused(faulty_kernels.shapes).__cause__, CompilationError)
 

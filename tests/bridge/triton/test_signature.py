@@ -36,7 +36,7 @@ def test_a_value_is_a_constant(text: str, value: object) -> None:
     assert signature.constants == {(0,): value}
 
 
-@pytest.mark.parametrize("kind", ["i1", "i64", "u8", "fp8e4nv", "fp8e5", "bf16", "fp64", "*fp8e4nv", "*i64"])
+@pytest.mark.parametrize("kind", ["i1", "i64", "u8", "*fp8e4nv", "*fp8e5", "*bf16", "*fp64", "*i64"])
 def test_spaces_do_not_matter(kind: str) -> None:
     assert parse_signature(f" x = {kind} : 16 ", {}, ["x"]).types == {"x": kind}
 
@@ -51,6 +51,15 @@ def test_spaces_do_not_matter(kind: str) -> None:
         (GOOD.replace("K=i32:16", "K=i32:8"), {"BM": 1}, "not '8'"),
         (GOOD.replace("K=i32:16", "K=int"), {"BM": 1}, "K=int: Triton calls this type i32; cure: K=i32"),
         (GOOD.replace("K=i32:16", "i32"), {"BM": 1}, "name=type"),
+        (GOOD.replace("K=i32:16", "K:i32:16"), {"BM": 1}, "'K:i32:16': name=type is needed; cure: K=i32:16"),
+        (GOOD.replace("K=i32:16", "K i32"), {"BM": 1}, "'K i32': name=type is needed; cure: K=i32"),
+        (GOOD.replace("K=i32:16", "K=fp32:16"), {"BM": 1}, r"cure: K=\*fp32:16 for a pointer, K=fp32 for a number"),
+        (
+            "K=i33",
+            {},
+            "K=i33: neither a Triton type",
+        ),  # before what is missing
+        (GOOD.replace("K=", "KK="), {"BM": 1}, "no parameter 'KK'; cure: did you mean K?"),
     ],
 )
 def test_a_mistake_is_named(text: str, constants: dict[str, object], message: str) -> None:

@@ -332,7 +332,7 @@ DECLINED = [
          {**descriptors(), "counter_ptr": Pointer("counter"), "N": Number("N"), "K": Number("K")}, block(), PROBLEM,
          "tiles_2d", "gemm", no("atomic")),
     case("row_from_reduction", declined.row_from_reduction, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm",
-         no("reduce")),
+         no("reduction")),
     case("with_impure_asm", declined.with_impure_asm, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm", no("asm")),
     case("with_call", declined.with_call, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm", no("call")),
     case("with_print", declined.with_print, FP16, K_ONLY, block(), PROBLEM, "tiles_2d", "gemm", Expectation("either")),

@@ -55,7 +55,7 @@ def test_the_report_explains_rings_waits_and_the_declined_kernel(printed):
         "128 x 640 x 128 same bits: eager, late, random",
         "D = 3 of (128x64xf16 + 256x64xf16)",
         "left to stock Triton, byte for byte",
-        "tt.atomic_rmw may wait for what others write",
+        "tl.atomic_add may wait for what others write",
         f"gemm.py:{_line_of_the_atomic()}",
         "aref.put %ring0[%count]",
         "warp_group_dot_wait pendings = 1",

@@ -36,7 +36,7 @@ def test_something_red_is_status_1_and_the_cure_can_be_pasted(tawa, monkeypatch)
     assert result.exit_code == 1
     lines = [line.strip() for line in result.stdout.splitlines()]
     assert "cure: TAWA_VERIFY=fast, or unset TAWA_VERIFY" in lines
-    assert "1 red" in lines[-1]
+    assert "1 must be mended" in lines[-1]
 
 
 def test_a_check_that_fails_itself_is_a_red_line_and_the_others_are_made(tawa, monkeypatch) -> None:

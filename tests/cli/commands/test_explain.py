@@ -103,3 +103,18 @@ def test_a_gluon_kernel_is_explained_as_it_is(tawa: Tawa) -> None:
 def test_a_gluon_kernel_takes_no_options(tawa: Tawa, options: list[str]) -> None:
     result = tawa("explain", *SQUARES, *options)
     assert result.exit_code == 2 and f"{options[0]}: squares is a Gluon kernel" in result.stderr
+
+
+def test_a_page_is_saved_with_a_line_that_says_where_it_is_and_how_large(tawa, tmp_path):
+    path = tmp_path / "page.html"
+    result = tawa("explain", *GEMM, "--html", str(path), "--json")
+    assert result.exit_code == 0 and json.loads(result.stdout)["kernel"] == "gemm"
+    assert f"saved {path} ({path.stat().st_size / 1e3:.1f} kB): what launches of gemm get" in result.stderr
+
+
+def test_a_declined_kernel_names_the_section_on_its_reason(tawa):
+    result = tawa("explain", f"{KERNELS}:fill", "--sig", "x=*fp16:16, n=i32", "--const", "BM=64,EVEN=false")
+    assert "docs/declines.md#no-dot" in result.stdout
+    pinned = tawa("explain", f"{KERNELS}:fill", "--sig", "x=*fp16:16, n=i32", "--const", "BM=64,EVEN=false",
+                  "--option", "enable_warp_specialization=True")  # fmt: skip
+    assert pinned.exit_code == 1 and "more: docs/declines.md#no-dot" in pinned.stderr

@@ -63,6 +63,25 @@ def test_the_barrier_level_is_run_where_nothing_is_said(tawa: Tawa) -> None:
     assert "same bits: the barrier level and" in tawa("simulate", *RUN, "--order", "eager").stdout
 
 
+def test_elements_that_are_never_written_are_a_finding_although_the_bits_are_the_same(tawa: Tawa) -> None:
+    half = [*RUN[:2], "1,1", *RUN[3:]]
+    result = tawa("simulate", *half, "--order", "eager")
+    assert result.exit_code == 0, result.stderr  # a kernel may leave elements out
+    assert "finding: c: 16384 of 32768 elements (50%) still hold the NaN of before: not written" in result.stdout
+    assert "the first at [0, 128]" in result.stdout and "a larger --grid" in result.stderr
+    (output,) = json.loads(tawa("simulate", *half, "--order", "eager", "--json").stdout)["outputs"]
+    assert output["unwritten"] == 16384
+    assert "finding" not in tawa("simulate", *RUN, "--order", "eager").stdout
+
+
+def test_a_nan_that_the_kernel_computes_is_written(tawa: Tawa, tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, np.full((128, 192), np.nan, np.float16))
+    given = [f"a={path}:box=128x64" if it.startswith("a=") else it for it in RUN]
+    result = tawa("simulate", *given, "--order", "eager")
+    assert "32768 NaN" in result.stdout and "finding" not in result.stdout
+
+
 def test_a_signature_may_be_given_and_only_its_gaps_follow_from_the_arguments(tawa: Tawa) -> None:
     result = tawa("simulate", f"{KERNELS}:gemm", *GEMM[1:3], "--grid", "1,2", *SIZES, *CONST, "--order", "late")
     assert result.exit_code == 0, result.stderr
@@ -170,6 +189,13 @@ def test_a_kernel_that_triton_refuses_is_status_2_with_the_types_that_followed(t
     assert "c=*fp16:16, K=i32:16; a host descriptor needs :box=128x64" in result.stderr
 
 
+def test_what_triton_refuses_is_shown_at_its_place_with_the_types(tawa: Tawa) -> None:
+    result = tawa("simulate", f"{KERNELS}:broken", "--grid", "1", "--arg", "x=nan:64:f16", "--const", "BM=64")
+    assert result.exit_code == 2 and "no_such_name" in result.stderr
+    assert "kernels.py:" in result.stderr and "^\n" in result.stderr, "the caret of the column"
+    assert "cure: check the types, here x=*fp16:16;" in result.stderr
+
+
 # --- timelines --------------------------------------------------------------------------------------------------------
 
 
@@ -183,6 +209,8 @@ def test_the_timeline_shows_stock_triton_above_the_specialised_kernel(tawa: Tawa
     names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
     assert names == {0: "stock Triton", 1: "the barrier level"}
     assert {event["pid"] for event in events if event["ph"] == "X"} == {0, 1}
+    size = f"{path.stat().st_size / 1e3:.1f} kB"
+    assert f"saved {path} ({size}): the timelines of stock Triton and the barrier level, a trace for" in result.stderr
 
 
 def test_a_kernel_that_stock_triton_refuses_has_a_timeline_without_it(

@@ -81,7 +81,7 @@ def test_without_such_a_sum_no_permission_is_needed() -> None:
     ("kernel", "reason"),
     [
         (kernels.scaled, "a load through pointers runs along them"),
-        (kernels.written, "the columns of its dot cannot stand in another order: tt.store has an effect along them"),
+        (kernels.written, "the columns of its dot cannot stand in another order: tl.store has an effect along them"),
         (kernels.odd_start, "the first row of the tile is not known to be a multiple of 2"),
     ],
 )
@@ -120,7 +120,7 @@ def test_the_default_of_a_plan_is_met_where_it_can_be() -> None:
 @pytest.mark.parametrize(
     ("kernel", "reason"),
     [
-        (kernels.written, "tt.store has an effect along them"),
+        (kernels.written, "tl.store has an effect along them"),
         (kernels.read_twice, "a dot sums over them"),
         (kernels.odd_start, "not known to be a multiple of 2"),
         (kernels.scanned, "no dot of its rows has a result that threads exchange"),

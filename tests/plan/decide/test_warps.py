@@ -38,7 +38,7 @@ def test_automatic_mode_keeps_the_order_of_a_sum() -> None:
     remark = refusal(read(SUM))
     assert remark is not None and remark.kind == "declined"
     assert remark.reason == (
-        "num_warps=2: a consumer has at least 4 warps, and 4 warps add the elements of a tt.reduce in another order"
+        "num_warps=2: a consumer has at least 4 warps, and 4 warps add the elements of a reduction in another order"
     )
     assert str(remark.location) == "kernel.py:7"
     assert remark.cure == "launch with num_warps=4; only_if_faster=False specialises anyway"

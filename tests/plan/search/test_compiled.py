@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -205,9 +206,20 @@ def test_what_spills_is_taken_where_it_is_asked_for_or_stock_is_no_better(
     trial = Trial(planned(), spilled=900, in_flight=False)
     choice, _ = searched(asking(options, pinned=pinned, allowed=allowed), lambda _: trial)
     assert (choice.accepted, choice.refusal is None) == (taken, taken)
+    assert "{" not in (choice.refusal.cure if choice.refusal is not None else "")
     told = [it for it in (*choice.notes, choice.refusal) if it is not None]
     assert [it.kind for it in told] == ([] if allowed >= 900 else ["note" if taken else "declined"])
-    assert all("900 bytes" in it.reason and "smaller blocks, or more warps" in it.cure for it in told)
+    assert all("900 bytes" in it.reason and "smaller blocks, or num_warps=8" in it.cure for it in told)
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+@pytest.mark.parametrize("num_warps", [1, 2, 4, 8])
+def test_no_cure_for_spills_leads_to_a_number_of_warps_that_is_declined(num_warps: int, pinned: bool) -> None:
+    trial = Trial(planned(), spilled=900, in_flight=False)
+    choice, _ = searched(asking(pinned=pinned, num_warps=num_warps), lambda _: trial)
+    (cure,) = (it.cure for it in (*choice.notes, choice.refusal) if it is not None)
+    offered = [int(it) for it in re.findall(r"num_warps=(\d+)", cure)]
+    assert offered == ([8] if num_warps < 8 else []) and "warps" not in cure.replace("num_warps=8", "")
 
 
 def test_what_stock_spills_is_asked_only_where_it_matters() -> None:

@@ -12,7 +12,7 @@ from tawa.plan.cost.launches import Launch, launch_of
 from tawa.plan.cost.programs import Program, ProgramFacts
 from tawa.plan.option_conflicts import STOCK
 from tawa.plan.search.prediction import Expectation
-from tawa.plan.search.search import Forecast, Search
+from tawa.plan.search.search import NOT_COMPILED, Forecast, Search
 from tawa.plan.search.space import Space
 from tests.cases.programs.workloads import by_descriptors, by_pointers, chained, workload
 from tests.support.forms import form_plan
@@ -55,6 +55,31 @@ def test_a_kernel_that_was_left_to_stock_stays_what_it_is_where_nothing_gains() 
     assert beside(own=None).choose(launch(512, 2048), {}).plan in slow
 
 
+def test_a_launch_that_gets_stock_is_told_of_the_form_that_was_better_until_it_was_compiled() -> None:
+    slow, at = changed(GEMM.program(WRITTEN), slots=1, in_flight=0), launch(512, 2048)
+    only = Search(GEMM, (PERSISTENT,), WRITTEN, slow)
+    promised = only.choose(at, {})
+    assert promised.words == "persistent, 1 group" and not promised.missed
+    spills = replace(GEMM.program(PERSISTENT), facts=ProgramFacts(spilled=50_000))
+    told = str(only.choose(at, {PERSISTENT: spills}))
+    assert told.startswith("stock Triton: stock") and "specialised (as written, 1 group)" in told
+    before = f"persistent, 1 group: {promised.expectation.own_text} us predicted before it was compiled, "
+    assert before in told and told.endswith(" us after: it spills 50000 bytes of registers to local memory")
+    failed = str(only.choose(at, {PERSISTENT: "it could not be compiled: no"}))
+    assert failed.endswith(f"{promised.expectation.own_text} us predicted, but it could not be compiled: no")
+
+
+def test_a_launch_that_gets_stock_is_told_of_a_better_form_that_is_not_compiled_any_more() -> None:
+    slow, at = changed(GEMM.program(WRITTEN), slots=1, in_flight=0), launch(512, 2048)
+    others = {form_plan(2, persistent=it): "no" for it in (False, True)}
+    only = Search(GEMM, (PERSISTENT, *others), WRITTEN, slow)
+    assert "persistent, 1 group" in only.choose(at, {}).words
+    found = only.choose(at, others)
+    assert found.plan == STOCK and f"us predicted, but {NOT_COMPILED}" in found.missed
+    few = only.choose(at, dict(list(others.items())[:1]), at_hand=True)
+    assert few.plan == STOCK and NOT_COMPILED not in few.missed  # it is compiled, once it may be
+
+
 def test_what_is_compiled_needs_less_of_a_lead() -> None:
     """Of a form that is 2 % faster than the kernel, only if it is there already."""
     own = GEMM.program(WRITTEN)
@@ -76,7 +101,7 @@ def test_a_form_that_failed_or_may_not_be_made_now_is_not_chosen() -> None:
     at = launch(512, 2048)
     chosen = beside(stock=False).choose(at, {}).plan
     assert chosen is not None
-    assert beside(stock=False).choose(at, {chosen: None}).plan != chosen
+    assert beside(stock=False).choose(at, {chosen: "no"}).plan != chosen
     assert beside(stock=False).choose(at, {}, at_hand=True).plan is None
 
 

@@ -12,8 +12,8 @@ import pytest
 import tawa
 from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.errors import CompileError
-from tawa.runtime.explain.explanation import compile_with_options
-from tawa.runtime.explain.timelines import SimulatedLaunch, timelines_of
+from tawa.runtime.explain.explanation import compile_with_options, explain_compiled
+from tawa.runtime.explain.timelines import USUAL_SIZE, SimulatedLaunch, timelines_of
 from tawa.sim.time.timeline import TENSOR_CORES
 from tests.bridge import kernels
 from tests.cases.pointers.gemm import gemm_masked
@@ -47,7 +47,7 @@ def test_stock_triton_that_is_refused_is_left_out_with_the_reason() -> None:
 
 def test_numbers_that_are_known_are_not_guessed() -> None:
     panels, note = timelines_of(compiled(), SimulatedLaunch({"K": 256}, grid=(2, 2)))
-    assert note == "guessed: a_desc, b_desc, c_desc"
+    assert note == "guessed: arguments of 2048 (a_desc, b_desc, c_desc)"
     for _, timeline in panels:
         assert len([it for it in timeline.of(TENSOR_CORES) if it.kind == "wgmma"]) == 256 // 64
 
@@ -95,10 +95,24 @@ def test_a_launch_that_violates_a_condition_has_no_timeline_but_the_reason() -> 
     assert panels == () and note.startswith("no timeline: the simulator cannot run the program") and "stride_am" in note
 
 
+def test_a_declined_kernel_of_stock_triton_without_a_fence_has_a_timeline_too() -> None:
+    """It is the only one: what stock Triton takes for granted of its own program holds for it as well."""
+    blocks = {"BM": 128, "BN": 128, "BK": 64, "GROUP_M": 8}
+    seen = tawa.explain(gemm_masked, POINTERS, blocks, num_warps=8, timeline=True, enable_warp_specialization=False)
+    assert not seen.applied and [title for title, _ in seen.timelines] == ["stock Triton"]
+    assert seen.timeline_note.endswith("assumes that wgmma sees what cp.async wrote without a fence, as Triton does")
+
+
+def test_sizes_are_guessed_as_the_prediction_guesses_them() -> None:
+    seen = explain_compiled(compiled(), simulated=SimulatedLaunch())
+    assert seen.timeline_note == "guessed: arguments of 2048 (a_desc, b_desc, c_desc, K), 1056 programs"
+    assert "arguments of 2048, 1056 programs" in seen.candidates.predicted[0].times_us
+
+
 @pytest.mark.parametrize("known", [{}, {"K": 4096}])
 def test_tensors_are_guessed_as_large_as_the_largest_number(known: dict[str, int]) -> None:
     from tawa.bridge.triton.read_module import read_final
 
     arguments, guessed = SimulatedLaunch(known).arguments(read_final(compiled()), ["a_desc", "b_desc", "c_desc", "K"])
-    assert arguments["a_desc"].array.shape == (known.get("K", 1024),) * 2
+    assert arguments["a_desc"].array.shape == (known.get("K", USUAL_SIZE),) * 2
     assert ("K" in guessed) == (not known)

@@ -351,7 +351,7 @@ def test_without_a_mask_all_rows_are_stored() -> None:
         ({"wrapped": True}, "its index wraps around or is clamped"),
         ({"read": True}, "the kernel reads or writes that tensor elsewhere, too"),
         ({"again": True}, "the kernel reads or writes that tensor elsewhere, too"),
-        ({"barrier": True}, "gpu.barrier may tell others that it is done"),
+        ({"barrier": True}, "tl.debug_barrier may tell others that it is done"),
     ],
 )
 def test_other_stores_stay(changes: dict[str, bool], reason: str) -> None:

@@ -28,6 +28,7 @@ from tawa.dialects.effects import has_side_effect
 from tawa.dialects.tt import DescriptorLoadOp, DotOp, FuncOp, LoadOp, ReduceOp
 from tawa.ir import Module, Operation, Value, shape_of
 from tawa.symbolic.dim_relations import Place
+from tawa.symbolic.words import word_of
 
 _A = 0
 _COMBINERS = op_names(
@@ -126,7 +127,7 @@ class _OneDim:
         for value in self.dims:
             for use in value.uses:
                 if not use.op.regions and has_side_effect(use.op):
-                    raise _NotFree(use.op, f"{use.op.name} has an effect along them")
+                    raise _NotFree(use.op, f"{word_of(use.op)} has an effect along them")
 
     def _check_loads(self, loads: tuple[Operation, ...]) -> None:
         for op in loads:

@@ -19,6 +19,7 @@ from tawa.dialects.tt import DescriptorLoadOp, FuncOp, GetProgramIdOp, LoadOp
 from tawa.ir import Module, Operation, TensorType, parse_type, source_of
 from tawa.ir.attributes import read_int
 from tawa.remarks import Remark
+from tawa.symbolic.words import word_of
 
 _AXES = 3
 
@@ -38,7 +39,7 @@ def find_shared(module: Module) -> SharedInfo | Remark:
         return PROGRAMS.remark(why="the kernel has more than one function, or branches between blocks")
     for op in functions[0].op.walk():
         if is_bound_to_its_program(op):
-            reason = f"{op.name} may give programs an order, and programs of one CTA wait for each other"
+            reason = f"{word_of(op)} may give programs an order, and programs of one CTA wait for each other"
             return PROGRAMS.remark(source_of(module, op), why=reason)
     found = [SharedInfo(axis, _shared_bytes(functions[0], axis)) for axis in range(_AXES)]
     best = max(found, key=lambda it: it.shared_bytes)  # the first of several

@@ -48,6 +48,7 @@ from tawa.symbolic.dim_relations import (
     demanded,
     shape_of,
 )
+from tawa.symbolic.words import word_of
 
 Axis = Literal["rows", "columns"]
 
@@ -273,7 +274,7 @@ class _Choice:
                 raise _Refusal(op, "an atomic would happen in each group, and their order is not that of one program")
             if self._must_happen(op) and op.name not in _DIVISIBLE:
                 unknown = any(effect.kind == "any" for effect in effects_of(op))
-                what = f"{op.name} has unknown effects, which" if unknown else op.name
+                what = f"{word_of(op)} has unknown effects, which" if unknown else word_of(op)
                 raise _Refusal(op, f"{what} would happen once in each group")
 
     def _check_stores(self) -> None:

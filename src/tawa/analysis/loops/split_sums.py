@@ -25,6 +25,7 @@ from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.tt import DOTS, AddPtrOp, DescriptorLoadOp, DotOp, FuncOp, LoadOp
 from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type, source_of
 from tawa.remarks import Remark
+from tawa.symbolic.words import word_of
 
 _STEPS = (AddIOp.NAME, AddPtrOp.NAME)
 CURE = "split_k=1 in the Plan"
@@ -61,7 +62,7 @@ def find_split_sums(module: Module) -> SplitSums | Remark:
     function = functions[0]
     for op in function.op.walk():
         if is_bound_to_its_program(op):
-            return _declined(module, op, f"{op.name} would be executed by every program that shares a tile")
+            return _declined(module, op, f"{word_of(op)} would be executed by every program that shares a tile")
     dots = [op for op in function.op.walk() if op.name in DOTS]
     loops = list(dict.fromkeys(_outermost(dot) for dot in dots))
     loop = ForOp.of(loops[0]) if len(loops) == 1 else None
@@ -81,7 +82,9 @@ def _refusal(module: Module, function: FuncOp, loop: ForOp) -> Remark | None:
     before = function.body.ops[: function.body.index_of(loop.op)]
     for op in [nested for it in (*before, loop.op) for nested in it.walk()]:
         if not op.regions and effects_of(op) and not is_plain_load(op) and not DescriptorLoadOp.matches(op):
-            return _declined(module, op, f"{op.name} in the loop or before it would be executed by several programs")
+            return _declined(
+                module, op, f"{word_of(op)} in the loop or before it would be executed by several programs"
+            )
         if LoadOp.matches(op) and not is_plain_load(op):
             return _declined(module, op, "a volatile load would be executed by several programs")
     return None

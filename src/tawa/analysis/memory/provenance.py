@@ -23,6 +23,7 @@ from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import ATOMICS, DescriptorLoadOp, FuncOp, LoadOp, releases
 from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Block, Module, Operation, PointerType, TensorDescType, Value, parse_type
+from tawa.symbolic.words import word_of
 
 _MAKE_DESCRIPTOR = tt.MakeTensorDescOp.NAME
 # The operations that access global memory; the address is operand 0.
@@ -193,7 +194,7 @@ def why_stored_in_order(module: Module, store: Operation) -> str:
     own = memory_roots(store.operands[0])
     for op in module.walk():
         if gives_order(op):
-            return f"{op.name} may tell others that it is done"
+            return f"{word_of(op)} may tell others that it is done"
         if op is store or op.name not in _ACCESSES:
             continue
         roots = memory_roots(op.operands[0])

@@ -12,6 +12,7 @@ from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.scf import CONTROL, enclosing_loops
 from tawa.dialects.tt import FuncOp, TMAStore
+from tawa.symbolic.words import word_of
 
 
 def why_not_handed(function: FuncOp, store: TMAStore) -> str:
@@ -27,7 +28,7 @@ def why_not_handed(function: FuncOp, store: TMAStore) -> str:
         if op.name in CONTROL or GroupIndexOp.matches(op):
             continue
         if not is_pure(op):
-            return f"where it goes depends on {op.name}"
+            return f"where it goes depends on {word_of(op)}"
         if any(it.type.startswith("tensor<") for it in op.results):
             return "where it goes depends on a tile"
     return ""

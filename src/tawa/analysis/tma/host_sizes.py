@@ -25,7 +25,8 @@ from tawa.symbolic.host.launch_spec import DescriptorSpec
 from tawa.symbolic.polynomial import Atom, Poly, constant
 from tawa.symbolic.value_ranges import ValueRanges
 
-_ALIGNED = "TMA needs an alignment of 16 bytes"
+STRIDES_OF_TMA = "TMA limits strides"
+ALIGNED_FOR_TMA = "TMA needs an alignment of 16 bytes"
 _WHOLE_CHUNKS = "TMA would write behind rows that do not end at a multiple of 16 bytes"
 _OPERATORS: Mapping[str, Operator] = by_name(
     {DivSIOp: "divide", RemSIOp: "remainder", MinSIOp: "smallest", MaxSIOp: "largest"}
@@ -103,13 +104,15 @@ class HostSizes:
         found = [Condition(Argument(it.index, self.name(it)), "no index is negative", 0) for it in box.proof.arguments]
         width = box.element_bytes
         if facts.value_multiple(box.base) % TMA_CHUNK_BYTES:
-            found.append(Condition(Argument(box.base.index, self.name(box.base)), _ALIGNED, multiple=TMA_CHUNK_BYTES))
+            found.append(
+                Condition(Argument(box.base.index, self.name(box.base)), ALIGNED_FOR_TMA, multiple=TMA_CHUNK_BYTES)
+            )
         if facts.multiple(box.offset) * width % TMA_CHUNK_BYTES:
             start = multiply(self.value(box.offset), Number(width))
             if isinstance(start, Number):
                 reason = f"its tensor begins {start.value} bytes from the pointer, and TMA needs a multiple of 16"
                 raise NotABox(reason, "load from a multiple of 16 bytes on, and mask what is in front")
-            found.append(Condition(start, _ALIGNED, multiple=TMA_CHUNK_BYTES))
+            found.append(Condition(start, ALIGNED_FOR_TMA, multiple=TMA_CHUNK_BYTES))
         found += self.strides(box)
         sizes = [self.size(dim) for dim in box.dims if dim.sizes]
         found += [Condition(size, "TMA limits sizes", 1, OPEN) for size in sizes]
@@ -151,9 +154,7 @@ class HostSizes:
         """The conditions on the strides that the launcher can compute, including constant strides."""
         known = [dim.stride for dim in box.dims[:-1] if all(map(self.in_size, self.affine.atoms.of(dim.stride)))]
         bytes = [multiply(self.value(stride), Number(box.element_bytes)) for stride in known]
-        return tuple(
-            Condition(it, "TMA limits strides", TMA_CHUNK_BYTES, STRIDE_LIMIT - 1, TMA_CHUNK_BYTES) for it in bytes
-        )
+        return tuple(Condition(it, STRIDES_OF_TMA, TMA_CHUNK_BYTES, STRIDE_LIMIT - 1, TMA_CHUNK_BYTES) for it in bytes)
 
 
 def _open(found: Iterable[Condition]) -> tuple[Condition, ...]:

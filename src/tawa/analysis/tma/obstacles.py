@@ -14,6 +14,7 @@ from tawa.dialects.declare.declaration import by_name, op_names
 from tawa.dialects.tt import LoadOp
 from tawa.ir import Block, Operation, Value
 from tawa.symbolic.affine import Affine
+from tawa.symbolic.words import word_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def find_obstacle(affine: Affine, address: Value) -> Obstacle:
     if op.name in _DIVISIONS:
         reason, cure = _divided(affine, op)
     else:
-        reason, cure = _WORDS.get(op.name, (f"{op.name} is no sum of multiples of the place", _FORM))
+        reason, cure = _WORDS.get(op.name, (f"{word_of(op)} is no sum of multiples of the place", _FORM))
     return Obstacle(f"its address is not affine: {reason}", cure, op)
 
 

@@ -8,6 +8,7 @@ from tawa.dialects.tt import FuncOp, GetNumProgramsOp, GetProgramIdOp
 from tawa.ir import Module, source_of
 from tawa.ir.attributes import read_int
 from tawa.remarks import Remark
+from tawa.symbolic.words import word_of
 
 
 def grid_axes(module: Module) -> int:
@@ -24,7 +25,7 @@ def why_not_persistent(module: Module) -> Remark | None:
     for op in functions[0].op.walk():
         if orders_programs(op):
             return PERSISTENT.remark(
-                source_of(module, op), why=f"{op.name} may give programs an order, which would change"
+                source_of(module, op), why=f"{word_of(op)} may give programs an order, which would change"
             )
     return None
 

@@ -35,7 +35,7 @@ from tawa.bridge.launch.first.compiles import at_once, launched_by_us, may_be_on
 from tawa.bridge.launch.first.elsewhere import is_cached, job_of, make
 from tawa.bridge.launch.first.rounding import other_rounding
 from tawa.bridge.launch.first.stock_first import StockFirst
-from tawa.bridge.launch.forecasts import forecasts_of
+from tawa.bridge.launch.forecasts import Forecasts, forecasts_of
 from tawa.bridge.launch.host import NO_HOST
 from tawa.bridge.launch.launcher import Launcher
 from tawa.bridge.launch.stock_facts import facts_of
@@ -45,6 +45,7 @@ from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.dialects.parameters import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
 from tawa.outside import read
 from tawa.plan import Plan, PlanOptions
+from tawa.plan.cost.programs import ProgramFacts
 from tawa.plan.option_conflicts import check_agreement
 from tawa.symbolic.host.expr import Choice
 from tawa.symbolic.host.launch_spec import LaunchSpec
@@ -226,10 +227,12 @@ class _Loaded:
         return getattr(self.compiled, name)
 
 
-def explaining_launcher(kernel: Any, processors: int, attached: Attached) -> Launcher:
+def explaining_launcher(
+    kernel: Any, processors: int, attached: Attached, forecasts: Forecasts | None = None
+) -> Launcher:
     """The launcher of a compiled kernel that is not loaded: it chooses for launches, and makes none.
 
-    processors: SMs.
+    processors: SMs. forecasts: of the kernel, which learn what the launcher compiles.
     """
 
     def stock() -> Any:
@@ -242,12 +245,12 @@ def explaining_launcher(kernel: Any, processors: int, attached: Attached) -> Lau
         made = _by_plan(kernel, attached, plan)
         if isinstance(made, str) or not made.has_own_launch:
             return made if isinstance(made, str) else _Loaded(made, _no_launch)
-        return _Loaded(made, explaining_launcher(made, processors, attached))
+        return _Loaded(made, explaining_launcher(made, processors, attached, forecasts_of(made, processors)))
 
     return Launcher(
         kernel, _no_launch, launch_spec(kernel), lambda *_: (), stock, processors,
         choices=getattr(kernel, "tawa_choices", None), compile_plan=by_plan,
-        forecasts=forecasts_of(kernel, processors), without=known_without(kernel),
+        forecasts=forecasts, without=known_without(kernel),
     )  # fmt: skip
 
 
@@ -262,6 +265,14 @@ def _stock(kernel: Any, attached: Attached) -> Any:
     if log.text:
         facts_of(made, log.text)
     return made
+
+
+def stock_facts(kernel: Any, attached: Attached) -> ProgramFacts | None:
+    """What is known of the kernel once stock Triton has compiled it; None if it cannot."""
+    try:
+        return facts_of(_stock(kernel, attached))
+    except Exception:  # nothing is known of a stock kernel that cannot be compiled
+        return None
 
 
 def compiled_by_stock(kernel: Any, attached: Attached) -> Any:
@@ -446,4 +457,5 @@ __all__ = [
     "learning_kernel",
     "multiprocessors",
     "options_of",
+    "stock_facts",
 ]

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tawa.analysis.tma.boxes import OPEN, STRIDE_LIMIT
+from tawa.analysis.tma.host_sizes import ALIGNED_FOR_TMA, STRIDES_OF_TMA
 from tawa.analysis.tma.launch_choice import clauses_of, grid_domain, grid_values
 from tawa.bridge.launch import added_arguments
 from tawa.bridge.launch.added_arguments import known_without, launch_spec
@@ -26,7 +27,7 @@ from tawa.bridge.report import record
 from tawa.errors import PlanError
 from tawa.machine.machines import SM_90
 from tawa.symbolic.host.conditions import NEVER, Clause, simplified
-from tawa.symbolic.host.expr import Apply, Argument, HostValue
+from tawa.symbolic.host.expr import Apply, Argument, Condition, HostValue
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.symbolic.host.ranges import ANY, Domain, Range
 from tawa.symbolic.host.text import clauses_text, value_text
@@ -37,6 +38,11 @@ _MEASURED = "the first launch measures it to be faster"
 _PREDICTED = "the model of time predicts it to be the fastest"
 _LEARNED = "real launches measure it to be the fastest"
 _MEASURE = "tawa tune measures it; only_if_faster=False specialises it against the prediction"
+_CHANGES = {
+    STRIDES_OF_TMA: "pad the rows of the tensor",
+    ALIGNED_FOR_TMA: "let the tensor begin at a multiple of 16 bytes",
+}
+"""What users can change so that a condition holds, by its reason."""
 _POINTER_BITS = 63
 
 
@@ -48,7 +54,9 @@ class Answer:
     requires positive sizes and strides. condition: what the decision depends on; empty if on nothing. found: the values
     of the condition's parts for the known arguments. reason, cure: why the launch gets the stock kernel. known: the
     given arguments, and the number of programs in the grid. compiled: the kernel of the one launch; None if it is the
-    one asked about, or stock Triton's.
+    one asked about, or stock Triton's. forecasts: what is predicted, with what is known of every kernel that was
+    compiled for the answer; None if all launches get the same. unmarked: the arguments that a condition requires to be
+    a multiple of a number, although the types that the kernel was compiled for do not say so.
     """
 
     decision: Decision
@@ -58,6 +66,8 @@ class Answer:
     cure: str = ""
     known: Mapping[str, int] | None = None
     compiled: Any = None
+    forecasts: Forecasts | None = None
+    unmarked: tuple[str, ...] = ()
 
 
 def answer_for(
@@ -77,13 +87,22 @@ def answer_for(
     forecasts = forecasts_of(compiled, processors)
     if not known.get("applied") and forecasts is None:
         return Answer("declined")
+    return replace(_answer(compiled, forecasts, arguments, grid, processors), forecasts=forecasts)
+
+
+def _answer(
+    compiled: Any, forecasts: Forecasts | None, arguments: Mapping[str, Any] | None, grid: Sequence[int] | None,
+    processors: int,
+) -> Answer:  # fmt: skip
+    known = getattr(compiled.metadata, record.KEY, None) or {}
     spec = launch_spec(compiled).without(known_without(compiled))
     if spec == LaunchSpec() and not arguments and grid is None:
         found = Answer("specialised")
         if forecasts is not None:
             found = _with_forecast(found, forecasts, _learns(compiled))
     else:
-        found = _Question(compiled, spec, forecasts, processors).answer(arguments or {}, grid)
+        question = _Question(compiled, spec, forecasts, processors)
+        found = replace(question.answer(arguments or {}, grid), unmarked=question.unmarked)
     return _with_measurement(found) if (known.get("launch") or {}).get("measure") else found
 
 
@@ -158,6 +177,21 @@ class _Question:
         return _with_forecast(found, self.forecasts, _learns(self.compiled)) if self.forecasts is not None else found
 
     @property
+    def unmarked(self) -> tuple[str, ...]:
+        """The arguments of `Answer.unmarked`, in the kernel's order.
+
+        A launch that satisfies the condition marks them, unless the kernel forbids it, and so gets another kernel.
+        """
+        fixed = {
+            it.name
+            for it in getattr(self.source.fn, "params", ())
+            if it.do_not_specialize or getattr(it, "do_not_specialize_on_alignment", False)
+        }
+        aligned = (it.value for it in simplified(self.clauses, self.domain) if it.multiple > 1)
+        found = {it.index for it in aligned if isinstance(it, Argument) and self.of_types[it.index].multiple == 1}
+        return tuple(name for index in sorted(found) if (name := self._name(index)) in self.types and name not in fixed)
+
+    @property
     def _needed(self) -> frozenset[int]:
         """The arguments that the launcher's decision depends on."""
         needed = frozenset[int]().union(*(it.value.arguments for it in self.clauses))
@@ -177,14 +211,15 @@ class _Question:
         decision = self._decided(left)
         if decision != "declined":
             return Answer(decision, clauses_text(left, narrow), known=shown)
-        return Answer(decision, condition, found, self._failure(general, known), known=shown)
+        cure = self._cure(None, general, known)
+        return Answer(decision, condition, found, self._failure(general, known), cure, shown)
 
     def _of_one_launch(self, known: Mapping[int, int], grid: Sequence[int]) -> Answer:
         """The launcher's decision."""
         from tawa.bridge.driver.attach import attached  # imports the launcher
 
         values = [known.get(index, 0) for index in range(self.count)]
-        launcher = added_arguments.explaining_launcher(self.compiled, self.processors, attached)
+        launcher = added_arguments.explaining_launcher(self.compiled, self.processors, attached, self.forecasts)
         general, shown = simplified(self.clauses, self.domain), self._shown(known)
         condition, found = clauses_text(general, self.domain), self._found(general, known)
         choices = launcher.choices
@@ -194,13 +229,19 @@ class _Question:
         broken = self.spec.broken(values)
         if isinstance(made, str) and (broken is not None or self.forecasts is None):
             reason = broken.reason if broken is not None else made  # `condition` has the condition itself
-            return Answer("declined", condition, found, reason, known=shown)
+            cure = self._cure(broken, general, known) if broken is not None else ""
+            return Answer("declined", condition, found, reason, cure, shown)
         if isinstance(made, str) or not _is_applied(made.compiled):
             return Answer("declined", _PREDICTED, "", made if isinstance(made, str) else made.why, _MEASURE, shown)
         if made.why and self.forecasts is not None and self.forecasts.about["stock"]:
             condition = _PREDICTED
+        if made.why and self.forecasts is not None:
+            plan = record.plan_of(getattr(made.compiled.metadata, record.KEY))
+            assert plan is not None  # it is specialised
+            self.forecasts.learn_of_stock(lambda: added_arguments.stock_facts(self.compiled, attached))
+            found = self.forecasts.restated(values, grid, plan)
         other = made.compiled if made.compiled is not self.compiled else None
-        return Answer("specialised", condition, made.why or found, known=shown, compiled=other)
+        return Answer("specialised", condition, found, known=shown, compiled=other)
 
     @staticmethod
     def _decided(clauses: Sequence[Clause]) -> Decision:
@@ -284,6 +325,12 @@ class _Question:
         """The clauses that are known not to hold."""
         values = self._values(known)
         return [it for it in self._told(clauses, known) if not it.holds(values)]
+
+    def _cure(self, broken: Condition | None, clauses: Sequence[Clause], known: Mapping[int, int]) -> str:
+        """What the user can change so that a launch satisfies the conditions. broken: the first that it violates."""
+        text = clauses_text(self._failing(clauses, known)[:1] or clauses, self.domain)
+        change = _CHANGES.get(broken.reason) if broken is not None else None
+        return f"{change}, so that {text}" if change else f"arguments for which {text}"
 
     def _failure(self, clauses: Sequence[Clause], known: Mapping[int, int]) -> str:
         """Why a launch is declined whose arguments are not all known, so that the launcher cannot be asked."""

@@ -8,7 +8,7 @@ later launches of such a size   a look into a dict; the same launch again: nothi
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import prod
@@ -47,7 +47,7 @@ class Forecasts:
         self.ttir, self.about, self.plan, self.sizes, self.processors = ttir, about, plan, tuple(sizes), processors
         self.arguments = frozenset(index for index, _ in sizes)
         self.known: dict[tuple[int, ...], Forecast] = {}
-        self.made: dict[Plan, Program | None] = {}
+        self.made: dict[Plan, Program | str] = {}
         self.spilled: int = about.get("spilled", 0)
         self.facts, self.learned = facts, facts is not None
 
@@ -73,7 +73,7 @@ class Forecasts:
         return Search(space, forms, own, program, about["stock"])
 
     @cached_property
-    def _declined(self) -> dict[Plan, Program]:
+    def declined(self) -> dict[Plan, Program]:
         """The program that the compile tried and declined, by the Plan that asks for its form."""
         if self.about.get("tried") is None or self.search is None:
             return {}
@@ -93,12 +93,21 @@ class Forecasts:
         if self.search is None:
             return None
         launch = self._launch(self.search, values, grid)
-        found = self.search.choose(launch, self.made, at_hand, self._declined)
+        found = self.search.choose(launch, self.made, at_hand, self.declined)
         if not at_hand:
             if len(self.known) >= _MOST_KNOWN:
                 self.known.clear()
             self.known[key] = found
         return found
+
+    def restated(self, values: Sequence[Any], grid: Sequence[int], plan: Plan) -> str:
+        """The forecast for a launch that gets a kernel, with all that is known by now. plan: complete."""
+        from tawa.plan.search.space import form_of
+
+        if self.search is None:
+            return ""
+        launch, form = self._launch(self.search, values, grid), form_of(self.search.space, plan)
+        return str(self.search.of_form(launch, form, self.made))
 
     def ranked(self, values: Sequence[Any], grid: Sequence[int]) -> tuple[tuple[tuple[Plan | None, str], ...], bool]:
         """The forms that launches like this one may try, with words for people, and whether memory decides their work.
@@ -121,16 +130,20 @@ class Forecasts:
         ]
         return launch_of(search.space.workload, arguments, grid, self.processors)
 
-    def note(self, plan: Plan, made: Plan | None, spilled: int = 0) -> None:
-        """A form was compiled, and the planner completed its Plan; None if that failed.
+    def note(self, plan: Plan, made: Plan | str, spilled: int = 0) -> None:
+        """A form was compiled, and the planner completed its Plan; a text says why it could not be compiled.
 
         spilled: bytes of spill stores and loads. If they are many, and more than in the kernels that there are, the
         form is left out.
         """
-        from tawa.plan.search.search import spills_too_much
+        from tawa.plan.search.search import spilled_text, spills_too_much
 
         others = self.spilled, self.facts.spilled if self.facts is not None else 0
-        self.made[plan] = None if made is None or spills_too_much(spilled, others) else self._program(made, spilled)
+        if isinstance(made, str):
+            self.made[plan] = f"it could not be compiled: {made}"
+        else:
+            left_out = spills_too_much(spilled, others)
+            self.made[plan] = spilled_text(spilled) if left_out else self._program(made, spilled)
         self.known.clear()
 
     def learn(self, facts: ProgramFacts | None) -> None:
@@ -142,6 +155,11 @@ class Forecasts:
         self.known.clear()
         if "search" in vars(self) and self.search is not None:
             self.search = replace(self.search, space=self.search.space.knowing(facts))
+
+    def learn_of_stock(self, facts: Callable[[], ProgramFacts | None]) -> None:
+        """Learns the facts of stock Triton's kernel, if they are not known. facts: compiles it to find them."""
+        if not self.learned:
+            self.learn(facts())
 
     def remarks(self) -> tuple[str, ...]:
         """What launches got, for people."""

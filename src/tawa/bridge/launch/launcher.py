@@ -335,10 +335,10 @@ class Launcher:
         """Compiles another form of the kernel, and tells the forecasts its complete Plan and what it spills."""
         kernel = self._compiled(plan)
         if isinstance(kernel, str):
-            forecasts.note(plan, None)
+            forecasts.note(plan, kernel)
         else:
             known = getattr(kernel.metadata, KEY)
-            forecasts.note(plan, plan_of(known), spilled_bytes(known))
+            forecasts.note(plan, plan_of(known) or known["reason"], spilled_bytes(known))
 
     def _compiled(self, plan: Plan) -> Any:
         """The kernel as a Plan has it, compiled once; a text if that is impossible."""

@@ -94,13 +94,26 @@ def _call(place: SourceLocation | None, function: str) -> str:
 def _place(error: Any, kernel: Any) -> tuple[SourceLocation | None, str]:
     """The location of an error's node in the user's file, and the name of the function around it."""
     function = _function_of(error.src, kernel)
+    if function is not None and error.node is not None and not _holds(function, error.node):
+        # Where a function without inlining is called with a tile, Triton's error has the callee's source, but the call.
+        function = next((it for it in reachable([kernel]) if _holds(it, error.node)), None)
     line = getattr(error.node, "lineno", None)
     if function is None or line is None:
         found = re.search(r"def\s+(\w+)", error.src or "")
         return None, found[1] if found else "?"
     file = function.fn.__code__.co_filename
     first, indent = definition_of(function)
-    return SourceLocation(file, first + line - 1, indent + error.node.col_offset), function.__name__
+    return SourceLocation(file, first + line - 1, indent + getattr(error.node, "col_offset", 0)), function.__name__
+
+
+def _holds(function: Any, node: ast.AST) -> bool:
+    """Whether a node is one of a function's source."""
+
+    def place(it: ast.AST) -> tuple[str, int, int]:
+        return type(it).__name__, getattr(it, "lineno", 0), getattr(it, "col_offset", 0)
+
+    wanted = ast.dump(node)
+    return any(place(it) == place(node) and ast.dump(it) == wanted for it in ast.walk(ast.parse(function.src)))
 
 
 def _function_of(source: str | None, kernel: Any) -> Any | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -22,6 +22,8 @@ from typing import Any
 from tawa.bridge.triton.type_names import check_type
 from tawa.errors import PlanError, did_you_mean
 
+_OTHERWISE = re.compile(r"(?P<name>[^\W\d]\w*)\s*[:\s]\s*(?P<value>.+)", re.DOTALL)
+"""A name and a value without ``=`` between them."""
 _QUOTED = re.compile(r"""(['"])(?:\\.|(?!\1).)*\1""", re.DOTALL)
 
 
@@ -40,7 +42,7 @@ def parse_signature(text: str, constants: Mapping[str, Any], parameters: Sequenc
     text: see the module. constants: values of the `tl.constexpr` parameters. parameters: all names, in the kernel's
     order. Raises PlanError, which names the parameter, on a bad type and on an unknown, missing or repeated name.
     """
-    given = _split(text)
+    given = signature_parts(text)
     for name in constants:
         if name in given:
             raise PlanError(
@@ -48,7 +50,9 @@ def parse_signature(text: str, constants: Mapping[str, Any], parameters: Sequenc
             )
     unknown = [name for name in (*given, *constants) if name not in parameters]
     if unknown:
-        raise PlanError(f"the kernel has no parameter {unknown[0]!r}; it has {', '.join(parameters)}")
+        raise PlanError(
+            f"the kernel has no parameter {unknown[0]!r}; cure: {meant_parameter(unknown[0], parameters, given)}"
+        )
     missing = [name for name in parameters if name not in given and name not in constants]
     if missing:
         raise PlanError(f"no type and no constant for {', '.join(missing)}; cure: add for example {missing[0]}=i32")
@@ -66,6 +70,13 @@ def parse_signature(text: str, constants: Mapping[str, Any], parameters: Sequenc
         elif value:
             attributes[(position,)] = [["tt.divisibility", 16]]
     return Signature(types, values, attributes)
+
+
+def meant_parameter(name: str, parameters: Sequence[str], given: Collection[str]) -> str:
+    """What to write in place of a name that no parameter has: first of those that are not given yet."""
+    left = [it for it in parameters if it not in given]
+    any_of_them = did_you_mean(name, parameters, f"it has {', '.join(parameters)}", show=str, cutoff=0.5)
+    return did_you_mean(name, left, any_of_them, show=str, cutoff=0.5)
 
 
 def as_signature(signature: object, constants: Mapping[str, Any], parameters: Sequence[str]) -> Signature:
@@ -87,7 +98,15 @@ def parse_constants(text: str, known: Mapping[str, Any] | None = None) -> dict[s
     known: values by name, those of the kernel's module; dotted names are looked up there, and nothing is evaluated.
     Raises PlanError on anything else.
     """
-    return {name: _constant(name, value, known or {}) for name, value in _split(text).items()}
+    return {name: _constant(name, value, known or {}) for name, value in _split(text, "value", "128").items()}
+
+
+def signature_parts(text: str) -> dict[str, str]:
+    """The types and constants of a signature by name, each checked. Raises PlanError, which says how to write it."""
+    found = _split(text, "type", "*fp16:16")
+    for name, value in found.items():
+        _read_value(name, value)
+    return found
 
 
 def _read_value(name: str, text: str) -> tuple[str, Any]:
@@ -97,6 +116,11 @@ def _read_value(name: str, text: str) -> tuple[str, Any]:
     kind, colon, mark = (part.strip() for part in text.partition(":"))
     kind = kind.replace(" ", "")
     check_type(name, kind, colon + mark)
+    if mark and kind.startswith(("fp", "bf")):
+        raise PlanError(
+            f"{name}={text}: {kind} is a number with a fraction, which no mark belongs to; "
+            f"cure: {name}=*{kind}:{mark} for a pointer, {name}={kind} for a number"
+        )
     match mark:
         case "":
             return kind, False
@@ -106,7 +130,8 @@ def _read_value(name: str, text: str) -> tuple[str, Any]:
             return "constexpr", 1
         case _:
             raise PlanError(
-                f"{name}={text}: the mark after ':' is 16 (divisible by 16) or 1 (the constant), not {mark!r}"
+                f"{name}={text}: the mark after ':' is 16 (divisible by 16) or 1 (the constant), not {mark!r}; "
+                f"cure: {name}={kind}:16 if it is divisible by 16, {name}={kind} if it may not be"
             )
 
 
@@ -156,8 +181,11 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, constexpr) else value
 
 
-def _split(text: str) -> dict[str, str]:
-    """Splits ``name=value, name=value`` at commas outside brackets and quotes."""
+def _split(text: str, kind: str, example: str) -> dict[str, str]:
+    """Splits ``name=value, name=value`` at commas outside brackets and quotes.
+
+    kind, example: of a value, for the message of the PlanError.
+    """
     items: dict[str, str] = {}
     plain = _QUOTED.sub(lambda it: "_" * len(it[0]), text)
     depths = accumulate((it in "<[(") - (it in ">])") for it in plain)
@@ -168,8 +196,12 @@ def _split(text: str) -> dict[str, str]:
             continue
         name, equals, value = (part.strip() for part in piece.partition("="))
         if not equals or not name.isidentifier() or not value:
-            raise PlanError(f"{piece.strip()!r}: name=type or name=constant is needed, such as K=i32:16")
+            meant = _OTHERWISE.fullmatch(piece.strip().replace("=", " "))
+            named = name if name.isidentifier() else "x"
+            right = f"{meant['name']}={meant['value']}" if meant else f"{named}={example}"
+            raise PlanError(f"{piece.strip()!r}: name={kind} is needed; cure: {right}")
         if name in items:
-            raise PlanError(f"parameter {name!r} is given twice")
+            twice = f"{name}={items[name]} and {name}={value}"
+            raise PlanError(f"parameter {name!r} is given twice: {twice}; cure: leave out one of them")
         items[name] = value
     return items

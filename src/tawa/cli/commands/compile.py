@@ -115,7 +115,8 @@ def summary(explanation: Explanation) -> str:
     if not explanation.applied:
         where = f"\n  at {explanation.location}" if explanation.location else ""
         cure = f"\n  cure: {explanation.cure}" if explanation.cure else ""
-        return f"{explanation.kernel}: compiled by stock Triton: {explanation.reason}{where}{cure}"
+        more = f"\n  more: {explanation.section}" if explanation.section else ""
+        return f"{explanation.kernel}: compiled by stock Triton: {explanation.reason}{where}{cure}{more}"
     parts = " + ".join(f"{part.name} ({plural(part.num_warps, 'warp')})" for part in explanation.partitions)
     depths = ", ".join(f"{ring.name} D={ring.depth}" for ring in explanation.rings)
     how = " (wherever legal)" if explanation.wherever_legal and explanation.mode != "pinned" else ""

@@ -35,12 +35,12 @@ _NAME = 21
 
 @reports_failures
 def doctor_command(quick: QuickFlag = False, as_json: JsonFlag = False) -> None:
-    """Check that Tawa works here: versions, GPU, folders, settings, and a kernel. Every line not green has its cure.
+    """Check that Tawa works here: versions, GPU, folders, settings, and a kernel. Each line but ok has its cure.
 
     The self-test starts a background worker, and compiles, proves and simulates a kernel; on a Hopper GPU with PyTorch
     it also launches it. Add the output to bug reports.
 
-    Exit status: 0 nothing is red, 1 something is.
+    Exit status: 0 nothing must be mended, 1 something must (FAIL).
 
     Example: tawa doctor --json
     """
@@ -103,10 +103,11 @@ def _summary(every: list[Finding]) -> Any:
 
     red, yellow = (sum(it.state == state for it in every) for state in ("red", "yellow"))
     if red:
-        return Text(f"{red} red: Tawa does not work here as it should", style="bold red")
+        return Text(f"{red} must be mended: Tawa does not work here as it should", style="bold red")
     if yellow:
-        return Text(f"nothing red, {yellow} yellow: Tawa works, with less than it can do", style="yellow")
-    return Text("all green", style="bold green")
+        text = f"nothing must be mended, {yellow} could be better: Tawa works, with less than it can do"
+        return Text(text, style="yellow")
+    return Text("everything is ok", style="bold green")
 
 
 def _facts(state: str, parts: dict[str, list[Finding]]) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def explain_command(
     simulated = job.simulated(given, sizes) if html is not None else None
     _, explanation = job.explain(launched=True, arguments=values, grid=sizes, simulated=simulated)
     if html is not None:
-        save_page(html, explanation.to_html())
+        save_page(html, explanation.to_html(), f"what launches of {explanation.kernel} get, and why")
     if as_json:
         typer.echo(explanation.to_json())
         return

@@ -41,7 +41,7 @@ def report_command(path: PathArgument, html: HtmlOption = None, as_json: JsonFla
     except Unfit as error:
         raise UsageError(str(error), "give the file or folder that TAWA_REPORT named") from error
     if html is not None:
-        save_page(html, found.to_html())
+        save_page(html, found.to_html(), "what became of each kernel")
     if as_json:
         typer.echo(found.to_json())
         return

@@ -181,7 +181,8 @@ def verify_command(
     if html is not None:
         from tawa.runtime.page.checked import verdict_page
 
-        save_page(html, verdict_page(program.name, verdict, program.barrier, program.note))
+        page = verdict_page(program.name, verdict, program.barrier, program.note)
+        save_page(html, page, f"the verdict on {program.name}")
     if as_json:
         typer.echo(json.dumps(_facts(program, verdict), indent=2))
     else:

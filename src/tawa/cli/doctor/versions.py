@@ -9,8 +9,9 @@ from pathlib import Path
 
 from tawa.bridge.triton.versions import untested_reason, why_not_importable
 from tawa.cli.doctor.finding import Finding, Findings
-from tawa.supported import PYTHON, PYTORCH, TRITON, parse_version
+from tawa.supported import PYTHON, PYTORCH, TRITON, parse_version, pytorch_beside
 
+_KEEPS = "each PyTorch requires one Triton (docs/versions.md): another one replaces the Triton that is installed"
 _OTHERS = ("numpy", "typer", "rich")
 
 
@@ -69,10 +70,10 @@ def _pytorch() -> Finding:
     data = {"version": version, "supported": PYTORCH.requirement}
     if version is None:
         text = "not installed: kernels are compiled, not launched, and tawa.ops is not there"
-        return Finding("PyTorch", text, "yellow", PYTORCH.cure, data=data)
+        return Finding("PyTorch", text, "yellow", pytorch_beside(installed("triton")), _KEEPS, data)
     text = f"{version} (supported: {PYTORCH})"
     if parse_version(version) not in PYTORCH:
-        return Finding("PyTorch", text, "red", PYTORCH.cure, data=data)
+        return Finding("PyTorch", text, "red", pytorch_beside(installed("triton")), _KEEPS, data)
     required, here = required_triton(), installed("triton")
     if required and here and parse_version(required)[:2] != parse_version(here)[:2]:
         what = f"{text} requires Triton {required}, and {here} is installed: torch.compile may fail"

@@ -38,6 +38,10 @@ _BITS = {"f8E4M3FN": 8, "f8E5M2": 8}
 _WHOLE = {"f16": 2048, "bf16": 256, "f32": 1 << 24, "f64": 1 << 53, "f8E4M3FN": 16, "f8E5M2": 8}
 """Up to this value every integer is exact in the type."""
 
+_FILLED = {
+    "f16": 0x7E5A, "bf16": 0x7FDA, "f32": 0x7FC0_5A5A, "f64": 0x7FF8_5A5A << 32, "f8E4M3FN": 0xFF, "f8E5M2": 0x7D,
+}  # fmt: skip
+"""The NaN that a tensor is filled with: not one that arithmetic makes of numbers, so that what is written differs."""
 _MOST_INDEX = 1 << 62
 _RANDINT = re.compile(r"randint\(\s*(-?\d+)\s*,\s*(-?\d+)\s*\)")
 _SHAPE = re.compile(r"\d+(?:x\d+)*")
@@ -110,7 +114,9 @@ def parse_argument(text: str) -> Argument:
     """Reads one ``NAME=VALUE``; raises UsageError."""
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not name.isidentifier() or not value:
-        raise UsageError(f"--arg {text!r}: NAME=VALUE is needed", f"for example {EXAMPLE}")
+        meant = re.fullmatch(r"([^\W\d]\w*)\s*:\s*(.+)", text.strip())
+        cure = f"--arg {meant[1]}={meant[2]}" if meant and not equals else f"for example {EXAMPLE}"
+        raise UsageError(f"--arg {text!r}: NAME=VALUE is needed", cure)
     kind, *rest = value.split(":")
     kind = kind.strip()
     number = _number(value)
@@ -155,6 +161,10 @@ def make_array(argument: TensorArgument, seed: int) -> Any:
     found = _RANDINT.fullmatch(argument.kind)
     kind = _integer(element) if is_integer(element) else "int64"
     values = lot.integers(int(found[1]), int(found[2]), shape, kind) if found else makers[argument.kind]()
+    if argument.kind == "nan":
+        made = from_floats(values, element)
+        made.view(f"u{made.itemsize}")[...] = _FILLED[element]
+        return made
     return values.astype(kind) if is_integer(element) else from_floats(values, element)
 
 

@@ -332,12 +332,11 @@ def read_constants(kernel: Any, const: str) -> dict[str, Any]:
 def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str, const: str, num_warps: int) -> dict[str, Any]:
     """The constants, with defaults of constexpr parameters; raises UsageError for unknown names and missing values."""
     from tawa.bridge.triton.jitted import default_constants
-    from tawa.errors import did_you_mean
+    from tawa.bridge.triton.signature import meant_parameter, signature_parts
 
-    named = set(re.findall(r"(\w+)\s*=", sig)).union(constants)
-    known = [it.name for it in kernel.params]
-    if unknown := sorted(named.difference(known)):
-        meant = did_you_mean(unknown[0], known, f"it has {', '.join(known)}", show=str, cutoff=0.5)
+    named = set(signature_parts(sig)).union(constants)
+    if unknown := sorted(named.difference(kernel.arg_names)):
+        meant = meant_parameter(unknown[0], kernel.arg_names, named)
         raise UsageError(f"{kernel.__name__} has no parameter {unknown[0]!r}", meant)
     defaults = {name: it for name, it in default_constants(kernel, num_warps).items() if name not in named}
     missing = [it.name for it in kernel.params if it.is_constexpr and it.name not in named.union(defaults)]
@@ -392,7 +391,8 @@ def read_options(texts: list[str]) -> dict[str, Any]:
         if not item:
             continue
         if not equals or not value:
-            raise UsageError(f"--option {item!r}: name=value is needed", "--option aref_depth=3,mma_depth=1")
+            right = re.sub(r"\s*[:\s]\s*", "=", item) if re.fullmatch(r"\w+\s*[:\s]\s*\w+", item) else "aref_depth=3"
+            raise UsageError(f"--option {item!r}: name=value is needed", f"--option {right}")
         values[name] = _read_value(value)
     return values
 

@@ -7,6 +7,7 @@ goes to stderr, so that ``--json`` and ``--emit`` stay clean. Code that launches
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import os
@@ -20,6 +21,7 @@ from tawa.cli.failures import UsageError, split_message
 from tawa.errors import TawaError, did_you_mean
 from tawa.remarks import SourceLocation
 
+_NO_KERNELS = "give a file that has functions under @triton.jit"
 _EXAMPLE = "tawa explain gemm.py:gemm_kernel --sig '…'"
 
 
@@ -29,7 +31,7 @@ def load_kernel(target: str) -> Any:
     if not separator or not file or not name:
         raise UsageError(
             f"{target!r} names no kernel: a file and a kernel are needed, FILE.py:KERNEL",
-            cure=f"for example: {_EXAMPLE}",
+            cure=_target_cure(target.rstrip(":")),
         )
     path = Path(file).expanduser()
     if not path.is_file():
@@ -44,7 +46,17 @@ def load_kernel(target: str) -> Any:
         raise UsageError(
             f"{name!r} in {file} is a {kind}, not a Triton kernel", cure=f"{cure}{_name_cure(module, name)}"
         )
+    if is_helper(ast.parse(kernel.src)):
+        raise UsageError(
+            f"{name!r} in {file} is a function that kernels call, not a kernel: it returns a value",
+            _name_cure(module, name),
+        )
     return kernel
+
+
+def is_helper(function: ast.AST) -> bool:
+    """Whether a jitted function is for kernels to call: it returns a value, which Triton refuses of a kernel."""
+    return any(isinstance(it, ast.Return) and it.value is not None for it in ast.walk(function))
 
 
 def jit_function(value: Any) -> Any | None:
@@ -59,7 +71,8 @@ def jit_function(value: Any) -> Any | None:
 
 def kernel_names(module: ModuleType) -> list[str]:
     """The names of a module's top-level kernels, in source order."""
-    return [name for name, value in vars(module).items() if not name.startswith("__") and jit_function(value)]
+    found = {name: jit_function(it) for name, it in vars(module).items() if not name.startswith("__")}
+    return [name for name, it in found.items() if it is not None and not is_helper(ast.parse(it.src))]
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -114,6 +127,15 @@ def _import_failure(path: Path, error: BaseException) -> UsageError:
     return UsageError(f"{path.name} cannot be imported: {type(error).__name__}: {error}", cure, location)
 
 
+def _target_cure(text: str) -> str:
+    """The kernels of the file that is named alone; an example if there is no such file."""
+    path = Path(text).expanduser()
+    if path.suffix != ".py" or not path.is_file():
+        return f"for example: {_EXAMPLE}"
+    names = kernel_names(_import_file(path.resolve()))
+    return f"one of {', '.join(f'{text}:{name}' for name in names)}" if names else _NO_KERNELS
+
+
 def _file_cure(path: Path) -> str:
     folder = path.parent if path.parent.is_dir() else Path()
     names = [entry.name for entry in folder.glob("*.py")]
@@ -132,5 +154,6 @@ def _kind(value: Any) -> tuple[str, str]:
 def _name_cure(module: ModuleType, name: str) -> str:
     names = kernel_names(module)
     if not names:
-        return "give a file that has functions under @triton.jit"
-    return did_you_mean(name, names, f"kernels there: {', '.join(names)}")
+        return _NO_KERNELS
+    there = f"{'the kernel' if len(names) == 1 else 'kernels'} there: {', '.join(names)}"
+    return did_you_mean(name, names, there)

@@ -74,11 +74,14 @@ def whole_signature(
     all_values: whether each parameter needs a value, as for a launch that is run; else a type suffices.
     Raises UsageError.
     """
+    from tawa.bridge.triton.signature import meant_parameter
+
     given, constants = (dict.fromkeys(_NAMED.findall(text)) for text in (sig, const))
     names = list(kernel.arg_names)
     unknown = [name for name in arguments if name not in names]
     if unknown:
-        raise UsageError(f"{kernel.__name__} has no parameter {unknown[0]!r}", f"it has {', '.join(names)}")
+        meant = meant_parameter(unknown[0], names, {*given, *constants, *arguments})
+        raise UsageError(f"{kernel.__name__} has no parameter {unknown[0]!r}", meant)
     for parameter in kernel.params:
         argument = arguments.get(parameter.name)
         if argument and (parameter.is_constexpr or parameter.name in constants):

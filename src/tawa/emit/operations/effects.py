@@ -13,10 +13,6 @@ from tawa.ir import Operation
 from tawa.ir.attributes import attribute_of, read_string
 from tawa.ir.types import PointerType, TensorType, parse_type
 
-ATOMICS = {
-    1: "and", 2: "or", 3: "xor", 4: "add", 5: "add", 6: "max", 7: "min", 8: "max", 9: "min", 10: "xchg",
-}  # fmt: skip
-"""By the number of the operation; the second `add` is of floats, the second `max` and `min` of unsigned numbers."""
 UNSIGNED = (8, 9)
 ORDERS = {1: "relaxed", 2: "acquire", 3: "release", 4: "acq_rel"}
 SCOPES = {1: "gpu", 2: "cta", 3: "sys"}
@@ -46,7 +42,7 @@ def _atomic(body: Body, op: Operation) -> None:
         pointer = f"{body.of(op.operands[0], atomic=True)}.to(gl.pointer_type({whole}), bitcast=True)"
         value = f"{body.of(op.operands[1], atomic=True)}.to({whole})"
     more = f", mask={mask[0]}" if mask and mask[0] != "True" else ""
-    _value(body, op, f"gl.atomic_{ATOMICS[number]}({pointer}, {value}{more}{_order(op)})", number in UNSIGNED)
+    _value(body, op, f"gl.atomic_{tt.RMW_NAMES[number]}({pointer}, {value}{more}{_order(op)})", number in UNSIGNED)
 
 
 def _compare_and_swap(body: Body, op: Operation) -> None:

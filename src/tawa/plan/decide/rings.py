@@ -62,7 +62,7 @@ from tawa.plan.legality import (
 from tawa.plan.options import PlanOptions
 from tawa.plan.plan import Plan
 from tawa.plan.planner import Counts, complete, reasons
-from tawa.plan.search.prediction import anyway, why_not_expected
+from tawa.plan.search.prediction import EXPECTED, anyway, why_not_expected
 from tawa.plan.search.space import Space
 from tawa.remarks import Remark
 
@@ -206,7 +206,7 @@ def decide_rings(
     if reason:
         notes = (Remark("note", f"{WOULD_DECLINE}: {reason}", source_of(module, place)), *notes)
     elif expectation is not None:
-        notes = (Remark("note", f"expected to pay: {expectation}"), *notes)
+        notes = (Remark("note", f"{EXPECTED}{expectation}"), *notes)
     return Decided(plan, why, notes)
 
 

@@ -14,6 +14,7 @@ from tawa.machine.machines import WGMMA
 from tawa.machine.nvidia import WARP_GROUP
 from tawa.plan.options import PlanOptions
 from tawa.remarks import Remark
+from tawa.symbolic.words import word_of
 
 
 def consumer_warps(num_warps: int) -> int:
@@ -54,7 +55,7 @@ def widened(module: Module, num_warps: int) -> Remark | None:
 def _other_results(module: Module) -> tuple[Operation, str] | None:
     """The first operation whose result changes with the number of warps, and how."""
     if op := ordered_sum(module):
-        return op, f"{WARP_GROUP} warps add the elements of a {op.name} in another order"
+        return op, f"{WARP_GROUP} warps add the elements of {word_of(op)} in another order"
     if op := fp8_dot(module):
         return op, "wgmma adds products of fp8 numbers with fewer bits than the instructions of fewer warps"
     return None

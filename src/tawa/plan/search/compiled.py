@@ -304,9 +304,11 @@ def _unless_spilled(trial: Trial, question: Question) -> Trial:
         if not slower:
             return replace(trial, notes=(*notes, Remark("note", f"{reason}, but it is predicted to be faster")))
         reason = f"{reason}: {slower}"
+    most = 2 * WARP_GROUP  # of a consumer
+    or_warps = f", or num_warps={most}" if question.num_warps < most else ""
     if question.pinned or question.options.wherever_legal or limit == NO_STOCK:
-        return replace(trial, notes=(*notes, Remark("note", reason, None, "smaller blocks, or more warps")))
-    return replace(trial, refusal=not_expected(reason, None, SPILLS.cure))
+        return replace(trial, notes=(*notes, Remark("note", reason, None, f"smaller blocks{or_warps}")))
+    return replace(trial, refusal=not_expected(reason, None, SPILLS.cure.format(or_warps=or_warps)))
 
 
 NO_STOCK = 2**63 - 1

@@ -33,6 +33,8 @@ from tawa.remarks import Remark
 
 PREDICTED = " us predicted"
 """Stands in the text of every prediction."""
+EXPECTED = "expected to pay: "
+"""Begins the remark with the prediction of a kernel that was specialised."""
 _MANY = 3
 """Consumers on an SM that count as many."""
 SMALL_TILE = 128 * 128
@@ -48,7 +50,7 @@ class Expectation:
 
     stock_us, own_us: predicted microseconds. error: of predictions in this regime. regime: in words.
     serialised: whether ptxas serialises the wgmmas of stock Triton's kernel. guesses: the sizes that are not known, in
-    words.
+    words. form: of the specialised kernel, in words, where it is not the one that is spoken of.
     """
 
     stock_us: float
@@ -57,6 +59,7 @@ class Expectation:
     regime: str
     serialised: bool = False
     guesses: str = ""
+    form: str = ""
 
     @property
     def gain(self) -> float:
@@ -75,10 +78,16 @@ class Expectation:
             return "faster"
         return "slower" if self.gain * self.factor <= 1.0 else "unclear"
 
+    @property
+    def own_text(self) -> str:
+        """The microseconds of the specialised kernel, for people."""
+        return _text(self.own_us)
+
     def __str__(self) -> str:
         why = " (ptxas serialises its wgmmas)" if self.serialised else ""
         which = f" for guessed sizes ({self.guesses})" if self.guesses else ""
-        times = f"stock {_text(self.stock_us)} us{why}, specialised {_text(self.own_us)}{PREDICTED}{which}"
+        form = f" ({self.form})" if self.form else ""
+        times = f"stock {_text(self.stock_us)} us{why}, specialised{form} {self.own_text}{PREDICTED}{which}"
         return f"{times}: {self.gain:.2f} times as fast, within a factor of {self.factor:.2f}"
 
 
@@ -162,6 +171,7 @@ def is_expectation(refusal: Remark) -> bool:
 
 
 __all__ = [
+    "EXPECTED",
     "PREDICTED",
     "Expectation",
     "Verdict",

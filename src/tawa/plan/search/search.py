@@ -39,6 +39,8 @@ from tawa.plan.thresholds import (
 )
 
 _STOCK = "stock Triton"
+NOT_COMPILED = f"it is not compiled: {MOST_FORMS} forms beside the first are"
+"""Of a form that launches do not try, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +48,18 @@ class Forecast:
     """The choice for one launch.
 
     plan: what it gets; None for the kernel as it was compiled, ``form="stock"`` for stock Triton. words: the same for
-    people. expectation: of the best specialised form.
+    people. expectation: of the best specialised form. missed: if the launch gets stock Triton's kernel, the forms
+    that are expected to be better as long as they are not compiled, and why it does not get one.
     """
 
     plan: Plan | None
     words: str
     expectation: Expectation
+    missed: str = ""
 
     def __str__(self) -> str:
         told = why_not_faster(self.expectation) if self.words == _STOCK else ""
-        return f"{self.words}: {told or self.expectation}"
+        return f"{self.words}: {told or self.expectation}{'; ' * bool(self.missed)}{self.missed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +153,17 @@ class Search:
     # -- judged by prediction ------------------------------------------------------------------------------------------
 
     def choose(
-        self, launch: Launch, made: Mapping[Plan, Program | None], at_hand: bool = False,
+        self, launch: Launch, made: Mapping[Plan, Program | str], at_hand: bool = False,
         declined: Mapping[Plan, Program] = MappingProxyType({}),
     ) -> Forecast:  # fmt: skip
         """What a launch gets.
 
-        made: the forms that are compiled already; None for one that failed. at_hand: choose among these only; so it is
-        where enough are compiled. declined: forms that the compile tried, and declined for their spills.
+        made: the forms that are compiled already; a text says why launches cannot have one. at_hand: choose among these
+        only; so it is where enough are compiled. declined: forms that the compile tried, and declined for their spills.
         """
         known = {**declined, **made}
-        only = made.keys() if at_hand or Effort(most=MOST_FORMS).is_spent(len(made)) else None
+        spent = self.is_spent(made)
+        only = made.keys() if at_hand or spent else None
         stock = self.space.stock
         own = self._expect(launch, self.program) if self.program is not None else None
         best, form = own, self.own
@@ -166,17 +171,55 @@ class Search:
             if only_measured(other) or (only is not None and other not in only):
                 continue
             program = known[other] if other in known else self.space.program(other)
-            if program is None:
+            if isinstance(program, str):
                 continue
             found = self._expect(launch, program)
             if best is None or found.gain > best.gain * _lead(form, other, other in known):
                 best, form = found, other
         if best is None:  # nothing but stock Triton's kernel is left
-            return Forecast(None, _STOCK, self._expect(launch, stock))
-        if self.stock and stock.fits and best.verdict != "faster":
-            return Forecast(None if self.own is None else STOCK, _STOCK, best)
+            best = self._expect(launch, stock)
+            return Forecast(None, _STOCK, best, self._missed(launch, known, best, spent))
         assert form is not None
+        if self.stock and stock.fits and best.verdict != "faster":
+            named = replace(best, form=self.space.words(form))
+            return Forecast(
+                None if self.own is None else STOCK, _STOCK, named, self._missed(launch, known, best, spent)
+            )
         return Forecast(None if form == self.own else form, self.space.words(form), best)
+
+    @staticmethod
+    def is_spent(made: Mapping[Plan, Program | str]) -> bool:
+        """Whether no further form is compiled. made: as for `choose`."""
+        return Effort(most=MOST_FORMS).is_spent(len(made))
+
+    def of_form(self, launch: Launch, form: Plan, made: Mapping[Plan, Program | str]) -> Forecast:
+        """The forecast for a launch that gets this form, whatever others promise. made: as for `choose`."""
+        program = self.program if form == self.own and self.program is not None else made.get(form)
+        known = program if isinstance(program, Program) else self.space.program(form)
+        return Forecast(None if form == self.own else form, self.space.words(form), self._expect(launch, known))
+
+    def _missed(
+        self, launch: Launch, made: Mapping[Plan, Program | str], best: Expectation, spent: bool
+    ) -> str:  # fmt: skip
+        """The forms that promise to be the fastest as long as they are not compiled, and why a launch gets none.
+
+        spent: whether no further form is compiled.
+        """
+        forms = (it for it in self._fitting(launch) if it in made or (spent and not only_measured(it)))
+        promised = {it: self._expect(launch, self.space.program(it)) for it in forms}
+        better = [it for it, found in promised.items() if found.verdict == "faster" and found.own_us < best.own_us]
+        better.sort(key=lambda it: promised[it].own_us)
+        return "; ".join(
+            f"{self.space.words(it)}: {self._why_not(launch, promised[it], made.get(it))}" for it in better
+        )
+
+    def _why_not(self, launch: Launch, promised: Expectation, made: Program | str | None) -> str:
+        """Why a launch does not get a form that promises to be better. made: what its compile showed."""
+        if not isinstance(made, Program):
+            return f"{promised.own_text} us predicted, but {made or NOT_COMPILED}"
+        after = self._expect(launch, made).own_text
+        spills = spilled_text(made.facts.spilled) if made.facts.spilled else "its Plan is another than expected"
+        return f"{promised.own_text} us predicted before it was compiled, {after} us after: {spills}"
 
     # -- judged in real launches ---------------------------------------------------------------------------------------
 
@@ -258,9 +301,14 @@ def _forms_first(plans: Iterable[Candidate]) -> list[Candidate]:
     return [it for _, it in sorted(found, key=lambda pair: pair[0])]
 
 
+def spilled_text(spilled: float) -> str:
+    """What a kernel spills, for people."""
+    return f"it spills {spilled:.0f} bytes of registers to local memory"
+
+
 def spills_too_much(spilled: int, before: Sequence[float]) -> bool:
     """Whether launches are not given a compiled form. spilled: bytes. before: those of the kernels that there are."""
     return spilled > max(HEAVY_SPILL_BYTES, *before)
 
 
-__all__ = ["Forecast", "Search", "spills_too_much"]
+__all__ = ["NOT_COMPILED", "Forecast", "Search", "spilled_text", "spills_too_much"]

@@ -181,7 +181,8 @@ class Space:
         if form.form == "persistent":
             return own
         others = (it for it in in_orders(self, form) if it.form == "persistent" and not only_measured(it))
-        return max((own, *(self._expect(self.program(it)) for it in others)), key=lambda it: it.gain)
+        found = (replace(self._expect(self.program(it)), form=self.words(it)) for it in others)
+        return max((own, *found), key=lambda it: it.gain)
 
     def mean_us(self, program: Program) -> float:
         """The mean of its predicted times over the usual launches."""

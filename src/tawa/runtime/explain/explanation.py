@@ -23,7 +23,7 @@ from tawa.bridge.report.report import KernelReport, report
 from tawa.bridge.triton.device import backend_option_names, capability_of
 from tawa.bridge.triton.jitted import default_constants, is_gluon
 from tawa.bridge.triton.signature import Signature, as_signature
-from tawa.declines import THIS_LAUNCH
+from tawa.declines import THIS_LAUNCH, section_of
 from tawa.ir import Module, parse_module
 from tawa.machine.machines import SM_90, Machine, machine_named
 from tawa.mapping.of_plan import mapping_text
@@ -33,6 +33,7 @@ from tawa.plan import PartitionPlan, Plan, RingPlan
 from tawa.plan.reasons import Decision as Decided
 from tawa.plan.reasons import decision_of
 from tawa.plan.schedule import Schedule
+from tawa.plan.search.prediction import EXPECTED
 from tawa.runtime.explain.candidates import Candidates, candidates_of
 from tawa.runtime.explain.explicit import NamedProgram, RingEnds, checked, is_explicit, ring_ends
 from tawa.runtime.explain.source import SourceFunction, names_of_plan, source_of_kernel
@@ -107,6 +108,11 @@ class Explanation:
         return self.plan.keeps_order if self.plan is not None else None
 
     @property
+    def section(self) -> str:
+        """The section of the documentation on its reason, ``docs/declines.md#spills``; empty if it is specialised."""
+        return "" if self.applied or self.program is not None else section_of(self.reason)
+
+    @property
     def headline(self) -> str:
         """What launches of the kernel get under these options, in one line."""
         known = (self.resolved or {}).get("known") or {}
@@ -160,6 +166,7 @@ class Explanation:
             "reason": self.reason,
             "location": self.location,
             "cure": self.cure,
+            "section": self.section or None,
             "mode": self.mode,
             "plan": self.plan.to_dict() if self.plan is not None else None,
             "decisions": [decision.to_dict() for decision in self.decisions],
@@ -263,7 +270,8 @@ def explain(
     options: Tawa's options, as at a launch, and further ones of Triton's backend. sass: also count machine
     instructions.
 
-    Runs ptxas once (0.1 to 1 s). Raises ValueError for a jitted kernel that has not been compiled yet.
+    Runs ptxas once (0.1 to 1 s), and compiles stock Triton's kernel once, for its prediction. Raises ValueError for a
+    jitted kernel that has not been compiled yet.
     """
     if signature is not None:
         # As for a launch, which may get descriptors from the launcher and a persistent form.
@@ -353,7 +361,7 @@ def explain_compiled(
     launched, compiled = compiled, taken_over(compiled)
     data: Mapping[str, Any] = getattr(compiled.metadata, records.KEY, None) or _stock_record(compiled)
     answer = answer_for(compiled, arguments, grid)
-    candidates = candidates_of(compiled, arguments, grid)
+    candidates = candidates_of(compiled, answer, arguments, grid)
     left = answer.decision == "declined" and (data["applied"] or bool(answer.reason))
     # explains the kernel that such launches get
     if left and data["applied"]:
@@ -372,7 +380,11 @@ def explain_compiled(
         mode=data["mode"],
         plan=records.plan_of(data),
         **_measures(compiled, data, seen),
-        remarks=(*(_remark_text(remark) for remark in data["remarks"]), *states_of(launched)),
+        remarks=(
+            *(_remark_text(it) for it in _with_facts(data["remarks"], candidates)),
+            *([_UNMARKED.format(", ".join(answer.unmarked))] if answer.unmarked else []),
+            *states_of(launched),
+        ),
         reproducer=data["reproducer"],
         verification=data["verification"],
         verdict=data["verdict"],
@@ -414,6 +426,10 @@ def _of_launch(form: Mapping[str, Any], asked: Mapping[str, Any]) -> list[Mappin
     ]
 
 
+_UNMARKED = (
+    "compiled without ':16' for {}, which keeps stock Triton's loads narrow; every launch whose argument is a multiple "
+    "of 16 is compiled with it: put ':16' behind the type to see what such launches get"
+)
 _ASKED = ("mode", "wherever_legal")
 """How the user asked for a kernel; the launcher asks for its other forms by Plans."""
 
@@ -491,6 +507,14 @@ def _stock_record(compiled: Any) -> records.Record:
     declined = Outcome(False, None, (why_stock(compiled, off=Settings.from_environment().enable == "off"),))
     data = records.make_record(compiled.metadata.name, request, request.options, declined, {}, 0.0)
     return data | {"tawa_ms": None, "mode": "stock"}
+
+
+def _with_facts(remarks: Sequence[Mapping[str, Any]], candidates: Candidates) -> list[Mapping[str, Any]]:
+    """The remarks of a compile; its prediction as it is now, with what is known of the compiled stock kernel."""
+    return [
+        {**it, "reason": candidates.expected} if candidates.expected and it["reason"].startswith(EXPECTED) else it
+        for it in remarks
+    ]
 
 
 def _remark_text(remark: Mapping[str, Any]) -> str:

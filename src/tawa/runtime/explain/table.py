@@ -150,6 +150,8 @@ def fact_rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
         yield "at", explanation.location
     if explanation.cure:
         yield "cure", explanation.cure
+    if explanation.section:
+        yield "more", explanation.section
     if explanation.applied or explanation.program is not None:
         yield "protocol", protocol_text(explanation)
     yield "shared memory", f"{explanation.shared_bytes} bytes of {SHARED_BYTES}{_shares(explanation)}"

@@ -3,8 +3,9 @@
 A program of a persistent form works on several tiles. Beside it stand the programs of stock Triton's kernel that work
 on as many tiles, one after the other, as one SM runs them.
 
-What is not known of the launch is guessed: every number is the same, and every tensor is as large in each dimension. In
-the guess an iteration of a loop costs what it costs in any launch; only the number of iterations is arbitrary.
+What is not known of the launch is guessed as the model of time guesses it (`usual_launches`): every number is the same,
+and every tensor is as large in each dimension. In the guess an iteration of a loop costs what it costs in any launch;
+only the number of iterations is arbitrary.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from tawa.bridge.triton.read_module import kernel_of, read_final, read_levels
 from tawa.dialects.parameters import parameter_name
 from tawa.ir import Module, PointerType, TensorDescType, parse_type
 from tawa.machine.machines import SM_90
+from tawa.plan.defaults import USUAL_SIZES, USUAL_WAVES
 from tawa.runtime.simulation import Descriptor, Panels, Timeline, beside_stock, new_counter, simulate_launch
 from tawa.sim import SimulationError
 from tawa.sim.time.timeline import one_after_the_other
 from tawa.symbolic.host.launch_spec import LaunchSpec
 
-USUAL_SIZE = 1024
+USUAL_SIZE = USUAL_SIZES[0]
 """A number, and a dimension of a tensor, that is not known."""
-_WAVES = 3
+USUAL_GRID = (USUAL_WAVES * SM_90.processors,)
 _ONES = 2
 """Elements of a dimension along which the box of a descriptor has one."""
 _MOST_SIZE = 8192
@@ -49,16 +51,20 @@ class SimulatedLaunch:
     grid: Sequence[int] | None = None
     stock: Callable[[], Any] | None = None
 
+    @property
+    def size(self) -> int:
+        """What is guessed where a number, or a dimension of a tensor, is not known."""
+        whole = [it for it in self.numbers.values() if isinstance(it, int)]
+        return min(_MOST_SIZE, max([USUAL_SIZE, *whole]))
+
     def arguments(self, module: Module, names: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
         """The arguments of a program by name, and the names of those that are guessed. names: of the kernel's own."""
         known = {**self.numbers, **self.make(module)}
-        whole = [it for it in self.numbers.values() if isinstance(it, int)]
-        size = min(_MOST_SIZE, max([USUAL_SIZE, *whole]))
         guessed: dict[str, Any] = {}
         for arg in kernel_of(module).body.args:
             name = parameter_name(module, arg)
             if name in names and name not in known and name not in guessed:
-                guessed[name] = _guess(arg.type, size)
+                guessed[name] = _guess(arg.type, self.size)
         return {**guessed, **known}, list(guessed)
 
 
@@ -69,7 +75,7 @@ def timelines_of(compiled: Any, launch: SimulatedLaunch, module: Module | None =
     """
     applied = bool((getattr(compiled.metadata, KEY, None) or {}).get("applied"))
     names, spec = list(compiled.src.fn.arg_names), launch_spec(compiled)
-    grid = tuple(launch.grid or (_WAVES * SM_90.processors,))
+    grid = tuple(launch.grid or USUAL_GRID)
     grid = _smaller(grid) if spec.axes else grid
     share = _share_of_a_program(grid, spec) if spec.axes else [_FIRST]
     own = module or (read_levels(compiled)[1] if applied else read_final(compiled))
@@ -85,16 +91,18 @@ def timelines_of(compiled: Any, launch: SimulatedLaunch, module: Module | None =
         found = simulate_launch(program, names, arguments, grid, programs=share, timing=True, **options)
         return one_after_the_other([found.timeline(it) for it in share])
 
-    title = "Tawa" if applied else "stock Triton" if module is None else "the kernel"
+    stocks = not applied and module is None  # it is stock Triton's program
+    title = "Tawa" if applied else "stock Triton" if stocks else "the kernel"
     try:
-        panels, missing = beside_stock(title, own, stock if applied else None, timed)
+        panels, missing = beside_stock(title, own, stock if applied else None, timed, stocks)
     except (SimulationError, ValueError) as error:
         reason = error.reason if isinstance(error, SimulationError) else str(error)
-        return (), f"no timeline: the simulator cannot run the program{_about(guessed, launch.grid, grid)}: {reason}"
+        about = _about(guessed, launch, grid)
+        return (), f"no timeline: the simulator cannot run the program{f' ({about})' * bool(about)}: {reason}"
     if len(share) > 1:
         whose = {"stock Triton": f"{len(share)} programs in a row", "Tawa": f"persistent, {len(share)} tiles"}
         panels = tuple((f"{name}, {whose[name]}", timeline) for name, timeline in panels)
-    return panels, "; ".join(filter(None, [_about(guessed, launch.grid, grid).strip(" ()"), missing]))
+    return panels, "; ".join(filter(None, [_about(guessed, launch, grid), missing]))
 
 
 def _of_ours(
@@ -130,14 +138,15 @@ def _share_of_a_program(grid: Sequence[int], spec: LaunchSpec) -> list[tuple[int
     return [(it % x, it // x % y, it // (x * y)) for it in numbers]
 
 
-def _about(guessed: Sequence[str], asked: Sequence[int] | None, grid: Sequence[int]) -> str:
-    """What was guessed, in words. asked: the grid that was asked for. grid: the one that was simulated."""
-    facts = [", ".join(guessed)] if guessed else []
-    facts += [] if asked is not None else [f"a grid of {prod(grid)} programs"]
-    told = [f"guessed: {'; '.join(facts)}"] if facts else []
-    if asked is not None and prod(asked) != prod(grid):
-        told.append(f"the timeline is that of a grid of {prod(grid)} programs, not {prod(asked)}")
-    return f" ({'; '.join(told)})" if told else ""
+def _about(guessed: Sequence[str], launch: SimulatedLaunch, grid: Sequence[int]) -> str:
+    """What was guessed, in words. grid: the one that was simulated."""
+    whole = prod(launch.grid or USUAL_GRID)
+    facts = [f"arguments of {launch.size} ({', '.join(guessed)})"] if guessed else []
+    facts += [] if launch.grid is not None else [f"{whole} programs"]
+    told = [f"guessed: {', '.join(facts)}"] if facts else []
+    if prod(grid) != whole:
+        told.append(f"the timeline is that of a grid of {prod(grid)} programs, not {whole}")
+    return "; ".join(told)
 
 
 def _guess(kind: str, size: int) -> Any:

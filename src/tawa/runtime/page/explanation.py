@@ -222,9 +222,11 @@ def _candidates(it: Explanation, drawn: dict[str, Any]) -> Iterator[Child]:
         yield element("h3", "Predicted")
         yield chart("predicted", "Predicted times of all forms; the table below has its numbers")
         sizes = list(predicted[0].times_us)
-        rows = [(f"{one.words}{' (this kernel)' * one.compiled}", *(f"{one.times_us[size]:,.1f} µs" for size in sizes))
-                for one in predicted]  # fmt: skip
-        yield element("div", table(("form", *sizes), rows, class_="plain"), class_="wide")
+        rows = [
+            (f"{one.words}{' (this kernel)' * one.compiled}", *(f"{one.times_us[size]:,.1f} µs" for size in sizes),
+             one.note) for one in predicted
+        ]  # fmt: skip
+        yield element("div", table(("form", *sizes, "compiled"), rows, class_="plain"), class_="wide")
     else:
         yield element("p", "Nothing is predicted: no model decides what launches of it get.", class_="note")
     for number, entry in enumerate(it.candidates.measured):

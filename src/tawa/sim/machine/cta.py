@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from tawa.dialects.lifetimes import freed_behind
 from tawa.ir import Block, Module, Operation, Value, source_of
-from tawa.ir.locations import user_frames
+from tawa.ir.locations import written_at
 from tawa.remarks import SourceLocation
 from tawa.sim.errors import Deadlock, DescriptorInUse, SimulationError
 from tawa.sim.machine.addresses import AddressSpace
@@ -223,7 +223,7 @@ class Cta:
     def line(self, op: Operation) -> SourceLocation | None:
         """The innermost line of `op`: in a function that the kernel calls, that function's."""
         if op not in self.lines:
-            self.lines[op] = next(iter(user_frames(self.module, op)), None) or self.place(op)
+            self.lines[op] = written_at(self.module, op)
         return self.lines[op]
 
     def freed(self, block: Block) -> dict[Operation, list[Operation]]:

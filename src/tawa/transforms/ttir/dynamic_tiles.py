@@ -57,6 +57,7 @@ from tawa.dialects.tt import RELAXED, AtomicRMWOp, FuncOp, GetNumProgramsOp, Get
 from tawa.ir import Block, Builder, Module, Operation, Region, Value, ValueMap, clone_op, source_of
 from tawa.ir.attributes import int_attr
 from tawa.remarks import Remark
+from tawa.symbolic.words import word_of
 from tawa.transforms.result import PassResult
 from tawa.transforms.ttir.added_arguments import add_pointer
 from tawa.transforms.ttir.orders.tile_ids import TILE_ID
@@ -85,7 +86,9 @@ def loop_over_tiles(module: Module) -> ForOp | Remark:
     function = functions[0]
     for op in function.op.walk():
         if orders_programs(op):
-            return _declined(module, op, f"{op.name} may give programs an order, which a counter of tiles would change")
+            return _declined(
+                module, op, f"{word_of(op)} may give programs an order, which a counter of tiles would change"
+            )
     loops = [loop for op in function.body.ops if (loop := ForOp.of(op)) and _strides_over_programs(loop)]
     if len(loops) != 1:
         reason = "no loop, outside of all others, takes every n-th tile, for n programs: range(id, tiles, n)"
@@ -106,7 +109,7 @@ def _unfit(module: Module, function: FuncOp, loop: ForOp) -> Remark | None:
         read = GetProgramIdOp.of(op) or GetNumProgramsOp.of(op)
         if read is not None and read.axis != 0:
             return _declined(
-                module, op, f"the loop over tiles of axis 0 is not the only one: {op.name} of axis {read.axis}"
+                module, op, f"the loop over tiles of axis 0 is not the only one: {word_of(op)} of axis {read.axis}"
             )
         if GetProgramIdOp.of(op) and any(use.op is not loop.op for use in op.result.uses):
             return _declined(module, op, "the program id is used for more than the first tile")
