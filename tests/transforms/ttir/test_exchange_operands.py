@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tawa.analysis.dims.exchanged import exchanged_dots
+from tawa.analysis.work.workload import find_workload
 from tawa.dialects import structure_rules
 from tawa.ir import Module, parse_module, print_module, verify_structure
 from tawa.plan import Plan
 from tawa.plan.decide.split import choose_split
+from tawa.plan.search.space import Space
 from tawa.remarks import Remark
 from tawa.transforms.ttir.exchange_operands import ExchangeOperands
 from tawa.transforms.ttir.split_rows import SplitRows
@@ -47,6 +51,23 @@ def test_the_dot_that_sums_over_the_rows_of_the_others_is_found() -> None:
     found = exchanged_dots(parse_module(program()))
     assert [it.op.result.hint for it in found] == ["q"]
     assert exchanged_dots(parse_module(kernel())) == []
+
+
+def test_rows_of_such_a_dot_do_not_decide_whether_two_groups_are_tried() -> None:
+    found = find_workload(parse_module(program()))
+    assert found is not None and [it.exchanged for it in found.dots] == [False, True]
+
+    def groups(exchanged: bool) -> set[int | None]:
+        """Of the forms, if the dots that exchange operands, or the others, have 64 rows."""
+        blocks = {
+            block: replace(
+                it, dots=tuple(replace(dot, rows=64) if dot.exchanged == exchanged else dot for dot in it.dots)
+            )
+            for block, it in found.blocks.items()
+        }
+        return {it.groups for it in Space(8, 3, replace(found, blocks=blocks), persistent=True).forms}
+
+    assert groups(exchanged=True) == {1, 2} and groups(exchanged=False) == {1}
 
 
 def test_the_whole_program_computes_the_same_through_marked_operands() -> None:
