@@ -152,7 +152,7 @@ PREDICTED = Decline("predicted-slower", "{times} us predicted {rest}", within=NO
 ONE_SLOT = Decline(
     "one-slot", "its ring has one slot only, so that nothing is loaded while the consumer computes", within=NOT_EXPECTED
 )
-UNTIMED = Decline("untimed", "{what}, and no such kernel has been timed yet", within=NOT_EXPECTED)
+UNTIMED = Decline("untimed", "{what}, and {seen}", within=NOT_EXPECTED)
 ACCUMULATOR = Decline(
     "accumulator",
     "the accumulator of a dot takes all registers of an SM: it spills to local memory with any compiler",
