@@ -94,7 +94,10 @@ def test_a_loop_with_dots_in_flight_has_an_sm_to_itself_unless_a_plan_says_other
 def test_nothing_is_predicted_of_it_so_that_only_launches_choose_it() -> None:
     record = compiled("a chunk's output, with a barrier", only_if_faster=None).metadata.tawa
     assert not record["applied"]
-    assert "in no loop but that over tiles, and the two of them that were timed were slower" in record["remarks"][0]["reason"]
+    assert (
+        "in no loop but that over tiles, and the two of them that were timed were slower"
+        in record["remarks"][0]["reason"]
+    )
 
 
 def test_without_the_form_it_is_declined() -> None:

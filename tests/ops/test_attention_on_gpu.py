@@ -191,7 +191,7 @@ def test_fp8_values_as_rows_are_transposed_inside_of_the_kernel_if_there_are_few
 
 
 def lengths(table: str) -> list[Any]:
-    """A problem for each tile of the operator: the fewest keys that it is for."""
+    """A problem for each tile of the operator: the fewest keys that it is for, or the fewest queries of gradients."""
     return [
         pytest.param(box, mask, max(tile.least, 333), id=f"{box}-{mask}-{tile.least}")
         for mask, boxes in getattr(attention_tiles.HOPPER, table).items()
@@ -218,6 +218,12 @@ def test_the_tile_for_each_length_is_right(dim: int, mask: str, keys: int) -> No
 @pytest.mark.parametrize(("dim", "mask", "keys"), lengths("fp8"))
 def test_the_tile_for_each_length_in_fp8_is_right(dim: int, mask: str, keys: int) -> None:
     check(*triple(dim, 300, keys + 7, dtype=FP8), **options_of(mask, keys))
+
+
+@pytest.mark.parametrize(("dim", "mask", "queries"), lengths("gradients"))
+def test_the_tile_of_gradients_for_each_number_of_queries_is_right(dim: int, mask: str, queries: int) -> None:
+    options = {"full": {}, "causal": {"causal": True}, "window": {"causal": True, "diagonal": -queries, "window": 100}}
+    check(*triple(dim, queries + 7, 333), gradients=True, **options[mask])
 
 
 @pytest.mark.parametrize("causal", [False, True])
