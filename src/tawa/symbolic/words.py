@@ -69,8 +69,8 @@ _WORDS = by_name(
 
 def word_of(op: Operation) -> str:
     """What the operation is called in Triton's language; its name in the IR if it is not known there."""
-    if op.name == tt.AtomicRMWOp.NAME:
-        return f"tl.atomic_{tt.RMW_NAMES[read_int(op.properties['atomic_rmw_op'])]}"
+    if op.name == tt.AtomicRMWOp.NAME and (kind := op.properties.get("atomic_rmw_op")) is not None:
+        return f"tl.atomic_{tt.RMW_NAMES[read_int(kind)]}"
     if op.name.startswith("math."):
         return f"tl.{op.name.removeprefix('math.').removesuffix('f')}"
     return _WORDS.get(op.name, op.name)
