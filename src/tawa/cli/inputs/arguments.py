@@ -221,9 +221,10 @@ def _shape(text: str, part: str) -> tuple[int, ...]:
 def _element(text: str, part: str) -> str:
     element = _ELEMENTS.get(plain_name(part.strip()))
     if element is None:
-        hint = did_you_mean(plain_name(part.strip()), _ELEMENTS, show=str)
-        types = "f16, bf16, f32, f64, fp8e4nv, fp8e5, i8, i16, i32, i64, u8, u16, u32, u64"
-        raise UsageError(f"--arg {text}: {part!r} is no element type", f"{hint} there are {types}".lstrip())
+        types = ("f16", "bf16", "f32", "f64", "fp8e4nv", "fp8e5", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
+        hint = did_you_mean(plain_name(part.strip()), types, show=str)
+        there = f"{hint} there are {', '.join(types)}".lstrip()
+        raise UsageError(f"--arg {text}: {part!r} is no element type", there)
     return element
 
 
