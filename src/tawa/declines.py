@@ -152,7 +152,7 @@ PREDICTED = Decline("predicted-slower", "{times} us predicted {rest}", within=NO
 ONE_SLOT = Decline(
     "one-slot", "its ring has one slot only, so that nothing is loaded while the consumer computes", within=NOT_EXPECTED
 )
-UNTIMED = Decline("untimed", "{what}, and {seen}", within=NOT_EXPECTED)
+UNTIMED = Decline("untimed", "{what}, and hardly any such kernel has been timed yet", within=NOT_EXPECTED)
 ACCUMULATOR = Decline(
     "accumulator",
     "the accumulator of a dot takes all registers of an SM: it spills to local memory with any compiler",
@@ -257,7 +257,7 @@ def of_reason(reason: str) -> Decline | None:
 
 
 def section_of(reason: str) -> str:
-    """The section of the documentation that explains why a kernel was declined; empty if there is none."""
+    """Where the documentation explains a reason for declining a kernel; empty if it does not."""
     found = of_reason(reason)
     return found.section if found is not None else ""
 

@@ -126,9 +126,6 @@ def _text(time_us: float) -> str:
     return f"{time_us:.1f}" if time_us < 100 else f"{time_us:.0f}"
 
 
-_NONE_TIMED = "no such kernel has been timed yet"
-_FEW_TIMED = "the two of them that were timed were slower than stock Triton's"
-"""`chunk_gla_bwd_kernel_inter` and `chunk_gla_bwd_kernel_dA` of flash-linear-attention: 0.89 and 0.94 on an H200."""
 _ASKED = "enable_warp_specialization=True or only_if_faster=False specialises it"
 
 
@@ -143,9 +140,9 @@ def why_not_expected(module: Module, plan: Plan, budget: Budget, expectation: Ex
     if unfit:
         return unfit
     if plan.tiles != "dynamic" and not all(ring.has_tiles for ring in plan.rings):
-        return UNTIMED.text(what="its loads depend on the result of an atomic", seen=_NONE_TIMED)
+        return UNTIMED.text(what="its loads depend on the result of an atomic")
     if budget.straight and plan.form == "persistent":
-        return UNTIMED.text(what="its dots are in no loop but that over tiles", seen=_FEW_TIMED)
+        return UNTIMED.text(what="its dots are in no loop but that over tiles")
     if expectation is not None:
         return why_not_faster(expectation)
     return ONE_SLOT.text() if [ring.slots for ring in plan.rings if ring.name not in budget.outer] == [1] else ""
