@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from tawa.remarks import Remark, SourceLocation
     from tawa.runtime.config import Config
     from tawa.runtime.emitted import emit_gluon
-    from tawa.runtime.explain.explanation import Explanation, explain
+    from tawa.runtime.explain.explaining import explain
+    from tawa.runtime.explain.explanation import Explanation
     from tawa.runtime.history.recording import report
     from tawa.runtime.install import install, scope, uninstall, wait
     from tawa.runtime.jit import jit
@@ -51,7 +52,7 @@ _HOMES = {
     "install": "tawa.runtime.install",
     "uninstall": "tawa.runtime.install",
     "scope": "tawa.runtime.install",
-    "explain": "tawa.runtime.explain.explanation",
+    "explain": "tawa.runtime.explain.explaining",
     "emit_gluon": "tawa.runtime.emitted",
     "report": "tawa.runtime.history.recording",
     "Explanation": "tawa.runtime.explain.explanation",

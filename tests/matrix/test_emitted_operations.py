@@ -19,7 +19,7 @@ from tawa.bridge.triton.read_module import read_final
 from tawa.bridge.triton.versions import triton_version
 from tawa.emit.operations.functions import LIBDEVICE
 from tawa.errors import EmitError
-from tawa.runtime.explain.explanation import compile_with_options
+from tawa.runtime.explain.explaining import compile_with_options
 from tests.support.sample import sample
 
 pytestmark = pytest.mark.contract

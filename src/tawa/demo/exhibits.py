@@ -42,7 +42,7 @@ def find_case(exhibit: Exhibit) -> Case:
 
 def compile_exhibit(exhibit: Exhibit) -> tuple[Any, Explanation]:
     """Compiles an exhibit as under `tawa.jit`; returns Triton's `CompiledKernel` and the explanation."""
-    from tawa.runtime.explain.explanation import explain_compiled
+    from tawa.runtime.explain.explaining import explain_compiled
 
     compiled = compile_case(find_case(exhibit), only_if_faster=False)
     return compiled, explain_compiled(compiled)
@@ -51,7 +51,7 @@ def compile_exhibit(exhibit: Exhibit) -> tuple[Any, Explanation]:
 def compile_case(case: Case, **options: Any) -> Any:
     """Compiles a case with Tawa's launch options."""
     from tawa.bridge.triton.signature import Signature
-    from tawa.runtime.explain.explanation import compile_with_options
+    from tawa.runtime.explain.explaining import compile_with_options
 
     position = {name: index for index, name in enumerate(case.kernel.arg_names)}
     constants = {(position[name],): value for name, value in case.constants().items()}

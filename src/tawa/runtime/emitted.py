@@ -9,7 +9,7 @@ from tawa.bridge.driver.compile import jit_function
 from tawa.bridge.gluon import emit
 from tawa.bridge.launch.first.compiles import launched_by_us, overflow_refused
 from tawa.bridge.triton.signature import Signature
-from tawa.runtime.explain.explanation import compile_with_options, last_compiled
+from tawa.runtime.explain.explaining import compile_with_options, last_compiled
 
 
 def emit_gluon(

@@ -20,7 +20,7 @@ from tawa.bridge.triton.signature import Signature, as_signature
 from tawa.bridge.triton.versions import refuse_untested
 from tawa.ir import Module
 from tawa.machine.machines import SM_90, Machine, machine_named
-from tawa.runtime.explain.explanation import request_of
+from tawa.runtime.explain.explaining import request_of
 from tawa.runtime.progress import progress
 from tawa.verify.check import check_levels
 from tawa.verify.verdict import Accept, Checked, Proved, Refuted, Verdict

@@ -43,7 +43,7 @@ def test_python_gives_the_answer_of_the_command_line(tawa_json):
 
 def test_python_gives_the_answer_of_a_launch():
     """Both compile as a launch does: in automatic mode, with descriptors from the launcher."""
-    from tawa.runtime.explain.explanation import compile_with_options, explain_compiled
+    from tawa.runtime.explain.explaining import compile_with_options, explain_compiled
 
     with launched_by_us(function=gemm.gemm_masked):
         compiled = compile_with_options(gemm.gemm_masked, TYPES, BLOCKS, num_warps=8)

@@ -15,7 +15,8 @@ from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.report.record import KEY
 from tawa.plan import PlanOptions
 from tawa.runtime.explain.candidates import Predicted, candidates_of
-from tawa.runtime.explain.explanation import Explanation, compile_with_options, explain_compiled
+from tawa.runtime.explain.explaining import compile_with_options, explain_compiled
+from tawa.runtime.explain.explanation import Explanation
 from tawa.runtime.tuning.store import user_store
 from tawa.runtime.tuning.table import versions_here
 from tests.bridge import kernels

@@ -12,8 +12,9 @@ import tawa
 from tawa.bridge.triton.signature import Signature
 from tawa.errors import PlanError
 from tawa.machine.machines import SM_100
-from tawa.runtime.explain import explanation
-from tawa.runtime.explain.explanation import Explanation, compile_with_options
+from tawa.runtime.explain import explaining
+from tawa.runtime.explain.explaining import compile_with_options
+from tawa.runtime.explain.explanation import Explanation
 from tawa.runtime.explain.explicit import barrier_text
 from tests.bridge.faulty_gluon import tensor_memory, wgmma
 from tests.rings import kernels
@@ -106,6 +107,6 @@ def test_options_are_refused() -> None:
 def test_the_gpu_is_looked_for_only_if_the_first_one_refuses_the_kernel(monkeypatch) -> None:
     pointer = Signature({"out": "*fp32"}, {}, {})
     assert compile_with_options(tensor_memory, pointer, {}).metadata.target.arch == 100
-    monkeypatch.setattr(explanation, "lower_gluon", None)
+    monkeypatch.setattr(explaining, "lower_gluon", None)
     assert compile_with_options(wgmma, pointer, {}).metadata.target.arch == 90
     assert compile_with_options(tensor_memory, pointer, {}, target=SM_100).metadata.target.arch == 100

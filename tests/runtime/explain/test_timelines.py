@@ -12,7 +12,7 @@ import pytest
 import tawa
 from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.errors import CompileError
-from tawa.runtime.explain.explanation import compile_with_options, explain_compiled
+from tawa.runtime.explain.explaining import compile_with_options, explain_compiled
 from tawa.runtime.explain.timelines import USUAL_SIZE, SimulatedLaunch, timelines_of
 from tawa.sim.time.timeline import TENSOR_CORES
 from tests.bridge import kernels

@@ -141,7 +141,7 @@ class Job:
         text, unless the Plan needs such a launch.
         """
         from tawa.bridge.launch.first.compiles import launched_by_us
-        from tawa.runtime.explain.explanation import compile_with_options
+        from tawa.runtime.explain.explaining import compile_with_options
 
         def compiled() -> Any:
             return compile_with_options(
@@ -218,7 +218,7 @@ class Job:
         timelines; None for none.
         """
         from tawa.bridge.launch.first.compiles import overflow_refused
-        from tawa.runtime.explain.explanation import explain_compiled
+        from tawa.runtime.explain.explaining import explain_compiled
 
         with overflow_refused():
             compiled = self.compile(launched)
