@@ -39,7 +39,7 @@ def kept(key: tuple[str, ...], make: Callable[[], str], ours: bool = False, fold
     changed since the start: else nobody knows which of them made it.
     """
     file = folder / hashlib.sha256(repr((*key, AT_START if ours else "")).encode()).hexdigest()
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, zlib.error):  # an interrupted or older run may have left something else
         text = zlib.decompress(file.read_bytes()).decode()
         os.utime(file)
         return text

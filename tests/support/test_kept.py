@@ -112,3 +112,12 @@ def test_what_nobody_has_used_for_a_day_is_forgotten(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert [store.kept(("key",), lambda text=text: text, folder=tmp_path / "file") for text in "ab"] == ["a", "b"]
+
+
+def test_what_is_not_a_kept_text_is_made_anew(tmp_path: Path) -> None:
+    store.kept(("key",), lambda: "first", folder=tmp_path)
+    (file,) = tmp_path.iterdir()
+    file.write_text("another format")
+    assert [store.kept(("key",), lambda text=text: text, folder=tmp_path) for text in ("second", "third")] == [
+        "second"
+    ] * 2

@@ -124,7 +124,7 @@ _SHARED_SM = Tile(64, 128, 4, 3)
 _NARROW = Tile(64, 128, 8, 2)
 _GRADIENTS = replace(_NARROW, options=(plan(groups=1),))
 _EXCHANGED = replace(_NARROW, options=(plan(groups=2, form="as_written"),), least=4096)
-"""The groups exchange tiles, which pays where programs are long. Persistent, they take a tenth longer."""
+"""The groups exchange tiles, which pays where programs are long. Automatic mode would make them persistent."""
 _192: Mapping[tuple[int, int], Choice] = {(128, 128): (Tile(128, 128, 8, 2),), (128, 192): (Tile(128, 64, 8, 2),)}
 
 
