@@ -16,7 +16,7 @@ A schedule is a frozen value that can be printed, converted to and from JSON, an
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from tawa.errors import PlanError
 
@@ -25,14 +25,15 @@ from tawa.errors import PlanError
 class ScheduledOp:
     """One operation of the body. begin_cycle: its start within a kernel iteration, according to the cost model.
 
-    label: `result = operation`. location: file:line, empty if unknown. Both are only informative.
+    label: `result = operation`. location: file:line, empty if unknown, no part of a comparison. Both are only
+    informative.
     """
 
     stage: int
     order: int
     begin_cycle: int
     label: str
-    location: str = ""
+    location: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +57,15 @@ class Carried:
 class Schedule:
     """The schedule of one loop.
 
-    loop: the number of the loop. location: file:line of the loop. ii_cycles: the cycles of a kernel iteration (the
-    initiation interval). bounds: its lower bounds, tightest first. ops: in textual order of the body. ring_depths: the
-    least depth of each ring, by the ring's name. tile_registers: an estimate of the most registers per thread that
-    live tiles take. carried: the tiles that are live across kernel iterations, which follow from the stages.
+    loop: the number of the loop. location: file:line of the loop, no part of a comparison. ii_cycles: the cycles of a
+    kernel iteration (the initiation interval). bounds: its lower bounds, tightest first. ops: in textual order of the
+    body. ring_depths: the least depth of each ring, by the ring's name. tile_registers: an estimate of the most
+    registers per thread that live tiles take. carried: the tiles that are live across kernel iterations, which follow
+    from the stages.
     """
 
     loop: int
-    location: str
+    location: str = field(compare=False)
     ii_cycles: int
     bounds: tuple[Bound, ...]
     ops: tuple[ScheduledOp, ...]

@@ -12,8 +12,9 @@ import pytest
 from tawa.bridge.launch.host import Host
 from tawa.bridge.launch.launcher import Launcher
 from tawa.errors import PlanError
-from tawa.plan import Plan, PlanOptions
-from tawa.runtime.tuning.choices import KernelChoices
+from tawa.plan import LoopPlan, Plan, PlanOptions
+from tawa.plan.schedule import Schedule, ScheduledOp
+from tawa.runtime.tuning.choices import KernelChoices, entry_of
 from tawa.runtime.tuning.table import Entry
 from tests.bridge.launch.test_launcher import TENSOR, launcher
 from tests.runtime.tuning.entries import entry
@@ -104,6 +105,16 @@ def test_a_plan_of_the_table_that_cannot_be_made_leaves_the_launch_automatic() -
     launch = Launched({"M <= 128, 1 program": PERSISTENT}, fails=True)
     launch()
     assert launch.took == ["automatic"]
+
+
+def test_the_plan_of_an_entry_is_the_one_that_won_although_the_entry_names_no_file() -> None:
+    at = "/home/user/kernels.py:7"
+    ops = (ScheduledOp(0, 0, 0, "acc = warp_group_dot", at),)
+    won = Plan(form="as_written", loops=(LoopPlan(loop=0, schedule=Schedule(0, at, 258, (), ops), line=at),))
+    facts: dict[str, Any] = {"key": "0" * 32, "sizes": []}
+    kept = entry_of(facts, "gemm", "a GPU", "1 program", won, "as written", (), learned=True)
+    assert at not in str(kept.to_dict()), "a table may be shipped"
+    assert {won: "its kernel"}[kept.plan], "a launch finds the kernel that is compiled already"
 
 
 def test_what_was_measured_is_said() -> None:

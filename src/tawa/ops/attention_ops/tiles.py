@@ -122,7 +122,7 @@ _WIDE = Tile(128, 64, 8, 2, options=(IN_ORDER, plan(**FROM_COUNTER, **IN_SLICES)
 _THREE = Tile(64, 128, 4, 2)
 _SHARED_SM = Tile(64, 128, 4, 3)
 _NARROW = Tile(64, 128, 8, 2)
-_GRADIENTS = replace(_NARROW, options=(plan(groups=1),))
+_GRADIENTS = replace(_NARROW, options=(plan(groups=1, form="as_written"),))
 _EXCHANGED = replace(_NARROW, options=(plan(groups=2, form="as_written"),), least=4096)
 """The groups exchange tiles, which pays where programs are long. Automatic mode would make them persistent."""
 _192: Mapping[tuple[int, int], Choice] = {(128, 128): (Tile(128, 128, 8, 2),), (128, 192): (Tile(128, 64, 8, 2),)}
