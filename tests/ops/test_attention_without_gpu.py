@@ -333,6 +333,8 @@ def test_long_programs_of_gradients_exchange_tiles_and_short_ones_do_not(mask: A
         assert tiles.backward_tiles(tiles.HOPPER, box, False, mask, False, 1)[1] == tiles.HOPPER.dq[box]
         narrow = tiles.HOPPER.gradients["window"][box][0]
         assert tiles.backward_tiles(tiles.HOPPER, box, True, mask, True, 65536) == (narrow, None)
+        packed = narrow if mask == "window" else tiles.HOPPER.varlen_gradients[box]  # their programs differ in length
+        assert tiles.backward_tiles(tiles.HOPPER, box, True, mask, False, None) == (packed, None)
 
 
 @pytest.mark.parametrize("mask", ["full", "causal", "window"])

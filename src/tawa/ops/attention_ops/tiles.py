@@ -83,8 +83,8 @@ class Tiles:
     forward, fp8: by the kind of mask and the head dimension of the box, in 16 and in 8 bits. two_parts: of a head
     dimension in two boxes, in 16 bits, by the columns of the first box and of the boxes of V; where there is none, one
     box is taken. varlen, two_parts_varlen: for packed sequences. Backward: gradients, where dQ is added up, by the
-    number of queries; dkdv and dq, where dQ has a kernel of its own; narrow, in place of dkdv, if a window or a softcap
-    needs another tile.
+    number of queries, and varlen_gradients, for packed sequences without a window; dkdv and dq, where dQ has a kernel
+    of its own; narrow, in place of dkdv, if a window or a softcap needs another tile.
     """
 
     forward: Mapping[MaskKind, Mapping[int, Choice]]
@@ -93,6 +93,7 @@ class Tiles:
     dkdv: Mapping[int, Tile]
     dq: Mapping[int, Tile]
     gradients: Mapping[MaskKind, Mapping[int, Choice]] = field(default_factory=dict[MaskKind, Mapping[int, Choice]])
+    varlen_gradients: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
     narrow: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
     two_parts: Mapping[MaskKind, Mapping[tuple[int, int], Choice]] = field(
         default_factory=dict[MaskKind, Mapping[tuple[int, int], Choice]]
@@ -122,9 +123,11 @@ _WIDE = Tile(128, 64, 8, 2, options=(IN_ORDER, plan(**FROM_COUNTER, **IN_SLICES)
 _THREE = Tile(64, 128, 4, 2)
 _SHARED_SM = Tile(64, 128, 4, 3)
 _NARROW = Tile(64, 128, 8, 2)
-_GRADIENTS = replace(_NARROW, options=(plan(groups=1, form="as_written"),))
-_EXCHANGED = replace(_NARROW, options=(plan(groups=2, form="as_written"),), least=4096)
-"""The groups exchange tiles, which pays where programs are long. Automatic mode would make them persistent."""
+_GRADIENTS = replace(_NARROW, options=(plan(groups=1, **FROM_COUNTER),))
+_EXCHANGED = replace(_NARROW, options=(plan(groups=2, form="as_written"),))
+"""The groups exchange tiles, which pays where programs are long; made persistent, it spills for D = 128."""
+_LONGEST = replace(_GRADIENTS, options=(plan(groups=1, **LONGEST_FIRST),))
+_PACKED = replace(_NARROW, options=(plan(groups=1),))
 _192: Mapping[tuple[int, int], Choice] = {(128, 128): (Tile(128, 128, 8, 2),), (128, 192): (Tile(128, 64, 8, 2),)}
 
 
@@ -178,13 +181,17 @@ HOPPER = Tiles(
     },
     varlen={64: _PAIRS, 128: _PAIRS, 256: replace(_WIDE, options=(IN_ORDER,))},
     gradients={
-        "full": {64: (replace(_GRADIENTS, BM=128), replace(_EXCHANGED, BM=128)), 128: (_GRADIENTS, _EXCHANGED)},
+        "full": {
+            64: (replace(_NARROW, BM=128, options=(plan(groups=2, **FROM_COUNTER),)),),
+            128: (_GRADIENTS, replace(_EXCHANGED, least=2048)),
+        },
         "causal": {
-            64: (replace(_GRADIENTS, BM=128), replace(_EXCHANGED, BM=128)),
-            128: (_GRADIENTS, replace(_EXCHANGED, least=16384)),
+            64: (replace(_LONGEST, BM=128), replace(_EXCHANGED, BM=128, least=4096)),
+            128: (_LONGEST, replace(_EXCHANGED, least=16384)),
         },
         "window": {64: (_NARROW,), 128: (_NARROW,)},
     },
+    varlen_gradients={64: replace(_PACKED, BM=128), 128: _PACKED},
     narrow={64: _NARROW},
     dkdv={64: Tile(128, 128, 8, 2), 128: Tile(64, 128, 8, 2), 256: Tile(64, 64, 8, 2)},
     dq={64: Tile(128, 128, 8, 2), 128: Tile(128, 128, 8, 2), 256: Tile(64, 64, 4, 2)},
@@ -263,16 +270,19 @@ def forward_tile(
 
 
 def backward_tiles(
-    tiles: Tiles, box: int, added: bool, mask: MaskKind, softcap: bool, queries: int
+    tiles: Tiles, box: int, added: bool, mask: MaskKind, softcap: bool, queries: int | None
 ) -> tuple[Tile, Tile | None]:
     """The tile of the kernel for dK and dV, and that of the one for dQ; None where the first adds dQ up.
 
-    added: whether it may. queries: of a head. A softcap needs registers, as a window does, and gets its tiles.
+    added: whether it may. queries: of a head; None for packed sequences. A softcap needs registers, as a window does,
+    and gets its tiles.
     """
     kind: MaskKind = "window" if softcap else mask
     choice = tiles.gradients.get(kind, {}).get(box) if added else None
+    if added and queries is None and kind != "window" and box in tiles.varlen_gradients:
+        return tiles.varlen_gradients[box], None
     if choice is not None:
-        tile = for_length(choice, queries)
+        tile = for_length(choice, queries or 0)
         assert tile is not None
         return tile, None
     return tiles.narrow.get(box, tiles.dkdv[box]) if kind == "window" else tiles.dkdv[box], tiles.dq[box]

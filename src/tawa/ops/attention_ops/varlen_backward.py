@@ -50,7 +50,7 @@ class VarlenBackward:
         (_, self.heads, head_dim), self.key_heads = q.shape, k.shape[1]
         self.box = box = box_of(head_dim)
         kind = Mask(causal, 0, window).kind
-        tile, of_queries = backward_tiles(tiles_for(q.device), box, added, kind, softcap > 0, queries=0)  # any lengths
+        tile, of_queries = backward_tiles(tiles_for(q.device), box, added, kind, softcap > 0, queries=None)
         self.added, self.sequences, self.device = of_queries is None, sequences, q.device.index
         rows = tile.BM if of_queries is None else of_queries.BM
         self.of_queries, self.of_keys = ShareList(sequences, rows), ShareList(sequences, tile.BN)
