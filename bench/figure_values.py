@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from bench import verdict_table
+from bench import gains, verdict_table
 from bench.attention import page_tables as attention_pages
 from bench.attention import report as attention_report
 from bench.attention.candidates import V_AS_ROWS
@@ -542,6 +542,9 @@ TABLES: dict[str, Callable[[], list[str]]] = {
         read(RESULTS / "attention_backward_ablation.json")[1]
     ),
     "missing": missing_table,
+    "gains-packages": gains.packages,
+    "gains-operators": gains.operators,
+    "gains-models": gains.models,
     "pointers": pointers_table,
     "instructions": instructions_table,
     "grouped": products.grouped,

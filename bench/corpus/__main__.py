@@ -60,10 +60,10 @@ def chosen(only: Sequence[str]) -> list[tuple[Package, Entry]]:
 
 def _run(given: argparse.Namespace, pairs: list[tuple[Package, Entry]]) -> int:
     from bench.corpus import runner
-    from bench.corpus.report.page import RESULTS, reasons_table, summary_table
-    from bench.corpus.report.result_file import about_run, read, rows_of, write
+    from bench.corpus.report.page import reasons_table, summary_table
+    from bench.corpus.report.result_file import LEARNED, NAME, about_run, read, rows_of, write
     from bench.corpus.report.summary import summarise
-    from bench.harness import environment
+    from bench.harness import RESULTS, environment
 
     options = runner.Options(
         packages=given.packages,
@@ -74,7 +74,10 @@ def _run(given: argparse.Namespace, pairs: list[tuple[Package, Entry]]) -> int:
         timing=not given.no_timing,
         legal=not given.no_legal,
         time_legal=given.time_legal and not given.no_legal,
+        learned=given.learned,
     )
+    name = LEARNED if given.learned else NAME
+    file = RESULTS / f"{name}.json"
     if given.command == "compile":
         results = runner.compile_all(pairs, options, print)
         print("\n" + reasons_table(results))
@@ -85,7 +88,7 @@ def _run(given: argparse.Namespace, pairs: list[tuple[Package, Entry]]) -> int:
     if environment()["device"] == "none":
         print("there is no GPU here; python -m bench.corpus compile needs none", file=sys.stderr)
         return 2
-    about, before = read(RESULTS) if RESULTS.exists() else ({}, [])
+    about, before = read(file) if file.exists() else ({}, [])
     if given.missing:
         pairs = missing(pairs, before)
     run = about_run(options.configs)
@@ -95,11 +98,12 @@ def _run(given: argparse.Namespace, pairs: list[tuple[Package, Entry]]) -> int:
         now = [dataclasses.replace(it, date=run["date"]) for it in found]
         return in_order([*(it for it in before if it.identity() not in again), *now])
 
-    results = runner.run(pairs, options, keep=lambda found: write(merged(found), run, about))
+    results = runner.run(pairs, options, keep=lambda found: write(merged(found), run, about, name=name))
     if results:
-        write(merged(results), run, about, clocks=True)
-    print(f"\n{len(results)} of {len(pairs)} entries reached; results are in {RESULTS}\n")
-    print(summary_table(summarise(merged(results))))
+        write(merged(results), run, about, clocks=True, name=name)
+    print(f"\n{len(results)} of {len(pairs)} entries reached; results are in {file}\n")
+    if not given.learned:
+        print(summary_table(summarise(merged(results))))
     return _say_faults(results)
 
 
@@ -161,6 +165,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--missing", action="store_true", help="only what the result file lacks")
     run.add_argument("--no-legal", action="store_true", help="leave out what automatic mode declines")
     run.add_argument("--time-legal", action="store_true", help="time what automatic mode declines, too")
+    run.add_argument("--learned", action="store_true", help="what launches learn, alone; writes learned.json")
     lacking = commands.add_parser("missing", help="what the most expensive kernels lack, from results")
     lacking.add_argument(
         "--compiled", type=Path, metavar="FILE", help="verdicts that compile --json wrote; others stay as they are"
@@ -169,7 +174,7 @@ def _parser() -> argparse.ArgumentParser:
     compiling.add_argument(
         "--json", type=Path, metavar="FILE", help="write the verdicts, a line of JSON for each entry and mode"
     )
-    compiling.set_defaults(no_timing=True, time_legal=False, no_legal=False, missing=False)
+    compiling.set_defaults(no_timing=True, time_legal=False, no_legal=False, missing=False, learned=False)
     run.set_defaults(json=None)
     return parser
 

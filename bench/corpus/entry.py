@@ -6,6 +6,7 @@ This module imports neither torch nor a package, so that entries can be listed w
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -134,6 +135,14 @@ class Package:
     partial: PartialPackage | None = None
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     notes: str = ""
+
+    @property
+    def version(self) -> str:
+        """The version, or the first digits of the commit, that is pinned; empty if the package has its own."""
+        numbers = [it.partition("==")[2] for it in (*self.requires, *self.sources)]
+        addresses = [*(it.address for it in self.archives), *self.files.values()]
+        commits = [found[0][:9] for it in addresses if (found := re.search(r"[0-9a-f]{40}", it))]
+        return next(iter([*numbers, *commits]), "")
 
     def load(self) -> Any:
         """Imports `module`; raises ImportError if the package is not there."""

@@ -38,7 +38,8 @@ class Options:
 
     packages: a folder with packages that are not installed. configs: how many configurations of an autotuner are tried
     at most, 0: all; None: as each entry says. legal: whether kernels that automatic mode declines are checked too.
-    time_legal: whether they are also timed. seconds: begin nothing after so many seconds; checks get `CHECK_SHARE` of
+    time_legal: whether they are also timed. learned: stock Triton is timed beside what launches have learned, and
+    nothing else. seconds: begin nothing after so many seconds; checks get `CHECK_SHARE` of
     them.
     """
 
@@ -50,10 +51,13 @@ class Options:
     timing: bool = True
     legal: bool = True
     time_legal: bool = False
+    learned: bool = False
     worker: str = WORKER
 
     def modes(self) -> list[str]:
-        """The modes that are checked."""
+        """The modes that are checked. What launches learn is compared with stock Triton's results when it is timed."""
+        if self.learned:
+            return ["stock"]
         return ["stock", "tawa", *(["legal"] if self.legal else [])]
 
     def folders(self) -> list[str]:
@@ -167,7 +171,7 @@ def _preparations(at: int, pair: Pair, options: Options, folder: str) -> list[Jo
     return [
         _job(at, pair, "prepare", [mode], options, folder, part, parts)
         for part in range(parts)
-        for mode in options.modes()
+        for mode in [*options.modes(), *(["learned"] if options.learned else [])]
     ]
 
 
@@ -179,7 +183,10 @@ def time_all(
     keep: Keep = lambda results: None,
     end: float | None = None,
 ) -> list[Result]:
-    """Times the entries that are right and have a specialised kernel; all others run the same code as stock."""
+    """Times the entries that are right and have a specialised kernel; all others run the same code as stock.
+
+    What launches learn is timed for all.
+    """
     results = list(checked)
     with tempfile.TemporaryDirectory(prefix="corpus-") as folder:
         jobs = [
@@ -213,6 +220,8 @@ def _timed_modes(result: Result, options: Options) -> list[str]:
 
     Stock comes first, because ``same`` uses the configurations that stock chose.
     """
+    if options.learned:
+        return ["stock", "learned"]
     ours, legal = (
         {it.kernel for it in result.kernels.get(mode, ()) if it.applied} or ({""} if result.tried.get(mode) else set())
         for mode in ("tawa", "legal")
@@ -258,6 +267,7 @@ def line(result: Result) -> str:
         text += f"; {len(applied['tawa'])} of {total} kernels specialised"
         text += f", {len(applied['legal'])} could be" if "legal" in result.kernels else ""
     speed = result.speedup()
+    speed = speed or result.speedup("learned")
     ratios = [f"{it.kernel} {it.ratio:.2f}" for it in applied_kernels([result]) if it.kernel != WHOLE]
     text += f"; x {speed:.3f}" if speed else ""
     return text + (f"; {', '.join(ratios)}" if ratios else "") + (f"; {result.message}" if result.message else "")

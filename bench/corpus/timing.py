@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from bench.compiled import tables_in
 from bench.corpus.entry import Entry, Outputs
 from bench.corpus.kernel_times import time_kernels
 from bench.corpus.modes import switch_to
 from bench.corpus.running import differentiate, evaluate, make_inputs, run_recorded
 from bench.corpus.timed import KERNELS, too_far
+from bench.regret.candidates import learn
 
 ROUNDS = 12
 
@@ -21,8 +24,15 @@ def measure(
     """Tunes the entry in each mode, compares the results of the chosen configurations, and times it.
 
     kernels: whether each kernel is timed too. Before that, `tell` is given the rest of the answer, which is therefore
-    known if the process dies.
+    known if the process dies. In the mode *learned*, launches learn first, from nothing.
     """
+    with tempfile.TemporaryDirectory(prefix="corpus-learned-") as folder, tables_in(folder):
+        return _measure(entry, modes, tell, kernels, device)
+
+
+def _measure(
+    entry: Entry, modes: list[str], tell: Callable[[str], object], kernels: bool, device: str
+) -> dict[str, Any]:
     from bench import harness
 
     inputs = make_inputs(entry, device, 0)
@@ -30,6 +40,8 @@ def measure(
     for name in modes:
         tell(name)
         switch_to(name)
+        if name == "learned":
+            learn(lambda: evaluate(entry, inputs, entry.run), alone=True)
         ran[name] = run_recorded(entry, inputs, device)
     stock = ran[modes[0]].outputs
     apart = {name: apart_from(entry, stock, it.outputs) for name, it in ran.items() if name != modes[0]}

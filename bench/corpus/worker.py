@@ -5,12 +5,14 @@ Run by `bench.corpus.runner` and `bench.regret.corpus` through `bench.workers`; 
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench.compiled import tables_in
 from bench.corpus.configurations import begin_comparing, stop_comparing
 from bench.corpus.distances import peak, same_bits
 from bench.corpus.entry import Entry, Outputs
@@ -19,6 +21,7 @@ from bench.corpus.packages import find_entry
 from bench.corpus.regret import measure_candidates
 from bench.corpus.running import evaluate, give_back_memory, make_inputs, run_recorded
 from bench.corpus.timing import measure
+from bench.regret.candidates import learn
 from bench.workers import is_fatal, say_alive, serve_jobs
 
 SEEDS = (0, 1)
@@ -104,7 +107,10 @@ def _tell_of_kernels() -> None:
 
 
 def prepare(entry: Entry, modes: list[str], tell: Callable[[str], object], device: str = "cuda") -> dict[str, Any]:
-    """Runs the entry once in each mode, so that its compiled kernels are on disk; compares nothing."""
+    """Runs the entry in each mode, so that its compiled kernels are on disk; compares nothing.
+
+    In the mode *learned*, the forms that launches would try are compiled as well.
+    """
     import torch
 
     inputs = make_inputs(entry, device, SEEDS[0])
@@ -112,6 +118,9 @@ def prepare(entry: Entry, modes: list[str], tell: Callable[[str], object], devic
         tell(name)
         switch_to(name)
         evaluate(entry, inputs, entry.run)
+        if name == "learned":
+            with tempfile.TemporaryDirectory(prefix="corpus-learned-") as folder, tables_in(folder):
+                learn(lambda: evaluate(entry, inputs, entry.run), alone=False)
         if device != "cpu":
             torch.cuda.synchronize()
     return {"status": "done"}

@@ -14,7 +14,17 @@ from functools import partial
 from typing import Any
 
 from bench.corpus.entry import OURS, Entry, Inputs, Outputs, Package, RmsRatio
+from bench.corpus.partial_package import PartialPackage
 
+_VERSION = "0.6.0"
+_PACKAGE = PartialPackage(
+    "fla",
+    (
+        *(f"fla.{it}" for it in ("backends", "ops", "ops.*", "modules", "modules.*", "utils", "utils.*")),
+        *(f"fla.layers.{it}" for it in ("gated_deltanet", "gla", "kda", "utils")),
+    ),
+    lambda: {"fla": {"__version__": _VERSION}},
+)
 _TESTS = "tests/ops"
 _TESTED = {
     "chunk_gla": ((2, 1024, 8, 128), (4, 2048, 8, 64), (2, 1024, 4, 60)),
@@ -263,8 +273,10 @@ PACKAGE = Package(
     name="flash-linear-attention",
     home="https://github.com/fla-org/flash-linear-attention",
     licence="MIT",
-    requires=("fla-core==0.6.0", "einops==0.8.2"),
+    requires=(f"fla-core=={_VERSION}", "einops==0.8.2"),
+    sources=(f"flash-linear-attention=={_VERSION}",),
     module="fla.ops",
+    partial=_PACKAGE,
     entries=tuple(_entries()),
-    notes="fla-core alone holds the kernels; the layers and models around them need transformers, the kernels do not.",
+    notes="fla-core holds the kernels; of the layers, bench.decoder imports those that need no transformers.",
 )

@@ -1,9 +1,10 @@
 """``bench/results/corpus.json``: a row for each entry and mode, in the schema of every bench.
 
-The case of a row has package, operation and shape, the status of the entry, the verdict on each of its kernels, and the
-time of each kernel in this mode (`us`, of all its launches in one run of the operation). The error is relative to the
-tolerance, or a text if there is none. A file may hold rows of several runs: the case has the date of its run; the head
-of the file describes the last run, and ``earlier`` the others.
+Runs with ``--learned`` have a file of their own, ``learned.json``. The case of a row has package, operation and shape,
+the status of the entry, the verdict on each of its kernels, and the time of each kernel in this mode (`us`, of all its
+launches in one run of the operation). The error is relative to the tolerance, or a text if there is none. A file may
+hold rows of several runs: the case has the date of its run; the head of the file describes the last run, and
+``earlier`` the others.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from bench.corpus.report.results import Microseconds, Result, Verdict
 from bench.harness import Report, Row, environment
 
-NAME = "corpus"
+NAME, LEARNED = "corpus", "learned"
 INFINITE = "infinite"
 
 
@@ -28,17 +29,21 @@ def about_run(configs: int | None) -> dict[str, Any]:
 
 
 def write(
-    results: Sequence[Result], run: Mapping[str, Any], before: Mapping[str, Any] | None = None, clocks: bool = False
+    results: Sequence[Result],
+    run: Mapping[str, Any],
+    before: Mapping[str, Any] | None = None,
+    clocks: bool = False,
+    name: str = NAME,
 ) -> Path:
     """Writes the file; returns its path.
 
     run: describes the last run. before: the head of the file so far. clocks: whether to query the clocks after work;
-    that would disturb an entry that is being timed.
+    that would disturb an entry that is being timed. name: of the file.
     """
     known = [*before.get("earlier", []), {**before, "earlier": []}] if before else []
     dates = {it.date for it in results} - {run["date"]}
     earlier = [{key: value for key, value in it.items() if key != "earlier"} for it in known if it["date"] in dates]
-    report = Report(NAME, about={**run, "earlier": earlier})
+    report = Report(name, about={**run, "earlier": earlier})
     report.rows = [row for it in results for row in rows_of(it)]
     if clocks:
         report.note_clocks()

@@ -1,0 +1,1 @@
+"""Whole models, training, reading a prompt and decoding. See ``python -m bench.decoder --help``."""

@@ -1,0 +1,188 @@
+"""What users gain: the tables of ``docs/what-you-gain.md``, from result files alone.
+
+A ratio is stock's time over Tawa's. *First choice*: what the model of time chooses for a first launch that waits
+(``start="ready"``, `tawa.jit`); *learned*: what launches under ``tawa.install()`` get once they have learned.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.corpus.packages import PACKAGES
+from bench.corpus.report.page import table
+from bench.corpus.report.result_file import read as read_corpus
+from bench.corpus.report.results import title
+from bench.harness import RESULTS, Row, read
+
+SLOWER = 0.98
+"""A ratio below is a miss."""
+FIRST, LEARNED = "first choice", "learned"
+CHOICE = "choice"
+"""What a kernel lacks that has a faster form, but did not get it."""
+_HEAD = ("timed", "number", "mean", "worst", "misses", "the worst, and what it lacks", "measured")
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """One ratio. lacks: why it is not larger, in the words of `bench.corpus.report.missing`; empty if not known."""
+
+    what: str
+    ratio: float
+    lacks: str = ""
+
+
+def packages() -> list[str]:
+    """By package: whole operations, and single kernels in the configurations that stock Triton's autotuners chose."""
+    found: dict[str, dict[tuple[str, str], list[Gain]]] = defaultdict(lambda: defaultdict(list))
+    lacks = {(row.case["case"], row.case["kernel"]): row.case["missing"] or CHOICE for row in _rows("missing")}
+    about, results = read_corpus(RESULTS / "corpus.json")
+    for it in results:
+        by_way = {LEARNED: it.speedup("learned"), FIRST: it.speedup()}
+        for way, ratio in by_way.items():
+            if ratio:
+                where = _measured(about, it.date)
+                found[it.package][f"operations, {way}", where].append(Gain(title(it), ratio, _of(lacks, title(it))))
+    about, rows = read(RESULTS / "regret.json")
+    by_kernel: dict[tuple[str, str], dict[str, Row]] = defaultdict(dict)
+    for row in rows:
+        if row.case.get("source") == "corpus" and row.median_ms:
+            by_kernel[row.case["case"], row.case["kernel"]][row.candidate] = row
+    for (case, kernel), them in by_kernel.items():
+        for way, name in ((LEARNED, "learned"), (FIRST, "automatic")):
+            if "stock" in them and name in them:
+                ratio = (them["stock"].median_ms or 0.0) / (them[name].median_ms or 1.0)
+                gain = Gain(f"`{kernel}` of {case}", ratio, lacks.get((case, kernel), ""))
+                found[case.partition(":")[0]][f"kernels, {way}", _measured(about)].append(gain)
+    lines = [
+        (package.name, package.version, *_line(what, gains, date, package.name))
+        for package in PACKAGES
+        for (what, date), gains in sorted(found[package.name].items(), key=lambda it: it[0][0], reverse=True)
+    ]
+    return table(("package", "version", *_HEAD), lines).splitlines()
+
+
+def _of(lacks: Mapping[tuple[str, str], str], case: str) -> str:
+    """What the most expensive kernel of an operation lacks, of those that lack something."""
+    return next(
+        (f"{text}, in `{kernel}`" for (name, kernel), text in lacks.items() if name == case and text != CHOICE), ""
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Something of this project beside something else. keys: of a case, whose values tell cases apart."""
+
+    what: str
+    file: str
+    beside: str
+    keys: Sequence[str]
+    ours: str = "Tawa"
+    wanted: Callable[[Mapping[str, Any]], bool] = lambda case: True
+
+
+_ATTENTION = ("dtype", "d", "causal", "S", "B", "H", "HK")
+_SCALED, _PLAIN = ("kind", "fast", "M", "N", "K"), ("dtype", "transposed", "batches", "M", "N", "K")
+PEERS = (
+    Peer("`attention`, forward", "attention", "stock Triton", _ATTENTION),
+    Peer("", "attention", "cuDNN", _ATTENTION),
+    Peer("", "attention", "FlashAttention-3", _ATTENTION),
+    Peer("`attention`, backward", "attention_backward", "cuDNN", ("dtype", "d", "causal", "S")),
+    Peer("`attention_varlen`", "attention_varlen", "FlashAttention-3", ("d", "causal", "mix", "H", "HK")),
+    Peer("`attention_decode`", "attention_decode", "cuDNN", ("batches", "keys", "queries", "heads", "page")),
+    Peer("FlexAttention, `install()`", "flex", "stock", ("variant", "D", "S", "kernel_options")),
+    Peer("`linear`", "linear", "cuBLAS", ("model", "layer", "tokens")),
+    Peer("`scaled_mm`, blocks", "scaled", "PyTorch", _SCALED, wanted=lambda case: case["kind"] == "blocks"),
+    Peer("`scaled_mm`, rows", "scaled", "PyTorch", _SCALED, wanted=lambda case: case["kind"] == "rows"),
+    Peer("`batched_mm`", "batched", "cuBLAS", _PLAIN),
+    Peer("`grouped_mm`", "grouped", "PyTorch", ("kind", "skew", "T", "N", "K")),
+    Peer("`moe`", "moe", "stock", ("layer", "tokens")),
+    Peer("`conv2d`", "convolution", "cuDNN, NHWC", ("name", "dtype")),
+)
+"""Of stock Triton's configurations of a kernel, whose names begin so, the fastest counts."""
+
+
+def operators() -> list[str]:
+    """This project's operators, and FlexAttention, beside what PyTorch and others have."""
+    lines: list[tuple[str, ...]] = []
+    for it in PEERS:
+        about, rows = read(RESULTS / f"{it.file}.json")
+        cases: dict[str, dict[str, float]] = defaultdict(dict)
+        for row in rows:
+            if row.median_ms and it.wanted(row.case):
+                name = it.beside if row.candidate.startswith(it.beside) else row.candidate
+                case = cases[
+                    ", ".join(_told(key, row.case.get(key)) for key in it.keys if row.case.get(key) is not None)
+                ]
+                case[name] = min(case.get(name, row.median_ms), row.median_ms)
+        gains = [
+            Gain(case, of[it.beside] / of[it.ours]) for case, of in cases.items() if {it.beside, it.ours} <= set(of)
+        ]
+        beside = "stock Triton, best" if it.beside == "stock" and it.file != "flex" else it.beside
+        lines.append((it.what, *_line(beside, gains, _measured(about))))
+    return table(("operator", "beside", *_HEAD[1:5], "the worst", "measured"), lines).splitlines()
+
+
+def models() -> list[str]:
+    """Steps of whole models, from ``decoder.json``; a line of text if there is none."""
+    path = RESULTS / "decoder.json"
+    if not path.exists():
+        return ["There are no measurements yet."]
+    about, rows = read(path)
+    steps: dict[tuple[str, ...], dict[str, Row]] = defaultdict(dict)
+    for row in rows:
+        size = f"{row.case['layers']} layers, {row.case['sequences']} × {row.case['tokens']} tokens"
+        steps[row.case["model"], row.case["package"], f"{row.case['kind']}, {size}"][row.candidate] = row
+    lines: list[tuple[str, ...]] = []
+    for key, them in steps.items():
+        stock = them["stock"]
+        for way, row in them.items():
+            first = f"{row.case['first_s']:.1f}" if "first_s" in row.case else "–"
+            if row.median_ms is None or stock.median_ms is None:
+                lines.append((*key, way, "–", "–", first, str(row.error or "")))
+                continue
+            ratio = "" if row is stock else f"{stock.median_ms / row.median_ms:.2f}"
+            error = "" if row is stock else f"{row.error:.1e}"
+            lines.append((*key, way, f"{row.median_ms:.2f}", ratio, first, error))
+    head = ("model", "from", "step", "way", "ms", "stock / it", "first step, s", "difference of the loss or logits")
+    return [
+        *table(head, lines).splitlines(),
+        "",
+        f"*{_measured(about)}.*",
+    ]
+
+
+def _line(what: str, gains: Sequence[Gain], measured: str, package: str = "") -> tuple[str, ...]:
+    worst = min(gains, key=lambda it: it.ratio)
+    missed = sum(it.ratio < SLOWER for it in gains)
+    told = worst.what.replace(f"{package}: ", "")
+    if worst.ratio < SLOWER and worst.lacks:
+        told += f": {worst.lacks}"
+    mean = statistics.geometric_mean(it.ratio for it in gains)
+    return (what, str(len(gains)), f"{mean:.2f}", f"{worst.ratio:.2f}", str(missed), told, measured)
+
+
+def _told(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return key if value else f"not {key}"
+    return str(value) if isinstance(value, str) else f"{key} {value}"
+
+
+def _measured(about: Mapping[str, Any], date: str = "") -> str:
+    """On which GPU, with which version and when: of the run of a date, or of all runs of a file."""
+    runs = [run for run in (about, *about.get("earlier", ())) if date in ("", run["date"])]
+    gpus = {str(run["device"]).removeprefix("NVIDIA ").split()[0] for run in runs}
+    dates = sorted(run["date"][:10] for run in runs)
+    versions = " and ".join(sorted({str(run["versions"]["tawa"]) for run in runs}))
+    span = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    return f"{' and '.join(sorted(gpus))}, Tawa {versions}, {span}"
+
+
+def _rows(name: str) -> Sequence[Row]:
+    return read(RESULTS / f"{name}.json")[1]
+
+
+__all__ = ["PEERS", "SLOWER", "models", "operators", "packages"]
