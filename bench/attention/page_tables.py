@@ -96,7 +96,7 @@ def gradients(rows: Sequence[Row]) -> list[str]:
     names = [it for it in PEERS_OF_GRADIENTS if any(it in found for found in problems.values())]
     headings = " | ".join(PEERS_OF_GRADIENTS[it] for it in names)
     lines = [f"| D | tokens | mask | Tawa | {headings} |", f"|---|---|---|---|{'---|' * len(names)}"]
-    for (d, length, causal), found in problems.items():
+    for (d, length, causal), found in sorted(problems.items()):
         ours = found["Tawa"]
         cells = (
             f"{found[name].tflops:.0f} ({_ratio(ours, found[name]):.2f})" if name in found else "–" for name in names
