@@ -100,3 +100,8 @@ def test_facts_of_the_stock_kernel_take_the_place_of_estimates() -> None:
     assert (known.ctas, known.serialised, known.spilled) == (3, True, 8)
     assert known.plan == replace(estimated.plan, ctas_per_sm=3)
     assert not stock_program(of, 4, 3, ProgramFacts(True, 168, 8, 240000)).fits
+
+
+def test_a_ring_of_numbers_hides_no_latency_of_tiles() -> None:
+    rings = (RingPlan("ring0", depth=1, fill="tma"), RingPlan("number0", depth=2, fill="number"))
+    assert Program(plan(rings=rings)).slots == 1

@@ -117,8 +117,9 @@ class Program:
 
     @cached_property
     def slots(self) -> int:
-        """D of the deepest ring."""
-        return max((ring.slots for ring in self.plan.rings if not ring.is_exchanged), default=1)
+        """D of the deepest ring of tiles that a producer loads."""
+        loaded = (ring.slots for ring in self.plan.rings if ring.has_tiles and not ring.is_exchanged)
+        return max(loaded, default=1)
 
     @cached_property
     def in_flight(self) -> int:
