@@ -191,7 +191,7 @@ class Terms:
 
     def evaluate_each(self, term: Term, given: Mapping[str, int], name: str, numbers: list[int]) -> list[int | None]:
         """The same for each of these numbers of the leaf `name`."""
-        found = self._evaluated(term, {**given, name: numbers}, {})
+        found = self._evaluated(term, {**given, name: [*numbers]}, {})
         return found if isinstance(found, list) else [found] * len(numbers)
 
     def _evaluated(self, term: Any, given: Mapping[str, _Numbers], found: dict[Term, _Numbers]) -> _Numbers:
