@@ -47,10 +47,10 @@ test-3.6: .venv/ready
 	.venv/bin/pytest $(SPREAD)
 
 # One process for each version, beside each other: none collects or compiles what another one of the same version has.
-contract: $(OTHERS:%=.venv-%/ready)
+contract: .venv/ready $(OTHERS:%=.venv-%/ready)
 	@$(MAKE) --no-print-directory --jobs=$(words $(OTHERS)) --keep-going --output-sync=target WORKERS=0 $(OTHERS:%=contract-%)
 
-$(OTHERS:%=contract-%): contract-%: .venv-%/ready
+$(OTHERS:%=contract-%): contract-%: .venv/ready .venv-%/ready
 	.venv-$*/bin/python -m pytest $(SPREAD) -m contract $(CONTRACT_TESTS)
 
 nightly fuzz: export TEST_EVERY_CASE := 1
@@ -60,7 +60,7 @@ nightly: every-3.6 $(OTHERS:%=every-%) fuzz
 every-3.6: .venv/ready
 	.venv/bin/pytest $(SPREAD) --random-order
 
-$(OTHERS:%=every-%): every-%: .venv-%/ready
+$(OTHERS:%=every-%): every-%: .venv/ready .venv-%/ready
 	.venv-$*/bin/python -m pytest $(SPREAD) --random-order $(COMPILE_TESTS)
 
 PROPERTY_TESTS = $(shell grep -rlE '^@(given|settings)|^    @given' tests --include='test_*.py')
@@ -105,20 +105,22 @@ docs: .venv/ready
 clean:
 	rm -rf .venv $(OTHERS:%=.venv-%) build dist .pytest_cache .ruff_cache .hypothesis
 
-.venv/ready: pyproject.toml
-	$(call make_venv,.venv)
+.venv/ready: .venv/pyvenv.cfg pyproject.toml
 	@echo "setting up .venv: Triton 3.6.0 and the tools (a few minutes the first time)"
 	@.venv/bin/python $(PIP_INSTALL) -e '.[dev]' 'triton==3.6.0'
 	@touch $@
 
 # The packages of .venv stand behind the own ones on the path: Triton is that of this environment.
-.venv-%/ready: .venv/ready
+.venv-%/ready: .venv/pyvenv.cfg pyproject.toml
 	$(call make_venv,.venv-$*,--without-pip)
 	@echo "setting up .venv-$*: Triton $(filter $*.%,$(RELEASES))"
 	@.venv/bin/python -m pip --python .venv-$*/bin/python $(PIP_OPTIONS) --no-deps 'triton==$(filter $*.%,$(RELEASES))'
 	@.venv/bin/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
 	  > $$(.venv-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages.pth
 	@touch $@
+
+.venv/pyvenv.cfg:
+	$(call make_venv,.venv)
 
 define make_venv
 @test -n "$(PYTHON)" || { echo "Tawa needs Python 3.11 or newer; none was found. Name one: make PYTHON=/path/to/python" >&2; exit 1; }
