@@ -19,7 +19,7 @@ from tawa.dialects import arith, tt
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.parameters import part_of_descriptor
 from tawa.dialects.scalars import width_of
-from tawa.ir import Module, Operation, Value
+from tawa.ir import Module, Operation, Value, Worklist
 from tawa.ir.attributes import read_int
 from tawa.verify.comparisons import NOT_EQUAL, holds, negated, one_form
 from tawa.verify.crossed_numbers import NONE_CROSSED, CrossedNumbers
@@ -103,14 +103,10 @@ class Term:
 
     def walk(self) -> Iterator[Term]:
         """This term and all of its subterms, each once."""
-        seen: set[Term] = set()
-        work: list[Term] = [self]
-        while work:
-            term = work.pop()
-            if term not in seen:
-                seen.add(term)
-                yield term
-                work += reversed(term.parts)
+        work = Worklist[Term]([self])
+        for term in work:
+            yield term
+            work += reversed(term.parts)
 
     def __repr__(self) -> str:
         return self.name
