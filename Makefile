@@ -10,7 +10,8 @@
 # make release builds sdist and wheel, checks them, and tries them on Python 3.11 to 3.13 (docs/versions.md)
 # make docs    the documentation as a site under build/docs
 #
-# Each sets itself up on first use: .venv (Triton 3.6.0 and all tools), .venv-3.7 and so on (another Triton, tests only).
+# Each sets itself up on first use: .venv (Triton 3.6.0 and all tools), .venv-3.7 and so on (another Triton, and for all
+# else the packages of .venv).
 # PYTHON=python3.12 picks the interpreter, WORKERS=8 the number of test processes.
 
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
@@ -21,7 +22,8 @@ WORKERS ?= 2
 export PYTHONDONTWRITEBYTECODE :=
 # Neighbours share kernels that a process compiles once: each takes a stretch of the list, and who is done helps out.
 SPREAD := -n $(WORKERS) --dist worksteal
-PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
+PIP_OPTIONS := install --quiet --disable-pip-version-check --no-compile
+PIP_INSTALL := -m pip $(PIP_OPTIONS)
 
 # The other versions of Triton that are supported, and where the tests with the mark `contract` are.
 RELEASES := 3.7.1 3.8.0 3.9.0
@@ -45,11 +47,11 @@ test-3.6: .venv/ready
 	.venv/bin/pytest $(SPREAD)
 
 # One process for each version, beside each other: none collects or compiles what another one of the same version has.
-contract: $(OTHERS:%=.venv-%/ready)
+contract: .venv/ready $(OTHERS:%=.venv-%/ready)
 	@$(MAKE) --no-print-directory --jobs=$(words $(OTHERS)) --keep-going --output-sync=target WORKERS=0 $(OTHERS:%=contract-%)
 
-$(OTHERS:%=contract-%): contract-%: .venv-%/ready
-	.venv-$*/bin/pytest $(SPREAD) -m contract $(CONTRACT_TESTS)
+$(OTHERS:%=contract-%): contract-%: .venv/ready .venv-%/ready
+	.venv-$*/bin/python -m pytest $(SPREAD) -m contract $(CONTRACT_TESTS)
 
 nightly fuzz: export TEST_EVERY_CASE := 1
 
@@ -58,8 +60,8 @@ nightly: every-3.6 $(OTHERS:%=every-%) fuzz
 every-3.6: .venv/ready
 	.venv/bin/pytest $(SPREAD) --random-order
 
-$(OTHERS:%=every-%): every-%: .venv-%/ready
-	.venv-$*/bin/pytest $(SPREAD) --random-order $(COMPILE_TESTS)
+$(OTHERS:%=every-%): every-%: .venv/ready .venv-%/ready
+	.venv-$*/bin/python -m pytest $(SPREAD) --random-order $(COMPILE_TESTS)
 
 PROPERTY_TESTS = $(shell grep -rlE '^@(given|settings)|^    @given' tests --include='test_*.py')
 
@@ -103,20 +105,25 @@ docs: .venv/ready
 clean:
 	rm -rf .venv $(OTHERS:%=.venv-%) build dist .pytest_cache .ruff_cache .hypothesis
 
-.venv/ready: pyproject.toml
-	$(call make_venv,.venv)
+.venv/ready: .venv/pyvenv.cfg pyproject.toml
 	@echo "setting up .venv: Triton 3.6.0 and the tools (a few minutes the first time)"
 	@.venv/bin/python $(PIP_INSTALL) -e '.[dev]' 'triton==3.6.0'
 	@touch $@
 
-.venv-%/ready: pyproject.toml
-	$(call make_venv,.venv-$*)
+# The packages of .venv stand behind the own ones on the path: Triton is that of this environment.
+.venv-%/ready: .venv/pyvenv.cfg pyproject.toml
+	$(call make_venv,.venv-$*,--without-pip)
 	@echo "setting up .venv-$*: Triton $(filter $*.%,$(RELEASES))"
-	@.venv-$*/bin/python $(PIP_INSTALL) -e '.[test]' 'triton==$(filter $*.%,$(RELEASES))'
+	@.venv/bin/python -m pip --python .venv-$*/bin/python $(PIP_OPTIONS) --no-deps 'triton==$(filter $*.%,$(RELEASES))'
+	@.venv/bin/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+	  > $$(.venv-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages.pth
 	@touch $@
+
+.venv/pyvenv.cfg:
+	$(call make_venv,.venv)
 
 define make_venv
 @test -n "$(PYTHON)" || { echo "Tawa needs Python 3.11 or newer; none was found. Name one: make PYTHON=/path/to/python" >&2; exit 1; }
-@test -x $(1)/bin/python || $(PYTHON) -m venv $(1) || \
+@test -x $(1)/bin/python || $(PYTHON) -m venv $(2) $(1) || \
   { echo "$(PYTHON) cannot make virtual environments; on Debian or Ubuntu: apt install python3-venv" >&2; exit 1; }
 endef

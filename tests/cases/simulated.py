@@ -56,10 +56,11 @@ def orders_with_other_bits(
     launch: LaunchSpec | None = None,
 ) -> list[str]:
     """The landing orders in which the specialised kernel gives other bits than `wanted`."""
+    module = read_levels(compiled)[1]
     return [
         order
         for order in ORDERS
-        for arrays in [simulated(case, read_levels(compiled)[1], order, tiles_on, launch)]
+        for arrays in [simulated(case, module, order, tiles_on, launch)]
         if any(arrays[key].tobytes() != wanted[key].tobytes() for key in wanted)
     ]
 

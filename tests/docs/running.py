@@ -15,6 +15,8 @@ from pathlib import Path
 
 from tests.docs.edits import apply
 from tests.docs.pages import ROOT, Block, blocks_of
+from tests.docs.served import client
+from tests.support.sample import EVERY_CASE
 
 LINKED = ("bench", "corpus", "docs", "src", "tests", "Makefile", "pyproject.toml")
 LIMIT_S = 120
@@ -132,21 +134,29 @@ class Workplace:
         scripts = self.folder / ".bin"
         if not scripts.exists():
             scripts.mkdir()
-            program = f"#!{sys.executable}\nimport sys\nfrom tawa.cli.main import main\nsys.exit(main())\n"
-            (scripts / "tawa").write_text(program)
+            (scripts / "tawa").write_text(self._command())
             (scripts / "tawa").chmod(0o755)
             (scripts / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
             (scripts / "python").chmod(0o755)
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("TAWA_", "TRITON_"))}
         return {
-            **kept,
+            **_variables(self.folder),
             "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": os.pathsep.join((str(self.folder / "src"), str(ROOT))),
             "TRITON_CACHE_DIR": str(self.cache),
             "XDG_CACHE_HOME": str(self.folder / ".cache"),
-            "COLUMNS": "80",
-            "NO_COLOR": "1",
         }
+
+    def _command(self) -> str:
+        """The program `tawa`: a process of its own in `make nightly`, and where the page changes Tawa."""
+        if EVERY_CASE or not (self.folder / "src").is_symlink():
+            return f"#!{sys.executable}\nimport sys\nfrom tawa.cli.main import main\nsys.exit(main())\n"
+        return client(_variables(ROOT))
+
+
+def _variables(root: Path) -> dict[str, str]:
+    """The variables of this process without the user's settings, and with Tawa as it is in a checkout."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TAWA_", "TRITON_"))}
+    found = os.pathsep.join((str(root / "src"), str(ROOT)))
+    return {**kept, "PYTHONPATH": found, "COLUMNS": "80", "NO_COLOR": "1"}
 
 
 @dataclass(frozen=True, slots=True)

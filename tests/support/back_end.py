@@ -2,6 +2,7 @@
 
     TTGIR → LLVM IR → PTX       stages of `CUDABackend`, by their input, the options and the version of Triton
     ptxas, nvdisasm             programs, by themselves, their options and their input
+    the key of Triton           a hash of half a gigabyte, by the sizes and times of the files
 
 Each is a function of its input, and each input is made anew by the test. Errors are not kept.
 """
@@ -18,20 +19,32 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import triton
 from triton._C.libtriton import llvm, nvidia
 from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler.compiler import get_cache_invalidating_env_vars
-from triton.runtime.cache import triton_key
+from triton.runtime import cache
 
 from tests.support.kept import FOLDER, kept
 
 _PROGRAMS = ("ptxas", "ptxas-blackwell", "nvdisasm")
 _UNDERSTOOD = {"capture_output", "check", "close_fds", "stderr", "text"}
 _run = subprocess.run
+_triton_key = cache.triton_key
 
 
+@functools.cache
+def triton_key() -> str:
+    """Triton's hash of its own files."""
+    files = sorted(it for it in Path(triton.__file__).parent.rglob("*") if it.suffix in (".py", ".so"))
+    state = [(str(it), it.stat().st_size, it.stat().st_mtime_ns) for it in files]
+    return kept(("triton_key", repr(state)), _triton_key)
+
+
+@functools.cache
 def keep_back_end() -> None:
-    """Replaces the stages and `subprocess.run` in this process."""
+    """Replaces the stages, `subprocess.run` and the key of Triton in this process."""
+    cache.triton_key = triton_key
     llvm.init_targets()  # which `make_llir` does for `make_ptx`, too
     getattr(nvidia, "set_short_ptr", bool)()  # likewise, up to Triton 3.8
     for name in ("make_llir", "make_ptx"):

@@ -103,12 +103,17 @@ def scalar_of(op: Operation) -> Scalar | None:
     read = unsigned if op.name in _UNSIGNED else signed
     if op.name in _SHIFTS:
         return _shift(arithmetic, read, width)
+    half, mask = 1 << (width - 1), (1 << width) - 1
 
     def compute(left: int, right: int) -> int | None:
         number = arithmetic(read(left, width), read(right, width))
         return None if number is None else wrap(number, width)
 
-    return compute
+    def compute_signed(left: int, right: int) -> int | None:
+        number = arithmetic(left, right)
+        return None if number is None else ((number + half) & mask) - half
+
+    return compute if width == 1 or op.name in _UNSIGNED else compute_signed
 
 
 def _constant(op: Operation, width: int) -> Scalar | None:

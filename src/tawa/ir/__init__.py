@@ -21,6 +21,7 @@ from tawa.ir.types import (
     shape_of,
 )
 from tawa.ir.verifier import StructureError, StructureRules, verify_structure
+from tawa.ir.worklist import Worklist
 
 __all__ = [
     "UNKNOWN_LOC",
@@ -40,6 +41,7 @@ __all__ = [
     "Use",
     "Value",
     "ValueMap",
+    "Worklist",
     "clone_op",
     "clone_region",
     "copy_module",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tawa.ir.attributes import read_array
 from tawa.ir.core import Block, Module, Operation, Value
+from tawa.ir.worklist import Worklist
 
 OpCheck = Callable[[Operation], str | None]
 
@@ -103,13 +104,8 @@ class _Verifier:
                 predecessors[successor].append(block)
         for block in blocks:
             reaching = set(visible)
-            seen: set[Block] = set()
-            work = list(predecessors[block])
-            while work:
-                before = work.pop()
-                if before in seen:
-                    continue
-                seen.add(before)
+            work = Worklist(predecessors[block])
+            for before in work:
                 work += predecessors[before]
                 reaching.update(before.args)
                 reaching.update(result for nested in before.ops for result in nested.results)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tawa.dialects.control_flow import deciding, holder_of, incoming
 from tawa.dialects.scf import ForOp
-from tawa.ir import Block, Operation, Use, Value
+from tawa.ir import Block, Operation, Use, Value, Worklist
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,8 @@ def origins_of(
     """
     operations: dict[Operation, None] = {}
     arguments: dict[Value, None] = {}
-    work, seen = list(values), set[Value]()
-    while work:
-        value = work.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+    work = Worklist(values)
+    for value in work:
         holder, uses = holder_of(value), incoming(value)
         if uses or _is_induction(value):
             work += [use.value for use in (*uses, *_deciding(holder, decisions))]

@@ -24,7 +24,7 @@ from tawa.dialects.scalars import width_of
 from tawa.dialects.scf import CONTROL
 from tawa.dialects.tt import ATOMICS, SplatOp, UnsplatOp
 from tawa.dialects.ttg import LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp, MemDescIndexOp
-from tawa.ir import Operation, Value
+from tawa.ir import Operation, Value, Worklist
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +110,8 @@ def _root(view: Value) -> Value | None:
     A view may be captured by a partition, and carried by loops, which must carry views of one buffer.
     """
     found: set[Value] = set()
-    seen: set[Value] = set()
-    work = [view]
-    while work:
-        view = work.pop()
-        if view in seen:
-            continue
-        seen.add(view)
+    work = Worklist([view])
+    for view in work:
         op = view.defining_op
         if op is None or op.name in CONTROL:
             sources = incoming(view)
@@ -126,7 +121,7 @@ def _root(view: Value) -> Value | None:
         elif get := GetOp.of(op):
             found.add(get.ring)
         elif index := MemDescIndexOp.of(op):
-            work.append(index.source)
+            work += [index.source]
         elif LocalAllocOp.of(op):
             found.add(view)
         else:

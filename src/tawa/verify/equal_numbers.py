@@ -46,7 +46,7 @@ class _Text:
 
     def __init__(self, crossed: CrossedNumbers) -> None:
         self.crossed = crossed
-        self.carried: dict[Value, int] = {}
+        self.added: dict[Value, int] = {}
         self.numbers: dict[str, int] = {}
         self.words: list[str] = []
         self.known = True
@@ -58,12 +58,15 @@ class _Text:
             if len(sources) != 1:
                 break
             value = sources[0].value  # a capture of a partition
+        if value not in self.added:
+            self.added[value] = self._added(value, holder)
+        return self.added[value]
+
+    def _added(self, value: Value, holder: Operation | None) -> int:
         if value in self.crossed.sources:
             return self.add(self.crossed.sources[value])
         if holder is not None and holder.name in CONTROL:
             return self._carried_value(value, holder, [])
-        if value in self.carried:
-            return self.carried[value]
         if value.defining_op is not None:
             chain = _chain_of_condition(value)
             if chain is not None:
@@ -85,11 +88,9 @@ class _Text:
         That is: what controls the loop or branch, and what they make of each source.
         """
         of = ops[-1].result if ops else value
-        if of in self.carried:
-            return self.carried[of]
         sources = incoming(value)
         role = "result" if value.defining_op is not None else "argument" if sources else "induction"
-        number = self.carried[of] = len(self.words)
+        number = self.added[of] = len(self.words)
         self.words.append("")
         operands = [self.add(use.value) for use in deciding(holder)]
         for use in sources:

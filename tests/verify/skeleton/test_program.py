@@ -85,5 +85,19 @@ def test_a_term_is_evaluated_for_numbers_of_its_parts() -> None:
     assert terms.evaluate(more, {text_of(a): 4}) is None
 
 
+def test_a_term_is_evaluated_for_many_numbers_of_a_part_as_for_each() -> None:
+    terms = Terms()
+    a, b, c = (terms(("argument", number), name) for number, name in enumerate("abc"))
+    terms.functions["arith.divsi",] = lambda one, other: one // other if other else None
+    terms.functions["arith.muli",] = lambda one, other: one * other
+    quotient = terms(("arith.divsi", terms(("arith.muli", b, b)), a))
+    made = compared(terms, 2, terms(("arith.muli", quotient, quotient)), c)
+    given, numbers = {text_of(b): 5, text_of(c): 20}, [-3, 0, 1, 5, 6]
+    each = [terms.evaluate(made, {**given, text_of(a): number}) for number in numbers]
+    assert terms.evaluate_each(made, given, text_of(a), numbers) == each == [0, None, 0, 0, 1]
+    assert terms.evaluate_each(made, {text_of(b): 5}, text_of(a), numbers) == [None] * 5
+    assert terms.evaluate_each(terms(("arith.muli", b, b)), given, text_of(a), numbers) == [25] * 5
+
+
 def test_a_plain_name_has_no_numeric_suffix() -> None:
     assert [plain_name(hint) for hint in ("n_3", "n", "tile_n", "_3")] == ["n", "n", "tile_n", "_3"]

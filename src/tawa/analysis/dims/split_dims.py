@@ -38,7 +38,7 @@ from tawa.dialects.tt import (
     TransOp,
     tma_store,
 )
-from tawa.ir import Module, Operation, TensorDescType, Value, parse_type, source_of
+from tawa.ir import Module, Operation, TensorDescType, Value, Worklist, parse_type, source_of
 from tawa.remarks import Remark
 from tawa.symbolic.dim_relations import (
     Mixed,
@@ -305,14 +305,11 @@ class _Choice:
 
     def _check_free(self) -> None:
         """Checks that every free value can be computed in the parts that its uses need."""
-        work = [(op.operands[index], dim) for (op, index), dim in self.uses.items()]
-        seen: set[Node] = set()
-        while work:
-            value, dim = work.pop()
+        work = Worklist((op.operands[index], dim) for (op, index), dim in self.uses.items())
+        for value, dim in work:
             op = value.defining_op
-            if (value, dim) in seen or op is None:
+            if op is None:
                 continue
-            seen.add((value, dim))
             try:
                 work += [(op.operands[index], at) for index, at in demanded(op, dim).items()]
             except MixedError as error:

@@ -14,19 +14,17 @@ from tawa.analysis.layout.layouts import SliceLayout
 from tawa.dialects.arith import ConstantOp
 from tawa.dialects.tt import BroadcastOp, ExpandDimsOp
 from tawa.dialects.ttg import ConvertLayoutOp
-from tawa.ir import Builder, TensorType, Value, ValueMap, clone_op, parse_type
+from tawa.ir import Builder, TensorType, Value, ValueMap, Worklist, clone_op, parse_type
 from tawa.symbolic.dim_relations import FREE, SOURCES, has_rows
 
 
 def can_rebuild(tile: Value, encoding: str) -> bool:
     """Whether a tile can be computed in the layout `encoding` from scalars, rows, and tiles that have this layout."""
-    work, seen = [tile], set[Value]()
-    while work:
-        value = work.pop()
+    work = Worklist([tile])
+    for value in work:
         kind = parse_type(value.type)
-        if value in seen or not isinstance(kind, TensorType) or kind.encoding == encoding or not has_rows(value):
+        if not isinstance(kind, TensorType) or kind.encoding == encoding or not has_rows(value):
             continue
-        seen.add(value)
         op = value.defining_op
         if op is None or op.regions or not (op.name in FREE or op.name in SOURCES or op.name in _SPREADING):
             return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tawa.dialects.scf import ForOp, WhileOp
 from tawa.dialects.tt import DOTS
-from tawa.ir import Module, Operation, Value
+from tawa.ir import Module, Operation, Value, Worklist
 
 _ACCUMULATOR = 2
 
@@ -27,13 +27,11 @@ def _chained(loop: Operation) -> bool:
 
 def _comes_from_dot(values: list[Value], loop: Operation) -> bool:
     """Whether any of the values is computed from a dot inside the loop, within one iteration."""
-    work, seen = list(values), set[Value]()
-    while work:
-        value = work.pop()
+    work = Worklist(values)
+    for value in work:
         op = value.defining_op
-        if value in seen or op is None or not loop.is_ancestor_of(op):
+        if op is None or not loop.is_ancestor_of(op):
             continue
-        seen.add(value)
         if op.name in DOTS:
             return True
         work += op.operands

@@ -20,7 +20,7 @@ from tawa.dialects.control_flow import incoming
 from tawa.dialects.math import FmaOp
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import DOTS, ReduceOp
-from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type
+from tawa.ir import Block, Module, Operation, TensorType, Value, Worklist, parse_type
 from tawa.machine.machines import ACCUMULATOR_COLUMNS
 from tawa.symbolic.dim_relations import ELEMENTWISE
 
@@ -109,13 +109,8 @@ def sums_columns(op: Operation) -> bool:
 
 def _from_dot(value: Value) -> bool:
     """Whether a tile is computed from the result of a dot, element by element."""
-    seen: set[Value] = set()
-    todo = [value]
-    while todo:
-        value = todo.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+    todo = Worklist([value])
+    for value in todo:
         op = value.defining_op
         if op is not None and op.name in DOTS:
             return True

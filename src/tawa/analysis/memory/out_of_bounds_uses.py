@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from tawa.dialects.scf import ENDS, LOOPS
 from tawa.dialects.tt import LoadOp, StoreOp
-from tawa.ir import Module, Operation, Value, source_of
+from tawa.ir import Module, Operation, Value, Worklist, source_of
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.dim_relations import Place, relations_of, shape_of
 from tawa.symbolic.polynomial import Poly
@@ -22,13 +22,8 @@ from tawa.symbolic.polynomial import Poly
 
 def seen_by(module: Module, affine: Affine, load: Operation, dim: int, room: Poly) -> str | None:
     """The first use of elements of `load` where ``room - r_dim > 0`` does not hold, as text, or None."""
-    seen: set[tuple[Value, int]] = set()
-    work = [(load.result, dim)]
-    while work:
-        value, at = work.pop()
-        if (value, at) in seen:
-            continue
-        seen.add((value, at))
+    work = Worklist([(load.result, dim)])
+    for value, at in work:
         for use in value.uses:
             user = use.op
             if StoreOp.matches(user):

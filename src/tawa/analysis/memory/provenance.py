@@ -22,7 +22,7 @@ from tawa.dialects.effects import effects_of, gives_order
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import ATOMICS, DescriptorLoadOp, FuncOp, LoadOp, releases
 from tawa.dialects.ttg import ConvertLayoutOp
-from tawa.ir import Block, Module, Operation, PointerType, TensorDescType, Value, parse_type
+from tawa.ir import Block, Module, Operation, PointerType, TensorDescType, Value, Worklist, parse_type
 from tawa.symbolic.words import word_of
 
 _MAKE_DESCRIPTOR = tt.MakeTensorDescOp.NAME
@@ -73,20 +73,15 @@ class Root:
 def memory_roots(address: Value) -> list[Root] | None:
     """The roots that `address` may be derived from; None if one of its origins is unknown."""
     roots: list[Root] = []
-    seen: set[tuple[Value, bool]] = set()
-    work = [(address, False)]
-    while work:
-        value, behind = work.pop()
-        if (value, behind) in seen:
-            continue
-        seen.add((value, behind))
+    work = Worklist([(address, False)])
+    for value, behind in work:
         load = LoadOp.of(value.defining_op)
         sources = [load.pointers] if load else _sources(value)
         if sources is None:
             return None
         work += [(source, behind or load is not None) for source in sources]
         if load and load.other is not None:
-            work.append((load.other, behind))
+            work += [(load.other, behind)]
         if not sources:
             roots.append(Root(value, behind))
     return roots
@@ -119,13 +114,8 @@ def made_in_a_loop(module: Module, descriptor: Value) -> Operation | None:
     Triton keeps such a descriptor at one address in global memory and overwrites it in every iteration, while in-flight
     TMA copies of the previous iteration may still read it.
     """
-    seen: set[Value] = set()
-    work = [descriptor]
-    while work:
-        value = work.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+    work = Worklist([descriptor])
+    for value in work:
         op = value.defining_op
         if op is not None and op.name == _MAKE_DESCRIPTOR:
             if enclosing_loops(op):

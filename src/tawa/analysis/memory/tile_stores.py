@@ -12,7 +12,7 @@ from tawa.dialects.control_flow import holder_of
 from tawa.dialects.declare.declaration import global_address
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DOTS, FuncOp, StoreOp
-from tawa.ir import Operation, Value
+from tawa.ir import Operation, Value, Worklist
 from tawa.symbolic.dim_relations import has_rows
 
 
@@ -34,12 +34,8 @@ def _ends_a_tile(store: Operation, persistent: bool) -> bool:
 
 def _varies_in(address: Value, loop: Operation) -> bool:
     """Whether an address depends on the induction variable or on a loop-carried value of `loop`."""
-    work, seen = [address], set[Value]()
-    while work:
-        value = work.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+    work = Worklist([address])
+    for value in work:
         maker = holder_of(value)
         if maker is loop:
             return True

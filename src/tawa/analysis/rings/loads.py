@@ -39,7 +39,7 @@ from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tcgen05 import ACCUMULATOR
 from tawa.dialects.tt import DOTS, DescriptorLoadOp, LoadOp, TransOp
 from tawa.dialects.ttg import ConvertLayoutOp, LocalAllocOp, LocalLoadOp
-from tawa.ir import MemDescType, Module, Operation, ScalarType, TensorType, Value, parse_type
+from tawa.ir import MemDescType, Module, Operation, ScalarType, TensorType, Value, Worklist, parse_type
 from tawa.ir.attributes import read_bool, read_int
 from tawa.ir.text import print_dictionary
 from tawa.machine.nvidia import BANK_BYTES, MATRIX_ROWS, VECTOR_BYTES
@@ -201,16 +201,11 @@ def _operand_loads(product: Value, row: Operation) -> list[Operation]:
 
 def from_dots(module: Module) -> set[Value]:
     """Every value that depends on the result of a dot, including dots of earlier iterations."""
-    found: set[Value] = set()
-    work = [result for dot in find_dots(module) for result in dot.results]
-    while work:
-        value = work.pop()
-        if value in found:
-            continue
-        found.add(value)
+    work = Worklist(result for dot in find_dots(module) for result in dot.results)
+    for value in work:
         for use in value.uses:
             work += outgoing(use) or use.op.results
-    return found
+    return work.given
 
 
 def slot_type(module: Module, load: DescriptorLoadOp) -> MemDescType:

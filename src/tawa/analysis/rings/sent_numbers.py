@@ -30,7 +30,7 @@ from tawa.dialects.declare.declaration import address_of
 from tawa.dialects.effects import effects_of, is_pure
 from tawa.dialects.tt import ATOMICS, SplatOp, StoreOp, UnsplatOp, is_relaxed
 from tawa.dialects.ttg import LocalLoadOp
-from tawa.ir import Operation, Value, is_scalar
+from tawa.ir import Operation, Value, Worklist, is_scalar
 
 NUMBER = "i32"
 """The type of a number that a ring can carry."""
@@ -130,12 +130,8 @@ def _all_go_through(
     gate: Operation, number: Value, derived: Sequence[Operation], beside: Collection[Operation]
 ) -> bool:
     """Whether nothing uses `number`, or what follows from it, but by the result of `gate`."""
-    work, seen = [number], set[Value]()
-    while work:
-        value = work.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+    work = Worklist([number])
+    for value in work:
         for user in value.users:
             if user is gate or user in beside:
                 continue

@@ -14,18 +14,13 @@ from __future__ import annotations
 from tawa.dialects import scf
 from tawa.dialects.control_flow import incoming, outgoing
 from tawa.emit.values.pure import PURE
-from tawa.ir import Block, Use, Value
+from tawa.ir import Block, Use, Value, Worklist
 
 
 def only_bounds_loops(bound: Value) -> bool:
     """Whether a loop bound depends on a variable of an enclosing loop that is used only in loop bounds."""
-    seen: set[Value] = set()
-    work = [bound]
-    while work:
-        value = work.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+    work = Worklist([bound])
+    for value in work:
         made = value.defining_op
         if _carried(value) and _looks_dead(value):
             return True
@@ -41,17 +36,13 @@ def _carried(value: Value) -> bool:
 
 def _looks_dead(variable: Value) -> bool:
     """Whether all uses of a variable of a loop end in bounds of loops."""
-    seen: set[Value] = set()
-    work = [variable]
-    while work:
-        value = work.pop()
-        if value not in seen:
-            seen.add(value)
-            for use in value.uses:
-                following = _following(use)
-                if following is None:
-                    return False
-                work += following
+    work = Worklist([variable])
+    for value in work:
+        for use in value.uses:
+            following = _following(use)
+            if following is None:
+                return False
+            work += following
     return True
 
 

@@ -30,7 +30,7 @@ from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import LoadOp, SplatOp
 from tawa.dialects.warp import find_groups
 from tawa.errors import PlanError
-from tawa.ir import Builder, Module, Value, clone_op
+from tawa.ir import Builder, Module, Value, Worklist, clone_op
 from tawa.ir.attributes import array_attr
 from tawa.plan import Plan
 from tawa.transforms.result import PassResult
@@ -96,16 +96,13 @@ class _Ahead:
 
     def _leads_to(self, load: LoadOp, arg: Value) -> bool:
         """Whether the address or the mask of a load depends on a loop-carried value."""
-        seen: set[Value] = set()
-        work = list(load.op.operands)
-        while work:
-            value = work.pop()
+        work = Worklist(load.op.operands)
+        for value in work:
             if value is arg:
                 return True
             op = value.defining_op
-            if value in seen or op is None or op.parent is not self.loop.body:
+            if op is None or op.parent is not self.loop.body:
                 continue
-            seen.add(value)
             work += op.operands
         return False
 

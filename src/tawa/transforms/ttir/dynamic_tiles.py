@@ -54,7 +54,7 @@ from tawa.dialects.effects import effects_of, is_plain_load, is_pure, orders_pro
 from tawa.dialects.parameters import TILE_COUNTER
 from tawa.dialects.scf import ConditionOp, ForOp, WhileOp, YieldOp
 from tawa.dialects.tt import RELAXED, AtomicRMWOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, LoadOp, RmwKind
-from tawa.ir import Block, Builder, Module, Operation, Region, Value, ValueMap, clone_op, source_of
+from tawa.ir import Block, Builder, Module, Operation, Region, Value, ValueMap, Worklist, clone_op, source_of
 from tawa.ir.attributes import int_attr
 from tawa.remarks import Remark
 from tawa.symbolic.words import word_of
@@ -126,15 +126,13 @@ def _strides_over_programs(loop: ForOp) -> bool:
 def _same_in_all_programs(function: FuncOp, value: Value) -> bool:
     """Whether a number is computed from arguments and from memory that the kernel does not write."""
     written = _written(function)
-    seen, work = set[Value](), [value]
-    while work:
-        value = work.pop()
+    work = Worklist([value])
+    for value in work:
         op = value.defining_op
-        if value in seen or op is None:
-            if op is None and FuncOp.of(value.owner.parent_op) is None:  # type: ignore[union-attr]
+        if op is None:
+            if FuncOp.of(value.owner.parent_op) is None:  # type: ignore[union-attr]
                 return False
             continue
-        seen.add(value)
         if op.regions or GetProgramIdOp.of(op) or not (is_pure(op) or is_plain_load(op)):
             return False
         load = LoadOp.of(op)

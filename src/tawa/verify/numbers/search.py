@@ -291,8 +291,8 @@ class Search:
             for rest in (0, _LARGE) if open_ else (0,):
                 others = {**dict.fromkeys(term.leaves, rest), **given}
                 made: dict[int, list[int]] = {}
-                for number in numbers:
-                    result = self.program.terms.evaluate(term, {**others, name: number})
+                results = self.program.terms.evaluate_each(term, others, name, numbers)
+                for number, result in zip(numbers, results, strict=True):
                     if result is not None:
                         made.setdefault(result, []).append(number)
                 for result, found in made.items():

@@ -25,7 +25,7 @@ from tawa.dialects.tt import AddPtrOp, CallOp, MakeTensorDescOp
 from tawa.dialects.ttg import VIEWS, warps_of, warps_of_cta, warps_of_partitions
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import EndOp, GroupOp
-from tawa.ir import MemDescType, Operation, Value, parse_type
+from tawa.ir import MemDescType, Operation, Value, Worklist, parse_type
 from tawa.ir.attributes import read_int
 from tawa.verify.run.events import Act
 from tawa.verify.run.history import Memories
@@ -94,18 +94,13 @@ class Accesses:
 
     def followed(self, work: list[Value], through: Callable[[Operation, int], Value | None]) -> set[Value]:
         """The values that these may become, through control flow and the operations of `through`."""
-        found: set[Value] = set()
-        work = list(work)
-        while work:
-            value = work.pop()
-            if value in found:
-                continue
-            found.add(value)
+        reached = Worklist(work)
+        for value in reached:
             for use in value.uses:
-                work += outgoing(use)
+                reached += outgoing(use)
                 made = through(use.op, use.index)
-                work += [] if made is None else [made]
-        return found
+                reached += [] if made is None else [made]
+        return reached.given
 
     def _barriers(self) -> set[Operation]:
         """The allocations that hold barriers."""
@@ -116,17 +111,13 @@ class Accesses:
         found = self.roots.get(value)
         if found is None:
             roots: set[Operation] = set()
-            work, seen = [value], set[Value]()
-            while work:
-                it = work.pop()
-                if it in seen:
-                    continue
-                seen.add(it)
+            work = Worklist([value])
+            for it in work:
                 op = it.defining_op
                 if op is not None and op.name in ttg.ALLOCATIONS:
                     roots.add(op)
                 elif op is not None and op.name in VIEWS:
-                    work.append(op.operands[0])
+                    work += [op.operands[0]]
                 else:
                     work += [use.value for use in incoming(it)]
             found = self.roots[value] = frozenset(roots)

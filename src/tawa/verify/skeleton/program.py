@@ -6,7 +6,9 @@ two partitions is one unknown.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +19,7 @@ from tawa.dialects import arith, tt
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.parameters import part_of_descriptor
 from tawa.dialects.scalars import width_of
-from tawa.ir import Module, Operation, Value
+from tawa.ir import Module, Operation, Value, Worklist
 from tawa.ir.attributes import read_int
 from tawa.verify.comparisons import NOT_EQUAL, holds, negated, one_form
 from tawa.verify.crossed_numbers import NONE_CROSSED, CrossedNumbers
@@ -101,14 +103,10 @@ class Term:
 
     def walk(self) -> Iterator[Term]:
         """This term and all of its subterms, each once."""
-        seen: set[Term] = set()
-        work: list[Term] = [self]
-        while work:
-            term = work.pop()
-            if term not in seen:
-                seen.add(term)
-                yield term
-                work += reversed(term.parts)
+        work = Worklist[Term]([self])
+        for term in work:
+            yield term
+            work += reversed(term.parts)
 
     def __repr__(self) -> str:
         return self.name
@@ -183,9 +181,16 @@ class Terms:
 
     def evaluate(self, term: Any, given: Mapping[str, int]) -> int | None:
         """The number for these numbers, by the text of terms; None if it needs others, or has no defined value."""
-        return self._evaluated(term, given, {})
+        found = self._evaluated(term, given, {})
+        assert not isinstance(found, list)
+        return found
 
-    def _evaluated(self, term: Any, given: Mapping[str, int], found: dict[Term, int | None]) -> int | None:
+    def evaluate_each(self, term: Term, given: Mapping[str, int], name: str, numbers: list[int]) -> list[int | None]:
+        """The same for each of these numbers of the leaf `name`."""
+        found = self._evaluated(term, {**given, name: [*numbers]}, {})
+        return found if isinstance(found, list) else [found] * len(numbers)
+
+    def _evaluated(self, term: Any, given: Mapping[str, _Numbers], found: dict[Term, _Numbers]) -> _Numbers:
         if not isinstance(term, Term):
             return term if isinstance(term, int) else None
         if term not in found:
@@ -193,15 +198,14 @@ class Terms:
             found[term] = self._computed(term, given, found) if known is None else known
         return found[term]
 
-    def _computed(self, term: Term, given: Mapping[str, int], found: dict[Term, int | None]) -> int | None:
+    def _computed(self, term: Term, given: Mapping[str, _Numbers], found: dict[Term, _Numbers]) -> _Numbers:
         if term.key[0] == arith.CmpIOp.NAME and len(term.key) == _COMPARISON:
-            left, right = (self._evaluated(it, given, found) for it in term.key[-2:])
-            return None if left is None or right is None else holds(read_int(term.key[2]), left, right)
+            inputs = [self._evaluated(it, given, found) for it in term.key[-2:]]
+            return _each(functools.partial(holds, read_int(term.key[2])), inputs)
         for count in (2, 1, 3):
             function = self.functions.get(term.key[:-count])
             if function is not None:
-                inputs = [self._evaluated(it, given, found) for it in term.key[-count:]]
-                return None if None in inputs else function(*inputs)
+                return _each(function, [self._evaluated(it, given, found) for it in term.key[-count:]])
         return None
 
     def _normal(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -255,6 +259,23 @@ class Terms:
         if neutral:
             return (*key[:-2], left, last)
         return (*key[:-2], self((*key[:-2], left, last)), number)
+
+
+_Numbers = int | None | list[int | None]
+"""The number of a term, or one for each of several numbers of a leaf; None is unknown."""
+
+
+def _each(function: Callable[..., int | None], inputs: list[_Numbers]) -> _Numbers:
+    """The result for these operands; one for each place of those that are lists."""
+    lists = [it for it in inputs if isinstance(it, list)]
+    if None in inputs:
+        return None
+    if not lists:
+        return function(*inputs)
+    rows = zip(*(it if isinstance(it, list) else itertools.repeat(it) for it in inputs), strict=False)
+    if any(None in it for it in lists):
+        return [None if None in row else function(*row) for row in rows]
+    return list(itertools.starmap(function, rows))
 
 
 _COMPARISON = 5
