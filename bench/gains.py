@@ -136,23 +136,23 @@ def models() -> list[str]:
     for row in rows:
         size = f"{row.case['layers']} layers, {row.case['sequences']} × {row.case['tokens']} tokens"
         steps[row.case["model"], row.case["package"], f"{row.case['kind']}, {size}"][row.candidate] = row
-    lines: list[tuple[str, ...]] = []
-    for key, them in steps.items():
-        stock = them["stock"]
-        for way, row in them.items():
-            first = f"{row.case['first_s']:.1f}" if "first_s" in row.case else "–"
-            if row.median_ms is None or stock.median_ms is None:
-                lines.append((*key, way, "–", "–", first, str(row.error or "")))
-                continue
-            ratio = "" if row is stock else f"{stock.median_ms / row.median_ms:.2f}"
-            error = "" if row is stock else f"{row.error:.1e}"
-            lines.append((*key, way, f"{row.median_ms:.2f}", ratio, first, error))
-    head = ("model", "from", "step", "way", "ms", "stock / it", "first step, s", "difference of the loss or logits")
-    return [
-        *table(head, lines).splitlines(),
-        "",
-        f"*{_measured(about)}.*",
-    ]
+    lines = [(*key, *_step(them["stock"], row)) for key, them in steps.items() for row in them.values()]
+    head = ("model", "layers from", "step", "way", "ms", "× stock", "in kernels with a dot, ms", "first step, s",
+            "difference of the result")  # fmt: skip
+    return [*table(head, lines).splitlines(), "", f"*{_measured(about)}.*"]
+
+
+def _step(stock: Row, row: Row) -> tuple[str, ...]:
+    first, dots = (row.case.get(name) for name in ("first_s", "dots_ms"))
+    if row.median_ms is None or stock.median_ms is None:
+        return (row.candidate, "–", "–", "–", "–", str(row.error))
+    compared = (
+        ("", "")
+        if row is stock
+        else (f"{stock.median_ms / row.median_ms:.3f}", f"{row.error:.0e}" if row.error else "0")
+    )
+    return (row.candidate, f"{row.median_ms:.2f}", compared[0], f"{dots:.2f}" if dots else "–",
+            f"{first:.1f}" if first else "–", compared[1])  # fmt: skip
 
 
 def _line(what: str, gains: Sequence[Gain], measured: str, package: str = "") -> tuple[str, ...]:

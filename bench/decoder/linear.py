@@ -6,8 +6,8 @@ layer of mamba-ssm, without an MLP; its convolution is PyTorch's, as where causa
 stock            stock Triton
 Tawa, installed  the same under ``tawa.install()``, in the configurations that stock Triton's autotuners chose
 
-An autotuner tries `CONFIGS` configurations of its list. Before the first step of a way is timed, another one has run:
-kernels are on disk then, and configurations chosen, as in a second process.
+An autotuner tries `CONFIGS` configurations of its list at most. Before the first step of a way is timed, another one
+has run: kernels are on disk then, and configurations chosen, as in a second process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ from bench.corpus.packages import flash_linear_attention, mamba_ssm
 from bench.corpus.running import forget_compiled
 from bench.decoder.family import WIDTH, Family, Shape, Step, make_decoder, make_step
 
-CONFIGS = 4
+CONFIGS, PARTS = 4, 2
+"""How many configurations of its list an autotuner tries, and how many jobs compile them.
+
+Some need more shared memory than there is, so that a job has to have another one.
+"""
 WAYS = {"stock": "stock", "Tawa, installed": "learned"}
 """The ways, and the mode of each (`bench.corpus.modes`)."""
 _FLA, _MAMBA = flash_linear_attention.PACKAGE.partial, mamba_ssm.PACKAGE.partial
@@ -140,14 +144,6 @@ def before(way: str, made: Callable[[], Step]) -> None:
     enter(way)
     made()()
     forget_compiled()
-
-
-def parts_of(model: str) -> int:
-    """How many jobs share the configurations that the autotuners of a model try.
-
-    Some of Mamba-2's need more shared memory than there is, so that a job has to have another one.
-    """
-    return 2 if model == "Mamba-2" else CONFIGS
 
 
 def compile_configurations(shape: Shape) -> None:
