@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.corpus.packages import PACKAGES
-from bench.corpus.report.page import NO_DOT, reason_of, table
+from bench.corpus.report.page import NO_DOT, NOTHING, reason_of, table
 from bench.corpus.report.result_file import read as read_corpus
 from bench.corpus.report.results import Result, title
 from bench.harness import RESULTS, Row, read
@@ -67,6 +67,8 @@ def packages() -> list[str]:
 def learned() -> list[str]:
     """Each operation whose launches have learned, the largest gain first, and what its kernels get."""
     timed = [it for it in _corpus("learned")[1] if it.speedup("learned")]
+    if not timed:
+        return [NOTHING]
     lines: list[tuple[str, ...]] = []
     for it in sorted(timed, key=lambda it: -(it.speedup("learned") or 0.0)):
         stock, ours = (f"{it.times[mode][0] * 1e3:.1f}" for mode in ("stock", "learned"))
@@ -151,29 +153,28 @@ def models() -> list[str]:
     """Steps of whole models, from ``decoder.json``; a line of text if there is none."""
     path = RESULTS / "decoder.json"
     if not path.exists():
-        return ["There are no measurements yet."]
+        return [NOTHING]
     about, rows = read(path)
     steps: dict[tuple[str, ...], dict[str, Row]] = defaultdict(dict)
     for row in rows:
         size = f"{row.case['layers']} layers, {row.case['sequences']} × {row.case['tokens']} tokens"
         steps[row.case["model"], row.case["package"], f"{row.case['kind']}, {size}"][row.candidate] = row
     lines = [(*key, *_step(them["stock"], row)) for key, them in steps.items() for row in them.values()]
-    head = ("model", "layers from", "step", "way", "ms", "× stock", "in kernels with a dot, ms", "first step, s",
-            "difference of the result")  # fmt: skip
+    head = ("model", "layers from", "step", "way", "ms [p10, p90]", "× stock", "difference of the result",
+            "kernels specialised, of those that learned", "in kernels with a dot, ms", "first step, s")  # fmt: skip
     return [*table(head, lines).splitlines(), "", f"*{_measured(about)}.*"]
 
 
 def _step(stock: Row, row: Row) -> tuple[str, ...]:
-    first, dots = (row.case.get(name) for name in ("first_s", "dots_ms"))
     if row.median_ms is None or stock.median_ms is None:
-        return (row.candidate, "–", "–", "–", "–", str(row.error))
-    compared = (
-        ("", "")
-        if row is stock
-        else (f"{stock.median_ms / row.median_ms:.3f}", f"{row.error:.0e}" if row.error else "0")
-    )
-    return (row.candidate, f"{row.median_ms:.2f}", compared[0], f"{dots:.2f}" if dots else "–",
-            f"{first:.1f}" if first else "–", compared[1])  # fmt: skip
+        return (row.candidate, "–", "–", str(row.error), "–", "–", "–")
+    compared = (f"{stock.median_ms / row.median_ms:.3f}", f"{row.error:.0e}" if row.error else "none")
+    words = [it for it in row.case.get("learned", "").split("; ") if ": " in it]
+    forms = f"{sum(not it.endswith('stock Triton') for it in words)} of {len(words)}"
+    dots, first = (row.case.get(name) for name in ("dots_ms", "first_s"))
+    spread = f"{row.median_ms:.2f} [{row.p10_ms:.2f}, {row.p90_ms:.2f}]"
+    return (row.candidate, spread, *(("", "") if row is stock else compared),
+            forms if words else "–", f"{dots:.2f}" if dots else "–", f"{first:.1f}" if first else "–")  # fmt: skip
 
 
 def _line(what: str, gains: Sequence[Gain], measured: str, package: str = "") -> tuple[str, ...]:

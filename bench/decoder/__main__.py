@@ -4,8 +4,9 @@ Models: a decoder of Llama's shape (`bench.decoder.llama`), and models with line
 (`bench.decoder.linear`), all 2048 wide with 32000 words, bf16, random weights. A training step is forward, backward and
 AdamW; a prompt is read without gradients; a decoding step is one token for each sequence, in a CUDA graph. All ways of
 a model have the same weights. The loss of the first step, or its logits, may differ from stock's by rounding only; the
-largest relative difference is the `error` of a row. tflops: of dots, with three passes in training and causal attention
-counted half; for Llama alone. `dots_ms`: of the step, in the package's kernels with a dot, which Tawa can change.
+largest relative difference is the `error` of a row. tflops: of dots, with three passes in training; for Llama with
+attention, causal counted half, for the others of their linear layers alone. `dots_ms`: of the step, in the package's
+kernels with a dot, which Tawa can change.
 Results: ``bench/results/decoder.json``; rows of what is not run stay.
 
 Packages of models with linear attention: ``python -m bench.corpus fetch FOLDER --only flash-linear mamba-ssm``.

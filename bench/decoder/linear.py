@@ -20,7 +20,7 @@ from typing import Any
 from bench.corpus.modes import switch_to
 from bench.corpus.packages import flash_linear_attention, mamba_ssm
 from bench.corpus.running import forget_compiled
-from bench.decoder.family import WIDTH, Family, Shape, Step, make_decoder, make_step
+from bench.decoder.family import WIDTH, WORDS, Family, Shape, Step, make_decoder, make_step
 
 CONFIGS, PARTS = 4, 2
 """How many configurations of its list an autotuner tries, and how many jobs compile them.
@@ -171,12 +171,24 @@ def compile_forms(family: Family, shape: Shape) -> None:
     tawa.wait()
 
 
+def flop(shape: Shape) -> float:
+    """Of the products of linear layers in one step, which the package leaves to cuBLAS."""
+    import torch
+
+    with torch.device("meta"):
+        block = make_block(shape.model)
+    weights = sum(it.weight.numel() for it in block.modules() if isinstance(it, torch.nn.Linear))
+    rows = shape.sequences * shape.tokens
+    last = shape.sequences if shape.kind == "prompt" else rows
+    return 2.0 * (shape.layers * weights * rows + WIDTH * WORDS * last) * (3 if shape.kind == "training" else 1)
+
+
 def _family(name: str, *kinds: str) -> Family:
     shapes = {"training": (4, 4096), "prompt": (4, 4096), "decoding": (64, 1)}
     package = mamba_ssm.PACKAGE if name == "Mamba-2" else flash_linear_attention.PACKAGE
     return Family(
         name, f"{package.name} {package.version}", tuple(WAYS), {kind: shapes[kind] for kind in kinds},
-        partial(make, name), partial(caches, name), enter, before, lambda shape: 0.0,
+        partial(make, name), partial(caches, name), enter, before, flop,
     )  # fmt: skip
 
 

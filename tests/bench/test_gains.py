@@ -36,7 +36,7 @@ def test_a_step_that_was_not_timed_shows_its_error(tmp_path: Path, monkeypatch: 
     about = {"device": "NVIDIA H200", "date": "2026-11-22", "versions": {"tawa": "0.2.0"}}
     (tmp_path / "decoder.json").write_text(json.dumps({**about, "rows": [_plain(row) for row in rows]}))
     monkeypatch.setattr(gains, "RESULTS", tmp_path)
-    assert "| Tawa, installed | – | – | – | – | OutOfMemoryError |" in gains.models()[3]
+    assert "| Tawa, installed | – | – | OutOfMemoryError |" in gains.models()[3]
 
 
 def _plain(row: Row) -> dict[str, object]:
