@@ -543,6 +543,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     ),
     "missing": missing_table,
     "gains-packages": gains.packages,
+    "gains-learned": gains.learned,
     "gains-operators": gains.operators,
     "gains-models": gains.models,
     "pointers": pointers_table,

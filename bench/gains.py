@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.corpus.packages import PACKAGES
-from bench.corpus.report.page import table
+from bench.corpus.report.page import NO_DOT, NOTHING, reason_of, table
 from bench.corpus.report.result_file import read as read_corpus
-from bench.corpus.report.results import title
+from bench.corpus.report.results import Result, title
 from bench.harness import RESULTS, Row, read
 
 SLOWER = 0.98
@@ -39,11 +39,10 @@ def packages() -> list[str]:
     """By package: whole operations, and single kernels in the configurations that stock Triton's autotuners chose."""
     found: dict[str, dict[tuple[str, str], list[Gain]]] = defaultdict(lambda: defaultdict(list))
     lacks = {(row.case["case"], row.case["kernel"]): row.case["missing"] or CHOICE for row in _rows("missing")}
-    about, results = read_corpus(RESULTS / "corpus.json")
-    for it in results:
-        by_way = {LEARNED: it.speedup("learned"), FIRST: it.speedup()}
-        for way, ratio in by_way.items():
-            if ratio:
+    for way, name, mode in ((LEARNED, "learned", "learned"), (FIRST, "corpus", "tawa")):
+        about, results = _corpus(name)
+        for it in results:
+            if ratio := it.speedup(mode):
                 where = _measured(about, it.date)
                 found[it.package][f"operations, {way}", where].append(Gain(title(it), ratio, _of(lacks, title(it))))
     about, rows = read(RESULTS / "regret.json")
@@ -63,6 +62,30 @@ def packages() -> list[str]:
         for (what, date), gains in sorted(found[package.name].items(), key=lambda it: it[0][0], reverse=True)
     ]
     return table(("package", "version", *_HEAD), lines).splitlines()
+
+
+def learned() -> list[str]:
+    """Each operation whose launches have learned, the largest gain first, and what its kernels get."""
+    timed = [it for it in _corpus("learned")[1] if it.speedup("learned")]
+    if not timed:
+        return [NOTHING]
+    lines: list[tuple[str, ...]] = []
+    for it in sorted(timed, key=lambda it: -(it.speedup("learned") or 0.0)):
+        stock, ours = (f"{it.times[mode][0] * 1e3:.1f}" for mode in ("stock", "learned"))
+        lines.append((title(it), stock, ours, f"{it.speedup('learned'):.2f}", _got(it)))
+    return table(("operation", "µs, stock", "µs, Tawa", "×", "what its kernels with a dot get"), lines).splitlines()
+
+
+def _got(result: Result) -> str:
+    """What launches of each kernel get: a form, or stock Triton's kernel and why."""
+    verdicts = [it for it in result.kernels["learned"] if not it.reason.startswith(NO_DOT)]
+    return "; ".join(f"`{it.kernel}`: {'specialised' if it.applied else reason_of(it.reason)}" for it in verdicts)
+
+
+def _corpus(name: str) -> tuple[Mapping[str, Any], Sequence[Result]]:
+    """The head and the results of a file of the corpus; nothing if there is none."""
+    path = RESULTS / f"{name}.json"
+    return read_corpus(path) if path.exists() else ({}, [])
 
 
 def _of(lacks: Mapping[tuple[str, str], str], case: str) -> str:
@@ -130,29 +153,28 @@ def models() -> list[str]:
     """Steps of whole models, from ``decoder.json``; a line of text if there is none."""
     path = RESULTS / "decoder.json"
     if not path.exists():
-        return ["There are no measurements yet."]
+        return [NOTHING]
     about, rows = read(path)
     steps: dict[tuple[str, ...], dict[str, Row]] = defaultdict(dict)
     for row in rows:
         size = f"{row.case['layers']} layers, {row.case['sequences']} × {row.case['tokens']} tokens"
         steps[row.case["model"], row.case["package"], f"{row.case['kind']}, {size}"][row.candidate] = row
-    lines: list[tuple[str, ...]] = []
-    for key, them in steps.items():
-        stock = them["stock"]
-        for way, row in them.items():
-            first = f"{row.case['first_s']:.1f}" if "first_s" in row.case else "–"
-            if row.median_ms is None or stock.median_ms is None:
-                lines.append((*key, way, "–", "–", first, str(row.error or "")))
-                continue
-            ratio = "" if row is stock else f"{stock.median_ms / row.median_ms:.2f}"
-            error = "" if row is stock else f"{row.error:.1e}"
-            lines.append((*key, way, f"{row.median_ms:.2f}", ratio, first, error))
-    head = ("model", "from", "step", "way", "ms", "stock / it", "first step, s", "difference of the loss or logits")
-    return [
-        *table(head, lines).splitlines(),
-        "",
-        f"*{_measured(about)}.*",
-    ]
+    lines = [(*key, *_step(them["stock"], row)) for key, them in steps.items() for row in them.values()]
+    head = ("model", "layers from", "step", "way", "ms [p10, p90]", "× stock", "difference of the result",
+            "kernels specialised, of those that learned", "in kernels with a dot, ms", "first step, s")  # fmt: skip
+    return [*table(head, lines).splitlines(), "", f"*{_measured(about)}.*"]
+
+
+def _step(stock: Row, row: Row) -> tuple[str, ...]:
+    if row.median_ms is None or stock.median_ms is None:
+        return (row.candidate, "–", "–", str(row.error), "–", "–", "–")
+    compared = (f"{stock.median_ms / row.median_ms:.3f}", f"{row.error:.0e}" if row.error else "none")
+    words = [it for it in row.case.get("learned", "").split("; ") if ": " in it]
+    forms = f"{sum(not it.endswith('stock Triton') for it in words)} of {len(words)}"
+    dots, first = (row.case.get(name) for name in ("dots_ms", "first_s"))
+    spread = f"{row.median_ms:.2f} [{row.p10_ms:.2f}, {row.p90_ms:.2f}]"
+    return (row.candidate, spread, *(("", "") if row is stock else compared),
+            forms if words else "–", f"{dots:.2f}" if dots else "–", f"{first:.1f}" if first else "–")  # fmt: skip
 
 
 def _line(what: str, gains: Sequence[Gain], measured: str, package: str = "") -> tuple[str, ...]:
@@ -185,4 +207,4 @@ def _rows(name: str) -> Sequence[Row]:
     return read(RESULTS / f"{name}.json")[1]
 
 
-__all__ = ["PEERS", "SLOWER", "models", "operators", "packages"]
+__all__ = ["PEERS", "SLOWER", "learned", "models", "operators", "packages"]

@@ -1,7 +1,8 @@
 """Fetches the packages of the corpus into a folder: by pip, as archives of repositories, and as single files.
 
-Of large packages only the Python files are unpacked (`Package.sources`, `Package.archives`): the folder then fits a
-machine without a network, and nothing is built.
+Of large packages only the Python files are unpacked (`Package.sources`, `Package.archives`), and of one that is
+imported in part (`Package.partial`) only those that are executed: the folder then fits a machine without a network, and
+nothing is built.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from bench.corpus.entry import Archive, Package
+from bench.corpus.partial_package import PartialPackage
 
 _PIP = (sys.executable, "-m", "pip")
 
@@ -33,11 +35,11 @@ def fetch(packages: Sequence[Package], folder: Path) -> list[str]:
             with tempfile.TemporaryDirectory() as wheels:
                 failures += _pip(package.name, "download", "--only-binary=:all:", "-d", wheels, requirement)
                 for wheel in Path(wheels).glob("*.whl"):
-                    unpack_wheel(wheel, folder)
+                    unpack_wheel(wheel, folder, package.partial)
         for archive in package.archives:
             found = _downloaded(archive.address)
             if isinstance(found, bytes):
-                unpack_archive(found, archive, folder)
+                unpack_archive(found, archive, folder, package.partial)
             else:
                 failures.append(f"{package.name}: {archive.address}: {found}")
         for name, address in package.files.items():
@@ -51,14 +53,15 @@ def fetch(packages: Sequence[Package], folder: Path) -> list[str]:
     return failures
 
 
-def unpack_wheel(wheel: Path, folder: Path) -> None:
-    """Unpacks the Python files of a wheel."""
+def unpack_wheel(wheel: Path, folder: Path, partial: PartialPackage | None = None) -> None:
+    """Unpacks the Python files of a wheel. partial: of which only the modules are wanted that it executes."""
     with zipfile.ZipFile(wheel) as opened:
         for name in _python(opened.namelist()):
-            _write(folder / name, opened.read(name))
+            if _executed(PurePosixPath(name), partial):
+                _write(folder / name, opened.read(name))
 
 
-def unpack_archive(content: bytes, archive: Archive, folder: Path) -> None:
+def unpack_archive(content: bytes, archive: Archive, folder: Path, partial: PartialPackage | None = None) -> None:
     """Unpacks the Python files of the wanted folders; their first folder is that of the repository."""
     with tarfile.open(fileobj=io.BytesIO(content)) as opened:
         members = {it.name: it for it in opened.getmembers() if it.isfile()}
@@ -66,8 +69,19 @@ def unpack_archive(content: bytes, archive: Archive, folder: Path) -> None:
             path = PurePosixPath(*PurePosixPath(name).parts[1:])
             wanted = [PurePosixPath(archive.under, it) for it in archive.folders]
             stream = opened.extractfile(members[name])
-            if stream is not None and any(path.is_relative_to(it) for it in wanted):
-                _write(folder / path.relative_to(archive.under), stream.read())
+            if stream is None or not any(path.is_relative_to(it) for it in wanted):
+                continue
+            target = path.relative_to(archive.under)
+            if _executed(target, partial):
+                _write(folder / target, stream.read())
+
+
+def _executed(path: PurePosixPath, partial: PartialPackage | None) -> bool:
+    """Whether a file is executed, where a package is imported in part."""
+    if partial is None or path.parts[0] != partial.name:
+        return True
+    parts = path.with_suffix("").parts
+    return partial.wants(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
 
 
 def _python(names: Iterable[str]) -> list[str]:

@@ -4,8 +4,10 @@ Models: a decoder of Llama's shape (`bench.decoder.llama`), and models with line
 (`bench.decoder.linear`), all 2048 wide with 32000 words, bf16, random weights. A training step is forward, backward and
 AdamW; a prompt is read without gradients; a decoding step is one token for each sequence, in a CUDA graph. All ways of
 a model have the same weights. The loss of the first step, or its logits, may differ from stock's by rounding only; the
-largest relative difference is the `error` of a row. tflops: of dots, with three passes in training and causal attention
-counted half; for Llama alone. Results: ``bench/results/decoder.json``; rows of what is not run stay.
+largest relative difference is the `error` of a row. tflops: of dots, with three passes in training; for Llama with
+attention, causal counted half, for the others of their linear layers alone. `dots_ms`: of the step, in the package's
+kernels with a dot, which Tawa can change.
+Results: ``bench/results/decoder.json``; rows of what is not run stay.
 
 Packages of models with linear attention: ``python -m bench.corpus fetch FOLDER --only flash-linear mamba-ssm``.
 """
@@ -21,7 +23,7 @@ from dataclasses import asdict
 
 from bench.compiled import use_caches
 from bench.decoder.family import Shape
-from bench.decoder.linear import LINEAR, parts_of
+from bench.decoder.linear import LINEAR, PARTS
 from bench.decoder.worker import FAMILIES
 from bench.harness import Report, Row
 from bench.workers import Answer, Job, run_jobs
@@ -55,7 +57,7 @@ def main(given: Sequence[str] | None = None) -> int:
         print(f"{time.monotonic() - began:6.1f} s  {text}", flush=True)
 
     tuned = [shape for shape in shapes if shape.model in {it.name for it in LINEAR}]
-    left = {title(shape): parts_of(shape.model) for shape in tuned}
+    left = {title(shape): PARTS for shape in tuned}
 
     def prepared(job: Job, answer: Answer) -> list[Job]:
         shape = Shape(**job["shape"])
@@ -82,7 +84,7 @@ def main(given: Sequence[str] | None = None) -> int:
     timed = [_job("time", it) for it in shapes]
     with tempfile.TemporaryDirectory(prefix="tawa-decoder-") as folder:
         use_caches(folder)
-        jobs = [_job("configurations", shape, part) for shape in tuned for part in range(parts_of(shape.model))]
+        jobs = [_job("configurations", shape, part) for shape in tuned for part in range(PARTS)]
         for them, on_answer, processes in ((jobs, prepared, arguments.processes), (timed, take, 1)):
             if them:
                 run_jobs(WORKER, them, on_answer, processes, STALL_S, deadline, folders)

@@ -31,8 +31,8 @@ class Family:
     package: with its version, from which its layers are. ways: the first is stock Triton's, with which the others are
     compared; "Tawa" begins the names of this project's. shapes: sequences and tokens by kind. make: the model of a way
     on the GPU, of so many layers. caches: what decoding begins with, for each layer. enter: is called before each step
-    of a way. before: is called once for each way, before its first step is timed. flop: of the dots of one step; 0: not
-    counted.
+    of a way. before: is called once for each way, before its first step is timed. flop: of the products that are
+    counted in one step.
     """
 
     name: str

@@ -6,8 +6,8 @@ layer of mamba-ssm, without an MLP; its convolution is PyTorch's, as where causa
 stock            stock Triton
 Tawa, installed  the same under ``tawa.install()``, in the configurations that stock Triton's autotuners chose
 
-An autotuner tries `CONFIGS` configurations of its list. Before the first step of a way is timed, another one has run:
-kernels are on disk then, and configurations chosen, as in a second process.
+An autotuner tries `CONFIGS` configurations of its list at most. Before the first step of a way is timed, another one
+has run: kernels are on disk then, and configurations chosen, as in a second process.
 """
 
 from __future__ import annotations
@@ -20,9 +20,13 @@ from typing import Any
 from bench.corpus.modes import switch_to
 from bench.corpus.packages import flash_linear_attention, mamba_ssm
 from bench.corpus.running import forget_compiled
-from bench.decoder.family import WIDTH, Family, Shape, Step, make_decoder, make_step
+from bench.decoder.family import WIDTH, WORDS, Family, Shape, Step, make_decoder, make_step
 
-CONFIGS = 4
+CONFIGS, PARTS = 4, 2
+"""How many configurations of its list an autotuner tries, and how many jobs compile them.
+
+Some need more shared memory than there is, so that a job has to have another one.
+"""
 WAYS = {"stock": "stock", "Tawa, installed": "learned"}
 """The ways, and the mode of each (`bench.corpus.modes`)."""
 _FLA, _MAMBA = flash_linear_attention.PACKAGE.partial, mamba_ssm.PACKAGE.partial
@@ -142,14 +146,6 @@ def before(way: str, made: Callable[[], Step]) -> None:
     forget_compiled()
 
 
-def parts_of(model: str) -> int:
-    """How many jobs share the configurations that the autotuners of a model try.
-
-    Some of Mamba-2's need more shared memory than there is, so that a job has to have another one.
-    """
-    return 2 if model == "Mamba-2" else CONFIGS
-
-
 def compile_configurations(shape: Shape) -> None:
     """Runs one layer on the shape, under stock Triton: what its autotuners try is on disk afterwards."""
     import torch
@@ -175,12 +171,24 @@ def compile_forms(family: Family, shape: Shape) -> None:
     tawa.wait()
 
 
+def flop(shape: Shape) -> float:
+    """Of the products of linear layers in one step, which the package leaves to cuBLAS."""
+    import torch
+
+    with torch.device("meta"):
+        block = make_block(shape.model)
+    weights = sum(it.weight.numel() for it in block.modules() if isinstance(it, torch.nn.Linear))
+    rows = shape.sequences * shape.tokens
+    last = shape.sequences if shape.kind == "prompt" else rows
+    return 2.0 * (shape.layers * weights * rows + WIDTH * WORDS * last) * (3 if shape.kind == "training" else 1)
+
+
 def _family(name: str, *kinds: str) -> Family:
     shapes = {"training": (4, 4096), "prompt": (4, 4096), "decoding": (64, 1)}
     package = mamba_ssm.PACKAGE if name == "Mamba-2" else flash_linear_attention.PACKAGE
     return Family(
         name, f"{package.name} {package.version}", tuple(WAYS), {kind: shapes[kind] for kind in kinds},
-        partial(make, name), partial(caches, name), enter, before, lambda shape: 0.0,
+        partial(make, name), partial(caches, name), enter, before, flop,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ launches compile. Both run a single layer; what they compile is found on disk by
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -13,10 +14,12 @@ from dataclasses import asdict
 from typing import Any
 
 from bench.compiled import learned, tables_in
+from bench.corpus.kernel_times import profiled_launches, runs_in
 from bench.corpus.modes import Tuning, begin_tuning, keep_tunings_apart
+from bench.corpus.regret import compiled_kernels
 from bench.corpus.running import give_back_memory
 from bench.decoder.family import Family, Shape, Step, make_step
-from bench.decoder.linear import CONFIGS, LINEAR, compile_configurations, compile_forms, parts_of
+from bench.decoder.linear import CONFIGS, LINEAR, PARTS, compile_configurations, compile_forms
 from bench.decoder.llama import LLAMA
 from bench.harness import Row, describe, time_round_robin
 from bench.workers import say_alive, serve_jobs
@@ -24,8 +27,8 @@ from bench.workers import say_alive, serve_jobs
 FAMILIES = {it.name: it for it in (LLAMA, *LINEAR)}
 ALLOWED = 0.01
 """Relative difference of the loss, and of the logits to their largest: bf16 has 0.4 % a rounding."""
-MOST_STEPS = 400
-"""While launches learn."""
+MOST_STEPS, PROFILED = 400, 3
+"""Steps while launches learn, and under the profiler."""
 
 
 def handle(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,7 +37,7 @@ def handle(job: Mapping[str, Any]) -> dict[str, Any]:
 
     knobs.compilation.listener = lambda **about: say_alive()
     shape, task = Shape(**job["shape"]), job["task"]
-    family, parts = FAMILIES[shape.model], parts_of(shape.model) if task == "configurations" else 1
+    family, parts = FAMILIES[shape.model], PARTS if task == "configurations" else 1
     keep_tunings_apart()
     begin_tuning(Tuning(CONFIGS, job["part"], parts, trial=task != "time"))
     with tempfile.TemporaryDirectory(prefix="tawa-decoder-learned-") as folder, tables_in(folder):
@@ -80,7 +83,21 @@ def timed(family: Family, shape: Shape) -> list[Row]:
         {way: _alive(it) for way, it in steps.items()}, rounds=15, graphs=shape.kind == "decoding"
     )
     rows += [Row(about[way], way, error=text) for way, text in failed.items()]
+    for way in timings:
+        about[way] |= in_dots(steps[way])
     return rows + [Row.timed(about[way], way, it, family.flop(shape), errors[way]) for way, it in timings.items()]
+
+
+def in_dots(step: Step) -> dict[str, float]:
+    """How long the package's kernels with a dot take in a step, in ms; nothing if the profiler sees none of them."""
+    names = {it.kernel.metadata.name for it in compiled_kernels().values() if "tt.dot" in it.kernel.asm["ttir"]}
+    try:
+        runs = runs_in(profiled_launches(step, PROFILED), names, PROFILED) if names else []
+    except Exception as error:  # no CUPTI, or another profiler at work: what was timed stays
+        print(describe(error))
+        return {}
+    found = statistics.median(sum(run.values()) for run in runs) if runs else 0.0
+    return {"dots_ms": round(found / 1e3, 3)} if found else {}
 
 
 def _entered(family: Family, way: str, step: Step) -> Step:

@@ -88,3 +88,12 @@ def by_token(it: Inputs) -> Inputs:
 
     tables = [row[:total] for row, total in zip(it["table"], it["totals"].tolist(), strict=True)]
     return {**it, "k": it["k_pages"][:, 0], "v": it["v_pages"][:, 0], "addresses": torch.cat(tables)}
+
+
+def latent(prefix: tuple[int, ...], H: int, page: int, device: str) -> Inputs:
+    """One new token for each sequence, as in multi-head latent attention: one head of keys of 576 for all queries.
+
+    The first 512 of its columns are the values, and lie in the same memory.
+    """
+    it = paged(prefix, (1,) * len(prefix), H, 1, 576, page, device)
+    return {**it, "values": [k[..., :512] for k in it["keys"]], "v_pages": it["k_pages"][..., :512]}

@@ -1,4 +1,4 @@
-"""SGLang: attention over a cache addressed by token, LoRA for several adapters, a tensor-core router, int8 blocks.
+"""SGLang: attention over a cache addressed by token, MLA, LoRA for several adapters, experts, blocks of int8 and fp8.
 
 Sequences of `prefix` cached and `new` tokens, H heads of queries, KV heads of keys, D; M, N, K of C = A · B. The tests
 in ``test/srt`` compare with 1e-2 and more; RMS ratios are used here.
@@ -10,8 +10,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from bench.corpus.common import quantised
-from bench.corpus.common.caches import by_token, paged, want_paged
+from bench.corpus.common import quantised, routing
+from bench.corpus.common.caches import by_token, latent, paged, want_paged
 from bench.corpus.common.references import block_scaled, product
 from bench.corpus.entry import Entry, Inputs, Outputs, Package, RmsRatio
 from bench.corpus.partial_package import PartialPackage
@@ -21,7 +21,9 @@ _PACKAGE = PartialPackage(
     "sglang",
     (
         "sglang.srt.layers.attention.triton_ops.*",
+        "sglang.srt.layers.quantization.fp8_kernel",
         "sglang.srt.layers.quantization.int8_kernel",
+        "sglang.srt.layers.moe.fused_moe_triton.fused_moe_triton_kernels",
         "sglang.srt.layers.moe.router",
         "sglang.srt.lora.triton_ops.*",
         "sglang.srt.layers.attention.linear.seg_la",
@@ -51,15 +53,25 @@ def _cached(prefix: tuple[int, ...], new: tuple[int, ...], H: int, KV: int, D: i
     """Also the new keys and values one after the other, and the addresses of the cached tokens alone."""
     import torch
 
-    it = by_token(paged(prefix, new, H, KV, D, 1, device))
+    it = _totals(by_token(paged(prefix, new, H, KV, D, 1, device)))
     tables = zip(it["table"], prefix, strict=True)
     it["cached"] = torch.cat([row[:size] for row, size in tables])
     for name, of_all in (("new_k", it["keys"]), ("new_v", it["values"])):
         it[name] = torch.cat([part[part.shape[0] - size :] for part, size in zip(of_all, new, strict=True)])
-    zero = it["before"].new_zeros(1)
-    it["cached_starts"] = torch.cat([zero, it["before"].cumsum(0).to(torch.int32)])
-    it["total_starts"] = torch.cat([zero, it["totals"].cumsum(0).to(torch.int32)])
+    it["cached_starts"] = torch.cat([it["before"].new_zeros(1), it["before"].cumsum(0).to(torch.int32)])
     return it
+
+
+def _latent(prefix: tuple[int, ...], H: int, device: str) -> Inputs:
+    return _totals(by_token(latent(prefix, H, 1, device)))
+
+
+def _totals(it: Inputs) -> Inputs:
+    """Adds where the tokens of each sequence begin."""
+    import torch
+
+    totals = it["totals"]
+    return {**it, "total_starts": torch.cat([totals.new_zeros(1), totals.cumsum(0).to(torch.int32)])}
 
 
 def _run_extend(unified: bool, it: Inputs) -> Outputs:
@@ -82,8 +94,8 @@ def _run_decode(splits: int, it: Inputs) -> Outputs:
 
     q = it["q"]
     B, H, D = q.shape
-    o = torch.empty_like(q)
-    parts = torch.empty(B, H, splits, D, device=q.device)
+    o = torch.empty(B, H, it["v"].shape[-1], device=q.device, dtype=q.dtype)
+    parts = torch.empty(*o.shape[:2], splits, o.shape[2], device=q.device)
     sums = torch.empty(B, H, splits, device=q.device)
     counts = torch.full((B,), splits, dtype=torch.int32, device=q.device)
     run = _op(f"{_ATTENTION}.decode_attention", "decode_attention_fwd_grouped")
@@ -196,22 +208,56 @@ def _want_adapters(name: str, it: Inputs) -> Outputs:
 # --- products ---
 
 
-def _blocks(M: int, N: int, K: int, device: str) -> Inputs:
-    a, b = quantised.int8(M, K, device=device), quantised.int8(N, K, device=device)
+def _blocks(dtype: str, M: int, N: int, K: int, device: str) -> Inputs:
+    codes = quantised.int8 if dtype == "int8" else quantised.fp8
+    a, b = codes(M, K, device=device), codes(N, K, device=device)
     scale_a, scale_b = (quantised.scales(*size, device=device) for size in ((M, K // 128), (N // 128, K // 128)))
     return {"a": a, "b": b, "scale_a": scale_a, "scale_b": scale_b}
 
 
-def _run_blocks(it: Inputs) -> Outputs:
+def _run_blocks(module: str, name: str, it: Inputs) -> Outputs:
     import torch
 
-    run = _op("srt.layers.quantization.int8_kernel", "w8a8_block_int8_matmul")
+    run = _op(f"srt.layers.quantization.{module}", name)
     return {"c": run(it["a"], it["b"], it["scale_a"], it["scale_b"], [128, 128], torch.bfloat16)}
 
 
 def _want_blocks(it: Inputs) -> Outputs:
     a, b = block_scaled(it["a"], it["scale_a"], 1, 128), block_scaled(it["b"], it["scale_b"], 128, 128)
     return {"c": a @ b.T}
+
+
+def _experts(T: int, E: int, P: int, N: int, K: int, device: str) -> Inputs:
+    import torch
+
+    chosen, factors = routing.choose(T, E, P, device)
+    x, w = (torch.randn(*size, device=device).bfloat16() for size in ((T, K), (E, N, K)))
+    return {"x": x, "w": w, "chosen": chosen, "factors": factors, "rows": routing.aligned(chosen, E, _block(T, E))}
+
+
+def _block(T: int, E: int) -> int:
+    """BLOCK_SIZE_M of the package where it has no tuned configuration."""
+    return 16 if T <= E else 64
+
+
+def _run_experts(it: Inputs) -> Outputs:
+    import torch
+    import triton.language as tl
+
+    T, P, E = *it["chosen"].shape, it["w"].shape[0]
+    few = {"BLOCK_SIZE_N": 32, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 1}
+    many = {"BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 32, "GROUP_SIZE_M": 8}
+    config = {"BLOCK_SIZE_M": _block(T, E), **(few if T <= E else many)}
+    rows, of_block, count = it["rows"]
+    y = torch.zeros(T, P, it["w"].shape[1], device=it["x"].device, dtype=torch.bfloat16)
+    run = _op("srt.layers.moe.fused_moe_triton.fused_moe_triton_kernels", "invoke_fused_moe_kernel")
+    run(it["x"], it["w"], None, y, None, None, None, it["factors"], it["chosen"], rows, of_block, count, True, P,
+        config, tl.bfloat16, False, False, False, False, False)  # fmt: skip
+    return {"y": y}
+
+
+def _want_experts(it: Inputs) -> Outputs:
+    return {"y": routing.product_of_experts(it["x"], it["w"], it["chosen"], it["factors"])}
 
 
 def _router(T: int, E: int, K: int, device: str) -> Inputs:
@@ -252,6 +298,10 @@ def _entries() -> list[Entry]:
         size = {"B": len(new), "longest": max(prefix) + 1, "H": H, "KV": KV, "D": D}
         make, run = partial(_cached, prefix, new, H, KV, D), partial(_run_decode, 8)
         add("decode_attention_fwd_grouped", make, run, want_paged, "test_triton_attention_kernels.py", **size)
+    for prefix in (decoding[0], few[0]):
+        make, run = partial(_latent, prefix, 16), partial(_run_decode, 8)
+        add("decode_attention_fwd_grouped, MLA", make, run, want_paged, "test_triton_attention_kernels.py",
+            B=len(prefix), longest=max(prefix) + 1, H=16)  # fmt: skip
     for sizes, H, D in (((2048, 1000), 16, 128), ((70, 129), 4, 128)):
         make = partial(_recurrent, sizes, H, D)
         add("seg_la_fwd", make, _run_recurrent, _want_recurrent, "layers/attention/test_seg_la.py",
@@ -262,9 +312,17 @@ def _entries() -> list[Entry]:
             make = partial(_adapters, sizes, H, R, A, parts)
             run, want = partial(_run_adapters, name), partial(_want_adapters, name)
             add(name, make, run, want, "lora/test_lora_backend.py", sizes="+".join(map(str, sizes)), H=H, R=R, A=A)
-    for M, N, K in ((2048, 4096, 4096), (24, 256, 512)):
-        add("w8a8_block_int8_matmul", partial(_blocks, M, N, K), _run_blocks, _want_blocks, "quant/test_block_int8.py",
-            M=M, N=N, K=K, dtype="int8")  # fmt: skip
+    scaled = {
+        "int8": ("int8_kernel", "w8a8_block_int8_matmul", ((2048, 4096, 4096), (24, 256, 512))),
+        "fp8": ("fp8_kernel", "w8a8_block_fp8_matmul_triton", ((2048, 4096, 4096), (64, 4096, 7168), (24, 256, 512))),
+    }
+    for dtype, (module, name, shapes) in scaled.items():
+        for M, N, K in shapes:
+            make, run = partial(_blocks, dtype, M, N, K), partial(_run_blocks, module, name)
+            add(name, make, run, _want_blocks, f"quant/test_block_{dtype}.py", M=M, N=N, K=K, dtype=dtype)
+    for T, E, P, N, K in ((4096, 8, 2, 4096, 2048), (64, 64, 8, 1536, 2048), (33, 8, 2, 128, 128)):
+        add("invoke_fused_moe_kernel", partial(_experts, T, E, P, N, K), _run_experts, _want_experts,
+            "test_fused_moe.py", T=T, E=E, P=P, N=N, K=K)  # fmt: skip
     for T, E, K in ((4096, 8, 6144), (33, 8, 256)):
         add("fused_moe_router_tensorcore", partial(_router, T, E, K), _run_router, _want_router,
             "test_fused_moe_router.py", T=T, E=E, K=K)  # fmt: skip

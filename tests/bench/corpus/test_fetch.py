@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench.corpus.entry import Archive
 from bench.corpus.fetch import unpack_archive, unpack_wheel
+from bench.corpus.partial_package import PartialPackage
 
 
 def _files(folder: Path) -> list[str]:
@@ -31,3 +32,12 @@ def test_only_the_wanted_folders_of_an_archive_are_unpacked(tmp_path: Path) -> N
             made.addfile(tarfile.TarInfo(f"repo-1/{name}"))
     unpack_archive(stream.getvalue(), Archive("https://example.org", ("pack",), under="lib"), tmp_path)
     assert _files(tmp_path) == ["pack/gemm.py"]
+
+
+def test_of_a_package_in_parts_only_what_is_executed_is_unpacked(tmp_path: Path) -> None:
+    wheel = tmp_path / "pack-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as made:
+        for name in ("pack/ops/__init__.py", "pack/ops/gemm.py", "pack/models.py", "other/kept.py"):
+            made.writestr(name, "")
+    unpack_wheel(wheel, tmp_path / "packages", PartialPackage("pack", ("pack.ops", "pack.ops.*")))
+    assert _files(tmp_path / "packages") == ["other/kept.py", "pack/ops/__init__.py", "pack/ops/gemm.py"]

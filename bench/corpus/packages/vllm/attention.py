@@ -6,10 +6,11 @@ Sequences of `prefix` cached and `new` tokens, H heads of queries, KV heads of k
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from bench.corpus.common.caches import paged, starts_of, want_paged
+from bench.corpus.common.caches import latent, paged, starts_of, want_paged
 from bench.corpus.common.references import packed_attention
 from bench.corpus.entry import AllClose, Entry, Inputs, Outputs
 from bench.corpus.packages.vllm.modules import op
@@ -93,10 +94,10 @@ def _run_prefixed(it: Inputs) -> Outputs:
     return {"o": o}
 
 
-def _decoded(*shape: Any) -> Inputs:
+def _decoded(make: Callable[..., Inputs], *shape: Any) -> Inputs:
     import torch
 
-    it = paged(*shape)
+    it = make(*shape)
     return {**it, "one": torch.ones(1, device=it["q"].device)}
 
 
@@ -105,12 +106,11 @@ def _run_decode(splits: int, it: Inputs) -> Outputs:
 
     run = op(f"{_OPS}.triton_decode_attention", "decode_attention_fwd")
     q = it["q"]
-    tokens, H, D = q.shape
-    o, lse = torch.empty_like(q), torch.empty(tokens, H, device=q.device)
-    parts = torch.empty(tokens, H, splits, D + 1, device=q.device)
-    page = it["k_pages"].shape[1]
+    (tokens, H, D), (_, page, KV, of_values) = q.shape, it["v_pages"].shape
+    o, lse = torch.empty(tokens, H, of_values, device=q.device, dtype=q.dtype), torch.empty(tokens, H, device=q.device)
+    parts = torch.empty(tokens, H, splits, of_values + 1, device=q.device)
     run(q, it["k_pages"], it["v_pages"], o, lse, it["table"], it["totals"], parts, splits, D**-0.5, page,
-        k_scale=it["one"], v_scale=it["one"])  # fmt: skip
+        k_scale=it["one"], v_scale=it["one"], is_mla=KV == 1)  # fmt: skip
     return {"o": o}
 
 
@@ -144,9 +144,13 @@ def _entries() -> list[Entry]:
             Entry("unified_attention in segments", shape, make, run, want_paged, _TOLERANCE, unified, configs=1)
         )
         source = f"{_TESTS}/test_triton_decode_attention.py"
-        make = partial(_decoded, prefix, new, H, KV, D, page)
+        make = partial(_decoded, paged, prefix, new, H, KV, D, page)
         run = partial(_run_decode, 8)
         found.append(Entry("decode_attention_fwd", shape, make, run, want_paged, _TOLERANCE, source, configs=1))
+    for prefix in (decoding[0], few[0]):
+        shape = {"B": len(prefix), "longest": max(prefix) + 1, "H": 16, "page": 16, "dtype": "bf16"}
+        name, make = "decode_attention_fwd, MLA", partial(_decoded, latent, prefix, 16, 16)
+        found.append(Entry(name, shape, make, run, want_paged, _TOLERANCE, source, configs=1))
     return found
 
 
