@@ -158,14 +158,12 @@ class Job:
             return self._apart(compiled)
 
     def compile_unchecked(self) -> Any:
-        """As `compile`, without verification: for commands that check or run the levels afterwards."""
+        """As `compile` for a launch by Triton, without verification: for a command that runs the levels afterwards."""
         from tawa.machine.machines import SM_90
         from tawa.runtime.protocol import compile_unchecked
 
-        target = self.target or SM_90
-        return self._apart(
-            lambda: compile_unchecked(self.kernel, self.signature, self._wanted, **self._sizes, target=target)
-        )
+        about, target = (self.kernel, self.signature, self._wanted), self.target or SM_90
+        return self._apart(lambda: compile_unchecked(*about, **self._sizes, launched=True, target=target))
 
     def levels(self) -> Levels:
         """The levels that `tawa verify` checks."""
