@@ -257,8 +257,10 @@ class _Decisions:
             return
         found: list[Decision] = []
         if launches.conditions:
-            value = f"conditions on {_count(len(launches.conditions), 'value')}"
-            found.append(self._made("launches.conditions", value, False, "", "TMA requires them of sizes and strides"))
+            limited = dict.fromkeys(re.split(" (?:>=|<=|==|%) ", it)[0].strip("()") for it in launches.conditions)
+            usual = "sizes, strides and addresses must suit TMA; any other launch gets another kernel"
+            value = f"limits on {', '.join(limited)}"
+            found.append(self._made("launches.conditions", value, False, "", usual))
         if launches.choice != "always" or asked.choice is not None:
             form = "specialised form" if launches.choice == "specialised" else "form"
             usual = f"each launch gets the {form} that is predicted to be the fastest"

@@ -119,15 +119,16 @@ def protocol_text(explanation: Explanation) -> str:
     if found is None:
         return "not checked (TAWA_VERIFY=off)"
     assuming = f" (assuming {'; '.join(found['assumptions'])})" if found["assumptions"] else ""
+    longer = "; TAWA_VERIFY=full looks longer" if explanation.verification == "fast" else ""
     if found["verdict"] == "proved":
-        return f"proved, {explanation.verification}: {ALL_RUNS}{assuming}"
+        return f"proved: {ALL_RUNS}{assuming}"
     if found["verdict"] == "checked":
         place = f" ({found['location']})" if found["location"] else ""
-        return f"checked, {explanation.verification}: {found['bound']}{assuming}; not proved: {found['left']}{place}"
+        return f"checked: {found['bound']}{assuming}; not proved: {found['left']}{place}{longer}"
     if found["verdict"] == "refuted":
         what = f"{found['kind']}: {found['message'].removeprefix(found['kind'] + ': ')}"
-        return f"refuted, {explanation.verification}: {what}{assuming}"
-    return f"unknown, {explanation.verification}: {found['reason']}{assuming}"
+        return f"refuted: {what}{assuming}"
+    return f"unknown: {found['reason']}{assuming}{longer}"
 
 
 def _shares(explanation: Explanation) -> str:
@@ -137,6 +138,12 @@ def _shares(explanation: Explanation) -> str:
     program = explanation.program.program
     rings = sum(it.slots * it.slot_bytes for it in program.rings)
     return f": {rings} for rings, {program.buffer_bytes} for other buffers"
+
+
+def _moved(explanation: Explanation) -> str:
+    """What becomes of the registers that a kernel begins with, if partitions take them from each other."""
+    parts = explanation.plan.partitions if explanation.plan is not None else ()
+    return " at the start, until partitions take those of the Plan" if any(it.registers for it in parts) else ""
 
 
 def fact_rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
@@ -155,7 +162,10 @@ def fact_rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
     if explanation.applied or explanation.program is not None:
         yield "protocol", protocol_text(explanation)
     yield "shared memory", f"{explanation.shared_bytes} bytes of {SHARED_BYTES}{_shares(explanation)}"
-    yield "registers", f"{explanation.registers}, spills {explanation.spill_bytes} bytes"
+    yield (
+        "registers",
+        f"{explanation.registers} per thread{_moved(explanation)}, {explanation.spill_bytes} bytes spilled",
+    )
     if explanation.wgmma_waits or explanation.target not in _BY_COMMIT:
         yield "wgmma waits", " ".join(map(str, explanation.wgmma_waits)) or "none"
     for note in explanation.report.ptxas.notes:
