@@ -193,7 +193,7 @@ def test_what_triton_refuses_is_shown_at_its_place_with_the_types(tawa: Tawa) ->
     result = tawa("simulate", f"{KERNELS}:broken", "--grid", "1", "--arg", "x=nan:64:f16", "--const", "BM=64")
     assert result.exit_code == 2 and "no_such_name" in result.stderr
     assert "kernels.py:" in result.stderr and "^\n" in result.stderr, "the caret of the column"
-    assert "cure: check the types, here x=*fp16:16;" in result.stderr
+    assert "cure: change the kernel, or the types that it is compiled for: x=*fp16:16;" in result.stderr
 
 
 # --- timelines --------------------------------------------------------------------------------------------------------

@@ -66,6 +66,9 @@ def compile_kernel(
     except Exception as error:
         # An untested Triton may take kernels in another way; the error itself would not help a user.
         refuse_untested(f"{function.__name__} is not compiled ({type(error).__name__}: {error})")
+        if isinstance(error, CompileError) and error.location is not None:  # in the kernel
+            cure = f"change the kernel, or the types that it is compiled for: {signature}"
+            raise CompileError(error.what, error.location, error.calls, cure) from (error.__cause__ or error)
         raise
 
 

@@ -221,8 +221,8 @@ def _compiled(
     try:
         compiled = job.compile_unchecked()
     except CompileError as error:
-        cure = f"check the types, here {sig}; a host descriptor needs :box=128x64 in its --arg, or --sig"
-        raise CompileError(f"{error.what}\ncure: {cure}", error.location, error.calls) from error
+        cure = f"{error.cure or f'check the types: {sig}'}; a host descriptor needs :box=128x64 in its --arg, or --sig"
+        raise CompileError(error.what, error.location, error.calls, cure) from error
     baseline = read_unspecialised(compiled, num_warps=job.num_warps, num_stages=job.num_stages)
 
     def stock() -> Module:

@@ -341,7 +341,7 @@ def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str, const: str,
     untyped = [it for it in kernel.params if not it.is_constexpr and it.name not in named]
     values = ",".join(f"{name}=…" for name in missing)
     if untyped:
-        types = ", ".join(filter(None, [sig.strip().rstrip(","), *(f"{it.name}={_likely_type(it)}" for it in untyped)]))
+        types = ", ".join(filter(None, [sig.strip().rstrip(","), *map(_typed, untyped)]))
         line = f"--sig '{types}'" + (f" --const {','.join(filter(None, [const, values]))}" if const or values else "")
         what = f"{kernel.__name__}: no type and no constant for {', '.join(it.name for it in untyped)}"
         also = f"; no value for tl.constexpr {', '.join(missing)}" if missing else ""
@@ -351,16 +351,11 @@ def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str, const: str,
     return {**defaults, **constants}
 
 
-def _likely_type(parameter: Any) -> str:
-    """A type for an example, by what parameters of such a name usually are."""
-    name = parameter.name.lower()
-    if parameter.annotation_type:
-        return str(parameter.annotation_type)
-    if "desc" in name:
-        return "tensordesc<fp16[128,64]>"
-    if name.endswith("ptr") or name.startswith("ptr"):
-        return "*fp16:16"
-    return "i32:16" if "stride" in name else "i32"
+def _typed(parameter: Any) -> str:
+    """An example of a parameter's type."""
+    from tawa.bridge.triton.signature import likely_type
+
+    return f"{parameter.name}={parameter.annotation_type or likely_type(parameter.name)}"
 
 
 def read_plan(text: str) -> Plan | None:
