@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Annotated, Any
 
 import typer
@@ -73,21 +72,13 @@ app.command("env", hidden=True)(env_command)
 app.command("replay")(replay_command)
 
 
-_OF_USERS = ("run", "tune")
-"""Commands that run a script of the user's, whose warnings are the user's."""
-
-
 @app.callback()
 def options(
-    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
     """Turns unmodified Triton kernels into warp-specialised kernels for NVIDIA Hopper."""
-    if context.invoked_subcommand not in _OF_USERS:
-        # Triton 3.9 announces a default of 3.10, before the output of every command that compiles.
-        warnings.filterwarnings("ignore", message="TRITON_DEFAULT_FP_FUSION is unset")
 
 
 def main() -> None:

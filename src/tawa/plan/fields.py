@@ -5,6 +5,7 @@ A field that is None is left to the planner. An entry with an impossible value r
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -133,6 +134,12 @@ TENSOR_RING = "tensor"
 """The begin of the names of rings in tensor memory."""
 
 
+def tile_text(buffer: str) -> str:
+    """``!ttg.memdesc<128x64xf16, #shared, …>`` → ``128x64xf16``."""
+    found = re.search(r"(?:\d+x)+\w+", buffer)
+    return found.group() if found else buffer
+
+
 @dataclass(frozen=True, slots=True)
 class RingPlan:
     """One ring. payload: the types of the buffers of a slot. depth: D. slot_bytes: the size of one slot.
@@ -160,6 +167,11 @@ class RingPlan:
     def key(self) -> str:
         """The key that identifies the ring."""
         return self.name
+
+    @property
+    def tiles(self) -> tuple[str, ...]:
+        """The payload, for people."""
+        return tuple(map(tile_text, self.payload))
 
     @property
     def has_tiles(self) -> bool:

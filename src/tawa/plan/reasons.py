@@ -240,7 +240,7 @@ class _Decisions:
             yield self._made(f"{name}.kept", value, asked.kept is not None, "", usual, ("loops.kept",))
 
     def _ring(self, ring: RingPlan) -> Decision:
-        payload = ", ".join(map(_tile, ring.payload))
+        payload = ", ".join(ring.tiles)
         copies = f", {ring.copies} copies" if (ring.copies or 1) > 1 else ""
         value = f"D = {ring.depth} of ({payload}), {size_of(ring)}{copies}"
         loaded = ring.has_tiles and not ring.is_exchanged
@@ -317,12 +317,6 @@ def _at(value: str, line: str) -> str:
 def _place(line: str) -> str:
     """``/home/me/fa.py:18`` → ``fa.py:18``."""
     return PurePath(line).name
-
-
-def _tile(buffer: str) -> str:
-    """``!ttg.memdesc<128x64xf16, #shared, …>`` → ``128x64xf16``."""
-    found = re.search(r"(?:\d+x)+\w+", buffer)
-    return found.group() if found else buffer
 
 
 def decision_of(data: Mapping[str, Any]) -> Decision:

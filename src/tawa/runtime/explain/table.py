@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -96,16 +95,10 @@ def _alike(decision: Decision) -> tuple[str, str, str, str]:
 
 def as_text(renderable: Any, width: int = 100) -> str:
     """The text that a terminal of `width` columns would show, without colours."""
-    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console = Console(file=io.StringIO(), width=width, color_system=None, force_jupyter=False)
     console.print(renderable)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().rstrip()
-
-
-def tile(buffer: str) -> str:
-    """``!ttg.memdesc<128x64xf16, #shared, …>`` → ``128x64xf16``."""
-    found = re.search(r"(?:\d+x)+\w+", buffer)
-    return found.group() if found else buffer
 
 
 def plural(count: int, word: str) -> str:
