@@ -163,18 +163,14 @@ class Job:
         from tawa.runtime.protocol import compile_unchecked
 
         about, target = (self.kernel, self.signature, self._wanted), self.target or SM_90
-        return self._apart(lambda: compile_unchecked(*about, **self._sizes, launched=True, target=target))
+        return self._apart(lambda: compile_unchecked(*about, **self._sizes, target=target))
 
     def levels(self) -> Levels:
-        """The levels that `tawa verify` checks."""
+        """The levels that `tawa verify` checks: those of a launch by Triton."""
         from tawa.runtime.protocol import levels_of
 
-        launched = self.needs_launch
-        return self._apart(
-            lambda: levels_of(
-                self.kernel, self.signature, self._wanted, **self._sizes, launched=launched, target=self.target
-            )
-        )
+        about = self.kernel, self.signature, self._wanted
+        return self._apart(lambda: levels_of(*about, **self._sizes, target=self.target))
 
     def compile_stock(self) -> Any:
         """Compiles as Triton alone would, without ``tl.range(warp_specialize=True)``."""
