@@ -147,7 +147,7 @@ def share_of_a_program(grid: Sequence[int], spec: LaunchSpec) -> list[tuple[int,
 def _about(guessed: Sequence[str], launch: SimulatedLaunch, grid: Sequence[int]) -> str:
     """What was guessed, in words. grid: the one that was simulated."""
     whole = prod(launch.grid or USUAL_GRID)
-    facts = [f"arguments of {launch.size} ({', '.join(guessed)})"] if guessed else []
+    facts = [f"{launch.size} for each size and number that is not given ({', '.join(guessed)})"] if guessed else []
     facts += [] if launch.grid is not None else [f"{whole} programs"]
     told = [f"guessed: {', '.join(facts)}"] if facts else []
     if prod(grid) != whole:
