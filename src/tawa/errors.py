@@ -63,18 +63,22 @@ class KernelError(TawaError, TypeError):
 class CompileError(TawaError):
     """Triton or ptxas rejected a kernel, specialised or not.
 
-    location: in the user's source, if known. calls: the call stack, innermost first.
+    location: in the user's source, if known. calls: the call stack, innermost first. cure: what may be wrong, if known.
     """
 
-    def __init__(self, what: str, location: SourceLocation | None = None, calls: Sequence[str] = ()) -> None:
+    def __init__(
+        self, what: str, location: SourceLocation | None = None, calls: Sequence[str] = (), cure: str = ""
+    ) -> None:
         self.what = what
         self.location = location
         self.calls = tuple(calls)
+        self.cure = cure
         place = f"\n  at {location}" if location else ""
-        super().__init__(what + place + "".join(f"\n  called at {call}" for call in self.calls))
+        called = "".join(f"\n  called at {call}" for call in self.calls)
+        super().__init__(what + place + called + (f"\n  cure: {cure}" if cure else ""))
 
     def __reduce__(self) -> tuple[type[CompileError], tuple[object, ...]]:
-        return type(self), (self.what, self.location, self.calls)
+        return type(self), (self.what, self.location, self.calls, self.cure)
 
 
 class SurroundingsError(TawaError, OSError):

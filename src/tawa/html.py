@@ -48,4 +48,13 @@ def markup(*elements: Element) -> str:
     return "".join(tostring(it, encoding="unicode", method="html") for it in elements)
 
 
-__all__ = ["Child", "Element", "element", "markup", "table"]
+def notebook_markup(*elements: Element) -> str:
+    """Elements as text for the output of a notebook's cell, which would move the text of tables to the right."""
+    for it in elements:
+        for kind in ("th", "td"):
+            for cell in it.iter(kind):
+                cell.set("style", "text-align: left")
+    return markup(*elements)
+
+
+__all__ = ["Child", "Element", "element", "markup", "notebook_markup", "table"]

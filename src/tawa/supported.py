@@ -132,16 +132,12 @@ DRIVER = (
 
 
 def pytorch_beside(triton: str | None) -> str:
-    """The command that installs PyTorch and keeps the installed Triton; any PyTorch if none requires that one.
+    """The command that installs PyTorch and keeps the installed Triton, if that is supported.
 
-    triton: the installed version; None for none. pip replaces a Triton that the PyTorch does not require.
+    triton: the installed version; None for none. pip chooses a PyTorch of the index that requires it.
     """
-    here = parse_version(triton)[:2] if triton else None
-    keeps = [parse_version(it) for it, own in TRITON_OF_PYTORCH.items() if parse_version(own)[:2] == here]
-    if not keeps:
-        return PYTORCH.cure
-    major, minor, _ = max(keeps)
-    return f"pip install 'torch=={major}.{minor}.*'"
+    here = parse_version(triton) if triton else (0, 0, 0)
+    return f"{PYTORCH.cure} 'triton=={_text(here[:2])}.*'" if here in TRITON else PYTORCH.cure
 
 
 __all__ = [

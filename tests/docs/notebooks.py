@@ -7,6 +7,7 @@ apart from times, versions and folders, as for the blocks of the pages.
 from __future__ import annotations
 
 import copy
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,8 @@ def _text(output: Any) -> str:
     if output.output_type == "error":
         return f"{output.ename}: {output.evalue}"
     pictures = [kind for kind in sorted(output.data) if kind.startswith("image/")]
-    return " ".join(pictures) or output.data["text/plain"]
+    table = re.sub(r"<[^>]+>", "\n", output.data.get("text/html", ""))
+    return " ".join(pictures) or table or output.data["text/plain"]
 
 
 def faults(stored: Any, found: Any) -> list[str]:

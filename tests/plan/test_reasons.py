@@ -128,9 +128,10 @@ def test_feedback_is_told_apart_but_never_takes_what_the_user_said() -> None:
 
 
 def test_launches_that_differ_have_a_row_each() -> None:
-    rows = found(replace(PLAN, launches=LaunchPlan(("K >= 1",), "predicted")))
+    conditions = ("(K * 2) >= 16 and (K * 2) % 16 == 0", "K >= 1 and K <= 2147418112", "p % 16 == 0", "K >= 1")
+    rows = found(replace(PLAN, launches=LaunchPlan(conditions, "predicted")))
     own = {name: it.value for name, it in rows.items() if name.startswith("launches")}
-    assert own == {"launches.conditions": "conditions on 1 value", "launches.choice": "predicted"}
+    assert own == {"launches.conditions": "limits on K * 2, K, p", "launches.choice": "predicted"}
 
 
 @pytest.mark.parametrize("choice, form", [("predicted", "the form"), ("specialised", "the specialised form")])

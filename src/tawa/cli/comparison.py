@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tawa.cli.inputs.launch_arguments import Parameter
     from tawa.ir import Module
     from tawa.sim import SimulationError
+    from tawa.symbolic.host.launch_spec import LaunchSpec
 
 Values = dict[str, Any]
 UNSPECIALISED = "the unspecialised program"
@@ -29,7 +30,8 @@ class Subject:
     """The program to run. title: its name in messages. baseline: the program with the right bits; None: itself, eager.
 
     note: a remark on where the program comes from. stock: returns stock Triton's program, for timelines. how: how the
-    program was compiled. maker: the Triton that made the program by itself, "Triton 3.6.0"; else empty.
+    program was compiled. maker: the Triton that made the program by itself, "Triton 3.6.0"; else empty. launch: what
+    launches of the program need, made from the kernel's own arguments, whose names are `names`; None for nothing.
     """
 
     title: str
@@ -39,6 +41,13 @@ class Subject:
     stock: Callable[[], Module] | None = None
     how: str = ""
     maker: str = ""
+    launch: LaunchSpec | None = None
+    names: Sequence[str] = ()
+
+    @property
+    def arguments_of(self) -> Module:
+        """The program whose parameters are those that a user gives values for."""
+        return self.module if self.launch is None or self.baseline is None else self.baseline
 
 
 class Trapped(Exception):
@@ -177,7 +186,8 @@ def compare(
     every = (1 + len(orders)) * count
     title = UNSPECIALISED if subject.baseline is not None else subject.title
     before, wanted = make_values(), make_values()
-    run(title, subject.baseline or subject.module, wanted, grid, "eager", seed, told=lambda it: tell(it, every, title))
+    first = Subject(title, subject.baseline or subject.module)
+    run(first, wanted, grid, "eager", seed, lambda it: tell(it, every, title))
     found: dict[str, Values] = {}
     for number, order in enumerate(orders, 1):
         if subject.baseline is None and order == "eager":
@@ -188,7 +198,7 @@ def compare(
         def told(programs: int, before: int = number * count, order: str = order) -> None:
             tell(before + programs, every, order)
 
-        run(subject.title, subject.module, found[order], grid, order, seed, subject.maker, told)
+        run(subject, found[order], grid, order, seed, told)
     outputs: list[Output] = []
     for it in parameters:
         written = it.is_tensor and _written(it.name, before, wanted, found)
@@ -199,22 +209,24 @@ def compare(
 
 
 def run(
-    title: str, module: Module, values: Values, grid: Sequence[int], order: Any, seed: int, maker: str = "",
-    told: Callable[[int], None] | None = None,
-) -> None:  # fmt: skip
-    """Runs one launch. told: how many of its programs have run.
+    subject: Subject, values: Values, grid: Sequence[int], order: Any, seed: int, told: Callable[[int], None]
+) -> None:
+    """Runs one launch of a program. told: how many of its programs have run.
 
     Raises Trapped, and UsageError if the values do not fit the program.
     """
-    from tawa.sim import SimulationError, simulate
+    from tawa.runtime.simulation import simulate_launch
+    from tawa.sim import SimulationError
     from tawa.sim.errors import ArgumentError
 
     try:
-        simulate(module, values, grid, order, seed, told=told)
+        simulate_launch(
+            subject.module, subject.names, values, tuple(grid), order, seed, launch=subject.launch, told=told
+        )
     except ArgumentError as error:
         raise UsageError(error.reason, error.cure) from error
     except SimulationError as error:
-        raise Trapped(title, order, error, maker) from error
+        raise Trapped(subject.title, order, error, subject.maker) from error
 
 
 def array_of(value: Any) -> Any:

@@ -110,7 +110,7 @@ def failures_reported(statuses: Statuses = COMPILING) -> Iterator[None]:
         raise typer.Exit(statuses.failed) from error
     except CompileError as error:
         what, location, cure = split_message(error.what)
-        print_failure(what, error.location or location, cure, error.calls)
+        print_failure(what, error.location or location, error.cure or cure, error.calls)
         raise typer.Exit(statuses.failed) from error
     except TawaError as error:
         print_failure(*split_message(str(error)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tawa.sim.time.timeline import Timeline
 
 SUFFIXES = (".json", ".svg", ".png")
-_FIRST = (0, 0, 0)
 
 
 def check_timeline_path(path: Path) -> None:
@@ -37,13 +36,22 @@ def check_timeline_path(path: Path) -> None:
     require_folder("--timeline", path)
 
 
-def take_timelines(subject: Subject, grid: Sequence[int], make_values: Callable[[], Values]) -> tuple[Panels, str]:
-    """Times the first program of stock Triton's kernel and of the subject, see `beside_stock`."""
+def take_timelines(subject: Subject, grid: tuple[int, ...], make_values: Callable[[], Values]) -> tuple[Panels, str]:
+    """Times the first program of the subject, and those of stock Triton's kernel that do the same work."""
+    from tawa.runtime.explain.timelines import share_of_a_program, timeline_of_ours
     from tawa.runtime.simulation import beside_stock
     from tawa.sim import simulate
+    from tawa.sim.time.timeline import one_after_the_other
+    from tawa.symbolic.host.launch_spec import LaunchSpec
+
+    spec = subject.launch or LaunchSpec()
+    share = share_of_a_program(grid, spec)
 
     def timed(module: Module, **options: Any) -> Timeline:
-        return simulate(module, make_values(), grid, programs=[_FIRST], timing=True, **options).timeline()
+        if module is subject.module and subject.launch is not None:
+            return timeline_of_ours(module, subject.names, make_values(), grid, spec)
+        found = simulate(module, make_values(), grid, programs=share, timing=True, **options)
+        return one_after_the_other([found.timeline(it) for it in share])
 
     return beside_stock(subject.title, subject.module, subject.stock, timed, bool(subject.maker))
 

@@ -11,7 +11,7 @@ from tawa.demo.exhibits import EXHIBITS, Exhibit, compile_case, compile_exhibit,
 from tawa.demo.sketch import sketch
 from tawa.remarks import SourceLocation
 from tawa.runtime.explain.excerpt import excerpt
-from tawa.runtime.explain.table import plural, protocol_text, tile
+from tawa.runtime.explain.table import plural, protocol_text
 from tawa.runtime.progress import progress
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _specialised(found: Explanation) -> list[Text]:
         for part in found.partitions
     ]
     for ring in found.rings:
-        tiles = " + ".join(tile(buffer) for buffer in ring.payload)
+        tiles = " + ".join(ring.tiles)
         kib = f"{ring.total_bytes / 1024:.0f} KiB"
         lines.append(Text.assemble((f"{ring.name:9} ", "bold"), f"D = {ring.depth} of ({tiles}), {kib}"))
     verdict = protocol_text(found)

@@ -24,7 +24,8 @@ from tawa.dialects.ttg import LocalStoreOp
 from tawa.dialects.ttng import AsyncTMACopyLocalToGlobalOp, AsyncTMAStoreWaitOp, WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.dialects.warp import GroupOp
 from tawa.ir import Block, Operation, Value, parse_module
-from tawa.runtime.explain.table import plural, tile
+from tawa.plan.fields import tile_text
+from tawa.runtime.explain.table import plural
 
 _SHOWN = op_names(
     LocalStoreOp,
@@ -49,7 +50,7 @@ def _block(block: Block) -> list[str]:
 
 def _lines(op: Operation) -> Iterator[str]:
     if create := CreateOp.of(op):
-        payload = ", ".join(map(tile, create.type.payload))
+        payload = ", ".join(map(tile_text, create.type.payload))
         yield f"{_name(op.result)} = aref.create : {plural(create.type.depth, 'slot')} of ({payload})"
     elif group := GroupOp.of(op):
         registers = f", {group.registers} registers" if group.registers else ""

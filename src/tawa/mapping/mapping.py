@@ -111,9 +111,10 @@ class Mapping:
         return {name: _plain(getattr(self, name)) for name in _SECTIONS}
 
     def given(self, section: str, names: Iterable[str] = ()) -> Iterator[Given]:
-        """The words of a section; of one with names, those about what has these names, the narrowest first.
+        """The words that a section gives, each once.
 
-        A word of the section "*" counts where no section of these names has it.
+        names: of one operand, store, loop, ring or partition, the most specific first. A word is taken from the first
+        section of these names that has it, else from the section "*".
         """
         own = getattr(self, section)
         sections = (

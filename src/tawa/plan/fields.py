@@ -5,6 +5,7 @@ A field that is None is left to the planner. An entry with an impossible value r
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -133,14 +134,19 @@ TENSOR_RING = "tensor"
 """The begin of the names of rings in tensor memory."""
 
 
+def tile_text(buffer: str) -> str:
+    """``!ttg.memdesc<128x64xf16, #shared, …>`` → ``128x64xf16``."""
+    found = re.search(r"(?:\d+x)+\w+", buffer)
+    return found.group() if found else buffer
+
+
 @dataclass(frozen=True, slots=True)
 class RingPlan:
     """One ring. payload: the types of the buffers of a slot. depth: D. slot_bytes: the size of one slot.
 
     copies: the number of such rings: one per consumer group if its tiles are rows of the group, else 1.
-    fill: how the producer fills a slot: "tma", "cp.async", or from its "registers"; "stores" of a converter; or with a
-    "number" that only the producer computes. A slot in tensor memory is filled by the dots of one thread, whose end is
-        a "commit", or by the "threads" of a consumer.
+    fill: what fills a slot: "tma", "cp.async", the "registers" of the producer, "stores" of a converter, or a "number"
+        that only the producer computes. In tensor memory: a "commit" of one thread's dots, or "threads" of a consumer.
     A Plan that pins a ring may omit everything but the depth, because the rest follows from the operands. An entry
     without a name sets D for all rings that have no entry. As with the option `aref_depth`, rings that are filled
     outside the innermost loops have a smaller D if this one does not fit.
@@ -162,13 +168,18 @@ class RingPlan:
         return self.name
 
     @property
+    def tiles(self) -> tuple[str, ...]:
+        """The payload, for people."""
+        return tuple(map(tile_text, self.payload))
+
+    @property
     def has_tiles(self) -> bool:
         """Whether a slot holds tiles, rather than one number."""
         return self.fill != "number"
 
     @property
     def is_exchanged(self) -> bool:
-        """Whether the dots of one thread and a consumer access its slots by turns, rather than a producer loads them.
+        """Whether the dots of one thread and a consumer access its slots by turns, and no producer loads them.
 
         The slots are in tensor memory; those with `slot_bytes` are in shared memory.
         """

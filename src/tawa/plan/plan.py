@@ -24,7 +24,7 @@ from pathlib import Path as FilePath
 from typing import Any, Literal, TypeVar, cast, get_args
 
 from tawa.errors import PlanError
-from tawa.html import markup, table
+from tawa.html import notebook_markup, table
 from tawa.outside import shown, text_of
 from tawa.plan import json_format
 from tawa.plan.decision import (
@@ -264,7 +264,7 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """The decisions that it has, for a notebook."""
-        return markup(table(("field", "value"), _html_rows(self.to_dict())))
+        return notebook_markup(table(("field", "value"), _html_rows(self.to_dict())))
 
     @staticmethod
     def from_json(text: str) -> Plan:

@@ -240,7 +240,7 @@ class _Decisions:
             yield self._made(f"{name}.kept", value, asked.kept is not None, "", usual, ("loops.kept",))
 
     def _ring(self, ring: RingPlan) -> Decision:
-        payload = ", ".join(map(_tile, ring.payload))
+        payload = ", ".join(ring.tiles)
         copies = f", {ring.copies} copies" if (ring.copies or 1) > 1 else ""
         value = f"D = {ring.depth} of ({payload}), {size_of(ring)}{copies}"
         loaded = ring.has_tiles and not ring.is_exchanged
@@ -257,8 +257,10 @@ class _Decisions:
             return
         found: list[Decision] = []
         if launches.conditions:
-            value = f"conditions on {_count(len(launches.conditions), 'value')}"
-            found.append(self._made("launches.conditions", value, False, "", "TMA requires them of sizes and strides"))
+            limited = dict.fromkeys(re.split(" (?:>=|<=|==|%) ", it)[0].strip("()") for it in launches.conditions)
+            usual = "sizes, strides and addresses must suit TMA; any other launch gets another kernel"
+            value = f"limits on {', '.join(limited)}"
+            found.append(self._made("launches.conditions", value, False, "", usual))
         if launches.choice != "always" or asked.choice is not None:
             form = "specialised form" if launches.choice == "specialised" else "form"
             usual = f"each launch gets the {form} that is predicted to be the fastest"
@@ -315,12 +317,6 @@ def _at(value: str, line: str) -> str:
 def _place(line: str) -> str:
     """``/home/me/fa.py:18`` → ``fa.py:18``."""
     return PurePath(line).name
-
-
-def _tile(buffer: str) -> str:
-    """``!ttg.memdesc<128x64xf16, #shared, …>`` → ``128x64xf16``."""
-    found = re.search(r"(?:\d+x)+\w+", buffer)
-    return found.group() if found else buffer
 
 
 def decision_of(data: Mapping[str, Any]) -> Decision:

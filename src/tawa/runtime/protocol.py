@@ -44,22 +44,22 @@ class Levels:
 
 def compile_unchecked(
     kernel: Any, signature: Signature, options: dict[str, Any], *, num_warps: int, num_stages: int,
-    launched: bool = False, target: Machine = SM_90,
+    target: Machine = SM_90,
 ) -> Any:  # fmt: skip
-    """Compiles without verification, for those who check or run the levels; returns Triton's `CompiledKernel`.
+    """Compiles as for a launch, but without verification, for those who check or run the levels.
 
-    launched: compile for a launch by Triton, to which arguments may be added. target: the GPU. Raises CompileError on
-    an untested Triton, whose levels may differ.
+    target: the GPU. Returns Triton's `CompiledKernel`. Raises CompileError on an untested Triton, whose levels may
+    differ.
     """
     refuse_untested(f"{kernel.__name__} is not specialised")
     request = replace(request_of(kernel, options), verification="off")
-    with overflow_refused(), launched_by_us(launched, kernel):
+    with overflow_refused(), launched_by_us(function=kernel):
         return compile_kernel(kernel, signature, request, num_warps=num_warps, num_stages=num_stages, target=target)
 
 
 def levels_of(
     kernel: Any, signature: Signature, options: dict[str, Any], *, num_warps: int, num_stages: int,
-    launched: bool = False, target: Machine | None = None,
+    target: Machine | None = None,
 ) -> Levels:  # fmt: skip
     """The levels of a specialised kernel; stock Triton's program of a declined one; a Gluon kernel as it is.
 
@@ -69,9 +69,7 @@ def levels_of(
         found, module = lower_gluon(kernel, signature, target, num_warps=num_warps)
         return Levels(None, module, found)
     target = target or SM_90
-    compiled = compile_unchecked(
-        kernel, signature, options, num_warps=num_warps, num_stages=num_stages, launched=launched, target=target
-    )
+    compiled = compile_unchecked(kernel, signature, options, num_warps=num_warps, num_stages=num_stages, target=target)
     declined = why_not_specialised(compiled)
     if declined:
         return Levels(None, read_final(compiled), target, declined, specialised=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tawa.dialects.parameters import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
 from tawa.errors import TawaError
 from tawa.ir import Module, parse_module
+from tawa.machine.machines import SM_90
 from tawa.runtime.progress import progress
 from tawa.sim import Addresses, CostModel, SimulationError, SimulationResult, Timeline, from_floats, to_floats
 from tawa.sim import Descriptor as HostDescriptor
@@ -145,10 +146,12 @@ def simulate_launch(
 ) -> SimulationResult:  # fmt: skip
     """Simulates one launch, with what the launcher adds to it; arguments as for `simulate_case`.
 
-    names: of the parameters of the kernel's function, in order. arguments: by name, without constants. Raises
-    ValueError if they do not satisfy the conditions of the launch.
+    names: of the parameters of the kernel's function, in order, without constants. arguments: by name. tiles_on: None
+    for as many as an H100 gets. Raises ValueError if the arguments do not satisfy the conditions of the launch.
     """
     launch = launch or LaunchSpec()
+    if tiles_on is None and launch.axes:
+        tiles_on = launch.programs(grid, SM_90.processors)
     arguments = {**arguments, **_added_descriptors(names, arguments, launch)}
     if launch.grouped is not None:
         arguments[PROGRAMS], grid = launch.grouped.size(grid), launch.grouped.ctas(grid)

@@ -103,7 +103,7 @@ class BarrierMisuse(SimulationError):
 class OutOfBounds(SimulationError):
     """An access is outside its tensor, or a view is outside its buffer."""
 
-    cure = "mask the access, or correct the index"
+    cure = "sizes that fit the tensor, a mask for the access, or another index"
 
 
 class MisalignedBox(SimulationError):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tawa.html import Element, element, markup, table
+from tawa.html import Element, element, notebook_markup, table
 from tawa.remarks import SourceLocation
 
 FaultKind = Literal[
@@ -65,7 +65,7 @@ class _Shown:
 
     def _repr_html_(self) -> str:
         assert isinstance(self, Proved | Checked | Refuted | Unknown)
-        return markup(element("div", *_cell(self)))
+        return notebook_markup(element("div", *_cell(self)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +15,7 @@ from tawa.bridge.triton.signature import Signature
 from tawa.errors import KernelError
 from tawa.machine.machines import SM_90
 from tawa.plan import PlanOptions
+from tawa.runtime.explain.explaining import explain_compiled
 from tests.bridge.kernels import gemm_descriptors
 
 pytestmark = pytest.mark.contract
@@ -40,6 +43,20 @@ def test_without_a_request_the_kernel_is_stock_and_with_one_it_has_our_levels(ge
     ours = compile_kernel(gemm_descriptors, gemm_signature, Request(PlanOptions(enable_warp_specialization=True)))
     assert {"aref", "barrier", "ptx"} <= set(ours.asm)
     assert ours.asm["ptx"] != stock.asm["ptx"]
+
+
+def test_a_compile_ahead_of_time_is_not_warned_of_a_default_that_a_later_triton_changes(
+    gemm_signature: Signature, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Triton 3.9 does so once in a process, before the output of the first command or cell that compiles."""
+    monkeypatch.delenv("TRITON_DEFAULT_FP_FUSION", raising=False)
+    forget = getattr(getattr(import_module("triton._utils"), "warn_once", None), "cache_clear", lambda: None)
+    forget()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = compile_kernel(gemm_descriptors, gemm_signature, None)
+        explained = explain_compiled(made)
+    assert made.metadata.enable_fp_fusion and not explained.applied
 
 
 def test_a_kernel_compiles_from_its_ttir_to_as_many_dots(gemm_signature: Signature) -> None:

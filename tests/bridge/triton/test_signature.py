@@ -67,6 +67,17 @@ def test_a_mistake_is_named(text: str, constants: dict[str, object], message: st
         parse_signature(text, constants, NAMES)
 
 
+def test_what_is_missing_is_named_with_types_for_arguments_and_values_for_constants() -> None:
+    names = ["a_ptr", "desc", "stride_am", "M", "BM"]
+    with pytest.raises(PlanError) as told:
+        parse_signature("M=i32", {}, names, ["BM"])
+    assert str(told.value) == (
+        "no type and no constant for a_ptr, desc, stride_am; no value for tl.constexpr BM; cure: add to the signature "
+        "a_ptr=*fp16:16, desc=tensordesc<fp16[128,64]>, stride_am=i32:16, and constexprs={'BM': …} "
+        "(with the types and values of your launch)"
+    )
+
+
 def test_a_comma_in_quotes_belongs_to_the_text() -> None:
     texts = {"ASM": "mov.b32 $0, $1; // it's", "SAID": 'x, "y=2", z', "BM": 128}
     written = ", ".join(f"{name}={value!r}" for name, value in texts.items())

@@ -64,7 +64,7 @@ def test_the_table_names_partitions_and_rings(tawa):
         "partitions.consumer",
         "rings.ring0",
         "planner",
-        "spills 0 bytes",
+        "0 bytes spilled",
         "wgmma waits",
     ):
         assert word in result.stdout

@@ -85,7 +85,7 @@ def test_a_launch_that_is_not_predicted_to_gain_is_declined_with_both_times_and_
     asked = ["--option", "num_consumer_groups=1", "--option", "only_if_faster=true"]
     found = tawa_json("explain", *MASKED, *asked, *launch, "--grid", "2048")
     assert (found["decision"], found["applied"]) == ("declined", False)
-    assert "stock Triton: stock " in found["reason"] or "too close to tell" in found["reason"]
+    assert " us for stock Triton's" in found["reason"] and "too close to tell" in found["reason"]
     assert "tawa tune" in (found["cure"] or "") + found["reason"]
 
 

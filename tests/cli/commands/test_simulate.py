@@ -60,7 +60,7 @@ def test_every_level_gives_the_bits_of_the_unspecialised_program_in_every_order(
 
 
 def test_the_barrier_level_is_run_where_nothing_is_said(tawa: Tawa) -> None:
-    assert "same bits: the barrier level and" in tawa("simulate", *RUN, "--order", "eager").stdout
+    assert "same bits: Tawa's kernel and" in tawa("simulate", *RUN, "--order", "eager").stdout
 
 
 def test_elements_that_are_never_written_are_a_finding_although_the_bits_are_the_same(tawa: Tawa) -> None:
@@ -143,7 +143,7 @@ def test_other_bits_are_status_1_with_the_largest_difference_and_its_place(
     assert result.exit_code == 1
     tensor, verdict = result.stdout.splitlines()
     assert "eager differs  late differs  random differs  max |difference| 1" in tensor and "at [" in tensor
-    assert verdict.startswith("other bits: the barrier level against the unspecialised program")
+    assert verdict.startswith("other bits: Tawa's kernel against the unspecialised program")
 
 
 def test_a_deadlock_is_status_1_and_says_who_waits_for_what_and_where(tawa: Tawa, ttgir: Path) -> None:
@@ -193,7 +193,7 @@ def test_what_triton_refuses_is_shown_at_its_place_with_the_types(tawa: Tawa) ->
     result = tawa("simulate", f"{KERNELS}:broken", "--grid", "1", "--arg", "x=nan:64:f16", "--const", "BM=64")
     assert result.exit_code == 2 and "no_such_name" in result.stderr
     assert "kernels.py:" in result.stderr and "^\n" in result.stderr, "the caret of the column"
-    assert "cure: check the types, here x=*fp16:16;" in result.stderr
+    assert "cure: change the kernel, or the types that it is compiled for: x=*fp16:16;" in result.stderr
 
 
 # --- timelines --------------------------------------------------------------------------------------------------------
@@ -204,13 +204,13 @@ def test_the_timeline_shows_stock_triton_above_the_specialised_kernel(tawa: Tawa
     result = tawa("simulate", *RUN, "--order", "eager", "--timeline", str(path))
     assert result.exit_code == 0, result.stderr
     lines = [line.strip() for line in result.stdout.splitlines()[-2:]]
-    assert lines[0].startswith("stock Triton: ") and lines[1].startswith("the barrier level: ")
+    assert lines[0].startswith("stock Triton: ") and lines[1].startswith("Tawa's kernel: ")
     events = json.loads(path.read_text())["traceEvents"]
     names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
-    assert names == {0: "stock Triton", 1: "the barrier level"}
+    assert names == {0: "stock Triton", 1: "Tawa's kernel"}
     assert {event["pid"] for event in events if event["ph"] == "X"} == {0, 1}
     size = f"{path.stat().st_size / 1e3:.1f} kB"
-    assert f"saved {path} ({size}): the timelines of stock Triton and the barrier level, a trace for" in result.stderr
+    assert f"saved {path} ({size}): the timelines of stock Triton and Tawa's kernel, a trace for" in result.stderr
 
 
 def test_a_kernel_that_stock_triton_refuses_has_a_timeline_without_it(
@@ -225,7 +225,7 @@ def test_a_kernel_that_stock_triton_refuses_has_a_timeline_without_it(
     assert result.exit_code == 0, result.stderr
     assert "the timeline lacks stock Triton, which does not compile the kernel: out of resource" in result.stdout
     events = json.loads(path.read_text())["traceEvents"]
-    assert [it["args"]["name"] for it in events if it["name"] == "process_name"] == ["the barrier level"]
+    assert [it["args"]["name"] for it in events if it["name"] == "process_name"] == ["Tawa's kernel"]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="needs matplotlib")

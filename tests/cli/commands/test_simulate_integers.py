@@ -23,7 +23,7 @@ def simulated(tawa: Tawa, kernel: str, grid: str, const: str, out: Path, **value
     options = ["--grid", grid, "--const", const, "--option", "only_if_faster=False", "--save", str(out)]
     result = tawa("simulate", f"{KERNELS}:{kernel}", *arguments, *options)
     assert result.exit_code == 0, result.output
-    assert "the barrier level and the unspecialised program" in result.stdout
+    assert "Tawa's kernel and the unspecialised program" in result.stdout
     return {name.removeprefix("after."): it for name, it in np.load(out).items() if name.startswith("after.")}
 
 

@@ -386,7 +386,7 @@ def test_a_schedule_of_one_stage_that_spills_much_is_given_up_first() -> None:
 @pytest.mark.parametrize(
     ("told", "spilled", "serialised", "taken"),
     [
-        ("", 900, False, True), ("stock 3 us, specialised 4 us predicted", 900, False, False),
+        ("", 900, False, True), ("4 us predicted, 3 us for stock Triton's", 900, False, False),
         ("", HEAVY_SPILL_BYTES, False, False), ("", 900, True, False),
     ],
     ids=["faster", "slower", "too much", "serialised"],

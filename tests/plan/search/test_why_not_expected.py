@@ -31,7 +31,8 @@ def test_the_predicted_times_decide(own_us: float, pays: bool) -> None:
 
 def test_what_is_too_close_to_tell_stays_with_stock_and_names_what_settles_it() -> None:
     reason = why_not_faster(Expectation(10.0, 9.9, ErrorInfo(0.2, 9), "dots"))
-    assert "stock 10.0 us, specialised 9.9 us" in reason and "less than the error of the model; `tawa tune`" in reason
+    assert "9.9 us predicted" in reason and "10.0 us for stock Triton's" in reason
+    assert "too close to tell; `tawa tune`" in reason
     assert "tawa tune" not in why_not_faster(Expectation(10.0, 30.0, ErrorInfo(0.2, 9), "dots"))
 
 

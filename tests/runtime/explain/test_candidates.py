@@ -88,7 +88,9 @@ def test_the_remark_names_the_form_that_it_predicts() -> None:
     }
     assert times["persistent, 1 group"] < times["as written, 1 group"]
     assert seen.plan is not None and seen.plan.form != "persistent"
-    assert f"specialised (persistent, 1 group) {times['persistent, 1 group']:.0f} us" in told
+    assert (
+        f": {times['persistent, 1 group']:.0f} us predicted for the specialised kernel (persistent, 1 group), " in told
+    )
 
 
 def test_what_was_measured_of_the_kernel_is_on_its_page() -> None:

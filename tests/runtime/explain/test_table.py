@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
 from rich.text import Text
 
+from tawa.plan import RingPlan
 from tawa.plan.reasons import Decision
-from tawa.runtime.explain.table import as_text, plan_table, plural, tile
+from tawa.runtime.explain.table import as_text, plan_table, plural
 
 
 def test_the_tile_of_a_buffer_is_its_shape_and_element_type() -> None:
-    assert tile("!ttg.memdesc<128x64xf16, #shared, #smem>") == "128x64xf16"
-    assert tile("scalar") == "scalar"
+    ring = RingPlan("ring0", ("!ttg.memdesc<128x64xf16, #shared, #smem>", "scalar"), 3)
+    assert ring.tiles == ("128x64xf16", "scalar")
 
 
 def test_one_is_singular() -> None:
@@ -19,6 +21,11 @@ def test_one_is_singular() -> None:
 
 def test_text_has_no_colours_and_no_trailing_space() -> None:
     assert as_text(Text("bold", style="bold red")) == "bold"
+
+
+def test_text_is_text_in_a_notebook_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert as_text(Text("plain")) == "plain"
 
 
 def test_decisions_with_the_same_value_and_reason_share_a_row() -> None:

@@ -47,7 +47,7 @@ def test_stock_triton_that_is_refused_is_left_out_with_the_reason() -> None:
 
 def test_numbers_that_are_known_are_not_guessed() -> None:
     panels, note = timelines_of(compiled(), SimulatedLaunch({"K": 256}, grid=(2, 2)))
-    assert note == "guessed: arguments of 2048 (a_desc, b_desc, c_desc)"
+    assert note == "guessed: 2048 for each size and number that is not given (a_desc, b_desc, c_desc)"
     for _, timeline in panels:
         assert len([it for it in timeline.of(TENSOR_CORES) if it.kind == "wgmma"]) == 256 // 64
 
@@ -105,7 +105,10 @@ def test_a_declined_kernel_of_stock_triton_without_a_fence_has_a_timeline_too() 
 
 def test_sizes_are_guessed_as_the_prediction_guesses_them() -> None:
     seen = explain_compiled(compiled(), simulated=SimulatedLaunch())
-    assert seen.timeline_note == "guessed: arguments of 2048 (a_desc, b_desc, c_desc, K), 1056 programs"
+    assert (
+        seen.timeline_note
+        == "guessed: 2048 for each size and number that is not given (a_desc, b_desc, c_desc, K), 1056 programs"
+    )
     assert "arguments of 2048, 1056 programs" in seen.candidates.predicted[0].times_us
 
 

@@ -104,7 +104,10 @@ def test_the_timelines_on_a_page_are_those_of_the_explanation(explanation: Expla
         for row, causes in waits_by_cause(timeline).items():
             assert row in page.sections["timeline"]
             assert all(cause in page.sections["timeline"] for cause in causes)
-    assert "Guessed: arguments of 2048 (a, b, c, K), 1056 programs." in page.sections["timeline"]
+    assert (
+        "Guessed: 2048 for each size and number that is not given (a, b, c, K), 1056 programs."
+        in page.sections["timeline"]
+    )
 
 
 def test_waits_by_cause_add_up_to_the_share_of_the_summary(explanation: Explanation) -> None:

@@ -11,7 +11,7 @@ from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.request import Request, activate
 from tawa.bridge.triton.apart import compiled_apart
 from tawa.bridge.triton.artifacts.cache_entries import repaired
-from tawa.bridge.triton.device import gpu_target
+from tawa.bridge.triton.device import gpu_target, whole_options
 from tawa.bridge.triton.signature import Signature
 from tawa.bridge.triton.surroundings import surroundings_named, temporary_text
 from tawa.bridge.triton.versions import refuse_pinned, refuse_untested
@@ -57,7 +57,7 @@ def compile_kernel(
 
     function = jit_function(kernel)
     refuse_pinned(request is not None and request.pinned, function.__name__)
-    options = {"num_warps": num_warps, "num_stages": num_stages, **backend_options}
+    options = whole_options({"num_warps": num_warps, "num_stages": num_stages, **backend_options})
     request = replace(request, arch=target.name) if request is not None and target is not SM_90 else request
     try:
         with surroundings_named(function), attached() if request is not None else nullcontext(), activate(request):
@@ -66,6 +66,9 @@ def compile_kernel(
     except Exception as error:
         # An untested Triton may take kernels in another way; the error itself would not help a user.
         refuse_untested(f"{function.__name__} is not compiled ({type(error).__name__}: {error})")
+        if isinstance(error, CompileError) and error.location is not None:  # in the kernel
+            cure = f"change the kernel, or the types that it is compiled for: {signature}"
+            raise CompileError(error.what, error.location, error.calls, cure) from (error.__cause__ or error)
         raise
 
 
@@ -79,7 +82,7 @@ def compile_ttir(
     import triton
 
     refuse_untested(f"{file.name} is not compiled")
-    options = {"num_warps": num_warps, "num_stages": num_stages}
+    options = whole_options({"num_warps": num_warps, "num_stages": num_stages})
     with (
         surroundings_named(file.name),
         temporary_text(text, ".ttir") as source,  # the suffix tells Triton the level

@@ -9,7 +9,7 @@ from typing import Any
 
 from tawa.bridge.triton.apart import compiled_apart
 from tawa.bridge.triton.artifacts.cache_entries import repaired
-from tawa.bridge.triton.device import gpu_target
+from tawa.bridge.triton.device import gpu_target, whole_options
 from tawa.bridge.triton.jitted import named
 from tawa.bridge.triton.lowered import lowered
 from tawa.bridge.triton.signature import Signature
@@ -34,7 +34,7 @@ def compile_gluon(
     """
     import triton
 
-    options = {"num_warps": num_warps, **backend_options}
+    options = whole_options({"num_warps": num_warps, **backend_options})
     with _compiling(kernel):
         source = _source(kernel, signature)
         return compiled_apart(

@@ -42,6 +42,7 @@ from tawa.bridge.launch.stock_facts import facts_of
 from tawa.bridge.launch.why_stock import note_surrounding
 from tawa.bridge.report import record
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
+from tawa.bridge.triton.device import whole_options
 from tawa.dialects.parameters import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
 from tawa.outside import read
 from tawa.plan import Plan, PlanOptions
@@ -429,7 +430,7 @@ def _compiled_again(kernel: Any) -> Any:
 def _option_names(metadata: Any) -> list[str]:
     from triton.compiler.compiler import make_backend
 
-    options: Any = make_backend(metadata.target).parse_options({})
+    options: Any = make_backend(metadata.target).parse_options(whole_options({}))
     return [field.name for field in fields(options)]
 
 

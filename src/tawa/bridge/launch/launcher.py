@@ -206,11 +206,11 @@ class Launcher:
         if found is None:
             return self.made(values, grid)
         if found.plan == STOCK and self._at_hand("stock"):
-            return str(found)
+            return found.why
         made = self.made(values, grid) if found.plan in (None, STOCK) else self.made_by(found.plan, values, grid)
         if isinstance(made, str):
             return self.made(values, grid)
-        return replace(made, why=str(found))
+        return replace(made, why=found.why)
 
     def follow(
         self, stock: Any, make: Callable[[Plan, bool], Any], load: Callable[[Any], Any], has_stocks_bits: bool

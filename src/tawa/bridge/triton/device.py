@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tawa.errors import DeviceError
@@ -51,6 +52,16 @@ def missing_device(error: Exception, kernel: str) -> DeviceError | None:
         f"{kernel}: launched where Triton finds no CUDA device ({error}). Cure: launch on a machine with an H100 or "
         "H200 and PyTorch with CUDA; without one, compile ahead of time: tawa compile FILE.py:KERNEL --sig ..."
     )
+
+
+def whole_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a compile that Tawa makes by itself, with Triton's default of FP fusion.
+
+    Where it is left out, Triton 3.9 warns of the default of 3.10; a launch of the user's still does.
+    """
+    from triton import knobs
+
+    return {"enable_fp_fusion": knobs.language.default_fp_fusion, **options}
 
 
 def backend_option_names() -> frozenset[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tawa.bridge.driver.request import activate
 from tawa.bridge.triton.apart import text_apart
-from tawa.bridge.triton.device import gpu_target
+from tawa.bridge.triton.device import gpu_target, whole_options
 from tawa.bridge.triton.generic_print import print_generic
 from tawa.bridge.triton.structured import new_context
 from tawa.ir import Module, parse_module
@@ -37,7 +37,7 @@ def _text(source: Any, target: Machine, options: Mapping[str, Any]) -> str:
 
     gpu = gpu_target(target)
     backend: Any = make_backend(gpu)
-    parsed = backend.parse_options({**options, **source.parse_options()})
+    parsed = backend.parse_options(whole_options({**options, **source.parse_options()}))
     context = new_context()
     module = source.make_ir(gpu, parsed, backend.get_codegen_implementation(parsed), backend.get_module_map(), context)
     stages: dict[str, Any] = {}

@@ -17,7 +17,7 @@ from typing import Any
 
 from tawa.bridge.driver.annotations import without_annotations
 from tawa.bridge.triton.apart import Fate, run_apart
-from tawa.bridge.triton.device import capability_of, gpu_target
+from tawa.bridge.triton.device import capability_of, gpu_target, whole_options
 from tawa.bridge.triton.generic_print import parse_module as parse_with_triton
 from tawa.bridge.triton.generic_print import print_generic
 from tawa.bridge.triton.ir_compat import respelt
@@ -89,7 +89,7 @@ def read_unspecialised(compiled: Any, *, num_warps: int, num_stages: int) -> Mod
     split = split_make_ttgir(type(backend))
     if split is None:
         raise CompileError(f"Triton {_version()} has a pass pipeline that Tawa does not know. Cure: use {TRITON}")
-    options = backend.parse_options({"num_warps": num_warps, "num_stages": num_stages})
+    options = backend.parse_options(whole_options({"num_warps": num_warps, "num_stages": num_stages}))
     module, _ = without_annotations(parse_with_triton(compiled.asm["ttir"], new_context()))
     return parse_module(print_generic(split.front(module, {}, options, target.capability)))
 

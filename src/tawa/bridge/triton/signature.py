@@ -35,12 +35,21 @@ class Signature:
     constants: dict[tuple[int, ...], Any]
     attributes: dict[tuple[int, ...], list[list[Any]]]
 
+    def __str__(self) -> str:
+        """The types in Triton's notation, without constants."""
+        marks = (":16" if (at,) in self.attributes else "" for at in range(len(self.types)))
+        known = zip(self.types.items(), marks, strict=True)
+        return ", ".join(f"{name}={kind}{mark}" for (name, kind), mark in known if kind != "constexpr")
 
-def parse_signature(text: str, constants: Mapping[str, Any], parameters: Sequence[str]) -> Signature:
+
+def parse_signature(
+    text: str, constants: Mapping[str, Any], parameters: Sequence[str], constexprs: Collection[str] = ()
+) -> Signature:
     """Reads a signature.
 
     text: see the module. constants: values of the `tl.constexpr` parameters. parameters: all names, in the kernel's
-    order. Raises PlanError, which names the parameter, on a bad type and on an unknown, missing or repeated name.
+    order. constexprs: those of them that are `tl.constexpr`, for messages. Raises PlanError, which names the parameter,
+    on a bad type and on an unknown, missing or repeated name.
     """
     given = signature_parts(text)
     for name in constants:
@@ -55,7 +64,7 @@ def parse_signature(text: str, constants: Mapping[str, Any], parameters: Sequenc
         )
     missing = [name for name in parameters if name not in given and name not in constants]
     if missing:
-        raise PlanError(f"no type and no constant for {', '.join(missing)}; cure: add for example {missing[0]}=i32")
+        raise _missing([it for it in missing if it not in constexprs], [it for it in missing if it in constexprs])
     types: dict[str, str] = {}
     values: dict[tuple[int, ...], Any] = {}
     attributes: dict[tuple[int, ...], list[list[Any]]] = {}
@@ -72,6 +81,25 @@ def parse_signature(text: str, constants: Mapping[str, Any], parameters: Sequenc
     return Signature(types, values, attributes)
 
 
+def _missing(types: Sequence[str], values: Sequence[str]) -> PlanError:
+    """The error for parameters without a type, and for constants without a value."""
+    what = [f"no type and no constant for {', '.join(types)}"] if types else []
+    what += [f"no value for tl.constexpr {', '.join(values)}"] if values else []
+    cures = [f"add to the signature {', '.join(f'{it}={likely_type(it)}' for it in types)}"] if types else []
+    cures += [f"constexprs={{{', '.join(f'{it!r}: …' for it in values)}}}"] if values else []
+    return PlanError(f"{'; '.join(what)}; cure: {', and '.join(cures)} (with the types and values of your launch)")
+
+
+def likely_type(name: str) -> str:
+    """A type for an example, by what parameters of such a name usually are."""
+    name = name.lower()
+    if "desc" in name:
+        return "tensordesc<fp16[128,64]>"
+    if name.endswith("ptr") or name.startswith("ptr"):
+        return "*fp16:16"
+    return "i32:16" if "stride" in name else "i32"
+
+
 def meant_parameter(name: str, parameters: Sequence[str], given: Collection[str]) -> str:
     """What to write in place of a name that no parameter has: first of those that are not given yet."""
     left = [it for it in parameters if it not in given]
@@ -79,7 +107,9 @@ def meant_parameter(name: str, parameters: Sequence[str], given: Collection[str]
     return did_you_mean(name, left, any_of_them, show=str, cutoff=0.5)
 
 
-def as_signature(signature: object, constants: Mapping[str, Any], parameters: Sequence[str]) -> Signature:
+def as_signature(
+    signature: object, constants: Mapping[str, Any], parameters: Sequence[str], constexprs: Collection[str] = ()
+) -> Signature:
     """A signature from its text, or as it is; raises PlanError on anything else, and as `parse_signature`."""
     if isinstance(signature, Signature):
         return signature
@@ -89,7 +119,7 @@ def as_signature(signature: object, constants: Mapping[str, Any], parameters: Se
     if not isinstance(constants, Mapping):
         kind = type(constants).__name__
         raise PlanError(f'constexprs: names and values are needed, not {kind}; cure: constexprs={{"BM": 128}}')
-    return parse_signature(signature, constants, parameters)
+    return parse_signature(signature, constants, parameters, constexprs)
 
 
 def parse_constants(text: str, known: Mapping[str, Any] | None = None) -> dict[str, Any]:

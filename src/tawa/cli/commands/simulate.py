@@ -34,6 +34,7 @@ from tawa.cli.inputs.job import (
 )
 from tawa.cli.inputs.kernel_file import load_kernel
 from tawa.cli.inputs.launch_arguments import (
+    addresses_and_numbers,
     check_arguments,
     launch_values,
     parameters_of,
@@ -52,6 +53,9 @@ from tawa.errors import CompileError
 from tawa.runtime.progress import progress
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tawa.cli.inputs.arguments import Argument
     from tawa.ir import Module
 
 
@@ -155,12 +159,12 @@ def simulate_command(
         sig = whole_signature(kernel, sig, const, arguments)
         about = target, sig, const, num_warps, num_stages, option
         job = read_job(*about, plan=plan, gluon=True, mapping=mapping, arch=arch)
-        subject = _compiled(job, level or Level.barrier, sig)
+        subject = _compiled(job, level or Level.barrier, sig, arguments, programs)
     else:
         kernels = {"sig": sig, "const": const, "option": option, "plan": plan, "mapping": mapping, "arch": arch}
         refuse_kernel_options(target, **kernels, level=level)
         subject = _from_file(target)
-    parameters = parameters_of(subject.module)
+    parameters = parameters_of(subject.arguments_of)
     check_arguments(parameters, arguments)
 
     def make_values() -> Values:
@@ -199,12 +203,17 @@ def _from_file(target: str) -> Subject:
     return Subject(path.name, read_ttgir(path))
 
 
-def _compiled(job: Job, level: Level, sig: str) -> Subject:
-    """A level of a kernel, to be compared with the kernel before any pipelining."""
+def _compiled(
+    job: Job, level: Level, sig: str, arguments: Mapping[str, Argument], grid: tuple[int, ...]
+) -> Subject:  # fmt: skip
+    """A level of the kernel that a launch gets where it is legal, to be compared with the one before any pipelining."""
+    from tawa.bridge.launch.added_arguments import launch_spec
+    from tawa.bridge.launch.answer import answer_for
     from tawa.bridge.launch.why_stock import why_not_specialised
     from tawa.bridge.triton.jitted import is_gluon
     from tawa.bridge.triton.read_module import read_final, read_levels, read_unspecialised
     from tawa.bridge.triton.versions import refuse_untested
+    from tawa.runtime.explain.timelines import argument_names
 
     refuse_untested(f"{job.kernel.__name__} is not run")
     if is_gluon(job.kernel):
@@ -212,8 +221,8 @@ def _compiled(job: Job, level: Level, sig: str) -> Subject:
     try:
         compiled = job.compile_unchecked()
     except CompileError as error:
-        cure = f"check the types, here {sig}; a host descriptor needs :box=128x64 in its --arg, or --sig"
-        raise CompileError(f"{error.what}\ncure: {cure}", error.location, error.calls) from error
+        cure = f"{error.cure or f'check the types: {sig}'}; a host descriptor needs :box=128x64 in its --arg, or --sig"
+        raise CompileError(error.what, error.location, error.calls, cure) from error
     baseline = read_unspecialised(compiled, num_warps=job.num_warps, num_stages=job.num_stages)
 
     def stock() -> Module:
@@ -223,18 +232,25 @@ def _compiled(job: Job, level: Level, sig: str) -> Subject:
         return Subject("the ttgir level", baseline, stock=stock)
     if level is Level.stock:
         return _stock(stock(), baseline)
-    reason = why_not_specialised(compiled)
-    if reason:
+    if reason := why_not_specialised(compiled):
         return _stock(read_final(compiled), baseline, reason)
+    answer = answer_for(compiled, addresses_and_numbers(arguments), grid)
+    if answer.decision == "declined":
+        found = f", here {answer.found}" if answer.found else ""
+        return _stock(stock(), baseline, f"{answer.reason} ({answer.condition}{found})", answer.cure)
+    compiled = answer.compiled or compiled
     aref, barrier = read_levels(compiled)
-    module, how = aref if level is Level.aref else barrier, "specialised wherever legal" if job.how else ""
-    return Subject(f"the {level.value} level", module, baseline, stock=stock, how=how)
+    title, module = ("Tawa's kernel, aref level", aref) if level is Level.aref else ("Tawa's kernel", barrier)
+    how = "specialised wherever legal" if job.how else ""
+    about = launch_spec(compiled), argument_names(compiled)
+    return Subject(title, module, baseline, "", stock, how, "", *about)
 
 
-def _stock(program: Module, baseline: Module, reason: str = "") -> Subject:
-    """Stock Triton's program. reason: why the kernel is not specialised, if that was not asked for."""
+def _stock(program: Module, baseline: Module, reason: str = "", cure: str = "") -> Subject:
+    """Stock Triton's program. reason: why the launch is not specialised, if stock Triton's was not asked for."""
     from tawa.bridge.triton.versions import triton_version
 
-    note = f"not specialised: {reason}; stock Triton's program is run" if reason else ""
+    change = f"; cure: {cure}" if cure else ""
+    note = f"not specialised: {reason}{change}; stock Triton's program is run" if reason else ""
     maker = f"Triton {'.'.join(map(str, triton_version()))}"
     return Subject("the program of stock Triton", program, baseline, note, maker=maker)

@@ -11,7 +11,10 @@ from tawa.bridge.triton.versions import untested_reason, why_not_importable
 from tawa.cli.doctor.finding import Finding, Findings
 from tawa.supported import PYTHON, PYTORCH, TRITON, parse_version, pytorch_beside
 
-_KEEPS = "each PyTorch requires one Triton (docs/versions.md): another one replaces the Triton that is installed"
+_KEEPS = (
+    "each PyTorch requires one Triton (docs/versions.md); if pip finds none for the installed Triton, leave the Triton "
+    "out of the command: PyTorch then brings its own"
+)
 _OTHERS = ("numpy", "typer", "rich")
 
 

@@ -158,25 +158,19 @@ class Job:
             return self._apart(compiled)
 
     def compile_unchecked(self) -> Any:
-        """As `compile`, without verification: for commands that check or run the levels afterwards."""
+        """As `compile` for a launch by Triton, without verification: for a command that runs the levels afterwards."""
         from tawa.machine.machines import SM_90
         from tawa.runtime.protocol import compile_unchecked
 
-        target = self.target or SM_90
-        return self._apart(
-            lambda: compile_unchecked(self.kernel, self.signature, self._wanted, **self._sizes, target=target)
-        )
+        about, target = (self.kernel, self.signature, self._wanted), self.target or SM_90
+        return self._apart(lambda: compile_unchecked(*about, **self._sizes, target=target))
 
     def levels(self) -> Levels:
-        """The levels that `tawa verify` checks."""
+        """The levels that `tawa verify` checks: those of a launch by Triton."""
         from tawa.runtime.protocol import levels_of
 
-        launched = self.needs_launch
-        return self._apart(
-            lambda: levels_of(
-                self.kernel, self.signature, self._wanted, **self._sizes, launched=launched, target=self.target
-            )
-        )
+        about = self.kernel, self.signature, self._wanted
+        return self._apart(lambda: levels_of(*about, **self._sizes, target=self.target))
 
     def compile_stock(self) -> Any:
         """Compiles as Triton alone would, without ``tl.range(warp_specialize=True)``."""
@@ -343,7 +337,7 @@ def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str, const: str,
     untyped = [it for it in kernel.params if not it.is_constexpr and it.name not in named]
     values = ",".join(f"{name}=…" for name in missing)
     if untyped:
-        types = ", ".join(filter(None, [sig.strip().rstrip(","), *(f"{it.name}={_likely_type(it)}" for it in untyped)]))
+        types = ", ".join(filter(None, [sig.strip().rstrip(","), *map(_typed, untyped)]))
         line = f"--sig '{types}'" + (f" --const {','.join(filter(None, [const, values]))}" if const or values else "")
         what = f"{kernel.__name__}: no type and no constant for {', '.join(it.name for it in untyped)}"
         also = f"; no value for tl.constexpr {', '.join(missing)}" if missing else ""
@@ -353,16 +347,11 @@ def _with_defaults(kernel: Any, constants: dict[str, Any], sig: str, const: str,
     return {**defaults, **constants}
 
 
-def _likely_type(parameter: Any) -> str:
-    """A type for an example, by what parameters of such a name usually are."""
-    name = parameter.name.lower()
-    if parameter.annotation_type:
-        return str(parameter.annotation_type)
-    if "desc" in name:
-        return "tensordesc<fp16[128,64]>"
-    if name.endswith("ptr") or name.startswith("ptr"):
-        return "*fp16:16"
-    return "i32:16" if "stride" in name else "i32"
+def _typed(parameter: Any) -> str:
+    """An example of a parameter's type."""
+    from tawa.bridge.triton.signature import likely_type
+
+    return f"{parameter.name}={parameter.annotation_type or likely_type(parameter.name)}"
 
 
 def read_plan(text: str) -> Plan | None:

@@ -1,12 +1,13 @@
 """The tiles of products with scales, of batches and of weights in few bits, as data, and how one is chosen.
 
-A table begins with the tile for large products. The model of time predicts each (`tawa.plan.cost.tile_time`), and the
-first is taken that none is clearly faster than. ``python -m bench.products.batched --candidates`` measures them all.
+A table begins with the tile for large products. The model of time predicts each (`tawa.plan.cost.tile_time`); an
+earlier tile is taken unless a later one is clearly faster. ``python -m bench.products.batched --candidates`` measures
+them all.
 
 A tile of BM x BN is split over groups of 4 warps with 64 rows each, the size of one wgmma. Large tiles read fewer bytes
-for each multiply-add; small ones keep more SMs busy. The accumulator of a group takes BN registers of a thread for each
-128 columns of float32, half of that for 64 rows: 64 x 256 is what fits, and 64 x 128 where the dot needs registers of
-its own, because it is scaled before it is added.
+for each multiply-add; small ones keep more SMs busy. The accumulator of a group, 64 x BN in float32, takes BN / 2
+registers of each of its 128 threads. The largest that fits is 64 x 256; it is 64 x 128 for dots that are scaled before
+they are added, because their results need registers of their own.
 """
 
 from __future__ import annotations

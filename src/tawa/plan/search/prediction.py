@@ -1,7 +1,7 @@
 """Expectation: whether a Plan is expected to beat stock Triton's kernel, and how sure the model of time can be.
 
-    stock 212 us, this Plan 187 us: 1.13 times as fast, within a factor of 1.06      faster
-    stock 212 us, this Plan 205 us: 1.03 times as fast, within a factor of 1.06      unclear: stays with stock
+    187 us for this Plan, 212 us for stock: 1.13 times as fast (right within a factor of 1.06)    faster
+    205 us for this Plan, 212 us for stock: 1.03 times as fast (right within a factor of 1.06)    unclear: stock's
 
 The factor is the model's own error on measured kernels of the same regime that it was not fitted to
 (`tawa.machine.coefficients`).
@@ -84,11 +84,12 @@ class Expectation:
         return _text(self.own_us)
 
     def __str__(self) -> str:
-        why = " (ptxas serialises its wgmmas)" if self.serialised else ""
-        which = f" for guessed sizes ({self.guesses})" if self.guesses else ""
         form = f" ({self.form})" if self.form else ""
-        times = f"stock {_text(self.stock_us)} us{why}, specialised{form} {self.own_text}{PREDICTED}{which}"
-        return f"{times}: {self.gain:.2f} times as fast, within a factor of {self.factor:.2f}"
+        why = " (ptxas serialises its wgmmas)" if self.serialised else ""
+        which = f", with guessed sizes ({self.guesses})" if self.guesses else ""
+        own = f"{self.own_text}{PREDICTED} for the specialised kernel{form}"
+        times = f"{own}, {_text(self.stock_us)} us for stock Triton's{why}{which}"
+        return f"{times}: {self.gain:.2f} times as fast (the model is right within a factor of {self.factor:.2f})"
 
 
 def expect(workload: Workload, launch: Launch, program: Program, stock: Program) -> Expectation:
@@ -161,8 +162,7 @@ def why_not_faster(expectation: Expectation) -> str:
         return ""
     if expectation.verdict == "slower":
         return str(expectation)
-    close = "too close to tell, since the difference is less than the error of the model"
-    return f"{expectation}, {close}; `tawa tune`, or mode='measure', measures it"
+    return f"{expectation}, too close to tell; `tawa tune`, or mode='measure', measures it"
 
 
 def is_expectation(refusal: Remark) -> bool:

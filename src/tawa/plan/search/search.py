@@ -58,8 +58,17 @@ class Forecast:
     missed: str = ""
 
     def __str__(self) -> str:
+        return f"{self.words}: {self._times}"
+
+    @property
+    def why(self) -> str:
+        """Why a launch gets this: the form and its times; only the times for stock Triton's kernel."""
+        return self._times if self.words == _STOCK else str(self)
+
+    @property
+    def _times(self) -> str:
         told = why_not_faster(self.expectation) if self.words == _STOCK else ""
-        return f"{self.words}: {told or self.expectation}{'; ' * bool(self.missed)}{self.missed}"
+        return f"{told or self.expectation}{'; ' * bool(self.missed)}{self.missed}"
 
 
 @dataclass(frozen=True, slots=True)

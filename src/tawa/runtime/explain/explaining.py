@@ -124,7 +124,8 @@ def compile_with_options(
         return compile_gluon(function, signature, target=needed, **options)
     request = request_of(function, take_options(options))
     reject_unknown(options, backend_option_names(), "a compile")
-    signature = as_signature(signature, constexprs, function.arg_names)
+    fixed = [it.name for it in function.params if it.is_constexpr]
+    signature = as_signature(signature, constexprs, function.arg_names, fixed)
     sizes = {"num_warps": num_warps, "num_stages": num_stages}
     return compile_kernel(function, signature, request, **sizes, target=target or SM_90, **options)
 

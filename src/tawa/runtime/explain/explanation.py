@@ -151,7 +151,7 @@ class Explanation:
                 for part in self.partitions
             ],
             "rings": [
-                {"name": ring.name, "payload": list(ring.payload), "depth": ring.depth, "bytes": ring.total_bytes}
+                {"name": ring.name, "payload": list(ring.tiles), "depth": ring.depth, "bytes": ring.total_bytes}
                 for ring in self.rings
             ],
             "mma_depth": self.mma_depth,

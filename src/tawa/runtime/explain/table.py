@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -96,16 +95,10 @@ def _alike(decision: Decision) -> tuple[str, str, str, str]:
 
 def as_text(renderable: Any, width: int = 100) -> str:
     """The text that a terminal of `width` columns would show, without colours."""
-    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console = Console(file=io.StringIO(), width=width, color_system=None, force_jupyter=False)
     console.print(renderable)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().rstrip()
-
-
-def tile(buffer: str) -> str:
-    """``!ttg.memdesc<128x64xf16, #shared, …>`` → ``128x64xf16``."""
-    found = re.search(r"(?:\d+x)+\w+", buffer)
-    return found.group() if found else buffer
 
 
 def plural(count: int, word: str) -> str:
@@ -119,15 +112,16 @@ def protocol_text(explanation: Explanation) -> str:
     if found is None:
         return "not checked (TAWA_VERIFY=off)"
     assuming = f" (assuming {'; '.join(found['assumptions'])})" if found["assumptions"] else ""
+    longer = "; TAWA_VERIFY=full looks longer" if explanation.verification == "fast" else ""
     if found["verdict"] == "proved":
-        return f"proved, {explanation.verification}: {ALL_RUNS}{assuming}"
+        return f"proved: {ALL_RUNS}{assuming}"
     if found["verdict"] == "checked":
         place = f" ({found['location']})" if found["location"] else ""
-        return f"checked, {explanation.verification}: {found['bound']}{assuming}; not proved: {found['left']}{place}"
+        return f"checked: {found['bound']}{assuming}; not proved: {found['left']}{place}{longer}"
     if found["verdict"] == "refuted":
         what = f"{found['kind']}: {found['message'].removeprefix(found['kind'] + ': ')}"
-        return f"refuted, {explanation.verification}: {what}{assuming}"
-    return f"unknown, {explanation.verification}: {found['reason']}{assuming}"
+        return f"refuted: {what}{assuming}"
+    return f"unknown: {found['reason']}{assuming}{longer}"
 
 
 def _shares(explanation: Explanation) -> str:
@@ -137,6 +131,12 @@ def _shares(explanation: Explanation) -> str:
     program = explanation.program.program
     rings = sum(it.slots * it.slot_bytes for it in program.rings)
     return f": {rings} for rings, {program.buffer_bytes} for other buffers"
+
+
+def _moved(explanation: Explanation) -> str:
+    """What becomes of the registers that a kernel begins with, if partitions take them from each other."""
+    parts = explanation.plan.partitions if explanation.plan is not None else ()
+    return " at the start, until partitions take those of the Plan" if any(it.registers for it in parts) else ""
 
 
 def fact_rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
@@ -155,7 +155,10 @@ def fact_rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
     if explanation.applied or explanation.program is not None:
         yield "protocol", protocol_text(explanation)
     yield "shared memory", f"{explanation.shared_bytes} bytes of {SHARED_BYTES}{_shares(explanation)}"
-    yield "registers", f"{explanation.registers}, spills {explanation.spill_bytes} bytes"
+    yield (
+        "registers",
+        f"{explanation.registers} per thread{_moved(explanation)}, {explanation.spill_bytes} bytes spilled",
+    )
     if explanation.wgmma_waits or explanation.target not in _BY_COMMIT:
         yield "wgmma waits", " ".join(map(str, explanation.wgmma_waits)) or "none"
     for note in explanation.report.ptxas.notes:

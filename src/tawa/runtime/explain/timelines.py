@@ -74,10 +74,10 @@ def timelines_of(compiled: Any, launch: SimulatedLaunch, module: Module | None =
     compiled: Triton's `CompiledKernel`. module: its program, if it is known; a kernel in Gluon has no other one.
     """
     applied = bool((getattr(compiled.metadata, KEY, None) or {}).get("applied"))
-    names, spec = list(compiled.src.fn.arg_names), launch_spec(compiled)
+    names, spec = argument_names(compiled), launch_spec(compiled)
     grid = tuple(launch.grid or USUAL_GRID)
     grid = _smaller(grid) if spec.axes else grid
-    share = _share_of_a_program(grid, spec) if spec.axes else [_FIRST]
+    share = share_of_a_program(grid, spec)
     own = module or (read_levels(compiled)[1] if applied else read_final(compiled))
     guessed: list[str] = []
 
@@ -87,7 +87,7 @@ def timelines_of(compiled: Any, launch: SimulatedLaunch, module: Module | None =
     def timed(program: Module, **options: Any) -> Timeline:
         arguments, guessed[:] = launch.arguments(program, names)
         if program is own and applied:
-            return _of_ours(own, names, arguments, grid, spec, len(share))
+            return timeline_of_ours(own, names, arguments, grid, spec)
         found = simulate_launch(program, names, arguments, grid, programs=share, timing=True, **options)
         return one_after_the_other([found.timeline(it) for it in share])
 
@@ -105,21 +105,25 @@ def timelines_of(compiled: Any, launch: SimulatedLaunch, module: Module | None =
     return panels, "; ".join(filter(None, [_about(guessed, launch, grid), missing]))
 
 
-def _of_ours(
-    own: Module, names: Sequence[str], arguments: dict[str, Any], grid: tuple[int, ...], spec: LaunchSpec, share: int
+def argument_names(compiled: Any) -> list[str]:
+    """The parameters of a `CompiledKernel` for which a launch passes an argument, in order: constants are left out."""
+    return [name for name, kind in compiled.src.signature.items() if kind != "constexpr"]
+
+
+def timeline_of_ours(
+    own: Module, names: Sequence[str], arguments: dict[str, Any], grid: tuple[int, ...], spec: LaunchSpec
 ) -> Timeline:
-    """The timeline of the first program of a specialised kernel. share: of the tiles, if it is persistent.
+    """The timeline of the first program of a specialised kernel.
 
     Alone, the program would take all tiles from a counter; so the counter begins where its share is left.
     """
-    tiles_on = spec.programs(grid, SM_90.processors)
     counter = new_counter() if spec.counter else None
     if counter is not None:
-        counter[0] = max(0, prod(grid) - tiles_on - (share - 1))
+        share = len(share_of_a_program(grid, spec))
+        counter[0] = max(0, prod(grid) - spec.programs(grid, SM_90.processors) - (share - 1))
     return simulate_launch(
-        own, names, arguments, grid, programs=[_FIRST], timing=True, launch=spec,
-        tiles_on=tiles_on if spec.axes else None, counter=counter,
-    ).timeline()  # fmt: skip
+        own, names, arguments, grid, programs=[_FIRST], timing=True, launch=spec, counter=counter
+    ).timeline()
 
 
 def _smaller(grid: tuple[int, ...]) -> tuple[int, ...]:
@@ -131,8 +135,10 @@ def _smaller(grid: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _share_of_a_program(grid: Sequence[int], spec: LaunchSpec) -> list[tuple[int, int, int]]:
-    """The programs that do what the first of a persistent form does."""
+def share_of_a_program(grid: Sequence[int], spec: LaunchSpec) -> list[tuple[int, int, int]]:
+    """The programs that do what the first one of a specialised kernel does: several if that is persistent."""
+    if not spec.axes:
+        return [_FIRST]
     x, y, _ = (*grid, 1, 1)[:3]
     numbers = range(0, prod(grid), spec.programs(grid, SM_90.processors))
     return [(it % x, it // x % y, it // (x * y)) for it in numbers]
@@ -141,7 +147,7 @@ def _share_of_a_program(grid: Sequence[int], spec: LaunchSpec) -> list[tuple[int
 def _about(guessed: Sequence[str], launch: SimulatedLaunch, grid: Sequence[int]) -> str:
     """What was guessed, in words. grid: the one that was simulated."""
     whole = prod(launch.grid or USUAL_GRID)
-    facts = [f"arguments of {launch.size} ({', '.join(guessed)})"] if guessed else []
+    facts = [f"{launch.size} for each size and number that is not given ({', '.join(guessed)})"] if guessed else []
     facts += [] if launch.grid is not None else [f"{whole} programs"]
     told = [f"guessed: {', '.join(facts)}"] if facts else []
     if prod(grid) != whole:
@@ -173,4 +179,11 @@ def _numpy(element: str) -> str:
     return str(from_floats(np.zeros(1), element).dtype)
 
 
-__all__ = ["USUAL_SIZE", "SimulatedLaunch", "timelines_of"]
+__all__ = [
+    "USUAL_SIZE",
+    "SimulatedLaunch",
+    "argument_names",
+    "share_of_a_program",
+    "timeline_of_ours",
+    "timelines_of",
+]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from tawa.html import Child, Element, element, markup, table
+from tawa.html import Child, Element, element, notebook_markup, table
 from tawa.machine.nvidia import SHARED_BYTES
 from tawa.plan.reasons import Decision
 from tawa.plan.search.runs import NOT_TRIED
@@ -40,7 +40,7 @@ def explanation_cell(it: Explanation) -> str:
     """The facts, and the Plan folded away."""
     facts = table(("", ""), list(fact_rows(it)))
     plan = element("details", element("summary", "Plan"), plan_table(it.decisions)) if it.decisions else None
-    return markup(element("div", element("b", f"{it.kernel}: {it.headline}"), facts, plan))
+    return notebook_markup(element("div", element("b", f"{it.kernel}: {it.headline}"), facts, plan))
 
 
 def plan_table(decisions: tuple[Decision, ...]) -> Element:

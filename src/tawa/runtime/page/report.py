@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tawa.html import Child, Element, element, markup, table
+from tawa.html import Child, Element, element, notebook_markup, table
 from tawa.runtime.history.table import headline, notes_of
 from tawa.runtime.page import charts
 from tawa.runtime.page.page import Section, chart, page
@@ -27,7 +27,7 @@ def report_page(report: ProcessReport) -> str:
 def report_cell(report: ProcessReport) -> str:
     """The headline and the kernels, for a notebook."""
     kernels = _kernels(report, linked=False) if report.kernels else element("p", "No kernel was compiled.")
-    return markup(element("div", element("b", headline(report)), kernels, *_notes(report)))
+    return notebook_markup(element("div", element("b", headline(report)), kernels, *_notes(report)))
 
 
 def _drawn(report: ProcessReport) -> dict[str, Any]:

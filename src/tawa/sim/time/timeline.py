@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
-from tawa.html import element, markup, table
+from tawa.html import element, notebook_markup, table
 from tawa.remarks import SourceLocation
 from tawa.sim.time.kinds import Kind
 
@@ -62,7 +62,7 @@ class Timeline:
             works = sum(it.end_cycles - it.begin_cycles for it in self.of(row)) - waits
             rows.append((row, f"{works / max(1, self.cycles):.0%}", f"{waits / max(1, self.cycles):.0%}"))
         title = f"{self.cycles:,} cycles, {self.cycles / self.clock_ghz / 1000:.1f} µs at {self.clock_ghz} GHz"
-        return markup(element("div", element("b", title), table(("row", "works", "waits"), rows)))
+        return notebook_markup(element("div", element("b", title), table(("row", "works", "waits"), rows)))
 
 
 @dataclass(frozen=True, slots=True)

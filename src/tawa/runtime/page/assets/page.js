@@ -27,14 +27,16 @@
   function bars(chart, width) {
     const narrow = width < 600;
     const label = narrow ? 118 : 280;
-    const height = 80 + chart.names.length * (chart.stacked ? (narrow ? 40 : 26) : Math.max(narrow ? 40 : 0, 12 + 14 * chart.series.length));
+    const least = chart.names.some((it) => it.length > 45) ? 40 : 26; // a label of two lines
+    const row = chart.stacked ? least : 12 + 14 * chart.series.length;
+    const height = 80 + chart.names.length * Math.max(row, narrow ? 48 : least);
     return [height, {
       color: PALETTE, textStyle: text(), tooltip: { ...tooltip(), trigger: "item" }, animation: false,
       legend: { type: "scroll", top: 0, textStyle: text(), show: chart.series.length > 1 },
       grid: { left: label + 8, right: 24, top: chart.series.length > 1 ? 30 : 8, bottom: 44 },
       xAxis: { type: "value", name: chart.unit, nameLocation: "middle", nameGap: 26, max: chart.limit || null, ...axis() },
       yAxis: { type: "category", data: chart.names, inverse: true, ...axis(),
-        axisLabel: { color: colour("ink"), width: label, overflow: "break", fontSize: narrow ? 11 : 12 } },
+        axisLabel: { color: colour("ink"), width: label, overflow: "break", fontSize: narrow ? 11 : 12, lineHeight: narrow ? 13 : 14 } },
       series: chart.series.map((it) => ({
         type: "bar", name: it.name, data: it.values, stack: chart.stacked ? "all" : undefined, barMaxWidth: 18,
       })),
