@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
 
+from tawa.analysis.names import name_text
 from tawa.analysis.rings.sent_numbers import SentInfo
 from tawa.declines import UNPROVED
 from tawa.dialects import structure_rules
@@ -187,6 +188,9 @@ def _unproved(found: Verdict, flow: Flow) -> Remark:
 
 
 def _summary(plan: Plan) -> str:
+    if plan.form == "unpartitioned":
+        ahead = ", ".join(name_text(it.key) for it in plan.operands if it.prefetched)
+        return f"no partitions: loops convert no tiles{f', and load {ahead} one iteration ahead' * bool(ahead)}"
     exchanged = [it for it in plan.rings if it.is_exchanged]
     loaded = [it for it in plan.rings if it not in exchanged]
     rings = ", ".join(f"{it.name} with D = {it.depth}{_FILLED[it.fill or 'tma']}" for it in loaded)

@@ -7,6 +7,8 @@
              → operands transposed → partitions → streams shared → P, schedules decided → stages → stores     [credits]
     aref     lowered → slot views duplicated → outlined                               [barriers]
 
+    unpartitioned: rows loaded ahead [barriers]; Triton's pipeliner and remaining passes; conversions out of loops
+
 `tawa.flow.run` is the only runner: compiles, tests, benches, the simulator and `tawa verify` use it.
 """
 
@@ -123,6 +125,14 @@ BARRIERS = (
     passing(OutlinePartitions),  # last: it turns groups, which other passes look for, into regions
     Step("check barriers", barriers_checked),
 )
+UNPARTITIONED = (
+    Step("names", steps.name),
+    Step("plan prefetched loads", steps.decide_ahead),
+    passing(PrefetchLoads),
+    passing(DropNames),
+    Step("check credits", credits_checked),
+    Step("check barriers", barriers_checked),
+)
 TTGIR = (*RINGS, *PARTITIONS, *STAGES, *BARRIERS)
 
 
@@ -151,5 +161,5 @@ def specialise(
 
 
 __all__ = [
-    "FORMS", "PATHS", "RINGS", "TTGIR", "Outcome", "Target", "outcome_of", "specialise",
+    "FORMS", "PATHS", "RINGS", "TTGIR", "UNPARTITIONED", "Outcome", "Target", "outcome_of", "specialise",
 ]  # fmt: skip

@@ -24,10 +24,14 @@ from tawa.pipeline import Outcome
 from tawa.plan.cost.shared_use import SharedUse, shared_use
 from tawa.remarks import Remark
 from tawa.transforms.lowering.convert_first import ConvertFirst
+from tawa.transforms.pipelining.hoist_conversions import HoistConversions
 from tawa.verify.check import trusted
 from tawa.verify.preserved import check_final
 from tawa.verify.verdict import Checked, Refuted, Unknown
 from tawa.verify.witness import chrome_trace, describe
+
+
+_NOTHING_TO_MOVE = Remark("declined", "no loop converts tiles that it need not convert, or loads rows that it can load ahead")
 
 
 def through_back_end(
@@ -35,11 +39,13 @@ def through_back_end(
 ) -> Specialised | SharedUse | Remark:
     """Runs Triton's back half and later stages on our module. Returns the shared memory use if it is too large.
 
-    Returns a remark that declines the kernel if it was proved, and can no longer be proved behind Triton's passes.
+    A kernel without partitions goes through Triton's pipeliner too; then conversions leave its loops. Returns a remark that declines the kernel if it was proved, and can no longer be proved behind Triton's passes.
     Raises ProtocolError if these made it wrong.
     will_spill: whether the kernel is expected to spill. The stock kernel, which it is then compared with, is compiled
     at the same time.
     """
+    assert outcome.plan is not None
+    unpartitioned = outcome.plan.form == "unpartitioned"
     metadata = dict(job.metadata)
     options = replace(job.options, num_warps=form.target.num_warps)
     results: dict[str, StageResult] = {}
@@ -48,13 +54,19 @@ def through_back_end(
     with job.timed("parse"):
         mod = parse_module(job.texts["installed"], job.context)
     with job.timed("back", ours=False):
-        hoist = outcome.module is None or not remakes_descriptors(outcome.module)
-        mod = clean_up(mod, job.capability, hoist=hoist)
+        if unpartitioned:
+            mod = job.parts.middle(mod, metadata, options, job.capability)
+        else:
+            hoist = outcome.module is None or not remakes_descriptors(outcome.module)
+            mod = clean_up(mod, job.capability, hoist=hoist)
         mod = job.parts.back(mod, metadata, options, job.capability)
     with job.timed("read final"):
         final = read_module(print_generic(mod))
-    with job.timed("convert first"):
-        if ConvertFirst().run(final).changed:
+    with job.timed("conversions"):
+        hoisted = unpartitioned and HoistConversions().run(final).changed
+        if unpartitioned and not hoisted and not any(it.prefetched for it in outcome.plan.operands):
+            return _NOTHING_TO_MOVE
+        if ConvertFirst().run(final).changed or hoisted:
             mod = parse_module(print_module(final), job.context)
     text = without_temporary_places(str(mod))
     with job.timed("check final"):

@@ -43,7 +43,7 @@ from tawa.flow import Flow, run
 from tawa.ir import Module, copy_module, source_of
 from tawa.ir import parse_module as read_module
 from tawa.machine.machines import machine_of
-from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of
+from tawa.pipeline import PATHS, TTGIR, UNPARTITIONED, Outcome, Target, outcome_of
 from tawa.plan import Plan
 from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text
 from tawa.plan.decide.launches import choose_launches, launch_plan
@@ -102,8 +102,20 @@ class _Driver:
         self.not_by_tma: Remark | None = None
 
     def run(self) -> Specialised | Outcome:
-        """Runs the loop over candidates."""
+        """The kernel in the form that is found; without partitions if a Plan asks for that, or launches may learn of it."""
         self._look()
+        asked = self.pins.form == "unpartitioned"
+        found = None if asked else self._specialised()
+        if isinstance(found, Specialised) or not (asked or self.request.learns):
+            assert found is not None
+            return found
+        made = self._unpartitioned()
+        if isinstance(made, Specialised):
+            return made
+        return self._refused(made) if found is None else found
+
+    def _specialised(self) -> Specialised | Outcome:
+        """Runs the loop over candidates."""
         self.pins = self.pins.over(Plan(form=self._usual_form()))
         refusal = self._refusal()
         if refusal is not None:
@@ -118,6 +130,27 @@ class _Driver:
         finally:
             self.job.stock.finish()
             self.job.back_end_runs += self.runs.made
+
+    def _unpartitioned(self) -> Specialised | Remark:
+        """The kernel without partitions; a remark says why it would be stock Triton's."""
+        num_warps, pins = self.job.options.num_warps, self.pins if self.pins.form == "unpartitioned" else Plan()
+        flow = self._flow(
+            read_module(self.forms.as_written(num_warps)), pins.over(Plan(form="unpartitioned", groups=1))
+        )
+        flow.target = replace(flow.target, num_warps=num_warps)
+        outcome = outcome_of(flow, run(flow, UNPARTITIONED))
+        if not outcome.applied or outcome.plan is None:
+            return outcome.remarks[0]
+        try:
+            made = through_back_end(self.job, outcome, flow)
+        finally:
+            self.job.stock.finish()
+        if isinstance(made, SharedUse):
+            return no_space(overflow_text(self.job.kernel, made))
+        if isinstance(made, Remark):
+            return made
+        plan = Plan(launches=launch_plan(flow.launch, "always")).over(outcome.plan)
+        return replace(made, outcome=replace(outcome, plan=plan))
 
     def _noted(self, found: Specialised | Outcome) -> Specialised | Outcome:
         """The result with a note on every Plan that was not tried."""

@@ -15,7 +15,7 @@ from tawa.analysis.loops.register_operands import dots_of, operands_to_keep
 from tawa.analysis.names import Name, loop_number, name_of
 from tawa.dialects.scf import LOOPS, ForOp, enclosing_loops
 from tawa.dialects.tt import DOTS, LoadOp
-from tawa.dialects.warp import GroupOp, find_groups
+from tawa.dialects.warp import GroupOp, find_consumers, find_groups
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation, source_of
 from tawa.plan.decide.wanted import given_slots, needed_slots, refuse_shallow, wanted_schedule
@@ -182,19 +182,26 @@ def scheduled(plan: Plan, schedules: dict[int, Schedule]) -> Plan:
 def choose_ahead(module: Module, plan: Plan) -> Plan:
     """The loads of consumers to prefetch, up to `BYTES_AHEAD`, where the Plan leaves that open.
 
-    In loops with a pinned schedule nothing is left open: the schedule places the loads that the loop has now.
+    In loops with a pinned schedule nothing is left open: the schedule places the loads that the loop has now. In a
+    kernel without partitions, Triton's pipeliner loads ahead in loops with dots, and in no others.
     """
     staged = {it.loop for it in plan.loops if it.schedule is not None}
     found: dict[Name, OperandPlan] = {}
-    for group in find_groups(module):
-        for op in group.op.walk() if group.role == "consumer" else ():
+    for scope, num_warps in find_consumers(module):
+        for op in scope.walk():
             loop = ForOp.of(op)
-            if loop and not loop.unsigned and any(it.name in DOTS for it in loop.body.ops):
+            if loop and not loop.unsigned and _may_load_ahead(loop, plan.form == "unpartitioned"):
                 room = 0 if loop_number(op) in staged else BYTES_AHEAD
-                for load in AheadLoads(loop).loads(_Room(plan, group.num_warps, room).has):
+                for load in AheadLoads(loop).loads(_Room(plan, num_warps, room).has):
                     name, line = name_of(load.op), _line(module, load.op)
                     found.setdefault(name, OperandPlan(*name, "consumer", prefetched=True, line=line))
     return Plan(operands=(*found.values(), OperandPlan(prefetched=False)))
+
+
+def _may_load_ahead(loop: ForOp, unpartitioned: bool) -> bool:
+    if unpartitioned:
+        return not any(it.name in DOTS for it in loop.op.walk())
+    return any(it.name in DOTS for it in loop.body.ops)
 
 
 @dataclass(slots=True)

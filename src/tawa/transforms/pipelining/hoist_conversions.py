@@ -17,6 +17,7 @@ rows; tiles of several rows are loaded as before, since their layouts make the a
 
 Requires: TTGIR before anything is specialised.
 Ensures: each element is computed by the same operations in the same order; only the thread that computes it differs.
+No conversion of a product is added or dropped: a sum rounds together with a product if none is between them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from tawa.dialects.arith import ConstantOp
+from tawa.dialects.arith import ConstantOp, MulFOp
 from tawa.dialects.effects import is_plain_load, is_pure
 from tawa.dialects.scf import ForOp
 from tawa.dialects.ttg import ConvertLayoutOp
@@ -82,7 +83,9 @@ class _Group:
 
     def grow(self, seed: Value) -> bool:
         """Adds all tiles that belong to the group of a tile; returns whether it belongs to a group itself."""
-        work = [seed] if self._takes(seed) else self._taken_users(seed)
+        work = [seed] if self._takes(seed) else []
+        if self._comes_from(seed.defining_op):
+            work = [it for use in seed.uses if (it := _made_by(use, self.loop)) is not None and self._takes(it)]
         while work:
             value = work.pop()
             if value not in self.members:
@@ -135,7 +138,7 @@ class _Group:
         return convert is not None and _encoding(convert.source) == self.new
 
     def _taken_users(self, value: Value) -> list[Value]:
-        """What becomes a member because it uses a member, or the result of a conversion; notes the other uses."""
+        """What becomes a member because it uses one; notes the other uses."""
         found: list[Value] = []
         for use in value.uses:
             user = use.op
@@ -144,9 +147,9 @@ class _Group:
             elif user.parent is self.loop.body and ConvertLayoutOp.matches(user):
                 if _encoding(user.result) == self.new:
                     self.dropped[user] = None
-            elif user.results and self._takes(user.results[0]) and value in user.operands:
+            elif user.results and self._takes(user.results[0]):
                 found.append(user.results[0])
-            elif value in self.members:
+            else:
                 self.leaving[value] = None
         return found
 
@@ -154,10 +157,14 @@ class _Group:
     def saved(self) -> int:
         """Bytes that are not converted any more in an iteration; negative if more are. Addresses are not converted."""
         crossing = [*self.entering, *self.leaving]
-        if any("!tt.ptr" in it.type for it in crossing):
+        if any("!tt.ptr" in it.type for it in crossing) or any(map(_is_fused, (*crossing, *self._before()))):
             return -1
         gone = sum(_bytes(op.result) for op in self.dropped if self._is_gone(op))
         return gone - sum(map(_bytes, crossing))
+
+    def _before(self) -> list[Value]:
+        """The tiles that conversions take which are dropped."""
+        return [op.operands[0] for op in self.dropped]
 
     def _is_gone(self, op: Operation) -> bool:
         """Whether nothing uses the result of a dropped conversion in its old layout."""
@@ -241,6 +248,11 @@ class _Group:
     def _keeps(self, use: Use) -> bool:
         """Whether a use takes the new layout: it makes a member, or converts."""
         return ConvertLayoutOp.matches(use.op) or _made_by(use, self.loop) in self.members
+
+
+def _is_fused(value: Value) -> bool:
+    """Whether a value is a product: LLVM rounds it together with a sum, unless a conversion is between them."""
+    return MulFOp.matches(value.defining_op)
 
 
 def _made_by(use: Use, loop: ForOp) -> Value | None:
