@@ -1,0 +1,107 @@
+"""Kernels without partitions: their loops convert no tiles and load rows ahead, and the bits stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tawa.bridge.driver.data import Specialised
+from tawa.bridge.driver.driver import specialise
+from tawa.bridge.driver.request import Request
+from tawa.bridge.triton.generic_print import print_generic
+from tawa.dialects.scf import enclosing_loops
+from tawa.errors import PlanError
+from tawa.ir import Module, parse_module
+from tawa.plan import OperandPlan, Plan
+from tawa.sim import simulate
+from tests.cases.small.row_kernels import decayed, multiplied, written
+from tests.matrix.promoting import Launch, lay_out
+from tests.support.fronts import Front, front
+from tests.support.sample import sample
+
+WARPS = (1, 2, 4, 8)
+UNPARTITIONED = Plan(form="unpartitioned")
+_B, _N = 16, 64
+
+
+def launch(kernel: Any, trips: int = 2, rows: int = _B) -> Launch:
+    lot = np.random.default_rng(trips + rows)
+    arguments: dict[str, Any] = {
+        "a_ptr": lot.standard_normal((trips + 1) * _B * _B).astype(np.float32),
+        "k_ptr": lot.standard_normal((trips + 1) * _B * _N).astype(np.float16),
+        "g_ptr": lot.standard_normal((trips + 3) * _B * _N).astype(np.float32),
+        "out_ptr": np.full(_B * _N, np.nan, np.float32),
+        "T": trips,
+        "J": rows,
+    }
+    return Launch(kernel, arguments, {"B": _B, "N": _N}, (1,), told=False)
+
+
+def made(given: Launch, num_warps: int, plan: Plan = UNPARTITIONED) -> tuple[Front, Specialised]:
+    """The kernel before and after."""
+    before = front(given.kernel, given.signature(), num_warps=num_warps)
+    after = specialise(before.job("kernel"), Request(plan=plan))
+    assert isinstance(after, Specialised), after.remarks
+    return before, after
+
+
+def final(it: Specialised) -> Module:
+    return parse_module(print_generic(it.results["ttgir"].value.module))
+
+
+def output(given: Launch, module: Module, order: str = "eager") -> dict[str, bytes]:
+    arguments = {name: it.copy() if isinstance(it, np.ndarray) else it for name, it in given.arguments.items()}
+    simulate(module, arguments, given.grid, order=order, seed=1)
+    return {name: it.tobytes() for name, it in arguments.items() if isinstance(it, np.ndarray)}
+
+
+def inside(module: Module, name: str) -> list[Any]:
+    return [op for op in module.walk() if op.name == name and enclosing_loops(op)]
+
+
+@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 3))
+@pytest.mark.parametrize("num_warps", WARPS)
+@pytest.mark.parametrize(("trips", "rows"), [(0, 0), (0, 1), (1, 2), (2, 16), (3, 16)])
+def test_the_bits_stay(trips: int, rows: int, num_warps: int, order: str) -> None:
+    given = launch(decayed, trips, rows)
+    before, after = made(given, num_warps)
+    assert output(given, lay_out(before, before.ttir)) == output(given, final(after), order)
+
+
+@pytest.mark.parametrize("num_warps", WARPS)
+def test_no_tile_is_converted_in_the_loop_of_rows_which_are_loaded_one_iteration_ahead(num_warps: int) -> None:
+    _, after = made(launch(decayed), num_warps)
+    assert not inside(final(after), "ttg.convert_layout")
+    plan = after.outcome.plan
+    assert plan is not None and plan.form == "unpartitioned" and not plan.partitions and not plan.rings
+    assert [it.argument for it in plan.operands if it.prefetched] == ["a_ptr", "k_ptr", "g_ptr"]
+
+
+def test_a_product_is_rounded_before_it_is_added_as_it_was() -> None:
+    given = launch(multiplied)
+    _, after = made(given, 4)
+    assert inside(final(after), "ttg.convert_layout")
+    before, _ = made(given, 4)
+    assert output(given, lay_out(before, before.ttir)) == output(given, final(after))
+
+
+def test_a_kernel_that_would_stay_as_it_is_is_refused() -> None:
+    with pytest.raises(PlanError, match="no loop converts tiles that it need not convert, or loads rows"):
+        made(launch(written), 1)
+
+
+def test_a_plan_may_leave_the_rows_where_they_are() -> None:
+    _, after = made(launch(decayed), 4, Plan(form="unpartitioned", operands=(OperandPlan(prefetched=False),)))
+    assert not inside(final(after), "ttg.convert_layout")
+    assert after.outcome.plan is not None and not any(it.prefetched for it in after.outcome.plan.operands)
+
+
+def test_a_plan_that_is_passed_back_gives_the_same_kernel() -> None:
+    given = launch(decayed)
+    _, first = made(given, 2)
+    assert first.outcome.plan is not None
+    _, again = made(given, 2, first.outcome.plan)
+    assert again.outcome.plan == first.outcome.plan
+    assert str(again.results["ttgir"].value) == str(first.results["ttgir"].value)
