@@ -11,18 +11,20 @@ from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
 from tawa.bridge.triton.generic_print import print_generic
+from tawa.bridge.triton.structured import read_kernel
 from tawa.dialects.scf import enclosing_loops
 from tawa.errors import PlanError
 from tawa.ir import Module, parse_module
-from tawa.plan import OperandPlan, Plan
+from tawa.plan import OperandPlan, Plan, PlanOptions
+from tawa.plan.search.search import Search
+from tawa.plan.search.space import UNPARTITIONED, Space
 from tawa.sim import simulate
-from tests.cases.small.row_kernels import decayed, multiplied, written
+from tests.cases.small.row_kernels import decayed, multiplied, one_loop, written
 from tests.matrix.promoting import Launch, lay_out
 from tests.support.fronts import Front, front
 from tests.support.sample import sample
 
 WARPS = (1, 2, 4, 8)
-UNPARTITIONED = Plan(form="unpartitioned")
 _B, _N = 16, 64
 
 
@@ -105,3 +107,29 @@ def test_a_plan_that_is_passed_back_gives_the_same_kernel() -> None:
     _, again = made(given, 2, first.outcome.plan)
     assert again.outcome.plan == first.outcome.plan
     assert str(again.results["ttgir"].value) == str(first.results["ttgir"].value)
+
+
+@pytest.mark.parametrize("num_warps", [1, 2, 8])
+def test_launches_that_learn_try_it_where_the_kernel_is_declined(num_warps: int) -> None:
+    given = launch(decayed)
+    before = front(given.kernel, given.signature(), num_warps=num_warps)
+    learned = specialise(before.job("kernel"), Request(learns=True))
+    assert isinstance(learned, Specialised)
+    assert learned.outcome.plan is not None and learned.outcome.plan.form == "unpartitioned"
+
+
+@pytest.mark.parametrize("kernel", [decayed, one_loop])
+def test_launches_that_learn_try_it_beside_the_specialised_forms_if_a_loop_without_dots_loads_rows(kernel: Any) -> None:
+    given = launch(kernel)
+    made = front(given.kernel, given.signature(), num_warps=4)
+    space = Space.of(read_kernel(made.ttir, made.context), 0, (4, 3, None), PlanOptions(), True)
+    assert space is not None
+    tried = Search.of(space).in_launches(space.launches[0])
+    assert any(it.partitioned for it in tried)
+    assert (UNPARTITIONED in tried) == (kernel is decayed)
+
+
+def test_nobody_else_gets_it_unasked() -> None:
+    given = launch(decayed)
+    found = specialise(front(given.kernel, given.signature(), num_warps=1).job("kernel"), Request())
+    assert not isinstance(found, Specialised) and "narrow" not in found.remarks[0].reason

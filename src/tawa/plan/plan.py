@@ -219,6 +219,11 @@ class Plan:
         return self.form != "stock" and any(value not in (None, plain) for value, plain in taken)
 
     @property
+    def partitioned(self) -> bool:
+        """Whether it asks for partitions."""
+        return self.form not in ("unpartitioned", "stock")
+
+    @property
     def programs(self) -> int:
         """The programs of the grid that share a CTA."""
         return self.groups or 1 if self.split == "programs" else 1

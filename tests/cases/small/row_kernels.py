@@ -59,3 +59,15 @@ def written(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.constexpr
         acc = tl.where(rows[:, None] >= j, acc + tl.math.exp2(g)[None, :], acc)
         tl.store(g_ptr + (j + 1) * N + columns, g * 0.5)
     tl.store(out_ptr + tile, acc)
+
+
+@triton.jit
+def one_loop(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.constexpr):
+    """Only the loop of dots."""
+    rows, columns = tl.arange(0, B), tl.arange(0, N)
+    tile = rows[:, None] * N + columns[None, :]
+    acc = tl.zeros((B, N), tl.float32)
+    for t in range(0, T):
+        a = tl.load(a_ptr + t * B * B + rows[:, None] * B + rows[None, :])
+        acc = tl.dot(a, tl.load(k_ptr + t * B * N + tile).to(tl.float32), acc)
+    tl.store(out_ptr + tile, acc)

@@ -18,7 +18,7 @@ from tawa.bridge.triton.versions import installed_text
 from tawa.declines import REORDERED
 from tawa.errors import ProtocolError
 from tawa.flow import Flow
-from tawa.ir import Module, print_module
+from tawa.ir import Module, copy_module, print_module
 from tawa.ir import parse_module as read_module
 from tawa.pipeline import Outcome
 from tawa.plan.cost.shared_use import SharedUse, shared_use
@@ -26,6 +26,7 @@ from tawa.remarks import Remark
 from tawa.transforms.lowering.convert_first import ConvertFirst
 from tawa.transforms.pipelining.hoist_conversions import HoistConversions
 from tawa.verify.check import trusted
+from tawa.verify.layouts import difference
 from tawa.verify.preserved import check_final
 from tawa.verify.verdict import Checked, Refuted, Unknown
 from tawa.verify.witness import chrome_trace, describe
@@ -63,7 +64,7 @@ def through_back_end(
     with job.timed("read final"):
         final = read_module(print_generic(mod))
     with job.timed("conversions"):
-        hoisted = unpartitioned and HoistConversions().run(final).changed
+        hoisted = unpartitioned and _hoisted(final)
         if unpartitioned and not hoisted and not any(it.prefetched for it in outcome.plan.operands):
             return _NOTHING_TO_MOVE
         if ConvertFirst().run(final).changed or hoisted:
@@ -93,6 +94,15 @@ def through_back_end(
     if spills.bytes:
         spills = _with_fewer_spills(job, results, options, spills)
     return Specialised(outcome, form, spills, results, int(metadata.get("shared") or 0))
+
+
+def _hoisted(final: Module) -> bool:
+    """Lets conversions leave loops. Raises ProtocolError if the program then computes something else."""
+    before = copy_module(final)
+    changed = HoistConversions().run(final).changed
+    if changed and (found := difference(before, final)):
+        raise ProtocolError(f"the program whose loops convert no tiles is another: {found}")
+    return changed
 
 
 def _with_fewer_spills(job: Job, results: dict[str, StageResult], options: Any, spills: Spills) -> Spills:

@@ -56,6 +56,7 @@ from tawa.plan.search.compiled import NO_STOCK, Question, Trial, candidates
 from tawa.plan.search.prediction import is_expectation
 from tawa.plan.search.runs import BackEndRun, BackEndRuns, described, keeps_dots_in_flight, must_spill, will_spill
 from tawa.plan.search.search import Search
+from tawa.plan.search.space import UNPARTITIONED as UNPARTITIONED_FORM
 from tawa.plan.search.space import Space, form_of
 from tawa.remarks import Remark, SourceLocation
 
@@ -135,7 +136,7 @@ class _Driver:
         """The kernel without partitions; a remark says why it would be stock Triton's."""
         num_warps, pins = self.job.options.num_warps, self.pins if self.pins.form == "unpartitioned" else Plan()
         flow = self._flow(
-            read_module(self.forms.as_written(num_warps)), pins.over(Plan(form="unpartitioned", groups=1))
+            read_module(self.forms.as_written(num_warps)), pins.over(UNPARTITIONED_FORM)
         )
         flow.target = replace(flow.target, num_warps=num_warps)
         outcome = outcome_of(flow, run(flow, UNPARTITIONED))

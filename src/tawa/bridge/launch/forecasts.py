@@ -177,6 +177,8 @@ class Forecasts:
         return ", ".join([*named, f"{prod(key[len(self.sizes) : -1])} programs or about so"])
 
     def _program(self, plan: Plan, spilled: int) -> Program:
+        if not plan.partitioned and self.search is not None:
+            return self.search.space.program(plan)
         return Program(
             plan, ProgramFacts(spilled=spilled), machine=machine_of(self.about.get("capability", SM_90.capability))
         )
