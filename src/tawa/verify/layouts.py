@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from tawa.dialects import tt
-from tawa.dialects.arith import AddFOp, ConstantOp, MulFOp, SubFOp
+from tawa.dialects.arith import AddFOp, ConstantOp, MulFOp, NegFOp, SelectOp, SubFOp
 from tawa.dialects.builtin import PoisonOp
 from tawa.dialects.declare.declaration import op_names
+from tawa.dialects.inline.markers import RoundedProductOp
 from tawa.dialects.scf import CONTROL, ENDS
 from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type
@@ -31,6 +32,7 @@ _EACH = CONTROL | ENDS | op_names(
     tt.AddPtrOp, tt.BitcastOp, tt.ClampFOp, tt.FpToFpOp, tt.IntToPtrOp, tt.PtrToIntOp, tt.LoadOp, tt.PreciseDivFOp,
 )  # fmt: skip
 _SUMS = op_names(AddFOp, SubFOp)
+_UNROUNDED = op_names(SelectOp, NegFOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.ReshapeOp, tt.TransOp)
 _TENSOR = re.compile(r"tensor<([\dx]+)(!tt\.ptr<\w+>|\w+), .*>")
 
 
@@ -58,9 +60,10 @@ class _Comparison:
 
     def _of_ops(self, one: Operation, other: Operation) -> str:
         each = one.name in _EACH or one.name.startswith(("arith.", "math."))
-        if one.name != other.name:
+        rounded = MulFOp.matches(one) and RoundedProductOp.matches(other)
+        if one.name != other.name and not rounded:
             return f"{other.name} stands in its place"
-        if (one.properties, one.attributes) != (other.properties, other.attributes):
+        if not rounded and (one.properties, one.attributes) != (other.properties, other.attributes):
             return "it has other properties"
         if len(one.operands) != len(other.operands):
             return "it has more or fewer operands"
@@ -69,7 +72,7 @@ class _Comparison:
                 return f"operand {index} is another value"
             if not each and mine.type != its.type:
                 return f"operand {index} has another layout"
-            if one.name in _SUMS and _is_product(mine) != _is_product(its):
+            if one.name in _SUMS and _holds_product(mine) != _holds_product(its):
                 return f"operand {index} is rounded before it is added in one program only"
         if list(map(_place, one.successors)) != list(map(_place, other.successors)):
             return "it jumps elsewhere"
@@ -116,8 +119,10 @@ def _shape(value: Value) -> object:
     return (type.shape, type.element) if isinstance(type, TensorType) else value.type
 
 
-def _is_product(value: Value) -> bool:
-    return MulFOp.matches(value.defining_op)
+def _holds_product(value: Value) -> bool:
+    """Whether a value is a product, or one that operations only choose, negate or repeat, without a conversion."""
+    op = value.defining_op
+    return MulFOp.matches(op) or (op is not None and op.name in _UNROUNDED and any(map(_holds_product, op.operands)))
 
 
 __all__ = ["difference"]

@@ -16,8 +16,8 @@ from each conversion, against and along the data flow, through elementwise opera
 rows; tiles of several rows are loaded as before, since their layouts make the accesses wide.
 
 Requires: TTGIR before anything is specialised.
-Ensures: each element is computed by the same operations in the same order; only the thread that computes it differs.
-No conversion of a product is added or dropped: a sum rounds together with a product if none is between them.
+Ensures: each element is computed by the same operations in the same order; only the thread that computes it differs. A
+sum is rounded together with a product if, and only if, it was before: a product whose conversion goes is rounded apart.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from tawa.dialects.arith import ConstantOp, MulFOp
+from tawa.dialects import tt
+from tawa.dialects.arith import ConstantOp, MulFOp, NegFOp, SelectOp
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_plain_load, is_pure
+from tawa.dialects.inline.markers import RoundedProductOp
 from tawa.dialects.scf import ForOp
 from tawa.dialects.ttg import ConvertLayoutOp
-from tawa.ir import Builder, Module, Operation, TensorType, Use, Value, clone_op, parse_type
+from tawa.ir import Builder, Module, Operation, TensorType, Use, Value, clone_op, parse_type, replace_op
 from tawa.symbolic.dim_relations import FREE, SOURCES, has_rows
 from tawa.transforms.result import PassResult
 
@@ -155,16 +158,16 @@ class _Group:
 
     @property
     def saved(self) -> int:
-        """Bytes that are not converted any more in an iteration; negative if more are. Addresses are not converted."""
+        """Bytes that are not converted any more in an iteration; negative if more are, or if a sum rounds otherwise.
+
+        Addresses are not converted.
+        """
         crossing = [*self.entering, *self.leaving]
-        if any("!tt.ptr" in it.type for it in crossing) or any(map(_is_fused, (*crossing, *self._before()))):
+        fused = (products_of(it) != [] for it in crossing)
+        if any("!tt.ptr" in it.type for it in crossing) or any(fused) or not all(map(_can_round, self.dropped)):
             return -1
         gone = sum(_bytes(op.result) for op in self.dropped if self._is_gone(op))
         return gone - sum(map(_bytes, crossing))
-
-    def _before(self) -> list[Value]:
-        """The tiles that conversions take which are dropped."""
-        return [op.operands[0] for op in self.dropped]
 
     def _is_gone(self, op: Operation) -> bool:
         """Whether nothing uses the result of a dropped conversion in its old layout."""
@@ -176,6 +179,8 @@ class _Group:
 
     def move(self) -> None:
         """Gives all members the new layout."""
+        for product in [it for op in self.dropped for it in products_of(op.operands[0])]:
+            replace_op(product, [RoundedProductOp.create(Builder.before(product), product)])
         made: dict[Value, Value] = {}
         for member in list(self.members):
             for use in self._uses_by(member):
@@ -250,9 +255,35 @@ class _Group:
         return ConvertLayoutOp.matches(use.op) or _made_by(use, self.loop) in self.members
 
 
-def _is_fused(value: Value) -> bool:
-    """Whether a value is a product: LLVM rounds it together with a sum, unless a conversion is between them."""
-    return MulFOp.matches(value.defining_op)
+def products_of(value: Value) -> list[Operation]:
+    """The products that a sum with this value may be rounded together with."""
+    found, work = list[Operation](), [value]
+    while work:
+        op = work.pop().defining_op
+        if MulFOp.matches(op):
+            found.append(op)
+        elif op is not None and op.name in _UNROUNDED:
+            work += op.operands
+    return found
+
+
+_UNROUNDED = op_names(SelectOp, NegFOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.ReshapeOp, tt.TransOp)
+"""Operations that round nothing. LLVM may fold a selection."""
+
+
+def _can_round(convert: Operation) -> bool:
+    """Whether the products that a conversion takes can be rounded where they are made: nothing else uses them."""
+    products = products_of(convert.operands[0])
+    return all(it.result.type.endswith("f32") or "xf32," in it.result.type for it in products) and (
+        not products or _is_only_used_by(convert.operands[0], convert)
+    )
+
+
+def _is_only_used_by(value: Value, user: Operation) -> bool:
+    op = value.defining_op
+    if op is None or [it.op for it in value.uses] != [user]:
+        return not products_of(value)
+    return MulFOp.matches(op) or op.name not in _UNROUNDED or all(_is_only_used_by(it, op) for it in op.operands)
 
 
 def _made_by(use: Use, loop: ForOp) -> Value | None:
