@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
 
-from tawa.analysis.names import name_text
 from tawa.analysis.rings.sent_numbers import SentInfo
 from tawa.declines import UNPROVED
 from tawa.dialects import structure_rules
@@ -189,8 +188,9 @@ def _unproved(found: Verdict, flow: Flow) -> Remark:
 
 def _summary(plan: Plan) -> str:
     if plan.form == "unpartitioned":
-        ahead = ", ".join(name_text(it.key) for it in plan.operands if it.prefetched)
-        return f"no partitions: loops convert no tiles{f', and load {ahead} one iteration ahead' * bool(ahead)}"
+        unrolled = sorted({it.unrolled for it in plan.loops if (it.unrolled or 1) > 1})
+        several = f", and {' or '.join(map(str, unrolled))} iterations become one" if unrolled else ""
+        return f"no partitions: loops convert no tiles that they need not convert{several}"
     exchanged = [it for it in plan.rings if it.is_exchanged]
     loaded = [it for it in plan.rings if it not in exchanged]
     rings = ", ".join(f"{it.name} with D = {it.depth}{_FILLED[it.fill or 'tma']}" for it in loaded)

@@ -1,4 +1,4 @@
-"""Kernels without partitions: their loops convert no tiles and load rows ahead, and the bits stay."""
+"""Kernels without partitions: their loops convert no tiles and are unrolled, and the bits stay."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tawa.dialects.inline.markers import RoundedProductOp
 from tawa.dialects.scf import enclosing_loops
 from tawa.errors import PlanError
 from tawa.ir import Module, parse_module
-from tawa.plan import OperandPlan, Plan, PlanOptions
+from tawa.plan import LoopPlan, Plan, PlanOptions, RingPlan
+from tawa.plan.defaults import UNROLLED
 from tawa.plan.search.search import Search
 from tawa.plan.search.space import UNPARTITIONED, Space
 from tawa.sim import simulate
@@ -66,7 +67,7 @@ def inside(module: Module, name: str) -> list[Any]:
 
 @pytest.mark.parametrize("order", sample(["random", "eager", "late"], 3))
 @pytest.mark.parametrize("num_warps", WARPS)
-@pytest.mark.parametrize(("trips", "rows"), [(0, 0), (0, 1), (1, 2), (2, 16), (3, 16)])
+@pytest.mark.parametrize(("trips", "rows"), [(0, 0), (0, 1), (1, 3), (1, 4), (2, 5), (1, 9), (2, 16)])
 def test_the_bits_stay(trips: int, rows: int, num_warps: int, order: str) -> None:
     given = launch(decayed, trips, rows)
     before, after = made(given, num_warps)
@@ -74,33 +75,64 @@ def test_the_bits_stay(trips: int, rows: int, num_warps: int, order: str) -> Non
 
 
 @pytest.mark.parametrize("num_warps", WARPS)
-def test_no_tile_is_converted_in_the_loop_of_rows_which_are_loaded_one_iteration_ahead(num_warps: int) -> None:
-    _, after = made(launch(decayed), num_warps)
+def test_no_tile_is_converted_in_the_loop_of_rows_and_four_iterations_are_one(num_warps: int) -> None:
+    before, after = made(launch(decayed), num_warps)
     assert not inside(final(after), "ttg.convert_layout")
     plan = after.outcome.plan
     assert plan is not None and plan.form == "unpartitioned" and not plan.partitions and not plan.rings
-    assert [it.argument for it in plan.operands if it.prefetched] == ["a_ptr", "k_ptr", "g_ptr"]
+    assert [(it.loop, it.unrolled) for it in plan.loops] == [(1, UNROLLED)]
+    once = inside(lay_out(before, before.ttir), "math.exp2")
+    assert len(inside(final(after), "math.exp2")) == (UNROLLED + 1) * len(once) == UNROLLED + 1
 
 
 def test_a_product_whose_conversion_goes_is_rounded_before_it_is_added() -> None:
     given = launch(multiplied)
     before, after = made(given, 4)
     assert not inside(final(after), "ttg.convert_layout")
-    (product,) = inside(final(after), "tt.elementwise_inline_asm")
-    assert RoundedProductOp.matches(product)
-    assert [it.name for it in product.result.users] == ["arith.addf"]
+    products = inside(final(after), "tt.elementwise_inline_asm")
+    assert len(products) == UNROLLED + 1 and all(map(RoundedProductOp.matches, products))
+    assert all([user.name for user in it.result.users] == ["arith.addf"] for it in products)
     assert output(given, lay_out(before, before.ttir)) == output(given, final(after))
 
 
 def test_a_kernel_that_would_stay_as_it_is_is_refused() -> None:
-    with pytest.raises(PlanError, match="no loop converts tiles that it need not convert, or loads rows"):
-        made(launch(written), 1)
+    with pytest.raises(
+        PlanError, match="no loop converts tiles that it need not convert, or loads tiles without a dot"
+    ):
+        made(launch(one_loop), 4)
 
 
-def test_a_plan_may_leave_the_rows_where_they_are() -> None:
-    _, after = made(launch(decayed), 4, Plan(form="unpartitioned", operands=(OperandPlan(prefetched=False),)))
-    assert not inside(final(after), "ttg.convert_layout")
-    assert after.outcome.plan is not None and not any(it.prefetched for it in after.outcome.plan.operands)
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_plan_says_how_many_iterations_become_one(times: int) -> None:
+    given = launch(decayed, rows=7)
+    before, after = made(given, 4, Plan(form="unpartitioned", loops=(LoopPlan(1, unrolled=times),)))
+    assert len(inside(final(after), "math.exp2")) == (times + 1 if times > 1 else 1)
+    assert output(given, lay_out(before, before.ttir)) == output(given, final(after))
+
+
+def test_a_loop_with_dots_is_not_unrolled() -> None:
+    with pytest.raises(PlanError, match=r"unrolls loop 0 \(.*row_kernels.py:\d+\), which has a dot.*cure: unrolled=1"):
+        made(launch(decayed), 4, Plan(form="unpartitioned", loops=(LoopPlan(0, unrolled=2),)))
+
+
+def test_a_loop_that_writes_what_it_reads_keeps_the_order() -> None:
+    given = launch(written, rows=6)
+    before, after = made(given, 1)
+    assert output(given, lay_out(before, before.ttir)) == output(given, final(after))
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"groups": 2}, "groups=2"),
+        ({"tiles": "dynamic"}, "tiles='dynamic'"),
+        ({"rings": (RingPlan("ring0", depth=2),)}, "rings"),
+        ({"loops": (LoopPlan(0, mma_depth=1),)}, "mma_depth=1 of loop 0"),
+    ],
+)
+def test_a_plan_without_partitions_has_no_words_for_them(more: dict[str, Any], said: str) -> None:
+    with pytest.raises(PlanError, match=rf"{said}.*form='unpartitioned'.*cure: leave it out"):
+        made(launch(decayed), 4, Plan(form="unpartitioned", **more))
 
 
 def test_a_plan_that_is_passed_back_gives_the_same_kernel() -> None:

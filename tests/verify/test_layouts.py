@@ -14,8 +14,8 @@ from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Builder, Module, Operation, copy_module, parse_module
 from tawa.transforms.pipelining.hoist_conversions import HoistConversions
 from tawa.verify.layouts import difference
-from tests.matrix.test_unpartitioned import launch
 from tests.cases.small.row_kernels import decayed, multiplied
+from tests.matrix.test_unpartitioned import launch
 from tests.support.fronts import front
 
 
@@ -90,7 +90,9 @@ def test_an_operation_that_is_lost_is_told() -> None:
 
 def test_another_constant_is_told() -> None:
     before, after = hoisted()
-    constant = next(op for op in after.walk() if op.name == "arith.constant" and "0.000000e+00" in op.properties["value"])
+    constant = next(
+        op for op in after.walk() if op.name == "arith.constant" and "0.000000e+00" in op.properties["value"]
+    )
     constant.properties["value"] = constant.properties["value"].replace("0.000000e+00", "1.000000e+00")
     assert "another value" in difference(before, after)
 
@@ -105,7 +107,9 @@ def test_an_operand_of_a_dot_in_another_layout_is_told() -> None:
 def test_a_product_that_is_no_longer_rounded_before_it_is_added_is_told() -> None:
     before = copy_module(_stock(multiplied, 4))
     after = copy_module(before)
-    convert = next(op for op in body(after) if ConvertLayoutOp.matches(op) and op.operands[0].type.startswith("tensor<16x"))
+    convert = next(
+        op for op in body(after) if ConvertLayoutOp.matches(op) and op.operands[0].type.startswith("tensor<16x")
+    )
     sums = convert.result.users
     convert.result.replace_all_uses_with(convert.operands[0])
     assert [it.name for it in sums] == ["arith.addf"]

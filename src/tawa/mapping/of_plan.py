@@ -96,8 +96,10 @@ def program_name(program: Program, operand: OperandPlan) -> str:
 
 def _kernel(plan: Plan, program: Program) -> Words:
     launches = said(KernelWords, plan.launches) if plan.launches is not None else {}
-    persistent = None if plan.form is None else plan.form == "persistent"
-    return KernelWords(name=program.name, persistent=persistent, **said(KernelWords, plan), **launches)
+    form: dict[str, bool] = {}
+    if plan.form is not None:
+        form = {"persistent": plan.form == "persistent"} if plan.partitioned else {"partitioned": False}
+    return KernelWords(name=program.name, **form, **said(KernelWords, plan), **launches)
 
 
 def _operands(plan: Plan, program: Program) -> Iterable[tuple[str, Words]]:

@@ -69,8 +69,8 @@ class Plan:
     """The decisions for one kernel: all of them, or some, and the planner makes the others.
 
     form: the kernel as written; persistent, with `ctas_per_sm` programs for each SM that iterate over tiles;
-        unpartitioned, where all warps load and compute, as in stock Triton's kernel, but loops convert no tiles and
-        load rows one iteration ahead; or stock Triton's.
+        unpartitioned, where all warps load and compute, as in stock Triton's kernel, but loops convert no tiles
+        that they need not convert, and load the rows of several iterations together; or stock Triton's.
     tile_order: the order of tiles in a persistent form: "launch" is the order in which the hardware starts programs;
         "longest_first" starts those first that take longest, and those together that load the same data; "grouped",
         "hilbert" and "l2_halves" start blocks of the grid together (`tawa.transforms.ttir.orders.grid_orders`).
@@ -99,9 +99,16 @@ class Plan:
     """
 
     form: Form | None = decision(
-        one_of(Form), "form", option="persistent", plain="as_written", always=True,
-        usual=lambda it: "one tile per program" if it != "unpartitioned" else "loops convert no tiles, and load rows "
-        "one iteration ahead",
+        one_of(Form),
+        "form",
+        option="persistent",
+        plain="as_written",
+        always=True,
+        usual=lambda it: (
+            "one tile per program"
+            if it != "unpartitioned"
+            else "loops convert fewer tiles, and wait for rows less often"
+        ),
     )
     tile_order: TileOrder | None = decision(
         one_of(TileOrder), "form", word="kernel.order", usual="the order in which the hardware starts programs"

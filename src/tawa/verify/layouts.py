@@ -7,8 +7,8 @@
 A conversion changes where elements are, not what they are. So two programs compute the same if they are equal without
 their conversions, and without the layouts of tiles whose elements are computed or loaded each on its own. Reductions,
 dots and accesses to shared memory keep their layouts: these decide the order of sums, and who reads what. A sum keeps
-its product: LLVM rounds both together unless a conversion is between them. Tiles that are made of attributes and numbers
-may be made again.
+its product: LLVM rounds both together unless a conversion is between them. Tiles that are made of attributes and
+numbers may be made again.
 """
 
 from __future__ import annotations

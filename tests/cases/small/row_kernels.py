@@ -14,12 +14,12 @@ def decayed(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.constexpr
     own = T * B * N
     gates = tl.load(g_ptr + own + tile)
     acc = tl.zeros((B, N), tl.float32)
-    for t in range(0, T):
+    for t in range(T):
         a = tl.load(a_ptr + t * B * B + rows[:, None] * B + rows[None, :])
         k = tl.load(k_ptr + t * B * N + tile)
         acc = tl.dot(a, k.to(tl.float32), acc)
     k_row, g_row = k_ptr + own + columns, g_ptr + own + columns
-    for j in range(0, J):
+    for j in range(J):
         a = tl.load(a_ptr + T * B * B + rows * B + j)
         k = tl.load(k_row).to(tl.float32)
         g = tl.load(g_row)
@@ -36,10 +36,10 @@ def multiplied(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.conste
     rows, columns = tl.arange(0, B), tl.arange(0, N)
     tile = rows[:, None] * N + columns[None, :]
     acc = tl.zeros((B, N), tl.float32)
-    for t in range(0, T):
+    for t in range(T):
         a = tl.load(a_ptr + t * B * B + rows[:, None] * B + rows[None, :])
         acc = tl.dot(a, tl.load(k_ptr + t * B * N + tile).to(tl.float32), acc)
-    for j in range(0, J):
+    for j in range(J):
         a = tl.load(a_ptr + T * B * B + rows * B + j)
         acc += a[:, None] * tl.load(g_ptr + j * N + tile)
     tl.store(out_ptr + tile, acc)
@@ -51,10 +51,10 @@ def written(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.constexpr
     rows, columns = tl.arange(0, B), tl.arange(0, N)
     tile = rows[:, None] * N + columns[None, :]
     acc = tl.zeros((B, N), tl.float32)
-    for t in range(0, T):
+    for t in range(T):
         a = tl.load(a_ptr + t * B * B + rows[:, None] * B + rows[None, :])
         acc = tl.dot(a, tl.load(k_ptr + t * B * N + tile).to(tl.float32), acc)
-    for j in range(0, J):
+    for j in range(J):
         g = tl.load(g_ptr + j * N + columns)
         acc = tl.where(rows[:, None] >= j, acc + tl.math.exp2(g)[None, :], acc)
         tl.store(g_ptr + (j + 1) * N + columns, g * 0.5)
@@ -67,7 +67,7 @@ def one_loop(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.constexp
     rows, columns = tl.arange(0, B), tl.arange(0, N)
     tile = rows[:, None] * N + columns[None, :]
     acc = tl.zeros((B, N), tl.float32)
-    for t in range(0, T):
+    for t in range(T):
         a = tl.load(a_ptr + t * B * B + rows[:, None] * B + rows[None, :])
         acc = tl.dot(a, tl.load(k_ptr + t * B * N + tile).to(tl.float32), acc)
     tl.store(out_ptr + tile, acc)

@@ -31,8 +31,7 @@ from tawa.verify.preserved import check_final
 from tawa.verify.verdict import Checked, Refuted, Unknown
 from tawa.verify.witness import chrome_trace, describe
 
-
-_NOTHING_TO_MOVE = Remark("declined", "no loop converts tiles that it need not convert, or loads rows that it can load ahead")
+_NOTHING_TO_CHANGE = Remark("declined", "no loop converts tiles that it need not convert, or loads tiles without a dot")
 
 
 def through_back_end(
@@ -40,8 +39,9 @@ def through_back_end(
 ) -> Specialised | SharedUse | Remark:
     """Runs Triton's back half and later stages on our module. Returns the shared memory use if it is too large.
 
-    A kernel without partitions goes through Triton's pipeliner too; then conversions leave its loops. Returns a remark that declines the kernel if it was proved, and can no longer be proved behind Triton's passes.
-    Raises ProtocolError if these made it wrong.
+    A kernel without partitions goes through Triton's pipeliner too, and then conversions leave its loops.
+    Returns a remark that declines the kernel if it was proved, and can no longer be proved behind Triton's passes, or
+    if it would stay stock Triton's. Raises ProtocolError if these passes, or ours behind them, made it wrong.
     will_spill: whether the kernel is expected to spill. The stock kernel, which it is then compared with, is compiled
     at the same time.
     """
@@ -65,8 +65,8 @@ def through_back_end(
         final = read_module(print_generic(mod))
     with job.timed("conversions"):
         hoisted = unpartitioned and _hoisted(final)
-        if unpartitioned and not hoisted and not any(it.prefetched for it in outcome.plan.operands):
-            return _NOTHING_TO_MOVE
+        if unpartitioned and not hoisted and all((it.unrolled or 1) == 1 for it in outcome.plan.loops):
+            return _NOTHING_TO_CHANGE
         if ConvertFirst().run(final).changed or hoisted:
             mod = parse_module(print_module(final), job.context)
     text = without_temporary_places(str(mod))

@@ -49,7 +49,7 @@ from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text
 from tawa.plan.decide.launches import choose_launches, launch_plan
 from tawa.plan.decide.paths import BY_TMA, Launching
 from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
-from tawa.plan.legality import check_met
+from tawa.plan.legality import check_met, check_unpartitioned
 from tawa.plan.plan import Form
 from tawa.plan.search.candidate import Candidate
 from tawa.plan.search.compiled import NO_STOCK, Question, Trial, candidates
@@ -103,7 +103,7 @@ class _Driver:
         self.not_by_tma: Remark | None = None
 
     def run(self) -> Specialised | Outcome:
-        """The kernel in the form that is found; without partitions if a Plan asks for that, or launches may learn of it."""
+        """The kernel; without partitions if a Plan asks for that, or if nothing else is left that launches may try."""
         self._look()
         asked = self.pins.form == "unpartitioned"
         found = None if asked else self._specialised()
@@ -135,9 +135,8 @@ class _Driver:
     def _unpartitioned(self) -> Specialised | Remark:
         """The kernel without partitions; a remark says why it would be stock Triton's."""
         num_warps, pins = self.job.options.num_warps, self.pins if self.pins.form == "unpartitioned" else Plan()
-        flow = self._flow(
-            read_module(self.forms.as_written(num_warps)), pins.over(UNPARTITIONED_FORM)
-        )
+        check_unpartitioned(pins)
+        flow = self._flow(read_module(self.forms.as_written(num_warps)), pins.over(UNPARTITIONED_FORM))
         flow.target = replace(flow.target, num_warps=num_warps)
         outcome = outcome_of(flow, run(flow, UNPARTITIONED))
         if not outcome.applied or outcome.plan is None:

@@ -12,14 +12,15 @@ from tawa.analysis.loops.async_wgmma import dots_in, is_aside
 from tawa.analysis.loops.dependences import find_dependences
 from tawa.analysis.loops.prefetchable_loads import AheadLoads, bytes_ahead
 from tawa.analysis.loops.register_operands import dots_of, operands_to_keep
+from tawa.analysis.loops.unrollable import can_unroll, loads_tiles
 from tawa.analysis.names import Name, loop_number, name_of
 from tawa.dialects.scf import LOOPS, ForOp, enclosing_loops
 from tawa.dialects.tt import DOTS, LoadOp
-from tawa.dialects.warp import GroupOp, find_consumers, find_groups
+from tawa.dialects.warp import GroupOp, find_groups
 from tawa.errors import PlanError
 from tawa.ir import Module, Operation, source_of
 from tawa.plan.decide.wanted import given_slots, needed_slots, refuse_shallow, wanted_schedule
-from tawa.plan.defaults import BYTES_AHEAD, KEPT_REGISTERS, MAX_STAGES
+from tawa.plan.defaults import BYTES_AHEAD, KEPT_REGISTERS, MAX_STAGES, UNROLLED
 from tawa.plan.fields import LoopPlan, OperandPlan
 from tawa.plan.plan import Plan
 from tawa.plan.schedule import Schedule
@@ -176,32 +177,51 @@ def scheduled(plan: Plan, schedules: dict[int, Schedule]) -> Plan:
     )
 
 
+# -- unrolled loops --------------------------------------------------------------------------------------------------
+
+
+def choose_unrolled(module: Module, plan: Plan) -> Plan:
+    """How many iterations of each loop become one, in a kernel without partitions, where the Plan leaves that open.
+
+    Loops without dots that load tiles wait for them in every iteration; Triton's pipeliner loads ahead in the others.
+    Raises PlanError for a loop that the Plan unrolls and that cannot be.
+    """
+    found: list[LoopPlan] = []
+    for op in module.walk():
+        loop, number = ForOp.of(op), loop_number(op)
+        if loop is None or number is None:
+            continue
+        asked, fits = plan.loop(number).unrolled, can_unroll(loop)
+        if (asked or 1) > 1 and not fits:
+            where = f"loop {number} ({_line(module, op)})"
+            raise PlanError(
+                f"the Plan unrolls {where}, which has a dot or another loop inside, or does not begin at a number that "
+                "is known; cure: unrolled=1"
+            )
+        if asked is not None or (fits and loads_tiles(loop)):
+            found.append(LoopPlan(number, unrolled=asked or UNROLLED, line=_line(module, op)))
+    return Plan(loops=tuple(found))
+
+
 # -- prefetched loads ------------------------------------------------------------------------------------------------
 
 
 def choose_ahead(module: Module, plan: Plan) -> Plan:
     """The loads of consumers to prefetch, up to `BYTES_AHEAD`, where the Plan leaves that open.
 
-    In loops with a pinned schedule nothing is left open: the schedule places the loads that the loop has now. In a
-    kernel without partitions, Triton's pipeliner loads ahead in loops with dots, and in no others.
+    In loops with a pinned schedule nothing is left open: the schedule places the loads that the loop has now.
     """
     staged = {it.loop for it in plan.loops if it.schedule is not None}
     found: dict[Name, OperandPlan] = {}
-    for scope, num_warps in find_consumers(module):
-        for op in scope.walk():
+    for group in find_groups(module):
+        for op in group.op.walk() if group.role == "consumer" else ():
             loop = ForOp.of(op)
-            if loop and not loop.unsigned and _may_load_ahead(loop, plan.form == "unpartitioned"):
+            if loop and not loop.unsigned and any(it.name in DOTS for it in loop.body.ops):
                 room = 0 if loop_number(op) in staged else BYTES_AHEAD
-                for load in AheadLoads(loop).loads(_Room(plan, num_warps, room).has):
+                for load in AheadLoads(loop).loads(_Room(plan, group.num_warps, room).has):
                     name, line = name_of(load.op), _line(module, load.op)
                     found.setdefault(name, OperandPlan(*name, "consumer", prefetched=True, line=line))
     return Plan(operands=(*found.values(), OperandPlan(prefetched=False)))
-
-
-def _may_load_ahead(loop: ForOp, unpartitioned: bool) -> bool:
-    if unpartitioned:
-        return not any(it.name in DOTS for it in loop.op.walk())
-    return any(it.name in DOTS for it in loop.body.ops)
 
 
 @dataclass(slots=True)
@@ -246,6 +266,7 @@ __all__ = [
     "choose_ahead",
     "choose_kept",
     "choose_schedules",
+    "choose_unrolled",
     "loops_with_dots",
     "numbered",
     "scheduled",

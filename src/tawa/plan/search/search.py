@@ -242,7 +242,12 @@ class Search:
         near = [it for it in found if it[1].own_us <= CLOSE * best]
         if self.space.stock.fits:
             near = [it for it in near if _may_pay(it[1])]
-        near.sort(key=lambda it: (only_measured(it[0]) and it[0].partitioned, it[1].own_us * (1.0 if it[0] == self.own else CLEAR)))
+        near.sort(
+            key=lambda it: (
+                only_measured(it[0]) and it[0].partitioned,
+                it[1].own_us * (1.0 if it[0] == self.own else CLEAR),
+            )
+        )
         return tuple(it for it, _ in Effort(most=MOST_TRIED).of(near))
 
     def _fitting(self, launch: Launch) -> Iterator[Plan]:

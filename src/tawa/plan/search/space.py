@@ -20,15 +20,15 @@ from statistics import geometric_mean
 
 from tawa.analysis.dims.shared_programs import find_shared
 from tawa.analysis.loops.split_sums import find_split_sums
+from tawa.analysis.loops.unrollable import can_unroll, loads_tiles
 from tawa.analysis.resources import AccumulatorInfo, RegisterInfo, SharedInfo
 from tawa.analysis.work.longer_programs import find_longer_programs
 from tawa.analysis.work.persistent import why_not_persistent
 from tawa.analysis.work.workload import DotWork, Workload, find_workload
 from tawa.dialects.aref import Fill
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import DOTS, LoadOp
 from tawa.errors import ResourceError
-from tawa.ir import Module, Operation, shape_of
+from tawa.ir import Module
 from tawa.machine.machines import SM_90, Machine, wgmma_columns
 from tawa.machine.nvidia import SHARED_BYTES, WARP, WARP_GROUP
 from tawa.plan.cost.budget import Budget
@@ -61,8 +61,9 @@ class Space:
     num_warps, num_stages: of the launch. workload: of the kernel as it is written. promoted: how many loads of operands
     TMA can make in place of pointers. persistent: whether the kernel has a persistent form. facts: of stock
     Triton's compiled kernel, if known. shares: whether neighbouring programs load the same tiles, so that several can
-    share a CTA. rows: whether a loop without dots loads tiles, so that the kernel may gain without partitions. splits: whether programs may share a tile: its loop allows it, and so does the user. max_registers:
-    ``maxnreg`` of the launch. machine: that executes it.
+    share a CTA. splits: whether programs may share a tile: its loop allows it, and so does the user. rows: whether a
+    loop without dots loads tiles, so that the kernel may gain without partitions. max_registers: ``maxnreg`` of the
+    launch. machine: that executes it.
     """
 
     num_warps: int
@@ -95,7 +96,7 @@ class Space:
         splits = ours and options.precision == "relaxed" and (pins is None or pins.split_k is None)
         splits = splits and not isinstance(find_split_sums(kernel), Remark)
         num_warps, num_stages, limit = launch
-        rows = any(map(_loads_rows, kernel.walk()))
+        rows = any(can_unroll(it) and loads_tiles(it) for op in kernel.walk() if (it := ForOp.of(op)))
         return Space(num_warps, num_stages, workload, promoted, persistent, None, shares, splits, rows, limit, machine)
 
     @cached_property
@@ -204,14 +205,6 @@ class Space:
     def _expect(self, program: Program) -> Expectation:
         found = (expect(self.workload, launch, program, self.stock) for launch in self.launches)
         return max(found, key=lambda it: it.gain)
-
-
-def _loads_rows(op: Operation) -> bool:
-    """Whether an operation is a loop without dots that loads tiles through pointers."""
-    loop = ForOp.of(op)
-    if loop is None or any(it.name in DOTS for it in op.walk()):
-        return False
-    return any(LoadOp.matches(it) and shape_of(it.result) for it in loop.body.ops)
 
 
 def _forms_of(space: Space) -> Iterator[Plan]:

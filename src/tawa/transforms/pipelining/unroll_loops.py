@@ -41,19 +41,13 @@ class UnrollLoops:
                 continue
             times = self.plan.loop(number).unrolled or 1
             if times > 1:
-                unroll(loop, times)
+                _unroll(loop, times)
                 changed = True
         return PassResult(changed)
 
 
-def can_unroll(loop: ForOp) -> bool:
-    """Whether the number of iterations is computed without overflow: from a constant that is not negative."""
-    lower, step = constant_int(loop.lower), constant_int(loop.step)
-    return not loop.unsigned and lower is not None and lower >= 0 and step is not None and step > 0
-
-
-def unroll(loop: ForOp, times: int) -> None:
-    """Puts a loop in front of this one, each of whose iterations is `times` of this one's. `can_unroll` has accepted it."""
+def _unroll(loop: ForOp, times: int) -> None:
+    """Puts a loop in front of this one, each of whose iterations is `times` of this one's. `can_unroll` accepts it."""
     builder, type = Builder.before(loop.op), loop.induction.type
     lower, upper, step = loop.bounds
     stride = constant_int(step)
@@ -81,4 +75,4 @@ def unroll(loop: ForOp, times: int) -> None:
         loop.op.set_operand(3 + index, result)
 
 
-__all__ = ["UnrollLoops", "can_unroll", "unroll"]
+__all__ = ["UnrollLoops"]
