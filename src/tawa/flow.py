@@ -188,7 +188,7 @@ def _unproved(found: Verdict, flow: Flow) -> Remark:
 
 def _summary(plan: Plan) -> str:
     if plan.form == "unpartitioned":
-        unrolled = sorted({it.unrolled for it in plan.loops if (it.unrolled or 1) > 1})
+        unrolled = sorted({times for it in plan.loops if (times := it.unrolled or 1) > 1})
         several = f", and {' or '.join(map(str, unrolled))} iterations become one" if unrolled else ""
         return f"no partitions: loops convert no tiles that they need not convert{several}"
     exchanged = [it for it in plan.rings if it.is_exchanged]

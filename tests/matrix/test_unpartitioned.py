@@ -55,7 +55,7 @@ def final(it: Specialised) -> Module:
     return parse_module(print_generic(it.results["ttgir"].value.module))
 
 
-def output(given: Launch, module: Module, order: str = "eager") -> dict[str, bytes]:
+def output(given: Launch, module: Module, order: Any = "eager") -> dict[str, bytes]:
     arguments = {name: it.copy() if isinstance(it, np.ndarray) else it for name, it in given.arguments.items()}
     simulate(module, arguments, given.grid, order=order, seed=1)
     return {name: it.tobytes() for name, it in arguments.items() if isinstance(it, np.ndarray)}

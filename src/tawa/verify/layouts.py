@@ -53,7 +53,7 @@ class _Comparison:
             return found
         for first, second in zip_longest(_kept(one), _kept(other)):
             if first is None or second is None:
-                return f"{(first or second).name} is in one program only"
+                return "it has more or fewer operations"
             if found := self._of_ops(first, second):
                 return f"{first.name}: {found}"
         return ""

@@ -260,7 +260,7 @@ def products_of(value: Value) -> list[Operation]:
     found, work = list[Operation](), [value]
     while work:
         op = work.pop().defining_op
-        if MulFOp.matches(op):
+        if op is not None and MulFOp.matches(op):
             found.append(op)
         elif op is not None and op.name in _UNROUNDED:
             work += op.operands
