@@ -189,8 +189,10 @@ def _unproved(found: Verdict, flow: Flow) -> Remark:
 def _summary(plan: Plan) -> str:
     if plan.form == "unpartitioned":
         unrolled = sorted({times for it in plan.loops if (times := it.unrolled or 1) > 1})
-        several = f", and {' or '.join(map(str, unrolled))} iterations become one" if unrolled else ""
-        return f"no partitions: loops convert no tiles that they need not convert{several}"
+        said = ["loops convert no tiles that they need not convert"]
+        said += ["load rows one iteration ahead"] if any(it.prefetched for it in plan.operands) else []
+        said += [f"are unrolled {' or '.join(map(str, unrolled))} times"] if unrolled else []
+        return f"no partitions: {', '.join(said)}"
     exchanged = [it for it in plan.rings if it.is_exchanged]
     loaded = [it for it in plan.rings if it not in exchanged]
     rings = ", ".join(f"{it.name} with D = {it.depth}{_FILLED[it.fill or 'tma']}" for it in loaded)

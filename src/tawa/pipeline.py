@@ -7,7 +7,7 @@
              → operands transposed → partitions → streams shared → P, schedules decided → stages → stores     [credits]
     aref     lowered → slot views duplicated → outlined                               [barriers]
 
-    TTGIR    without partitions: loops unrolled [Triton's pipeliner and remaining passes] → conversions out of loops
+    TTGIR    without partitions: loops unrolled, loads prefetched [Triton's other passes] → conversions out of loops
 
 `tawa.flow.run` is the only runner: compiles, tests, benches, the simulator and `tawa verify` use it.
 """
@@ -130,6 +130,8 @@ UNPARTITIONED = (
     Step("names", steps.name),
     Step("plan unrolled loops", steps.decide_unrolled),
     passing(UnrollLoops),
+    Step("plan prefetched loads", steps.decide_ahead),
+    passing(PrefetchLoads),
     passing(DropNames),
     Step("check credits", credits_checked),
     Step("check barriers", barriers_checked),

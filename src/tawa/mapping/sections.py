@@ -84,7 +84,7 @@ KernelWords = _made(
 
     name, signature: of the kernel that a shipped mapping is for. specialised: false asks for stock Triton's kernel.
     partitioned: false keeps all work with all warps, as in stock Triton's kernel; its loops then convert fewer tiles,
-    and load the rows of several iterations together. persistent: true runs as many programs as SMs, each of which takes
+    and load rows ahead. persistent: true runs as many programs as SMs, each of which takes
     tile after tile. launches: which launches get the kernel.
     """,
     name=(Text(), ""), signature=(Text(), ""), specialised=(Flag(), "form"), partitioned=(Flag(), "form"),

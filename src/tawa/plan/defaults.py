@@ -70,10 +70,12 @@ MOST_CTAS = 4
 KEPT_REGISTERS = 168
 """Per thread, for the results of a loop's dots and for operands kept in registers; with more, kernels spilled
 (bench/results/flex.json)."""
-UNROLLED = 4
-"""Iterations of a loop that become one in a kernel without partitions."""
 BYTES_AHEAD = 32
 """Per thread, for all values that a loop carries for loads prefetched one iteration ahead."""
+
+ELEMENTS_AHEAD = 3
+"""Per thread, of the largest tile of a loop without dots, for each tile that is loaded ahead: with fewer, masks and
+copies took longer than the wait (bench/results/unpartitioned.json)."""
 
 # -- schedules (tawa.plan.scheduler, tawa.plan.decide.ping_pong) -------------------------------------------------------
 

@@ -16,7 +16,7 @@ from tawa.bridge.triton.stage_output import StageOutput, StageResult
 from tawa.bridge.triton.stages import clean_up
 from tawa.bridge.triton.versions import installed_text
 from tawa.declines import REORDERED
-from tawa.errors import ProtocolError
+from tawa.errors import PlanError, ProtocolError
 from tawa.flow import Flow
 from tawa.ir import Module, copy_module, print_module
 from tawa.ir import parse_module as read_module
@@ -31,8 +31,6 @@ from tawa.verify.preserved import check_final
 from tawa.verify.verdict import Checked, Refuted, Unknown
 from tawa.verify.witness import chrome_trace, describe
 
-_NOTHING_TO_CHANGE = Remark("declined", "no loop converts tiles that it need not convert, or loads tiles without a dot")
-
 
 def through_back_end(
     job: Job, outcome: Outcome, form: Flow, will_spill: bool = False
@@ -40,8 +38,9 @@ def through_back_end(
     """Runs Triton's back half and later stages on our module. Returns the shared memory use if it is too large.
 
     A kernel without partitions goes through Triton's pipeliner too, and then conversions leave its loops.
-    Returns a remark that declines the kernel if it was proved, and can no longer be proved behind Triton's passes, or
-    if it would stay stock Triton's. Raises ProtocolError if these passes, or ours behind them, made it wrong.
+    Returns a remark that declines the kernel if it was proved, and can no longer be proved behind Triton's passes.
+    Raises ProtocolError if these passes, or ours behind them, made it wrong; and PlanError for a kernel without
+    partitions that would stay stock Triton's.
     will_spill: whether the kernel is expected to spill. The stock kernel, which it is then compared with, is compiled
     at the same time.
     """
@@ -65,8 +64,12 @@ def through_back_end(
         final = read_module(print_generic(mod))
     with job.timed("conversions"):
         hoisted = unpartitioned and _hoisted(final)
-        if unpartitioned and not hoisted and all((it.unrolled or 1) == 1 for it in outcome.plan.loops):
-            return _NOTHING_TO_CHANGE
+        ahead = any(it.prefetched for it in outcome.plan.operands)
+        if unpartitioned and not hoisted and not ahead and all((it.unrolled or 1) == 1 for it in outcome.plan.loops):
+            raise PlanError(
+                f"{job.kernel}: form='unpartitioned' changes nothing: no loop converts a tile that it need not, or "
+                "loads rows that it may load ahead; cure: leave form out"
+            )
         if ConvertFirst().run(final).changed or hoisted:
             mod = parse_module(print_module(final), job.context)
     text = without_temporary_places(str(mod))

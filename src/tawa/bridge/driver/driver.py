@@ -105,15 +105,19 @@ class _Driver:
     def run(self) -> Specialised | Outcome:
         """The kernel; without partitions if a Plan asks for that, or if nothing else is left that launches may try."""
         self._look()
-        asked = self.pins.form == "unpartitioned"
-        found = None if asked else self._specialised()
-        if isinstance(found, Specialised) or not (asked or self.request.learns):
-            assert found is not None
+        if self.pins.form == "unpartitioned":
+            made = self._unpartitioned(self.pins)
+            return self._refused(made) if isinstance(made, Remark) else made
+        found = self._specialised()
+        if isinstance(found, Specialised) or not self.request.learns:
             return found
-        made = self._unpartitioned()
-        if isinstance(made, Specialised):
-            return made
-        return self._refused(made) if found is None else found
+        with suppress(PlanError):  # nothing changes without partitions
+            made = self._unpartitioned(Plan())
+            if isinstance(made, Specialised):
+                if self.job.forecast is not None:  # launches may try other forms, too
+                    self.job.forecast = self._forecast(made.outcome.plan)
+                return made
+        return found
 
     def _specialised(self) -> Specialised | Outcome:
         """Runs the loop over candidates."""
@@ -132,9 +136,9 @@ class _Driver:
             self.job.stock.finish()
             self.job.back_end_runs += self.runs.made
 
-    def _unpartitioned(self) -> Specialised | Remark:
-        """The kernel without partitions; a remark says why it would be stock Triton's."""
-        num_warps, pins = self.job.options.num_warps, self.pins if self.pins.form == "unpartitioned" else Plan()
+    def _unpartitioned(self, pins: Plan) -> Specialised | Remark:
+        """The kernel without partitions, or why it cannot be used. Raises PlanError if nothing would change."""
+        num_warps = self.job.options.num_warps
         check_unpartitioned(pins)
         flow = self._flow(read_module(self.forms.as_written(num_warps)), pins.over(UNPARTITIONED_FORM))
         flow.target = replace(flow.target, num_warps=num_warps)

@@ -68,7 +68,9 @@ class Forecasts:
             max_registers=about["max_registers"], machine=machine_of(about["capability"]),
         )  # fmt: skip
         own = Plan.of(about["own"]) if about["own"] is not None else None
-        program = self._program(self.plan, about["spilled"]) if self.plan is not None else None
+        program = None
+        if self.plan is not None:
+            program = self._program(self.plan, about["spilled"]) if self.plan.partitioned else space.stock
         forms = tuple(Plan.of(it) for it in about["forms"])
         return Search(space, forms, own, program, about["stock"])
 

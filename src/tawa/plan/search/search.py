@@ -91,7 +91,9 @@ class Search:
         Loads through pointers take the way that they take in that one. Where no launch may get stock Triton's kernel,
         only the order of tiles is open.
         """
-        by_tma = self.options.pointer_loads != "cp.async" if own is None else self.space.promotes(own)
+        by_tma: bool | None = self.options.pointer_loads != "cp.async"
+        if own is not None and own.partitioned:
+            by_tma = self.space.promotes(own)
         path = bool(by_tma) and self.space.promoted > 0
         forms = (it for it in self.forms if it != own and self.space.promotes(it) in (None, path))
         if not stock and own is not None:

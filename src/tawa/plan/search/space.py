@@ -46,6 +46,7 @@ from tawa.remarks import Remark
 
 _POINTERS = OperandPlan(path="pointers")
 UNPARTITIONED = Plan(form="unpartitioned", groups=1)
+_UNROLLED = replace(UNPARTITIONED, loops=(LoopPlan(unrolled=4),))
 _INNER, _OUTER = "inner", "outer"
 _MMA_DEPTHS = (0, 1, 2)
 _PROGRAMS = (2, 3)
@@ -125,7 +126,7 @@ class Space:
     def words(self, plan: Plan) -> str:
         """A form for people."""
         if plan.form == "unpartitioned":
-            return "no partitions"
+            return "no partitions" + ", unrolled" * any(it.unrolled for it in plan.loops)
         form = "persistent" if plan.form == "persistent" else "as written"
         form += f", {plan.ctas_per_sm} CTAs an SM" if only_measured(plan) else ""
         form += ", tiles from a counter" if plan.tiles == "dynamic" else ""
@@ -157,7 +158,12 @@ class Space:
     def forms(self) -> tuple[Plan, ...]:
         """All forms."""
         own = tuple(_forms_of(self))
-        return (*own, *_shared_forms(self, own), *_split_forms(self, own), *((UNPARTITIONED,) if self.rows else ()))
+        return (
+            *own,
+            *_shared_forms(self, own),
+            *_split_forms(self, own),
+            *((UNPARTITIONED, _UNROLLED) if self.rows else ()),
+        )
 
     # -- what is expected ----------------------------------------------------------------------------------------------
 
@@ -420,7 +426,7 @@ def _operand_bytes(workload: Workload, persistent: bool) -> tuple[int, int, int]
 def form_of(space: Space, plan: Plan) -> Plan:
     """The form of a complete Plan."""
     if plan.form == "unpartitioned":
-        return UNPARTITIONED
+        return _UNROLLED if any((it.unrolled or 1) > 1 for it in plan.loops) else UNPARTITIONED
     return Plan(
         form="persistent" if plan.form == "persistent" else "as_written",
         tiles="dynamic" if plan.tiles == "dynamic" else None,
