@@ -7,6 +7,8 @@
              → operands transposed → partitions → streams shared → P, schedules decided → stages → stores     [credits]
     aref     lowered → slot views duplicated → outlined                               [barriers]
 
+    TTGIR    without partitions: loops unrolled, loads prefetched [Triton's other passes] → conversions out of loops
+
 `tawa.flow.run` is the only runner: compiles, tests, benches, the simulator and `tawa verify` use it.
 """
 
@@ -45,6 +47,7 @@ from tawa.transforms.pipelining.pipeline_stages import PipelineStages
 from tawa.transforms.pipelining.prefetch_loads import PrefetchLoads
 from tawa.transforms.pipelining.register_operands import KeepInRegisters
 from tawa.transforms.pipelining.scale_behind_max import ScaleBehindMax
+from tawa.transforms.pipelining.unroll_loops import UnrollLoops
 from tawa.transforms.tensor_memory.accumulate import Accumulate
 from tawa.transforms.tensor_memory.hand_over import HandOver
 from tawa.transforms.tensor_memory.issue_ahead import IssueAhead
@@ -123,6 +126,16 @@ BARRIERS = (
     passing(OutlinePartitions),  # last: it turns groups, which other passes look for, into regions
     Step("check barriers", barriers_checked),
 )
+UNPARTITIONED = (
+    Step("names", steps.name),
+    Step("plan unrolled loops", steps.decide_unrolled),
+    passing(UnrollLoops),
+    Step("plan prefetched loads", steps.decide_ahead),
+    passing(PrefetchLoads),
+    passing(DropNames),
+    Step("check credits", credits_checked),
+    Step("check barriers", barriers_checked),
+)
 TTGIR = (*RINGS, *PARTITIONS, *STAGES, *BARRIERS)
 
 
@@ -151,5 +164,5 @@ def specialise(
 
 
 __all__ = [
-    "FORMS", "PATHS", "RINGS", "TTGIR", "Outcome", "Target", "outcome_of", "specialise",
+    "FORMS", "PATHS", "RINGS", "TTGIR", "UNPARTITIONED", "Outcome", "Target", "outcome_of", "specialise",
 ]  # fmt: skip

@@ -14,7 +14,9 @@ from typing import Literal
 from tawa.dialects.declare.declaration import OpView
 from tawa.dialects.declare.families import YieldingOp
 from tawa.dialects.declare.fields import attribute, region, types_of
-from tawa.ir import Module
+from tawa.dialects.tt import FuncOp
+from tawa.dialects.ttg import warps_of
+from tawa.ir import Module, Operation
 from tawa.ir.attributes import read_int, read_string
 
 Role = Literal["producer", "converter", "mma", "storer", "consumer"]
@@ -78,3 +80,11 @@ def find_groups(module: Module) -> list[GroupOp]:
     if first is None or first.parent is None:
         return []
     return [group for op in first.parent.ops if (group := GroupOp.of(op))]
+
+
+def find_consumers(module: Module) -> list[tuple[Operation, int]]:
+    """The consumers of a kernel, each with its warps; the kernel if it has no partitions."""
+    groups = find_groups(module)
+    if not groups:
+        return [(op, warps_of(op)) for op in module.body.ops if FuncOp.matches(op)]
+    return [(it.op, it.num_warps) for it in groups if it.role == "consumer"]

@@ -96,8 +96,10 @@ def program_name(program: Program, operand: OperandPlan) -> str:
 
 def _kernel(plan: Plan, program: Program) -> Words:
     launches = said(KernelWords, plan.launches) if plan.launches is not None else {}
-    persistent = None if plan.form is None else plan.form == "persistent"
-    return KernelWords(name=program.name, persistent=persistent, **said(KernelWords, plan), **launches)
+    form: dict[str, bool] = {}
+    if plan.form is not None:
+        form = {"persistent": plan.form == "persistent"} if plan.partitioned else {"partitioned": False}
+    return KernelWords(name=program.name, **form, **said(KernelWords, plan), **launches)
 
 
 def _operands(plan: Plan, program: Program) -> Iterable[tuple[str, Words]]:
@@ -164,6 +166,10 @@ def _loops(plan: Plan, program: Program) -> Iterable[tuple[str, Words]]:
         kept = None if it.loop in told else it.kept
         own = {**said(LoopWords, it), "stages": stages, "carry": carry, "steps": steps, "kept": kept}
         yield _text(loop), LoopWords(**own)
+    # A loop without dots has no name of its own.
+    unrolled = {it.unrolled for it in plan.loops if it.loop is not None and program.loop(it.loop) is None}
+    if len(unrolled) == 1 and all(it.loop is not None for it in plan.loops):
+        yield ALL, LoopWords(unrolled=unrolled.pop())
 
 
 def _is_usual(name: str, role: str) -> bool:

@@ -58,7 +58,14 @@ class _Resolver:
         if kernel.specialised is False:
             return Plan(form="stock")
         taken = {**decided(kernel, Plan), **decided(groups, Plan)}
-        if kernel.persistent is not None:
+        if kernel.partitioned is False:
+            if kernel.persistent:
+                raise PlanError(
+                    f"persistent = true{self._at('kernel', 'persistent')} needs partitions, and the mapping has "
+                    f"partitioned = false{self._at('kernel', 'partitioned')}; cure: one of them"
+                )
+            taken["form"] = "unpartitioned"
+        elif kernel.persistent is not None:
             taken["form"] = "persistent" if kernel.persistent else "as_written"
         if groups.split is not None:
             taken["split"] = self._split(groups.split)

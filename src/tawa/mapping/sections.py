@@ -83,10 +83,12 @@ KernelWords = _made(
     """[kernel]: the kernel as a whole.
 
     name, signature: of the kernel that a shipped mapping is for. specialised: false asks for stock Triton's kernel.
-    persistent: true runs as many programs as SMs, each of which takes tile after tile. launches: which launches get the
-    kernel.
+    partitioned: false keeps all work with all warps, as in stock Triton's kernel; its loops then convert fewer tiles,
+    and load rows ahead. persistent: true runs as many programs as SMs, each of which takes
+    tile after tile. launches: which launches get the kernel.
     """,
-    name=(Text(), ""), signature=(Text(), ""), specialised=(Flag(), "form"), persistent=(Flag(), "form"),
+    name=(Text(), ""), signature=(Text(), ""), specialised=(Flag(), "form"), partitioned=(Flag(), "form"),
+    persistent=(Flag(), "form"),
 )  # fmt: skip
 GroupWords = _made(
     "GroupWords", "groups",

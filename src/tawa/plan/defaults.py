@@ -73,6 +73,10 @@ KEPT_REGISTERS = 168
 BYTES_AHEAD = 32
 """Per thread, for all values that a loop carries for loads prefetched one iteration ahead."""
 
+ELEMENTS_AHEAD = 3
+"""Per thread, of the largest tile of a loop without dots, for each tile that is loaded ahead: with fewer, masks and
+copies took longer than the wait (bench/results/unpartitioned.json)."""
+
 # -- schedules (tawa.plan.scheduler, tawa.plan.decide.ping_pong) -------------------------------------------------------
 
 PING_PONG_CYCLES = 40

@@ -16,8 +16,9 @@ from tawa.ir import Module, source_of
 from tawa.machine.nvidia import LEAST_REGISTERS, MAX_REGISTERS, REGISTER_STEP, REGISTERS, WARP, WARP_GROUP
 from tawa.plan.cost.budget import Budget, by_tma_only
 from tawa.plan.cost.registers import consumer_registers, entry_registers, registers_of_an_sm
+from tawa.plan.decision import declared
 from tawa.plan.defaults import CONVERTER_WARPS
-from tawa.plan.fields import LaunchPlan, StorePlan
+from tawa.plan.fields import LaunchPlan, LoopPlan, OperandPlan, StorePlan
 from tawa.plan.plan import Plan
 from tawa.remarks import Remark, SourceLocation
 
@@ -89,6 +90,28 @@ def check_rings(pins: Plan, channels: Sequence[ChannelInfo], module: Module, out
             )
         if ring.depth == 0:
             raise PlanError(f"D = 0 in {ring.name}: {who}; cure: D of at least 1")
+
+
+_OF_ANY_LOAD = ("loop", "ordinal", "prefetched")
+
+
+def check_unpartitioned(plan: Plan) -> None:
+    """Raises PlanError if a Plan of a kernel without partitions has decisions about partitions."""
+    found = {it.name: getattr(plan, it.name) for it in declared(Plan) if it.name not in ("form", "groups")}
+    said = [f"{name}={value!r}" for name, value in found.items() if value is not None]
+    said += [f"groups={plan.groups}"] if (plan.groups or 1) > 1 else []
+    said += [name for name in ("partitions", "stores", "rings") if getattr(plan, name)]
+    for load in plan.operands:
+        known = {it.name: getattr(load, it.name) for it in declared(OperandPlan) if it.name not in _OF_ANY_LOAD}
+        known["path"] = load.path if load.path != "consumer" else None
+        said += [f"{name}={value!r} of {load.argument}" for name, value in known.items() if value is not None]
+    for loop in plan.loops:
+        known = {it.name: getattr(loop, it.name) for it in declared(LoopPlan) if it.name not in ("loop", "unrolled")}
+        said += [f"{name}={value!r} of loop {loop.loop}" for name, value in known.items() if value is not None]
+    if said:
+        raise PlanError(
+            f"the Plan has {said[0]}, which a kernel with form='unpartitioned' has no use for; cure: leave it out"
+        )
 
 
 def check_plan(plan: Plan, pins: Plan, channels: Sequence[ChannelInfo], module: Module, budget: Budget) -> None:

@@ -51,7 +51,7 @@ from tawa.plan.fields import (
 from tawa.plan.json_format import JSON_VERSION
 from tawa.plan.schedule import Schedule
 
-Form = Literal["as_written", "persistent", "stock"]
+Form = Literal["as_written", "persistent", "unpartitioned", "stock"]
 TileOrder = Literal["launch", "longest_first", "grouped", "hilbert", "l2_halves"]
 Tiles = Literal["strided", "dynamic"]
 SplitAxis = Literal["rows", "columns", "programs"]
@@ -68,8 +68,9 @@ def _sections_text(sections: Sequence[tuple[int, int]]) -> str:
 class Plan:
     """The decisions for one kernel: all of them, or some, and the planner makes the others.
 
-    form: the kernel as written; persistent, with `ctas_per_sm` programs for each SM that iterate over tiles; or stock
-        Triton's.
+    form: the kernel as written; persistent, with `ctas_per_sm` programs for each SM that iterate over tiles;
+        unpartitioned, where all warps load and compute, as in stock Triton's kernel, but loops convert no tiles
+        that they need not convert, and load rows ahead; or stock Triton's.
     tile_order: the order of tiles in a persistent form: "launch" is the order in which the hardware starts programs;
         "longest_first" starts those first that take longest, and those together that load the same data; "grouped",
         "hilbert" and "l2_halves" start blocks of the grid together (`tawa.transforms.ttir.orders.grid_orders`).
@@ -98,7 +99,16 @@ class Plan:
     """
 
     form: Form | None = decision(
-        one_of(Form), "form", option="persistent", plain="as_written", usual="one tile per program", always=True
+        one_of(Form),
+        "form",
+        option="persistent",
+        plain="as_written",
+        always=True,
+        usual=lambda it: (
+            "one tile per program"
+            if it != "unpartitioned"
+            else "loops convert fewer tiles, and wait for rows less often"
+        ),
     )
     tile_order: TileOrder | None = decision(
         one_of(TileOrder), "form", word="kernel.order", usual="the order in which the hardware starts programs"
@@ -214,6 +224,11 @@ class Plan:
         """Whether it asks for a form other than the kernel as written: persistent, groups, shares of tiles."""
         taken = ((getattr(self, it.name), it.plain) for it in declared(Plan) if it.by == "form")
         return self.form != "stock" and any(value not in (None, plain) for value, plain in taken)
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether it asks for partitions."""
+        return self.form not in ("unpartitioned", "stock")
 
     @property
     def programs(self) -> int:

@@ -37,6 +37,7 @@ _PATHS: dict[Path, tuple[str, str]] = {
     "consumer": ("loaded by the consumer", "the producer cannot load it in advance"),
     "pointers": ("pointers", "the tile is not a box that TMA can store"),
 }
+_MUCH_TO_DO = "an iteration computes so much that the next row arrives meanwhile"
 _COMMITTED = "dots signal an mbarrier when they complete, so no partition waits for a count of them"
 _NOT_IN_FLIGHT = "no wgmma of this loop can stay in flight across iterations"
 
@@ -122,7 +123,8 @@ class _Decisions:
     def _plain(self, it: Declared) -> Iterator[Decision]:
         """A decision about the kernel as a whole."""
         value, option = getattr(self.plan, it.name), it.option
-        text = it.shown(value) if value is not None or it.always else ""
+        shown = value is not None or (it.always and self.plan.partitioned)
+        text = it.shown(value) if shown else ""
         pinned = getattr(self.pins, it.name) is not None
         if it.name == "groups":
             pinned = pinned or any(part.role == "consumer" for part in self.pins.partitions)
@@ -152,7 +154,7 @@ class _Decisions:
     def _operand(self, it: OperandPlan) -> Decision:
         asked = self.pins.operand(it.key)
         path: Path = it.path or "pointers"
-        said, usual = _PATHS[path]
+        said, usual = _PATHS[path] if self.plan.partitioned else ("a load", _MUCH_TO_DO)
         option = ""
         if (self.options.pointer_loads, path) in (("tma", "promoted"), ("tma", "promoted_in_kernel")) or (
             self.options.pointer_loads == "cp.async" and path in ("cp.async", "registers")
@@ -209,6 +211,11 @@ class _Decisions:
     def _loop(self, it: LoopPlan) -> Iterator[Decision]:
         asked = self.pins.loop(it.loop)
         name = f"loops.{it.loop}"
+        if it.unrolled is not None:
+            value = _at(f"{it.unrolled} iterations become one" if it.unrolled > 1 else "as it is", it.line)
+            usual = "their loads are under way together" if it.unrolled > 1 else ""
+            yield self._made(name, value, asked.unrolled is not None, "", usual)
+            return
         if asked.mma_depth is None and any(part.role == "mma" for part in self.plan.partitions):
             made = Decision(name, _at("dots in the order of issue", it.line), "planner", _COMMITTED)
         elif it.schedule is not None:

@@ -16,15 +16,17 @@ from tawa.bridge.triton.stage_output import StageOutput, StageResult
 from tawa.bridge.triton.stages import clean_up
 from tawa.bridge.triton.versions import installed_text
 from tawa.declines import REORDERED
-from tawa.errors import ProtocolError
+from tawa.errors import PlanError, ProtocolError
 from tawa.flow import Flow
-from tawa.ir import Module, print_module
+from tawa.ir import Module, copy_module, print_module
 from tawa.ir import parse_module as read_module
 from tawa.pipeline import Outcome
 from tawa.plan.cost.shared_use import SharedUse, shared_use
 from tawa.remarks import Remark
 from tawa.transforms.lowering.convert_first import ConvertFirst
+from tawa.transforms.pipelining.hoist_conversions import HoistConversions
 from tawa.verify.check import trusted
+from tawa.verify.layouts import difference
 from tawa.verify.preserved import check_final
 from tawa.verify.verdict import Checked, Refuted, Unknown
 from tawa.verify.witness import chrome_trace, describe
@@ -35,11 +37,15 @@ def through_back_end(
 ) -> Specialised | SharedUse | Remark:
     """Runs Triton's back half and later stages on our module. Returns the shared memory use if it is too large.
 
+    A kernel without partitions goes through Triton's pipeliner too, and then conversions leave its loops.
     Returns a remark that declines the kernel if it was proved, and can no longer be proved behind Triton's passes.
-    Raises ProtocolError if these made it wrong.
+    Raises ProtocolError if these passes, or ours behind them, made it wrong; and PlanError for a kernel without
+    partitions that would stay stock Triton's.
     will_spill: whether the kernel is expected to spill. The stock kernel, which it is then compared with, is compiled
     at the same time.
     """
+    assert outcome.plan is not None
+    unpartitioned = outcome.plan.form == "unpartitioned"
     metadata = dict(job.metadata)
     options = replace(job.options, num_warps=form.target.num_warps)
     results: dict[str, StageResult] = {}
@@ -48,13 +54,23 @@ def through_back_end(
     with job.timed("parse"):
         mod = parse_module(job.texts["installed"], job.context)
     with job.timed("back", ours=False):
-        hoist = outcome.module is None or not remakes_descriptors(outcome.module)
-        mod = clean_up(mod, job.capability, hoist=hoist)
+        if unpartitioned:
+            mod = job.parts.middle(mod, metadata, options, job.capability)
+        else:
+            hoist = outcome.module is None or not remakes_descriptors(outcome.module)
+            mod = clean_up(mod, job.capability, hoist=hoist)
         mod = job.parts.back(mod, metadata, options, job.capability)
     with job.timed("read final"):
         final = read_module(print_generic(mod))
-    with job.timed("convert first"):
-        if ConvertFirst().run(final).changed:
+    with job.timed("conversions"):
+        hoisted = unpartitioned and _hoisted(final)
+        ahead = any(it.prefetched for it in outcome.plan.operands)
+        if unpartitioned and not hoisted and not ahead and all((it.unrolled or 1) == 1 for it in outcome.plan.loops):
+            raise PlanError(
+                f"{job.kernel}: form='unpartitioned' changes nothing: no loop converts a tile that it need not, or "
+                "loads rows that it may load ahead; cure: leave form out"
+            )
+        if ConvertFirst().run(final).changed or hoisted:
             mod = parse_module(print_module(final), job.context)
     text = without_temporary_places(str(mod))
     with job.timed("check final"):
@@ -81,6 +97,15 @@ def through_back_end(
     if spills.bytes:
         spills = _with_fewer_spills(job, results, options, spills)
     return Specialised(outcome, form, spills, results, int(metadata.get("shared") or 0))
+
+
+def _hoisted(final: Module) -> bool:
+    """Lets conversions leave loops. Raises ProtocolError if the program then computes something else."""
+    before = copy_module(final)
+    changed = HoistConversions().run(final).changed
+    if changed and (found := difference(before, final)):
+        raise ProtocolError(f"the program whose loops convert no tiles is another: {found}")
+    return changed
 
 
 def _with_fewer_spills(job: Job, results: dict[str, StageResult], options: Any, spills: Spills) -> Spills:

@@ -43,19 +43,20 @@ from tawa.flow import Flow, run
 from tawa.ir import Module, copy_module, source_of
 from tawa.ir import parse_module as read_module
 from tawa.machine.machines import machine_of
-from tawa.pipeline import PATHS, TTGIR, Outcome, Target, outcome_of
+from tawa.pipeline import PATHS, TTGIR, UNPARTITIONED, Outcome, Target, outcome_of
 from tawa.plan import Plan
 from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text
 from tawa.plan.decide.launches import choose_launches, launch_plan
 from tawa.plan.decide.paths import BY_TMA, Launching
 from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
-from tawa.plan.legality import check_met
+from tawa.plan.legality import check_met, check_unpartitioned
 from tawa.plan.plan import Form
 from tawa.plan.search.candidate import Candidate
 from tawa.plan.search.compiled import NO_STOCK, Question, Trial, candidates
 from tawa.plan.search.prediction import is_expectation
 from tawa.plan.search.runs import BackEndRun, BackEndRuns, described, keeps_dots_in_flight, must_spill, will_spill
 from tawa.plan.search.search import Search
+from tawa.plan.search.space import UNPARTITIONED as UNPARTITIONED_FORM
 from tawa.plan.search.space import Space, form_of
 from tawa.remarks import Remark, SourceLocation
 
@@ -102,8 +103,24 @@ class _Driver:
         self.not_by_tma: Remark | None = None
 
     def run(self) -> Specialised | Outcome:
-        """Runs the loop over candidates."""
+        """The kernel; without partitions if a Plan asks for that, or if nothing else is left that launches may try."""
         self._look()
+        if self.pins.form == "unpartitioned":
+            made = self._unpartitioned(self.pins)
+            return self._refused(made) if isinstance(made, Remark) else made
+        found = self._specialised()
+        if isinstance(found, Specialised) or not self.request.learns:
+            return found
+        with suppress(PlanError):  # nothing changes without partitions
+            made = self._unpartitioned(Plan())
+            if isinstance(made, Specialised):
+                if self.job.forecast is not None:  # launches may try other forms, too
+                    self.job.forecast = self._forecast(made.outcome.plan)
+                return made
+        return found
+
+    def _specialised(self) -> Specialised | Outcome:
+        """Runs the loop over candidates."""
         self.pins = self.pins.over(Plan(form=self._usual_form()))
         refusal = self._refusal()
         if refusal is not None:
@@ -118,6 +135,26 @@ class _Driver:
         finally:
             self.job.stock.finish()
             self.job.back_end_runs += self.runs.made
+
+    def _unpartitioned(self, pins: Plan) -> Specialised | Remark:
+        """The kernel without partitions, or why it cannot be used. Raises PlanError if nothing would change."""
+        num_warps = self.job.options.num_warps
+        check_unpartitioned(pins)
+        flow = self._flow(read_module(self.forms.as_written(num_warps)), pins.over(UNPARTITIONED_FORM))
+        flow.target = replace(flow.target, num_warps=num_warps)
+        outcome = outcome_of(flow, run(flow, UNPARTITIONED))
+        if not outcome.applied or outcome.plan is None:
+            return outcome.remarks[0]
+        try:
+            made = through_back_end(self.job, outcome, flow)
+        finally:
+            self.job.stock.finish()
+        if isinstance(made, SharedUse):
+            return no_space(overflow_text(self.job.kernel, made))
+        if isinstance(made, Remark):
+            return made
+        plan = Plan(launches=launch_plan(flow.launch, "always")).over(outcome.plan)
+        return replace(made, outcome=replace(outcome, plan=plan))
 
     def _noted(self, found: Specialised | Outcome) -> Specialised | Outcome:
         """The result with a note on every Plan that was not tried."""

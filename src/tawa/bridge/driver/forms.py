@@ -128,10 +128,10 @@ class Forms:
         if refusal is not None:
             flow.refusal = refusal
         else:
-            flow.text = laid_out(self.job, flow) if flow.changed else self._as_written(flow.target.num_warps)
+            flow.text = laid_out(self.job, flow) if flow.changed else self.as_written(flow.target.num_warps)
         return flow
 
-    def _as_written(self, num_warps: int) -> str:
+    def as_written(self, num_warps: int) -> str:
         """The kernel as Triton hands it down, with layouts for this many warps."""
         launched = num_warps == self.job.options.num_warps
         if launched and self.job.stock.module is not None and self.job.stock.unused:

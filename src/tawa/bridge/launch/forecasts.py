@@ -68,7 +68,9 @@ class Forecasts:
             max_registers=about["max_registers"], machine=machine_of(about["capability"]),
         )  # fmt: skip
         own = Plan.of(about["own"]) if about["own"] is not None else None
-        program = self._program(self.plan, about["spilled"]) if self.plan is not None else None
+        program = None
+        if self.plan is not None:
+            program = self._program(self.plan, about["spilled"]) if self.plan.partitioned else space.stock
         forms = tuple(Plan.of(it) for it in about["forms"])
         return Search(space, forms, own, program, about["stock"])
 
@@ -177,6 +179,8 @@ class Forecasts:
         return ", ".join([*named, f"{prod(key[len(self.sizes) : -1])} programs or about so"])
 
     def _program(self, plan: Plan, spilled: int) -> Program:
+        if not plan.partitioned and self.search is not None:
+            return self.search.space.program(plan)
         return Program(
             plan, ProgramFacts(spilled=spilled), machine=machine_of(self.about.get("capability", SM_90.capability))
         )

@@ -98,6 +98,7 @@ _WORDS = (
     (r"\bby (host_descriptor|kernel_descriptor|promoted)\b", "by tma"),
     (r"form='stock'", "[kernel] specialised = false"),
     (r"form='persistent'", "[kernel] persistent = true"),
+    (r"form='unpartitioned'", "[kernel] partitioned = false"),
     (r"form='as_written'", "[kernel] persistent = false"),
     (r"(tile_)?order ?=? '(\w+)'", r'order = "\2"'),
     (r"\bgroups=(\d+)", r"[groups] count = \1"),

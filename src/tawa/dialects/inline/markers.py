@@ -73,6 +73,30 @@ class SameNumberOp(_MarkerOp):
         return builder.create(SameNumberOp.NAME, (number,), ("i32",), properties=properties, hints=("slot",)).result
 
 
+class RoundedProductOp(_MarkerOp):
+    """``tt.elementwise_inline_asm "mul.rn.f32"``: a product of floats that is rounded before anything is added to it.
+
+    Operands: two tiles of f32, or two numbers. LLVM and ptxas round ``arith.mulf`` and a sum together.
+    """
+
+    ASM = "mul.rn.f32 $0, $1, $2;"
+    __slots__ = ()
+
+    @staticmethod
+    def create(builder: Builder, product: Operation) -> Value:
+        """Makes one at the builder's point, of the operands of an ``arith.mulf``."""
+        properties = {
+            "asm_string": string_attr(RoundedProductOp.ASM),
+            "constraints": string_attr("=f,f,f"),
+            "packed_element": int_attr(1),
+            "pure": "true",
+        }
+        result = product.result
+        return builder.create(
+            RoundedProductOp.NAME, product.operands, (result.type,), properties=properties, hints=(result.hint,)
+        ).result
+
+
 class _OfGroupsOp(_MarkerOp):
     """A tile that all consumer groups together have; in the program for the whole tile the operand itself. Pure."""
 

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import prod
 
 from tawa.analysis.loops.async_wgmma import dots_in, is_aside
 from tawa.analysis.loops.dependences import find_dependences
 from tawa.analysis.loops.prefetchable_loads import AheadLoads, bytes_ahead
 from tawa.analysis.loops.register_operands import dots_of, operands_to_keep
+from tawa.analysis.loops.unrollable import can_unroll, loads_tiles
 from tawa.analysis.names import Name, loop_number, name_of
 from tawa.dialects.scf import LOOPS, ForOp, enclosing_loops
 from tawa.dialects.tt import DOTS, LoadOp
-from tawa.dialects.warp import GroupOp, find_groups
+from tawa.dialects.warp import GroupOp, find_consumers, find_groups
 from tawa.errors import PlanError
-from tawa.ir import Module, Operation, source_of
+from tawa.ir import Module, Operation, shape_of, source_of
+from tawa.machine.nvidia import WARP
 from tawa.plan.decide.wanted import given_slots, needed_slots, refuse_shallow, wanted_schedule
-from tawa.plan.defaults import BYTES_AHEAD, KEPT_REGISTERS, MAX_STAGES
+from tawa.plan.defaults import BYTES_AHEAD, ELEMENTS_AHEAD, KEPT_REGISTERS, MAX_STAGES
 from tawa.plan.fields import LoopPlan, OperandPlan
 from tawa.plan.plan import Plan
 from tawa.plan.schedule import Schedule
@@ -176,25 +179,70 @@ def scheduled(plan: Plan, schedules: dict[int, Schedule]) -> Plan:
     )
 
 
+# -- unrolled loops --------------------------------------------------------------------------------------------------
+
+
+def choose_unrolled(module: Module, plan: Plan) -> Plan:
+    """How many iterations of each loop become one, in a kernel without partitions: as many as the Plan says.
+
+    A word for all loops counts for those without dots that load tiles. Raises PlanError for a loop that cannot be
+    unrolled and that the Plan names.
+    """
+    named = {it.loop for it in plan.loops if it.unrolled is not None}
+    found: list[LoopPlan] = []
+    for op in module.walk():
+        loop, number = ForOp.of(op), loop_number(op)
+        times = plan.loop(number).unrolled if number is not None else None
+        if loop is None or times is None:
+            continue
+        if number in named and times > 1 and not can_unroll(loop):
+            where = f"loop {number} ({_line(module, op)})"
+            raise PlanError(
+                f"the Plan unrolls {where}, which has a dot or another loop inside, or does not begin at a number that "
+                "is known; cure: unrolled=1"
+            )
+        if number in named or (can_unroll(loop) and loads_tiles(loop)):
+            found.append(LoopPlan(number, unrolled=times, line=_line(module, op)))
+    return Plan(loops=tuple(found))
+
+
 # -- prefetched loads ------------------------------------------------------------------------------------------------
 
 
 def choose_ahead(module: Module, plan: Plan) -> Plan:
     """The loads of consumers to prefetch, up to `BYTES_AHEAD`, where the Plan leaves that open.
 
-    In loops with a pinned schedule nothing is left open: the schedule places the loads that the loop has now.
+    In loops with a pinned schedule nothing is left open: the schedule places the loads that the loop has now. A
+    kernel without partitions prefetches in loops without dots, since Triton's pipeliner serves the others, and only
+    where an iteration has enough to do.
     """
     staged = {it.loop for it in plan.loops if it.schedule is not None}
     found: dict[Name, OperandPlan] = {}
-    for group in find_groups(module):
-        for op in group.op.walk() if group.role == "consumer" else ():
+    unpartitioned = plan.form == "unpartitioned"
+    for scope, num_warps in find_consumers(module):
+        for op in scope.walk():
             loop = ForOp.of(op)
-            if loop and not loop.unsigned and any(it.name in DOTS for it in loop.body.ops):
-                room = 0 if loop_number(op) in staged else BYTES_AHEAD
-                for load in AheadLoads(loop).loads(_Room(plan, group.num_warps, room).has):
+            if loop and not loop.unsigned and _may_load_ahead(loop, unpartitioned):
+                full = loop_number(op) in staged or (unpartitioned and not _hides_loads(loop, num_warps, plan))
+                for load in AheadLoads(loop).loads(_Room(plan, num_warps, 0 if full else BYTES_AHEAD).has):
                     name, line = name_of(load.op), _line(module, load.op)
                     found.setdefault(name, OperandPlan(*name, "consumer", prefetched=True, line=line))
     return Plan(operands=(*found.values(), OperandPlan(prefetched=False)))
+
+
+def _may_load_ahead(loop: ForOp, unpartitioned: bool) -> bool:
+    if unpartitioned:
+        return not any(it.name in DOTS for it in loop.op.walk())
+    return any(it.name in DOTS for it in loop.body.ops)
+
+
+def _hides_loads(loop: ForOp, num_warps: int, plan: Plan) -> bool:
+    """Whether an iteration of a loop without dots computes so much that prefetched loads pay, beside their masks."""
+    if (plan.loop(loop_number(loop.op)).unrolled or 1) > 1:  # its loads are under way together
+        return False
+    elements = max((prod(shape_of(it)) for op in loop.body.ops for it in op.results), default=1)
+    tiles = sum(it.tile is not None for it in AheadLoads(loop).loads())
+    return elements >= ELEMENTS_AHEAD * num_warps * WARP * tiles
 
 
 @dataclass(slots=True)
@@ -239,6 +287,7 @@ __all__ = [
     "choose_ahead",
     "choose_kept",
     "choose_schedules",
+    "choose_unrolled",
     "loops_with_dots",
     "numbered",
     "scheduled",

@@ -10,6 +10,7 @@ compiled yet must be clearly faster than what is there.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -99,7 +100,9 @@ class Search:
         Loads through pointers take the way that they take in that one. Where no launch may get stock Triton's kernel,
         only the order of tiles is open.
         """
-        by_tma = self.options.pointer_loads != "cp.async" if own is None else self.space.promotes(own)
+        by_tma: bool | None = self.options.pointer_loads != "cp.async"
+        if own is not None and own.partitioned:
+            by_tma = self.space.promotes(own)
         path = bool(by_tma) and self.space.promoted > 0
         forms = (it for it in self.forms if it != own and self.space.promotes(it) in (None, path))
         if not stock and own is not None:
@@ -113,7 +116,7 @@ class Search:
 
         None as well if stock Triton's kernel does not fit.
         """
-        forms = (it for it in self.forms if it.keeps_order and (learns or not only_measured(it)))
+        forms = (it for it in self.forms if it.keeps_order and it.partitioned and (learns or not only_measured(it)))
         expected = [self.space.of_form(it) for it in forms] if self.space.stock.fits else []
         if (learns and any(map(_may_pay, expected))) or any(it.verdict != "slower" for it in expected):
             return None
@@ -135,9 +138,11 @@ class Search:
         found = [Candidate(STOCK, self.space.mean_us(self.space.stock), _STOCK)]
         for form in self.forms:
             for made in variants(self.space, form):
-                words = f"{self.space.words(form)}, {variant_words(made)}"
-                found.append(Candidate(_plan(form, made), self.space.mean_us(made), words))
+                found.append(Candidate(_plan(form, made), self.space.mean_us(made), self._words(form, made)))
         return tuple(sorted(found, key=lambda it: it.predicted_us or 0.0))
+
+    def _words(self, form: Plan, made: Program) -> str:
+        return f"{self.space.words(form)}{f', {variant_words(made)}' if form.partitioned else ''}"
 
     def measured(self, chosen: Plan | None) -> tuple[Candidate, ...]:
         """The candidates to measure, in the order in which they are tried.
@@ -150,7 +155,7 @@ class Search:
         stock, *others = sorted(self.ranked(), key=lambda it: it.plan != STOCK)
         found = [stock] if self.stock else []
         if chosen is not None:
-            words = f"{self.space.words(chosen)}, {variant_words(Program(chosen))} (automatic)"
+            words = self._words(chosen, Program(chosen)) + " (automatic)"
             found.append(Candidate(replace(chosen, launches=None), None, words))
         plans: dict[Plan, Candidate] = {}
         for it in others:
@@ -236,7 +241,7 @@ class Search:
         """The specialised forms that a launch may try, best prediction first, as far as they keep every sum's order.
 
         The form that is compiled already is the first among equals. Left out is what is hopeless, or clearly behind
-        the best prediction. Forms that only measurements choose come last.
+        the best prediction. Forms that only measurements choose come last; the one without partitions has its place.
         """
         found: list[tuple[Plan, Expectation]] = []
         if self.own is not None and self.program is not None:
@@ -244,11 +249,16 @@ class Search:
         for other in self._fitting(launch):
             if other.keeps_order:
                 found.append((other, self._expect(launch, self.space.program(other))))
-        best = min((it.own_us for form, it in found if not only_measured(form)), default=0.0)
+        best = min((it.own_us for form, it in found if not only_measured(form)), default=math.inf)
         near = [it for it in found if it[1].own_us <= CLOSE * best]
         if self.space.stock.fits:
             near = [it for it in near if _may_pay(it[1])]
-        near.sort(key=lambda it: (only_measured(it[0]), it[1].own_us * (1.0 if it[0] == self.own else CLEAR)))
+        near.sort(
+            key=lambda it: (
+                only_measured(it[0]) and it[0].partitioned,
+                it[1].own_us * (1.0 if it[0] == self.own else CLEAR),
+            )
+        )
         return tuple(it for it, _ in Effort(most=MOST_TRIED).of(near))
 
     def _fitting(self, launch: Launch) -> Iterator[Plan]:
@@ -296,6 +306,8 @@ def _may_pay(expectation: Expectation) -> bool:
 
 
 def _plan(form: Plan, made: Program) -> Plan:
+    if not form.partitioned:
+        return form
     loop = LoopPlan(mma_depth=made.in_flight, stages=None if made.staged else 0)
     return replace(form, rings=(RingPlan(depth=made.slots),), loops=(loop,))
 

@@ -20,11 +20,13 @@ from statistics import geometric_mean
 
 from tawa.analysis.dims.shared_programs import find_shared
 from tawa.analysis.loops.split_sums import find_split_sums
+from tawa.analysis.loops.unrollable import can_unroll, loads_tiles
 from tawa.analysis.resources import AccumulatorInfo, RegisterInfo, SharedInfo
 from tawa.analysis.work.longer_programs import find_longer_programs
 from tawa.analysis.work.persistent import why_not_persistent
 from tawa.analysis.work.workload import DotWork, Workload, find_workload
 from tawa.dialects.aref import Fill
+from tawa.dialects.scf import ForOp
 from tawa.errors import ResourceError
 from tawa.ir import Module
 from tawa.machine.machines import SM_90, Machine, wgmma_columns
@@ -43,6 +45,8 @@ from tawa.plan.search.prediction import SMALL_TILE, Expectation, expect
 from tawa.remarks import Remark
 
 _POINTERS = OperandPlan(path="pointers")
+UNPARTITIONED = Plan(form="unpartitioned", groups=1)
+_UNROLLED = replace(UNPARTITIONED, loops=(LoopPlan(unrolled=4),))
 _INNER, _OUTER = "inner", "outer"
 _MMA_DEPTHS = (0, 1, 2)
 _PROGRAMS = (2, 3)
@@ -58,8 +62,9 @@ class Space:
     num_warps, num_stages: of the launch. workload: of the kernel as it is written. promoted: how many loads of operands
     TMA can make in place of pointers. persistent: whether the kernel has a persistent form. facts: of stock
     Triton's compiled kernel, if known. shares: whether neighbouring programs load the same tiles, so that several can
-    share a CTA. splits: whether programs may share a tile: its loop allows it, and so does the user. max_registers:
-    ``maxnreg`` of the launch. machine: that executes it.
+    share a CTA. splits: whether programs may share a tile: its loop allows it, and so does the user. rows: whether a
+    loop without dots loads tiles, so that the kernel may gain without partitions. max_registers: ``maxnreg`` of the
+    launch. machine: that executes it.
     """
 
     num_warps: int
@@ -70,6 +75,7 @@ class Space:
     facts: ProgramFacts | None = None
     shares: bool = False
     splits: bool = False
+    rows: bool = False
     max_registers: int | None = None
     machine: Machine = SM_90
 
@@ -91,7 +97,8 @@ class Space:
         splits = ours and options.precision == "relaxed" and (pins is None or pins.split_k is None)
         splits = splits and not isinstance(find_split_sums(kernel), Remark)
         num_warps, num_stages, limit = launch
-        return Space(num_warps, num_stages, workload, promoted, persistent, None, shares, splits, limit, machine)
+        rows = any(can_unroll(it) and loads_tiles(it) for op in kernel.walk() if (it := ForOp.of(op)))
+        return Space(num_warps, num_stages, workload, promoted, persistent, None, shares, splits, rows, limit, machine)
 
     @cached_property
     def unequal(self) -> bool:
@@ -110,7 +117,7 @@ class Space:
 
     def promotes(self, plan: Plan) -> bool | None:
         """Whether a form or a complete Plan has TMA in place of pointers; None without operands through pointers."""
-        if not self.by_pointers:
+        if not self.by_pointers or plan.form == "unpartitioned":
             return None
         return any(it.path in ("promoted", "promoted_in_kernel") for it in plan.operands) or (
             self.promoted > 0 and not plan.operands
@@ -118,6 +125,8 @@ class Space:
 
     def words(self, plan: Plan) -> str:
         """A form for people."""
+        if plan.form == "unpartitioned":
+            return "no partitions" + ", unrolled" * any(it.unrolled for it in plan.loops)
         form = "persistent" if plan.form == "persistent" else "as written"
         form += f", {plan.ctas_per_sm} CTAs an SM" if only_measured(plan) else ""
         form += ", tiles from a counter" if plan.tiles == "dynamic" else ""
@@ -132,7 +141,9 @@ class Space:
         return {}
 
     def program(self, form: Plan) -> Program:
-        """What the planner is expected to make of a form."""
+        """What the planner is expected to make of a form. Without partitions it is as fast as stock Triton's kernel."""
+        if form.form == "unpartitioned":
+            return self.stock
         if form not in self._programs:
             self._programs[form] = Program(completed(self, form), machine=self.machine)
         return self._programs[form]
@@ -147,7 +158,12 @@ class Space:
     def forms(self) -> tuple[Plan, ...]:
         """All forms."""
         own = tuple(_forms_of(self))
-        return (*own, *_shared_forms(self, own), *_split_forms(self, own))
+        return (
+            *own,
+            *_shared_forms(self, own),
+            *_split_forms(self, own),
+            *((UNPARTITIONED, _UNROLLED) if self.rows else ()),
+        )
 
     # -- what is expected ----------------------------------------------------------------------------------------------
 
@@ -243,7 +259,7 @@ def _most_beside(space: Space, persistent: Plan) -> int:
 
 def only_measured(form: Plan) -> bool:
     """Whether only measurements choose a form: it is not predicted well enough yet."""
-    return form.form == "persistent" and (form.ctas_per_sm or 1) > 1
+    return form.form == "unpartitioned" or (form.form == "persistent" and (form.ctas_per_sm or 1) > 1)
 
 
 def _shared_forms(space: Space, forms: Sequence[Plan]) -> Iterator[Plan]:
@@ -372,6 +388,9 @@ def _kept_pointers(space: Space, plan: Plan) -> tuple[int, int]:
 
 def variants(space: Space, form: Plan) -> Iterator[Program]:
     """Programs of a form that differ from the usual one in D, P and stages."""
+    if form.form == "unpartitioned":
+        yield space.program(form)
+        return
     usual, counts = space.program(form), expected_counts(space, form)
     slots = usual.slots
     for depth in sorted({slots, max(1, slots - 1), min(slots, DEFAULT_DEPTH), min(slots, 2)}, reverse=True):
@@ -406,6 +425,8 @@ def _operand_bytes(workload: Workload, persistent: bool) -> tuple[int, int, int]
 
 def form_of(space: Space, plan: Plan) -> Plan:
     """The form of a complete Plan."""
+    if plan.form == "unpartitioned":
+        return _UNROLLED if any((it.unrolled or 1) > 1 for it in plan.loops) else UNPARTITIONED
     return Plan(
         form="persistent" if plan.form == "persistent" else "as_written",
         tiles="dynamic" if plan.tiles == "dynamic" else None,

@@ -76,7 +76,12 @@ def source_of_kernel(module: Module | None, names: Mapping[str, str], start: str
 
 
 def names_of_plan(plan: Plan) -> dict[str, str]:
-    """The Plan's names of the partitions of a program, which are numbered as `OutlinePartitions` orders them."""
+    """The Plan's names of the partitions of a program, which are numbered as `OutlinePartitions` orders them.
+
+    Empty without partitions.
+    """
+    if not plan.partitions:
+        return {}
     consumers = [it for it in plan.partitions if it.role == "consumer"]
     beside = [it for it in plan.partitions if it.role != "consumer"]
     beside.sort(key=lambda it: order_beside(it.num_warps, it.role))

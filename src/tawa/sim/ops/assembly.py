@@ -7,7 +7,7 @@ from typing import Any
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.inline.code import ElementwiseInlineAsmOp
 from tawa.dialects.inline.effects import NamedBarrier, Unlisted, effects_of, moved_operands
-from tawa.dialects.inline.markers import SameNumberOp
+from tawa.dialects.inline.markers import RoundedProductOp, SameNumberOp
 from tawa.dialects.ttg import warps_of, warps_of_cta
 from tawa.ir import Operation, Value
 from tawa.ir.attributes import read_string
@@ -23,6 +23,8 @@ def _inline_assembly(partition: Partition, op: Operation, args: list[Any]) -> Ru
     args = [it.use() if isinstance(it, Accumulator) else it for it in args]
     if SameNumberOp.matches(op):
         return args
+    if RoundedProductOp.matches(op):
+        return [args[0] * args[1]]
     effects, results = effects_of(op), _results(op, args)
     if isinstance(effects, Unlisted) or results is None:
         text = read_string(op.properties["asm_string"])

@@ -14,7 +14,7 @@ A load qualifies if it loads a scalar or a row, if its address depends only on t
 values that are known at the start of an iteration and on loop invariants, and if no store in the loop may alias it. The
 schedule of the loop is decided afterwards: for it, a prefetched load is work for the next iteration.
 
-Requires: `partition`.
+Requires: `partition`, or a kernel without partitions, which is one consumer.
 Ensures: the same values; no address is read that the original loop does not read.
 """
 
@@ -28,7 +28,7 @@ from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, Predicate, SubIOp
 from tawa.dialects.control_flow import carry_through
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import LoadOp, SplatOp
-from tawa.dialects.warp import find_groups
+from tawa.dialects.warp import find_consumers
 from tawa.errors import PlanError
 from tawa.ir import Builder, Module, Value, Worklist, clone_op
 from tawa.ir.attributes import array_attr
@@ -46,8 +46,8 @@ class PrefetchLoads:
         """Prefetches in every consumer. Raises PlanError for a load that cannot be prefetched."""
         wanted = {it.key for it in self.plan.operands if it.prefetched and it.argument is not None}
         moved: set[object] = set()
-        for group in find_groups(module) if wanted else ():
-            for op in list(group.op.walk()) if group.role == "consumer" else ():
+        for scope, _ in find_consumers(module) if wanted else ():
+            for op in list(scope.walk()):
                 loop = ForOp.of(op)
                 if loop and not loop.unsigned:
                     ahead = _Ahead(loop, AheadLoads(loop))

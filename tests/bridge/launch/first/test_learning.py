@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import triton
+import triton.language as tl
 
 import tawa
 from tawa.bridge.launch import added_arguments, launcher
@@ -22,9 +23,10 @@ from tawa.runtime.tuning.store import user_store
 from tawa.runtime.tuning.table import Entry
 from tests.bridge import kernels
 from tests.bridge.launch.first.conftest import GPU, MADE, FakeClock, function_of
-from tests.bridge.launch.test_cost import DESCRIPTORS, described_product
+from tests.bridge.launch.test_cost import DESCRIPTORS, described_product, tensor
 from tests.bridge.launching import Launching, in_threads
 from tests.cases.gemm.declined import single_dot
+from tests.cases.small.row_kernels import decayed
 
 pytestmark = pytest.mark.contract
 
@@ -406,3 +408,28 @@ def test_a_kernel_whose_dots_are_in_no_loop_gets_its_persistent_form_by_measurem
     tawa.wait()
     launch()
     assert last(gpu) == OWN and "get: persistent" in " ".join(str(tawa.report()).split())
+
+
+def rows_of_a_chunk(function: Any) -> Any:
+    """A launch of one warp, of a kernel whose tiles are too narrow for partitions to pay."""
+    a, k, g, out = map(tensor, (4096, 8192, 16384, 32768))
+    a.dtype = g.dtype = out.dtype = tl.float32
+    return function[(8,)](a, k, g, out, 2, 16, B=16, N=64, num_warps=1)
+
+
+@pytest.mark.parametrize("faster", [True, False])
+def test_a_kernel_that_is_declined_is_tried_without_partitions(
+    faster: bool, gpu: Launching, clock: FakeClock, installed: None
+) -> None:
+    clock.times_ms = {STOCK: 1.0, OWN: 0.7 if faster else 1.05}
+    function = triton.jit(decayed.fn)
+    tawa.warmup(lambda: rows_of_a_chunk(function))
+    tawa.wait()
+    made = rows_of_a_chunk(function)
+    assert last(gpu) == (OWN if faster else STOCK)
+    assert launcher_of(made).kernel.metadata.tawa["applied"]
+    (entry,) = entries()
+    assert entry.learned and entry.plan.form == ("unpartitioned" if faster else "stock")
+    again = triton.jit(decayed.fn)
+    rows_of_a_chunk(again)
+    assert last(gpu) > OWN and tawa.wait(0.0), "the next process begins with it, and nothing is compiled"

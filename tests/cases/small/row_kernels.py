@@ -1,0 +1,73 @@
+"""Kernels that add terms of single rows to what their dots computed, as linear attention does within a chunk."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def decayed(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.constexpr):
+    """Products with T earlier chunks; behind them J rows of the own chunk, each decayed by its gate."""
+    rows, columns = tl.arange(0, B), tl.arange(0, N)
+    tile = rows[:, None] * N + columns[None, :]
+    own = T * B * N
+    gates = tl.load(g_ptr + own + tile)
+    acc = tl.zeros((B, N), tl.float32)
+    for t in range(T):
+        a = tl.load(a_ptr + t * B * B + rows[:, None] * B + rows[None, :])
+        k = tl.load(k_ptr + t * B * N + tile)
+        acc = tl.dot(a, k.to(tl.float32), acc)
+    k_row, g_row = k_ptr + own + columns, g_ptr + own + columns
+    for j in range(J):
+        a = tl.load(a_ptr + T * B * B + rows * B + j)
+        k = tl.load(k_row).to(tl.float32)
+        g = tl.load(g_row)
+        term = a[:, None] * k[None, :] * tl.math.exp2(gates - g[None, :])
+        acc += tl.where(rows[:, None] >= j, term, 0.0)
+        k_row += N
+        g_row += N
+    tl.store(out_ptr + tile, acc)
+
+
+@triton.jit
+def multiplied(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.constexpr):
+    """The same, but the terms are products, which a sum without a conversion between them would round with itself."""
+    rows, columns = tl.arange(0, B), tl.arange(0, N)
+    tile = rows[:, None] * N + columns[None, :]
+    acc = tl.zeros((B, N), tl.float32)
+    for t in range(T):
+        a = tl.load(a_ptr + t * B * B + rows[:, None] * B + rows[None, :])
+        acc = tl.dot(a, tl.load(k_ptr + t * B * N + tile).to(tl.float32), acc)
+    for j in range(J):
+        a = tl.load(a_ptr + T * B * B + rows * B + j)
+        acc += a[:, None] * tl.load(g_ptr + j * N + tile)
+    tl.store(out_ptr + tile, acc)
+
+
+@triton.jit
+def written(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.constexpr):
+    """The loop of rows writes the rows that it reads."""
+    rows, columns = tl.arange(0, B), tl.arange(0, N)
+    tile = rows[:, None] * N + columns[None, :]
+    acc = tl.zeros((B, N), tl.float32)
+    for t in range(T):
+        a = tl.load(a_ptr + t * B * B + rows[:, None] * B + rows[None, :])
+        acc = tl.dot(a, tl.load(k_ptr + t * B * N + tile).to(tl.float32), acc)
+    for j in range(J):
+        g = tl.load(g_ptr + j * N + columns)
+        acc = tl.where(rows[:, None] >= j, acc + tl.math.exp2(g)[None, :], acc)
+        tl.store(g_ptr + (j + 1) * N + columns, g * 0.5)
+    tl.store(out_ptr + tile, acc)
+
+
+@triton.jit
+def one_loop(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.constexpr):
+    """Only the loop of dots."""
+    rows, columns = tl.arange(0, B), tl.arange(0, N)
+    tile = rows[:, None] * N + columns[None, :]
+    acc = tl.zeros((B, N), tl.float32)
+    for t in range(T):
+        a = tl.load(a_ptr + t * B * B + rows[:, None] * B + rows[None, :])
+        acc = tl.dot(a, tl.load(k_ptr + t * B * N + tile).to(tl.float32), acc)
+    tl.store(out_ptr + tile, acc)

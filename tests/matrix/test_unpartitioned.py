@@ -1,0 +1,190 @@
+"""Kernels without partitions: their loops convert no tiles and are unrolled, and the bits stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tawa.bridge.driver.data import Specialised
+from tawa.bridge.driver.driver import specialise
+from tawa.bridge.driver.request import Request
+from tawa.bridge.triton.generic_print import print_generic
+from tawa.bridge.triton.structured import read_kernel
+from tawa.dialects.inline.markers import RoundedProductOp
+from tawa.dialects.scf import enclosing_loops
+from tawa.errors import PlanError
+from tawa.ir import Module, parse_module
+from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan
+from tawa.plan.search.search import Search
+from tawa.plan.search.space import UNPARTITIONED, Space
+from tawa.sim import simulate
+from tests.cases.small.row_kernels import decayed, multiplied, one_loop, written
+from tests.matrix.promoting import Launch, lay_out
+from tests.support.fronts import Front, front
+from tests.support.sample import sample
+
+WARPS = (1, 2, 4, 8)
+_B, _N = 16, 64
+
+
+def launch(kernel: Any, trips: int = 2, rows: int = _B) -> Launch:
+    lot = np.random.default_rng(trips + rows)
+    arguments: dict[str, Any] = {
+        "a_ptr": lot.standard_normal((trips + 1) * _B * _B).astype(np.float32),
+        "k_ptr": lot.standard_normal((trips + 1) * _B * _N).astype(np.float16),
+        "g_ptr": lot.standard_normal((trips + 3) * _B * _N).astype(np.float32),
+        "out_ptr": np.full(_B * _N, np.nan, np.float32),
+        "T": trips,
+        "J": rows,
+    }
+    return Launch(kernel, arguments, {"B": _B, "N": _N}, (1,), told=False)
+
+
+def made(given: Launch, num_warps: int, plan: Plan = UNPARTITIONED) -> tuple[Front, Specialised]:
+    """The kernel before and after."""
+    before = front(given.kernel, given.signature(), num_warps=num_warps)
+    after = specialise(before.job("kernel"), Request(plan=plan))
+    assert isinstance(after, Specialised), after.remarks
+    return before, after
+
+
+def final(it: Specialised) -> Module:
+    return parse_module(print_generic(it.results["ttgir"].value.module))
+
+
+def output(given: Launch, module: Module, order: Any = "eager") -> dict[str, bytes]:
+    arguments = {name: it.copy() if isinstance(it, np.ndarray) else it for name, it in given.arguments.items()}
+    simulate(module, arguments, given.grid, order=order, seed=1)
+    return {name: it.tobytes() for name, it in arguments.items() if isinstance(it, np.ndarray)}
+
+
+def inside(module: Module, name: str) -> list[Any]:
+    return [op for op in module.walk() if op.name == name and enclosing_loops(op)]
+
+
+@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 3))
+@pytest.mark.parametrize("num_warps", WARPS)
+@pytest.mark.parametrize(("trips", "rows"), [(0, 0), (0, 1), (1, 3), (1, 4), (2, 5), (1, 9), (2, 16)])
+def test_the_bits_stay(trips: int, rows: int, num_warps: int, order: str) -> None:
+    given = launch(decayed, trips, rows)
+    before, after = made(given, num_warps)
+    assert output(given, lay_out(before, before.ttir)) == output(given, final(after), order)
+
+
+@pytest.mark.parametrize("num_warps", WARPS)
+def test_no_tile_is_converted_in_the_loop_of_rows(num_warps: int) -> None:
+    _, after = made(launch(decayed), num_warps)
+    assert not inside(final(after), "ttg.convert_layout")
+    plan = after.outcome.plan
+    assert plan is not None and plan.form == "unpartitioned" and not plan.partitions and not plan.rings
+
+
+@pytest.mark.parametrize(("num_warps", "ahead"), [(1, True), (2, True), (4, False), (8, False)])
+def test_rows_are_loaded_one_iteration_ahead_if_an_iteration_has_enough_to_do(num_warps: int, ahead: bool) -> None:
+    _, after = made(launch(decayed), num_warps)
+    plan = after.outcome.plan
+    assert plan is not None
+    assert [it.argument for it in plan.operands if it.prefetched] == ["a_ptr", "k_ptr", "g_ptr"] * ahead
+    count = len([op for op in final(after).walk() if op.name == "tt.load"])
+    assert count == (1 + 3 + 3 if ahead else 1 + 3)  # the gates; first rows, and those of the next iteration
+
+
+def test_a_product_whose_conversion_goes_is_rounded_before_it_is_added() -> None:
+    given = launch(multiplied)
+    before, after = made(given, 4)
+    assert not inside(final(after), "ttg.convert_layout")
+    products = inside(final(after), "tt.elementwise_inline_asm")
+    assert len(products) == 1 and all(map(RoundedProductOp.matches, products))
+    assert all([user.name for user in it.result.users] == ["arith.addf"] for it in products)
+    assert output(given, lay_out(before, before.ttir)) == output(given, final(after))
+
+
+def test_a_kernel_that_would_stay_as_it_is_is_refused() -> None:
+    with pytest.raises(PlanError, match=r"changes nothing: no loop converts a tile.*cure: leave form out"):
+        made(launch(one_loop), 4)
+
+
+@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 1))
+@pytest.mark.parametrize(("times", "rows"), [(1, 7), (2, 7), (3, 7), (4, 16), (4, 3), (4, 0)])
+def test_a_plan_says_how_many_iterations_become_one(times: int, rows: int, order: str) -> None:
+    given = launch(decayed, rows=rows)
+    before, after = made(given, 2, Plan(form="unpartitioned", loops=(LoopPlan(1, unrolled=times),)))
+    assert not inside(final(after), "ttg.convert_layout")
+    assert len(inside(final(after), "math.exp2")) == (times + 1 if times > 1 else 1)
+    plan = after.outcome.plan
+    assert plan is not None and any(it.prefetched for it in plan.operands) == (times == 1)
+    assert output(given, lay_out(before, before.ttir)) == output(given, final(after), order)
+
+
+def test_a_word_for_all_loops_unrolls_those_without_dots() -> None:
+    _, after = made(launch(decayed), 4, Plan(form="unpartitioned", loops=(LoopPlan(unrolled=4),)))
+    assert after.outcome.plan is not None
+    assert [(it.loop, it.unrolled) for it in after.outcome.plan.loops if it.loop is not None] == [(1, 4)]
+
+
+def test_a_plan_may_leave_the_rows_where_they_are() -> None:
+    _, after = made(launch(decayed), 1, Plan(form="unpartitioned", operands=(OperandPlan(prefetched=False),)))
+    assert not inside(final(after), "ttg.convert_layout")
+    assert after.outcome.plan is not None and not any(it.prefetched for it in after.outcome.plan.operands)
+
+
+def test_a_loop_with_dots_is_not_unrolled() -> None:
+    with pytest.raises(PlanError, match=r"unrolls loop 0 \(.*row_kernels.py:\d+\), which has a dot.*cure: unrolled=1"):
+        made(launch(decayed), 4, Plan(form="unpartitioned", loops=(LoopPlan(0, unrolled=2),)))
+
+
+def test_a_loop_that_writes_what_it_reads_keeps_the_order() -> None:
+    given = launch(written, rows=6)
+    before, after = made(given, 1, Plan(form="unpartitioned", loops=(LoopPlan(1, unrolled=4),)))
+    assert output(given, lay_out(before, before.ttir)) == output(given, final(after))
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"operands": (OperandPlan("a_ptr", 0, path="promoted"),)}, "path='promoted' of a_ptr"),
+        ({"groups": 2}, "groups=2"),
+        ({"tiles": "dynamic"}, "tiles='dynamic'"),
+        ({"rings": (RingPlan("ring0", depth=2),)}, "rings"),
+        ({"loops": (LoopPlan(0, mma_depth=1),)}, "mma_depth=1 of loop 0"),
+    ],
+)
+def test_a_plan_without_partitions_has_no_words_for_them(more: dict[str, Any], said: str) -> None:
+    with pytest.raises(PlanError, match=rf"{said}.*form='unpartitioned'.*cure: leave it out"):
+        made(launch(decayed), 4, Plan(form="unpartitioned", **more))
+
+
+def test_a_plan_that_is_passed_back_gives_the_same_kernel() -> None:
+    given = launch(decayed)
+    _, first = made(given, 2)
+    assert first.outcome.plan is not None
+    _, again = made(given, 2, first.outcome.plan)
+    assert again.outcome.plan == first.outcome.plan
+    assert str(again.results["ttgir"].value) == str(first.results["ttgir"].value)
+
+
+@pytest.mark.parametrize("num_warps", [1, 2, 8])
+def test_launches_that_learn_try_it_where_the_kernel_is_declined(num_warps: int) -> None:
+    given = launch(decayed)
+    before = front(given.kernel, given.signature(), num_warps=num_warps)
+    learned = specialise(before.job("kernel"), Request(learns=True))
+    assert isinstance(learned, Specialised)
+    assert learned.outcome.plan is not None and learned.outcome.plan.form == "unpartitioned"
+
+
+@pytest.mark.parametrize("kernel", [decayed, one_loop])
+def test_launches_that_learn_try_it_beside_the_specialised_forms_if_a_loop_without_dots_loads_rows(kernel: Any) -> None:
+    given = launch(kernel)
+    made = front(given.kernel, given.signature(), num_warps=4)
+    space = Space.of(read_kernel(made.ttir, made.context), 0, (4, 3, None), PlanOptions(), True)
+    assert space is not None
+    tried = Search.of(space).in_launches(space.launches[0])
+    assert (UNPARTITIONED in tried) == (kernel is decayed)
+
+
+def test_nobody_else_gets_it_unasked() -> None:
+    given = launch(decayed)
+    found = specialise(front(given.kernel, given.signature(), num_warps=1).job("kernel"), Request())
+    assert not isinstance(found, Specialised) and "narrow" not in found.remarks[0].reason
