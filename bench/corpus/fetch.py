@@ -78,10 +78,9 @@ def unpack_archive(content: bytes, archive: Archive, folder: Path, partial: Part
 
 def _executed(path: PurePosixPath, partial: PartialPackage | None) -> bool:
     """Whether a file is executed, where a package is imported in part."""
-    if partial is None or path.parts[0] != partial.name:
-        return True
     parts = path.with_suffix("").parts
-    return partial.wants(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    return partial is None or partial.wants(module)
 
 
 def _python(names: Iterable[str]) -> list[str]:
