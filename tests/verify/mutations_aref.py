@@ -41,9 +41,9 @@ Program = Module | Operation
 """A module, or the operation that it is."""
 
 
-def mutants(text: str) -> Iterator[Mutant]:
+def mutants(text: str, step: int = 1) -> Iterator[Mutant]:
     """Every mutant of the program in `text`."""
-    return all_mutants(text, KINDS)
+    return all_mutants(text, KINDS, step)
 
 
 def lowered(mutant: Mutant) -> Mutant:

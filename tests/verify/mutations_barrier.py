@@ -41,9 +41,9 @@ from tests.verify.mutations_edits import (
 )
 
 
-def mutants(text: str) -> Iterator[Mutant]:
+def mutants(text: str, step: int = 1) -> Iterator[Mutant]:
     """All single changes of a program."""
-    return all_mutants(text, KINDS)
+    return all_mutants(text, KINDS, step)
 
 
 # -- parities and predicates -------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from tawa.dialects.declare.declaration import effects_by_name, is_terminator
 from tawa.ir import Block, Module, Operation, Value, ValueMap, clone_op, parse_module, source_of
 from tawa.ir.attributes import int_attr, read_int
+from tests.support.sample import sample
 
 WAIT, ARRIVE, EXPECT, INIT = "ttng.wait_barrier", "ttng.arrive_barrier", "ttng.barrier_expect", "ttng.init_barrier"
 COPY, STORE = "ttng.async_tma_copy_global_to_local", "ttng.async_tma_copy_local_to_global"
@@ -123,9 +124,9 @@ def break_at(text: str, site: Site) -> Mutant | None:
     return None if edit is None else Mutant(text, site, place.line if place else None, module, edit)
 
 
-def all_mutants(text: str, kinds: tuple[Kind, ...]) -> Iterator[Mutant]:
-    """Every mutant of a program."""
-    for site in sites(text, kinds):
+def all_mutants(text: str, kinds: tuple[Kind, ...], step: int = 1) -> Iterator[Mutant]:
+    """Every mutant of a program; of every `step`-th site for a change (`tests.support.sample`)."""
+    for site in sample(sites(text, kinds), step) if step > 1 else sites(text, kinds):
         mutant = break_at(text, site)
         if mutant is not None:
             yield mutant

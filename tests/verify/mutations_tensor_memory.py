@@ -43,9 +43,9 @@ SUBSLICE, LOCAL_LOAD = "ttng.tmem_subslice", "ttg.local_load"
 ALLOC, TMEM_ALLOC = "ttg.local_alloc", "ttng.tmem_alloc"
 
 
-def mutants(text: str) -> Iterator[Mutant]:
+def mutants(text: str, step: int = 1) -> Iterator[Mutant]:
     """All single changes of a program."""
-    return all_mutants(text, KINDS)
+    return all_mutants(text, KINDS, step)
 
 
 # -- commits -----------------------------------------------------------------------------------------------------------

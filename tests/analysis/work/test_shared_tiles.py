@@ -21,11 +21,6 @@ def test_what_programs_share_follows_from_their_ids() -> None:
     assert found == SharedTiles(64 * 32 * 2, 32 * 64 * 2, 0)
 
 
-def test_a_wave_loads_each_tile_once() -> None:
-    shared = SharedTiles(10, 100, 1000)
-    assert shared.wave_bytes([(0, 0), (1, 0), (0, 0)]) == 2 * 10 + 1 * 100 + 2 * 1000
-
-
 def test_the_group_balances_rows_and_columns() -> None:
     assert [SharedTiles(1, it, 0).group(64) for it in (1, 4, 64, 1 << 20)] == [8, 16, 64, 64]
     assert SharedTiles(64, 1, 0).group(64) == 1

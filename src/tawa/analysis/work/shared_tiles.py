@@ -9,7 +9,6 @@ P programs in a block of G along x load G tiles of a and P / G of b. That is lea
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.work.workload import find_workload
@@ -31,11 +30,6 @@ class SharedTiles:
     by_x: int
     by_y: int
     own: int
-
-    def wave_bytes(self, tiles: Sequence[tuple[int, int]]) -> int:
-        """Bytes of the different tiles that programs at these places (x, y) of the grid load in one iteration."""
-        along_x, along_y = {x for x, _ in tiles}, {y for _, y in tiles}
-        return len(along_x) * self.by_x + len(along_y) * self.by_y + len(set(tiles)) * self.own
 
     def group(self, programs: int) -> int:
         """G, a power of two: the tiles along x of a block of so many programs that loads the least."""

@@ -112,7 +112,8 @@ def wave(kind: TileOrder, grid: tuple[int, int, int], shared: SharedTiles, group
     else:
         places = [(x, y) for x, y, _ in ordered(kind, grid, group)]
     waves = [places[first : first + 132] for first in range(0, len(places), 132)]
-    return sum(shared.wave_bytes(it) for it in waves) / len(waves)
+    columns, rows = (sum(len({place[axis] for place in it}) for it in waves) for axis in (0, 1))
+    return (columns * shared.by_x + rows * shared.by_y) / len(waves)
 
 
 def test_blocks_load_less_than_a_strip() -> None:
