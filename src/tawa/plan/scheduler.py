@@ -158,7 +158,7 @@ class _Problem(LoopCosts):
         """All candidates, the best first; none if the loop has too many dots to try every assignment of stages."""
         if not 1 <= len(self.dots) <= MOST_DOTS:
             return []
-        made = [self.order(stages) for stages in self.assignments()]
+        made = self.lagging() if self.limits.behind else [self.order(stages) for stages in self.assignments()]
         room = self.limits.registers - RESERVED_REGISTERS
         if not any(it.registers <= room for it in made):
             made = [self.relieved(it, room) for it in made]
@@ -200,20 +200,29 @@ class _Problem(LoopCosts):
         most = len(self.dots) if len(self.dots) <= MOST_DELAYED and self.limits.max_stages > MAX_STAGES else 0
         # One before the dots, one for each dot, one behind each delayed dot: in more stages, one would be empty.
         useful = min(self.limits.max_stages, 1 + len(self.dots) + most)
-        choices = product(product(range(useful), repeat=len(self.dots)), _subsets(self.dots[:most]))
-        if self.limits.behind:
-            late = only_stored(self)
-            choices = [(tuple(int(dot in late) for dot in self.dots), ())]
-        for choice, delayed in choices:
-            stages = self._earliest(dict(zip(self.dots, choice, strict=True)), delayed)
-            if stages is None:
-                continue
-            self._move_later(stages)
-            first = min(stages)
-            found = tuple(stage - first for stage in stages)
-            if found not in seen:
+        for choice, delayed in product(product(range(useful), repeat=len(self.dots)), _subsets(self.dots[:most])):
+            found = self._stages(dict(zip(self.dots, choice, strict=True)), delayed)
+            if found is not None and found not in seen:
                 seen.add(found)
                 yield found
+
+    def lagging(self) -> list[_Made]:
+        """The candidate in which the dots of `only_stored` run an iteration behind; none if they cannot."""
+        late = only_stored(self)
+        stages = self._stages({dot: int(dot in late) for dot in self.dots})
+        if stages is None:
+            return []
+        made = self.order(stages, [dot for dot in self.dots if stages[dot]])
+        return [self.placed(stages, exchanged_early(self, stages, made.sequence))]
+
+    def _stages(self, fixed: dict[int, int], delayed: Sequence[int] = ()) -> tuple[int, ...] | None:
+        """The stages of all nodes for these of the dots, the first one 0; None if the dependences do not allow them."""
+        stages = self._earliest(fixed, delayed)
+        if stages is None:
+            return None
+        self._move_later(stages)
+        first = min(stages)
+        return tuple(stage - first for stage in stages)
 
     def _earliest(self, fixed: dict[int, int], delayed: Sequence[int]) -> list[int] | None:
         """The earliest stages that respect the dependences and the fixed stages of the dots; None if there are none.
@@ -301,12 +310,11 @@ class _Problem(LoopCosts):
 
     # -- order ---------------------------------------------------------------------------------------------------
 
-    def order(self, stages: tuple[int, ...]) -> _Made:
-        """List scheduling of one kernel iteration."""
+    def order(self, stages: tuple[int, ...], late: Sequence[int] = ()) -> _Made:
+        """List scheduling of one kernel iteration. late: dots that come behind all puts of the first stage."""
         costs = self.costs_under(stages)
         heights, renewed = self._heights(stages, costs), self._renewed(stages)
         left = [sum(self.across(edge, stages) == 0 for edge in self.before[number]) for number in range(self.count)]
-        late = [number for number in self.dots if stages[number] and self.limits.behind]
         puts = [number for number, op in enumerate(self.graph.nodes) if PutOp.matches(op) and not stages[number]]
         for number in late:
             left[number] += len(puts)
@@ -320,12 +328,10 @@ class _Problem(LoopCosts):
             sequence.append(number)
             self._place(number, state)
             freed = [edge.target for edge in self.behind[number] if self.across(edge, stages) == 0]
-            for target in freed + (late if number in puts else []):
+            for target in (*freed, *(late if number in puts else ())):
                 left[target] -= 1
                 if not left[target]:
                     ready.append(target)
-        if self.limits.behind:
-            return self.placed(stages, exchanged_early(self, stages, sequence))
         return self._made(stages, sequence, state)
 
     def placed(self, stages: tuple[int, ...], sequence: Sequence[int]) -> _Made:
