@@ -17,7 +17,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -76,13 +76,8 @@ Argument = TensorArgument | DescriptorArgument | ValueArgument | TupleArgument
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One launch to tune.
-
-    name: of the kernel. key: its tuning key. shape_class: of the launch. signature: types by name, nested tuples for
-    tuples. options: Triton's. tawa: Tawa's options. plan: the pinned part of the Plan. grid, arguments, storages: of
-    the launch. source: the kernel's IR. contents: arrays by the number of their storage.
-    """
+class _Launch:
+    """What of a job is written as it is."""
 
     name: str
     key: str
@@ -93,6 +88,17 @@ class Job:
     plan: Mapping[str, Any] | None
     may_be_one: tuple[str, ...]
     grid: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Job(_Launch):
+    """One launch to tune.
+
+    name: of the kernel. key: its tuning key. shape_class: of the launch. signature: types by name, nested tuples for
+    tuples. options: Triton's. tawa: Tawa's options. plan: the pinned part of the Plan. grid, arguments, storages: of
+    the launch. source: the kernel's IR. contents: arrays by the number of their storage.
+    """
+
     arguments: tuple[Argument, ...]
     storages: tuple[Storage, ...]
     source: str = field(repr=False)
@@ -159,22 +165,13 @@ class Job:
         )
 
 
-_PLAIN = ("name", "key", "shape_class", "signature", "options", "tawa", "plan", "may_be_one", "grid")
+_PLAIN = tuple(it.name for it in fields(_Launch))
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
+class _Facts(_Launch):
     """What `FACTS` has, but for its format."""
 
-    name: str
-    key: str
-    shape_class: str
-    signature: Mapping[str, Any]
-    options: Mapping[str, Any]
-    tawa: Mapping[str, Any]
-    plan: Mapping[str, Any] | None
-    may_be_one: tuple[str, ...]
-    grid: tuple[int, int, int]
     arguments: tuple[Mapping[str, Any], ...]
     storages: tuple[Storage, ...]
 
