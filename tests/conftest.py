@@ -13,9 +13,10 @@ import importlib.util
 import os
 import shutil
 import tempfile
+from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.support.kept import forget  # hashes the modules of Tawa, before one of them is imported
 from tests.support.parsing import let_threads_parse
@@ -48,8 +49,10 @@ if not EVERY_CASE and importlib.util.find_spec("triton"):
     keep_back_end()
 
 # A change is judged by what it changes, not by the examples of the day.
-settings.register_profile("fixed", derandomize=True, database=None, max_examples=examples(100))
-settings.register_profile("fresh", print_blob=True)
+# How long an example takes depends on what else the machine does.
+ANY_TIME: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("fixed", derandomize=True, database=None, max_examples=examples(100), **ANY_TIME)
+settings.register_profile("fresh", print_blob=True, **ANY_TIME)
 settings.load_profile("fixed")
 
 

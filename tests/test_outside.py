@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tawa.outside import Unfit, json_of, read, shown, text_of
@@ -82,7 +82,6 @@ def test_data_of_another_kind_is_refused(data: Any) -> None:
         read(Outer, data)
 
 
-@settings(deadline=None)
 @given(seeds)
 def test_damaged_data_is_refused_or_has_the_declared_types(seed: int) -> None:
     try:

@@ -218,7 +218,7 @@ def test_metadata_of_a_wrong_type_is_damage(name: str, value: object, tawa: Tawa
     assert tawa("verify", "--cached", "squares", "--json").exit_code == 2
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(seeds)
 def test_damaged_metadata_is_no_failure(tawa: Tawa, seed: int) -> None:
     path = file_of(squares(), "json")

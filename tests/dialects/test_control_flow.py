@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from tawa.dialects import structure_rules
 from tawa.dialects.control_flow import (
@@ -32,7 +32,7 @@ from tests.cases.programs.nests import Statement, nests, text
 from tests.cases.programs.ttgir import binary, branch, for_loop, kernel, ops_named, the
 from tests.support.sample import examples
 
-SETTINGS = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=examples(40))
 
 
 @pytest.fixture(scope="module")

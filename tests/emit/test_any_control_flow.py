@@ -21,9 +21,7 @@ CONSTANTS = "\n".join(f'%c{it} = "arith.constant"() <{{value = {it} : i32}}> : (
 
 
 @given(programs())
-@settings(
-    max_examples=EXAMPLES, deadline=None, suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large)
-)
+@settings(max_examples=EXAMPLES, suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
 def test_any_program_that_is_written_in_gluon_keeps_its_bits(text: str) -> None:
     note(text)
     same_bits(text)

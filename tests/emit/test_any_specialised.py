@@ -26,7 +26,7 @@ from tests.cases.simulated import simulated
 
 EXAMPLES = max(2, int(os.environ.get("TAWA_EMITTED", "2")) // 10)
 FEW = settings(
-    max_examples=EXAMPLES, database=None, deadline=None, phases=(Phase.generate,),
+    max_examples=EXAMPLES, database=None, phases=(Phase.generate,),
     suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large),
 )  # fmt: skip
 

@@ -33,7 +33,7 @@ def values(count: int) -> list[Value]:
 
 
 @given(modules(), st.integers(0, 2**32), st.integers(1, 30))
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(50))
 def test_uses_stay_in_step_with_operands_through_any_edits(module: Module, seed: int, count: int) -> None:
     import random
 
@@ -185,7 +185,7 @@ def test_a_constant_is_spelt_as_mlir_does(value: int, type: str, text: str) -> N
 
 
 @given(modules())
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 def test_a_clone_is_the_same_program_and_shares_nothing(module: Module) -> None:
     copy = clone_op(module.op, {})
     assert same(module.op, copy)

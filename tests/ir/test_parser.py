@@ -30,7 +30,7 @@ def only(module: Module) -> Operation:
 
 
 @given(modules())
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_printing_and_reading_gives_the_same_module(module: Module) -> None:
     text = print_module(module)
     again = parse_module(text)
@@ -41,7 +41,7 @@ def test_printing_and_reading_gives_the_same_module(module: Module) -> None:
 
 
 @given(modules())
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(30))
 def test_leaving_out_locations_leaves_out_nothing_else(module: Module) -> None:
     text = print_module(module, locations=False)
     again = parse_module(text)

@@ -153,7 +153,7 @@ def carried_out(name: str, mapping: Mapping) -> tuple[Any, dict[str, str]]:
 @simulated_once
 @pytest.mark.parametrize("name", NAMES + EIGHT_BITS)
 def test_a_legal_mapping_gives_the_same_bits_and_another_is_refused_with_a_cure(name: str) -> None:
-    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     @given(mappings(name), st.sampled_from(ORDERS))
     def check(mapping: Mapping, order: str) -> None:
         assert Mapping.parse(mapping.toml()) == mapping

@@ -65,7 +65,7 @@ def looked_up(mapping: Mapping, program: Program) -> None:
     resolve(mapping, program, True)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seeds)
 def test_a_damaged_file_is_a_mapping_or_is_refused_with_a_cure(
     tmp_path_factory: pytest.TempPathFactory, seed: int
@@ -78,7 +78,7 @@ def test_a_damaged_file_is_a_mapping_or_is_refused_with_a_cure(
         assert "cure: " in str(error)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seeds)
 def test_damaged_data_is_a_mapping_or_is_refused_with_a_cure(seed: int) -> None:
     try:

@@ -156,7 +156,7 @@ def test_the_size_of_a_grid_is_positive_without_an_assumption(warps: int) -> Non
 
 @simulated_once
 @given(programs())
-@settings(max_examples=examples(10), derandomize=True, database=None, deadline=None, phases=(Phase.generate,),
+@settings(max_examples=examples(10), derandomize=True, database=None, phases=(Phase.generate,),
           suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))  # fmt: skip
 def test_random_loops_are_proved_and_keep_their_bits(tmp_path_factory: pytest.TempPathFactory, program: Loops) -> None:
     note(render(program))

@@ -467,7 +467,7 @@ def test_no_pointer_arithmetic_stays_in_the_loop() -> None:
 sizes = st.integers(1, 9).map(lambda n: 8 * n)
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 @given(
     m=st.integers(1, 150),
     n=sizes,

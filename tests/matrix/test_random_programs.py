@@ -25,7 +25,7 @@ PLAIN = Recipe(
 
 
 @given(recipes())
-@settings(max_examples=examples(12), derandomize=True, database=None, deadline=None, phases=(Phase.generate,),
+@settings(max_examples=examples(12), derandomize=True, database=None, phases=(Phase.generate,),
           suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))  # fmt: skip
 def test_a_random_program_compiles_and_keeps_its_bits(tmp_path_factory: pytest.TempPathFactory, recipe: Recipe) -> None:
     note(render(recipe))
@@ -34,7 +34,7 @@ def test_a_random_program_compiles_and_keeps_its_bits(tmp_path_factory: pytest.T
 
 
 @given(recipes())
-@settings(max_examples=examples(6), derandomize=True, database=None, deadline=None, phases=(Phase.generate,),
+@settings(max_examples=examples(6), derandomize=True, database=None, phases=(Phase.generate,),
           suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))  # fmt: skip
 def test_a_random_program_made_persistent_keeps_its_bits(
     tmp_path_factory: pytest.TempPathFactory, recipe: Recipe
@@ -45,7 +45,7 @@ def test_a_random_program_made_persistent_keeps_its_bits(
 
 
 @given(recipes())
-@settings(max_examples=examples(6), derandomize=True, database=None, deadline=None, phases=(Phase.generate,),
+@settings(max_examples=examples(6), derandomize=True, database=None, phases=(Phase.generate,),
           suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))  # fmt: skip
 def test_a_random_program_that_shares_a_cta_keeps_its_bits(
     tmp_path_factory: pytest.TempPathFactory, recipe: Recipe

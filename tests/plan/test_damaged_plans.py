@@ -30,7 +30,7 @@ def whole(name: str) -> tuple[str, dict[str, Any]]:
 def test_a_damaged_plan_is_carried_out_or_refused_with_a_cure(name: str) -> None:
     text, data = whole(name)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(seeds)
     def check(seed: int) -> None:
         try:
@@ -43,7 +43,6 @@ def test_a_damaged_plan_is_carried_out_or_refused_with_a_cure(name: str) -> None
     check()
 
 
-@settings(deadline=None)
 @given(seeds)
 def test_a_damaged_file_is_a_plan_or_is_refused(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     file = tmp_path_factory.getbasetemp() / "plan.json"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tawa.errors import PlanError
@@ -104,7 +104,6 @@ plans = st.builds(
 )  # fmt: skip
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(plans)
 def test_a_plan_comes_back_from_its_json(plan: Plan) -> None:
     again = Plan.from_json(plan.to_json())
@@ -112,7 +111,6 @@ def test_a_plan_comes_back_from_its_json(plan: Plan) -> None:
     assert [it.line for it in (*again.operands, *again.stores)] == [it.line for it in (*plan.operands, *plan.stores)]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(plans, plans)
 def test_a_plan_over_another_keeps_what_it_says_and_takes_what_it_leaves_open(first: Plan, second: Plan) -> None:
     both = first.over(second)

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("triton")
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from triton._C.libtriton import ir
 from triton.backends.nvidia.compiler import CUDABackend
@@ -23,7 +23,7 @@ from tests.support.sample import examples
 
 pytestmark = [pytest.mark.slow, pytest.mark.contract]
 
-SETTINGS = settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=examples(20))
 CAPABILITY = 90
 
 SUM_TAKEN_OVER = (Loop(upper="n", body=(Step(accumulator=0), Step(accumulator=0), Branch(then=(), other=()))),)

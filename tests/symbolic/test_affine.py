@@ -321,7 +321,7 @@ def test_a_mask_over_two_dimensions_at_once_is_no_bound() -> None:
     assert Affine().bounds(mask) is None
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_an_affine_tile_is_what_the_operations_compute(data: st.DataObject) -> None:
     """Random sums and products, executed element by element, against their affine tiles."""

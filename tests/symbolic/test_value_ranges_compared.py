@@ -219,7 +219,7 @@ def holds(proof: Proof, machine: Machine) -> bool:
     return positive and all(machine.env[argument] >= 0 for argument in proof.arguments)
 
 
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(400))
 @given(st.integers(0, 1 << 32))
 def test_what_is_known_of_a_number_is_true_in_every_run(seed: int) -> None:
     lot = random.Random(seed)

@@ -47,7 +47,7 @@ REQUEST: dict[str, Any] = {
 }  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seeds)
 def test_a_damaged_folder_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     folder = tmp_path_factory.getbasetemp()

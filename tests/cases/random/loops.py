@@ -218,7 +218,7 @@ def every(count: int, number: int, visit: Callable[[Loops], None]) -> None:
     seen: set[Loops] = set()
 
     @seed(number)
-    @settings(max_examples=4 * count, database=None, deadline=None, phases=(Phase.generate,),
+    @settings(max_examples=4 * count, database=None, phases=(Phase.generate,),
               suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))  # fmt: skip
     @given(programs())
     def run(program: Loops) -> None:

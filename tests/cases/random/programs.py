@@ -113,7 +113,7 @@ def every(count: int, number: int, visit: Callable[[Recipe], None], loads: tuple
     seen: set[Recipe] = set()
 
     @seed(number)
-    @settings(max_examples=4 * count, database=None, deadline=None, phases=(Phase.generate,),
+    @settings(max_examples=4 * count, database=None, phases=(Phase.generate,),
               suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))  # fmt: skip
     @given(recipes(loads))
     def run(recipe: Recipe) -> None:

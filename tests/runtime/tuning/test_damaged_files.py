@@ -68,7 +68,7 @@ def test_a_name_in_a_table_cannot_write_to_the_terminal(tmp_path: Path, name: st
         read_table(tmp_path / "theirs.json")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seeds)
 def test_a_damaged_table_is_read_or_refused_by_name(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     file = tmp_path_factory.getbasetemp() / "theirs.json"
@@ -86,7 +86,7 @@ def test_a_damaged_table_is_read_or_refused_by_name(tmp_path_factory: pytest.Tem
         shutil.rmtree(user_store().folder, ignore_errors=True)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(seeds)
 def test_a_damaged_session_is_taken_up_or_refused(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     root = tmp_path_factory.getbasetemp() / "sessions"

@@ -138,6 +138,6 @@ def test_a_load_is_waited_for_at_the_first_use_of_its_result() -> None:
 
 def test_a_real_problem_takes_seconds() -> None:
     case = find("tile_8warps_nn").with_sizes(M=512, N=512, K=512)
-    begin = time.perf_counter()
+    begin = time.process_time()
     run(case, level_module("tile_8warps_nn", "barrier", 3, 1), make_arrays(case), timing=True).timeline()
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5

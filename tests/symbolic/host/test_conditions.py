@@ -11,7 +11,7 @@ from tests.support.sample import examples
 from tests.symbolic.host.trees import M, clauses, domains, points
 
 
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(400))
 @given(st.lists(clauses, min_size=1, max_size=4), domains, st.data())
 def test_simplified_clauses_hold_of_the_same_arguments(
     given: list[Clause], domain: dict[int, Range], data: st.DataObject

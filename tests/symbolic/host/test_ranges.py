@@ -11,7 +11,7 @@ from tests.support.sample import examples
 from tests.symbolic.host.trees import domains, points, trees
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(trees, domains, st.data())
 def test_a_value_lies_in_its_range(value: HostValue, domain: dict[int, Range], data: st.DataObject) -> None:
     found = range_of(value, domain)
@@ -24,7 +24,7 @@ def test_a_value_lies_in_its_range(value: HostValue, domain: dict[int, Range], d
         assert number % found.multiple == 0 if found.multiple else number == 0
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(trees.filter(is_total), domains, st.data())
 def test_a_value_goes_in_its_direction(value: HostValue, domain: dict[int, Range], data: st.DataObject) -> None:
     way = direction(value, domain)

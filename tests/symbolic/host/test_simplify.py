@@ -12,7 +12,7 @@ from tests.support.sample import examples
 from tests.symbolic.host.trees import domains, points, trees
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(trees, domains, st.data())
 def test_a_simplified_value_is_the_same_number(value: HostValue, domain: dict[int, Range], data: st.DataObject) -> None:
     found = simplified_value(value, domain)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tawa.ir import parse_module
@@ -13,7 +13,7 @@ from tests.support.protocol import Trace, run
 from tests.support.sample import examples
 from tests.support.verdicts import passes
 
-SETTINGS = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=examples(60))
 
 
 def in_order(trace: Trace, depth: int, level: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tawa.analysis.loops.dependences import DependenceInfo, find_dependences
@@ -306,7 +306,7 @@ def test_a_ring_shallower_than_the_schedule_needs_is_a_deadlock_that_the_verifie
 
 
 @given(staged.bodies(), st.integers(1, 4), st.integers(0, 1000), st.sampled_from([0, 1]))
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25))
 def test_no_loop_changes_its_bits_or_its_protocol(body: staged.Body, depth: int, pick: int, mma_depth: int) -> None:
     text = staged.text(body)
     aref, barrier, found = with_schedules(text, depth, pick, mma_depth)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tawa.errors import AssumptionError
@@ -100,7 +100,7 @@ def test_a_module_without_rings_is_proved() -> None:
 
 
 @given(nests(), st.sampled_from([(1, 0), (2, 1), (3, 2)]))
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25))
 def test_random_nests_of_loops_and_branches_are_proved(nest: tuple[Statement, ...], plan: tuple[int, int]) -> None:
     options = PlanOptions(aref_depth=plan[0], mma_depth=plan[1])
     made = specialise(text(nest), options, Target(4, 3, 10**9), verification="off")

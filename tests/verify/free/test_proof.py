@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tawa.ir import Module, Operation, parse_module
@@ -92,7 +92,7 @@ def test_consecutive_loops_in_a_loop_over_tiles_are_proved(name: str) -> None:
     st.lists(st.tuples(st.sampled_from(BOUNDS), st.sampled_from(BOUNDS[2:])), min_size=1, max_size=4),
     st.sampled_from(PLANS),
 )
-@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(12))
 def test_consecutive_loops_with_any_bounds_are_proved(bounds: list[tuple[str, str]], plan: tuple[int, int]) -> None:
     assume(not any({("zero", upper), ("two", upper)} <= set(bounds) for upper in BOUNDS))
     module = parse_module(specialised(kernel(in_a_row(bounds)), *plan))
@@ -191,7 +191,7 @@ def hold_against_numbers(aref: str, first: int) -> None:
 
 
 @given(nests(), st.sampled_from(PLANS), st.integers(0, 60))
-@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(8))
 def test_no_mutant_with_a_fault_of_a_random_nest_is_proved(
     nest: tuple[Statement, ...], plan: tuple[int, int], lot: int
 ) -> None:
@@ -203,7 +203,7 @@ def test_no_mutant_with_a_fault_of_a_random_nest_is_proved(
     st.sampled_from(PLANS),
     st.integers(0, 60),
 )
-@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(8))
 def test_no_mutant_with_a_fault_of_consecutive_loops_is_proved(
     bounds: list[tuple[str, str]], plan: tuple[int, int], lot: int
 ) -> None:
