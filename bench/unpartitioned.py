@@ -1,9 +1,9 @@
-"""Times kernels without partitions: ``python -m bench.unpartitioned --packages FOLDER``.
+"""Times kernels without partitions: ``python -m bench.unpartitioned``.
 
 The two kernels of flash-linear-attention that add terms of single rows within a chunk, in the backward pass: B 4,
 T 2048, 16 heads of 128. Each number of warps is timed as stock Triton compiles it and under the Plans below, whose
-results must have stock Triton's bits. The folder is one that ``python -m bench.corpus fetch`` filled. Kernels are
-compiled by several processes first. Results: ``bench/results/unpartitioned.json``.
+results must have stock Triton's bits. ``PYTHONPATH`` has a folder that ``python -m bench.corpus fetch`` filled. Kernels
+are compiled by several processes first. Results: ``bench/results/unpartitioned.json``.
 """
 
 from __future__ import annotations
@@ -124,15 +124,13 @@ def _time(report: Report, name: str) -> None:
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser("python -m bench.unpartitioned", description=__doc__)
-    parser.add_argument("--packages", required=True, metavar="FOLDER", help="with flash-linear-attention")
     parser.add_argument("--compile", nargs=2, type=int, metavar=("PART", "PARTS"), help=argparse.SUPPRESS)
     given = parser.parse_args()
-    sys.path.insert(0, given.packages)
     if given.compile:
         _compile_part(*given.compile)
         return
     parts = min(16, os.cpu_count() or 1)
-    command = [sys.executable, "-m", "bench.unpartitioned", "--packages", given.packages, "--compile"]
+    command = [sys.executable, "-m", "bench.unpartitioned", "--compile"]
     started = [subprocess.Popen([*command, str(it), str(parts)]) for it in range(parts)]
     for it in started:
         it.wait()

@@ -19,7 +19,7 @@ from tawa.plan import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, Plan, Ri
         (lambda: Plan(operands=(OperandPlan("a", 0), OperandPlan("a", 0))), r"two operands of one name, \('a', 0, 0\)"),
         (lambda: Plan(stores=(StorePlan("c"), StorePlan("c"))), "two stores of one name"),
         (lambda: OperandPlan("a", path="paper"), "path='paper' in a Plan; cure: one of \"host_descriptor\", "),
-        (lambda: Plan(form="round"), 'form=.round. in a Plan; cure: one of "as_written", "persistent", "stock"'),
+        (lambda: Plan(form="round"), 'form=.round. in a Plan; cure: one of "as_written", "persistent"'),
         (lambda: Plan(slot_views="none"), 'slot_views=.none. in a Plan; cure: one of "shared", "own"'),
         (lambda: StorePlan("c", staged=1), "staged=1 in a Plan; cure: true or false"),
         (lambda: StorePlan("c", slices=3), "slices=3 in a Plan; cure: a power of two"),

@@ -54,7 +54,7 @@ schedules = st.builds(
 )
 plans = st.builds(
     Plan,
-    form=one_of("as_written", "persistent", "stock"),
+    form=one_of("as_written", "persistent", "unpartitioned", "stock"),
     tile_order=one_of("launch", "longest_first", "grouped", "hilbert", "l2_halves"),
     tile_group=st.none() | st.integers(1, 64),
     tiles=one_of("strided", "dynamic"),

@@ -179,8 +179,10 @@ class _Group:
 
     def move(self) -> None:
         """Gives all members the new layout."""
-        for product in [it for op in self.dropped for it in products_of(op.operands[0])]:
-            replace_op(product, [RoundedProductOp.create(Builder.before(product), product)])
+        for product in dict.fromkeys(it for op in self.dropped for it in products_of(op.operands[0])):
+            rounded = RoundedProductOp.create(Builder.before(product), product)
+            self.members = {rounded if it is product.result else it: None for it in self.members}
+            replace_op(product, [rounded])
         made: dict[Value, Value] = {}
         for member in list(self.members):
             for use in self._uses_by(member):

@@ -432,4 +432,4 @@ def test_a_kernel_that_is_declined_is_tried_without_partitions(
     assert entry.learned and entry.plan.form == ("unpartitioned" if faster else "stock")
     again = triton.jit(decayed.fn)
     rows_of_a_chunk(again)
-    assert last(gpu) > OWN and tawa.wait(0.0), "the next process begins with it, and nothing is compiled"
+    assert last(gpu) > OWN and tawa.wait(0.0 if faster else None), "the next process begins with what was learned"
