@@ -23,7 +23,7 @@ from tawa.verify.numbers.search import Search
 from tawa.verify.refinement import check_refinement
 from tawa.verify.run.places import NotUnderstood
 from tawa.verify.skeleton.compiler import compile_barriers
-from tawa.verify.skeleton.counters import FEWER_ACCESSES
+from tawa.verify.skeleton.counters import fewer_accesses
 from tawa.verify.skeleton.program import Program, UnsupportedError
 from tawa.verify.verdict import Proved, Unknown, Verdict
 
@@ -73,7 +73,7 @@ def check_barriers(
 
 
 def _assumptions(program: Program, facts: Facts, proof: Proof) -> tuple[str, ...]:
-    counts = [FEWER_ACCESSES] if program.counters else []
+    counts = [fewer_accesses(program)] if program.counters else []
     return (*facts.used, *proof.assumed, *counts)
 
 

@@ -8,8 +8,8 @@ the number with the slot: in the ring at the aref level (`tawa.verify.run.state`
 the barrier level (`tawa.verify.run.events`). The proof also checks that both sides are in the same iterations
 (`tawa.verify.free.proof`).
 
-A number that an atomic returns is unknown, and differs from one execution to the next. It is told apart from the
-results of other atomics by its place in the program.
+A number that an atomic returns is unknown, and differs from one execution to the next. So does one that is loaded from
+memory that may change (`tawa.verify.changing_memory`). It is told apart from others by its place in the program.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from tawa.dialects.scf import CONTROL
 from tawa.dialects.tt import ATOMICS, SplatOp, UnsplatOp
 from tawa.dialects.ttg import LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp, MemDescIndexOp
 from tawa.ir import Operation, Value, Worklist
+from tawa.verify.changing_memory import changing_loads
 
 
 @dataclass(frozen=True, slots=True)
 class CrossedNumbers:
-    """sources: for each value that comes out of a ring, the number that is put into it. atomics: each with its place.
+    """sources: for each value that comes out of a ring, the number that is put into it.
 
+    atomics: each with its place, and loads of memory that may change.
     loads: the loads from rings, each with the value that it gives. stores: the puts or stores, each with its number.
     """
 
@@ -41,7 +43,7 @@ class CrossedNumbers:
 
 
 NONE_CROSSED = CrossedNumbers()
-SEVERAL_ATOMICS = "the run depends on the results of several atomics, which may be related"
+SEVERAL_ATOMICS = "the run depends on the results of several atomics or loads of changing memory, which may be related"
 SAME_MEMORY = "numbers in memory are the same in every partition"
 
 
@@ -52,7 +54,7 @@ def crossed_numbers(ops: Iterable[Operation]) -> CrossedNumbers:
     """
     every = list(ops)
     atomics = [op for op in every if op.name in ATOMICS and width_of(op.result.type) is not None]
-    places = {op: place for place, op in enumerate(atomics)}
+    places = {op: place for place, op in enumerate([*atomics, *changing_loads(every)])}
     unsplats = [op for op in every if UnsplatOp.matches(op)]
     if not unsplats:
         return CrossedNumbers(atomics=places)

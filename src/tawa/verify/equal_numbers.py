@@ -107,7 +107,7 @@ class _Text:
         """Serialises an operation. made: the numbers of operands."""
         if op in self.crossed.atomics:
             return self._number(f"(atomic {self.crossed.atomics[op]})")
-        if (function := function_of(op)) is not None:
+        if (function := function_of(op, self.crossed.atomics)) is not None:
             inputs = [self._operand(it, made or {}) for it in function.inputs]
             return self._number(f"({function.name} {inputs})")
         scalar = op.name.startswith("arith.") or op.name in _SCALAR or SameNumberOp.matches(op)

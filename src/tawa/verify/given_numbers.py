@@ -12,7 +12,7 @@ The checks choose such numbers, like numbers that are loaded from memory.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from tawa.dialects.arith import (
@@ -63,13 +63,16 @@ class Function:
     inputs: tuple[Value, ...]
 
 
-def function_of(op: Operation) -> Function | None:
-    """The function that `op` computes, by inline code or from tiles; None if it is not the same wherever it runs."""
+def function_of(op: Operation, changing: Container[Operation] = ()) -> Function | None:
+    """The function that `op` computes, by inline code or from tiles; None if it is not the same wherever it runs.
+
+    changing: the loads of memory that may change (`verify.changing_memory`).
+    """
     if len(op.results) != 1 or op.result.type == "i1" or width_of(op.result.type) is None or not is_pure(op):
         return None
     if op.name not in INLINE and not any(_is_tile(operand) for operand in op.operands):
         return None
-    found = _Expression()
+    found = _Expression(changing)
     found.operation(op)
     if not found.known:
         return None
@@ -80,7 +83,8 @@ def function_of(op: Operation) -> Function | None:
 class _Expression:
     """The expression tree of a number, as text without layouts, down to integers and pointers."""
 
-    def __init__(self) -> None:
+    def __init__(self, changing: Container[Operation]) -> None:
+        self.changing = changing
         self.words: list[str] = []
         self.inputs: dict[Value, int] = {}
         self.places: dict[Value, int] = {}
@@ -102,7 +106,7 @@ class _Expression:
             self.operation(op)
 
     def operation(self, op: Operation) -> None:
-        self.known &= is_pure(op) or is_plain_load(op)
+        self.known &= is_pure(op) or (is_plain_load(op) and op not in self.changing)
         self.reads |= LoadOp.matches(op)
         self.known &= not any(_rounds(inner) for inner in op.walk()) if op.regions else True
         if op.name in INLINE:

@@ -16,12 +16,13 @@ TILE = "!ttg.memdesc<64x64xf16, #shared, #smem, mutable>"
 HALF = "!ttg.memdesc<32x64xf16, #shared, #smem, mutable, 64x64>"
 BARRIER = "!ttg.memdesc<1xi64, #barriers, #smem, mutable>"
 DESCRIPTOR = "!tt.tensordesc<tensor<64x64xf16, #shared>>"
+HALVES = DESCRIPTOR.replace("<64x", "<32x")
 DATA = "tensor<64x64xf16, #blocked>"
 PIECE = "tensor<32x64xf16, #blocked>"
 POINTERS = "tensor<64x64x!tt.ptr<f16>, #blocked>"
 RESULT = "tensor<64x64xf32, #mma>"
 ARGUMENTS = (
-    f"%desc: {DESCRIPTOR}, %data: {DATA}, %piece: {PIECE}, %at: {POINTERS}, %acc: {RESULT}, "
+    f"%desc: {DESCRIPTOR}, %halves: {HALVES}, %data: {DATA}, %piece: {PIECE}, %at: {POINTERS}, %acc: {RESULT}, "
     "%counter: !tt.ptr<i32>, %n: i32"
 )
 
@@ -79,7 +80,12 @@ def store_into(name: str) -> str:
 
 
 def copy_out_of(name: str) -> str:
-    return COPY_OUT.replace("%tile", f"%{name}").replace(TILE, HALF)
+    return (
+        COPY_OUT.replace("%tile", f"%{name}")
+        .replace(TILE, HALF)
+        .replace("%desc", "%halves")
+        .replace(DESCRIPTOR, HALVES)
+    )
 
 
 def kernel(*lines: str) -> Module:
@@ -279,3 +285,36 @@ def test_what_stands_in_for_a_fence_of_one_partition_is_stated(reliance: str, pr
 def test_a_kernel_that_takes_its_tiles_from_a_counter_has_no_fault() -> None:
     verdict = check_barriers(stock("dynamic_tiles"), effort="fast")
     assert passes(verdict), verdict
+
+
+@pytest.mark.parametrize("lines", [(COPY_IN,), (STORE, FENCE, COPY_OUT)])
+def test_a_copy_whose_descriptor_has_other_blocks_than_the_buffer_is_unknown(lines: tuple[str, ...]) -> None:
+    """It moves the bytes of a block, so that a barrier that expects those of the buffer never completes."""
+    other = [line.replace("%desc", "%halves").replace(DESCRIPTOR, HALVES) for line in lines]
+    verdict = check_barriers(kernel(ALLOC, MAKE, INIT, EXPECT, *other, WAIT))
+    assert isinstance(verdict, Unknown) and "blocks of 32x64xf16" in verdict.reason, verdict
+
+
+LOADED = '%ticket = "tt.load"(%counter) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (!tt.ptr<i32>) -> i32'
+AGAIN = LOADED.replace("%ticket", "%second")
+NEXT = '%next = "tt.addptr"(%counter, %n) : (!tt.ptr<i32>, i32) -> !tt.ptr<i32>'
+WRITTEN = '"tt.store"(%next, %n) : (!tt.ptr<i32>, i32) -> ()'
+
+
+@pytest.mark.parametrize(
+    ("lines", "equal"),
+    [
+        ((LOADED, AGAIN), True),
+        ((LOADED, NEXT, WRITTEN, AGAIN), False),
+        (tuple(it.replace("<{", "<{isVolatile = true, ") for it in (LOADED, AGAIN)), False),
+    ],
+    ids=["memory that nobody writes", "memory that the kernel writes", "volatile loads"],
+)
+def test_two_loads_of_one_address_are_equal_if_the_memory_cannot_change(lines: tuple[str, ...], equal: bool) -> None:
+    """The barrier is invalidated twice, if one number is 0 or more and the other is not."""
+    other = CONDITION.replace("%ticket", "%second").replace("%more", "%also")
+    end = '"scf.yield"() : () -> ()'
+    once = f'"scf.if"(%more) ({{\n{INVAL}\n{end}\n}}, {{\n}}) : (i1) -> ()'
+    rest = f'"scf.if"(%also) ({{\n{end}\n}}, {{\n{INVAL}\n{end}\n}}) : (i1) -> ()'
+    verdict = check_barriers(kernel(*LANDED, *lines, CONDITION, other, once, rest))
+    assert isinstance(verdict, Proved if equal else Unknown), verdict

@@ -78,3 +78,26 @@ def test_products_and_shifts_scale_what_matters() -> None:
         binary("p", "andi", "round", "c1"),
     )
     assert matters(waits(*body, wait("s", "p"), NEXT, carried=COUNT)) == [(0, 24)]
+
+
+@pytest.mark.parametrize(
+    ("step", "factor", "bits", "counters"),
+    [("c1", "c1", 31, [(0, 6)]), ("c1", "c64", 25, [(0, 6)]), ("c64", "c2", 24, [(0, 6)]), ("c64", "c4096", 31, [])],
+)
+def test_a_multiple_of_a_counter_wraps_earlier(
+    step: str, factor: str, bits: int, counters: list[tuple[int, int]]
+) -> None:
+    """One that wraps after fewer than 2^20 accesses matters exactly, so that no state recurs."""
+    body = [binary("scaled", "muli", "it", factor), *(it.replace("%it,", "%scaled,") for it in SLOT)]
+    program = waits(
+        *body, wait("s", "p"), binary("more", "addi", "it", step), carried=COUNT, before=[constants(64, 4096)]
+    )
+    assert (matters(program), program.access_bits) == (counters, bits)
+
+
+@pytest.mark.parametrize("square", ["muli", "addi"])
+def test_a_number_that_does_not_grow_by_constants_matters_exactly(square: str) -> None:
+    """Products of counts, and sums of all numbers so far, wrap after few accesses."""
+    body = (binary("next", square, "it", "k"), *(it.replace("%it,", "%next,") for it in SLOT), wait("s", "p"))
+    count = ("zero", "next" if square == "addi" else "more", "i32")
+    assert matters(waits(*body, NEXT, carried={"it": count})) == []

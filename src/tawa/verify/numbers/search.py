@@ -8,7 +8,8 @@ atomic. For each candidate the run is made again from its start. The candidates 
 bound of a loop 0, 1, 2, … trips, or a condition either value, by the preimage of the computation (`numbers.facts`);
 facts about arguments exclude numbers. Vectors of numbers are tried in the order of their total size, hence the first
 that fails is a smallest one. A fault is a witness only if its numbers can occur together: results of several atomics
-may be related, and what partitions compute differently from memory is not known to be equal.
+may be related, as may numbers that are computed from one float, and what partitions compute differently from memory is
+not known to be equal. A run with a division by 0 is none.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
+from tawa.dialects import arith
+from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.tt import AddPtrOp, GetNumProgramsOp, GetProgramIdOp, LoadOp
 from tawa.ir import Operation, source_of
 from tawa.verify.crossed_numbers import SAME_MEMORY, SEVERAL_ATOMICS
@@ -47,6 +51,11 @@ _LARGEST = 1 << 31
 _TRIED, _FEW_TRIED = range(300), 2
 _FACTORS = range(8, 1 << 12)
 _LARGE = 1 << 12
+_PARTIAL = op_names(
+    arith.DivSIOp, arith.DivUIOp, arith.CeilDivSIOp, arith.CeilDivUIOp, arith.FloorDivSIOp, arith.RemSIOp,
+    arith.RemUIOp, arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp,
+)  # fmt: skip
+"""Operations that have no result for some integers."""
 _TERMS = 32
 """Terms that are evaluated in the time of one instruction."""
 
@@ -120,8 +129,10 @@ class Search:
                 leaf = self._leaf(need.term, vector)
                 if leaf is None:
                     return self._unknown("the run depends on a number that cannot be chosen", self.proof.op)
+                if _is_undefined(leaf):
+                    self.skipped = f"runs in which {leaf.name} is undefined were left out"
                 self.read |= leaf.key[0] == LoadOp.NAME
-                for cost, number, wished in self._domain(leaf, need, vector):
+                for cost, number, wished in () if _is_undefined(leaf) else self._domain(leaf, need, vector):
                     made += 1
                     numbers = {**vector.numbers, leaf: number}
                     longer = _Vector(numbers, vector.size + cost, vector.wished and wished)
@@ -311,6 +322,11 @@ class Search:
             return self._unknown(SEVERAL_ATOMICS, fault.op)
         if len(whiles) > 1 and len({vector.numbers[term] for term in whiles}) > 1:
             return self._unknown("the trips of several loops that memory ends may be related", fault.op)
+        computed = [term for term in vector.numbers if term.parts and term.key[0].startswith("arith.")]
+        if any(not one.leaves.isdisjoint(other.leaves) for one, other in combinations(computed, 2)):
+            return self._unknown(
+                "the run depends on several numbers that are computed from one, in no modelled way", fault.op
+            )
         machine = Machine(program, vector.numbers, program.leader, trace=True)
         try:
             machine.run()
@@ -346,6 +362,11 @@ class Search:
             target = "named barrier" if named else memories.names[step.target.alloc]
             slot = step.target.path[0] if step.target.path else None
         return Step(step.partition, step.action, target, slot, step.parity, location)
+
+
+def _is_undefined(term: Term) -> bool:
+    """Whether it is what an operation on known integers gives, which has no result for them: a division by 0."""
+    return not term.parts and term.key[0] in _PARTIAL
 
 
 def _size(found: Refuted) -> int:

@@ -25,7 +25,7 @@ from tawa.dialects.tt import AddPtrOp, CallOp, MakeTensorDescOp
 from tawa.dialects.ttg import VIEWS, warps_of, warps_of_cta, warps_of_partitions
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import EndOp, GroupOp
-from tawa.ir import MemDescType, Operation, Value, Worklist, parse_type
+from tawa.ir import Operation, TensorDescType, Value, Worklist, memdesc_type, parse_type
 from tawa.ir.attributes import read_int
 from tawa.verify.run.events import Act
 from tawa.verify.run.history import Memories
@@ -352,17 +352,38 @@ def _copy_in(self: Compiler, op: Operation) -> None:
     if len(views) != 2 or op.properties.get("multicast", "false") not in ("false", ""):
         raise NotUnderstood("a TMA copy of an unknown form", op)
     barrier, target = (op.operands[index] for index in views)
-    type = parse_type(target.type)
-    assert isinstance(type, MemDescType)
+    _check_block(op, target)
     full, memory, descriptor = self.use(barrier), self.use(target), self.use(op.operands[0])
     act = Act(
-        "copy in", op, (memory,), full, descriptor=descriptor, amount=type.bytes, reads=(memory, full, descriptor)
-    )
+        "copy in", op, (memory,), full, descriptor=descriptor, amount=memdesc_type(target.type).bytes,
+        reads=(memory, full, descriptor),
+    )  # fmt: skip
     self.act(act, _predicate(op, views[1] + 1))
 
 
+def _check_block(op: Operation, buffer: Value) -> None:
+    """Raises `NotUnderstood` if a TMA copy does not move the whole buffer.
+
+    A copy moves a block of its descriptor, whatever the shape of the buffer is. A buffer may lack dimensions of 1.
+    """
+    described, memory = parse_type(op.operands[0].type), memdesc_type(buffer.type)
+    if isinstance(described, TensorDescType):
+        block = described.block
+        one, other = ([size for size in shape if size != 1] for shape in (block.shape, memory.shape))
+        if one != other or block.bytes != memory.bytes:
+            shapes = ["x".join(map(str, shape)) for shape in (block.shape, memory.shape)]
+            raise NotUnderstood(
+                f"a TMA copy with a descriptor of blocks of {shapes[0]}x{block.element} "
+                f"and a buffer of {shapes[1]}x{memory.element}",
+                op,
+            )
+
+
 def _copy_out(self: Compiler, op: Operation) -> None:
-    memory = tuple(self.use(it) for it in op.operands if it.type.startswith("!ttg.memdesc"))
+    buffers = [it for it in op.operands if it.type.startswith("!ttg.memdesc")]
+    for buffer in buffers:
+        _check_block(op, buffer)
+    memory = tuple(self.use(it) for it in buffers)
     descriptor = self.use(op.operands[0])
     self.act(Act("copy out", op, memory, descriptor=descriptor, reads=(*memory, descriptor)))
 

@@ -9,35 +9,46 @@ next one. A computed number that an access uses as slot, parity or predicate mat
 masked or compared with constants matters up to the largest of the constants, and by its remainder beyond; so an
 advance chain is a count, however it is written: a pair of slot and parity, a running count, one per unrolled copy, one
 phase bit for each slot. Numbers of fewer than 32 bits wrap in practice: they matter exactly, and a chain that breaks
-where they wrap is run to that point. Numbers of 32 bits are assumed not to wrap (`FEWER_ACCESSES`).
+where they wrap is run to that point. Numbers of 32 bits are assumed not to wrap (`fewer_accesses`). One that grows by
+constants, and is multiplied by constants before it matters, wraps after 2^31 accesses, divided by these; one that grows
+in another way, or would wrap after few accesses, matters exactly.
+
+    it = it + 64;  s = it * 2 % 3            fewer than 2^24 accesses
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tawa.dialects import arith
 from tawa.dialects.declare.declaration import op_names
 from tawa.verify.skeleton.program import Code, Program
 
-FEWER_ACCESSES = "counters of 32 bits or more do not wrap: fewer than 2^31 accesses"
 _SAME = op_names(arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.IndexCastOp, arith.IndexCastUIOp, arith.BitcastOp)
 _SHIFTS = op_names(arith.ShRSIOp, arith.ShRUIOp)
 _QUOTIENTS = op_names(arith.DivSIOp, arith.DivUIOp, arith.FloorDivSIOp) | _SHIFTS
 _REMAINDERS = op_names(arith.RemSIOp, arith.RemUIOp)
+_SUMS = op_names(arith.AddIOp, arith.SubIOp)
 _MOST_ROUNDS = 40
 _LARGEST = 1 << 20
+_BITS = 31
+_FEWEST = 20
+"""A number that wraps after fewer than 2^20 accesses matters exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matters:
-    """What matters of a number: itself up to `limit`, beyond it the remainder by `modulus`. limit -1: exactly."""
+    """What matters of a number: itself up to `limit`, beyond it the remainder by `modulus`. limit -1: exactly.
+
+    scale: the largest factor by which it is multiplied before it matters.
+    """
 
     limit: int = 0
     modulus: int = 1
+    scale: int = 1
 
     @property
     def exact(self) -> bool:
@@ -48,14 +59,20 @@ class Matters:
         """What matters for either."""
         if self.exact or other.exact:
             return EXACT
-        return _bounded(max(self.limit, other.limit), math.lcm(self.modulus, other.modulus))
+        scale = max(self.scale, other.scale)
+        return _bounded(max(self.limit, other.limit), math.lcm(self.modulus, other.modulus), scale)
 
 
 EXACT = Matters(-1)
 
 
-def _bounded(limit: int, modulus: int) -> Matters:
-    return EXACT if max(limit, modulus) > _LARGEST else Matters(limit, modulus)
+def _bounded(limit: int, modulus: int, scale: int = 1) -> Matters:
+    return EXACT if max(limit, modulus) > _LARGEST else Matters(limit, modulus, scale)
+
+
+def fewer_accesses(program: Program) -> str:
+    """The assumption that no counter wraps."""
+    return f"counters of 32 bits or more do not wrap: fewer than 2^{program.access_bits} accesses"
 
 
 def find_counters(program: Program, kinds: dict[int, int], widths: Mapping[int, int | None]) -> None:
@@ -70,8 +87,9 @@ def find_counters(program: Program, kinds: dict[int, int], widths: Mapping[int, 
         if matters.exact or width < 32:
             kinds[register] = -1
         else:
-            kinds[register] = -2 - places.setdefault(matters, len(places))
+            kinds[register] = -2 - places.setdefault(replace(matters, scale=1), len(places))
     program.counters = [(it.limit, it.modulus) for it in places]
+    program.access_bits = finder.access_bits
 
 
 class _Finder:
@@ -84,11 +102,56 @@ class _Finder:
         ]
         self.computed = self._find_computed()
         self.matters: dict[int, Matters] = {}
+        self._find_matters()
+        self.access_bits = _BITS
+        while (wrapping := self._wrapping()) is not None:
+            self._exact(*wrapping)
+            self._find_matters()
+
+    def _find_matters(self) -> None:
         for _ in range(_MOST_ROUNDS):
             if not self._round():
                 break
         else:
             self.matters = dict.fromkeys(self.matters, EXACT)
+
+    def _wrapping(self) -> list[int] | None:
+        """Numbers that may wrap after few accesses; None if there are none. Sets `access_bits`."""
+        counts = {it for it, matters in self.matters.items() if not matters.exact}
+        self.access_bits = _BITS
+        for registers, steps in self._growing(counts):
+            scale = max(self.matters[it].scale for it in registers)
+            bits = _BITS - (max(sum(map(abs, steps)), 1) * scale - 1).bit_length()
+            if not steps or bits < _FEWEST:
+                return registers
+            self.access_bits = min(self.access_bits, bits)
+        return None
+
+    def _growing(self, counts: set[int]) -> Iterator[tuple[list[int], list[int]]]:
+        """Counts that grow from one iteration to the next, with what is added; nothing if that is no constant."""
+        sums: list[tuple[int, int, int | None]] = []  # operand, result, and what is added
+        edges: dict[int, list[int]] = {}
+        for instruction, name in self.code:
+            match instruction:
+                case (Code.SCALAR, _, ins, out, _):
+                    for place, operand in enumerate(ins):
+                        edges.setdefault(operand, []).append(out)
+                        if name in _SUMS and operand in counts and out in counts and self._constant(operand) is None:
+                            sums.append((operand, out, self._constant(ins[1 - place])))
+                case (Code.MOVE, sources, targets):
+                    for source, target in zip(sources, targets, strict=True):
+                        edges.setdefault(source, []).append(target)
+                case (Code.FOR, _, _, step, induction, *_) if induction in counts and self.matters[induction].scale > 1:
+                    constant = self._constant(step)  # the iteration number itself does not wrap, but its multiples do
+                    yield [induction], [] if constant is None else [constant]
+                case _:
+                    pass
+        reached = {out: _reached(out, edges, counts) for _, out, _ in sums}
+        for operand, out, _ in sums:
+            if operand in reached[out]:  # else it is an offset
+                around = [it for it in sums if it[0] in reached[out] and operand in reached[it[1]]]
+                steps = [number for *_, number in around if number is not None]
+                yield [at for it in around for at in it[:2]], steps if len(steps) == len(around) else []
 
     def _find_computed(self) -> set[int]:
         """The registers that are known in every run: the largest set that operations and moves keep."""
@@ -169,8 +232,7 @@ class _Finder:
         elif len(ins) != 2:
             self._exact(*ins)
         elif fixed[0] is None and fixed[1] is None:
-            sums = name in (arith.AddIOp.NAME, arith.SubIOp.NAME, arith.MulIOp.NAME)
-            if sums and not after.exact and not after.limit:
+            if name in _SUMS and not after.exact and not after.limit:
                 self._note(ins[0], after)
                 self._note(ins[1], after)
             else:
@@ -187,27 +249,24 @@ class _Finder:
             case arith.CmpIOp.NAME:
                 return _bounded(abs(number) + 1, 1)
             case arith.AddIOp.NAME if not after.exact:
-                return _bounded(after.limit + max(-number, 0), after.modulus)
+                return _bounded(after.limit + max(-number, 0), after.modulus, after.scale)
             case arith.SubIOp.NAME if first and not after.exact:
-                return _bounded(after.limit + max(number, 0), after.modulus)
+                return _bounded(after.limit + max(number, 0), after.modulus, after.scale)
             case arith.MulIOp.NAME if number > 0 and not after.exact:
-                return after
+                return replace(after, scale=after.scale * number)
             case arith.AndIOp.NAME if number >= 0:
                 return _bounded(0, 1 << number.bit_length())
             case arith.MinSIOp.NAME | arith.MinUIOp.NAME:
                 return _bounded(abs(number) + 1, 1)
             case arith.MaxSIOp.NAME | arith.MaxUIOp.NAME if not after.exact:
-                return _bounded(max(after.limit, abs(number) + 1), after.modulus)
+                return _bounded(max(after.limit, abs(number) + 1), after.modulus, after.scale)
             case _ if name in _REMAINDERS and first and number > 0:
                 return _bounded(0, number)
             case _ if name in _QUOTIENTS and first and number > 0:
                 by = 1 << number if name in _SHIFTS else number
                 if number < 64 or name not in _SHIFTS:
-                    return (
-                        EXACT
-                        if after.exact
-                        else _bounded((after.limit + 1) * by if after.limit else 0, after.modulus * by)
-                    )
+                    limit = (after.limit + 1) * by if after.limit else 0
+                    return EXACT if after.exact else _bounded(limit, after.modulus * by, -(-after.scale // by))
             case arith.XOrIOp.NAME | arith.OrIOp.NAME if not after.exact and not after.limit and number >= 0:
                 even = after.modulus & (after.modulus - 1) == 0
                 return after if even else EXACT
@@ -216,4 +275,16 @@ class _Finder:
         return EXACT
 
 
-__all__ = ["FEWER_ACCESSES", "find_counters"]
+def _reached(start: int, edges: Mapping[int, list[int]], within: set[int]) -> set[int]:
+    """The registers that a number goes into, itself among them."""
+    seen = {start}
+    work = [start]
+    while work:
+        for target in edges.get(work.pop(), ()):
+            if target in within and target not in seen:
+                seen.add(target)
+                work.append(target)
+    return seen
+
+
+__all__ = ["fewer_accesses", "find_counters"]

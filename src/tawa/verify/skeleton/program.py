@@ -354,6 +354,8 @@ class Program:
     memories: Memories | None = None  # at the barrier level
     counters: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     """What matters of a counter, by kind: its value up to the first number, beyond it the remainder by the second."""
+    access_bits: int = 31
+    """No counter wraps in fewer than 2^access_bits accesses."""
     kinds: dict[int, int] = field(default_factory=dict[int, int])
     """What matters of each register: the count of a ring, a counter, or (-1) all of it."""
     lifted: list[LiftedRing] = field(default_factory=list["LiftedRing"])

@@ -77,10 +77,11 @@ class Scalars:
         )
         assert pointer is not None
         loaded = self.code.constant(None)
-        self.code.emit(op, Code.SCALAR, None, (pointer,), loaded, (LoadOp.NAME,))
+        signature = self._signature(op)
+        self.code.emit(op, Code.SCALAR, None, (pointer,), loaded, signature)
         rest = self.code.constant(terms(("undefined",), "an undefined number")) if other is None else other
         where = self.code.canonical.get(load.pointers)
-        address = None if where is None else terms((LoadOp.NAME, where))
+        address = None if where is None or signature[0] == "atomic" else terms((*signature, where))
         if mask is None:
             self.code.emit(op, Code.MOVE, (loaded,), (self.code.define(op.result),))
             made = address

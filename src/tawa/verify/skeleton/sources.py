@@ -116,7 +116,7 @@ class Sources:
     def number_function(self, op: Operation) -> Function | None:
         """The function of integers that `op` computes (`verify.given_numbers`); None if it computes none."""
         if op not in self._functions:
-            self._functions[op] = function_of(op)
+            self._functions[op] = function_of(op, self.crossed.atomics)
         return self._functions[op]
 
 
