@@ -75,7 +75,7 @@ BYTES_AHEAD = 32
 
 ELEMENTS_AHEAD = 3
 """Per thread, of the largest tile of a loop without dots, for each tile that is loaded ahead: with fewer, masks and
-copies took longer than the wait (bench/results/unpartitioned.json)."""
+copies took longer than the wait in a trial on an H200 (``python -m bench.unpartitioned`` times it)."""
 
 # -- schedules (tawa.plan.scheduler, tawa.plan.decide.ping_pong) -------------------------------------------------------
 
