@@ -49,6 +49,7 @@ from tawa.transforms.pipelining.register_operands import KeepInRegisters
 from tawa.transforms.pipelining.scale_behind_max import ScaleBehindMax
 from tawa.transforms.pipelining.unroll_loops import UnrollLoops
 from tawa.transforms.tensor_memory.accumulate import Accumulate
+from tawa.transforms.tensor_memory.correct import Correct
 from tawa.transforms.tensor_memory.hand_over import HandOver
 from tawa.transforms.tensor_memory.issue_ahead import IssueAhead
 from tawa.transforms.tensor_memory.read_dots import ReadDots
@@ -89,6 +90,7 @@ RINGS = (
 PARTITIONS = (
     passing(InsertArefs),
     passing(TransposeOperands),  # after the arefs: between two rings is a partition of its own
+    passing(Correct),  # before accumulators get their memory, which it gives to a partition
     passing(Accumulate),  # after the arefs, which put the operands in slots
     passing(ShareBuffers),
     passing(StoreOperands),

@@ -10,13 +10,14 @@ import pytest
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
 from tawa.bridge.report.report import report
-from tawa.bridge.triton.read_module import read_final
+from tawa.bridge.triton.read_module import read_levels
 from tawa.bridge.triton.versions import triton_version
+from tawa.ir import print_module
 from tawa.machine.machines import SM_100
-from tawa.plan import PlanOptions
+from tawa.plan import Plan, PlanOptions
 from tawa.plan.thresholds import HARMLESS_BYTES
-from tawa.verify.free.proof import prove
-from tawa.verify.skeleton.compiler import compile_barriers
+from tawa.verify.barriers import check_barriers
+from tawa.verify.verdict import Proved, Refuted
 from tests.cases.attention import cases as attention
 from tests.cases.attention.builders import resized
 from tests.cases.case import Specimen
@@ -25,6 +26,7 @@ from tests.cases.gemm import transposed
 from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
 from tests.matrix.compiling import signature
 from tests.support.sample import EVERY_CASE, sample, simulated_once
+from tests.verify.mutations_barrier import mutants
 
 FEW_REGISTERS = 64
 """Bytes that attention may spill: softmax holds a row of scores in each thread."""
@@ -46,11 +48,11 @@ BITS: dict[str, dict[str, int]] = {
 DEPTH = 3
 
 
-def compiled(case: Specimen, depth: int | None = None) -> Any:
+def compiled(case: Specimen, depth: int | None = None, plan: Plan | None = None) -> Any:
     """A case for Blackwell, specialised wherever that is legal."""
     options = PlanOptions(only_if_faster=False, aref_depth=depth)
     kernel = compile_kernel(
-        case.kernel, signature(case), Request(options), num_warps=case.num_warps, num_stages=case.num_stages,
+        case.kernel, signature(case), Request(options, plan), num_warps=case.num_warps, num_stages=case.num_stages,
         target=SM_100,
     )  # fmt: skip
     record = kernel.metadata.tawa
@@ -82,10 +84,10 @@ def test_attention_is_specialised_and_proved_and_spills_little(case: Specimen) -
 
 
 @simulated_once
-def test_what_one_commit_ends_is_known_apart_so_that_persistent_attention_is_proved_soon() -> None:
-    """Merged runs may lack the end of one access of a commit; if they lacked all, the proof needs 217,000 steps."""
-    program = compile_barriers(read_final(compiled(attention.find("persistent_fp16_d64_causal"))))
-    assert prove(program, 100_000).holds
+@pytest.mark.parametrize("name", sample(("persistent_fp16_d64_causal", "persistent_gqa_window", "ragged_window"), 1))
+def test_a_compile_proves_persistent_attention(name: str) -> None:
+    """It needs one state for each key: several that lack different facts are merged (`tawa.verify.run.merge`)."""
+    assert compiled(attention.find(name)).metadata.tawa["verdict"]["verdict"] == "proved"
 
 
 def same_bits(case: Specimen, kernel: Any) -> None:
@@ -111,6 +113,37 @@ def test_every_trip_count_around_the_depth_gives_the_same_bits(trips: int) -> No
 def test_attention_keeps_its_bits_in_all_orders(name: str) -> None:
     case = resized(attention.find(name), 136, 200).with_sizes(B=1)
     same_bits(case, compiled(case))
+
+
+ONE_GROUP = "two_loops_tile64x64_4warps"
+
+
+@simulated_once
+@pytest.mark.parametrize(("name", "correction"), [(ONE_GROUP, None), (ONE_GROUP, False), (ATTENTION[1], True)])
+def test_a_partition_that_rewrites_the_accumulator_keeps_the_bits(name: str, correction: bool | None) -> None:
+    case = resized(attention.find(name), 136, 200).with_sizes(B=1)
+    kernel = compiled(case, plan=Plan(correction=correction))
+    parts = [it["role"] for it in kernel.metadata.tawa["plan"]["partitions"]]
+    assert parts.count("correction") == (0 if correction is False else parts.count("consumer"))
+    assert kernel.metadata.tawa["verdict"]["verdict"] == "proved"
+    same_bits(case, kernel)
+
+
+@simulated_once
+def test_a_mutant_of_its_protocol_is_refuted_or_has_the_same_bits() -> None:
+    """Moves and copies of barriers that other barriers imply are still right: `STILL_RIGHT` of the probe has them."""
+    case = resized(attention.find(ONE_GROUP), 64, 96).with_sizes(B=1)
+    kernel = compiled(case)
+    barrier = read_levels(kernel)[1]
+    assert barrier is not None
+    wanted, refuted = simulated(case, unspecialised(case, kernel)), 0
+    for mutant in sample(list(mutants(print_module(barrier))), 40):
+        found = check_barriers(mutant.module)
+        refuted += isinstance(found, Refuted)
+        if isinstance(found, Proved):
+            made = simulated(case, mutant.module, "late")
+            assert all(made[key].tobytes() == wanted[key].tobytes() for key in wanted), str(mutant)
+    assert refuted > 4
 
 
 @pytest.mark.contract

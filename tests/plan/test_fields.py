@@ -73,7 +73,8 @@ def test_a_ring_takes_its_slots_for_each_group_that_has_its_own() -> None:
 
 def test_a_partition_has_a_role_that_there_is_and_no_part_of_a_warp() -> None:
     with pytest.raises(
-        PlanError, match=r"role=.judge. in a Plan; cure: one of .producer., .converter., .mma., .storer., .consumer."
+        PlanError,
+        match=r"role=.judge. in a Plan; cure: one of .producer., .converter., .mma., .storer., .correction., .cons",
     ):
         PartitionPlan("judge", "judge", 4)  # type: ignore[arg-type]
     with pytest.raises(PlanError, match=r"num_warps=0\.5 in a Plan; cure: a whole number, 0 or more"):

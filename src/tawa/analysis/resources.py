@@ -69,12 +69,13 @@ def shared_beside_rings(
     groups: int = 1,
     slices_of: Callable[[Operation], tuple[int, int]] = lambda _: (1, 1),
     kept: Collection[Operation] = (),
+    corrected: bool = False,
 ) -> SharedInfo:
     """Estimates the shared memory that the kernel needs in addition to its rings.
 
     groups: consumer groups, each with its own buffers. With several groups, the epilogue does not reuse ring memory.
     slices_of: the slices in which a store leaves, and the buffers that they take. kept: the dots whose left operand
-    stays in registers.
+    stays in registers. corrected: whether a partition of its own rewrites accumulators and stores the results.
     """
     infos = [info for channel in channels for site in channel.sites for info in site.loads]
     moved = {info.load.op for info in infos} | {op for info in infos for op in info.replaced}
@@ -87,6 +88,7 @@ def shared_beside_rings(
     of_producer = slice_from([info.load.op for info in infos], function.op, guarded.guards).ops
     loops = [loop for op in places if (loop := ForOp.of(op)) and dots_in(loop) and not is_aside(loop)]
     waits = {view.op: dots_in(loop)[-1].op for loop in loops for view in own_buffers(loop, moved)}
+    beside = groups > 1 or corrected
     staging: dict[str, int] = {}
     for_all: dict[str, int] = {}
     staged: dict[str, _Span] = {}
@@ -100,14 +102,14 @@ def shared_beside_rings(
             )
             continue
         store = tma_store(op)
-        if store and (place <= border or groups > 1):
+        if store and (place <= border or beside):
             tile = store.source.type + store.descriptor.type
             slices, buffers = slices_of(op)
             size = size // slices * buffers
             if ancestor_in(body, op) is not op:
                 staging[tile] = size
             else:  # stores of one tile type share a buffer, which lives until the last of them has left
-                staged.setdefault(tile, _Span(place, len(places) if groups > 1 else border, size))
+                staged.setdefault(tile, _Span(place, len(places) if beside else border, size))
         elif size and op in of_producer and all(user in of_producer for it in op.results for user in it.users):
             fetching.append(_Span(place, place, size))
         elif size:

@@ -63,9 +63,9 @@ Fill = Literal["tma", "cp.async", "registers", "stores", "number", "commit", "th
 """How a slot is filled: by TMA, by cp.async of all threads of the producer, from their registers, by the stores that a
 put contains, which compute the tile piece by piece, with a number that the producer has computed, by dots of one thread
 (a commit announces them), or by whatever its threads have done when they publish it."""
-Writer = Literal["producer", "converter", "mma", "consumer"]
+Writer = Literal["producer", "converter", "mma", "consumer", "correction"]
 """The partition that fills a ring."""
-Reader = Literal["consumer", "converter", "mma", "storer"]
+Reader = Literal["consumer", "converter", "mma", "storer", "correction"]
 """The partitions that read a ring."""
 
 
@@ -98,13 +98,14 @@ class CreateOp(OpView):
     @property
     def writer(self) -> Writer:
         """Who fills the slots."""
-        return _WRITERS.get(self.fill, "producer")
+        found = _WRITERS.get(self.fill, "producer")
+        return "correction" if found == "consumer" and "corrected" in self.op.properties else found
 
     @property
     def reader(self) -> Reader:
         """Who reads the slots."""
         match read_string(self.op.properties.get("reader", '"consumer"')):
-            case "converter" | "mma" | "storer" as reader:
+            case "converter" | "mma" | "storer" | "correction" as reader:
                 return reader
             case _:
                 return "consumer"

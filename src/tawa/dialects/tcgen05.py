@@ -199,6 +199,8 @@ ISSUED_BY_ONE_THREAD = DOTS | op_names(TMEMCopyOp)
 """The asynchronous operations of tcgen05."""
 ACCUMULATOR = "tawa.accumulator"
 """The attribute of a dot whose accumulator is still a tile: the type that it will have in tensor memory."""
+CORRECTED = "tawa.corrected"
+"""The attribute of a dot, of a buffer and of what is computed from it, if the partition for corrections rewrites it."""
 UNSIGNED = "tawa.unsigned"
 """The attribute of such a dot whose operands are unsigned integers."""
 SCALED = {"a_type": "tawa.a_type", "b_type": "tawa.b_type"}

@@ -19,9 +19,9 @@ from tawa.dialects.ttg import warps_of
 from tawa.ir import Module, Operation
 from tawa.ir.attributes import read_int, read_string
 
-Role = Literal["producer", "converter", "mma", "storer", "consumer"]
+Role = Literal["producer", "converter", "mma", "storer", "correction", "consumer"]
 """What a partition does: it fills rings; it reads some and fills others; one thread of it issues all dots; it stores
-what consumers staged; the rest."""
+what consumers staged; it rewrites accumulators; the rest."""
 
 
 class EndOp(YieldingOp):
@@ -50,7 +50,7 @@ class GroupOp(OpView):
     def role(self) -> Role:
         """What the partition does."""
         match read_string(self.op.properties["role"]):
-            case "producer" | "converter" | "mma" | "storer" as role:
+            case "producer" | "converter" | "mma" | "storer" | "correction" as role:
                 return role
             case _:
                 return "consumer"

@@ -173,7 +173,7 @@ def _loops(plan: Plan, program: Program) -> Iterable[tuple[str, Words]]:
 
 
 def _is_usual(name: str, role: str) -> bool:
-    return not name or name == role or (role == "consumer" and name.removeprefix("consumer").isdecimal())
+    return not name or name == role or (role in ("consumer", "correction") and name.removeprefix(role).isdecimal())
 
 
 def _text(it: Access | Loop | None) -> str:

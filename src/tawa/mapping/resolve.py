@@ -31,8 +31,8 @@ from tawa.plan.schedule import Wanted
 _A = TypeVar("_A", Access, Loop)
 _LINE = re.compile(r"line (\d+)")
 _STEP = re.compile(r"(\d+): (.+)")
-_GROUP = re.compile(r"consumer\d*")
-_ROLES: tuple[PartitionRole, ...] = ("producer", "converter", "mma", "storer", "consumer")
+_GROUP = re.compile(r"(consumer|correction)\d*")
+_ROLES: tuple[PartitionRole, ...] = ("producer", "converter", "mma", "storer", "correction", "consumer")
 _UNSIGNED = re.compile(r"^(\*?)u(?=\d)")
 
 
@@ -259,10 +259,10 @@ class _Resolver:
 
     def _partition(self, name: str, words: Words) -> PartitionPlan:
         role = words.role or next((it for it in _ROLES if name == it), None)
-        if role is None and _GROUP.fullmatch(name):
-            role = "consumer"
+        if role is None and (group := _GROUP.fullmatch(name)):
+            role = group[1]
         if role is None:
-            known = ("producer", "converter", "mma", "storer", "consumer", "consumer0", "consumer1")
+            known = (*_ROLES, "consumer0", "consumer1")
             raise PlanError(
                 f"the mapping names the partition {name!r}{self._at('partitions', name)}, which {self.program.place} "
                 f"does not have; {nearest(name, known)}, or a role"

@@ -72,6 +72,9 @@ def _task(plan: Plan, program: Program, part: PartitionPlan, loop: int | None) -
             return Task(part.name, text, gets=own, puts=tuple(transposed))
         case "mma":
             return Task(part.name, text, gets=by_ring)
+        case "correction":  # which results follow from the accumulators that it rewrites is not known here
+            stored = (str(it.key[0]) for it in program.stores if it.key[1] == loop)
+            return Task("consumer or correction", text, writes=_unique(stored))
         case "storer":
             stored = (str(it.key[0]) for it in program.stores if _handed(plan, it, loop))
             return Task(part.name, text, writes=_unique(stored))
@@ -81,7 +84,11 @@ def _task(plan: Plan, program: Program, part: PartitionPlan, loop: int | None) -
             atomics = [it.argument for it in program.atomics if it.loop == loop]
             reads = _unique([str(it.key[0]) for it in loads if it.key not in rings] + atomics)
             writes = _unique(
-                [str(it.key[0]) for it in program.stores if it.key[1] == loop and not plan.store(it.key).store_warp]
+                [
+                    str(it.key[0])
+                    for it in program.stores
+                    if it.key[1] == loop and not plan.store(it.key).store_warp and not plan.correction
+                ]
                 + atomics
             )
             return Task(part.name, text, reads, writes, gets)

@@ -18,7 +18,7 @@ Path = Literal[
     "pointers",
 ]  # fmt: skip
 RowsOrder = Literal["in_order", "for_next_dot"]
-PartitionRole = Literal["producer", "converter", "mma", "storer", "consumer"]
+PartitionRole = Literal["producer", "converter", "mma", "storer", "correction", "consumer"]
 Transposer = Literal["registers", "converter"]
 LaunchChoice = Literal["predicted", "specialised", "always"]
 

@@ -176,6 +176,7 @@ def _check_partitions(plan: Plan, channels: Sequence[ChannelInfo], groups: int, 
     converters = ["converter"] if any(channel.converted for channel in channels) else []
     issues = [part.role for part in plan.partitions if part.role == "mma"][:1]
     issues += ["storer"] if any(it.store_warp for it in plan.stores) else []
+    issues += ["correction"] * groups if plan.correction else []
     if roles != sorted(["consumer"] * groups + converters + issues + ["producer"]):
         consumers = "one consumer" if groups == 1 else f"{groups} consumers"
         others = "one producer, one converter" if converters else "one producer"
@@ -184,9 +185,9 @@ def _check_partitions(plan: Plan, channels: Sequence[ChannelInfo], groups: int, 
     if len(set(names)) < len(names):
         raise PlanError(f"the Plan has partitions named {', '.join(names)}; cure: a different name for each")
     for part in plan.partitions:
-        if part.role == "consumer" and part.num_warps != num_warps:
+        if part.role in ("consumer", "correction") and part.num_warps != num_warps:
             raise PlanError(
-                f"consumer {part.name!r} has {part.num_warps} warps, the kernel num_warps={num_warps}; "
+                f"{part.role} {part.name!r} has {part.num_warps} warps, the kernel num_warps={num_warps}; "
                 f"cure: num_warps={num_warps} in the Plan, or launch with num_warps={part.num_warps}"
             )
         if part.role == "producer" and part.num_warps not in (1, 2, 4):

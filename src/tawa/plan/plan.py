@@ -80,6 +80,7 @@ class Plan:
     groups, split: the number of consumer groups, and what they divide: the rows or the columns of the tile; or
         "programs": each is a program of the grid, with its own tile, beside its neighbours in one CTA.
     exchange: whether groups that divide rows exchange the operands of dots that sum over these rows.
+    correction: whether a partition of its own rewrites accumulators in tensor memory.
     split_k: S, the programs that share the iterations of a tile's loop; the last one adds up their sums. 1: none do.
     partitions: warps and registers. max_registers: cap on registers per thread at kernel entry, so that several CTAs
         fit on one SM; 0 leaves it to Triton. ctas_per_sm: the number of CTAs that fit on one SM, as far as known.
@@ -138,6 +139,10 @@ class Plan:
     split_k: int | None = decision(
         Whole(1), "form", word="kernel.programs_per_tile", plain=1, reorders=lambda it: it > 1,
         usual="each program computes whole tiles",
+    )  # fmt: skip
+    correction: bool | None = decision(
+        Flag(), "partitions", word="groups.correction", shown=lambda it: "a partition of its own" if it else "",
+        usual="one group computes the factors while the partition rewrites the accumulator",
     )  # fmt: skip
     partitions: tuple[PartitionPlan, ...] = ()
     max_registers: int | None = decision(

@@ -135,6 +135,7 @@ def reasons(plan: Plan, channels: Rings, budget: Budget, pins: Plan | None = Non
     warps = "the fewest for wgmma" if budget.widened else "num_warps of the launch"
     found["partitions.consumer"] = warps if budget.groups == 1 else f"{warps}, in {budget.groups} groups"
     found["partitions.mma"] = "one thread issues the dots"
+    found["partitions.correction"] = "it rewrites accumulators while the consumer computes the next factors"
     found["partitions.storer"] = (
         "one thread issues the stores of what the consumers stage, in the producer's warp group"
     )
@@ -201,22 +202,29 @@ def _partitions(
 ) -> tuple[PartitionPlan, ...]:  # fmt: skip
     """Warps and registers of each partition; pinned partitions are completed."""
     warps = 1 if by_tma else PRODUCER_WARPS
-    beside = [it.registers for it in pinned if it.role != "consumer" and it.registers]
+    beside = [it.registers for it in pinned if it.role not in ("consumer", "correction") and it.registers]
     given = max(beside, default=budget.producer_registers)  # they share a warp group
     groups = 2 if budget.one_issues and warps == PRODUCER_WARPS else 1  # beside the consumers
     registers = consumer_registers(budget.consumer_warps, cap, given, groups)
-    names = [f"consumer{number}" for number in range(budget.groups)] if budget.groups > 1 else ["consumer"]
+    numbers = range(budget.groups) if budget.groups > 1 else ("",)
+    computing: tuple[PartitionRole, ...] = ("correction", "consumer") if budget.corrected else ("consumer",)
     own = (
         PartitionPlan("producer", "producer", warps, budget.producer_registers),
         *([PartitionPlan("converter", "converter", CONVERTER_WARPS, budget.producer_registers)] if converts else []),
         *([PartitionPlan("mma", "mma", 1, budget.producer_registers)] if budget.one_issues else []),
         *([PartitionPlan("storer", "storer", 1, budget.producer_registers)] if _handed(stores) else []),
-        *(PartitionPlan(name, "consumer", budget.num_warps, None if pinned else registers) for name in names),
+        *(
+            PartitionPlan(f"{role}{number}", role, budget.num_warps, None if pinned else registers)
+            for role in computing
+            for number in numbers
+        ),
     )
     if not pinned:
         return own
     return _completed(
-        pinned, own, {"producer": given, "converter": given, "mma": given, "storer": given, "consumer": registers}
+        pinned,
+        own,
+        {"producer": given, "converter": given, "mma": given, "storer": given, **dict.fromkeys(computing, registers)},
     )
 
 

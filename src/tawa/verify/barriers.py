@@ -27,7 +27,7 @@ from tawa.verify.skeleton.counters import fewer_accesses
 from tawa.verify.skeleton.program import Program, UnsupportedError
 from tawa.verify.verdict import Proved, Unknown, Verdict
 
-PROOF: Mapping[Effort, int] = {"fast": 20_000, "full": 300_000}
+PROOF: Mapping[Effort, int] = {"fast": 60_000, "full": 300_000}
 RUNS: Mapping[Effort, int] = {"fast": 8_000, "full": 300_000}
 """The most steps of the proof, and of the runs that look for a witness."""
 

@@ -406,11 +406,11 @@ class _Comparison:
         bases: dict[int, int] = {}
         given: list[int | None] = []
         for ring, rotates in zip(self.below.lifted, other.may_rotate(), strict=True):
-            owners = {self._owner(alloc) for alloc in ring.allocs}
-            owner = places.get(owners.pop() or "") if len(owners) == 1 else None
-            base = counts.get(owner) if owner is not None and rotates else None
-            if owner is not None and base is not None:
-                bases[owner] = base
+            owners = [places.get(self._owner(alloc) or "", -1) for alloc in sorted(ring.allocs)]
+            known = [counts[owner] for owner in owners if owner in counts]  # rings with one count: any of them
+            base = known[0] if known and rotates and min(owners) >= 0 else None
+            if base is not None:
+                bases |= dict.fromkeys(owners, base)
             given.append(None if base is None else base % (2 * ring.depth))
         one.given, other.given = bases, given
         return one.relative(), other.relative()

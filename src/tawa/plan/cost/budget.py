@@ -79,7 +79,8 @@ class Budget:
     launch_warps: the warps of the launch if they are fewer than those of a consumer; else 0 or the same number.
     producer_tiles: whether the producer computes on tiles. converted_slots: of a ring that a converter fills, at most:
         such a ring hides no latency of global memory. one_issues: whether one thread issues the dots of all groups, in
-        a partition of its own. straight: whether operands are loaded in no loop but that over tiles.
+        a partition of its own. corrected: whether each group has another one that rewrites its accumulators.
+        straight: whether operands are loaded in no loop but that over tiles.
     """
 
     num_warps: int
@@ -100,12 +101,13 @@ class Budget:
     producer_tiles: bool = False
     converted_slots: int = CONVERTED_SLOTS
     one_issues: bool = False
+    corrected: bool = False
     straight: bool = False
 
     @property
     def consumer_warps(self) -> int:
-        """Warps of all groups."""
-        return self.num_warps * self.groups
+        """Warps of all groups, and of those that rewrite their accumulators."""
+        return self.num_warps * self.groups * (1 + self.corrected)
 
     @property
     def widened(self) -> bool:
@@ -115,7 +117,7 @@ class Budget:
     @property
     def stock_warps(self) -> int:
         """Warps of the stock kernel."""
-        return self.launch_warps if self.widened else self.consumer_warps
+        return self.launch_warps if self.widened else self.num_warps * self.groups
 
     def with_in_flight(self, iterations: int) -> Budget:
         """The budget with the buffers for the dots of this many earlier iterations in flight."""
@@ -173,6 +175,8 @@ class Budget:
         """CTAs on one SM when stock Triton pipelines the same loads `num_stages` deep."""
         loads = self.num_stages * self.slot_bytes(channels)
         shared = max(loads, self.shared.staging, self.shared.inside, self.shared.behind)  # never live together
-        wider = self.consumer_warps // self.stock_warps  # each of the fewer warps then has more of the accumulators
+        wider = (
+            self.num_warps * self.groups // self.stock_warps
+        )  # each of the fewer warps then has more of the accumulators
         registers = replace(self.registers, accumulators=self.registers.accumulators * wider)
         return stock_ctas(shared, self.stock_warps, registers, self.groups > 1, self.max_registers)

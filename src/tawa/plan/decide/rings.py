@@ -6,6 +6,7 @@ the module.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
@@ -18,6 +19,7 @@ from tawa.analysis.legality import (
     find_producer,
     taken_apart,
 )
+from tawa.analysis.loops.corrections import find_correction
 from tawa.analysis.memory.provenance import stores_must_not_wait
 from tawa.analysis.names import name_of
 from tawa.analysis.resources import shared_beside_rings, wgmma_registers
@@ -28,12 +30,12 @@ from tawa.declines import no_space, not_expected
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tcgen05 import ACCUMULATOR
 from tawa.errors import PlanError, ResourceError
-from tawa.ir import Module, source_of
+from tawa.ir import Module, TensorType, parse_type, source_of
 from tawa.ir.attributes import attribute_of, read_int
 from tawa.machine.machines import SM_90, Machine
-from tawa.machine.nvidia import SHARED_BYTES
+from tawa.machine.nvidia import SHARED_BYTES, WARP
 from tawa.plan.cost.budget import Budget, Channels, StockCopies
-from tawa.plan.cost.registers import producer_registers
+from tawa.plan.cost.registers import consumer_registers, producer_registers
 from tawa.plan.decide.loops import kept_dots, loops_with_dots
 from tawa.plan.decide.operands import (
     check_carried,
@@ -48,6 +50,7 @@ from tawa.plan.decide.operands import (
 from tawa.plan.decide.slices import WHY as WHY_SLICED
 from tawa.plan.decide.slices import sliced
 from tawa.plan.decide.transposed import transposed_loads
+from tawa.plan.defaults import WORKING_REGISTERS
 from tawa.plan.fields import RingPlan, StorePlan
 from tawa.plan.legality import (
     check_names,
@@ -168,6 +171,7 @@ def decide_rings(
         named, stored = names_in(module)
         check_names(asked, named, stored, (it.loop for it in loops if it.loop is not None))
     check_rings(pins, channels, module)
+    pins = replace(pins, correction=_corrected(module, facts, target, pins))
     waits = stores_must_not_wait(module)
     if not waits and options.aref_depth is None and not any(it.depth for it in pins.rings):
         pins = sliced(module, pins, channels, lambda plan: budget_of(module, facts, target, plan).deepest(channels))
@@ -208,6 +212,27 @@ def decide_rings(
     elif expectation is not None:
         notes = (Remark("note", f"{EXPECTED}{expectation}"), *notes)
     return Decided(plan, why, notes)
+
+
+def _corrected(module: Module, facts: Facts, target: Target, pins: Plan) -> bool | None:
+    """Whether a partition of its own rewrites accumulators; None if the kernel has none that one could rewrite.
+
+    The simulator's clock finds it faster (`bench/results/blackwell.json`), but knows of no spills: so each thread must
+    have the registers for its part of an accumulator. Raises PlanError if it is pinned, and not possible.
+    """
+    if target.machine.dot.accumulator != "tensor memory":
+        why = "accumulators of this machine are in registers"
+    else:
+        found = find_correction(module, [it.load.op for it in facts.moved])
+        why = found if isinstance(found, str) else ""
+    if pins.correction and why:
+        raise PlanError(f"the Plan has correction=True: {why}; cure: leave it out")
+    if why or pins.correction is not None:
+        return pins.correction
+    threads = target.num_warps * WARP
+    tiles = [parse_type(op.result.type) for op in module.walk() if ACCUMULATOR in op.attributes]
+    held = max(math.prod(it.shape) // threads for it in tiles if isinstance(it, TensorType))
+    return consumer_registers(2 * target.num_warps * target.groups) >= held + WORKING_REGISTERS
 
 
 def _handed(module: Module, stores: Iterable[StorePlan], pins: Plan) -> list[StorePlan]:
@@ -273,6 +298,7 @@ def budget_of(module: Module, facts: Facts, target: Target, pins: Plan = _NOTHIN
             target.groups,
             lambda op: pins.store(name_of(op)).of_slices,
             kept_dots(module.op, target.num_warps, pins),
+            bool(pins.correction),
         ),
         wgmma_registers(module, target.num_warps),
         operand_bits(loads),
@@ -284,6 +310,7 @@ def budget_of(module: Module, facts: Facts, target: Target, pins: Plan = _NOTHIN
         producer_registers(loads, module, target.num_warps, target.groups, facts.producer.folded, limit),
         launch_warps=target.launch_warps,
         one_issues=any(ACCUMULATOR in op.attributes for op in module.walk()),
+        corrected=bool(pins.correction),
         producer_tiles=facts.producer.folded > 0,
         straight=not any(enclosing_loops(info.load.op)[1:] for info in loads),
     )

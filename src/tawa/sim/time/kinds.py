@@ -10,7 +10,7 @@ from typing import Literal
 
 from tawa.dialects.aref import PutOp
 from tawa.dialects.declare.declaration import op_names
-from tawa.dialects.tcgen05 import ISSUED_BY_ONE_THREAD, TCGen5CommitOp, TMEMLoadOp
+from tawa.dialects.tcgen05 import ISSUED_BY_ONE_THREAD, TCGen5CommitOp, TMEMLoadOp, TMEMStoreOp
 from tawa.dialects.tt import GetProgramIdOp, ReduceOp
 from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp, whole_of
 from tawa.dialects.ttng import (
@@ -28,7 +28,7 @@ from tawa.sim.machine.trace import Recorder
 
 Kind = Literal["tma", "load", "wgmma", "cuda core", "epilogue", "barrier", "wait"]
 """wgmma: the work of the tensor cores, also that of tcgen05."""
-Role = Literal["producer", "mma", "converter", "storer", "consumer", "all warps"]
+Role = Literal["producer", "mma", "converter", "storer", "correction", "consumer", "all warps"]
 
 _BARRIERS = op_names(WaitBarrierOp, ArriveBarrierOp, BarrierExpectOp, InitBarrierOp, TCGen5CommitOp)
 _BARRIER_DIALECTS = ("aref.", "gpu.")
@@ -104,13 +104,16 @@ def _is_stored(view: Value) -> bool:
 def role_of(recorders: list[Recorder], alone: bool) -> Role | None:
     """The role of an agent, from its traces; None if it has neither loads nor dots. alone: it is the only agent.
 
-    mma: it issues tcgen05 operations; those that read the results in tensor memory are consumers.
+    mma: it issues tcgen05 operations; those that read the results in tensor memory are consumers, or corrections if
+    they get all else that they need from slots.
     """
     names = {step.op.name for recorder in recorders for step in recorder.steps if step.op}
     if alone:
         return "all warps"
     if names & ISSUED_BY_ONE_THREAD:
         return "mma"
+    if names & op_names(TMEMLoadOp, TMEMStoreOp) and LocalLoadOp.NAME in names and ReduceOp.NAME not in names:
+        return "correction"
     if names & DOTS or TMEMLoadOp.NAME in names:
         return "consumer"
     if AsyncTMAStoreWaitOp.NAME in names and not names & (LOADS | op_names(LocalStoreOp, PutOp)):

@@ -67,7 +67,9 @@ class StageStores:
 
     def run(self, module: Module) -> PassResult:
         """Rewrites the TMA stores of every consumer; stores of one tile type share their buffers."""
-        consumers = [group for op in module.walk() if (group := GroupOp.of(op)) and group.role == "consumer"]
+        consumers = [
+            group for op in module.walk() if (group := GroupOp.of(op)) and group.role in ("consumer", "correction")
+        ]
         staged = {group: self._staged(group) for group in consumers}
         for store in (it for stores in staged.values() for it in stores):
             reason = why_no_slices(store, self._entry(store).of_slices[0])

@@ -12,7 +12,8 @@ A put into a ring that TMA does not fill becomes
 
     cp.async     wait(empty[s], p ^ 1); async copies into a[s], b[s]; each thread arrives at full[s] after its own land
     registers    loads; wait(empty[s], p ^ 1); local_store into a[s], b[s]; fence_async_shared; arrive(full[s])
-    stores       wait(empty[s], p ^ 1); the region of the put, on a[s], b[s]; fence_async_shared; arrive(full[s])
+    stores       wait(empty[s], p ^ 1); the region of the put, on a[s], b[s]; fence_async_shared; arrive(full[s]);
+                 without the fence if readers only load the tiles into registers
     number       splat; wait(empty[s], p ^ 1); local_store into a[s]; arrive(full[s])
 
 A put that is open becomes
@@ -123,6 +124,7 @@ class _Ring:
     slot_bytes: int
     fill: Fill
     loads: list[Operation]
+    by_async_proxy: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,8 @@ class _Lowering:
         slot_bytes = sum(buffer.bytes for buffer in payload)
         gets = [use.op for use in op.result.uses if GetOp.of(use.op)]
         loads = [load for get in gets for result in get.results for load in loads_of(result)]
-        self.rings[op.result] = _Ring(type.depth, buffers, full, empty, slot_bytes, view.fill, loads)
+        by_proxy = any(read_by_async_proxy(result) for get in gets for result in get.results)
+        self.rings[op.result] = _Ring(type.depth, buffers, full, empty, slot_bytes, view.fill, loads, by_proxy)
         self.dead.append(op)
 
     # -- counts --------------------------------------------------------------------------------------------------
@@ -424,7 +427,8 @@ def _take_stores(builder: Builder, put: PutOp, ring: _Ring, count: _Count, full:
         argument.replace_all_uses_with(_slot_view(builder, buffer, count.slot))
     for nested in put.body.ops[:-1]:
         builder.insert(nested.detach())
-    builder.create(FENCE, properties={"bCluster": bool_attr(False)})
+    if ring.by_async_proxy:
+        builder.create(FENCE, properties={"bCluster": bool_attr(False)})
     builder.create(ArriveBarrierOp.NAME, (full,), properties={"count": int_attr(1)})
 
 

@@ -45,7 +45,7 @@ from tawa.dialects.control_flow import clone_narrowed
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import has_side_effect, waits_for_grids
 from tawa.dialects.scf import CONTROL, ENDS
-from tawa.dialects.tcgen05 import ISSUED_BY_ONE_THREAD
+from tawa.dialects.tcgen05 import CORRECTED, ISSUED_BY_ONE_THREAD
 from tawa.dialects.tt import FuncOp, ReturnOp
 from tawa.dialects.ttg import LocalLoadOp
 from tawa.dialects.ttng import AsyncTMACopyLocalToGlobalOp, AsyncTMAReduceOp, AsyncTMAStoreWaitOp
@@ -59,7 +59,7 @@ from tawa.transforms.result import PassResult
 _ENDS = ENDS | op_names(ReturnOp)
 _STORED = op_names(AsyncTMACopyLocalToGlobalOp, AsyncTMAReduceOp, AsyncTMAStoreWaitOp)
 _OURS = op_names(CreateOp, GroupOp)
-_BESIDE: tuple[Role, ...] = ("producer", "converter", "mma", "storer")
+_BESIDE: tuple[Role, ...] = ("producer", "converter", "mma", "storer", "correction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,9 @@ def _role_of(op: Operation) -> Role | None:
         return _ring_of(filling).writer
     if reading := GetOp.of(op) or ConsumedOp.of(op):
         return _ring_of(reading).reader
-    return "consumer" if has_side_effect(op) and not waits_for_grids(op) else None
+    if not has_side_effect(op) or waits_for_grids(op):
+        return None
+    return "correction" if CORRECTED in op.attributes else "consumer"
 
 
 def _ring_of(access: AccessOp) -> CreateOp:

@@ -51,6 +51,8 @@ from tawa.ir import Block, Builder, Module, Operation, Value, ValueMap, clone_op
 from tawa.ir.attributes import array_attr, bool_attr, int_attr, read_array, string_attr
 from tawa.transforms.result import PassResult
 
+_OF_A_GROUP = ("mma", "consumer", "correction")
+"""The writers and readers of a ring that each group has: the mma partition accesses those of all groups."""
 _STORES = op_names(AsyncTMACopyLocalToGlobalOp, AsyncTMAReduceOp)
 
 
@@ -61,13 +63,16 @@ class ResolveGroups:
     def run(self, module: Module) -> PassResult:
         """Resolves the group index in the producers and consumers."""
         groups = find_groups(module)
-        consumers = [group for group in groups if group.role == "consumer"]
+        consumers, corrections = ([it for it in groups if it.role == role] for role in ("consumer", "correction"))
         if not any(GroupIndexOp.of(op) for op in module.walk()):
             return PassResult(changed=False)
         own = {
             op.result: [_own_ring(op.result, number) for number in range(len(consumers))]
             for op in list(module.walk())
-            if (create := CreateOp.of(op)) and {create.writer, create.reader} == {"mma", "consumer"}
+            if (create := CreateOp.of(op))
+            and create.writer != create.reader
+            and create.writer in _OF_A_GROUP
+            and create.reader in _OF_A_GROUP
         }
         for producer in groups:
             if producer.role == "producer":
@@ -88,11 +93,12 @@ class ResolveGroups:
                     return PassResult(False, (GROUP_DEPENDENT.remark(source_of(module, op), part=part),))
         for ring, copies in own.items():
             for use in list(ring.uses):
-                use.op.set_operand(use.index, copies[_group_index(use.op, consumers)])
+                number = max(_group_index(use.op, it) for it in (consumers, corrections))
+                use.op.set_operand(use.index, copies[number])
             assert ring.defining_op is not None
             ring.defining_op.erase()
-        for number, consumer in enumerate(consumers):
-            _set_index(consumer, number)
+        for number, group in (*enumerate(consumers), *enumerate(corrections)):
+            _set_index(group, number)
         return PassResult(changed=True)
 
 

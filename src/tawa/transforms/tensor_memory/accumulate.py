@@ -19,12 +19,11 @@ Scales lie in shared memory. The dot's thread copies them to tensor memory, each
     %r = warp_group_dot %a, %b, %acc, %s, %t   →   tmem_copy %s, %x; tmem_copy %t, %y
                                                    tc_gen5_mma_scaled %a, %b, %d, %x, %y, %use, true
 
-A left operand that the threads compute from results goes through tensor memory: over the result of an earlier dot of
-the block that is no longer needed if there is one that is large enough (P over S), else in memory of its own.
+A left operand that the threads compute from results goes through tensor memory, too.
 
 The program keeps its sequential meaning; nothing is asynchronous yet (`hand_over`).
 
-Requires: `read_dots`. Ensures: dots are tcgen05's, and each accesses whole buffers or the left part of one.
+Requires: `read_dots`. Ensures: dots are tcgen05's, and each accesses whole buffers.
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import ForOp, IfOp, YieldOp
 from tawa.dialects.tcgen05 import (
     ACCUMULATOR,
+    CORRECTED,
     DOTS,
     SCALED,
     SCALES,
@@ -49,21 +49,20 @@ from tawa.dialects.tcgen05 import (
     TMEMCopyOp,
     TMEMLoadOp,
     TMEMStoreOp,
-    TMEMSubsliceOp,
 )
 from tawa.dialects.tt import FuncOp
-from tawa.dialects.ttg import LocalAllocOp, MemDescReinterpretOp
+from tawa.dialects.ttg import LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, Builder, Module, Operation, Region, Use, Value, memdesc_type, parse_type, source_of
-from tawa.ir.attributes import int_attr, read_string
-from tawa.ir.types import ScalarType, TensorType
+from tawa.ir.attributes import read_string
+from tawa.ir.types import TensorType
 from tawa.machine.machines import TCGEN05
 from tawa.transforms.result import PassResult
+from tawa.transforms.tensor_memory.buffers import ROWS_OF_A
 
 _DOTS = DOTS | op_names(WarpGroupDotOp)
 _SEGMENTS = "array<i32: 1, 1, 1, 0, 1, 1, 0, 0>"
 _SCALED_SEGMENTS = "array<i32: 1, 1, 1, 0, 1, 1, 1, 1, 0, 0>"
-_SLICED = "#ttng.tensor_memory_encoding<blockM = {}, blockN = {}, colStride = 1>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +83,11 @@ class Accumulate:
         return PassResult(changed=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Scores:
-    """The result of an earlier dot that only one load reads: its memory is free behind that load."""
-
-    buffer: Value
-    load: Operation
-
-
 class _Work:
     """One walk over the dots, in textual order."""
 
     def __init__(self, function: FuncOp) -> None:
         self.function = function
-        self.scores: dict[Block, list[_Scores]] = {}
         self.layouts = {
             type.encoding
             for op in function.op.walk()
@@ -110,7 +100,9 @@ class _Work:
         assert block is not None
         start = Builder.at_start(self.function.body, op.loc)
         type = read_string(op.attributes[ACCUMULATOR])
-        buffer = start.create(TMEMAllocOp.NAME, (), (type,), hints=(op.result.hint,)).results[0]
+        made = start.create(TMEMAllocOp.NAME, (), (type,), hints=(op.result.hint,))
+        made.attributes |= {name: op.attributes[name] for name in op.attributes if name == CORRECTED}
+        buffer = made.results[0]
         a = self._left(dot)
         if isinstance(a, str):
             return a
@@ -154,7 +146,7 @@ class _Work:
         if not all(use.index == 0 and use.op.name in _DOTS for use in alloc.op.result.uses):
             return dot.a  # a right operand, or a transposed one, is in shared memory
         at = Builder.before(alloc.op)
-        view = self._over_scores(alloc.op, kind) or self._own(alloc.op, kind, tile.hint)
+        view = self._own(alloc.op, kind, tile.hint)
         at.create(TMEMStoreOp.NAME, (view, tile, at.constant(1, "i1")))
         alloc.op.result.replace_all_uses_with(view)
         alloc.op.erase()
@@ -165,7 +157,7 @@ class _Work:
         return kind.shape[0] == TCGEN05.rows and kind.encoding in self.layouts
 
     def _own(self, at: Operation, kind: TensorType, hint: str) -> Value:
-        encoding = _SLICED.format(kind.shape[0], kind.shape[1])
+        encoding = ROWS_OF_A.format(*kind.shape)
         type = f"!ttg.memdesc<{kind.shape[0]}x{kind.shape[1]}x{kind.element}, {encoding}, #ttng.tensor_memory, mutable>"
         start = Builder.at_start(self.function.body, at.loc)
         return start.create(TMEMAllocOp.NAME, (), (type,), hints=(hint,)).results[0]
@@ -178,35 +170,8 @@ class _Work:
         at.create(TMEMCopyOp.NAME, (scales, copy))
         return copy
 
-    def _over_scores(self, at: Operation, kind: TensorType) -> Value | None:
-        """A view of the memory of scores that are no longer needed; None without one that is large enough."""
-        block = at.parent
-        assert block is not None
-        for scores in reversed(self.scores.get(block, [])):
-            type = memdesc_type(scores.buffer.type)
-            free = scores.load.parent is block and block.index_of(scores.load) < block.index_of(at)
-            width = ScalarType(kind.element).bits
-            wider, rest = divmod(ScalarType(type.element).bits, width)
-            if not free or rest or not wider or type.shape[0] != kind.shape[0]:
-                continue
-            columns = type.shape[1] * wider
-            if columns < kind.shape[1]:
-                continue
-            builder = Builder.before(at)
-            whole = replace(
-                type, shape=(type.shape[0], columns), element=kind.element, encoding=_SLICED.format(128, columns)
-            )
-            view = builder.create(MemDescReinterpretOp.NAME, (scores.buffer,), (str(whole),)).result
-            if columns == kind.shape[1]:
-                return view
-            part = replace(whole, shape=kind.shape, encoding=_SLICED.format(128, kind.shape[1]), allocation="")
-            part_type = str(replace(part, allocation=f"{type.shape[0]}x{columns}"))
-            return builder.create(TMEMSubsliceOp.NAME, (view,), (part_type,), properties={"N": int_attr(0)}).result
-        return None
-
     def _load_results(self, result: Value, buffer: Value, issued: Operation) -> str:
         """Loads the result where it is needed, in this iteration and in later ones."""
-        loads: list[Operation] = []
         for value in _carried_on(result):
             block, uses = _home(value), [use for use in value.uses if not _carries(use)]
             carried = len(uses) < len(value.uses)
@@ -216,13 +181,10 @@ class _Work:
                 if inside is not None and value.defining_op is None and block.index_of(inside) > block.index_of(issued):
                     return "an earlier result of the dot is used behind the dot"
                 load = Builder.before(place).create(TMEMLoadOp.NAME, (buffer,), (value.type,), hints=(value.hint,))
-                loads.append(load)
                 for use in uses:
                     use.op.set_operand(use.index, load.results[0])
             if carried:
                 _stop_carrying(value, buffer)
-        if len(loads) == 1 and not any(_carries(use) for use in result.uses) and loads[0].parent is issued.parent:
-            self.scores.setdefault(loads[0].parent, []).append(_Scores(buffer, loads[0]))  # type: ignore[arg-type]
         return ""
 
 

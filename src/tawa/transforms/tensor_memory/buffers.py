@@ -9,6 +9,8 @@ from tawa.ir import Operation, Value, memdesc_type
 from tawa.ir.encodings import aliases_at, kind_of
 from tawa.machine.machines import TCGEN05
 
+ROWS_OF_A = "#ttng.tensor_memory_encoding<blockM = {}, blockN = {}, colStride = 1>"
+"""The layout of a left operand in tensor memory, by its shape."""
 _LEAST_COLUMNS = 32
 _ROWS, _BYTES = 32, 4
 """Of the scales in one column."""
@@ -42,4 +44,4 @@ def changes_hands(op: Operation) -> bool:
     return TMEMAllocOp.matches(op) and not any(TMEMCopyOp.matches(it) for it in slot_readers(op.result))
 
 
-__all__ = ["changes_hands", "columns_of", "read_by_dots"]
+__all__ = ["ROWS_OF_A", "changes_hands", "columns_of", "read_by_dots"]

@@ -32,7 +32,7 @@ from tawa.declines import TENSOR_COLUMNS, TENSOR_MEMORY
 from tawa.dialects.aref import EXCHANGES, AcquireOp, ConsumedOp, CreateOp, Fill, FirstOp, GetOp, PublishOp, RingType
 from tawa.dialects.arith import constant_int
 from tawa.dialects.scf import LOOPS
-from tawa.dialects.tcgen05 import DOTS, ISSUED_BY_ONE_THREAD, TMEMAllocOp, TMEMLoadOp, dot_of
+from tawa.dialects.tcgen05 import CORRECTED, DOTS, ISSUED_BY_ONE_THREAD, TMEMAllocOp, TMEMLoadOp, dot_of
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import VIEWS, whole_of
 from tawa.ir import Block, Builder, Module, Operation, Value, clone_op, source_of
@@ -44,7 +44,7 @@ from tawa.transforms.result import PassResult
 from tawa.transforms.tensor_memory.buffers import changes_hands, columns_of
 from tawa.transforms.tensor_memory.tensor_rings import IN_TURN, ONCE, Exchange, reasons, rings_of
 
-Owner = Literal["mma", "consumer"]
+Owner = Literal["mma", "consumer", "correction"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,8 @@ class _Turns:
 
     def __init__(self, body: Block, made: Operation) -> None:
         self.body, self.made, self.buffer = body, made, made.result
-        self.accesses: dict[Operation, Owner] = {op: _owner(op) for op in slot_readers(self.buffer)}
+        self.threads: Owner = "correction" if CORRECTED in made.attributes else "consumer"
+        self.accesses: dict[Operation, Owner] = {op: self._owner(op) for op in slot_readers(self.buffer)}
         self.reason = ""
         owners = self._inside(body.parent_op) if body.parent_op is not None else []
         self.writer: Owner = owners[0] if owners else "mma"
@@ -121,7 +122,7 @@ class _Turns:
     @property
     def reader(self) -> Owner:
         """The other partition."""
-        return "consumer" if self.writer == "mma" else "mma"
+        return self.threads if self.writer == "mma" else "mma"
 
     @property
     def fill(self) -> Fill:
@@ -136,10 +137,13 @@ class _Turns:
             return IN_TURN
         dots = [dot for op in self.accesses if (dot := dot_of(op))]
         reads = [dot for dot in dots if self._is_view(dot.a) or self._is_view(dot.b)]
-        loads = all(TMEMLoadOp.matches(op) for op, owner in self.accesses.items() if owner == "consumer")
+        loads = all(TMEMLoadOp.matches(op) for op, owner in self.accesses.items() if owner != "mma")
         if reads or not loads or any(constant_int(dot.use_d) == 1 for dot in dots):
             return IN_TURN
         return "" if any(len(set(self._inside(it))) > 1 for it in loops) else ONCE
+
+    def _owner(self, op: Operation) -> Owner:
+        return "mma" if op.name in ISSUED_BY_ONE_THREAD else self.threads
 
     def _is_view(self, value: Value) -> bool:
         return whole_of(value) is self.buffer
@@ -180,6 +184,7 @@ class _Turns:
         builder = Builder.at_start(self.body, self.made.loc)
         type = RingType(depth, (self.buffer.type,))
         properties = {"name": string_attr(name), "fill": string_attr(self.fill), "reader": string_attr(self.reader)}
+        properties |= {"corrected": "unit"} if self.writer == "correction" else {}
         self.ring = builder.create(CreateOp.NAME, (), (str(type),), properties=properties, hints=(name,)).result
         first = builder.create(FirstOp.NAME, (self.ring,), (type.index_type,), hints=("count",)).result
         self._place(self.body, first, None, None)
@@ -228,6 +233,8 @@ class _Turns:
     def _use(self, op: Operation, view: Value) -> None:
         """Lets the accesses inside an operation use the view of a slot, through views of their own."""
         for access in [it for it in op.walk() if it in self.accesses]:
+            if self.accesses[access] == "correction":
+                access.attributes[CORRECTED] = "unit"
             for at, operand in enumerate(access.operands):
                 if operand.type.startswith("!ttg.memdesc") and self._is_view(operand):
                     access.set_operand(at, _viewed(Builder.before(access), operand, self.buffer, view))
@@ -247,10 +254,6 @@ def _erase_view(op: Operation) -> None:
     for user in [it for it in op.result.users if it.name in VIEWS]:
         _erase_view(user)
     op.erase()
-
-
-def _owner(op: Operation) -> Owner:
-    return "mma" if op.name in ISSUED_BY_ONE_THREAD else "consumer"
 
 
 __all__ = ["HandOver"]

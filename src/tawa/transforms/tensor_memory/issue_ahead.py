@@ -30,6 +30,8 @@ from tawa.transforms.result import PassResult
 
 _SLOTS = 2
 """Slots that a ring needs if a late dot holds one while an early dot gets the next."""
+_AHEAD, _LATE, _BEHIND = range(3)
+"""The places in a turn: an early dot that overwrites nothing, the late dot, any other early dot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def _schedule(loop: ForOp) -> Schedule | None:
     if any(create.type.depth < _SLOTS for create in _held(ops, stages)):
         return None
     turns = _turns(ops, stages)
-    order = sorted(range(len(ops)), key=lambda at: (turns[at], -stages[ops[at]], at))
+    order = sorted(range(len(ops)), key=lambda at: (*turns[at], at))
     place = {at: number for number, at in enumerate(order)}
     scheduled = tuple(ScheduledOp(stages[op], place[at], place[at], op.name) for at, op in enumerate(ops))
     return Schedule(0, "", len(ops), (), scheduled)
@@ -90,7 +92,7 @@ def _late_views(ops: list[Operation]) -> set[Value]:
             late.update(op.results if acquire.ring in published else ())
         elif get := GetOp.of(op):
             create = CreateOp.of(get.ring.defining_op)
-            late.update(op.results if create is not None and create.writer == "consumer" else ())
+            late.update(op.results if create is not None and create.writer in ("consumer", "correction") else ())
         elif publish := PublishOp.of(op):
             published.add(publish.ring)
         elif op.name in VIEWS and op.operands[0] in late:
@@ -123,11 +125,11 @@ def _held(ops: list[Operation], stages: dict[Operation, int]) -> list[CreateOp]:
     return [create for ring in early if ring in late and (create := CreateOp.of(ring.defining_op))]
 
 
-def _turns(ops: list[Operation], stages: dict[Operation, int]) -> list[int]:
-    """The turn of each operation: how many dots of its stage come before it.
+def _turns(ops: list[Operation], stages: dict[Operation, int]) -> list[tuple[int, int]]:
+    """The turn of each operation, how many dots of its stage come before it, and its place there.
 
-    What releases a slot belongs to the dot, or the copy of scales, before. The turn of an early dot is not before that
-    of a late one that still reads what it overwrites.
+    What releases a slot belongs to the dot, or the copy of scales, before. In a turn, the early dot comes first, unless
+    it overwrites what the late one still reads; its turn is not before that of such a late one.
     """
     found: list[int] = []
     seen, last = {0: 0, 1: 0}, {0: 0, 1: 0}
@@ -140,14 +142,14 @@ def _turns(ops: list[Operation], stages: dict[Operation, int]) -> list[int]:
         seen[stage] += op.name in DOTS
     dots = [(op, turn) for op, turn in zip(ops, found, strict=True) if op.name in DOTS]
     reads = [(turn, {_ring_of(it) for it in op.operands[:2]}) for op, turn in dots if stages[op]]
-    least: list[int] = []
+    least: list[tuple[int, int]] = []
     for op, turn in dots:
         if not stages[op]:
             written = _ring_of(op.operands[2])
-            over = [late for late, rings in reads if written is not None and written in rings]
-            least.append(max([turn, *over, *least[-1:]]))
-    least.append(max([len(least), *least[-1:]]))
-    return [turn if stages[op] else least[turn] for op, turn in zip(ops, found, strict=True)]
+            over = [(late, _BEHIND) for late, rings in reads if written is not None and written in rings]
+            least.append(max([(turn, _AHEAD), *over, *least[-1:]]))
+    least.append(max([(len(least), _AHEAD), *least[-1:]]))
+    return [(turn, _LATE) if stages[op] else least[turn] for op, turn in zip(ops, found, strict=True)]
 
 
 def _ring_of(view: Value) -> Value | None:

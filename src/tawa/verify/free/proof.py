@@ -30,6 +30,7 @@ first D counts only, so while one may still come, the number of puts up to D is 
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
 
@@ -44,8 +45,9 @@ from tawa.verify.numbers.facts import Facts
 from tawa.verify.run.events import Act, Event
 from tawa.verify.run.happens_before import Order
 from tawa.verify.run.memory import OtherNumber
+from tawa.verify.run.merge import merge
 from tawa.verify.run.places import NotUnderstood
-from tawa.verify.run.recurrence import Lacks, covers, forget
+from tawa.verify.run.recurrence import covers
 from tawa.verify.run.state import Channel, FaultError, Thread, TooLongError, copied
 from tawa.verify.skeleton.program import Program, Term
 
@@ -118,11 +120,14 @@ def _explored(
     left = budget
     try:
         questions = find_questions(program, free_from, facts)
-        states = [FreeRun(program, questions)]
-        seen: dict[Any, list[FreeRun]] = {}
+        state = FreeRun(program, questions)
+        seen: dict[Any, _Known] = {}
+        waiting = [(0, 0, state, state)]
         made = 0
-        while states:
-            state = states.pop()
+        while waiting:
+            *_, before, state = heapq.heappop(waiting)
+            if before.superseded:
+                continue
             asked = state.advance()
             left -= state.steps + _STOP
             told(budget - left, budget)
@@ -131,11 +136,13 @@ def _explored(
             if asked is None:
                 continue
             state.query = asked
-            following = _widened(state, seen.setdefault(state.relative(), []), most)
-            if following is not None:
+            known = seen.setdefault(state.relative(), _Known(len(seen)))
+            if _widened(state, known.states, most):
                 made += 1
-                states += [following.answered(following.query, yes=yes) for yes in (False, True)]
-        if state is not None and state.order is not None:
+                for yes in (False, True):
+                    following = state.answered(state.query, yes=yes)
+                    heapq.heappush(waiting, (known.number, -2 * made - yes, state, following))
+        if state.order is not None:
             assumed.update(state.order.assumed)
         return None
     except FaultError as fault:
@@ -151,42 +158,42 @@ def _explored(
         return Proof(False, f"{unclear}", unclear.op)
 
 
-def _widened(state: FreeRun, known: list[FreeRun], most: int) -> FreeRun | None:
-    """The state to go on from so that it is covered; None if a known one covers it. known: those with the same key.
+@dataclass(slots=True)
+class _Known:
+    """The states of one key. number: of keys that were found before."""
 
-    A state that lacks more than another, but in which more was written, is made to cover both: what was written in one
-    of them only counts as unwritten. If there are `most` already, the new one and one of them are made into one that
-    lacks what either lacks: it stands for more runs than there are.
+    number: int
+    states: list[FreeRun] = field(default_factory=list["FreeRun"])
+
+
+def _widened(state: FreeRun, known: list[FreeRun], most: int) -> bool:
+    """Whether to go on from a state: no known one covers it. known: those with the same key; it becomes one of them.
+
+    If there are `most` already, or one lacks more than another in which less was written, two are merged into one that
+    covers both: it stands for more runs than there are.
     """
+    one = state.settled
     for other in list(known):
-        one, two = state.settled, other.settled
-        if covers(two.lacks, one.lacks):
-            if two.written.keys() <= one.written.keys():
-                return None
-            state, other = other, state
-        elif covers(one.lacks, two.lacks):
-            pass
-        elif len(known) >= most and one.lacks.keys() >= two.lacks.keys():
-            _forget(state, two.lacks)
-        elif len(known) >= most and two.lacks.keys() >= one.lacks.keys():
-            _forget(other, one.lacks)
-            state, other = other, state
-        else:
-            continue
-        for rank in state.settled.written.keys() - other.settled.written.keys():
-            state.settled.written.pop(rank).unwritten = True
-        known[:] = [it for it in known if it is not state and it is not other]
+        two = other.settled
+        less, more = covers(two.lacks, one.lacks), covers(one.lacks, two.lacks)
+        if less and two.written <= one.written:
+            return False
+        if (more and one.written <= two.written) or ((less or more or len(known) >= most) and state.merge(other)):
+            one = state.settled
+            known.remove(other)
+            other.superseded = True
     known.append(state)
-    return state
-
-
-def _forget(state: FreeRun, more: Lacks) -> None:
-    assert state.order is not None
-    forget(state.order, state.settled.facts, more, state.settled.lacks)
+    return True
 
 
 class FreeRun(WalkerState):
-    """The run: its steps, and the queries by which it forks. answers: all answers so far."""
+    """The run: its steps, and the queries by which it forks. answers: all answers so far.
+
+    superseded: another state covers it, from which the proof goes on.
+    """
+
+    order: Order | None
+    superseded = False
 
     def __init__(self, program: Program, questions: Questions) -> None:
         super().__init__(program, questions)
@@ -237,6 +244,21 @@ class FreeRun(WalkerState):
         made.known = {**self.known, asked: (number + 1, False) if yes else (number, True)}
         made.answers = {**self.answers, asked: made.known[asked]}
         return made
+
+    def merge(self, other: Self) -> bool:
+        """Makes this state cover another one with the same key, too, if it can; else changes nothing."""
+        assert self.order is not None and other.order is not None
+        one, two, kept = self.settled, other.settled, self.order.copy()
+        merge(self.order, one, other.order, two)
+        self.relative()
+        made = self.settled
+        if made.key == one.key and all(
+            covers(made.lacks, it.lacks) and made.written <= it.written for it in (one, two)
+        ):
+            return True
+        self.order = kept
+        self.relative()
+        return False
 
     def _run_partition(self, index: int) -> bool:
         self.walkers[index].asks = None

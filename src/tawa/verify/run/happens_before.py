@@ -114,7 +114,7 @@ class Order:
             own = made.memory.regions[alloc] = {}
             for place, region in regions.items():
                 own[place] = Region(
-                    None if region.write is None else of(region.write),
+                    {it: of(write) for it, write in region.writes.items()},
                     region.unwritten,
                     {it: of(read) for it, read in region.reads.items()},
                 )

@@ -382,7 +382,7 @@ class Machine(Credits):
     def _taken(self, order: Order, event: RunEvent) -> Any:
         """The number that a load takes out of memory."""
         region = order.memory.regions.get(event.memory[0].alloc, {}).get(event.memory[0].place)
-        number = None if region is None or region.write is None else region.write.event.number
+        number = None if region is None or not region.writes else next(iter(region.writes.values())).event.number
         return None if number is None else number[1]
 
     def _ordered(self, index: int, op: Operation | None, step: Callable[[], bool | None]) -> bool | None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from tawa.dialects.tcgen05 import TMEMCopyOp, dot_of
 from tawa.dialects.ttg import LocalAllocOp
@@ -80,10 +80,11 @@ class Access:
 class Region:
     """The last write of a region, and the reads since then: the last of each partition and kind.
 
-    unwritten: in one of the runs that this state stands for, it was not written yet.
+    writes: the last write, by who issued it; in a state that stands for several runs, the last one of each run.
+    unwritten: in one of these runs, it was not written yet.
     """
 
-    write: Access | None = None
+    writes: dict[tuple[Any, ...], Access] = field(default_factory=dict[tuple[Any, ...], Access])
     unwritten: bool = False
     reads: dict[tuple[int, str], Access] = field(default_factory=dict[tuple[int, str], Access])
 
@@ -144,9 +145,9 @@ class Memory:
         """A proxy fence of a partition that has waited for a cp.async also covers the write of that cp.async."""
         for regions in self.regions.values():
             for region in regions.values():
-                write = region.write
-                if write is not None and write.event.kind == "cp.async" and write.end & actor.mask:
-                    write.fence |= self.history.bit
+                for write in region.writes.values():
+                    if write.event.kind == "cp.async" and write.end & actor.mask:
+                        write.fence |= self.history.bit
 
     def _at(self, actor: Actor, event: Event, memory: Place) -> tuple[Place, list[Region]]:
         """The region of an access, and those that it overlaps."""
@@ -160,16 +161,16 @@ class Memory:
         """A write that starts at the latest step; raises Fault if it may overlap another access."""
         memory, overlapping = self._at(actor, event, memory)
         for region in overlapping:
-            if region.write is not None:
-                self._ordered(actor, region.write, event, memory, "write-write race")
-                if proxy and not region.write.proxy:
-                    self._fenced(actor, region.write, event, memory, "writes")
+            for write in region.writes.values():
+                self._ordered(actor, write, event, memory, "write-write race")
+                if proxy and not write.proxy:
+                    self._fenced(actor, write, event, memory, "writes")
             for read in region.reads.values():
                 self._ordered(actor, read, event, memory, "write before release")
                 if proxy and not read.proxy:
                     self._fenced(actor, read, event, memory, "writes")
         access = Access(self.history.bit, event, actor.number, proxy, actor.mask)
-        self.regions[memory.alloc][memory] = Region(access)
+        self.regions[memory.alloc][memory] = Region({_issuer(access): access})
         return access
 
     def read(self, actor: Actor, event: Event, memory: Place, *, proxy: bool) -> Access:
@@ -178,13 +179,13 @@ class Memory:
         access = Access(self.history.bit, event, actor.number, proxy, actor.mask)
         written = False
         for region in overlapping:
-            if region.write is not None:
+            for write in region.writes.values():
                 written = written or not region.unwritten
-                self._ordered(actor, region.write, event, memory, "read before write")
-                if event.number is not None and event.number != region.write.event.number:
+                self._ordered(actor, write, event, memory, "read before write")
+                if event.number is not None and event.number != write.event.number:
                     raise OtherNumber
-                if proxy and not region.write.proxy:
-                    self._fenced(actor, region.write, event, memory, "reads")
+                if proxy and not write.proxy:
+                    self._fenced(actor, write, event, memory, "reads")
         if not written:
             message = f"{event_name(event)} reads {self.history.name(memory)}, which was never written"
             raise self.history.fault("read before write", message, actor.mask)
@@ -232,9 +233,18 @@ class Memory:
         """Memory that a TMA copy may still write after the causal past `mask`, or None."""
         for regions in self.regions.values():
             for memory, region in regions.items():
-                if region.write is not None and region.write.proxy and not mask & region.write.end:
-                    return memory, region.write
+                for write in region.writes.values():
+                    if write.proxy and not mask & write.end:
+                        return memory, write
         return None
+
+
+def _issuer(access: Access) -> tuple[Any, ...]:
+    """Who issued a tcgen05 operation, which his later ones follow in order, and of which types; () for other accesses.
+
+    Whether PTX promises that order depends on the types alone, for operations that write the same memory.
+    """
+    return (access.partition, *types_of(access.event.op)) if access.event.kind in IN_ORDER else ()
 
 
 def _is_pipelined(earlier: Event, event: Event) -> bool:

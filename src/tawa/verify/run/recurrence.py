@@ -18,14 +18,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tawa.verify.run.happens_before import Barrier, Order
-from tawa.verify.run.memory import IN_ORDER, Access, Actor, Region, types_of
+from tawa.verify.run.memory import Access, Actor, Region
 from tawa.verify.run.places import Place
+from tawa.verify.run.state import TooLongError
 
 Lacks = dict[tuple[Any, ...], int]
 """By fact that is not settled: who does not know it, as bits."""
-Regions = dict[tuple[Any, ...], Region]
-"""The regions that were written, by their place relative to the counts of the rings."""
-_PENDING, _RECENT = 16, 3
+Regions = dict[tuple[Any, ...], tuple[Place, Region]]
+"""The regions that were accessed, by their place relative to the counts of the rings."""
+_PENDING, _RECENT = 16, 7
 """The bits of partitions come first, then for each barrier those of its pending contributions and of recent phases."""
 
 
@@ -36,39 +37,31 @@ def covers(more: Mapping[tuple[Any, ...], int], less: Mapping[tuple[Any, ...], i
     return all((known := more.get(fact)) is not None and not lack & ~known for fact, lack in less.items())
 
 
-def forget(order: Order, facts: Mapping[tuple[Any, ...], int], more: Lacks, lacks: Lacks) -> None:
-    """Takes from everybody in a settled state what he lacks in another one (`more`), of the same facts or fewer.
+def replace_knowledge(order: Order, change: Callable[[int, int], int]) -> None:
+    """Replaces what everybody knows: partitions, and what a wait on a barrier will tell. change: of who, and the past.
 
-    facts: the bits of each. lacks: of the state, which is changed.
+    Raises TooLongError for more recent phases of a barrier than have a bit.
     """
-    barriers = list(order.barriers.values())
-    for fact, lack in more.items():
-        extra, gone = lack & ~lacks[fact], ~facts[fact]
-        lacks[fact] |= lack
-        while extra:
-            who = (extra & -extra).bit_length() - 1
-            extra &= extra - 1
-            place, part = divmod(who - _PENDING, _RECENT + 1)
-            after = place - len(barriers) - len(order.named.barriers)
-            if who < _PENDING - 1:
-                order.actors[who].mask &= gone
-            elif who == _PENDING - 1:
-                order.joined &= gone
-            elif after >= 0:
-                order.actors[after].committed &= gone
-            elif place >= len(barriers):
-                named = list(order.named.barriers.values())[place - len(barriers)]
-                named.mask, named.past = (
-                    (named.mask & gone, named.past) if not part else (named.mask, named.past & gone)
-                )
-            elif not part:
-                barriers[place].mask &= gone
-            else:
-                recent = barriers[place].recent
-                for at, (bit, past, parts) in enumerate(recent):
-                    ago = len(recent) - 1 - at
-                    if min(ago, _RECENT - 1) == part - 1:
-                        recent[at] = bit, past & gone, parts
+    for actor in order.actors:
+        actor.mask = change(1 << actor.number, actor.mask)
+    order.joined = change(1 << (_PENDING - 1), order.joined)
+    first = 1 << _PENDING
+    for barrier in order.barriers.values():
+        barrier.mask = change(first, barrier.mask)
+        if len(barrier.recent) > _RECENT:
+            raise TooLongError(f"more than {_RECENT} phases of a barrier are unknown to a partition")
+        newest = len(barrier.recent)
+        barrier.recent = [
+            (bit, change(first << (newest - place), past), parts)
+            for place, (bit, past, parts) in enumerate(barrier.recent)
+        ]
+        first <<= _RECENT + 1
+    for it in order.named.barriers.values():
+        it.mask, it.past = change(first, it.mask), change(first << 1, it.past)
+        first <<= 2
+    for actor in order.actors:
+        actor.committed = change(first, actor.committed)
+        first <<= 1
 
 
 class _Settling:
@@ -95,7 +88,8 @@ class _Settling:
         self.commons: dict[tuple[int, ...], int] = {}
         self.bits: dict[int, int] = {}
         self.facts: list[tuple[tuple[Any, ...], int]] = []
-        self.written: Regions = {}
+        self.regions: Regions = {}
+        self.masked: dict[int, int] = {}
         self.access_of: dict[Access, tuple[Any, ...]] = {}
         self.queued = _queued(order, touches)
 
@@ -158,10 +152,9 @@ class _Settling:
 
     def mask(self, mask: int) -> int:
         """A causal past in new numbers."""
-        made = 1
-        for old, new in self.bits.items():
-            if mask & old:
-                made |= new
+        made = self.masked.get(mask)
+        if made is None:
+            made = self.masked[mask] = (mask & 1) | sum(new for old, new in self.bits.items() if mask & old)
         return made
 
     def barrier(self, place: int, key: Place, barrier: Barrier) -> tuple[Any, ...]:
@@ -192,12 +185,11 @@ class _Settling:
     def region(self, place: Place, region: Region) -> tuple[Any, ...]:
         """Leaves out the reads that are settled. Returns the number that is in the region, if it holds one."""
         common = self.common(place.alloc)
-        write, number, rank = region.write, None, self.rank(place)
-        if write is not None:
-            self.access(write, common, (rank, "write", _issuer(write)))
+        rank, number = self.rank(place), None
+        self.regions[rank] = place, region
+        for issuer, write in region.writes.items():
+            self.access(write, common, (rank, "write", issuer))
             number = None if write.event.number is None else self.rename(write.event.number)
-            if not region.unwritten:
-                self.written[rank] = region
         common = self.common(place.alloc, writers=True)
         region.reads = {key: read for key, read in sorted(region.reads.items()) if not self.settled(read, common)}
         for key, read in region.reads.items():
@@ -253,39 +245,33 @@ class _Settling:
         actor.mmas = self.numbered(actor.mmas)
         return (actor.issued - actor.done, *(len(queue) for queue in actor.queues()))
 
-    def knowledge(self) -> list[tuple[int, int]]:
-        """Who knows which steps, in new numbers: partitions, and what a wait on a barrier will tell."""
-        order = self.order
-        knows: list[tuple[int, int]] = []
-        for actor, touched in zip(order.actors, self.touches, strict=True):
-            actor.mask = self.mask(actor.mask)
-            if touched >= 0:
-                knows.append((1 << actor.number, actor.mask))
-        order.joined = self.mask(order.joined)
-        knows.append((1 << (_PENDING - 1), order.joined))
-        for place, barrier in enumerate(order.barriers.values()):
-            first = _PENDING + place * (_RECENT + 1)
-            barrier.mask = self.mask(barrier.mask) if barrier.mask else 0
-            knows += [(1 << first, barrier.mask)] if barrier.mask else []
-            barrier.recent = [(bit, self.mask(past), parts) for bit, past, parts in barrier.recent]
-            for ago, (_, past, _) in enumerate(reversed(barrier.recent)):
-                knows.append((1 << (first + 1 + min(ago, _RECENT - 1)), past))
-        for place, it in enumerate(order.named.barriers.values(), len(order.barriers)):
-            it.mask, it.past = self.mask(it.mask) if it.mask else 0, self.mask(it.past)
-            first = _PENDING + place * (_RECENT + 1)
-            knows += [(1 << first, it.mask), (2 << first, it.past)]
-        for place, actor in enumerate(order.actors, len(order.barriers) + len(order.named.barriers)):
-            if actor.committed:
-                actor.committed = self.mask(actor.committed)
-                knows.append((1 << (_PENDING + place * (_RECENT + 1)), actor.committed))
+    def knowledge(self) -> dict[int, int]:
+        """By causal past, in new numbers, who has it: partitions, and what a wait on a barrier will tell.
+
+        A phase that is settled has told everybody at most what all partitions know that may still access its barrier.
+        """
+        ended = sum(1 << at for at, touched in enumerate(self.touches) if touched < 0)
+        knows: dict[int, int] = {}
+
+        def renumbered(who: int, mask: int) -> int:
+            made = self.mask(mask)
+            knows[made] = knows.get(made, 0) | (who & ~ended)
+            return made
+
+        replace_knowledge(self.order, renumbered)
+        first = 2 << _PENDING
+        for key, barrier in self.order.barriers.items():
+            left = len(barrier.recent)
+            renumbered((first << _RECENT) - (first << left), self.common(key.alloc))
+            first <<= _RECENT + 1
         return knows
 
-    def lacks(self, knows: Sequence[tuple[int, int]]) -> Lacks:
+    def lacks(self, knows: Mapping[int, int]) -> Lacks:
         """By fact, who lacks it."""
         found: Lacks = {}
         for fact, bits in self.facts:
             lack = 0
-            for who, mask in knows:
+            for mask, who in knows.items():
                 if not mask & bits:
                     lack |= who
             found[fact] = lack
@@ -311,26 +297,24 @@ def _queued(order: Order, touches: Sequence[int]) -> dict[Access, tuple[Any, ...
     return found
 
 
-def _issuer(access: Access) -> tuple[Any, ...]:
-    """Who issued a tcgen05 operation, which his later ones follow in order, and of which types; () for other accesses.
-
-    Whether PTX promises that order depends on the types alone, for operations that write the same memory.
-    """
-    return (access.partition, *types_of(access.event.op)) if access.event.kind in IN_ORDER else ()
+Rotated = Mapping[int, tuple[int, int]]
+"""By allocation: the depth of its ring, and the count that everything of the ring is relative to."""
 
 
 @dataclass(slots=True)
 class Settled:
-    """What a state is. key, lacks, written: see above. facts: of each fact that somebody lacks, its bits."""
+    """What a state is. key, lacks: see above. facts: of each fact that somebody lacks, its bits."""
 
     key: Any = None
     lacks: Lacks = field(default_factory=Lacks)
-    written: Regions = field(default_factory=Regions)
     facts: dict[tuple[Any, ...], int] = field(default_factory=dict[tuple[Any, ...], int])
+    regions: Regions = field(default_factory=Regions)
+    rotated: Rotated = field(default_factory=dict[int, tuple[int, int]])
 
-
-Rotated = Mapping[int, tuple[int, int]]
-"""By allocation: the depth of its ring, and the count that everything of the ring is relative to."""
+    @property
+    def written(self) -> set[tuple[Any, ...]]:
+        """The regions that were written."""
+        return {rank for rank, (_, it) in self.regions.items() if it.writes and not it.unwritten}
 
 
 def settle(
@@ -352,7 +336,7 @@ def settle(
     order.history.count = len(work.bits) + 1
     order.history.bit = 1
     key = barriers, regions, named, meeting, actors, tuple(sorted(order.dead))
-    return Settled(key, work.lacks(knows), work.written, dict(work.facts))
+    return Settled(key, work.lacks(knows), dict(work.facts), work.regions, rotated)
 
 
-__all__ = ["Lacks", "Settled", "covers", "forget", "settle"]
+__all__ = ["Lacks", "Settled", "covers", "replace_knowledge", "settle"]
