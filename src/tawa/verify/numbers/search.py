@@ -56,7 +56,7 @@ _PARTIAL = op_names(
     arith.RemUIOp, arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp,
 )  # fmt: skip
 """Operations that have no result for some integers."""
-_RELATED = "the run depends on several numbers that are computed from floats or tiles, and may be related"
+_RELATED = "the run depends on several numbers whose computation is not modelled, and which may be related"
 _TERMS = 32
 """Terms that are evaluated in the time of one instruction."""
 
@@ -364,10 +364,19 @@ class Search:
 
 
 def _may_be_related(chosen: Iterable[Term]) -> bool:
-    """Whether two of the numbers are computed from one float, or both computed once in a way that is not modelled."""
-    computed = [term for term in chosen if term.parts and term.key[0].startswith("arith.")]
-    given = [term for term in chosen if term.key[0] == "given"]
-    return len(given) > 1 or any(not one.leaves.isdisjoint(other.leaves) for one, other in combinations(computed, 2))
+    """Whether a number is computed from another one, or from the same float, or two once, in a way not modelled."""
+    terms = list(chosen)
+    given = [term for term in terms if term.key[0] == "given"]
+    return len(given) > 1 or any(
+        (_is_computed(one) or _is_computed(other)) and not one.leaves.isdisjoint(other.leaves)
+        for one, other in combinations(terms, 2)
+    )
+
+
+def _is_computed(term: Term) -> bool:
+    """Whether it is the result of arithmetic, or of a function that does not read memory."""
+    kind = str(term.key[1] if term.key[0] == "function" else term.key[0])
+    return bool(term.parts) and (term.key[0] == "function" or kind.startswith("arith.")) and LoadOp.NAME not in kind
 
 
 def _is_undefined(term: Term) -> bool:
