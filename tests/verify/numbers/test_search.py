@@ -12,11 +12,14 @@ from tawa.verify.numbers.facts import Facts
 from tawa.verify.numbers.search import Search
 from tawa.verify.skeleton.compiler import compile_skeleton
 from tawa.verify.verdict import Checked, Refuted, Unknown, Verdict
-from tests.cases.programs.ttgir import LOCK, compare, gemm_loop, kernel, scalar_load, store
+from tests.cases.programs.ttgir import LOCK, binary, compare, gemm_loop, kernel, op, scalar_load, store
 from tests.support.verdicts import passes
 from tests.verify import mutations_aref as change
 from tests.verify.barriers.test_check import barrier, made, ops
+from tests.verify.barriers.test_foreign import INVAL, LANDED
+from tests.verify.barriers.test_foreign import kernel as foreign
 from tests.verify.free.test_proof import specialised
+from tests.verify.skeleton.counting import wait, waits
 
 
 def search(module: Module, budget: int = RUNS["full"], led: bool = False) -> tuple[Verdict, int]:
@@ -45,7 +48,7 @@ def test_the_first_failing_vector_is_a_smallest_one() -> None:
 
 def test_a_small_budget_covers_few_trips() -> None:
     verdict, runs = search(parse_module(made("tile")[0]), budget=50)
-    assert isinstance(verdict, Checked) and verdict.bound == f"{runs} run with at most 0 trips in total"
+    assert isinstance(verdict, Checked) and verdict.bound == f"{runs} run, among them all with at most 0 trips in total"
 
 
 def put_without_wait() -> Module:
@@ -96,3 +99,46 @@ def test_trips_of_several_loops_that_memory_ends_are_unknown_if_they_must_differ
     next(it for it in loop.walk() if it.name == "arith.cmpi").properties["predicate"] = "3 : i64"
     verdict = check_barriers(module)
     assert isinstance(verdict, Unknown) and "several loops" in verdict.reason, verdict
+
+
+def invalidated_if(*lines: str) -> Verdict:
+    """Of a barrier that is invalidated if %more holds, and again if %also holds."""
+    once = f'"scf.if"(%more) ({{\n{INVAL}\n"scf.yield"() : () -> ()\n}}, {{\n}}) : (i1) -> ()'
+    return check_barriers(foreign(*LANDED, *lines, once, once.replace("%more", "%also")))
+
+
+def test_a_run_with_a_division_by_zero_is_no_witness() -> None:
+    """(n / n) is 1, and if n is 0, no number."""
+    lines = [binary("part", "divsi", "n", "n"), compare("more", "part", "zero", 4), compare("also", "n", "n", 1)]
+    verdict = invalidated_if(*lines, compare("late", "part", "zero", 1).replace("%late", "%unused"))
+    assert not isinstance(verdict, Refuted), verdict
+    half = [
+        binary("part", "divsi", "zero", "n"),
+        compare("more", "part", "zero", 1),
+        compare("also", "part", "zero", 1),
+    ]
+    found = invalidated_if(*half)
+    assert isinstance(found, Checked) and "undefined" in found.bound, found
+
+
+def test_numbers_that_are_computed_from_one_float_may_be_related() -> None:
+    """Neither equal nor independent; one of them alone may be any number."""
+    load = '%x = "tt.load"(%at_x) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (!tt.ptr<f32>) -> f32'
+    cast = '%at_x = "tt.bitcast"(%counter) : (!tt.ptr<i32>) -> !tt.ptr<f32>'
+    sums = [
+        op("arith.addf", "%x, %x", "f32, f32", "%sum", "f32"),
+        op("arith.mulf", "%sum, %x", "f32, f32", "%by", "f32"),
+    ]
+    numbers = [op("arith.fptosi", f"%{it}", "f32", f"%{it}_i", "i32") for it in ("sum", "by")]
+    flags = [compare("more", "sum_i", "zero", 4), compare("also", "by_i", "zero", 4)]
+    for flag in (flags[1], compare("also", "by_i", "zero", 3)):  # a proof that takes both for one would hold
+        verdict = invalidated_if(cast, load, *sums, *numbers, flags[0], flag)
+        assert isinstance(verdict, Unknown) and "may be related" in verdict.reason, verdict
+    alone = invalidated_if(cast, load, *sums, *numbers, flags[0], compare("also", "sum_i", "zero", 4))
+    assert isinstance(alone, Refuted), alone
+
+
+def test_the_number_of_barriers_bounds_the_trips_of_a_ring_that_is_not_recognised() -> None:
+    slots = (binary("s", "muli", "it", "it"), binary("s4", "andi", "s", "c3"), wait("s4", "zero"))
+    program = waits(*slots, binary("more", "addi", "it", "c1"), carried={"it": ("zero", "more", "i32")}, depth=4)
+    assert not program.lifted and Search(program, Facts(program, ()), 1, Proof(False)).most == 9

@@ -56,6 +56,7 @@ _PARTIAL = op_names(
     arith.RemUIOp, arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp,
 )  # fmt: skip
 """Operations that have no result for some integers."""
+_RELATED = "the run depends on several numbers whose computation is not modelled, and which may be related"
 _TERMS = 32
 """Terms that are evaluated in the time of one instruction."""
 
@@ -80,7 +81,8 @@ class Search:
         self.facts = facts
         self.left = self.budget = budget
         self.proof, self.told = proof, told
-        depths = [ring.depth for ring in program.rings] + [ring.depth for ring in program.lifted]
+        depths = [ring.depth for ring in program.rings]
+        depths += program.memories.barrier_counts() if program.memories is not None else []
         self.most = 2 * max(depths, default=1) + 1 if max_trips is None else max_trips
         self.runs = 0
         self.complete = -1  # all vectors up to this size are correct
@@ -101,11 +103,11 @@ class Search:
         if not self.runs:
             reason = self.skipped or "no numbers satisfy the assumptions"
             return Unknown(f"{reason} ({self.proof.reason})", place, self._used())
-        size = f"at most {self.most} trips of each loop"
-        if self.complete >= 0:
-            size = f"at most {self.complete} trips in total"
+        size = f" with at most {self.most} trips of each loop"
+        if self.complete >= 0:  # runs that the proof led to may have more
+            size = f", among them all with at most {self.complete} trips in total"
         few = f"; {self.skipped}" if self.skipped else ""
-        bound = f"{self.runs} run{'' if self.runs == 1 else 's'} with {size}{few}"
+        bound = f"{self.runs} run{'' if self.runs == 1 else 's'}{size}{few}"
         return Checked(bound, self.proof.reason, place, self._used())
 
     def _used(self) -> tuple[str, ...]:
@@ -322,11 +324,8 @@ class Search:
             return self._unknown(SEVERAL_ATOMICS, fault.op)
         if len(whiles) > 1 and len({vector.numbers[term] for term in whiles}) > 1:
             return self._unknown("the trips of several loops that memory ends may be related", fault.op)
-        computed = [term for term in vector.numbers if term.parts and term.key[0].startswith("arith.")]
-        if any(not one.leaves.isdisjoint(other.leaves) for one, other in combinations(computed, 2)):
-            return self._unknown(
-                "the run depends on several numbers that are computed from one, in no modelled way", fault.op
-            )
+        if _may_be_related(vector.numbers):
+            return self._unknown(_RELATED, fault.op)
         machine = Machine(program, vector.numbers, program.leader, trace=True)
         try:
             machine.run()
@@ -362,6 +361,22 @@ class Search:
             target = "named barrier" if named else memories.names[step.target.alloc]
             slot = step.target.path[0] if step.target.path else None
         return Step(step.partition, step.action, target, slot, step.parity, location)
+
+
+def _may_be_related(chosen: Iterable[Term]) -> bool:
+    """Whether a number is computed from another one, or from the same float, or two once, in a way not modelled."""
+    terms = list(chosen)
+    given = [term for term in terms if term.key[0] == "given"]
+    return len(given) > 1 or any(
+        (_is_computed(one) or _is_computed(other)) and not one.leaves.isdisjoint(other.leaves)
+        for one, other in combinations(terms, 2)
+    )
+
+
+def _is_computed(term: Term) -> bool:
+    """Whether it is the result of arithmetic, or of a function that does not read memory."""
+    kind = str(term.key[1] if term.key[0] == "function" else term.key[0])
+    return bool(term.parts) and (term.key[0] == "function" or kind.startswith("arith.")) and LoadOp.NAME not in kind
 
 
 def _is_undefined(term: Term) -> bool:

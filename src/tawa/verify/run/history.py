@@ -56,6 +56,17 @@ class Memories:
             return f"named barrier {memory.path[0]}"
         return f"{self.names[memory.alloc]}{''.join(f'[{slot}]' for slot in memory.path)}"
 
+    def slots(self, alloc: int) -> int:
+        """How many slots an allocation has; 1 if it is one barrier or one tile."""
+        type = parse_type(self.allocations[alloc].results[0].type)
+        return type.shape[0] if isinstance(type, MemDescType) and len(type.shape) > 1 else 1
+
+    def barrier_counts(self) -> list[int]:
+        """Of each array of barriers, their number."""
+        types = [parse_type(op.results[0].type) for op in self.allocations]
+        found = [at for at, it in enumerate(types) if isinstance(it, MemDescType) and it.element == "i64"]
+        return [self.slots(at) for at in found]
+
     def in_tensor_memory(self, memory: Place) -> bool:
         """Whether a region is in tensor memory, which has no proxies."""
         return memory.alloc >= 0 and TMEMAllocOp.matches(self.allocations[memory.alloc])

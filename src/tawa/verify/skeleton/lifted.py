@@ -19,7 +19,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tawa.ir import MemDescType, parse_type
 from tawa.verify.run.events import Act
 from tawa.verify.run.places import Place
 from tawa.verify.skeleton.program import Code, Part, Program
@@ -178,8 +177,7 @@ class _Finder:
     def _depth(self, alloc: int) -> int:
         memories = self.program.memories
         assert memories is not None
-        type = parse_type(memories.allocations[alloc].results[0].type)
-        return type.shape[0] if isinstance(type, MemDescType) and len(type.shape) > 1 else 1
+        return memories.slots(alloc)
 
     def candidates(self) -> list[LiftedRing]:
         """Allocations and counts that are used together, in groups."""

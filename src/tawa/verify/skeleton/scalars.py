@@ -108,8 +108,10 @@ class Scalars:
         unread = any(it.type.startswith("tensor<") for it in op.operands)
         if op in self.code.sources.crossed.atomics:
             return ("atomic", self.code.sources.crossed.atomics[op])
+        if op in self.given:
+            return ("given", self.given[op])
         if opaque or unread:
-            return ("given", self.given[op]) if op in self.given else ("opaque", op.name, id(op))
+            return ("opaque", op.name, id(op))
         if LoadOp.matches(op):
             return (LoadOp.NAME,)
         properties = sorted((name, text) for name, text in op.properties.items() if name != "overflowFlags")
