@@ -30,6 +30,7 @@ def table(rows: Callable[[str], Sequence[Row]]) -> list[str]:
     (kernels,) = cases("verify", "proved")
     bad = {it.case["kernel"] for it in rows("verify") if str(it.error).startswith("refuted")}
     late, harmless = (cases("reviewed_mutants", f"{it} programs") for it in ("faulty", "right"))
+    by_hand, by_hand_right = (cases("protocols", f"{it} programs") for it in ("faulty", "right"))
     faulty, right = (cases("predicates", "verdicts", truth=it) for it in ("faulty", "right"))
     stock = cases("stock_verdicts", "final")
     return [
@@ -41,7 +42,9 @@ def table(rows: Callable[[str], Sequence[Row]]) -> list[str]:
         _programs("wrong, random conditions (`bench.predicates`)", faulty, _WRONG),
         _line("wrong, faults in kernels of others (`bench.foreign`)", refuted + len(odd), refuted,
               sum(it.startswith("proved") for it in odd)),
+        _programs("wrong, written by hand (`bench.protocols`)", by_hand, _WRONG),
         _programs("right, harmless edits (`bench.reviewed`)", harmless, _RIGHT),
+        _programs("right, written by hand (`bench.protocols`)", by_hand_right, _RIGHT),
         _programs("right, random conditions (`bench.predicates`)", right, _RIGHT),
         _programs("right, stock Triton's final TTGIR (`bench.stock_verdicts`)", stock, _RIGHT),
         _line("right, kernels of Tawa, at both levels (`bench.verify`)", kernels["kernels"], kernels["proved"],

@@ -22,6 +22,10 @@ RESULTS: Mapping[str, Sequence[Row]] = {
         Row({"programs": 10, "proved": 3, "refuted": 4, **COUNTS}, "faulty programs"),
         Row({"programs": 10, "proved": 6, "refuted": 1, **COUNTS}, "right programs"),
     ],
+    "protocols": [
+        Row({"programs": 6, "proved": 1, "refuted": 2, **COUNTS}, "faulty programs"),
+        Row({"programs": 6, "proved": 3, "refuted": 0, **COUNTS}, "right programs"),
+    ],
     "predicates": [
         Row({"truth": "faulty", "programs": 8, "proved": 0, "refuted": 5, **COUNTS}, "verdicts"),
         Row({"truth": "right", "programs": 8, "proved": 5, "refuted": 0, **COUNTS}, "verdicts"),
@@ -45,7 +49,9 @@ def test_a_wrong_program_must_be_refuted_and_a_right_one_proved() -> None:
         [10, 4, 3, 3],
         [8, 5, 3, 0],
         [9, 7, 1, 1],
+        [6, 2, 3, 1],
         [10, 6, 3, 1],
+        [6, 3, 3, 0],
         [8, 5, 3, 0],
         [5, 1, 3, 1],
         [4, 2, 1, 1],

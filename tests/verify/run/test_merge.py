@@ -73,7 +73,7 @@ def test_every_program_is_proved_with_one_state_for_each_key(name: str, monkeypa
     most = 0
     widened = proof._widened  # pyright: ignore[reportPrivateUsage]
 
-    def counted(state: proof.FreeRun, known: list[proof.FreeRun], few: int) -> bool:
+    def counted(state: proof.FreeRun, known: list[proof.FreeRun], few: int) -> proof.FreeRun | None:
         nonlocal most
         found = widened(state, known, few)
         most = max(most, len(known))

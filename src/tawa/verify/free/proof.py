@@ -137,11 +137,12 @@ def _explored(
                 continue
             state.query = asked
             known = seen.setdefault(state.relative(), _Known(len(seen)))
-            if _widened(state, known.states, most):
+            widened = _widened(state, known.states, most)
+            if widened is not None:
                 made += 1
                 for yes in (False, True):
-                    following = state.answered(state.query, yes=yes)
-                    heapq.heappush(waiting, (known.number, -2 * made - yes, state, following))
+                    following = widened.answered(widened.query, yes=yes)
+                    heapq.heappush(waiting, (known.number, -2 * made - yes, widened, following))
         if state.order is not None:
             assumed.update(state.order.assumed)
         return None
@@ -166,24 +167,30 @@ class _Known:
     states: list[FreeRun] = field(default_factory=list["FreeRun"])
 
 
-def _widened(state: FreeRun, known: list[FreeRun], most: int) -> bool:
-    """Whether to go on from a state: no known one covers it. known: those with the same key; it becomes one of them.
+def _widened(state: FreeRun, known: list[FreeRun], most: int) -> FreeRun | None:
+    """The state to go on from so that it is covered; None if a known one covers it. known: those with the same key.
 
-    If there are `most` already, or one lacks more than another in which less was written, two are merged into one that
-    covers both: it stands for more runs than there are.
+    A state that lacks more than another, but in which more was written, is made to cover both: what was written in one
+    of them only counts as unwritten. If there are `most` already, the new one and one of them are merged, if that is
+    possible: the result stands for more runs than there are.
     """
-    one = state.settled
     for other in list(known):
-        two = other.settled
-        less, more = covers(two.lacks, one.lacks), covers(one.lacks, two.lacks)
-        if less and two.written <= one.written:
-            return False
-        if (more and one.written <= two.written) or ((less or more or len(known) >= most) and state.merge(other)):
-            one = state.settled
-            known.remove(other)
-            other.superseded = True
+        one, two = state.settled, other.settled
+        if covers(two.lacks, one.lacks):
+            if two.written <= one.written:
+                return None
+            state, unlike = other, state
+        elif covers(one.lacks, two.lacks):
+            unlike = other
+        elif len(known) >= most and state.merge(other):
+            unlike = state
+        else:
+            continue
+        known.remove(other)
+        other.superseded = other is not state
+        state.forget_writes(unlike.settled.written)
     known.append(state)
-    return True
+    return state
 
 
 class FreeRun(WalkerState):
@@ -244,6 +251,11 @@ class FreeRun(WalkerState):
         made.known = {**self.known, asked: (number + 1, False) if yes else (number, True)}
         made.answers = {**self.answers, asked: made.known[asked]}
         return made
+
+    def forget_writes(self, kept: set[tuple[Any, ...]]) -> None:
+        """Makes what was written count as unwritten, except the regions of `kept`."""
+        for rank in self.settled.written - kept:
+            self.settled.regions[rank][1].unwritten = True
 
     def merge(self, other: Self) -> bool:
         """Makes this state cover another one with the same key, too, if it can; else changes nothing."""
