@@ -114,6 +114,7 @@ PEERS = (
     Peer("", "attention", "cuDNN", _ATTENTION),
     Peer("", "attention", "FlashAttention-3", _ATTENTION),
     Peer("`attention`, backward", "attention_backward", "cuDNN", ("dtype", "d", "causal", "S")),
+    Peer("", "attention_backward", "CuTe", ("dtype", "d", "causal", "S")),
     Peer("`attention_varlen`", "attention_varlen", "FlashAttention-3", ("d", "causal", "mix", "H", "HK")),
     Peer("`attention_decode`", "attention_decode", "cuDNN", ("batches", "keys", "queries", "heads", "page")),
     Peer("FlexAttention, `install()`", "flex", "stock", ("variant", "D", "S", "kernel_options")),
