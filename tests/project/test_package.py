@@ -113,7 +113,7 @@ def test_the_changelog_begins_with_this_version_and_its_date() -> None:
 
 
 def test_the_command_says_its_version() -> None:
-    done = subprocess.run([sys.executable, "-m", "tawa.cli.main", "--version"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "tawa", "--version"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"tawa {tawa.__version__}\n")
 
 

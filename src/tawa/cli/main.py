@@ -87,5 +87,3 @@ def main() -> None:
         app()
 
 
-if __name__ == "__main__":
-    main()

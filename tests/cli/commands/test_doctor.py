@@ -55,7 +55,7 @@ def test_a_check_that_fails_itself_is_a_red_line_and_the_others_are_made(tawa, m
 @pytest.mark.slow
 def test_where_kernels_are_interpreted_the_self_test_compiles_one(tmp_path) -> None:
     variables = {**os.environ, "TRITON_INTERPRET": "1", "TRITON_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-m", "tawa.cli.main", "doctor", "--json"]
+    command = [sys.executable, "-m", "tawa", "doctor", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, env=variables)
     found = json.loads(done.stdout)
     assert {it["name"]: it["state"] for it in found["self-test"]}["simulation"] == "green"

@@ -51,7 +51,7 @@ def script(tmp_path: Path) -> Path:
 
 def run(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "COLUMNS": "160", "PYTHONPATH": os.pathsep.join(sys.path), **variables}
-    command = [sys.executable, "-m", "tawa.cli.main", "run", *arguments]
+    command = [sys.executable, "-m", "tawa", "run", *arguments]
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
 
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def tune(*words: str, **more: Any) -> Any:
-    command = [sys.executable, "-m", "tawa.cli.main", "tune", *words]
+    command = [sys.executable, "-m", "tawa", "tune", *words]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True, **more)
 

@@ -216,7 +216,7 @@ def _run_program(session: Session, target: str, arguments: list[str], module: bo
         _say(f"taking up an interrupted run: {len(session.done())} of {len(session.jobs())} launches are tuned")
         return
     session.forget_jobs()
-    command = [sys.executable, "-m", "tawa.cli.main", "run", *(["-m"] if module else []), target, *arguments]
+    command = [sys.executable, "-m", "tawa", "run", *(["-m"] if module else []), target, *arguments]
     path = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(
         command, env={**os.environ, "TAWA_COLLECT": str(session.jobs_folder), "PYTHONPATH": path}, check=False

@@ -1,0 +1,7 @@
+"""``python -m tawa`` is the command ``tawa``."""
+
+from __future__ import annotations
+
+from tawa.cli.main import main
+
+main()
