@@ -85,5 +85,3 @@ def main() -> None:
     """Entry point of the console script."""
     with any_terminal(), colons_in_words():
         app()
-
-

@@ -30,7 +30,7 @@ def test_what_a_guess_of_the_sizes_speaks_against_is_decided_by_each_launch(name
     kernel, types, sizes = KERNELS[name]
     every = tawa.explain(kernel, types, BLOCKS)
     assert (every.decision, every.applied) == ("depends", False)
-    assert "predicted for guessed sizes (arguments of " in every.reason and ", 132 programs" in every.reason
+    assert "with guessed sizes (arguments of " in every.reason and ", 132 programs" in every.reason
     assert ("32 iterations where memory decides" in every.reason) == (kernel is gemm_groups)
     one = tawa.explain(kernel, types, BLOCKS, arguments=sizes, grid=(132,))
     assert (one.decision, one.applied) == ("specialised", True), one.reason

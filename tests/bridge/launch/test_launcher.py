@@ -95,7 +95,7 @@ class Foretold(Forecasts):
         plan = self.chosen if prod(grid) > 4 and values[2] < 64 else None
         failed = any(it == (plan, "no") for it in self.noted)
         known = plan == STOCK or any(it == plan for it, _ in self.noted)
-        return SimpleNamespace(plan=None if failed or (at_hand and not known) else plan)
+        return SimpleNamespace(plan=None if failed or (at_hand and not known) else plan, why="predicted")
 
     def note(self, plan: Plan, made: Plan | str, spilled: int = 0) -> None:
         """Remembers it."""

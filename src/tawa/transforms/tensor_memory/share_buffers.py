@@ -47,14 +47,16 @@ class ShareBuffers:
         function = next((view for op in module.body.ops if (view := FuncOp.of(op))), None)
         if function is None:
             return PassResult(changed=False)
-        found = [op.result for op in function.op.walk() if TMEMAllocOp.matches(op) and changes_hands(op)]
+        made = [op for op in function.op.walk() if TMEMAllocOp.matches(op)]
+        found = [op.result for op in made if changes_hands(op)]
         if not found:
             return PassResult(changed=False)
         order = {op: place for place, op in enumerate(function.op.walk())}
         buffers = [_Buffer(it, sorted(slot_readers(it), key=order.__getitem__)) for it in found if it.uses]
         buffers.sort(key=lambda it: order[it.accesses[0]])
         left = _share(function.body, buffers, anywhere=False)
-        most = SM_100.tensor_columns // (self.plan.groups or 1)
+        scales = sum(columns_of(op.result) for op in made if not changes_hands(op))
+        most = SM_100.tensor_columns // (self.plan.groups or 1) - scales
         if sum(columns_of(it.value) for it in left) > most:
             left = [it for it in left if not any(_over_result(other, it) for other in left)]
         if sum(columns_of(it.value) for it in left) > most:
