@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import signal
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench.harness import Report, Row
 from bench.protocols.programs import Program, programs, topics
+from bench.verdicts import VERDICTS, answer_of, table
 
-VERDICTS = ("proved", "checked", "refuted", "unknown", "no answer")
 ANSWER_S = 30.0
 
 
@@ -48,29 +48,13 @@ class Judged:
         return None
 
 
-class _TooLong(BaseException):
-    """The check takes too much processor time."""
-
-
-def _give_up(*_: object) -> None:
-    raise _TooLong
-
-
 def judge(program: Program, folder: Path) -> Judged:
     """Verifies a program; "no answer" if the check fails, or takes more than ANSWER_S of processor time."""
     import tawa
 
-    kernel, start = kernel_of(program, folder), time.perf_counter()
-    before = signal.signal(signal.SIGPROF, _give_up)
-    signal.setitimer(signal.ITIMER_PROF, ANSWER_S)
-    try:
-        found = tawa.check_protocol(kernel, program.signature, {"D": program.depth}, assume=program.assume)
-        verdict, said = type(found).__name__.lower(), str(found)
-    except (Exception, _TooLong) as error:
-        verdict, said = "no answer", f"{type(error).__name__}: {error}"
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+    kernel, start, constants = kernel_of(program, folder), time.perf_counter(), {"D": program.depth}
+    check = partial(tawa.check_protocol, kernel, program.signature, constants, assume=program.assume)
+    verdict, said = answer_of(check, ANSWER_S)
     return Judged(program, verdict, said, time.perf_counter() - start)
 
 
@@ -98,15 +82,6 @@ def rows(found: Sequence[Judged]) -> Iterator[Row]:
         yield Row(case, "right" if it.program.right else "faulty", error=it.error)
 
 
-def table(found: Sequence[Judged]) -> Iterator[str]:
-    """Topics by verdicts: faulty programs, then right ones."""
-    yield f"{'':16}{'faulty':>50}{'right':>50}"
-    yield f"{'topic':16}" + "".join(f"{name:>10}" for _ in range(2) for name in VERDICTS)
-    for topic in (*dict.fromkeys(it.program.topic for it in found), "all"):
-        counts = Counter((it.program.right, it.verdict) for it in found if topic in (it.program.topic, "all"))
-        yield f"{topic:16}" + "".join(f"{counts[right, it]:10}" for right in (False, True) for it in VERDICTS)
-
-
 def main() -> int:
     """Judges all programs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -122,7 +97,7 @@ def main() -> int:
             found.append(judge(program, folder))
             if found[-1].error or found[-1].verdict == "no answer":
                 print(f"{program.topic}: {program.name}: {found[-1].error or found[-1].said[:200]}", flush=True)
-    print("\n".join(table(found)))
+    print("\n".join(table("topic", [(it.program.topic, it.program.right, it.verdict) for it in found])))
     if not arguments.only:
         report.add(*rows(found))
         print(report.save())

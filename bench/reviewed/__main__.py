@@ -12,7 +12,6 @@ it finds no wrong run of them. A fault that is proved, and a right program that 
 from __future__ import annotations
 
 import argparse
-import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -24,10 +23,10 @@ from bench.reviewed.interpreter import outcome
 from bench.reviewed.kernels import KERNELS
 from bench.reviewed.kinds import Fault
 from bench.reviewed.programs import FAULTS, RIGHT
+from bench.verdicts import VERDICTS, answer_of, table
 from tawa.ir import parse_module, print_module
 from tawa.verify.check import check_levels
 
-VERDICTS = ("proved", "checked", "refuted", "unknown", "no answer")
 LIMIT_S, ANSWER_S = 300, 2.0
 
 
@@ -54,27 +53,6 @@ class Judged:
         return None
 
 
-class _TooLong(BaseException):
-    """The check takes too much processor time."""
-
-
-def _give_up(*_: object) -> None:
-    raise _TooLong
-
-
-def verdict_of(text: str) -> str:
-    """The verdict on a program; "no answer" if the check fails, or takes more than ANSWER_S of processor time."""
-    module, before = parse_module(text), signal.signal(signal.SIGPROF, _give_up)
-    signal.setitimer(signal.ITIMER_PROF, ANSWER_S)
-    try:
-        return type(check_levels(None, module, effort="full")).__name__.lower()
-    except (Exception, _TooLong):
-        return "no answer"
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
-
-
 def judge(fault: Fault, right: bool) -> Judged:
     """Verifies a program, and runs it."""
     text, kernel = print_module(fault.program().module), KERNELS[fault.kernel]
@@ -82,7 +60,7 @@ def judge(fault: Fault, right: bool) -> Judged:
     numbers, tables = {**kernel.numbers, **fault.numbers}, {**kernel.tables, **fault.tables}
     run = outcome(parse_module(text), numbers, tables) if fault.shown else "not made"
     between = time.perf_counter()
-    verdict = verdict_of(text)
+    verdict, _ = answer_of(lambda: check_levels(None, parse_module(text), effort="full"), ANSWER_S)
     return Judged(fault, right, verdict, run, time.perf_counter() - between, between - start)
 
 
@@ -107,17 +85,6 @@ def rows(found: Sequence[Judged]) -> Iterator[Row]:
         yield Row({**case, "run": it.run}, "right" if it.right else "faulty", error=it.error)
 
 
-def table(found: Sequence[Judged]) -> Iterator[str]:
-    """Kernels by verdicts: faulty programs, then right ones."""
-    yield f"{'':14}{'faulty':>50}{'right':>50}"
-    yield f"{'kernel':14}" + "".join(f"{name:>10}" for _ in range(2) for name in VERDICTS)
-    for name in dict.fromkeys(it.fault.kernel for it in found):
-        counts = Counter((it.right, it.verdict) for it in found if it.fault.kernel == name)
-        yield f"{name:14}" + "".join(f"{counts[right, it]:10}" for right in (False, True) for it in VERDICTS)
-    counts = Counter((it.right, it.verdict) for it in found)
-    yield f"{'all':14}" + "".join(f"{counts[right, it]:10}" for right in (False, True) for it in VERDICTS)
-
-
 def main() -> int:
     """Judges all programs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -132,7 +99,7 @@ def main() -> int:
                 dump(arguments.dump, fault, right, number)
             found.append(judge(fault, right))
     seconds = time.perf_counter() - start
-    print("\n".join(table(found)))
+    print("\n".join(table("kernel", [(it.fault.kernel, it.right, it.verdict) for it in found])))
     for it in found:
         if it.error:
             print(f"{it.error}: {it.fault.kernel}: {it.fault.name}")

@@ -18,13 +18,13 @@ from tawa.machine.nvidia import LANES_PER_CYCLE
 from tawa.machine.work import REPACKING_SLOTS
 from tawa.plan import scheduler
 from tawa.plan.decide.loops import staged_loops
+from tawa.plan.pinned_schedule import check_schedule
 from tawa.plan.schedule import Schedule
 from tawa.plan.scheduler import (
     RESERVED_REGISTERS,
     Limits,
     _Problem,
     candidate_schedules,
-    check_schedule,
     find_schedule,
 )
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma

@@ -37,7 +37,7 @@ from tawa.dialects.warp import GroupOp, order_beside
 from tawa.ir import MemDescType, Module, Operation, parse_type, source_of
 from tawa.verify.assumptions import parse_assumptions
 from tawa.verify.effort import Effort, Told, untold
-from tawa.verify.free.proof import FreeRun
+from tawa.verify.free.free_run import FreeRun
 from tawa.verify.free.questions import UnclearError, find_questions
 from tawa.verify.free.sites import Questions
 from tawa.verify.free.walkers import Instance

@@ -7,17 +7,24 @@ import triton.language as tl
 
 
 @triton.jit
+def of_chunks(a_ptr, k_ptr, T, rows, tile, B: tl.constexpr, N: tl.constexpr):
+    """The products with T earlier chunks. rows: numbers of a tile's rows. tile: offsets in a chunk of K."""
+    acc = tl.zeros((B, N), tl.float32)
+    for t in range(T):
+        a = tl.load(a_ptr + t * B * B + rows[:, None] * B + rows[None, :])
+        k = tl.load(k_ptr + t * B * N + tile)
+        acc = tl.dot(a, k.to(tl.float32), acc)
+    return acc
+
+
+@triton.jit
 def decayed(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.constexpr):
     """Products with T earlier chunks; behind them J rows of the own chunk, each decayed by its gate."""
     rows, columns = tl.arange(0, B), tl.arange(0, N)
     tile = rows[:, None] * N + columns[None, :]
     own = T * B * N
     gates = tl.load(g_ptr + own + tile)
-    acc = tl.zeros((B, N), tl.float32)
-    for t in range(T):
-        a = tl.load(a_ptr + t * B * B + rows[:, None] * B + rows[None, :])
-        k = tl.load(k_ptr + t * B * N + tile)
-        acc = tl.dot(a, k.to(tl.float32), acc)
+    acc = of_chunks(a_ptr, k_ptr, T, rows, tile, B, N)
     k_row, g_row = k_ptr + own + columns, g_ptr + own + columns
     for j in range(J):
         a = tl.load(a_ptr + T * B * B + rows * B + j)
@@ -35,10 +42,7 @@ def multiplied(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.conste
     """The same, but the terms are products, which a sum without a conversion between them would round with itself."""
     rows, columns = tl.arange(0, B), tl.arange(0, N)
     tile = rows[:, None] * N + columns[None, :]
-    acc = tl.zeros((B, N), tl.float32)
-    for t in range(T):
-        a = tl.load(a_ptr + t * B * B + rows[:, None] * B + rows[None, :])
-        acc = tl.dot(a, tl.load(k_ptr + t * B * N + tile).to(tl.float32), acc)
+    acc = of_chunks(a_ptr, k_ptr, T, rows, tile, B, N)
     for j in range(J):
         a = tl.load(a_ptr + T * B * B + rows * B + j)
         acc += a[:, None] * tl.load(g_ptr + j * N + tile)
@@ -50,10 +54,7 @@ def written(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.constexpr
     """The loop of rows writes the rows that it reads."""
     rows, columns = tl.arange(0, B), tl.arange(0, N)
     tile = rows[:, None] * N + columns[None, :]
-    acc = tl.zeros((B, N), tl.float32)
-    for t in range(T):
-        a = tl.load(a_ptr + t * B * B + rows[:, None] * B + rows[None, :])
-        acc = tl.dot(a, tl.load(k_ptr + t * B * N + tile).to(tl.float32), acc)
+    acc = of_chunks(a_ptr, k_ptr, T, rows, tile, B, N)
     for j in range(J):
         g = tl.load(g_ptr + j * N + columns)
         acc = tl.where(rows[:, None] >= j, acc + tl.math.exp2(g)[None, :], acc)
@@ -66,8 +67,5 @@ def one_loop(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.constexp
     """Only the loop of dots."""
     rows, columns = tl.arange(0, B), tl.arange(0, N)
     tile = rows[:, None] * N + columns[None, :]
-    acc = tl.zeros((B, N), tl.float32)
-    for t in range(T):
-        a = tl.load(a_ptr + t * B * B + rows[:, None] * B + rows[None, :])
-        acc = tl.dot(a, tl.load(k_ptr + t * B * N + tile).to(tl.float32), acc)
+    acc = of_chunks(a_ptr, k_ptr, T, rows, tile, B, N)
     tl.store(out_ptr + tile, acc)

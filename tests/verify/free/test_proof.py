@@ -16,7 +16,8 @@ from tawa.ir import Module, Operation, parse_module
 from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
 from tawa.verify.arefs import check_credits
-from tawa.verify.free.proof import MOST, prove
+from tawa.verify.free.free_run import MOST
+from tawa.verify.free.proof import prove
 from tawa.verify.skeleton.compiler import compile_skeleton
 from tawa.verify.skeleton.program import MAIN, UnsupportedError
 from tawa.verify.verdict import Checked, Proved, Refuted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tawa.verify.free.proof import FreeRun
+from tawa.verify.free.free_run import FreeRun
 from tawa.verify.free.sites import Site
 from tawa.verify.free.walkers import Iteration, Mark, Walker, WalkerState
 from tests.verify.barriers.test_check import made

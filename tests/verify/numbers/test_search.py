@@ -7,7 +7,8 @@ import pytest
 from tawa.ir import Module, parse_module
 from tawa.verify.arefs import RUNS, check_credits
 from tawa.verify.barriers import check_barriers
-from tawa.verify.free.proof import MOST, Proof, prove
+from tawa.verify.free.free_run import MOST
+from tawa.verify.free.proof import Proof, prove
 from tawa.verify.numbers.facts import Facts
 from tawa.verify.numbers.search import Search
 from tawa.verify.skeleton.compiler import compile_skeleton

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from tawa.verify.free import proof
+from tawa.verify.free.free_run import FreeRun
 from tawa.verify.run.happens_before import Barrier, Order
 from tawa.verify.run.memory import Access, Region
 from tawa.verify.run.merge import merge
@@ -73,7 +74,7 @@ def test_every_program_is_proved_with_one_state_for_each_key(name: str, monkeypa
     most = 0
     widened = proof._widened  # pyright: ignore[reportPrivateUsage]
 
-    def counted(state: proof.FreeRun, known: list[proof.FreeRun], few: int) -> proof.FreeRun | None:
+    def counted(state: FreeRun, known: list[FreeRun], few: int) -> FreeRun | None:
         nonlocal most
         found = widened(state, known, few)
         most = max(most, len(known))

@@ -7,8 +7,8 @@
       %acc = dot %p, %v, %acc'                  the accumulator
     store divf %acc, (broadcast %l)
 
-What is computed from an accumulator must feed no dot but those that add to it, no loop bound and no condition. What it
-is computed with besides must follow from vectors and from what every partition can compute.
+What is computed from an accumulator must feed no dot but those that add to it, no loop bound and no condition. All else
+that enters the computation must follow from vectors, or from numbers that every partition can compute.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ class CorrectionInfo:
 
 
 def find_correction(module: Module, moved: Collection[Operation] = ()) -> CorrectionInfo | str:
-    """The accumulators that a partition of its own may rewrite, or why there are none. moved: loads of the producer."""
+    """Finds the accumulators that a partition of its own may rewrite; else says why there is none.
+
+    moved: the loads that the producer makes.
+    """
     function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
     dots = [op for op in function.op.walk() if WarpGroupDotOp.matches(op) and ACCUMULATOR in op.attributes]
     rewritten = [dot for dot in dots if _is_rewritten(dot)]

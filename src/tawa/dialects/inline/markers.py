@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from tawa.dialects.declare.declaration import Refinement
@@ -24,6 +25,18 @@ class _MarkerOp(Refinement, ElementwiseInlineAsmOp):
             return False
         return read_string(op.properties.get("asm_string", '""')) == cls.ASM
 
+    @classmethod
+    def make(cls, builder: Builder, operands: Sequence[Value], constraints: str, type: str, hint: str,
+             pure: bool = True) -> Value:  # fmt: skip
+        """Makes one at the builder's point. type, hint: of the result."""
+        properties = {
+            "asm_string": string_attr(cls.ASM),
+            "constraints": string_attr(constraints),
+            "packed_element": int_attr(1),
+            "pure": "true" if pure else "false",
+        }
+        return builder.create(cls.NAME, operands, (type,), properties=properties, hints=(hint,)).result
+
 
 class GroupIndexOp(_MarkerOp):
     """``tt.elementwise_inline_asm "tawa.group"``: the number of the consumer group that executes it, 0 … G - 1.
@@ -40,14 +53,7 @@ class GroupIndexOp(_MarkerOp):
     @staticmethod
     def create(builder: Builder, groups: int) -> Value:
         """Makes one at the builder's point."""
-        properties = {
-            "asm_string": string_attr(GroupIndexOp.ASM),
-            "constraints": string_attr("=r,r"),
-            "packed_element": int_attr(1),
-            "pure": "true",
-        }
-        operand = builder.constant(groups)
-        return builder.create(GroupIndexOp.NAME, (operand,), ("i32",), properties=properties, hints=("group",)).result
+        return GroupIndexOp.make(builder, (builder.constant(groups),), "=r,r", "i32", "group")
 
 
 class SameNumberOp(_MarkerOp):
@@ -64,13 +70,7 @@ class SameNumberOp(_MarkerOp):
     @staticmethod
     def create(builder: Builder, number: Value) -> Value:
         """Makes one at the builder's point."""
-        properties = {
-            "asm_string": string_attr(SameNumberOp.ASM),
-            "constraints": string_attr("=r,r"),
-            "packed_element": int_attr(1),
-            "pure": "false",
-        }
-        return builder.create(SameNumberOp.NAME, (number,), ("i32",), properties=properties, hints=("slot",)).result
+        return SameNumberOp.make(builder, (number,), "=r,r", "i32", "slot", pure=False)
 
 
 class RoundedProductOp(_MarkerOp):
@@ -85,16 +85,8 @@ class RoundedProductOp(_MarkerOp):
     @staticmethod
     def create(builder: Builder, product: Operation) -> Value:
         """Makes one at the builder's point, of the operands of an ``arith.mulf``."""
-        properties = {
-            "asm_string": string_attr(RoundedProductOp.ASM),
-            "constraints": string_attr("=f,f,f"),
-            "packed_element": int_attr(1),
-            "pure": "true",
-        }
         result = product.result
-        return builder.create(
-            RoundedProductOp.NAME, product.operands, (result.type,), properties=properties, hints=(result.hint,)
-        ).result
+        return RoundedProductOp.make(builder, product.operands, "=f,f,f", result.type, result.hint)
 
 
 class _OfGroupsOp(_MarkerOp):
@@ -106,13 +98,7 @@ class _OfGroupsOp(_MarkerOp):
     @classmethod
     def create(cls, builder: Builder, tile: Value) -> Value:
         """Makes one at the builder's point."""
-        properties = {
-            "asm_string": string_attr(cls.ASM),
-            "constraints": string_attr("=r,r"),
-            "packed_element": int_attr(1),
-            "pure": "true",
-        }
-        return builder.create(cls.NAME, (tile,), (tile.type,), properties=properties, hints=(tile.hint,)).result
+        return cls.make(builder, (tile,), "=r,r", tile.type, tile.hint)
 
 
 class PartOfTileOp(_OfGroupsOp):

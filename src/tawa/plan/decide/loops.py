@@ -24,9 +24,10 @@ from tawa.machine.nvidia import WARP
 from tawa.plan.decide.wanted import given_slots, needed_slots, refuse_shallow, wanted_schedule
 from tawa.plan.defaults import BYTES_AHEAD, ELEMENTS_AHEAD, KEPT_REGISTERS, MAX_STAGES
 from tawa.plan.fields import LoopPlan, OperandPlan
+from tawa.plan.pinned_schedule import check_schedule
 from tawa.plan.plan import Plan
 from tawa.plan.schedule import Schedule
-from tawa.plan.scheduler import Limits, check_schedule, find_schedule
+from tawa.plan.scheduler import Limits, find_schedule
 
 NOTHING_BEHIND = "no dot there reads what consumer groups exchange, with a result that is only stored"
 _OWN = "start from the kernel's own Plan"

@@ -11,8 +11,9 @@ from tawa.machine.nvidia import WARP_GROUP
 from tawa.plan.cost.labels import label_of
 from tawa.plan.cost.loop_costs import Limits, LoopCosts
 from tawa.plan.defaults import MAX_STAGES
+from tawa.plan.pinned_schedule import check_schedule
 from tawa.plan.schedule import Carried, Schedule, Wanted
-from tawa.plan.scheduler import candidate_schedules, check_schedule, placed_schedule
+from tawa.plan.scheduler import candidate_schedules, placed_schedule
 
 
 def wanted_schedule(

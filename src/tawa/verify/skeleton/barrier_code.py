@@ -19,8 +19,9 @@ from tawa.dialects.ttng import ReinterpretTensorDescOp, WarpGroupDotOp, WarpGrou
 from tawa.ir import Operation, Value
 from tawa.verify.run.events import Act
 from tawa.verify.run.places import Place
-from tawa.verify.skeleton.barrier_level import DESCRIBING, Accesses, assembly, barrier_events, chooses_tile, in_loop
+from tawa.verify.skeleton.barrier_level import DESCRIBING, Accesses, barrier_events, chooses_tile, in_loop
 from tawa.verify.skeleton.emitter import Emitter
+from tawa.verify.skeleton.named_barriers import assembly
 from tawa.verify.skeleton.program import Code, UnsupportedError
 
 

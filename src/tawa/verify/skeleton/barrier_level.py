@@ -8,7 +8,7 @@ An operation that accesses shared memory or barriers in a way not modelled here 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -19,21 +19,20 @@ from tawa.dialects.builtin import BranchOp, CastOp, CondBranchOp, GpuBarrierOp, 
 from tawa.dialects.control_flow import incoming, outgoing
 from tawa.dialects.declare.declaration import by_name, is_opaque, op_names
 from tawa.dialects.inline.code import INLINE
-from tawa.dialects.inline.effects import NAMED_BARRIERS, NamedBarrier, Unlisted, acts, effects_of
+from tawa.dialects.inline.effects import NamedBarrier, Unlisted, acts, effects_of
 from tawa.dialects.scf import CONTROL, LOOPS, ConditionOp, YieldOp
 from tawa.dialects.tt import AddPtrOp, CallOp, MakeTensorDescOp
-from tawa.dialects.ttg import VIEWS, warps_of, warps_of_cta, warps_of_partitions
+from tawa.dialects.ttg import VIEWS, warps_of
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import EndOp, GroupOp
 from tawa.ir import Operation, TensorDescType, Value, Worklist, memdesc_type, parse_type
 from tawa.ir.attributes import read_int
+from tawa.machine.nvidia import WARP
 from tawa.verify.run.events import Act
 from tawa.verify.run.history import Memories
 from tawa.verify.run.places import NotUnderstood
+from tawa.verify.skeleton.named_barriers import free_barriers, most_partitions
 
-_WARP = 32
-_STARTS = 1
-_FIRST_PARTITION = 2
 _int = lru_cache(maxsize=1024)(read_int)
 _NOTHING = op_names(
     GpuBarrierOp,
@@ -191,7 +190,7 @@ def _arrivals(op: Operation) -> list[tuple[Value, int]]:
     if arrive := ttng.ArriveBarrierOp.of(op):
         return [(arrive.barrier, arrive.count)]
     if copies := ttng.AsyncCopyMbarrierArriveOp.of(op):
-        return [(copies.barrier, warps_of(op) * _WARP)]
+        return [(copies.barrier, warps_of(op) * WARP)]
     if commit := tcgen05.TCGen5CommitOp.of(op):
         return [(commit.barrier, 1)]
     return [(barrier, 1) for barrier, _ in dot.commits] if (dot := tcgen05.dot_of(op)) else []
@@ -226,86 +225,6 @@ def chooses_tile(op: Operation) -> bool:
     """Whether `op` selects one of two tiles, like the yields of an ``scf.if``."""
     select = SelectOp.of(op)
     return select is not None and select.condition.type == "i1" and op.result.type.startswith("tensor<")
-
-
-# -- named barriers ----------------------------------------------------------------------------------------------------
-
-
-def most_partitions(forks: Iterable[Operation]) -> int:
-    """The most partitions that one of them starts, besides the default one."""
-    return max((len(warps_of_partitions(fork)) for fork in forks), default=0)
-
-
-def free_barriers(partitions: int) -> str:
-    """Which named barriers a program may use: ``use one of 4 … 15``."""
-    first = _FIRST_PARTITION + partitions if partitions else 1
-    if first >= NAMED_BARRIERS:
-        return "use fewer partitions; no named barrier is free"
-    return f"use one of {first} … {NAMED_BARRIERS - 1}"
-
-
-def _home(op: Operation) -> int:
-    """The barrier that Triton uses for the warps which execute `op`."""
-    partition = ttg.partition_of(op)
-    return 0 if partition is None else _FIRST_PARTITION + partition[1]
-
-
-def assembly(self: Compiler, op: Operation, forks: Sequence[Operation]) -> None:
-    """The events of inline assembly, in the order of its instructions.
-
-    Triton's back end uses named barriers too: number 0 for the warps of the default partition (of the kernel, if it has
-    no partitions), 1 to start and end the partitions, 2 + i for the warps of partition i. A program may wait at a
-    barrier of its own partition, with all of its threads: that is what Triton does there.
-
-    Source: PTX ISA, "bar, barrier"; Triton's lowering of ``ttg.warp_specialize`` (its barrier indices).
-    """
-    effects = effects_of(op)
-    assert not isinstance(effects, Unlisted)
-    for effect in effects:
-        if not isinstance(effect, NamedBarrier):
-            self.act(Act("fence", op))
-            continue
-        try:
-            own, everything = warps_of(op) * _WARP, warps_of_cta(op) * _WARP
-        except ValueError:
-            raise NotUnderstood(
-                "a named barrier in a module without the number of its warps (ttg.num-warps)", op
-            ) from None
-        number, threads = effect.number, everything if effect.threads is None else effect.threads
-        place = self.use(number) if isinstance(number, Value) else self.constant(number)
-        of = self.use(threads) if isinstance(threads, Value) else -1
-        for kind in ("arrive at", "wait at") if effect.waits else ("arrive at",):
-            check = _checked(kind, own, effect.waits, forks)
-            reads = (place,) if of < 0 else (place, of)
-            amount = threads if isinstance(threads, int) else 0
-            self.act(Act(kind, op, barrier=place, amount=own, of=amount, threads=of, reads=reads, check=check))
-
-
-def _checked(kind: str, own: int, waits: bool, forks: Sequence[Operation]) -> Callable[[Operation, int, int], str]:
-    partitions = most_partitions(forks)
-
-    def check(op: Operation, place: int, threads: int) -> str:
-        if not 0 <= place < NAMED_BARRIERS:
-            raise NotUnderstood(f"named barrier {place}: there are 0 … {NAMED_BARRIERS - 1}", op)
-        if threads <= 0 or threads % _WARP:
-            raise NotUnderstood(f"a named barrier of {threads} threads: they must be whole warps of {_WARP}", op)
-        if place == _STARTS and forks:
-            return "reserved"
-        if ((forks and place < _FIRST_PARTITION + partitions) or place == 0) and (
-            place != _home(op) or threads != own or not waits
-        ):
-            raise NotUnderstood(_reserved(place, partitions), op)
-        return kind
-
-    return check
-
-
-def _reserved(place: int, partitions: int) -> str:
-    owner = f"partition{place - _FIRST_PARTITION}" if place >= _FIRST_PARTITION else "the default partition"
-    return (
-        f"named barrier {place} belongs to {owner if partitions else 'the kernel'}: Triton's back end synchronises its "
-        f"warps with it. Cure: {free_barriers(partitions)}"
-    )
 
 
 # -- the templates -----------------------------------------------------------------------------------------------------
@@ -416,7 +335,7 @@ def _copies_arrive(self: Compiler, op: Operation) -> None:
     """One arrival per thread of the partition, once its earlier copies have landed."""
     if "noIncrement" not in op.properties:
         raise NotUnderstood("an arrival of cp.async that raises the count of its barrier", op)
-    _on_barrier(self, op, "copies arrive", ttng.AsyncCopyMbarrierArriveOp(op).barrier, warps_of(op) * _WARP)
+    _on_barrier(self, op, "copies arrive", ttng.AsyncCopyMbarrierArriveOp(op).barrier, warps_of(op) * WARP)
 
 
 def _dot(self: Compiler, op: Operation) -> None:
@@ -504,4 +423,4 @@ DESCRIBING = op_names(MakeTensorDescOp, ttng.TensormapCreateOp, ttng.TensormapFe
 WRITING = ("write", "free", "copy in", "cp.async", "describe", "descriptor", "init", "inval", "tcgen05")
 """Events that write memory."""
 
-__all__ = ["DESCRIBING", "WRITING", "Accesses", "assembly", "barrier_events", "chooses_tile", "in_loop"]
+__all__ = ["DESCRIBING", "WRITING", "Accesses", "barrier_events", "chooses_tile", "in_loop"]

@@ -116,7 +116,10 @@ class _Finder:
             self.matters = dict.fromkeys(self.matters, EXACT)
 
     def _wrapping(self) -> list[int] | None:
-        """Numbers that may wrap after few accesses; None if there are none. Sets `access_bits`."""
+        """The registers of a counter that would wrap after fewer than 2^20 accesses; None if there is no such counter.
+
+        Sets `access_bits` to the bound that holds for the counters before it.
+        """
         counts = {it for it, matters in self.matters.items() if not matters.exact}
         self.access_bits = _BITS
         for registers, steps in self._growing(counts):

@@ -46,11 +46,11 @@ from tawa.verify.run.places import NotUnderstood
 from tawa.verify.skeleton.barrier_level import (
     DESCRIBING,
     Accesses,
-    assembly,
     barrier_events,
     chooses_tile,
     in_loop,
 )
+from tawa.verify.skeleton.named_barriers import assembly
 
 
 @dataclass(slots=True)
