@@ -232,7 +232,7 @@ class Plan:
 
     @property
     def partitioned(self) -> bool:
-        """Whether it asks for partitions."""
+        """Whether the Plan asks for partitions."""
         return self.form not in ("unpartitioned", "stock")
 
     @property

@@ -107,7 +107,7 @@ def _adds_to(found: CorrectionInfo, dot: Operation) -> bool:
 
 
 def _follow(found: CorrectionInfo, dots: list[Operation]) -> str:
-    """Adds dots, with all that follows from their results; returns why that is not possible, if so."""
+    """Adds dots, with all that follows from their results; returns the reason if that is impossible, else ""."""
     work: list[Value] = []
 
     def reach(*values: Value) -> None:

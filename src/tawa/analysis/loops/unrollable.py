@@ -9,7 +9,10 @@ from tawa.ir import shape_of
 
 
 def can_unroll(loop: ForOp) -> bool:
-    """Whether it has neither dots nor loops inside, and a number of iterations that is computed without overflow."""
+    """Whether several iterations of a loop can become one.
+
+    Such a loop has no dot and no loop inside, and its number of iterations is computed without overflow.
+    """
     lower, step = constant_int(loop.lower), constant_int(loop.step)
     counted = not loop.unsigned and lower is not None and lower >= 0 and step is not None and step > 0
     return counted and not any(it.name in DOTS or it.name in LOOPS for op in loop.body.ops for it in op.walk())

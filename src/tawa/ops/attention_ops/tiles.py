@@ -125,7 +125,8 @@ _SHARED_SM = Tile(64, 128, 4, 3)
 _NARROW = Tile(64, 128, 8, 2)
 _GRADIENTS = replace(_NARROW, options=(plan(groups=1, **FROM_COUNTER),))
 _EXCHANGED = replace(_NARROW, options=(plan(groups=2, form="as_written"),))
-"""The groups exchange tiles, which pays where programs are long; made persistent, it spills for D = 128."""
+"""Groups that exchange tiles pay where programs are long. Made persistent, with D = 128, each ring has one slot left,
+which hides no load."""
 _LONGEST = replace(_GRADIENTS, options=(plan(groups=1, **LONGEST_FIRST),))
 _PACKED = replace(_NARROW, options=(plan(groups=1),))
 _192: Mapping[tuple[int, int], Choice] = {(128, 128): (Tile(128, 128, 8, 2),), (128, 192): (Tile(128, 64, 8, 2),)}

@@ -141,7 +141,7 @@ class Space:
         return {}
 
     def program(self, form: Plan) -> Program:
-        """What the planner is expected to make of a form. Without partitions it is as fast as stock Triton's kernel."""
+        """What the planner is expected to make of a form. One without partitions has stock Triton's time."""
         if form.form == "unpartitioned":
             return self.stock
         if form not in self._programs:

@@ -77,7 +77,7 @@ Argument = TensorArgument | DescriptorArgument | ValueArgument | TupleArgument
 
 @dataclass(frozen=True, slots=True)
 class _Launch:
-    """What of a job is written as it is."""
+    """The fields of a job that are stored unchanged."""
 
     name: str
     key: str

@@ -141,7 +141,7 @@ class _Group:
         return convert is not None and _encoding(convert.source) == self.new
 
     def _taken_users(self, value: Value) -> list[Value]:
-        """What becomes a member because it uses one; notes the other uses."""
+        """The uses of a member that become members; notes the others."""
         found: list[Value] = []
         for use in value.uses:
             user = use.op
