@@ -1,0 +1,374 @@
+"""Attention backward for d = 256 by hand in Gluon: one kernel of five dots, whose two groups of four warps do different work.
+
+A program owns 64 keys, which is what the registers of two groups can hold of dK and dV in float32: each group has half
+of the columns. For each block of 64 queries
+
+    scores    S = Q K^T          P = exp2(S - lse), to shared memory     dV += P^T dO (its columns)
+    slopes    dP = dO V^T        dS = P (dP - delta), to shared memory   dV += P^T dO (its columns)
+
+and both groups add their columns of dK += dS^T Q and dQ = dS K, one block behind: those dots run while P and dS of the
+next block are computed. P and dS are stored once, queries by keys, and read turned as left operands of dV and dK. Rings
+of two slots need no barriers for "empty": that a group has received the other's tile implies that its dots of two
+blocks before are done.
+
+dQ is added to float32 in memory, in the order of an accumulator's registers; `after` puts it in place. SINK says how:
+"registers" (vectors of four numbers from registers) or "tma" (staged, and added by a warp of its own). PARTS divides
+the columns of dQ of a group into so many dots. OS is the number of slots for dO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import triton
+import triton.language as tl
+from triton._C.libtriton import ir
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language._core import builtin
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+if TYPE_CHECKING:
+    import torch
+
+tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
+tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
+
+
+@builtin
+def tma_add(desc, coord, src, _semantic=None):
+    """desc[coord] += src by TMA. Gluon of Triton 3.6 has the operation, and no name for it."""
+    coord = _semantic._convert_to_ir_values(coord, require_i64=False)
+    _semantic.builder.create_async_tma_reduce(ir.DESCRIPTOR_REDUCE_KIND.ADD, desc.handle, coord, src.handle)
+
+
+@gluon.jit
+def producer(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr):
+    q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d = descs
+    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
+    kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
+    QB: gl.constexpr = q_d.block_type.nbytes + lse_d.block_type.nbytes
+    OB: gl.constexpr = do_d.block_type.nbytes + dl_d.block_type.nbytes
+    base = gl.program_id(1) * L
+    row = base + gl.program_id(0) * B
+    mbarrier.expect(kfull, k_d.block_type.nbytes)
+    tma_load(k_d, [row, 0], kfull, k_s)
+    for i in range(0, count):
+        m = base + (first + i) * B
+        s = i % 2
+        o = i % OS
+        mbarrier.wait(qempty.index(s), ((i // 2) & 1) ^ 1)
+        mbarrier.expect(qfull.index(s), QB)
+        tma_load(q_d, [m, 0], qfull.index(s), q_s.index(s))
+        tma_load(lse_d, [m], qfull.index(s), lse_s.index(s))
+        if i == 0:
+            mbarrier.expect(vfull, v_d.block_type.nbytes)
+            tma_load(v_d, [row, 0], vfull, v_s)
+        mbarrier.wait(oempty.index(o), ((i // OS) & 1) ^ 1)
+        mbarrier.expect(ofull.index(o), OB)
+        tma_load(do_d, [m, 0], ofull.index(o), do_s.index(o))
+        tma_load(dl_d, [m], ofull.index(o), dl_s.index(o))
+
+
+@gluon.jit
+def adder(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr):
+    """Adds the staged parts of dQ to memory."""
+    if TMA:
+        q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d = descs
+        q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
+        kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
+        ROWS: gl.constexpr = B * HD // 2 // PARTS // 256
+        tile = gl.program_id(1) * (L // B) + first
+        for i in range(0, count):
+            for part in gl.static_range(PARTS):
+                for g in gl.static_range(2):
+                    mbarrier.wait(dqfull[g], (i * PARTS + part) & 1)
+                    tma_add(dq_d, [(((tile + i) * 2 + g) * PARTS + part) * ROWS, 0], dq_s[g])
+                for g in gl.static_range(2):
+                    tma.store_wait(1 - g)
+                    mbarrier.arrive(dqempty[g], count=1)
+        tma.store_wait(0)
+
+
+@gluon.jit
+def dot_dq(W: gl.constexpr, part: gl.constexpr, i, mem, B: gl.constexpr, HD: gl.constexpr, PARTS: gl.constexpr):
+    """A part of this group's columns of dQ(i), in flight."""
+    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
+    N: gl.constexpr = HD // 2 // PARTS
+    zero = gl.zeros([B, N], gl.float32, gl.NVMMADistributedLayout([3, 0], [4, 1], [16, N, 16]))
+    return warpgroup_mma(ds_s.index(i % 2), k_s.slice(W * (HD // 2) + part * N, N, dim=1), zero, use_acc=False, is_async=True)
+
+
+@gluon.jit
+def dot_dk(W: gl.constexpr, i, dk, mem, HD: gl.constexpr):
+    """This group's columns of dK += dS(i)^T Q(i), in flight."""
+    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
+    return warpgroup_mma(ds_s.index(i % 2).permute((1, 0)), q_s.index(i % 2).slice(W * (HD // 2), HD // 2, dim=1), dk, is_async=True)
+
+
+@gluon.jit
+def dot_dv(W: gl.constexpr, i, dv, mem, HD: gl.constexpr, OS: gl.constexpr):
+    """This group's columns of dV += P(i)^T dO(i), in flight."""
+    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
+    return warpgroup_mma(p_s.index(i % 2).permute((1, 0)), do_s.index(i % OS).slice(W * (HD // 2), HD // 2, dim=1), dv, is_async=True)
+
+
+@gluon.jit
+def add_dq(W: gl.constexpr, part: gl.constexpr, i, dQ, first, mem, bars, dq_p, L, B: gl.constexpr, HD: gl.constexpr, PARTS: gl.constexpr, TMA: gl.constexpr):
+    """Adds a part of dQ(i) to memory or hands it to `adder`, in the order (8 columns, thread, 4 registers)."""
+    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
+    kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
+    N: gl.constexpr = HD // 2 // PARTS
+    ROWS: gl.constexpr = B * N // 256
+    x = dQ.reshape([4, 2, 8, N // 8, 4, 2]).permute([3, 0, 2, 4, 1, 5]).reshape([ROWS, 256])
+    if TMA:
+        mbarrier.wait(dqempty[W], ((i * PARTS + part) & 1) ^ 1)
+        dq_s[W].store(x)
+        fence_async_shared()
+        mbarrier.arrive(dqfull[W], count=1)
+    else:
+        lay: gl.constexpr = x.type.layout
+        tile = ((gl.program_id(1) * (L // B) + first + i) * 2 + W) * PARTS + part
+        inner = gl.arange(0, ROWS, gl.SliceLayout(1, lay))[:, None] * 256 + gl.arange(0, 256, gl.SliceLayout(0, lay))[None, :]
+        gl.atomic_add(dq_p + tile.to(gl.int64) * (ROWS * 256) + inner, x, sem="relaxed")
+
+
+@gluon.jit
+def probabilities(i, S, mem, scale, B: gl.constexpr, MASK: gl.constexpr):
+    """P of a block of products; with MASK the block is on the diagonal."""
+    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
+    lay: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, B, 16])
+    lse = lse_s.index(i % 2).load(gl.SliceLayout(1, lay))
+    if MASK:
+        rows = gl.arange(0, B, gl.SliceLayout(1, lay))
+        S = gl.where(gl.arange(0, B, gl.SliceLayout(0, lay))[None, :] <= rows[:, None], S, float("-inf"))
+    return gl.exp2(S * scale - lse[:, None]).to(q_s.dtype)
+
+
+@gluon.jit
+def share(tile, ring, full, i):
+    """Stores a tile for both groups."""
+    ring.index(i % 2).store(tile)
+    fence_async_shared()
+    mbarrier.arrive(full.index(i % 2), count=1)
+
+
+@gluon.jit
+def dot_s(i, mem, bars, B: gl.constexpr):
+    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
+    kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
+    zero = gl.zeros([B, B], gl.float32, gl.NVMMADistributedLayout([3, 0], [4, 1], [16, B, 16]))
+    mbarrier.wait(qfull.index(i % 2), (i // 2) & 1)
+    return warpgroup_mma(q_s.index(i % 2), k_s.permute((1, 0)), zero, use_acc=False, is_async=True)
+
+
+@gluon.jit
+def dot_dp(i, mem, bars, B: gl.constexpr, OS: gl.constexpr):
+    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
+    kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
+    zero = gl.zeros([B, B], gl.float32, gl.NVMMADistributedLayout([3, 0], [4, 1], [16, B, 16]))
+    mbarrier.wait(ofull.index(i % OS), (i // OS) & 1)
+    return warpgroup_mma(do_s.index(i % OS), v_s.permute((1, 0)), zero, use_acc=False, is_async=True)
+
+
+@gluon.jit
+def slopes_of(i, dP, mem, bars, B: gl.constexpr, OS: gl.constexpr):
+    """dS of a block, when P has come."""
+    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
+    kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
+    lay: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, B, 16])
+    delta = dl_s.index(i % OS).load(gl.SliceLayout(1, lay))
+    mbarrier.wait(pfull.index(i % 2), (i // 2) & 1)
+    P = p_s.index(i % 2).load(lay)
+    return (P.to(gl.float32) * (dP - delta[:, None])).to(q_s.dtype)
+
+
+@gluon.jit
+def finish(W: gl.constexpr, dk, dv, descs, mem, bars, L, scale, B: gl.constexpr, HD: gl.constexpr):
+    """Stores dK and dV in the place of K and V, once both groups have read these."""
+    q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d = descs
+    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
+    kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
+    H: gl.constexpr = HD // 2
+    row = gl.program_id(1) * L + gl.program_id(0) * B
+    mbarrier.arrive(free, count=1)
+    mbarrier.wait(free, 0)
+    v_s.slice(W * H, H, dim=1).store(dv.to(dv_d.dtype))
+    k_s.slice(W * H, H, dim=1).store((dk * scale).to(dk_d.dtype))
+    fence_async_shared()
+    tma_store(dv_d, [row, W * H], v_s.slice(W * H, H, dim=1))
+    tma_store(dk_d, [row, W * H], k_s.slice(W * H, H, dim=1))
+    tma.store_wait(0)
+
+
+@gluon.jit
+def scores(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr):
+    """The group that computes P."""
+    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
+    kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
+    lay: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HD // 2, 16])
+    W: gl.constexpr = 0
+    qk_scale = scale * 1.4426950408889634
+    dk = gl.zeros([B, HD // 2], gl.float32, lay)
+    dv = gl.zeros([B, HD // 2], gl.float32, lay)
+    mbarrier.wait(kfull, 0)
+    S = dot_s(0, mem, bars, B)
+    S = warpgroup_mma_wait(0, deps=(S,))
+    share(probabilities(0, S, mem, qk_scale, B, CAUSAL), p_s, pfull, 0)
+    mbarrier.wait(ofull.index(0), 0)
+    dv = dot_dv(W, 0, dv, mem, HD, OS)
+    b = 0
+    for i in range(1, count):
+        S = dot_s(i, mem, bars, B)
+        mbarrier.wait(dsfull.index(b % 2), (b // 2) & 1)
+        dQ = dot_dq(W, 0, b, mem, B, HD, PARTS)
+        dk = dot_dk(W, b, dk, mem, HD)
+        S, dv = warpgroup_mma_wait(2, deps=(S, dv))
+        mbarrier.arrive(oempty.index(b % OS), count=1)
+        share(probabilities(i, S, mem, qk_scale, B, False), p_s, pfull, i)
+        dQ = warpgroup_mma_wait(1, deps=(dQ,))
+        add_dq(W, 0, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+        mbarrier.wait(ofull.index(i % OS), (i // OS) & 1)
+        if PARTS == 2:
+            dQ = dot_dq(W, 1, b, mem, B, HD, PARTS)
+            dv = dot_dv(W, i, dv, mem, HD, OS)
+            dQ, dk = warpgroup_mma_wait(1, deps=(dQ, dk))
+            mbarrier.arrive(qempty.index(b % 2), count=1)
+            add_dq(W, 1, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+        else:
+            dv = dot_dv(W, i, dv, mem, HD, OS)
+            dk = warpgroup_mma_wait(1, deps=(dk,))
+            mbarrier.arrive(qempty.index(b % 2), count=1)
+        b = i
+    mbarrier.wait(dsfull.index(b % 2), (b // 2) & 1)
+    dk = dot_dk(W, b, dk, mem, HD)
+    for part in gl.static_range(PARTS):
+        dQ = dot_dq(W, part, b, mem, B, HD, PARTS)
+        dQ, dk, dv = warpgroup_mma_wait(0, deps=(dQ, dk, dv))
+        add_dq(W, part, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+    finish(W, dk, dv, descs, mem, bars, L, scale, B, HD)
+
+
+@gluon.jit
+def slopes(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr):
+    """The group that computes dS."""
+    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
+    kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
+    lay: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HD // 2, 16])
+    W: gl.constexpr = 1
+    dk = gl.zeros([B, HD // 2], gl.float32, lay)
+    dv = gl.zeros([B, HD // 2], gl.float32, lay)
+    mbarrier.wait(kfull, 0)
+    mbarrier.wait(vfull, 0)
+    dP = dot_dp(0, mem, bars, B, OS)
+    dP = warpgroup_mma_wait(0, deps=(dP,))
+    share(slopes_of(0, dP, mem, bars, B, OS), ds_s, dsfull, 0)
+    dv = dot_dv(W, 0, dv, mem, HD, OS)
+    b = 0
+    for i in range(1, count):
+        dQ = dot_dq(W, 0, b, mem, B, HD, PARTS)
+        mbarrier.wait(qfull.index(b % 2), (b // 2) & 1)
+        if OS == 1:
+            dk = dot_dk(W, b, dk, mem, HD)
+            dQ, dv = warpgroup_mma_wait(1, deps=(dQ, dv))
+            mbarrier.arrive(oempty.index(b % OS), count=1)
+            add_dq(W, 0, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+            if PARTS == 2:
+                dQ = dot_dq(W, 1, b, mem, B, HD, PARTS)
+            dP = dot_dp(i, mem, bars, B, OS)
+            if PARTS == 2:
+                dQ, dk = warpgroup_mma_wait(1, deps=(dQ, dk))
+                mbarrier.arrive(qempty.index(b % 2), count=1)
+                add_dq(W, 1, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+            else:
+                dk = warpgroup_mma_wait(1, deps=(dk,))
+                mbarrier.arrive(qempty.index(b % 2), count=1)
+            dP = warpgroup_mma_wait(0, deps=(dP,))
+            share(slopes_of(i, dP, mem, bars, B, OS), ds_s, dsfull, i)
+        else:
+            dP = dot_dp(i, mem, bars, B, OS)
+            dk = dot_dk(W, b, dk, mem, HD)
+            dQ, dv = warpgroup_mma_wait(2, deps=(dQ, dv))
+            mbarrier.arrive(oempty.index(b % OS), count=1)
+            add_dq(W, 0, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+            if PARTS == 2:
+                dQ = dot_dq(W, 1, b, mem, B, HD, PARTS)
+                dP = warpgroup_mma_wait(2, deps=(dP,))
+            else:
+                dP = warpgroup_mma_wait(1, deps=(dP,))
+            share(slopes_of(i, dP, mem, bars, B, OS), ds_s, dsfull, i)
+            dk = warpgroup_mma_wait(PARTS - 1, deps=(dk,))
+            mbarrier.arrive(qempty.index(b % 2), count=1)
+            if PARTS == 2:
+                dQ = warpgroup_mma_wait(0, deps=(dQ,))
+                add_dq(W, 1, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+        dv = dot_dv(W, i, dv, mem, HD, OS)
+        b = i
+    mbarrier.wait(qfull.index(b % 2), (b // 2) & 1)
+    dk = dot_dk(W, b, dk, mem, HD)
+    for part in gl.static_range(PARTS):
+        dQ = dot_dq(W, part, b, mem, B, HD, PARTS)
+        dQ, dk, dv = warpgroup_mma_wait(0, deps=(dQ, dk, dv))
+        add_dq(W, part, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+    finish(W, dk, dv, descs, mem, bars, L, scale, B, HD)
+
+
+@gluon.jit
+def ring(D: gl.constexpr, count: gl.constexpr):
+    """Barriers of D slots."""
+    made = gl.allocate_shared_memory(gl.int64, [D, 1], mbarrier.MBarrierLayout())
+    for slot in gl.static_range(D):
+        mbarrier.init(made.index(slot), count=count)
+    return made
+
+
+@gluon.jit
+def one(count: gl.constexpr):
+    """A barrier."""
+    made = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(made, count=count)
+    return made
+
+
+@gluon.jit
+def backward(q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d, dq_p, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, num_warps: gl.constexpr):
+    """Makes the rings and their barriers, then forks. Grid: blocks of keys, heads of all batches."""
+    first = gl.program_id(0) if CAUSAL else 0
+    count = L // B - first
+    gl.assume(L >= B)
+    gl.assume(count > 0)
+    dt: gl.constexpr = q_d.dtype
+    tile: gl.constexpr = gl.NVMMASharedLayout.get_default_for([B, B], dt)
+    q_s = gl.allocate_shared_memory(dt, [2, B, HD], q_d.layout)
+    k_s = gl.allocate_shared_memory(dt, [B, HD], k_d.layout)
+    v_s = gl.allocate_shared_memory(dt, [B, HD], v_d.layout)
+    do_s = gl.allocate_shared_memory(dt, [OS, B, HD], do_d.layout)
+    lse_s = gl.allocate_shared_memory(gl.float32, [2, B], lse_d.layout)
+    dl_s = gl.allocate_shared_memory(gl.float32, [OS, B], dl_d.layout)
+    p_s = gl.allocate_shared_memory(dt, [2, B, B], tile)
+    ds_s = gl.allocate_shared_memory(dt, [2, B, B], tile)
+    dq_s = ()
+    dqfull = ()
+    dqempty = ()
+    if TMA:
+        for g in gl.static_range(2):
+            dq_s = dq_s + (gl.allocate_shared_memory(gl.float32, [B * HD // 2 // PARTS // 256, 256], dq_d.layout),)
+            dqfull = dqfull + (one(1),)
+            dqempty = dqempty + (one(1),)
+    bars = (one(1), one(1), ring(2, 1), ring(2, 2), ring(OS, 1), ring(OS, 2), ring(2, 1), ring(2, 1), dqfull, dqempty, one(2))
+    descs = (q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d)
+    mem = (q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s)
+    gl.warp_specialize([
+        (scores, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA)),
+        (slopes, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA)),
+        (producer, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA)),
+        (adder, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA)),
+    ], [4, 1, 1], [240, 24, 24])
