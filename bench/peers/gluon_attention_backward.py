@@ -180,18 +180,6 @@ def dot_dp(i, mem, bars, B: gl.constexpr, OS: gl.constexpr):
 
 
 @gluon.jit
-def slopes_of(i, dP, mem, bars, B: gl.constexpr, OS: gl.constexpr):
-    """dS of a block, when P has come."""
-    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
-    kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
-    lay: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, B, 16])
-    delta = dl_s.index(i % OS).load(gl.SliceLayout(1, lay))
-    mbarrier.wait(pfull.index(i % 2), (i // 2) & 1)
-    P = p_s.index(i % 2).load(lay)
-    return (P.to(gl.float32) * (dP - delta[:, None])).to(q_s.dtype)
-
-
-@gluon.jit
 def finish(W: gl.constexpr, dk, dv, descs, mem, bars, L, scale, B: gl.constexpr, HD: gl.constexpr):
     """Stores dK and dV in the place of K and V, once both groups have read these."""
     q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d = descs
@@ -225,35 +213,40 @@ def scores(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: 
     share(probabilities(0, S, mem, qk_scale, B, CAUSAL), p_s, pfull, 0)
     mbarrier.wait(ofull.index(0), 0)
     dv = dot_dv(W, 0, dv, mem, HD, OS)
+    mbarrier.wait(dsfull.index(0), 0)
+    dk = dot_dk(W, 0, dk, mem, HD)
+    if OS == 1:
+        dv = warpgroup_mma_wait(1, deps=(dv,))
+        mbarrier.arrive(oempty.index(0), count=1)
     b = 0
     for i in range(1, count):
         S = dot_s(i, mem, bars, B)
-        mbarrier.wait(dsfull.index(b % 2), (b // 2) & 1)
         dQ = dot_dq(W, 0, b, mem, B, HD, PARTS)
-        dk = dot_dk(W, b, dk, mem, HD)
-        S, dv = warpgroup_mma_wait(2, deps=(S, dv))
-        mbarrier.arrive(oempty.index(b % OS), count=1)
-        share(probabilities(i, S, mem, qk_scale, B, False), p_s, pfull, i)
-        dQ = warpgroup_mma_wait(1, deps=(dQ,))
-        add_dq(W, 0, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
-        mbarrier.wait(ofull.index(i % OS), (i // OS) & 1)
-        if PARTS == 2:
-            dQ = dot_dq(W, 1, b, mem, B, HD, PARTS)
-            dv = dot_dv(W, i, dv, mem, HD, OS)
-            dQ, dk = warpgroup_mma_wait(1, deps=(dQ, dk))
-            mbarrier.arrive(qempty.index(b % 2), count=1)
-            add_dq(W, 1, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+        if OS == 1:
+            S, dk = warpgroup_mma_wait(1, deps=(S, dk))
         else:
-            dv = dot_dv(W, i, dv, mem, HD, OS)
-            dk = warpgroup_mma_wait(1, deps=(dk,))
-            mbarrier.arrive(qempty.index(b % 2), count=1)
+            S, dk, dv = warpgroup_mma_wait(1, deps=(S, dk, dv))
+            mbarrier.arrive(oempty.index(b % OS), count=1)
+        mbarrier.arrive(qempty.index(b % 2), count=1)
+        share(probabilities(i, S, mem, qk_scale, B, False), p_s, pfull, i)
+        dQ2 = dot_dq(W, 1, b, mem, B, HD, PARTS)
+        mbarrier.wait(ofull.index(i % OS), (i // OS) & 1)
+        dv = dot_dv(W, i, dv, mem, HD, OS)
+        dQ = warpgroup_mma_wait(2, deps=(dQ,))
+        add_dq(W, 0, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+        dQ2 = warpgroup_mma_wait(1, deps=(dQ2,))
+        add_dq(W, 1, b, dQ2, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+        mbarrier.wait(dsfull.index(i % 2), (i // 2) & 1)
+        dk = dot_dk(W, i, dk, mem, HD)
+        if OS == 1:
+            dv = warpgroup_mma_wait(1, deps=(dv,))
+            mbarrier.arrive(oempty.index(0), count=1)
         b = i
-    mbarrier.wait(dsfull.index(b % 2), (b // 2) & 1)
-    dk = dot_dk(W, b, dk, mem, HD)
     for part in gl.static_range(PARTS):
         dQ = dot_dq(W, part, b, mem, B, HD, PARTS)
-        dQ, dk, dv = warpgroup_mma_wait(0, deps=(dQ, dk, dv))
+        dQ = warpgroup_mma_wait(0, deps=(dQ,))
         add_dq(W, part, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+    dk, dv = warpgroup_mma_wait(0, deps=(dk, dv))
     finish(W, dk, dv, descs, mem, bars, L, scale, B, HD)
 
 
@@ -263,6 +256,7 @@ def slopes(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: 
     q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
     kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
     lay: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HD // 2, 16])
+    tile: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, B, 16])
     W: gl.constexpr = 1
     dk = gl.zeros([B, HD // 2], gl.float32, lay)
     dv = gl.zeros([B, HD // 2], gl.float32, lay)
@@ -270,54 +264,55 @@ def slopes(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: 
     mbarrier.wait(vfull, 0)
     dP = dot_dp(0, mem, bars, B, OS)
     dP = warpgroup_mma_wait(0, deps=(dP,))
-    share(slopes_of(0, dP, mem, bars, B, OS), ds_s, dsfull, 0)
+    delta = dl_s.index(0).load(gl.SliceLayout(1, tile))
+    mbarrier.wait(pfull.index(0), 0)
+    P = p_s.index(0).load(tile)
     dv = dot_dv(W, 0, dv, mem, HD, OS)
+    share((P.to(gl.float32) * (dP - delta[:, None])).to(q_s.dtype), ds_s, dsfull, 0)
+    mbarrier.wait(qfull.index(0), 0)
+    dk = dot_dk(W, 0, dk, mem, HD)
+    if OS == 1:
+        dv = warpgroup_mma_wait(1, deps=(dv,))
+        mbarrier.arrive(oempty.index(0), count=1)
     b = 0
     for i in range(1, count):
         dQ = dot_dq(W, 0, b, mem, B, HD, PARTS)
-        mbarrier.wait(qfull.index(b % 2), (b // 2) & 1)
         if OS == 1:
-            dk = dot_dk(W, b, dk, mem, HD)
-            dQ, dv = warpgroup_mma_wait(1, deps=(dQ, dv))
-            mbarrier.arrive(oempty.index(b % OS), count=1)
+            dQ, dk = warpgroup_mma_wait(0, deps=(dQ, dk))
+            mbarrier.arrive(qempty.index(b % 2), count=1)
+            dQ2 = dot_dq(W, 1, b, mem, B, HD, PARTS)
             add_dq(W, 0, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
-            if PARTS == 2:
-                dQ = dot_dq(W, 1, b, mem, B, HD, PARTS)
             dP = dot_dp(i, mem, bars, B, OS)
-            if PARTS == 2:
-                dQ, dk = warpgroup_mma_wait(1, deps=(dQ, dk))
-                mbarrier.arrive(qempty.index(b % 2), count=1)
-                add_dq(W, 1, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
-            else:
-                dk = warpgroup_mma_wait(1, deps=(dk,))
-                mbarrier.arrive(qempty.index(b % 2), count=1)
+            dQ2 = warpgroup_mma_wait(1, deps=(dQ2,))
+            add_dq(W, 1, b, dQ2, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
             dP = warpgroup_mma_wait(0, deps=(dP,))
-            share(slopes_of(i, dP, mem, bars, B, OS), ds_s, dsfull, i)
         else:
             dP = dot_dp(i, mem, bars, B, OS)
-            dk = dot_dk(W, b, dk, mem, HD)
-            dQ, dv = warpgroup_mma_wait(2, deps=(dQ, dv))
+            dQ, dk, dv = warpgroup_mma_wait(1, deps=(dQ, dk, dv))
             mbarrier.arrive(oempty.index(b % OS), count=1)
-            add_dq(W, 0, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
-            if PARTS == 2:
-                dQ = dot_dq(W, 1, b, mem, B, HD, PARTS)
-                dP = warpgroup_mma_wait(2, deps=(dP,))
-            else:
-                dP = warpgroup_mma_wait(1, deps=(dP,))
-            share(slopes_of(i, dP, mem, bars, B, OS), ds_s, dsfull, i)
-            dk = warpgroup_mma_wait(PARTS - 1, deps=(dk,))
             mbarrier.arrive(qempty.index(b % 2), count=1)
-            if PARTS == 2:
-                dQ = warpgroup_mma_wait(0, deps=(dQ,))
-                add_dq(W, 1, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+            add_dq(W, 0, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+            dQ2 = dot_dq(W, 1, b, mem, B, HD, PARTS)
+            dP = warpgroup_mma_wait(1, deps=(dP,))
+        delta = dl_s.index(i % OS).load(gl.SliceLayout(1, tile))
+        mbarrier.wait(pfull.index(i % 2), (i // 2) & 1)
+        P = p_s.index(i % 2).load(tile)
         dv = dot_dv(W, i, dv, mem, HD, OS)
+        share((P.to(gl.float32) * (dP - delta[:, None])).to(q_s.dtype), ds_s, dsfull, i)
+        mbarrier.wait(qfull.index(i % 2), (i // 2) & 1)
+        dk = dot_dk(W, i, dk, mem, HD)
+        if OS == 1:
+            dv = warpgroup_mma_wait(1, deps=(dv,))
+            mbarrier.arrive(oempty.index(0), count=1)
+        else:
+            dQ2 = warpgroup_mma_wait(2, deps=(dQ2,))
+            add_dq(W, 1, b, dQ2, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
         b = i
-    mbarrier.wait(qfull.index(b % 2), (b // 2) & 1)
-    dk = dot_dk(W, b, dk, mem, HD)
     for part in gl.static_range(PARTS):
         dQ = dot_dq(W, part, b, mem, B, HD, PARTS)
-        dQ, dk, dv = warpgroup_mma_wait(0, deps=(dQ, dk, dv))
+        dQ = warpgroup_mma_wait(0, deps=(dQ,))
         add_dq(W, part, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+    dk, dv = warpgroup_mma_wait(0, deps=(dk, dv))
     finish(W, dk, dv, descs, mem, bars, L, scale, B, HD)
 
 
