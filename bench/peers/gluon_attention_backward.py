@@ -221,21 +221,23 @@ def scores(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: 
     b = 0
     for i in range(1, count):
         S = dot_s(i, mem, bars, B)
-        dQ = dot_dq(W, 0, b, mem, B, HD, PARTS)
+        if PARTS == 2:
+            dQ = dot_dq(W, 0, b, mem, B, HD, PARTS)
         if OS == 1:
-            S, dk = warpgroup_mma_wait(1, deps=(S, dk))
+            S, dk = warpgroup_mma_wait(PARTS - 1, deps=(S, dk))
         else:
-            S, dk, dv = warpgroup_mma_wait(1, deps=(S, dk, dv))
+            S, dk, dv = warpgroup_mma_wait(PARTS - 1, deps=(S, dk, dv))
             mbarrier.arrive(oempty.index(b % OS), count=1)
         mbarrier.arrive(qempty.index(b % 2), count=1)
         share(probabilities(i, S, mem, qk_scale, B, False), p_s, pfull, i)
-        dQ2 = dot_dq(W, 1, b, mem, B, HD, PARTS)
+        last = dot_dq(W, PARTS - 1, b, mem, B, HD, PARTS)
         mbarrier.wait(ofull.index(i % OS), (i // OS) & 1)
         dv = dot_dv(W, i, dv, mem, HD, OS)
-        dQ = warpgroup_mma_wait(2, deps=(dQ,))
-        add_dq(W, 0, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
-        dQ2 = warpgroup_mma_wait(1, deps=(dQ2,))
-        add_dq(W, 1, b, dQ2, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+        if PARTS == 2:
+            dQ = warpgroup_mma_wait(2, deps=(dQ,))
+            add_dq(W, 0, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+        last = warpgroup_mma_wait(1, deps=(last,))
+        add_dq(W, PARTS - 1, b, last, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
         mbarrier.wait(dsfull.index(i % 2), (i // 2) & 1)
         dk = dot_dk(W, i, dk, mem, HD)
         if OS == 1:
@@ -280,20 +282,29 @@ def slopes(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: 
         if OS == 1:
             dQ, dk = warpgroup_mma_wait(0, deps=(dQ, dk))
             mbarrier.arrive(qempty.index(b % 2), count=1)
-            dQ2 = dot_dq(W, 1, b, mem, B, HD, PARTS)
+            if PARTS == 2:
+                last = dot_dq(W, 1, b, mem, B, HD, PARTS)
             add_dq(W, 0, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
             dP = dot_dp(i, mem, bars, B, OS)
-            dQ2 = warpgroup_mma_wait(1, deps=(dQ2,))
-            add_dq(W, 1, b, dQ2, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+            if PARTS == 2:
+                last = warpgroup_mma_wait(1, deps=(last,))
+                add_dq(W, 1, b, last, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
             dP = warpgroup_mma_wait(0, deps=(dP,))
-        else:
+        elif PARTS == 2:
             dP = dot_dp(i, mem, bars, B, OS)
             dQ, dk, dv = warpgroup_mma_wait(1, deps=(dQ, dk, dv))
             mbarrier.arrive(oempty.index(b % OS), count=1)
             mbarrier.arrive(qempty.index(b % 2), count=1)
             add_dq(W, 0, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
-            dQ2 = dot_dq(W, 1, b, mem, B, HD, PARTS)
+            last = dot_dq(W, 1, b, mem, B, HD, PARTS)
             dP = warpgroup_mma_wait(1, deps=(dP,))
+        else:
+            dQ, dk, dv = warpgroup_mma_wait(0, deps=(dQ, dk, dv))
+            mbarrier.arrive(oempty.index(b % OS), count=1)
+            mbarrier.arrive(qempty.index(b % 2), count=1)
+            add_dq(W, 0, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+            dP = dot_dp(i, mem, bars, B, OS)
+            dP = warpgroup_mma_wait(0, deps=(dP,))
         delta = dl_s.index(i % OS).load(gl.SliceLayout(1, tile))
         mbarrier.wait(pfull.index(i % 2), (i // 2) & 1)
         P = p_s.index(i % 2).load(tile)
@@ -304,9 +315,9 @@ def slopes(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: 
         if OS == 1:
             dv = warpgroup_mma_wait(1, deps=(dv,))
             mbarrier.arrive(oempty.index(0), count=1)
-        else:
-            dQ2 = warpgroup_mma_wait(2, deps=(dQ2,))
-            add_dq(W, 1, b, dQ2, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+        elif PARTS == 2:
+            last = warpgroup_mma_wait(2, deps=(last,))
+            add_dq(W, 1, b, last, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
         b = i
     for part in gl.static_range(PARTS):
         dQ = dot_dq(W, part, b, mem, B, HD, PARTS)
