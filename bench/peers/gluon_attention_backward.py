@@ -19,6 +19,7 @@ the columns of dQ of a group into so many dots. OS is the number of slots for dO
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import triton
@@ -51,7 +52,17 @@ def tma_add(desc, coord, src, _semantic=None):
 
 
 @gluon.jit
-def producer(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr):
+def block_of(i, first, count, TURN: gl.constexpr):
+    """The i-th block of queries; with TURN each program begins with another one."""
+    j = i
+    if TURN:
+        j = i + gl.program_id(0)
+        j = gl.where(j >= count, j - count, j)
+    return first + j
+
+
+@gluon.jit
+def producer(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr):
     q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d = descs
     q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
     kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
@@ -62,7 +73,7 @@ def producer(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD
     mbarrier.expect(kfull, k_d.block_type.nbytes)
     tma_load(k_d, [row, 0], kfull, k_s)
     for i in range(0, count):
-        m = base + (first + i) * B
+        m = base + block_of(i, first, count, TURN) * B
         s = i % 2
         o = i % OS
         mbarrier.wait(qempty.index(s), ((i // 2) & 1) ^ 1)
@@ -79,19 +90,19 @@ def producer(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD
 
 
 @gluon.jit
-def adder(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr):
+def adder(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr):
     """Adds the staged parts of dQ to memory."""
     if TMA:
         q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d = descs
         q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
         kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
         ROWS: gl.constexpr = B * HD // 2 // PARTS // 256
-        tile = gl.program_id(1) * (L // B) + first
+        tile = gl.program_id(1) * (L // B)
         for i in range(0, count):
             for part in gl.static_range(PARTS):
                 for g in gl.static_range(2):
                     mbarrier.wait(dqfull[g], (i * PARTS + part) & 1)
-                    tma_add(dq_d, [(((tile + i) * 2 + g) * PARTS + part) * ROWS, 0], dq_s[g])
+                    tma_add(dq_d, [(((tile + block_of(i, first, count, TURN)) * 2 + g) * PARTS + part) * ROWS, 0], dq_s[g])
                 for g in gl.static_range(2):
                     tma.store_wait(1 - g)
                     mbarrier.arrive(dqempty[g], count=1)
@@ -122,7 +133,7 @@ def dot_dv(W: gl.constexpr, i, dv, mem, HD: gl.constexpr, OS: gl.constexpr):
 
 
 @gluon.jit
-def add_dq(W: gl.constexpr, part: gl.constexpr, i, dQ, first, mem, bars, dq_p, L, B: gl.constexpr, HD: gl.constexpr, PARTS: gl.constexpr, TMA: gl.constexpr):
+def add_dq(W: gl.constexpr, part: gl.constexpr, i, dQ, first, count, mem, bars, dq_p, L, B: gl.constexpr, HD: gl.constexpr, PARTS: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr):
     """Adds a part of dQ(i) to memory or hands it to `adder`, in the order (8 columns, thread, 4 registers)."""
     q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
     kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
@@ -136,7 +147,7 @@ def add_dq(W: gl.constexpr, part: gl.constexpr, i, dQ, first, mem, bars, dq_p, L
         mbarrier.arrive(dqfull[W], count=1)
     else:
         lay: gl.constexpr = x.type.layout
-        tile = ((gl.program_id(1) * (L // B) + first + i) * 2 + W) * PARTS + part
+        tile = ((gl.program_id(1) * (L // B) + block_of(i, first, count, TURN)) * 2 + W) * PARTS + part
         inner = gl.arange(0, ROWS, gl.SliceLayout(1, lay))[:, None] * 256 + gl.arange(0, 256, gl.SliceLayout(0, lay))[None, :]
         gl.atomic_add(dq_p + tile.to(gl.int64) * (ROWS * 256) + inner, x, sem="relaxed")
 
@@ -198,7 +209,7 @@ def finish(W: gl.constexpr, dk, dv, descs, mem, bars, L, scale, B: gl.constexpr,
 
 
 @gluon.jit
-def scores(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr):
+def scores(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr):
     """The group that computes P."""
     q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
     kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
@@ -235,9 +246,9 @@ def scores(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: 
         dv = dot_dv(W, i, dv, mem, HD, OS)
         if PARTS == 2:
             dQ = warpgroup_mma_wait(2, deps=(dQ,))
-            add_dq(W, 0, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+            add_dq(W, 0, b, dQ, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
         last = warpgroup_mma_wait(1, deps=(last,))
-        add_dq(W, PARTS - 1, b, last, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+        add_dq(W, PARTS - 1, b, last, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
         mbarrier.wait(dsfull.index(i % 2), (i // 2) & 1)
         dk = dot_dk(W, i, dk, mem, HD)
         if OS == 1:
@@ -247,13 +258,13 @@ def scores(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: 
     for part in gl.static_range(PARTS):
         dQ = dot_dq(W, part, b, mem, B, HD, PARTS)
         dQ = warpgroup_mma_wait(0, deps=(dQ,))
-        add_dq(W, part, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+        add_dq(W, part, b, dQ, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
     dk, dv = warpgroup_mma_wait(0, deps=(dk, dv))
     finish(W, dk, dv, descs, mem, bars, L, scale, B, HD)
 
 
 @gluon.jit
-def slopes(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr):
+def slopes(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr):
     """The group that computes dS."""
     q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
     kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
@@ -284,25 +295,25 @@ def slopes(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: 
             mbarrier.arrive(qempty.index(b % 2), count=1)
             if PARTS == 2:
                 last = dot_dq(W, 1, b, mem, B, HD, PARTS)
-            add_dq(W, 0, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+            add_dq(W, 0, b, dQ, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
             dP = dot_dp(i, mem, bars, B, OS)
             if PARTS == 2:
                 last = warpgroup_mma_wait(1, deps=(last,))
-                add_dq(W, 1, b, last, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+                add_dq(W, 1, b, last, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
             dP = warpgroup_mma_wait(0, deps=(dP,))
         elif PARTS == 2:
             dP = dot_dp(i, mem, bars, B, OS)
             dQ, dk, dv = warpgroup_mma_wait(1, deps=(dQ, dk, dv))
             mbarrier.arrive(oempty.index(b % OS), count=1)
             mbarrier.arrive(qempty.index(b % 2), count=1)
-            add_dq(W, 0, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+            add_dq(W, 0, b, dQ, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
             last = dot_dq(W, 1, b, mem, B, HD, PARTS)
             dP = warpgroup_mma_wait(1, deps=(dP,))
         else:
             dQ, dk, dv = warpgroup_mma_wait(0, deps=(dQ, dk, dv))
             mbarrier.arrive(oempty.index(b % OS), count=1)
             mbarrier.arrive(qempty.index(b % 2), count=1)
-            add_dq(W, 0, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+            add_dq(W, 0, b, dQ, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
             dP = dot_dp(i, mem, bars, B, OS)
             dP = warpgroup_mma_wait(0, deps=(dP,))
         delta = dl_s.index(i % OS).load(gl.SliceLayout(1, tile))
@@ -317,12 +328,12 @@ def slopes(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: 
             mbarrier.arrive(oempty.index(0), count=1)
         elif PARTS == 2:
             last = warpgroup_mma_wait(2, deps=(last,))
-            add_dq(W, 1, b, last, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+            add_dq(W, 1, b, last, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
         b = i
     for part in gl.static_range(PARTS):
         dQ = dot_dq(W, part, b, mem, B, HD, PARTS)
         dQ = warpgroup_mma_wait(0, deps=(dQ,))
-        add_dq(W, part, b, dQ, first, mem, bars, dq_p, L, B, HD, PARTS, TMA)
+        add_dq(W, part, b, dQ, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
     dk, dv = warpgroup_mma_wait(0, deps=(dk, dv))
     finish(W, dk, dv, descs, mem, bars, L, scale, B, HD)
 
@@ -345,10 +356,11 @@ def one(count: gl.constexpr):
 
 
 @gluon.jit
-def backward(q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d, dq_p, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, num_warps: gl.constexpr):
+def backward(q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d, dq_p, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr, num_warps: gl.constexpr):
     """Makes the rings and their barriers, then forks. Grid: blocks of keys, heads of all batches."""
     first = gl.program_id(0) if CAUSAL else 0
     count = L // B - first
+    gl.static_assert(not (CAUSAL and TURN))
     gl.assume(L >= B)
     gl.assume(count > 0)
     dt: gl.constexpr = q_d.dtype
@@ -373,8 +385,109 @@ def backward(q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d, dq_p, L, scale,
     descs = (q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d)
     mem = (q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s)
     gl.warp_specialize([
-        (scores, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA)),
-        (slopes, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA)),
-        (producer, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA)),
-        (adder, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA)),
+        (scores, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA, TURN)),
+        (slopes, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA, TURN)),
+        (producer, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA, TURN)),
+        (adder, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA, TURN)),
     ], [4, 1, 1], [240, 24, 24])
+
+
+@triton.jit
+def before(o_ptr, do_ptr, d_ptr, dq_ptr, HD: tl.constexpr, B: tl.constexpr):
+    """delta = rowsum(O * dO), and zeros for the sums of dQ."""
+    rows = tl.program_id(0) * B + tl.arange(0, B)
+    at = rows[:, None] * HD + tl.arange(0, HD)[None, :]
+    o, do = tl.load(o_ptr + at).to(tl.float32), tl.load(do_ptr + at).to(tl.float32)
+    tl.store(d_ptr + rows, tl.sum(o * do, 1))
+    tl.store(dq_ptr + at, tl.zeros([B, HD], tl.float32))
+
+
+@triton.jit
+def after(sums_ptr, dq_ptr, scale, B: tl.constexpr, HD: tl.constexpr):
+    """dQ from its sums: halves of B rows, each as `add_dq` put it."""
+    H: tl.constexpr = HD // 2
+    t = tl.program_id(0)
+    x = tl.load(sums_ptr + t.to(tl.int64) * (B * H) + tl.arange(0, B * H))
+    x = x.reshape(H // 8, 4, 8, 4, 2, 2).permute(1, 4, 2, 0, 3, 5).reshape(B, H)
+    at = (t // 2 * B + tl.arange(0, B))[:, None] * HD + t % 2 * H + tl.arange(0, H)[None, :]
+    tl.store(dq_ptr + at, (x * scale).to(dq_ptr.dtype.element_ty))
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """How dQ is added: by TMA or from registers, in so many parts; the slots for dO; see `block_of` for `turn`."""
+
+    parts: int = 1
+    slots: int = 2
+    tma: bool = False
+    turn: bool = False
+
+
+VARIANTS = {
+    "registers": Variant(),
+    "registers, 2 parts": Variant(parts=2),
+    "registers, turned": Variant(turn=True),
+    "TMA, one slot of dO": Variant(parts=2, slots=1, tma=True),
+}
+BLOCK = 64
+
+
+def flat(rank: int) -> Any:
+    """The layout of rows and blocks of float32."""
+    return gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=rank)
+
+
+def constants(head_dim: int, causal: bool, variant: Variant) -> dict[str, Any]:
+    """Of the kernel."""
+    return {"B": BLOCK, "HD": head_dim, "OS": variant.slots, "PARTS": variant.parts, "CAUSAL": causal,
+            "TMA": variant.tma, "TURN": variant.turn and not causal, "num_warps": 4}  # fmt: skip
+
+
+def boxes(head_dim: int, variant: Variant) -> dict[str, tuple[str, list[int]]]:
+    """Element type and shape of the block of each descriptor."""
+    tile, half, row = ("bf16", [BLOCK, head_dim]), ("bf16", [BLOCK, head_dim // 2]), ("fp32", [BLOCK])
+    sums = ("fp32", [BLOCK * head_dim // 2 // variant.parts // 256, 256])
+    return {"q_d": tile, "k_d": tile, "v_d": tile, "do_d": tile, "lse_d": row, "dl_d": row, "dq_d": sums, "dk_d": half,
+            "dv_d": half}  # fmt: skip
+
+
+def prepare(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, do: torch.Tensor, lse: torch.Tensor,
+    causal: bool, variant: Variant,
+) -> tuple[Callable[[], tuple[torch.Tensor, ...]], Callable[[], Any]]:  # fmt: skip
+    """The whole backward pass, which returns dQ, dK and dV, and a function that compiles its kernels.
+
+    q, k, v, o, do: (B, H, L, d) in bfloat16, contiguous; L a multiple of 64. lse: (B, H, L) in float32, to base 2.
+    """
+    import torch
+
+    batch, heads, length, head_dim = q.shape
+    rows = batch * heads * length
+    sums = torch.empty(rows * head_dim, device=q.device)
+    delta = torch.empty(rows, device=q.device)
+    dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
+    viewed = {"q_d": q, "k_d": k, "v_d": v, "do_d": do, "lse_d": lse, "dl_d": delta, "dq_d": sums, "dk_d": dk,
+              "dv_d": dv}  # fmt: skip
+    descriptors: list[Any] = []
+    for name, (element, box) in boxes(head_dim, variant).items():
+        bits = element == "bf16"
+        shape = [rows, head_dim] if bits else [-1] if len(box) == 1 else [-1, 256]
+        layout = gl.NVMMASharedLayout.get_default_for(box, gl.bfloat16) if bits else flat(len(box))
+        descriptors.append(TensorDescriptor.from_tensor(viewed[name].view(shape), box, layout))
+    scale = head_dim**-0.5
+    calls = (
+        (before, (rows // 32,), (o, do, delta, sums, head_dim, 32), {}),
+        (backward, (length // BLOCK, batch * heads), (*descriptors, sums, length, scale),
+         constants(head_dim, causal, variant)),
+        (after, (2 * rows // BLOCK,), (sums, dq, scale, BLOCK, head_dim), {}),
+    )  # fmt: skip
+
+    def run() -> tuple[torch.Tensor, ...]:
+        for kernel, grid, args, options in calls:
+            kernel[grid](*args, **options)
+        return dq, dk, dv
+
+    def compiled() -> list[Any]:
+        return [kernel.warmup(*args, grid=grid, **options) for kernel, grid, args, options in calls]
+
+    return run, compiled
