@@ -1,19 +1,19 @@
-"""Attention backward for d = 256 by hand in Gluon: one kernel of five dots, whose two groups of four warps do different work.
+"""Attention backward for d = 256 by hand in Gluon: one kernel of five dots, in which two groups do different work.
 
-A program owns 64 keys, which is what the registers of two groups can hold of dK and dV in float32: each group has half
-of the columns. For each block of 64 queries
+A program owns 64 keys: dK and dV of 64 keys in float32 are what the registers of two groups of four warps can hold, half
+of the columns each. Both groups work on each block of 64 queries:
 
-    scores    S = Q K^T          P = exp2(S - lse), to shared memory     dV += P^T dO (its columns)
-    slopes    dP = dO V^T        dS = P (dP - delta), to shared memory   dV += P^T dO (its columns)
+    scores    S = Q K^T      P = exp2(S - lse), to shared memory         dQ of the block before, dV += P^T dO, dK += dS^T Q
+    slopes    dP = dO V^T    dS = P (dP - delta), to shared memory       the same, for the other columns
 
-and both groups add their columns of dK += dS^T Q and dQ = dS K, one block behind: those dots run while P and dS of the
-next block are computed. P and dS are stored once, queries by keys, and read turned as left operands of dV and dK. Rings
-of two slots need no barriers for "empty": that a group has received the other's tile implies that its dots of two
-blocks before are done.
+P and dS are stored once, as queries by keys, and read turned as left operands of dV and dK. dQ = dS K is one block
+behind: its dots run while P is computed. The rings of P and dS have two slots and no barriers for "empty": what a group
+has received from the other implies that the other's dots of two blocks before are done.
 
-dQ is added to float32 in memory, in the order of an accumulator's registers; `after` puts it in place. SINK says how:
-"registers" (vectors of four numbers from registers) or "tma" (staged, and added by a warp of its own). PARTS divides
-the columns of dQ of a group into so many dots. OS is the number of slots for dO.
+dQ is added to float32 in memory, in the order of an accumulator's registers, and `after` puts it in place. The groups
+add it from registers, four numbers at a time; or (TMA) they stage it, and a warp of its own adds it, for which shared
+memory has room if dO has one slot (OS). PARTS and OTHER are the dots into which the groups divide their columns of dQ:
+with two, fewer registers are needed while other dots are in flight, but dS is read twice.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def block_of(i, first, count, TURN: gl.constexpr):
 
 
 @gluon.jit
-def producer(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr):
+def producer(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr, LATE: gl.constexpr):
     q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d = descs
     q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
     kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
@@ -90,7 +90,7 @@ def producer(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD
 
 
 @gluon.jit
-def adder(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr):
+def adder(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr, LATE: gl.constexpr):
     """Adds the staged parts of dQ to memory."""
     if TMA:
         q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d = descs
@@ -209,7 +209,7 @@ def finish(W: gl.constexpr, dk, dv, descs, mem, bars, L, scale, B: gl.constexpr,
 
 
 @gluon.jit
-def scores(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr):
+def scores(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr, LATE: gl.constexpr):
     """The group that computes P."""
     q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
     kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
@@ -244,13 +244,17 @@ def scores(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: 
         last = dot_dq(W, PARTS - 1, b, mem, B, HD, PARTS)
         mbarrier.wait(ofull.index(i % OS), (i // OS) & 1)
         dv = dot_dv(W, i, dv, mem, HD, OS)
+        if LATE:
+            mbarrier.wait(dsfull.index(i % 2), (i // 2) & 1)
+            dk = dot_dk(W, i, dk, mem, HD)
         if PARTS == 2:
-            dQ = warpgroup_mma_wait(2, deps=(dQ,))
+            dQ = warpgroup_mma_wait(2 + LATE, deps=(dQ,))
             add_dq(W, 0, b, dQ, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
-        last = warpgroup_mma_wait(1, deps=(last,))
+        last = warpgroup_mma_wait(1 + LATE, deps=(last,))
         add_dq(W, PARTS - 1, b, last, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
-        mbarrier.wait(dsfull.index(i % 2), (i // 2) & 1)
-        dk = dot_dk(W, i, dk, mem, HD)
+        if not LATE:
+            mbarrier.wait(dsfull.index(i % 2), (i // 2) & 1)
+            dk = dot_dk(W, i, dk, mem, HD)
         if OS == 1:
             dv = warpgroup_mma_wait(1, deps=(dv,))
             mbarrier.arrive(oempty.index(0), count=1)
@@ -264,7 +268,7 @@ def scores(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: 
 
 
 @gluon.jit
-def slopes(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr):
+def slopes(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr, LATE: gl.constexpr):
     """The group that computes dS."""
     q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
     kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
@@ -356,11 +360,11 @@ def one(count: gl.constexpr):
 
 
 @gluon.jit
-def backward(q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d, dq_p, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr, num_warps: gl.constexpr):
+def backward(q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d, dq_p, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, OTHER: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr, LATE: gl.constexpr, num_warps: gl.constexpr):
     """Makes the rings and their barriers, then forks. Grid: blocks of keys, heads of all batches."""
     first = gl.program_id(0) if CAUSAL else 0
     count = L // B - first
-    gl.static_assert(not (CAUSAL and TURN))
+    gl.static_assert(not (CAUSAL and TURN) and (PARTS == OTHER or not TMA))
     gl.assume(L >= B)
     gl.assume(count > 0)
     dt: gl.constexpr = q_d.dtype
@@ -385,10 +389,10 @@ def backward(q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d, dq_p, L, scale,
     descs = (q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d)
     mem = (q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s)
     gl.warp_specialize([
-        (scores, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA, TURN)),
-        (slopes, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA, TURN)),
-        (producer, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA, TURN)),
-        (adder, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA, TURN)),
+        (scores, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA, TURN, LATE)),
+        (slopes, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, OTHER, CAUSAL, TMA, TURN, LATE)),
+        (producer, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA, TURN, LATE)),
+        (adder, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA, TURN, LATE)),
     ], [4, 1, 1], [240, 24, 24])
 
 
@@ -415,19 +419,25 @@ def after(sums_ptr, dq_ptr, scale, B: tl.constexpr, HD: tl.constexpr):
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How dQ is added: by TMA or from registers, in so many parts; the slots for dO; see `block_of` for `turn`."""
+    """How dQ is added: by TMA or from registers, in so many parts by each group; the slots for dO.
 
-    parts: int = 1
+    turn: as in `block_of`. late: the group of P adds its columns of dQ once dS has come, not while it waits for dS.
+    """
+
+    parts: tuple[int, int] = (1, 1)
     slots: int = 2
     tma: bool = False
     turn: bool = False
+    late: bool = False
 
 
 VARIANTS = {
-    "registers": Variant(),
-    "registers, 2 parts": Variant(parts=2),
-    "registers, turned": Variant(turn=True),
-    "TMA, one slot of dO": Variant(parts=2, slots=1, tma=True),
+    "1 part": Variant(),
+    "2 parts": Variant((2, 2)),
+    "1 and 2 parts": Variant((1, 2)),
+    "1 and 2 parts, late": Variant((1, 2), late=True),
+    "1 and 2 parts, turned": Variant((1, 2), turn=True),
+    "TMA": Variant((2, 2), slots=1, tma=True),
 }
 BLOCK = 64
 
@@ -439,14 +449,16 @@ def flat(rank: int) -> Any:
 
 def constants(head_dim: int, causal: bool, variant: Variant) -> dict[str, Any]:
     """Of the kernel."""
-    return {"B": BLOCK, "HD": head_dim, "OS": variant.slots, "PARTS": variant.parts, "CAUSAL": causal,
-            "TMA": variant.tma, "TURN": variant.turn and not causal, "num_warps": 4}  # fmt: skip
+    return {"B": BLOCK, "HD": head_dim, "OS": variant.slots, "PARTS": variant.parts[0], "OTHER": variant.parts[1],
+            "CAUSAL": causal,
+            "TMA": variant.tma, "TURN": variant.turn and not causal, "LATE": variant.late,
+            "num_warps": 4}  # fmt: skip
 
 
 def boxes(head_dim: int, variant: Variant) -> dict[str, tuple[str, list[int]]]:
     """Element type and shape of the block of each descriptor."""
     tile, half, row = ("bf16", [BLOCK, head_dim]), ("bf16", [BLOCK, head_dim // 2]), ("fp32", [BLOCK])
-    sums = ("fp32", [BLOCK * head_dim // 2 // variant.parts // 256, 256])
+    sums = ("fp32", [BLOCK * head_dim // 2 // variant.parts[0] // 256, 256])
     return {"q_d": tile, "k_d": tile, "v_d": tile, "do_d": tile, "lse_d": row, "dl_d": row, "dq_d": sums, "dk_d": half,
             "dv_d": half}  # fmt: skip
 

@@ -48,7 +48,7 @@ def test_hand_written_attention_is_proved_and_says_what_it_assumes(causal: bool,
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("variant", ["registers", "registers, 2 parts", "TMA, one slot of dO"])
+@pytest.mark.parametrize("variant", ["1 part", "2 parts", "1 and 2 parts", "TMA"])
 def test_hand_written_backward_attention_is_proved(variant: str, causal: bool) -> None:
     verdict = check_barriers(backward_attention(variant, causal))
     assert isinstance(verdict, Proved), verdict

@@ -56,7 +56,7 @@ def test_hand_written_attention_gives_the_right_values_in_all_orders(causal: boo
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("variant", ["registers", "registers, 2 parts", "TMA, one slot of dO"])
+@pytest.mark.parametrize("variant", ["1 part", "2 parts", "1 and 2 parts", "TMA"])
 def test_hand_written_backward_attention_gives_the_right_gradients(variant: str, causal: bool) -> None:
     length, head_dim = 192, 256
     random = np.random.default_rng(0)
