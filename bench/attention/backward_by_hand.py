@@ -1,8 +1,8 @@
-"""Times attention backward for d = 256 by hand (`bench.peers.gluon_attention_backward`) beside the operator and cuDNN:
-``python -m bench.attention.backward_by_hand [--only TEXT]``.
+"""Times attention backward for d = 256 by hand beside the operator and cuDNN.
 
-As `bench.attention.backward`, whose problems, tolerances and way to time it has. ``--compile`` only compiles, without a
-GPU, into ``build/attention_backward_by_hand``; a run compiles what is not there before it begins. Results:
+``python -m bench.attention.backward_by_hand [--only TEXT]``: the kernels of `bench.peers.gluon_attention_backward`, on
+problems of `bench.attention.backward`, compared and timed as there. ``--compile`` only compiles them, without a GPU,
+into ``build/attention_backward_by_hand``; a run compiles what is not there before it begins. Results:
 ``bench/results/attention_backward_by_hand.json``.
 """
 
@@ -98,7 +98,9 @@ def timed(problem: Problem) -> list[Row]:
 def main() -> int:
     """Times the problems asked for; returns 1 if a kernel by hand was wrong or failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", default=USUAL, metavar="TEXT", help=f"of names such as {next(iter(NAMED))}")
+    parser.add_argument(
+        "--only", nargs="+", default=USUAL, metavar="TEXT", help=f"of names such as {next(iter(NAMED))}"
+    )
     parser.add_argument("--compile", action="store_true", help="compile what a run needs, without a GPU")
     parser.add_argument("--compile-one", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

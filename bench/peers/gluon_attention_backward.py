@@ -1,10 +1,10 @@
 """Attention backward for d = 256 by hand in Gluon: one kernel of five dots, in which two groups do different work.
 
-A program owns 64 keys: dK and dV of 64 keys in float32 are what the registers of two groups of four warps can hold, half
-of the columns each. Both groups work on each block of 64 queries:
+A program owns 64 keys: dK and dV of 64 keys in float32 are what the registers of two groups of four warps can hold,
+half of the columns each. Both groups work on each block of 64 queries:
 
-    scores    S = Q K^T      P = exp2(S - lse), to shared memory         dQ of the block before, dV += P^T dO, dK += dS^T Q
-    slopes    dP = dO V^T    dS = P (dP - delta), to shared memory       the same, for the other columns
+    scores    S = Q K^T      P = exp2(S - lse), to shared memory       dQ of the block before, dV += P^T dO, dK += dS^T Q
+    slopes    dP = dO V^T    dS = P (dP - delta), to shared memory     the same, for the other columns
 
 P and dS are stored once, as queries by keys, and read turned as left operands of dV and dK. dQ = dS K is one block
 behind: its dots run while P is computed. The rings of P and dS have two slots and no barriers for "empty": what a group
@@ -16,11 +16,9 @@ memory has room if dO has one slot (OS). PARTS and OTHER are the dots into which
 with two, fewer registers are needed while other dots are in flight, but dS is read twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import triton
 import triton.language as tl
@@ -36,9 +34,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
-
-if TYPE_CHECKING:
-    import torch
+from triton.language.core import _aggregate as aggregate
 
 tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
 tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
@@ -49,6 +45,39 @@ def tma_add(desc, coord, src, _semantic=None):
     """desc[coord] += src by TMA. Gluon of Triton 3.6 has the operation, and no name for it."""
     coord = _semantic._convert_to_ir_values(coord, require_i64=False)
     _semantic.builder.create_async_tma_reduce(ir.DESCRIPTOR_REDUCE_KIND.ADD, desc.handle, coord, src.handle)
+
+
+@aggregate
+class Shared:
+    """Tiles and rows in shared memory, and their barriers; `staged` are parts of dQ, one of each group."""
+
+    q: gl.shared_memory_descriptor
+    k: gl.shared_memory_descriptor
+    v: gl.shared_memory_descriptor
+    do: gl.shared_memory_descriptor
+    lse: gl.shared_memory_descriptor
+    delta: gl.shared_memory_descriptor
+    p: gl.shared_memory_descriptor
+    ds: gl.shared_memory_descriptor
+    k_full: gl.shared_memory_descriptor
+    v_full: gl.shared_memory_descriptor
+    q_full: gl.shared_memory_descriptor
+    q_empty: gl.shared_memory_descriptor
+    do_full: gl.shared_memory_descriptor
+    do_empty: gl.shared_memory_descriptor
+    p_full: gl.shared_memory_descriptor
+    ds_full: gl.shared_memory_descriptor
+    free: gl.shared_memory_descriptor
+    staged: gl.tuple
+    staged_full: gl.tuple
+    staged_empty: gl.tuple
+
+    @gluon.constexpr_function
+    def __init__(self, tiles, barriers, staged):
+        self.q, self.k, self.v, self.do, self.lse, self.delta, self.p, self.ds = tiles
+        (self.k_full, self.v_full, self.q_full, self.q_empty, self.do_full, self.do_empty, self.p_full, self.ds_full,
+         self.free) = barriers  # fmt: skip
+        self.staged, self.staged_full, self.staged_empty = staged
 
 
 @gluon.jit
@@ -62,106 +91,103 @@ def block_of(i, first, count, TURN: gl.constexpr):
 
 
 @gluon.jit
-def producer(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr, LATE: gl.constexpr):
-    q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d = descs
-    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
-    kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
+def producer(shared, q_d, k_d, v_d, do_d, lse_d, delta_d, first, count, L, B: gl.constexpr, OS: gl.constexpr,
+             TURN: gl.constexpr):  # fmt: skip
+    """One warp: K, V, then the blocks of Q and dO with their rows."""
     QB: gl.constexpr = q_d.block_type.nbytes + lse_d.block_type.nbytes
-    OB: gl.constexpr = do_d.block_type.nbytes + dl_d.block_type.nbytes
+    OB: gl.constexpr = do_d.block_type.nbytes + delta_d.block_type.nbytes
     base = gl.program_id(1) * L
     row = base + gl.program_id(0) * B
-    mbarrier.expect(kfull, k_d.block_type.nbytes)
-    tma_load(k_d, [row, 0], kfull, k_s)
-    for i in range(0, count):
+    mbarrier.expect(shared.k_full, k_d.block_type.nbytes)
+    tma_load(k_d, [row, 0], shared.k_full, shared.k)
+    for i in range(count):
         m = base + block_of(i, first, count, TURN) * B
         s = i % 2
         o = i % OS
-        mbarrier.wait(qempty.index(s), ((i // 2) & 1) ^ 1)
-        mbarrier.expect(qfull.index(s), QB)
-        tma_load(q_d, [m, 0], qfull.index(s), q_s.index(s))
-        tma_load(lse_d, [m], qfull.index(s), lse_s.index(s))
+        mbarrier.wait(shared.q_empty.index(s), ((i // 2) & 1) ^ 1)
+        mbarrier.expect(shared.q_full.index(s), QB)
+        tma_load(q_d, [m, 0], shared.q_full.index(s), shared.q.index(s))
+        tma_load(lse_d, [m], shared.q_full.index(s), shared.lse.index(s))
         if i == 0:
-            mbarrier.expect(vfull, v_d.block_type.nbytes)
-            tma_load(v_d, [row, 0], vfull, v_s)
-        mbarrier.wait(oempty.index(o), ((i // OS) & 1) ^ 1)
-        mbarrier.expect(ofull.index(o), OB)
-        tma_load(do_d, [m, 0], ofull.index(o), do_s.index(o))
-        tma_load(dl_d, [m], ofull.index(o), dl_s.index(o))
+            mbarrier.expect(shared.v_full, v_d.block_type.nbytes)
+            tma_load(v_d, [row, 0], shared.v_full, shared.v)
+        mbarrier.wait(shared.do_empty.index(o), ((i // OS) & 1) ^ 1)
+        mbarrier.expect(shared.do_full.index(o), OB)
+        tma_load(do_d, [m, 0], shared.do_full.index(o), shared.do.index(o))
+        tma_load(delta_d, [m], shared.do_full.index(o), shared.delta.index(o))
 
 
 @gluon.jit
-def adder(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr, LATE: gl.constexpr):
+def adder(shared, dq_d, first, count, L, B: gl.constexpr, HD: gl.constexpr, PARTS: gl.constexpr, TMA: gl.constexpr,
+          TURN: gl.constexpr):  # fmt: skip
     """Adds the staged parts of dQ to memory."""
     if TMA:
-        q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d = descs
-        q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
-        kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
         ROWS: gl.constexpr = B * HD // 2 // PARTS // 256
         tile = gl.program_id(1) * (L // B)
-        for i in range(0, count):
+        for i in range(count):
             for part in gl.static_range(PARTS):
                 for g in gl.static_range(2):
-                    mbarrier.wait(dqfull[g], (i * PARTS + part) & 1)
-                    tma_add(dq_d, [(((tile + block_of(i, first, count, TURN)) * 2 + g) * PARTS + part) * ROWS, 0], dq_s[g])
+                    mbarrier.wait(shared.staged_full[g], (i * PARTS + part) & 1)
+                    at = ((tile + block_of(i, first, count, TURN)) * 2 + g) * PARTS + part
+                    tma_add(dq_d, [at * ROWS, 0], shared.staged[g])
                 for g in gl.static_range(2):
                     tma.store_wait(1 - g)
-                    mbarrier.arrive(dqempty[g], count=1)
+                    mbarrier.arrive(shared.staged_empty[g], count=1)
         tma.store_wait(0)
 
 
 @gluon.jit
-def dot_dq(W: gl.constexpr, part: gl.constexpr, i, mem, B: gl.constexpr, HD: gl.constexpr, PARTS: gl.constexpr):
+def dot_dq(W: gl.constexpr, part: gl.constexpr, i, shared, B: gl.constexpr, HD: gl.constexpr, PARTS: gl.constexpr):
     """A part of this group's columns of dQ(i), in flight."""
-    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
     N: gl.constexpr = HD // 2 // PARTS
     zero = gl.zeros([B, N], gl.float32, gl.NVMMADistributedLayout([3, 0], [4, 1], [16, N, 16]))
-    return warpgroup_mma(ds_s.index(i % 2), k_s.slice(W * (HD // 2) + part * N, N, dim=1), zero, use_acc=False, is_async=True)
+    columns = shared.k.slice(W * (HD // 2) + part * N, N, dim=1)
+    return warpgroup_mma(shared.ds.index(i % 2), columns, zero, use_acc=False, is_async=True)
 
 
 @gluon.jit
-def dot_dk(W: gl.constexpr, i, dk, mem, HD: gl.constexpr):
+def dot_dk(W: gl.constexpr, i, dk, shared, HD: gl.constexpr):
     """This group's columns of dK += dS(i)^T Q(i), in flight."""
-    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
-    return warpgroup_mma(ds_s.index(i % 2).permute((1, 0)), q_s.index(i % 2).slice(W * (HD // 2), HD // 2, dim=1), dk, is_async=True)
+    columns = shared.q.index(i % 2).slice(W * (HD // 2), HD // 2, dim=1)
+    return warpgroup_mma(shared.ds.index(i % 2).permute((1, 0)), columns, dk, is_async=True)
 
 
 @gluon.jit
-def dot_dv(W: gl.constexpr, i, dv, mem, HD: gl.constexpr, OS: gl.constexpr):
+def dot_dv(W: gl.constexpr, i, dv, shared, HD: gl.constexpr, OS: gl.constexpr):
     """This group's columns of dV += P(i)^T dO(i), in flight."""
-    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
-    return warpgroup_mma(p_s.index(i % 2).permute((1, 0)), do_s.index(i % OS).slice(W * (HD // 2), HD // 2, dim=1), dv, is_async=True)
+    columns = shared.do.index(i % OS).slice(W * (HD // 2), HD // 2, dim=1)
+    return warpgroup_mma(shared.p.index(i % 2).permute((1, 0)), columns, dv, is_async=True)
 
 
 @gluon.jit
-def add_dq(W: gl.constexpr, part: gl.constexpr, i, dQ, first, count, mem, bars, dq_p, L, B: gl.constexpr, HD: gl.constexpr, PARTS: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr):
+def add_dq(W: gl.constexpr, part: gl.constexpr, i, dQ, first, count, shared, dq_p, L, B: gl.constexpr,
+           HD: gl.constexpr, PARTS: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr):  # fmt: skip
     """Adds a part of dQ(i) to memory or hands it to `adder`, in the order (8 columns, thread, 4 registers)."""
-    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
-    kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
     N: gl.constexpr = HD // 2 // PARTS
     ROWS: gl.constexpr = B * N // 256
     x = dQ.reshape([4, 2, 8, N // 8, 4, 2]).permute([3, 0, 2, 4, 1, 5]).reshape([ROWS, 256])
     if TMA:
-        mbarrier.wait(dqempty[W], ((i * PARTS + part) & 1) ^ 1)
-        dq_s[W].store(x)
+        mbarrier.wait(shared.staged_empty[W], ((i * PARTS + part) & 1) ^ 1)
+        shared.staged[W].store(x)
         fence_async_shared()
-        mbarrier.arrive(dqfull[W], count=1)
+        mbarrier.arrive(shared.staged_full[W], count=1)
     else:
         lay: gl.constexpr = x.type.layout
         tile = ((gl.program_id(1) * (L // B) + block_of(i, first, count, TURN)) * 2 + W) * PARTS + part
-        inner = gl.arange(0, ROWS, gl.SliceLayout(1, lay))[:, None] * 256 + gl.arange(0, 256, gl.SliceLayout(0, lay))[None, :]
-        gl.atomic_add(dq_p + tile.to(gl.int64) * (ROWS * 256) + inner, x, sem="relaxed")
+        rows = gl.arange(0, ROWS, gl.SliceLayout(1, lay))[:, None]
+        columns = gl.arange(0, 256, gl.SliceLayout(0, lay))[None, :]
+        gl.atomic_add(dq_p + tile.to(gl.int64) * (ROWS * 256) + (rows * 256 + columns), x, sem="relaxed")
 
 
 @gluon.jit
-def probabilities(i, S, mem, scale, B: gl.constexpr, MASK: gl.constexpr):
+def probabilities(i, S, shared, scale, B: gl.constexpr, MASK: gl.constexpr):
     """P of a block of products; with MASK the block is on the diagonal."""
-    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
     lay: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, B, 16])
-    lse = lse_s.index(i % 2).load(gl.SliceLayout(1, lay))
+    lse = shared.lse.index(i % 2).load(gl.SliceLayout(1, lay))
     if MASK:
         rows = gl.arange(0, B, gl.SliceLayout(1, lay))
         S = gl.where(gl.arange(0, B, gl.SliceLayout(0, lay))[None, :] <= rows[:, None], S, float("-inf"))
-    return gl.exp2(S * scale - lse[:, None]).to(q_s.dtype)
+    return gl.exp2(S * scale - lse[:, None]).to(shared.q.dtype)
 
 
 @gluon.jit
@@ -173,173 +199,168 @@ def share(tile, ring, full, i):
 
 
 @gluon.jit
-def dot_s(i, mem, bars, B: gl.constexpr):
-    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
-    kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
+def dot_s(i, shared, B: gl.constexpr):
+    """S(i), in flight, once Q(i) is there."""
     zero = gl.zeros([B, B], gl.float32, gl.NVMMADistributedLayout([3, 0], [4, 1], [16, B, 16]))
-    mbarrier.wait(qfull.index(i % 2), (i // 2) & 1)
-    return warpgroup_mma(q_s.index(i % 2), k_s.permute((1, 0)), zero, use_acc=False, is_async=True)
+    mbarrier.wait(shared.q_full.index(i % 2), (i // 2) & 1)
+    return warpgroup_mma(shared.q.index(i % 2), shared.k.permute((1, 0)), zero, use_acc=False, is_async=True)
 
 
 @gluon.jit
-def dot_dp(i, mem, bars, B: gl.constexpr, OS: gl.constexpr):
-    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
-    kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
+def dot_dp(i, shared, B: gl.constexpr, OS: gl.constexpr):
+    """dP(i), in flight, once dO(i) is there."""
     zero = gl.zeros([B, B], gl.float32, gl.NVMMADistributedLayout([3, 0], [4, 1], [16, B, 16]))
-    mbarrier.wait(ofull.index(i % OS), (i // OS) & 1)
-    return warpgroup_mma(do_s.index(i % OS), v_s.permute((1, 0)), zero, use_acc=False, is_async=True)
+    mbarrier.wait(shared.do_full.index(i % OS), (i // OS) & 1)
+    return warpgroup_mma(shared.do.index(i % OS), shared.v.permute((1, 0)), zero, use_acc=False, is_async=True)
 
 
 @gluon.jit
-def finish(W: gl.constexpr, dk, dv, descs, mem, bars, L, scale, B: gl.constexpr, HD: gl.constexpr):
+def finish(W: gl.constexpr, dk, dv, shared, dk_d, dv_d, L, scale, B: gl.constexpr, HD: gl.constexpr):
     """Stores dK and dV in the place of K and V, once both groups have read these."""
-    q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d = descs
-    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
-    kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
     H: gl.constexpr = HD // 2
     row = gl.program_id(1) * L + gl.program_id(0) * B
-    mbarrier.arrive(free, count=1)
-    mbarrier.wait(free, 0)
-    v_s.slice(W * H, H, dim=1).store(dv.to(dv_d.dtype))
-    k_s.slice(W * H, H, dim=1).store((dk * scale).to(dk_d.dtype))
+    mbarrier.arrive(shared.free, count=1)
+    mbarrier.wait(shared.free, 0)
+    shared.v.slice(W * H, H, dim=1).store(dv.to(dv_d.dtype))
+    shared.k.slice(W * H, H, dim=1).store((dk * scale).to(dk_d.dtype))
     fence_async_shared()
-    tma_store(dv_d, [row, W * H], v_s.slice(W * H, H, dim=1))
-    tma_store(dk_d, [row, W * H], k_s.slice(W * H, H, dim=1))
+    tma_store(dv_d, [row, W * H], shared.v.slice(W * H, H, dim=1))
+    tma_store(dk_d, [row, W * H], shared.k.slice(W * H, H, dim=1))
     tma.store_wait(0)
 
 
 @gluon.jit
-def scores(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr, LATE: gl.constexpr):
+def scores(shared, dk_d, dv_d, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr,
+           PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr,
+           LATE: gl.constexpr):  # fmt: skip
     """The group that computes P."""
-    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
-    kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
     lay: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HD // 2, 16])
     W: gl.constexpr = 0
     qk_scale = scale * 1.4426950408889634
     dk = gl.zeros([B, HD // 2], gl.float32, lay)
     dv = gl.zeros([B, HD // 2], gl.float32, lay)
-    mbarrier.wait(kfull, 0)
-    S = dot_s(0, mem, bars, B)
+    mbarrier.wait(shared.k_full, 0)
+    S = dot_s(0, shared, B)
     S = warpgroup_mma_wait(0, deps=(S,))
-    share(probabilities(0, S, mem, qk_scale, B, CAUSAL), p_s, pfull, 0)
-    mbarrier.wait(ofull.index(0), 0)
-    dv = dot_dv(W, 0, dv, mem, HD, OS)
-    mbarrier.wait(dsfull.index(0), 0)
-    dk = dot_dk(W, 0, dk, mem, HD)
+    share(probabilities(0, S, shared, qk_scale, B, CAUSAL), shared.p, shared.p_full, 0)
+    mbarrier.wait(shared.do_full.index(0), 0)
+    dv = dot_dv(W, 0, dv, shared, HD, OS)
+    mbarrier.wait(shared.ds_full.index(0), 0)
+    dk = dot_dk(W, 0, dk, shared, HD)
     if OS == 1:
         dv = warpgroup_mma_wait(1, deps=(dv,))
-        mbarrier.arrive(oempty.index(0), count=1)
+        mbarrier.arrive(shared.do_empty.index(0), count=1)
     b = 0
     for i in range(1, count):
-        S = dot_s(i, mem, bars, B)
+        S = dot_s(i, shared, B)
         if PARTS == 2:
-            dQ = dot_dq(W, 0, b, mem, B, HD, PARTS)
+            dQ = dot_dq(W, 0, b, shared, B, HD, PARTS)
         if OS == 1:
             S, dk = warpgroup_mma_wait(PARTS - 1, deps=(S, dk))
         else:
             S, dk, dv = warpgroup_mma_wait(PARTS - 1, deps=(S, dk, dv))
-            mbarrier.arrive(oempty.index(b % OS), count=1)
-        mbarrier.arrive(qempty.index(b % 2), count=1)
-        share(probabilities(i, S, mem, qk_scale, B, False), p_s, pfull, i)
-        last = dot_dq(W, PARTS - 1, b, mem, B, HD, PARTS)
-        mbarrier.wait(ofull.index(i % OS), (i // OS) & 1)
-        dv = dot_dv(W, i, dv, mem, HD, OS)
+            mbarrier.arrive(shared.do_empty.index(b % OS), count=1)
+        mbarrier.arrive(shared.q_empty.index(b % 2), count=1)
+        share(probabilities(i, S, shared, qk_scale, B, False), shared.p, shared.p_full, i)
+        last = dot_dq(W, PARTS - 1, b, shared, B, HD, PARTS)
+        mbarrier.wait(shared.do_full.index(i % OS), (i // OS) & 1)
+        dv = dot_dv(W, i, dv, shared, HD, OS)
         if LATE:
-            mbarrier.wait(dsfull.index(i % 2), (i // 2) & 1)
-            dk = dot_dk(W, i, dk, mem, HD)
+            mbarrier.wait(shared.ds_full.index(i % 2), (i // 2) & 1)
+            dk = dot_dk(W, i, dk, shared, HD)
         if PARTS == 2:
             dQ = warpgroup_mma_wait(2 + LATE, deps=(dQ,))
-            add_dq(W, 0, b, dQ, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
+            add_dq(W, 0, b, dQ, first, count, shared, dq_p, L, B, HD, PARTS, TMA, TURN)
         last = warpgroup_mma_wait(1 + LATE, deps=(last,))
-        add_dq(W, PARTS - 1, b, last, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
+        add_dq(W, PARTS - 1, b, last, first, count, shared, dq_p, L, B, HD, PARTS, TMA, TURN)
         if not LATE:
-            mbarrier.wait(dsfull.index(i % 2), (i // 2) & 1)
-            dk = dot_dk(W, i, dk, mem, HD)
+            mbarrier.wait(shared.ds_full.index(i % 2), (i // 2) & 1)
+            dk = dot_dk(W, i, dk, shared, HD)
         if OS == 1:
             dv = warpgroup_mma_wait(1, deps=(dv,))
-            mbarrier.arrive(oempty.index(0), count=1)
+            mbarrier.arrive(shared.do_empty.index(0), count=1)
         b = i
     for part in gl.static_range(PARTS):
-        dQ = dot_dq(W, part, b, mem, B, HD, PARTS)
+        dQ = dot_dq(W, part, b, shared, B, HD, PARTS)
         dQ = warpgroup_mma_wait(0, deps=(dQ,))
-        add_dq(W, part, b, dQ, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
+        add_dq(W, part, b, dQ, first, count, shared, dq_p, L, B, HD, PARTS, TMA, TURN)
     dk, dv = warpgroup_mma_wait(0, deps=(dk, dv))
-    finish(W, dk, dv, descs, mem, bars, L, scale, B, HD)
+    finish(W, dk, dv, shared, dk_d, dv_d, L, scale, B, HD)
 
 
 @gluon.jit
-def slopes(descs, mem, bars, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr, LATE: gl.constexpr):
+def slopes(shared, dk_d, dv_d, dq_p, first, count, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr,
+           PARTS: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr,
+           LATE: gl.constexpr):  # fmt: skip
     """The group that computes dS."""
-    q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s = mem
-    kfull, vfull, qfull, qempty, ofull, oempty, pfull, dsfull, dqfull, dqempty, free = bars
     lay: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HD // 2, 16])
     tile: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, B, 16])
     W: gl.constexpr = 1
     dk = gl.zeros([B, HD // 2], gl.float32, lay)
     dv = gl.zeros([B, HD // 2], gl.float32, lay)
-    mbarrier.wait(kfull, 0)
-    mbarrier.wait(vfull, 0)
-    dP = dot_dp(0, mem, bars, B, OS)
+    mbarrier.wait(shared.k_full, 0)
+    mbarrier.wait(shared.v_full, 0)
+    dP = dot_dp(0, shared, B, OS)
     dP = warpgroup_mma_wait(0, deps=(dP,))
-    delta = dl_s.index(0).load(gl.SliceLayout(1, tile))
-    mbarrier.wait(pfull.index(0), 0)
-    P = p_s.index(0).load(tile)
-    dv = dot_dv(W, 0, dv, mem, HD, OS)
-    share((P.to(gl.float32) * (dP - delta[:, None])).to(q_s.dtype), ds_s, dsfull, 0)
-    mbarrier.wait(qfull.index(0), 0)
-    dk = dot_dk(W, 0, dk, mem, HD)
+    delta = shared.delta.index(0).load(gl.SliceLayout(1, tile))
+    mbarrier.wait(shared.p_full.index(0), 0)
+    P = shared.p.index(0).load(tile)
+    dv = dot_dv(W, 0, dv, shared, HD, OS)
+    share((P.to(gl.float32) * (dP - delta[:, None])).to(shared.q.dtype), shared.ds, shared.ds_full, 0)
+    mbarrier.wait(shared.q_full.index(0), 0)
+    dk = dot_dk(W, 0, dk, shared, HD)
     if OS == 1:
         dv = warpgroup_mma_wait(1, deps=(dv,))
-        mbarrier.arrive(oempty.index(0), count=1)
+        mbarrier.arrive(shared.do_empty.index(0), count=1)
     b = 0
     for i in range(1, count):
-        dQ = dot_dq(W, 0, b, mem, B, HD, PARTS)
+        dQ = dot_dq(W, 0, b, shared, B, HD, PARTS)
         if OS == 1:
             dQ, dk = warpgroup_mma_wait(0, deps=(dQ, dk))
-            mbarrier.arrive(qempty.index(b % 2), count=1)
+            mbarrier.arrive(shared.q_empty.index(b % 2), count=1)
             if PARTS == 2:
-                last = dot_dq(W, 1, b, mem, B, HD, PARTS)
-            add_dq(W, 0, b, dQ, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
-            dP = dot_dp(i, mem, bars, B, OS)
+                last = dot_dq(W, 1, b, shared, B, HD, PARTS)
+            add_dq(W, 0, b, dQ, first, count, shared, dq_p, L, B, HD, PARTS, TMA, TURN)
+            dP = dot_dp(i, shared, B, OS)
             if PARTS == 2:
                 last = warpgroup_mma_wait(1, deps=(last,))
-                add_dq(W, 1, b, last, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
+                add_dq(W, 1, b, last, first, count, shared, dq_p, L, B, HD, PARTS, TMA, TURN)
             dP = warpgroup_mma_wait(0, deps=(dP,))
         elif PARTS == 2:
-            dP = dot_dp(i, mem, bars, B, OS)
+            dP = dot_dp(i, shared, B, OS)
             dQ, dk, dv = warpgroup_mma_wait(1, deps=(dQ, dk, dv))
-            mbarrier.arrive(oempty.index(b % OS), count=1)
-            mbarrier.arrive(qempty.index(b % 2), count=1)
-            add_dq(W, 0, b, dQ, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
-            last = dot_dq(W, 1, b, mem, B, HD, PARTS)
+            mbarrier.arrive(shared.do_empty.index(b % OS), count=1)
+            mbarrier.arrive(shared.q_empty.index(b % 2), count=1)
+            add_dq(W, 0, b, dQ, first, count, shared, dq_p, L, B, HD, PARTS, TMA, TURN)
+            last = dot_dq(W, 1, b, shared, B, HD, PARTS)
             dP = warpgroup_mma_wait(1, deps=(dP,))
         else:
             dQ, dk, dv = warpgroup_mma_wait(0, deps=(dQ, dk, dv))
-            mbarrier.arrive(oempty.index(b % OS), count=1)
-            mbarrier.arrive(qempty.index(b % 2), count=1)
-            add_dq(W, 0, b, dQ, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
-            dP = dot_dp(i, mem, bars, B, OS)
+            mbarrier.arrive(shared.do_empty.index(b % OS), count=1)
+            mbarrier.arrive(shared.q_empty.index(b % 2), count=1)
+            add_dq(W, 0, b, dQ, first, count, shared, dq_p, L, B, HD, PARTS, TMA, TURN)
+            dP = dot_dp(i, shared, B, OS)
             dP = warpgroup_mma_wait(0, deps=(dP,))
-        delta = dl_s.index(i % OS).load(gl.SliceLayout(1, tile))
-        mbarrier.wait(pfull.index(i % 2), (i // 2) & 1)
-        P = p_s.index(i % 2).load(tile)
-        dv = dot_dv(W, i, dv, mem, HD, OS)
-        share((P.to(gl.float32) * (dP - delta[:, None])).to(q_s.dtype), ds_s, dsfull, i)
-        mbarrier.wait(qfull.index(i % 2), (i // 2) & 1)
-        dk = dot_dk(W, i, dk, mem, HD)
+        delta = shared.delta.index(i % OS).load(gl.SliceLayout(1, tile))
+        mbarrier.wait(shared.p_full.index(i % 2), (i // 2) & 1)
+        P = shared.p.index(i % 2).load(tile)
+        dv = dot_dv(W, i, dv, shared, HD, OS)
+        share((P.to(gl.float32) * (dP - delta[:, None])).to(shared.q.dtype), shared.ds, shared.ds_full, i)
+        mbarrier.wait(shared.q_full.index(i % 2), (i // 2) & 1)
+        dk = dot_dk(W, i, dk, shared, HD)
         if OS == 1:
             dv = warpgroup_mma_wait(1, deps=(dv,))
-            mbarrier.arrive(oempty.index(0), count=1)
+            mbarrier.arrive(shared.do_empty.index(0), count=1)
         elif PARTS == 2:
             last = warpgroup_mma_wait(2, deps=(last,))
-            add_dq(W, 1, b, last, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
+            add_dq(W, 1, b, last, first, count, shared, dq_p, L, B, HD, PARTS, TMA, TURN)
         b = i
     for part in gl.static_range(PARTS):
-        dQ = dot_dq(W, part, b, mem, B, HD, PARTS)
+        dQ = dot_dq(W, part, b, shared, B, HD, PARTS)
         dQ = warpgroup_mma_wait(0, deps=(dQ,))
-        add_dq(W, part, b, dQ, first, count, mem, bars, dq_p, L, B, HD, PARTS, TMA, TURN)
+        add_dq(W, part, b, dQ, first, count, shared, dq_p, L, B, HD, PARTS, TMA, TURN)
     dk, dv = warpgroup_mma_wait(0, deps=(dk, dv))
-    finish(W, dk, dv, descs, mem, bars, L, scale, B, HD)
+    finish(W, dk, dv, shared, dk_d, dv_d, L, scale, B, HD)
 
 
 @gluon.jit
@@ -360,7 +381,9 @@ def one(count: gl.constexpr):
 
 
 @gluon.jit
-def backward(q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d, dq_p, L, scale, B: gl.constexpr, HD: gl.constexpr, OS: gl.constexpr, PARTS: gl.constexpr, OTHER: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr, TURN: gl.constexpr, LATE: gl.constexpr, num_warps: gl.constexpr):
+def backward(q_d, k_d, v_d, do_d, lse_d, delta_d, dq_d, dk_d, dv_d, dq_p, L, scale, B: gl.constexpr, HD: gl.constexpr,
+             OS: gl.constexpr, PARTS: gl.constexpr, OTHER: gl.constexpr, CAUSAL: gl.constexpr, TMA: gl.constexpr,
+             TURN: gl.constexpr, LATE: gl.constexpr, num_warps: gl.constexpr):  # fmt: skip
     """Makes the rings and their barriers, then forks. Grid: blocks of keys, heads of all batches."""
     first = gl.program_id(0) if CAUSAL else 0
     count = L // B - first
@@ -368,32 +391,37 @@ def backward(q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d, dq_p, L, scale,
     gl.assume(L >= B)
     gl.assume(count > 0)
     dt: gl.constexpr = q_d.dtype
-    tile: gl.constexpr = gl.NVMMASharedLayout.get_default_for([B, B], dt)
-    q_s = gl.allocate_shared_memory(dt, [2, B, HD], q_d.layout)
-    k_s = gl.allocate_shared_memory(dt, [B, HD], k_d.layout)
-    v_s = gl.allocate_shared_memory(dt, [B, HD], v_d.layout)
-    do_s = gl.allocate_shared_memory(dt, [OS, B, HD], do_d.layout)
-    lse_s = gl.allocate_shared_memory(gl.float32, [2, B], lse_d.layout)
-    dl_s = gl.allocate_shared_memory(gl.float32, [OS, B], dl_d.layout)
-    p_s = gl.allocate_shared_memory(dt, [2, B, B], tile)
-    ds_s = gl.allocate_shared_memory(dt, [2, B, B], tile)
-    dq_s = ()
-    dqfull = ()
-    dqempty = ()
+    exchanged: gl.constexpr = gl.NVMMASharedLayout.get_default_for([B, B], dt)
+    tiles = (
+        gl.allocate_shared_memory(dt, [2, B, HD], q_d.layout),
+        gl.allocate_shared_memory(dt, [B, HD], k_d.layout),
+        gl.allocate_shared_memory(dt, [B, HD], v_d.layout),
+        gl.allocate_shared_memory(dt, [OS, B, HD], do_d.layout),
+        gl.allocate_shared_memory(gl.float32, [2, B], lse_d.layout),
+        gl.allocate_shared_memory(gl.float32, [OS, B], delta_d.layout),
+        gl.allocate_shared_memory(dt, [2, B, B], exchanged),
+        gl.allocate_shared_memory(dt, [2, B, B], exchanged),
+    )
+    staged = ((), (), ())
     if TMA:
-        for g in gl.static_range(2):
-            dq_s = dq_s + (gl.allocate_shared_memory(gl.float32, [B * HD // 2 // PARTS // 256, 256], dq_d.layout),)
-            dqfull = dqfull + (one(1),)
-            dqempty = dqempty + (one(1),)
-    bars = (one(1), one(1), ring(2, 1), ring(2, 2), ring(OS, 1), ring(OS, 2), ring(2, 1), ring(2, 1), dqfull, dqempty, one(2))
-    descs = (q_d, k_d, v_d, do_d, lse_d, dl_d, dq_d, dk_d, dv_d)
-    mem = (q_s, k_s, v_s, do_s, lse_s, dl_s, p_s, ds_s, dq_s)
-    gl.warp_specialize([
-        (scores, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA, TURN, LATE)),
-        (slopes, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, OTHER, CAUSAL, TMA, TURN, LATE)),
-        (producer, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA, TURN, LATE)),
-        (adder, (descs, mem, bars, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA, TURN, LATE)),
-    ], [4, 1, 1], [240, 24, 24])
+        shape: gl.constexpr = [B * HD // 2 // PARTS // 256, 256]
+        buffers = (
+            gl.allocate_shared_memory(gl.float32, shape, dq_d.layout),
+            gl.allocate_shared_memory(gl.float32, shape, dq_d.layout),
+        )
+        staged = (buffers, (one(1), one(1)), (one(1), one(1)))
+    barriers = (one(1), one(1), ring(2, 1), ring(2, 2), ring(OS, 1), ring(OS, 2), ring(2, 1), ring(2, 1), one(2))
+    shared = Shared(tiles, barriers, staged)
+    gl.warp_specialize(
+        [
+            (scores, (shared, dk_d, dv_d, dq_p, first, count, L, scale, B, HD, OS, PARTS, CAUSAL, TMA, TURN, LATE)),
+            (slopes, (shared, dk_d, dv_d, dq_p, first, count, L, scale, B, HD, OS, OTHER, CAUSAL, TMA, TURN, LATE)),
+            (producer, (shared, q_d, k_d, v_d, do_d, lse_d, delta_d, first, count, L, B, OS, TURN)),
+            (adder, (shared, dq_d, first, count, L, B, HD, PARTS, TMA, TURN)),
+        ],
+        [4, 1, 1],
+        [240, 24, 24],
+    )  # fmt: skip
 
 
 @triton.jit
@@ -459,17 +487,18 @@ def boxes(head_dim: int, variant: Variant) -> dict[str, tuple[str, list[int]]]:
     """Element type and shape of the block of each descriptor."""
     tile, half, row = ("bf16", [BLOCK, head_dim]), ("bf16", [BLOCK, head_dim // 2]), ("fp32", [BLOCK])
     sums = ("fp32", [BLOCK * head_dim // 2 // variant.parts[0] // 256, 256])
-    return {"q_d": tile, "k_d": tile, "v_d": tile, "do_d": tile, "lse_d": row, "dl_d": row, "dq_d": sums, "dk_d": half,
+    return {"q_d": tile, "k_d": tile, "v_d": tile, "do_d": tile, "lse_d": row, "delta_d": row, "dq_d": sums, "dk_d": half,
             "dv_d": half}  # fmt: skip
 
 
 def prepare(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, do: torch.Tensor, lse: torch.Tensor,
+    q: Any, k: Any, v: Any, o: Any, do: Any, lse: Any,
     causal: bool, variant: Variant,
-) -> tuple[Callable[[], tuple[torch.Tensor, ...]], Callable[[], Any]]:  # fmt: skip
+) -> tuple[Callable[[], tuple[Any, ...]], Callable[[], Any]]:  # fmt: skip
     """The whole backward pass, which returns dQ, dK and dV, and a function that compiles its kernels.
 
-    q, k, v, o, do: (B, H, L, d) in bfloat16, contiguous; L a multiple of 64. lse: (B, H, L) in float32, to base 2.
+    q, k, v, o, do: tensors (B, H, L, d) in bfloat16, contiguous; L a multiple of 64. lse: (B, H, L) in float32, to base
+    2.
     """
     import torch
 
@@ -478,7 +507,7 @@ def prepare(
     sums = torch.empty(rows * head_dim, device=q.device)
     delta = torch.empty(rows, device=q.device)
     dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
-    viewed = {"q_d": q, "k_d": k, "v_d": v, "do_d": do, "lse_d": lse, "dl_d": delta, "dq_d": sums, "dk_d": dk,
+    viewed = {"q_d": q, "k_d": k, "v_d": v, "do_d": do, "lse_d": lse, "delta_d": delta, "dq_d": sums, "dk_d": dk,
               "dv_d": dv}  # fmt: skip
     descriptors: list[Any] = []
     for name, (element, box) in boxes(head_dim, variant).items():
@@ -494,7 +523,7 @@ def prepare(
         (after, (2 * rows // BLOCK,), (sums, dq, scale, BLOCK, head_dim), {}),
     )  # fmt: skip
 
-    def run() -> tuple[torch.Tensor, ...]:
+    def run() -> tuple[Any, ...]:
         for kernel, grid, args, options in calls:
             kernel[grid](*args, **options)
         return dq, dk, dv

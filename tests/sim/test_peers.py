@@ -72,7 +72,7 @@ def test_hand_written_backward_attention_gives_the_right_gradients(variant: str,
 
     sums = np.zeros(length * head_dim, np.float32)
     made = {name: np.full((length, head_dim), 0x7FC0, np.uint16) for name in ("dk", "dv")}
-    rows = {"lse": lse.astype(np.float32), "dl": delta.astype(np.float32), "dq": sums.reshape(-1, 256)}
+    rows = {"lse": lse.astype(np.float32), "delta": delta.astype(np.float32), "dq": sums.reshape(-1, 256)}
     arguments: dict[str, Any] = {f"{name}_d": Descriptor(it) for name, it in (bits | rows | made).items()}
     arguments |= {"dq_p": sums, "L": length, "scale": scale}
     simulate(backward_attention(variant, causal), arguments, (length // 64, 1), "random", 1)
