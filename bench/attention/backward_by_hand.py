@@ -24,7 +24,7 @@ from bench.harness import ROOT, Report, Row, finite, judge, time_round_robin, wa
 
 CACHES = ROOT / "build" / "attention_backward_by_hand"
 NAMED = {str(it): it for it in PROBLEMS if it.d == 256}
-USUAL = ("S4096", "S16384")
+USUAL = ("S4096",)
 RIVALS = ("Tawa", "cuDNN", "CuTe")
 MODULE = "bench.attention.backward_by_hand"
 

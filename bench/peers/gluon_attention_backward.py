@@ -3,8 +3,8 @@
 A program owns 64 keys: dK and dV of 64 keys in float32 are what the registers of two groups of four warps can hold,
 half of the columns each. Both groups work on each block of 64 queries:
 
-    scores    S = Q K^T      P = exp2(S - lse), to shared memory       dQ of the block before, dV += P^T dO, dK += dS^T Q
-    slopes    dP = dO V^T    dS = P (dP - delta), to shared memory     the same, for the other columns
+    scores    S = Q K^T      P = exp2(S - lse), to shared memory      dQ of the block before, dV += P^T dO, dK += dS^T Q
+    slopes    dP = dO V^T    dS = P (dP - delta), to shared memory    the same, for the other columns
 
 P and dS are stored once, as queries by keys, and read turned as left operands of dV and dK. dQ = dS K is one block
 behind: its dots run while P is computed. The rings of P and dS have two slots and no barriers for "empty": what a group
@@ -478,8 +478,7 @@ def flat(rank: int) -> Any:
 def constants(head_dim: int, causal: bool, variant: Variant) -> dict[str, Any]:
     """Of the kernel."""
     return {"B": BLOCK, "HD": head_dim, "OS": variant.slots, "PARTS": variant.parts[0], "OTHER": variant.parts[1],
-            "CAUSAL": causal,
-            "TMA": variant.tma, "TURN": variant.turn and not causal, "LATE": variant.late,
+            "CAUSAL": causal, "TMA": variant.tma, "TURN": variant.turn and not causal, "LATE": variant.late,
             "num_warps": 4}  # fmt: skip
 
 
@@ -487,8 +486,8 @@ def boxes(head_dim: int, variant: Variant) -> dict[str, tuple[str, list[int]]]:
     """Element type and shape of the block of each descriptor."""
     tile, half, row = ("bf16", [BLOCK, head_dim]), ("bf16", [BLOCK, head_dim // 2]), ("fp32", [BLOCK])
     sums = ("fp32", [BLOCK * head_dim // 2 // variant.parts[0] // 256, 256])
-    return {"q_d": tile, "k_d": tile, "v_d": tile, "do_d": tile, "lse_d": row, "delta_d": row, "dq_d": sums, "dk_d": half,
-            "dv_d": half}  # fmt: skip
+    return {"q_d": tile, "k_d": tile, "v_d": tile, "do_d": tile, "lse_d": row, "delta_d": row, "dq_d": sums,
+            "dk_d": half, "dv_d": half}  # fmt: skip
 
 
 def prepare(
@@ -516,7 +515,7 @@ def prepare(
         layout = gl.NVMMASharedLayout.get_default_for(box, gl.bfloat16) if bits else flat(len(box))
         descriptors.append(TensorDescriptor.from_tensor(viewed[name].view(shape), box, layout))
     scale = head_dim**-0.5
-    calls = (
+    calls: tuple[tuple[Any, tuple[int, ...], tuple[Any, ...], dict[str, Any]], ...] = (
         (before, (rows // 32,), (o, do, delta, sums, head_dim, 32), {}),
         (backward, (length // BLOCK, batch * heads), (*descriptors, sums, length, scale),
          constants(head_dim, causal, variant)),

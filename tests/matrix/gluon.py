@@ -35,7 +35,7 @@ def backward_attention(variant: str, causal: bool) -> Module:
 
     asked = by_hand.VARIANTS[variant]
     blocks = by_hand.boxes(256, asked)
-    boxes, dtypes = ({name: box[at] for name, box in blocks.items()} for at in (1, 0))
+    dtypes, boxes = ({name: it[0] for name, it in blocks.items()}, {name: it[1] for name, it in blocks.items()})
     scalars = {"dq_p": "*fp32", "scale": "fp32"}
     return gluon_module(by_hand.backward, boxes, by_hand.constants(256, causal, asked), dtypes, scalars)
 
