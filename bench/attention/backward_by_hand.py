@@ -1,4 +1,4 @@
-"""Times attention backward for d = 256 by hand beside the operator and cuDNN.
+"""Times attention backward for d = 256 by hand, and in one plain kernel, beside the operator and cuDNN.
 
 ``python -m bench.attention.backward_by_hand [--only TEXT]``: the kernels of `bench.peers.gluon_attention_backward`, on
 problems of `bench.attention.backward`, compared and timed as there. ``--compile`` only compiles them, without a GPU,
@@ -25,22 +25,25 @@ from bench.harness import ROOT, Report, Row, finite, judge, time_round_robin, wa
 CACHES = ROOT / "build" / "attention_backward_by_hand"
 NAMED = {str(it): it for it in PROBLEMS if it.d == 256}
 USUAL = ("S4096",)
+FUSED = "Tawa, one kernel"
+"""`bench.attention.fused_backward`, specialised."""
 RIVALS = ("Tawa", "cuDNN", "CuTe")
 MODULE = "bench.attention.backward_by_hand"
 
 
 def by_hand(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
-    """The kernels by hand; each returns dQ, dK and dV."""
+    """The plain kernel and those by hand; each returns dQ, dK and dV."""
+    from bench.attention import fused_backward
     from bench.peers.gluon_attention_backward import prepare
     from tawa.ops import attention
 
     q, k, v, do = (it.detach() for it in tensors)
     o, lse = attention(q, k, v, causal=problem.causal, return_lse=True)
     lse *= math.log2(math.e)
-    return {
-        name: prepare(q, k, v, o, do, lse, problem.causal, variant)[0]
-        for name, variant in variants_for(problem).items()
-    }
+    found = {FUSED: fused_backward.prepare(q, k, v, o, do, lse, problem.causal)[0]}
+    for name, variant in variants_for(problem).items():
+        found[name] = prepare(q, k, v, o, do, lse, problem.causal, variant)[0]
+    return found
 
 
 def variants_for(problem: Problem) -> dict[str, Any]:
@@ -57,17 +60,22 @@ def compile_one(problem: Problem, name: str) -> None:
     pretend()
     import torch
 
+    from bench.attention import fused_backward
     from bench.peers.gluon_attention_backward import prepare
 
     tile = torch.empty((1, 1, problem.S, problem.d), dtype=torch.bfloat16)
     lse = torch.empty((1, 1, problem.S))
-    prepare(tile, tile, tile, tile, tile, lse, problem.causal, variants_for(problem)[name])[1]()
+    tensors = *[tile] * 5, lse, problem.causal
+    if name == FUSED:
+        fused_backward.prepare(*tensors)[1]()
+    else:
+        prepare(*tensors, variants_for(problem)[name])[1]()
 
 
 def compile_all(problems: list[Problem]) -> None:
     """`compile_one` in processes side by side, once for all lengths."""
     kinds = {problem.causal: problem for problem in problems}.values()
-    jobs = [(problem, name) for problem in kinds for name in variants_for(problem)]
+    jobs = [(problem, name) for problem in kinds for name in (FUSED, *variants_for(problem))]
 
     def apart(job: tuple[Problem, str]) -> None:
         subprocess.run([sys.executable, "-m", MODULE, "--compile-one", *map(str, job)], cwd=ROOT, check=True)
