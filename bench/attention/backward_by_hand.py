@@ -1,8 +1,8 @@
-"""Times attention backward for d = 256 by hand, and in one plain kernel, beside the operator and cuDNN.
+"""Times attention backward for d = 256 by hand: ``python -m bench.attention.backward_by_hand [--only TEXT]``.
 
-``python -m bench.attention.backward_by_hand [--only TEXT]``: the kernels of `bench.peers.gluon_attention_backward`, on
-problems of `bench.attention.backward`, compared and timed as there. ``--compile`` only compiles them, without a GPU,
-into ``build/attention_backward_by_hand``; a run compiles what is not there before it begins. Results:
+The kernels of `bench.peers.gluon_attention_backward`, and one plain kernel that Tawa specialises, beside the operator
+and cuDNN, on problems of `bench.attention.backward`, compared and timed as there. ``--compile`` only compiles them, on
+any machine, into ``build/attention_backward_by_hand``; a run compiles what is not there before it begins. Results:
 ``bench/results/attention_backward_by_hand.json``.
 """
 
@@ -109,7 +109,7 @@ def main() -> int:
     parser.add_argument(
         "--only", nargs="+", default=USUAL, metavar="TEXT", help=f"of names such as {next(iter(NAMED))}"
     )
-    parser.add_argument("--compile", action="store_true", help="compile what a run needs, without a GPU")
+    parser.add_argument("--compile", action="store_true", help="compile what a run needs, on any machine")
     parser.add_argument("--compile-one", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     use_caches(str(CACHES))
