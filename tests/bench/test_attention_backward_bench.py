@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bench.attention import backward
+from bench.attention import backward, backward_by_hand
 from bench.attention.page_tables import mechanisms
 from bench.harness import ROOT, Row
 from tawa.plan import Plan, PlanOptions
@@ -31,9 +31,17 @@ def test_a_line_has_rates_or_why_there_are_none() -> None:
     assert line.split() == ["d128", "S4096", "full", "Tawa", "612", "(300", "us)", "cuDNN", "RuntimeError:", "no"]
 
 
-def test_the_command_explains_itself() -> None:
-    done = subprocess.run([sys.executable, "-m", "bench.attention.backward", "--help"], cwd=ROOT, capture_output=True)
-    assert done.returncode == 0 and b"--ablation" in done.stdout
+@pytest.mark.parametrize(("module", "option"), [("backward", b"--ablation"), ("backward_by_hand", b"--compile")])
+def test_the_command_explains_itself(module: str, option: bytes) -> None:
+    done = subprocess.run([sys.executable, "-m", f"bench.attention.{module}", "--help"], cwd=ROOT, capture_output=True)
+    assert done.returncode == 0 and option in done.stdout
+
+
+def test_programs_by_hand_begin_at_different_queries_only_where_all_queries_see_all_keys() -> None:
+    full, causal = (backward_by_hand.NAMED[f"d256 S4096 {mask}"] for mask in ("full", "causal"))
+    assert {"1 and 2 parts, turned"} == {*backward_by_hand.variants_for(full)} - {
+        *backward_by_hand.variants_for(causal)
+    }
 
 
 @pytest.mark.parametrize("mechanism", backward.WITHOUT)
