@@ -63,6 +63,18 @@ class _Block:
     before: list[int] = field(default_factory=list[int])
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the base of a sum is copied. in_loop: for a loop; line: in front of it; None if several blocks enter it."""
+
+    in_loop: bool
+    line: int | None = None
+
+
+_Read = tuple[int, str, str, _Place]
+"""A wgmma's line, the sum that it reads, the base of the sum, and where that is copied."""
+
+
 class _Function:
     """One function, whose registers are its own."""
 
@@ -85,12 +97,12 @@ class _Function:
         changed: dict[int, str] = {}
         sums_made: list[str] = []
         reads = [
-            (number, register, sums[register][1][2], self._before_loop(number, sums[register][0]))
+            (number, register, sums[register][1][2], self._place(number, sums[register][0]))
             for number, line in enumerate(self.lines)
             for register in (dict.fromkeys(_REGISTER.findall(line)) if _WGMMA in line else ())
             if register in sums
         ]
-        for number, register, base, place in in_loops_alone(reads):
+        for number, register, base, place in self._copied(reads):
             if (base, place) not in copies:
                 lane = len(copies) % LANES
                 copies[base, place] = f"%tawa_base{len(copies)}"
@@ -113,30 +125,38 @@ class _Function:
             yield from made.get(number, ())
             yield changed.get(number, line)
 
-    def _before_loop(self, wgmma: int, sum: int) -> int | None:
-        """The line in front of which the base is copied for the loop of a wgmma; None if the sum stays where it is.
+    def _copied(self, reads: Sequence[_Read]) -> list[tuple[int, str, str, int]]:
+        """The reads of a sum (line, sum, base, place of the copy) of bases that loops read, each behind a copy.
 
-        The innermost loop that has the wgmma and not the sum, if control enters it from one block only.
+        What loops and the code around them have in common is shared by nobody: each block that reads it outside of
+        such loops has a copy, too.
         """
+        first: dict[tuple[str, int], int] = {}
+        for line, _, base, _ in reads:
+            first.setdefault((base, self.of_line[line]), line)
+        in_loops = {base for _, _, base, place in reads if place.in_loop}
+        stay = {base for _, _, base, place in reads if place.in_loop and place.line is None}
+        return [
+            (line, it, base, first[base, self.of_line[line]] if place.line is None else place.line)
+            for line, it, base, place in reads
+            if base in in_loops - stay
+        ]
+
+    def _place(self, wgmma: int, sum: int) -> _Place:
+        """Where the base is copied for a wgmma: in front of the innermost loop that has the wgmma and not the sum."""
         inside, outside = self.of_line[wgmma], self.of_line[sum]
         loop = next((it for it in self.loops if inside in it[1]), None)
         if loop is None or outside in loop[1]:
-            return None
+            return _Place(in_loop=False)
         header, body = loop
         entries = [it for it in self.blocks[header].before if it not in body]
         if len(entries) != 1 or len(self.blocks[entries[0]].after) != 1:
-            return None
+            return _Place(in_loop=True)
         block = self.blocks[entries[0]]
         last = block.end - 1
         while last > block.first and not self.lines[last].strip():
             last -= 1
-        return last if _BRANCH.match(self.lines[last]) else block.end
-
-
-def in_loops_alone(reads: Sequence[tuple[int, str, str, int | None]]) -> list[tuple[int, str, str, int]]:
-    """The reads of a sum (line, sum, base, place of the copy) whose base is read in loops with a copy only."""
-    elsewhere = {base for _, _, base, place in reads if place is None}
-    return [(line, it, base, place) for line, it, base, place in reads if place is not None and base not in elsewhere]
+        return _Place(in_loop=True, line=last if _BRANCH.match(self.lines[last]) else block.end)
 
 
 def _copy(base: str, copy: str, lane: int) -> list[str]:
