@@ -214,8 +214,10 @@ def host_us(call: Callable[[], Any]) -> float:
     return round(least, 1)
 
 
-def bench_problem(problem: Problem, calls: Mapping[str, Callable[[], Any]], tensors: tuple[Any, ...]) -> list[Row]:
-    """The rows of one problem."""
+def bench_problem(
+    problem: Problem, calls: Mapping[str, Callable[[], Any]], tensors: tuple[Any, ...], of_host: bool = True
+) -> list[Row]:
+    """The rows of one problem. of_host: whether the time of the host is measured, too."""
     about = {**asdict(problem), "dtype": "bf16"}
 
     def worst(name: str, first: Any) -> float:
@@ -223,10 +225,10 @@ def bench_problem(problem: Problem, calls: Mapping[str, Callable[[], Any]], tens
 
     with poisoned():
         fit, errors, rows = judge(calls, worst, about)
-    hosts = {name: host_us(call) for name, call in fit.items()}
+    hosts = {name: {"host_us": host_us(call)} if of_host else {} for name, call in fit.items()}
     timings, failures = time_round_robin(fit, graphs=False)
     rows += [
-        Row.timed({**about, "host_us": hosts[name]}, name, it, problem.flop, finite(errors[name]))
+        Row.timed({**about, **hosts[name]}, name, it, problem.flop, finite(errors[name]))
         for name, it in timings.items()
     ]
     return rows + [Row(about, name, error=text) for name, text in failures.items()]
@@ -307,11 +309,12 @@ def compile_one(job: Job) -> Answer:
 
 def line_of(problem: Problem, rows: Mapping[str, Row]) -> str:
     """One line about a problem: TFLOP/s and the host's time, or why there are none."""
-    rates = (
-        f"{name} {row.tflops:.0f} ({row.case['host_us']:.0f} us)" if row.tflops else f"{name} {row.error}"
-        for name, row in rows.items()
-    )
-    return f"{problem!s:20}" + "  ".join(rates)
+
+    def text(row: Row) -> str:
+        us = row.case.get("host_us")
+        return str(row.error) if row.tflops is None else f"{row.tflops:.0f}" + (f" ({us:.0f} us)" if us else "")
+
+    return f"{problem!s:20}" + "  ".join(f"{name} {text(row)}" for name, row in rows.items())
 
 
 def main() -> int:
@@ -345,7 +348,7 @@ def main() -> int:
             if asked:
                 calls |= with_plans(problem, tensors, of_problem(problem, asked))
                 del calls["Tawa, same bits"]
-            rows = bench_problem(problem, calls, tensors)
+            rows = bench_problem(problem, calls, tensors, of_host=not asked)
         report.add(*rows)
         named = {row.candidate: row for row in rows}
         sound = sound and named["Tawa"].tflops is not None

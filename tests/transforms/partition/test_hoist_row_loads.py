@@ -77,8 +77,9 @@ def test_a_plan_may_keep_the_row_in_its_place() -> None:
 def test_a_tile_for_another_dot_moves_up_to_the_first_of_the_ring_that_the_plan_gives_both() -> None:
     def loaded(*rings: str | None) -> list[str]:
         first = "\n".join((load("a", "a_desc"), load("b", "b_desc"), alloc("x", "a"), alloc("y", "b")))
-        then = "\n".join((dot("one", "x", "y", "sum"), load("c", "c_desc"), alloc("z", "c"), dot("next", "x", "z", "one")))
-        loop = for_loop(f"{first}\n{then}", carried={"sum": ("zeros", "next", ACC)}, results="%acc")
+        then = "\n".join((dot("one", "x", "y", "sum"), load("c", "c_desc"), alloc("z", "c")))
+        last = dot("next", "x", "z", "one")
+        loop = for_loop(f"{first}\n{then}\n{last}", carried={"sum": ("zeros", "next", ACC)}, results="%acc")
         module = parse(kernel(f"{loop}\n{store()}"))
         name_module(module)
         entries = zip(("b_desc", "c_desc"), rings, strict=True)

@@ -1,8 +1,8 @@
 """Channels: which loads are grouped into one put, and which of these groups share a ring.
 
 Loads in one block that feed the same dots, or for which the Plan asks for one ring, and that fill their slots in the
-same way (`fill`) are one *site*: one put fills one slot with all of their tiles. Sites with the same payload whose live ranges never overlap (consecutive loops, the
-branches of an ``if``) share one ring and its running count.
+same way (`fill`) are one *site*: one put fills one slot with all of their tiles. Sites with the same payload whose live
+ranges never overlap (consecutive loops, the branches of an ``if``) share one ring and its running count.
 
 A tile that a converter transposes goes through two channels: from the producer to the converter as it is stored, and
 from there to the consumers as their dots read it.
