@@ -33,6 +33,7 @@ from typing import Any, Literal
 
 from bench.harness import Report, Row, finite, judge, time_round_robin, watchdog
 from bench.workers import Answer, Job, run_jobs, serve_jobs
+from tawa.ops.attention_ops import tiles
 
 TOKENS, HIDDEN = 16384, 2048
 STALL_S = 120.0
@@ -234,16 +235,18 @@ def bench_problem(
     return rows + [Row(about, name, error=text) for name, text in failures.items()]
 
 
+def own_tile(problem: Problem) -> tiles.Tile:
+    """What the operator chooses."""
+    return tiles.backward_tiles(tiles.HOPPER, tiles.box_of(problem.d), True, problem.mask, False, problem.S)[0]
+
+
 Asked = Mapping[str, Mapping[str, Any]]
 """By name, a Plan, and BM if it is another than the operator's."""
 
 
 def ablated(problem: Problem) -> Asked:
     """What the operator is asked for, without one mechanism each."""
-    from tawa.ops.attention_ops import tiles
-
-    own, _ = tiles.backward_tiles(tiles.HOPPER, tiles.box_of(problem.d), True, problem.mask, False, problem.S)
-    asked = json.loads(dict(own.options)["plan"])
+    asked = json.loads(dict(own_tile(problem).options)["plan"])
     return {f"without {name}": {"plan": {**asked, **plan}} for name, plan in WITHOUT.items()}
 
 
@@ -257,13 +260,12 @@ def with_plans(problem: Problem, tensors: tuple[Any, ...], asked: Asked) -> dict
     import torch
 
     from tawa.ops import attention
-    from tawa.ops.attention_ops import backward_launch, tiles
+    from tawa.ops.attention_ops import backward_launch
     from tawa.ops.calls.plain import KnownCalls
     from tawa.ops.calls.tables import plan as as_option
 
     q, k, v, do = tensors
-    box = tiles.box_of(problem.d)
-    own, _ = tiles.backward_tiles(tiles.HOPPER, box, True, problem.mask, False, problem.S)
+    box, own = tiles.box_of(problem.d), own_tile(problem)
     o = attention(q, k, v, causal=problem.causal)
     found: dict[str, Callable[[], Any]] = {}
     for name, it in asked.items():
@@ -283,12 +285,15 @@ def with_plans(problem: Problem, tensors: tuple[Any, ...], asked: Asked) -> dict
 
 
 def compile_all(problems: list[Problem], asked: Asked) -> None:
-    """Compiles in parallel what the problems of one head dimension and mask need, into Triton's cache."""
-    first = {(it.d, it.mask): it for it in problems}.values()
+    """Compiles in parallel what the problems need, into Triton's cache; one kernel serves all lengths with its tile."""
     jobs = [
         {"problem": asdict(it), "name": name, "asked": plan}
-        for it in first
-        for name, plan in {**of_problem(it, asked), "Tawa": None}.items()
+        for it in {(it.d, it.mask): it for it in problems}.values()
+        for name, plan in of_problem(it, asked).items()
+    ]
+    jobs += [
+        {"problem": asdict(it), "name": "Tawa", "asked": None}
+        for it in {(it.d, it.mask, own_tile(it)): it for it in problems}.values()
     ]
 
     def say(job: Job, answer: Answer) -> None:
