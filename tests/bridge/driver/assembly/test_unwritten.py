@@ -174,14 +174,15 @@ def assembled(ptx: str, folder: Path) -> bytes:
     return target.read_bytes()
 
 
-def with_all_copied(reads: Any) -> Any:
-    return [it for it in reads if it[3] is not None]
+def with_loops_copied(reads: Any) -> Any:
+    """Blocks outside of the loops share what they compute."""
+    return [(it.line, it.sum, it.base, it.place) for it in reads if it.place is not None]
 
 
 def test_such_a_read_in_code_of_ptxas_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two loops with a peeled iteration each: ptxas computes what these share on the path into the first one."""
     ptx = compile_case(find("persistent_fp16_d128_causal"), pinned(1, 0)).asm["ptx"]
-    monkeypatch.setattr(wgmma_descriptors, "in_loops_alone", with_all_copied)
+    monkeypatch.setattr(wgmma_descriptors, "copied", with_loops_copied)
     for text, is_sound in ((ptx, True), (place_descriptors(ptx), False)):
         sass = disassembled(assembled(text, tmp_path))
         assert sass is not None
@@ -190,7 +191,7 @@ def test_such_a_read_in_code_of_ptxas_is_found(tmp_path: Path, monkeypatch: pyte
 
 def test_code_with_such_a_read_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
-    monkeypatch.setattr(wgmma_descriptors, "in_loops_alone", with_all_copied)
+    monkeypatch.setattr(wgmma_descriptors, "copied", with_loops_copied)
     kept = compile_case(find("persistent_fp16_d128_causal"), pinned(1, 0)).asm
     assert place_descriptors(kept["ptx"]) != kept["ptx"], "it spills, and was tried"
     sass = disassembled(kept["cubin"])
