@@ -39,7 +39,10 @@ def test_a_plan_of_a_file_is_for_the_problems_of_its_head_dimension_and_mask() -
     assert not any(names for problem, names in found.items() if not problem.startswith("d64"))
 
 
-@pytest.mark.parametrize(("module", "option"), [("backward", b"--ablation"), ("backward", b"--plans"), ("backward_by_hand", b"--compile")])
+@pytest.mark.parametrize(
+    ("module", "option"),
+    [("backward", b"--ablation"), ("backward", b"--plans"), ("backward_by_hand", b"--compile")],
+)
 def test_the_command_explains_itself(module: str, option: bytes) -> None:
     done = subprocess.run([sys.executable, "-m", f"bench.attention.{module}", "--help"], cwd=ROOT, capture_output=True)
     assert done.returncode == 0 and option in done.stdout
