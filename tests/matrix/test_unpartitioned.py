@@ -9,9 +9,11 @@ import pytest
 
 from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.driver import specialise
+from tawa.bridge.driver.nothing_to_do import why_nothing_to_do
 from tawa.bridge.driver.request import Request
 from tawa.bridge.triton.generic_print import print_generic
 from tawa.bridge.triton.structured import read_kernel
+from tawa.declines import NO_DOT
 from tawa.dialects.inline.markers import RoundedProductOp
 from tawa.dialects.scf import enclosing_loops
 from tawa.errors import PlanError
@@ -20,13 +22,26 @@ from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.search.search import Search
 from tawa.plan.search.space import UNPARTITIONED, Space
 from tawa.sim import simulate
-from tests.cases.small.row_kernels import decayed, multiplied, one_loop, written
+from tests.cases.small.row_kernels import decayed, multiplied, one_loop, scored, summed, written
 from tests.matrix.promoting import Launch, lay_out
 from tests.support.fronts import Front, front
 from tests.support.sample import sample
 
 WARPS = (1, 2, 4, 8)
 _B, _N = 16, 64
+
+
+def without_a_dot(rows: int) -> Launch:
+    """A launch of the kernel that scores rows."""
+    lot = np.random.default_rng(rows)
+    arguments: dict[str, Any] = {
+        "q_ptr": lot.standard_normal(_B * _N).astype(np.float32),
+        "k_ptr": lot.standard_normal(_B * _N).astype(np.float16),
+        "g_ptr": lot.standard_normal(_B * _N).astype(np.float32),
+        "out_ptr": np.full(_B * _B, np.nan, np.float32),
+        "J": rows,
+    }
+    return Launch(scored, arguments, {"B": _B, "N": _N}, (1,), told=False)
 
 
 def launch(kernel: Any, trips: int = 2, rows: int = _B) -> Launch:
@@ -188,3 +203,36 @@ def test_nobody_else_gets_it_unasked() -> None:
     given = launch(decayed)
     found = specialise(front(given.kernel, given.signature(), num_warps=1).job("kernel"), Request())
     assert not isinstance(found, Specialised) and "narrow" not in found.remarks[0].reason
+
+
+@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 2))
+@pytest.mark.parametrize("num_warps", WARPS)
+@pytest.mark.parametrize("rows", [0, 1, 16])
+def test_a_kernel_without_a_dot_keeps_its_bits_and_converts_nothing_in_its_loop(
+    rows: int, num_warps: int, order: str
+) -> None:
+    given = without_a_dot(rows)
+    before, after = made(given, num_warps)
+    assert inside(lay_out(before, before.ttir), "ttg.convert_layout")
+    assert not inside(final(after), "ttg.convert_layout")
+    assert output(given, lay_out(before, before.ttir)) == output(given, final(after), order)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "learns", "tried"), [(scored, True, True), (scored, False, False), (summed, True, False)]
+)
+def test_a_kernel_without_a_dot_is_tried_by_launches_that_learn_if_it_has_a_loop_of_rows(
+    kernel: Any, learns: bool, tried: bool
+) -> None:
+    given = Launch(
+        kernel,
+        {"x_ptr": np.zeros(_N, np.float32), "out_ptr": np.zeros(1, np.float32), "J": 1},
+        {"N": _N},
+        (1,),
+        told=False,
+    )
+    given = without_a_dot(1) if kernel is scored else given
+    ttir = str(front(given.kernel, given.signature(), num_warps=1).ttir)
+    refusal = why_nothing_to_do(ttir, Request(), learns)
+    assert (refusal is None) == tried and (tried or NO_DOT.says(refusal.reason))
+    assert why_nothing_to_do(ttir, Request(plan=UNPARTITIONED), False) is None
