@@ -246,12 +246,12 @@ def with_state(trips: int) -> Launch:
     return Launch(rescaled, arguments, {"B": _B, "N": _N}, (1,), told=False)
 
 
-@pytest.mark.parametrize(("num_warps", "order"), [(2, "random"), (2, "late"), (4, "eager")])
+@pytest.mark.parametrize(("num_warps", "order"), [(1, "eager"), (2, "random"), (2, "late")])
 @pytest.mark.parametrize("trips", [0, 1, 2, 3, 6])
 def test_a_row_that_rescales_a_sum_of_dots_is_loaded_one_iteration_ahead(
     trips: int, num_warps: int, order: str
 ) -> None:
-    """With 4 warps, cp.async fills what wgmma reads; Triton 3.6 leaves the fence out, which only lazy copies show."""
+    """With fewer warps than a wgmma has: before one, Triton 3.6 leaves out the fence that the simulator asks for."""
     given = with_state(trips)
     before, after = made(given, num_warps)
     plan = after.outcome.plan
