@@ -187,7 +187,8 @@ def main() -> None:
     parser.add_argument("--compile", nargs=2, type=int, metavar=("PART", "PARTS"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.compile:
-        _compile_part(*given.compile, given.only)
+        part, parts = given.compile
+        _compile_part(part, parts, given.only)
         return
     parts = min(16, os.cpu_count() or 1)
     only = ["--only", *given.only] if given.only else []
