@@ -237,7 +237,8 @@ def _hides_loads(loop: ForOp, served: set[Operation], num_warps: int, plan: Plan
     if (plan.loop(loop_number(loop.op)).unrolled or 1) > 1:  # its loads are under way together
         return False
     elements = max((prod(shape_of(it)) for op in loop.body.ops for it in op.results), default=1)
-    tiles = sum(it.tile is not None and it.op not in served for it in AheadLoads(loop).loads())
+    loads = [it.op for it in AheadLoads(loop).loads() if it.tile is not None and it.op not in served]
+    tiles = len({name_of(it) for it in loads})  # Triton repeats a load for each layout in which its row is used
     return elements >= ELEMENTS_AHEAD * num_warps * WARP * tiles
 
 
