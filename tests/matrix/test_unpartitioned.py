@@ -20,7 +20,7 @@ from tawa.errors import PlanError
 from tawa.ir import Module, parse_module
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.search.search import Search
-from tawa.plan.search.space import UNPARTITIONED, Space
+from tawa.plan.search.space import AHEAD, NOT_AHEAD, UNPARTITIONED, Space
 from tawa.sim import simulate
 from tests.cases.small.row_kernels import decayed, multiplied, one_loop, rescaled, scored, summed, written
 from tests.matrix.promoting import Launch, lay_out
@@ -145,6 +145,11 @@ def test_a_plan_may_leave_the_rows_where_they_are() -> None:
     assert after.outcome.plan is not None and not any(it.prefetched for it in after.outcome.plan.operands)
 
 
+def test_a_plan_that_loads_rows_ahead_needs_some() -> None:
+    with pytest.raises(PlanError, match=r"rows one iteration ahead, but no loop has one.*cure: prefetched=false"):
+        made(launch(one_loop), 4, AHEAD)
+
+
 def test_a_loop_with_dots_is_not_unrolled() -> None:
     with pytest.raises(PlanError, match=r"unrolls loop 0 \(.*row_kernels.py:\d+\), which has a dot.*cure: unrolled=1"):
         made(launch(decayed), 4, Plan(form="unpartitioned", loops=(LoopPlan(0, unrolled=2),)))
@@ -191,7 +196,8 @@ def test_launches_that_learn_try_it_where_the_kernel_is_declined(num_warps: int)
 
 @pytest.mark.parametrize("kernel", [decayed, one_loop])
 def test_launches_that_learn_try_it_beside_the_specialised_forms_if_a_loop_without_dots_loads_rows(kernel: Any) -> None:
-    assert (UNPARTITIONED in tried(launch(kernel), 4)) == (kernel is decayed)
+    found = tried(launch(kernel), 4)
+    assert (AHEAD in found) == (NOT_AHEAD in found) == (kernel is decayed)
 
 
 def test_nobody_else_gets_it_unasked() -> None:
@@ -257,7 +263,7 @@ def test_a_row_that_rescales_a_sum_of_dots_is_loaded_one_iteration_ahead(
     plan = after.outcome.plan
     assert plan is not None and {it.argument for it in plan.operands if it.prefetched} == {"g_ptr"}
     assert output(given, lay_out(before, before.ttir)) == output(given, final(after), order)
-    assert (UNPARTITIONED in tried(given, num_warps)) and UNPARTITIONED not in tried(launch(one_loop), num_warps)
+    assert AHEAD in tried(given, num_warps) and AHEAD not in tried(launch(one_loop), num_warps)
 
 
 def tried(given: Launch, num_warps: int) -> tuple[Plan, ...]:

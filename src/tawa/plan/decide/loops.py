@@ -214,7 +214,8 @@ def choose_ahead(module: Module, plan: Plan) -> Plan:
     """The loads of consumers to prefetch, up to `BYTES_AHEAD`, where the Plan leaves that open.
 
     In loops with a pinned schedule nothing is left open: the schedule places the loads that the loop has now. A
-    kernel without partitions prefetches what Triton's pipeliner does not, and only where an iteration has enough to do.
+    kernel without partitions prefetches what Triton's pipeliner does not, and only where an iteration has enough to do;
+    raises PlanError if its Plan wants rows ahead, and there are none.
     """
     staged = {it.loop for it in plan.loops if it.schedule is not None}
     found: dict[Name, OperandPlan] = {}
@@ -229,6 +230,10 @@ def choose_ahead(module: Module, plan: Plan) -> Plan:
                 for load in AheadLoads(loop).loads(room.has):
                     name, line = name_of(load.op), _line(module, load.op)
                     found.setdefault(name, OperandPlan(*name, "consumer", prefetched=True, line=line))
+    if unpartitioned and not found and any(it.prefetched and it.argument is None for it in plan.operands):
+        raise PlanError(
+            "the Plan loads rows one iteration ahead, but no loop has one that can be; cure: prefetched=false"
+        )
     return Plan(operands=(*found.values(), OperandPlan(prefetched=False)))
 
 

@@ -45,6 +45,8 @@ from tawa.remarks import Remark
 
 _POINTERS = OperandPlan(path="pointers")
 UNPARTITIONED = Plan(form="unpartitioned", groups=1)
+AHEAD, NOT_AHEAD = (replace(UNPARTITIONED, operands=(OperandPlan(prefetched=it),)) for it in (True, False))
+"""Without partitions, rows loaded one iteration ahead or not: which is faster depends on how many CTAs an SM has."""
 _INNER, _OUTER = "inner", "outer"
 _MMA_DEPTHS = (0, 1, 2)
 _PROGRAMS = (2, 3)
@@ -124,7 +126,7 @@ class Space:
     def words(self, plan: Plan) -> str:
         """A form for people."""
         if plan.form == "unpartitioned":
-            return "no partitions"
+            return "no partitions" + ", rows ahead" * any(it.prefetched for it in plan.operands)
         form = "persistent" if plan.form == "persistent" else "as written"
         form += f", {plan.ctas_per_sm} CTAs an SM" if only_measured(plan) else ""
         form += ", tiles from a counter" if plan.tiles == "dynamic" else ""
@@ -160,7 +162,7 @@ class Space:
             *own,
             *_shared_forms(self, own),
             *_split_forms(self, own),
-            *((UNPARTITIONED,) if self.rows else ()),
+            *((AHEAD, NOT_AHEAD) if self.rows else ()),
         )
 
     # -- what is expected ----------------------------------------------------------------------------------------------
@@ -424,7 +426,7 @@ def _operand_bytes(workload: Workload, persistent: bool) -> tuple[int, int, int]
 def form_of(space: Space, plan: Plan) -> Plan:
     """The form of a complete Plan."""
     if plan.form == "unpartitioned":
-        return UNPARTITIONED
+        return AHEAD if any(it.prefetched for it in plan.operands) else NOT_AHEAD
     return Plan(
         form="persistent" if plan.form == "persistent" else "as_written",
         tiles="dynamic" if plan.tiles == "dynamic" else None,
