@@ -14,7 +14,7 @@ other copy uses, minus that number. Otherwise ptxas computes what two loops shar
 path into the first loop or in it; if that loop has no trips, the second one reads registers that nobody wrote, or that
 hold something else (`tawa.transforms.lowering.duplicate_slot_views`). A shuffle of the base alone is not opaque: the
 base is the same in all lanes, and ptxas removes the shuffle. ptxas also shares what the first iterations of two loops
-compute where they are peeled: a base that is read outside of such loops as well stays as it is. `uniform_registers`
+compute where they are peeled: a base that is read outside of such loops as well stays as it is. `unwritten`
 looks for such reads in the result.
 Source: PTX ISA, "wgmma.mma_async" (matrix descriptors).
 """
