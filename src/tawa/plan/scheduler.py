@@ -321,15 +321,26 @@ class _Problem(LoopCosts):
         """The candidate with reads and dots moved later in its order, while that lowers the register pressure.
 
         A dot that is issued behind other arithmetic overlaps less, but its operand is in registers for a shorter time.
+        Where dots run an iteration behind, they fill the wait during which rows are read: then reads and dots move
+        until the tiles fit the registers, and further only where that does not lengthen the iteration. Measured on an
+        H200, backward pass of attention, D = 64: 1.02 to 1.03 with such dots, 0.94 to 0.96 without.
         """
+        if not self.limits.behind:
+            return self._moved_down(made, room)
+        made = self._moved_down(made, self.limits.registers)
+        return self._moved_down(made, room, made.ii_cycles)
+
+    def _moved_down(self, made: _Made, room: int, most: int | None = None) -> _Made:
+        """Moves reads and dots later while that lowers the excess over `room`. most: cycles of the iteration."""
         excess = self._excess(made, room)
         while excess:
             later = [self.placed(made.stages, sequence) for sequence in self._later_orders(made)]
-            ranked = sorted((self._excess(it, room), it.ii_cycles, at) for at, it in enumerate(later))
+            fast = [it for it in later if most is None or it.ii_cycles <= most]
+            ranked = sorted((self._excess(it, room), it.ii_cycles, at) for at, it in enumerate(fast))
             if not ranked or ranked[0][0] >= excess:
                 break
             excess, _, at = ranked[0]
-            made = later[at]
+            made = fast[at]
         return made
 
     def _excess(self, made: _Made, room: int) -> int:

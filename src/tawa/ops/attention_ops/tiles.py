@@ -127,6 +127,11 @@ _GRADIENTS = replace(_NARROW, options=(plan(groups=1, **FROM_COUNTER),))
 _EXCHANGED = replace(_NARROW, options=(plan(groups=2, form="as_written"),))
 """Groups that exchange tiles pay where programs are long. Made persistent, with D = 128, each ring has one slot left,
 which hides no load."""
+_ONE_SLOT: dict[str, Any] = {"groups": 2, "form": "as_written", "operands": [{"ring": "queries"}]}
+"""Q, dO and their rows share the slots of one ring."""
+_LAGGED = replace(_NARROW, BM=128, options=(plan(**_ONE_SLOT, loops=[{"behind": True}]),))
+_LAGGED_BELOW = replace(_LAGGED, options=(plan(**_ONE_SLOT, loops=[{"loop": 1, "behind": True}]),))
+"""Behind the diagonal alone: the loop over it has few blocks."""
 _LONGEST = replace(_GRADIENTS, options=(plan(groups=1, **LONGEST_FIRST),))
 _PACKED = replace(_NARROW, options=(plan(groups=1),))
 _192: Mapping[tuple[int, int], Choice] = {(128, 128): (Tile(128, 128, 8, 2),), (128, 192): (Tile(128, 64, 8, 2),)}
@@ -183,11 +188,11 @@ HOPPER = Tiles(
     varlen={64: _PAIRS, 128: _PAIRS, 256: replace(_WIDE, options=(IN_ORDER,))},
     gradients={
         "full": {
-            64: (replace(_NARROW, BM=128, options=(plan(groups=2, **FROM_COUNTER),)),),
+            64: (replace(_NARROW, BM=128, options=(plan(groups=2, **FROM_COUNTER),)), replace(_LAGGED, least=4096)),
             128: (_GRADIENTS, replace(_EXCHANGED, least=2048)),
         },
         "causal": {
-            64: (replace(_LONGEST, BM=128), replace(_EXCHANGED, BM=128, least=4096)),
+            64: (replace(_LONGEST, BM=128), replace(_LAGGED_BELOW, least=4096)),
             128: (_LONGEST, replace(_EXCHANGED, least=16384)),
         },
         "window": {64: (_NARROW,), 128: (_NARROW,)},
