@@ -25,8 +25,6 @@ PLANS: Mapping[str, Mapping[str, Any]] = {
     "stock Triton": {"form": "stock"},
     "conversions out of loops": {"form": "unpartitioned", "operands": _LATE},
     "and rows one iteration ahead": {"form": "unpartitioned", "operands": [{"prefetched": True}]},
-    "and loops unrolled 2 times": {"form": "unpartitioned", "operands": _LATE, "loops": [{"unrolled": 2}]},
-    "and loops unrolled 4 times": {"form": "unpartitioned", "operands": _LATE, "loops": [{"unrolled": 4}]},
     "as the planner decides": {"form": "unpartitioned"},
 }
 

@@ -7,7 +7,7 @@
              → operands transposed → partitions → streams shared → P, schedules decided → stages → stores     [credits]
     aref     lowered → slot views duplicated → outlined                               [barriers]
 
-    TTGIR    without partitions: loops unrolled, loads prefetched [Triton's other passes] → conversions out of loops
+    TTGIR    without partitions: loads prefetched [Triton's other passes] → conversions out of loops
 
 `tawa.flow.run` is the only runner: compiles, tests, benches, the simulator and `tawa verify` use it.
 """
@@ -47,7 +47,6 @@ from tawa.transforms.pipelining.pipeline_stages import PipelineStages
 from tawa.transforms.pipelining.prefetch_loads import PrefetchLoads
 from tawa.transforms.pipelining.register_operands import KeepInRegisters
 from tawa.transforms.pipelining.scale_behind_max import ScaleBehindMax
-from tawa.transforms.pipelining.unroll_loops import UnrollLoops
 from tawa.transforms.tensor_memory.accumulate import Accumulate
 from tawa.transforms.tensor_memory.correct import Correct
 from tawa.transforms.tensor_memory.hand_over import HandOver
@@ -130,8 +129,6 @@ BARRIERS = (
 )
 UNPARTITIONED = (
     Step("names", steps.name),
-    Step("plan unrolled loops", steps.decide_unrolled),
-    passing(UnrollLoops),
     Step("plan prefetched loads", steps.decide_ahead),
     passing(PrefetchLoads),
     passing(DropNames),

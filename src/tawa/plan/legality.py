@@ -106,7 +106,7 @@ def check_unpartitioned(plan: Plan) -> None:
         known["path"] = load.path if load.path != "consumer" else None
         said += [f"{name}={value!r} of {load.argument}" for name, value in known.items() if value is not None]
     for loop in plan.loops:
-        known = {it.name: getattr(loop, it.name) for it in declared(LoopPlan) if it.name not in ("loop", "unrolled")}
+        known = {it.name: getattr(loop, it.name) for it in declared(LoopPlan) if it.name != "loop"}
         said += [f"{name}={value!r} of loop {loop.loop}" for name, value in known.items() if value is not None]
     if said:
         raise PlanError(

@@ -65,7 +65,7 @@ def through_back_end(
     with job.timed("conversions"):
         hoisted = unpartitioned and _hoisted(final)
         ahead = any(it.prefetched for it in outcome.plan.operands)
-        if unpartitioned and not hoisted and not ahead and all((it.unrolled or 1) == 1 for it in outcome.plan.loops):
+        if unpartitioned and not hoisted and not ahead:
             raise PlanError(
                 f"{job.kernel}: form='unpartitioned' changes nothing: no loop converts a tile that it need not, or "
                 "loads rows that it may load ahead; cure: leave form out"

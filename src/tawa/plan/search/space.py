@@ -20,15 +20,15 @@ from statistics import geometric_mean
 
 from tawa.analysis.dims.shared_programs import find_shared
 from tawa.analysis.loops.split_sums import find_split_sums
-from tawa.analysis.loops.unrollable import can_unroll, loads_tiles
 from tawa.analysis.resources import AccumulatorInfo, RegisterInfo, SharedInfo
 from tawa.analysis.work.longer_programs import find_longer_programs
 from tawa.analysis.work.persistent import why_not_persistent
 from tawa.analysis.work.workload import DotWork, Workload, find_workload
 from tawa.dialects.aref import Fill
-from tawa.dialects.scf import ForOp
+from tawa.dialects.scf import LOOPS, ForOp
+from tawa.dialects.tt import DOTS, LoadOp
 from tawa.errors import ResourceError
-from tawa.ir import Module
+from tawa.ir import Module, shape_of
 from tawa.machine.machines import SM_90, Machine, wgmma_columns
 from tawa.machine.nvidia import SHARED_BYTES, WARP, WARP_GROUP
 from tawa.plan.cost.budget import Budget
@@ -46,7 +46,6 @@ from tawa.remarks import Remark
 
 _POINTERS = OperandPlan(path="pointers")
 UNPARTITIONED = Plan(form="unpartitioned", groups=1)
-_UNROLLED = replace(UNPARTITIONED, loops=(LoopPlan(unrolled=4),))
 _INNER, _OUTER = "inner", "outer"
 _MMA_DEPTHS = (0, 1, 2)
 _PROGRAMS = (2, 3)
@@ -97,7 +96,7 @@ class Space:
         splits = ours and options.precision == "relaxed" and (pins is None or pins.split_k is None)
         splits = splits and not isinstance(find_split_sums(kernel), Remark)
         num_warps, num_stages, limit = launch
-        rows = any(can_unroll(it) and loads_tiles(it) for op in kernel.walk() if (it := ForOp.of(op)))
+        rows = any(_loads_rows(it) for op in kernel.walk() if (it := ForOp.of(op)))
         return Space(num_warps, num_stages, workload, promoted, persistent, None, shares, splits, rows, limit, machine)
 
     @cached_property
@@ -126,7 +125,7 @@ class Space:
     def words(self, plan: Plan) -> str:
         """A form for people."""
         if plan.form == "unpartitioned":
-            return "no partitions" + ", unrolled" * any(it.unrolled for it in plan.loops)
+            return "no partitions"
         form = "persistent" if plan.form == "persistent" else "as written"
         form += f", {plan.ctas_per_sm} CTAs an SM" if only_measured(plan) else ""
         form += ", tiles from a counter" if plan.tiles == "dynamic" else ""
@@ -158,12 +157,8 @@ class Space:
     def forms(self) -> tuple[Plan, ...]:
         """All forms."""
         own = tuple(_forms_of(self))
-        return (
-            *own,
-            *_shared_forms(self, own),
-            *_split_forms(self, own),
-            *((UNPARTITIONED, _UNROLLED) if self.rows else ()),
-        )
+        whole = (UNPARTITIONED,) if self.rows else ()
+        return *own, *_shared_forms(self, own), *_split_forms(self, own), *whole
 
     # -- what is expected ----------------------------------------------------------------------------------------------
 
@@ -211,6 +206,13 @@ class Space:
     def _expect(self, program: Program) -> Expectation:
         found = (expect(self.workload, launch, program, self.stock) for launch in self.launches)
         return max(found, key=lambda it: it.gain)
+
+
+def _loads_rows(loop: ForOp) -> bool:
+    """Whether a loop without dots, and without loops inside, loads tiles through pointers."""
+    if any(it.name in DOTS or it.name in LOOPS for op in loop.body.ops for it in op.walk()):
+        return False
+    return any(LoadOp.matches(op) and shape_of(op.result) for op in loop.body.ops)
 
 
 def _forms_of(space: Space) -> Iterator[Plan]:
@@ -426,7 +428,7 @@ def _operand_bytes(workload: Workload, persistent: bool) -> tuple[int, int, int]
 def form_of(space: Space, plan: Plan) -> Plan:
     """The form of a complete Plan."""
     if plan.form == "unpartitioned":
-        return _UNROLLED if any((it.unrolled or 1) > 1 for it in plan.loops) else UNPARTITIONED
+        return UNPARTITIONED
     return Plan(
         form="persistent" if plan.form == "persistent" else "as_written",
         tiles="dynamic" if plan.tiles == "dynamic" else None,
