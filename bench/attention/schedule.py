@@ -45,7 +45,7 @@ class Staged:
 
 def staged_kernel(case: Specimen, options: Mapping[str, Any]) -> Staged:
     """Compiles a case with Tawa's launch `options` and returns its schedules; raises ValueError if it is declined."""
-    from tawa.demo.exhibits import compile_case
+    from tests.cases.compiled import compile_case
 
     compiled = compile_case(case, **options)
     record = compiled.metadata.tawa

@@ -11,8 +11,8 @@ from tawa.dialects.ttg import LocalLoadOp, MemDescReshapeOp
 from tawa.ir import parse_module, print_module
 from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
-from tawa.runtime.simulation import make_arrays
 from tawa.symbolic.host.launch_spec import LaunchSpec
+from tests.cases.arrays import make_arrays
 from tests.cases.case import Number, Pointer, Specimen
 from tests.cases.pointers.cases import find
 from tests.cases.pointers.forms.cases import FORMS
