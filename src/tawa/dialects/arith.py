@@ -19,7 +19,6 @@ from tawa.ir.attributes import int_attr, read_int
 class ArithmeticOp(BinaryOp):
     """Two operands and a result of one type."""
 
-    __slots__ = ()
     PROPERTIES: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
@@ -32,7 +31,6 @@ class ArithmeticOp(BinaryOp):
 class WrappingOp(ArithmeticOp):
     """Integer arithmetic whose result wraps around."""
 
-    __slots__ = ()
     PROPERTIES: ClassVar[Mapping[str, str]] = {"overflowFlags": "#arith.overflow<none>"}
 
 
@@ -103,7 +101,6 @@ class CmpIOp(BinaryOp):
     """``arith.cmpi``: a comparison of integers. Result: an i1, or a tile of them."""
 
     NAME = "arith.cmpi"
-    __slots__ = ()
     predicate = attribute("predicate", read_int)
 
     @staticmethod
@@ -117,7 +114,6 @@ class CmpFOp(BinaryOp):
     """``arith.cmpf``: a comparison of floats. Result: an i1, or a tile of them."""
 
     NAME = "arith.cmpf"
-    __slots__ = ()
     predicate = attribute("predicate", read_int)
 
 
@@ -125,7 +121,6 @@ class SelectOp(OpView):
     """``arith.select``: one of two values, by an i1 or a tile of them."""
 
     NAME = "arith.select"
-    __slots__ = ()
     condition, true_value, false_value = operand(0), operand(1), operand(2)
 
     @staticmethod
@@ -139,7 +134,6 @@ class ConstantOp(OpView):
     """``arith.constant``: a number or a dense tile. Pure. Every partition has its own copy."""
 
     NAME = "arith.constant"
-    __slots__ = ()
     text = attribute("value", str)  # the value as MLIR spells it
 
 
