@@ -31,6 +31,10 @@ class Made:
     launch: LaunchSpec = field(default_factory=LaunchSpec)
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
+    def value_of(self, index: int) -> str:
+        """The number of an argument of the kernel's function."""
+        return self.values[index]
+
     @property
     def functions(self) -> Mapping[str, str]:
         """Names of the functions among the constants, by parameter."""

@@ -12,7 +12,7 @@ The neighbouring modules find their ranges (`ranges`), simplify them (`simplify`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
@@ -118,6 +118,17 @@ class Apply:
 
 
 HostValue = Number | Argument | Apply
+
+
+def named(value: HostValue, name: Callable[[int], str]) -> HostValue:
+    """The same value with each argument named by its index; those without a name keep the one that they have."""
+    match value:
+        case Argument(index, text):
+            return Argument(index, name(index) or text)
+        case Apply(operator, operands):
+            return Apply(operator, tuple(named(it, name) for it in operands))
+        case _:
+            return value
 
 
 def _divide(left: int, right: int) -> int:
