@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import ClassVar
 
@@ -89,19 +90,44 @@ class Predicate(IntEnum):
 
     EQ, NE, SLT, SLE, SGT, SGE, ULT, ULE, UGT, UGE = range(10)
 
+    @property
+    def is_unsigned(self) -> bool:
+        """Whether it compares numbers without a sign."""
+        return self > Predicate.SGE
 
-def holding(lhs: int, rhs: int) -> frozenset[Predicate]:
-    """The predicates that hold for two integers, of those that do not depend on the width."""
-    equal = (Predicate.SLE, Predicate.SGE, Predicate.EQ)
-    less, greater = (Predicate.SLT, Predicate.SLE, Predicate.NE), (Predicate.SGT, Predicate.SGE, Predicate.NE)
-    return frozenset(equal if lhs == rhs else less if lhs < rhs else greater)
+    @property
+    def mirrored(self) -> Predicate:
+        """The predicate that holds for the operands in the other order."""
+        return Predicate((0, 1, 4, 5, 2, 3, 8, 9, 6, 7)[self])
+
+    @property
+    def negated(self) -> Predicate:
+        """The predicate that holds where this one does not."""
+        return Predicate((1, 0, 5, 4, 3, 2, 9, 8, 7, 6)[self])
+
+    @property
+    def compare(self) -> Callable[[int, int], bool]:
+        """Compares two numbers, which have a sign or not as the predicate wants."""
+        return (operator.eq, operator.ne, *_ORDERS, *_ORDERS)[self]
+
+    def holds(self, left: int, right: int) -> int | None:
+        """The result for two numbers, 0 or 1; None without a sign if one is negative: that depends on their width."""
+        return None if self.is_unsigned and min(left, right) < 0 else int(self.compare(left, right))
+
+
+_ORDERS = (operator.lt, operator.le, operator.gt, operator.ge)
+
+
+def read_predicate(text: str) -> Predicate:
+    """The predicate of an attribute: ``2 : i64``."""
+    return Predicate(read_int(text))
 
 
 class CmpIOp(BinaryOp):
     """``arith.cmpi``: a comparison of integers. Result: an i1, or a tile of them."""
 
     NAME = "arith.cmpi"
-    predicate = attribute("predicate", read_int)
+    predicate = attribute("predicate", read_predicate)
 
     @staticmethod
     def create(builder: Builder, predicate: Predicate, lhs: Value, rhs: Value, hint: str = "") -> Value:

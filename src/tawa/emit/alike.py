@@ -17,7 +17,6 @@ from tawa.emit.rings.recognised import advances_of, opposite
 from tawa.emit.values.expressions import UNSIGNED
 from tawa.emit.values.pure import PURE
 from tawa.ir import Block, Operation, Value
-from tawa.ir.attributes import read_int
 
 _ENDS = op_names(ttg.WarpYieldOp, ttg.WarpReturnOp)
 
@@ -141,7 +140,7 @@ def _whole(value: Value) -> bool:
 
 
 def _unsigned(op: Operation) -> bool:
-    return op.name in UNSIGNED or (arith.CmpIOp.matches(op) and read_int(op.properties["predicate"]) >= 6)
+    return op.name in UNSIGNED or (arith.CmpIOp.matches(op) and arith.CmpIOp(op).predicate.is_unsigned)
 
 
 def _recognised(op: Operation) -> bool:

@@ -192,7 +192,7 @@ def _advance(xor: Operation) -> Advance | None:
     if extended is None or not arith.ExtUIOp.matches(extended):
         return None
     compared = extended.operands[0].defining_op
-    if compared is None or not arith.CmpIOp.matches(compared) or read_int(compared.properties["predicate"]) != 0:
+    if compared is None or not arith.CmpIOp.matches(compared) or arith.CmpIOp(compared).predicate != arith.Predicate.EQ:
         return None
     following, slots = compared.operands[0].defining_op, number_of(compared.operands[1])
     if following is None or not arith.AddIOp.matches(following) or number_of(following.operands[1]) != 1 or not slots:
