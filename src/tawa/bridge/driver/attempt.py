@@ -23,7 +23,7 @@ from tawa.bridge.triton.surroundings import folder_failure
 from tawa.declines import INTERNAL, NO_DOT, REFUSED_BY_TRITON, TOO_FEW_REGISTERS
 from tawa.dialects.tt import DotOp
 from tawa.errors import InternalError, PlanError, ResourceError, SurroundingsError, UnsupportedKernel, report_it
-from tawa.pipeline import Outcome
+from tawa.flow import Outcome
 from tawa.plan import Plan
 from tawa.remarks import Remark
 from tawa.symbolic.host.launch_spec import LaunchSpec

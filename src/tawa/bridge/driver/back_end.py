@@ -17,10 +17,9 @@ from tawa.bridge.triton.stages import clean_up
 from tawa.bridge.triton.versions import installed_text
 from tawa.declines import REORDERED
 from tawa.errors import PlanError, ProtocolError
-from tawa.flow import Flow
+from tawa.flow import Flow, Outcome
 from tawa.ir import Module, copy_module, print_module
 from tawa.ir import parse_module as read_module
-from tawa.pipeline import Outcome
 from tawa.plan.cost.shared_use import SharedUse, shared_use
 from tawa.remarks import Remark
 from tawa.transforms.lowering.convert_first import ConvertFirst
