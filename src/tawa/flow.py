@@ -263,6 +263,3 @@ def _require_structure(module: Module, level: str) -> None:
     errors = verify_structure(module, structure_rules())
     if errors:
         raise AssertionError(f"the {level} level is malformed: " + "; ".join(map(str, errors[:3])))
-
-
-__all__ = ["Flow", "Outcome", "Step", "barriers_checked", "credits_checked", "outcome_of", "passing", "run"]

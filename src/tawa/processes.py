@@ -177,6 +177,3 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)
-
-
-__all__ = ["MARK", "Answer", "Say", "WorkerProcess", "answers", "inherited"]

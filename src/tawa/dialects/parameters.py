@@ -57,6 +57,3 @@ def part_of_descriptor(argument: Value, arguments: Sequence[Value]) -> tuple[Val
             found = place < 2 * rank and behind == ["i32"] * rank + ["i64"] * rank
             return (descriptor, f".{'shape' if place < rank else 'strides'}[{place % rank}]") if found else None
     return None
-
-
-__all__ = ["parameter_name", "part_of_descriptor"]

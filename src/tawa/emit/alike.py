@@ -178,6 +178,3 @@ def parameters_of(written: Block, alike: Sequence[Alike]) -> Mapping[tuple[str, 
 def _number(text: str) -> str:
     """The number of a constant."""
     return text.removeprefix("dense<").split(" :")[0].split(">")[0].strip()
-
-
-__all__ = ["Alike", "compare", "parameters_of"]

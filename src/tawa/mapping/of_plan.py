@@ -174,6 +174,3 @@ def _is_usual(name: str, role: str) -> bool:
 
 def _text(it: Access | Loop | None) -> str:
     return it.text if it is not None else ALL
-
-
-__all__ = ["mapping_of", "mapping_text", "program_name"]

@@ -242,9 +242,3 @@ class LaunchPlan:
 
     def __post_init__(self) -> None:
         check_values(self)
-
-
-__all__ = [
-    "TENSOR_RING", "UNCAPPED", "LaunchChoice", "LaunchPlan", "LoopPlan", "OperandPlan", "PartitionPlan",
-    "PartitionRole", "Path", "RingPlan", "RowsOrder", "StorePlan", "Transposer",
-]  # fmt: skip

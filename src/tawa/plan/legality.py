@@ -273,5 +273,3 @@ def check_met(plan: Plan, pins: Plan, launched: bool = True) -> None:
 
 
 _LAUNCHES = {"choice": "there is no other form of this kernel that launches may get"}
-
-__all__ = ["check_met", "check_names", "check_plan", "check_rings", "operand_text", "too_few_registers"]

@@ -324,8 +324,3 @@ def _place(line: str) -> str:
 def decision_of(data: Mapping[str, Any]) -> Decision:
     """The decision that `Decision.to_dict` wrote."""
     return Decision(data["field"], data["value"], data["by"], data["reason"])
-
-
-__all__ = [
-    "PINNED", "By", "Decision", "decision_of", "decisions", "operand_field", "rows_field", "size_of", "store_field",
-]  # fmt: skip

@@ -425,6 +425,3 @@ def _is_pointer(value: Value) -> bool:
     type = parse_type(value.type)
     element = parse_type(type.element) if isinstance(type, TensorType) else type
     return isinstance(element, PointerType)
-
-
-__all__ = ["Affine", "Meaning"]

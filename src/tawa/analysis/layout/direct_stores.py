@@ -56,6 +56,3 @@ def _layout_of_dot(module: Module, tile: Value) -> str | None:
     source = parse_type(convert.source.type) if convert else None
     dot = isinstance(source, TensorType) and layout_name(module, source.encoding) == _DOT
     return source.encoding if dot and isinstance(source, TensorType) else None
-
-
-__all__ = ["DirectStore", "find_direct_stores"]

@@ -198,6 +198,3 @@ def runs_of(order: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
             runs.append([bit])
     source = sorted(runs, key=lambda run: -run[0])
     return tuple(1 << len(run) for run in source), tuple(source.index(run) for run in runs)
-
-
-__all__ = ["TransposedInfo", "dots_of_transposed", "find_transposed", "free_order", "order_of", "runs_of"]

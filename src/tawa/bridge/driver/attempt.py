@@ -188,6 +188,3 @@ def _why_not_measured(job: Job) -> Remark | None:
 def _nothing_to_do(job: Job) -> Remark | None:
     """Declines kernels without a dot, before any work is done."""
     return NO_DOT.remark(record.kernel_location(job.ttir)) if DotOp.NAME not in job.ttir else None
-
-
-__all__ = ["attempt"]

@@ -141,6 +141,3 @@ def _refused(outcome: Outcome, final: Module, text: str) -> Remark | None:
         return None
     why = found.reason if isinstance(found, Unknown) else found.left
     return REORDERED.remark(found.location, why=why)
-
-
-__all__ = ["through_back_end"]

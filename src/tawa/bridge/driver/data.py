@@ -102,6 +102,3 @@ class Specialised:
         """What the launcher then has to do."""
         spec, plan = self.form.launch, self.outcome.plan
         return replace(spec, on_one=plan.ctas_per_sm or 1) if spec.axes and plan is not None else spec
-
-
-__all__ = ["Job", "Specialised"]

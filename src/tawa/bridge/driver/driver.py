@@ -449,6 +449,3 @@ class _Driver:
 def with_remarks(outcome: Outcome, remarks: tuple[Remark, ...]) -> Outcome:
     """The outcome with further remarks after its own; the first stays the headline."""
     return replace(outcome, remarks=tuple(dict.fromkeys((*outcome.remarks, *remarks))))
-
-
-__all__ = ["specialise", "with_remarks"]

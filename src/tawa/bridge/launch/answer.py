@@ -387,6 +387,3 @@ def _processors() -> int:
         return added_arguments.multiprocessors()
     except Exception:  # no driver, GPU or PyTorch: an explanation needs none of them
         return SM_90.processors
-
-
-__all__ = ["Answer", "Decision", "answer_for", "argument_domain"]

@@ -129,6 +129,3 @@ def _own_cache() -> Iterator[None]:
             os.environ.pop(name)
             if before is not None:
                 os.environ[name] = before
-
-
-__all__ = ["self_test"]

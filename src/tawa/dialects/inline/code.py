@@ -29,5 +29,3 @@ class ExternElementwiseOp(_InlineOp):
 
 
 INLINE = op_names(ElementwiseInlineAsmOp, ExternElementwiseOp)
-
-__all__ = ["INLINE", "ElementwiseInlineAsmOp", "ExternElementwiseOp"]

@@ -90,6 +90,3 @@ def _device(made: Made) -> str:
         if type.startswith(("*", "tensordesc<")):
             return f"{name}.device" if type.startswith("*") else f"{name}.base.device"
     return '"cuda"'
-
-
-__all__ = ["run_of"]

@@ -156,6 +156,3 @@ def _if(test: str, reason: str) -> list[str]:
 
 def _loop(head: str, test: str, reason: str) -> list[str]:
     return [*head.splitlines(), *(INDENT + line for line in _if(test, reason))]
-
-
-__all__ = ["checks_of", "domain_of"]

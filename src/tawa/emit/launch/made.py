@@ -44,6 +44,3 @@ class Made:
     def plain_constants(self) -> Mapping[str, Any]:
         """The other constants that are parameters."""
         return {it: value for it, value in self.constants.items() if it.isidentifier() and it not in self.functions}
-
-
-__all__ = ["Made"]

@@ -233,9 +233,3 @@ def carried(op: Operation) -> Iterator[tuple[Value, Value, Value, Value]]:
 def begins_another(value: Value, name: str) -> bool:
     """Whether this constant is the initial accumulator of a dot into another variable than `name`."""
     return any(ttng.WarpGroupDotOp.matches(it) and it.result.hint != name for it in value.users)
-
-
-__all__ = [
-    "Advance", "Member", "Ring", "advances_of", "bare", "begins_another", "carried", "number_of",
-    "opposite", "rings_of", "root_of", "stem_of",
-]  # fmt: skip

@@ -252,14 +252,3 @@ def _obstacle(loop: ForOp) -> str:
 
 def _line(module: Module, op: Operation) -> str:
     return str(source_of(module, op) or "")
-
-
-__all__ = [
-    "choose_ahead",
-    "choose_kept",
-    "choose_schedules",
-    "loops_with_dots",
-    "numbered",
-    "scheduled",
-    "staged_loops",
-]

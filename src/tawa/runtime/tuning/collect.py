@@ -165,6 +165,3 @@ def _bytes_of(storage: Any) -> Any:
     import torch
 
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage).cpu().numpy()
-
-
-__all__ = ["Collector", "NotTunable", "described_job", "job_of", "left_out"]

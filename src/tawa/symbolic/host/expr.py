@@ -209,17 +209,3 @@ class Condition:
         parts += [f"{self.value} <= {self.most}"] if self.most is not None else []
         parts += [f"{self.value} % {self.multiple} == 0"] if self.multiple != 1 else []
         return " and ".join(parts)
-
-
-__all__ = [
-    "Apply",
-    "Argument",
-    "Choice",
-    "Condition",
-    "HostValue",
-    "Number",
-    "Operator",
-    "add",
-    "host_value_from_json",
-    "multiply",
-]

@@ -223,6 +223,3 @@ def _is_transposed(module: Module, buffer: Value) -> bool:
 
 def _encoding(fields: dict[str, str]) -> str:
     return f"#ttg.nvmma_shared<{{{print_dictionary(fields)}}}>"
-
-
-__all__ = ["box_of", "reordered", "transpose_tile", "transposed_view"]

@@ -89,6 +89,3 @@ def _view(dot: WarpGroupDotOp, load: DescriptorLoadOp, type: MemDescType, flat: 
     while (op := unused.defining_op) is not None and op is not load.op and not unused.uses:
         unused = op.operands[0]
         op.erase()
-
-
-__all__ = ["ViewReshapes"]

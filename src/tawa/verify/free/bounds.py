@@ -98,6 +98,3 @@ def orders_of(term: Number) -> list[tuple[Number, Number, bool]]:
     predicate, left, right = compared
     found = [(left, right, predicate == Predicate.SGE)]
     return [*found, (right - 1, left, predicate == Predicate.SLT)] if isinstance(right, int) else found
-
-
-__all__ = ["Number", "addends_of", "cap_of", "comparison_of", "is_not_negative", "longer_than", "orders_of", "start_of"]

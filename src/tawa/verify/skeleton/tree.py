@@ -314,6 +314,3 @@ def _matters(value: Value) -> Any:
 
 def _only_reads(op: Operation) -> bool:
     return LocalLoadOp.matches(op) or LocalDeallocOp.matches(op)
-
-
-__all__ = ["FENCE_BEHIND", "Leaf", "Nest", "Node", "Tree", "blocks", "shape_of_buffer"]
