@@ -31,6 +31,9 @@ def tables_in(folder: str) -> Iterator[None]:
             os.environ["XDG_CACHE_HOME"] = before
 
 
+NOTHING = "nothing is learned"
+
+
 def learned(kernel: str = "") -> dict[str, Any]:
     """What launches have learned about a kernel, or all, by the tables that are found now.
 
@@ -46,7 +49,7 @@ def learned(kernel: str = "") -> dict[str, Any]:
     ]
     return {
         "applied": any(it.plan.form != "stock" for it in entries),
-        "reason": "; ".join(words) or "nothing is learned",
+        "reason": "; ".join(words) or NOTHING,
     }
 
 

@@ -17,6 +17,7 @@ from bench.corpus.report.page import NO_DOT, NOTHING, reason_of, table
 from bench.corpus.report.result_file import read as read_corpus
 from bench.corpus.report.results import Result, title
 from bench.harness import RESULTS, Row, read
+from tawa.declines import STOCK_FIRST
 
 SLOWER = 0.98
 """A ratio below is a miss."""
@@ -79,7 +80,11 @@ def learned() -> list[str]:
 def _got(result: Result) -> str:
     """What launches of each kernel get: a form, or stock Triton's kernel and why."""
     verdicts = [it for it in result.kernels["learned"] if not it.reason.startswith(NO_DOT)]
-    return "; ".join(f"`{it.kernel}`: {'specialised' if it.applied else reason_of(it.reason)}" for it in verdicts)
+    words = {True: "specialised", False: "stock Triton's, no form won"}
+    return "; ".join(
+        f"`{it.kernel}`: {words[it.applied] if it.applied or STOCK_FIRST.says(it.reason) else reason_of(it.reason)}"
+        for it in verdicts
+    )
 
 
 def _corpus(name: str) -> tuple[Mapping[str, Any], Sequence[Result]]:

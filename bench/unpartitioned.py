@@ -1,9 +1,10 @@
-"""Times kernels without partitions: ``python -m bench.unpartitioned``.
+"""Times kernels without partitions: ``python -m bench.unpartitioned``; ``--only NAME``: some of them.
 
-The two kernels of flash-linear-attention that add terms of single rows within a chunk, in the backward pass: B 4,
-T 2048, 16 heads of 128. Each number of warps is timed as stock Triton compiles it and under the Plans below, whose
-results must have stock Triton's bits. ``PYTHONPATH`` has a folder that ``python -m bench.corpus fetch`` filled. Kernels
-are compiled by several processes first. Results: ``bench/results/unpartitioned.json``.
+Kernels of flash-linear-attention (GLA and KDA), B 4, T 2048, 16 heads of 128: terms of single rows within a chunk, with
+and without dots; states that a row rescales in each chunk; triangular inverses. Each number of warps is timed as stock
+Triton compiles it and under the Plans below, whose results must have stock Triton's bits. ``PYTHONPATH`` has a folder
+that ``python -m bench.corpus fetch`` filled. Kernels are compiled by several processes first. Results:
+``bench/results/unpartitioned.json``.
 """
 
 from __future__ import annotations
@@ -13,27 +14,42 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from bench.harness import Report, Row, describe, time_round_robin
+from tawa.errors import PlanError
 
 B, T, H, D, CHUNK, ROWS = 4, 2048, 16, 128, 64, 16
-WARPS = (1, 2, 4, 8)
 STOCK = "stock Triton"
-_LATE = [{"prefetched": False}]
 PLANS: Mapping[str, Mapping[str, Any]] = {
     "stock Triton": {"form": "stock"},
-    "conversions out of loops": {"form": "unpartitioned", "operands": _LATE},
+    "conversions out of loops": {"form": "unpartitioned", "operands": [{"prefetched": False}]},
     "and rows one iteration ahead": {"form": "unpartitioned", "operands": [{"prefetched": True}]},
     "as the planner decides": {"form": "unpartitioned"},
 }
 
 
-def _launches(device: str) -> dict[str, tuple[Any, dict[str, Any], tuple[int, ...], tuple[str, ...]]]:
-    """Each kernel with its arguments, its grid, and the names of its outputs. Off a GPU, tensors are small."""
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """A kernel with its arguments, its grid, the names of its outputs, the numbers of warps, and its stages."""
+
+    kernel: Any
+    arguments: dict[str, Any]
+    grid: tuple[int, ...]
+    outputs: tuple[str, ...]
+    warps: tuple[int, ...] = (1, 2, 4, 8)
+    stages: int = 2
+
+
+def _launches(device: str) -> dict[str, _Launch]:
+    """The launches. Off a GPU, tensors are small."""
     import torch
-    from fla.ops.gla.chunk import chunk_gla_bwd_kernel_intra
-    from fla.ops.kda.chunk_intra import chunk_kda_bwd_kernel_intra
+    from fla.ops.common.chunk_h import chunk_bwd_kernel_dh, chunk_fwd_kernel_h
+    from fla.ops.gla.chunk import chunk_gla_bwd_kernel_intra, chunk_gla_fwd_A_kernel_intra_sub_intra
+    from fla.ops.kda.chunk_intra import chunk_kda_bwd_kernel_intra, chunk_kda_fwd_kernel_inter_solve_fused
+    from fla.ops.kda.chunk_intra_token_parallel import chunk_kda_fwd_kernel_intra_token_parallel
 
     def made(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.randn(*(shape if device == "cuda" else (CHUNK,)), device=device).to(dtype)
@@ -44,72 +60,117 @@ def _launches(device: str) -> dict[str, tuple[Any, dict[str, Any], tuple[int, ..
     def gates() -> torch.Tensor:
         return torch.nn.functional.logsigmoid(tile()).cumsum(1) * 0.05 if device == "cuda" else tile()
 
-    def scores() -> torch.Tensor:
-        return made(B, T, H, CHUNK)
+    def scores(columns: int = CHUNK, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        return made(B, T, H, columns, dtype=dtype)
 
-    half = torch.float16
-    shape = {"T": T, "H": H, "K": D, "BT": CHUNK, "BC": ROWS, "NC": CHUNK // ROWS, "IS_VARLEN": False}
-    shape |= {"cu_seqlens": None, "chunk_indices": None}
-    gla = {"q": tile(half), "k": tile(half), "g": gates(), "dA": scores(), "dq": tile(), "dk": tile(), "BK": 64}
-    kda = {
-        "q": tile(half), "k": tile(half), "g": gates(), "beta": made(B, T, H), "dAqk": scores(), "dAkk": scores(),
-        "dq": tile(), "dq2": tile(), "dk": tile(), "dk2": tile(), "dg": tile(), "dg2": tile(),
-        "db": made(D // 32, B, T, H), "B": B, "HV": H, "BK": 32, "SAFE_GATE": False, "GATE_SHIFT": 2.885,
-        "USE_GATHER": False, "USE_GRAPH": False,
+    half, chunks = torch.float16, T // CHUNK
+    all_equal = {"cu_seqlens": None, "IS_VARLEN": False, "T": T}
+    shape = {**all_equal, "chunk_indices": None, "H": H, "K": D, "BT": CHUNK, "BC": ROWS}
+    every = {**shape, "NC": CHUNK // ROWS}
+    inputs = {"q": tile(half), "k": tile(half), "g": gates()}
+    states = {
+        **all_equal, "g": None, "g_gamma": None, "gk": gates(), "gv": None, "split_offsets": None, "H": H, "K": D,
+        "V": D, "BT": CHUNK, "BS": CHUNK, "BK": 64, "BV": 64, "USE_G": False, "USE_G_GAMMA": False, "USE_GK": True,
+        "USE_GV": False, "STATE_V_FIRST": False,
     }  # fmt: skip
-    blocks = T // ROWS
-    of_gla = (D // 64 * blocks, B * H, 1), ("dq", "dk")
-    of_kda = (D // 32 * blocks, B * H, 1), ("dq2", "dk2", "dg2", "db")
-    return {
-        "chunk_gla_bwd_kernel_intra": (chunk_gla_bwd_kernel_intra, {**gla, **shape}, *of_gla),
-        "chunk_kda_bwd_kernel_intra": (chunk_kda_bwd_kernel_intra, {**kda, **shape}, *of_kda),
-    }
+    forward = {
+        "k": tile(half), "v": tile(half), "h": made(B, chunks, H, D, D, dtype=half), "h0": None, "ht": None,
+        "USE_INITIAL_STATE": False, "STORE_FINAL_STATE": False,
+    }  # fmt: skip
+    backward = {
+        "q": tile(half), "do": tile(half), "dh": made(B, chunks, H, D, D, dtype=half), "dht": None, "dh0": None,
+        "scale": 0.1, "HQ": H, "NG": 1, "STORE_INITIAL_STATE_GRADIENT": False, "USE_FINAL_STATE_GRADIENT": False,
+    }  # fmt: skip
+    gla = {**inputs, "dA": scores(), "dq": tile(), "dk": tile(), "BK": 64}
+    kda = {
+        **inputs, "beta": made(B, T, H), "dAqk": scores(), "dAkk": scores(), "dq": tile(), "dq2": tile(),
+        "dk": tile(), "dk2": tile(), "dg": tile(), "dg2": tile(), "db": made(D // 32, B, T, H), "B": B, "HV": H,
+        "BK": 32, "SAFE_GATE": False, "GATE_SHIFT": 2.885, "USE_GATHER": False, "USE_GRAPH": False,
+    }  # fmt: skip
+    scored = {**inputs, "A": scores(), "scale": 0.1, "BK": D}
+    solved = {
+        **inputs, "beta": made(B, T, H), "Aqk": scores(dtype=half), "Akkd": scores(ROWS) * 0.1,
+        "Akk": scores(dtype=half), "scale": 0.1, "HV": H, "BK": 32, "USE_SAFE_GATE": False, "USE_GRAPH": False,
+    }  # fmt: skip
+    tokens = {
+        **inputs, **all_equal, "beta": made(B, T, H), "Aqk": scores(dtype=half), "Akk": scores(ROWS), "scale": 0.1,
+        "N": B, "H": H, "HV": H, "K": D, "BK": D, "BT": CHUNK, "BC": ROWS, "BH": 8, "USE_GRAPH": False,
+    }  # fmt: skip
+    blocks, of_state = T // ROWS, (D // 64 * D // 64 * B * H, 1, 1)
+    found = (
+        _Launch(chunk_gla_bwd_kernel_intra, {**gla, **every}, (D // 64 * blocks, B * H, 1), ("dq", "dk")),
+        _Launch(
+            chunk_kda_bwd_kernel_intra, {**kda, **every}, (D // 32 * blocks, B * H, 1), ("dq2", "dk2", "dg2", "db")
+        ),
+        _Launch(
+            chunk_gla_fwd_A_kernel_intra_sub_intra, {**scored, **shape}, (chunks, CHUNK // ROWS, B * H), ("A",)
+        ),
+        _Launch(chunk_kda_fwd_kernel_intra_token_parallel, tokens, (B * T, H // 8, 1), ("Aqk", "Akk"), (2, 4), 3),
+        _Launch(
+            chunk_kda_fwd_kernel_inter_solve_fused, {**solved, **every}, (chunks, B * H, 1), ("Aqk", "Akk"), (1, 2), 3
+        ),
+        _Launch(chunk_fwd_kernel_h, {**states, **forward}, of_state, ("h",), (4, 8), 3),
+        _Launch(chunk_bwd_kernel_dh, {**states, **backward}, of_state, ("dh",), (4, 8), 3),
+    )  # fmt: skip
+    return {_function(it.kernel).__name__: it for it in found}
 
 
-def _compiled(kernel: Any, arguments: Mapping[str, Any], num_warps: int, plan: Mapping[str, Any]) -> Any:
-    """The kernel under a Plan, not launched."""
+def _function(kernel: Any) -> Any:
+    """A kernel below its heuristics and tuners."""
+    while not hasattr(kernel, "device_caches"):
+        kernel = kernel.fn
+    return kernel
+
+
+def _compiled(launch: _Launch, num_warps: int, plan: Mapping[str, Any]) -> Any:
+    """The kernel under a Plan, not launched. Raises PlanError if the Plan changes nothing."""
     import tawa
     from tawa.bridge.driver.request import activate
     from tawa.runtime.requests import make_request
     from tawa.runtime.settings import Settings
 
-    while not hasattr(kernel, "device_caches"):  # below heuristics and tuners
-        kernel = kernel.fn
     tawa.install(start="ready")
+    function = _function(launch.kernel)
     with activate(make_request({"plan": dict(plan)}, None, Settings.from_environment())):
-        return kernel.warmup(**arguments, grid=(1,), num_warps=num_warps, num_stages=2)
+        return function.warmup(**launch.arguments, grid=(1,), num_warps=num_warps, num_stages=launch.stages)
 
 
-def _compile_part(part: int, parts: int) -> None:
+def _compile_part(part: int, parts: int, only: list[str]) -> None:
     """Compiles every `parts`-th kernel, for the cache."""
     from bench.corpus.without_gpu import pretend
 
     pretend()
-    jobs = [(name, warps, plan) for name in _launches("cpu") for warps in WARPS for plan in PLANS.values()]
-    for name, warps, plan in jobs[part::parts]:
-        kernel, arguments, _, _ = _launches("cpu")[name]
-        _compiled(kernel, arguments, warps, plan)
+    launches = _wanted("cpu", only).values()
+    for launch, warps, plan in [(it, warps, plan) for it in launches for warps in it.warps for plan in PLANS.values()][
+        part::parts
+    ]:
+        with suppress(PlanError):
+            _compiled(launch, warps, plan)
 
 
-def _time(report: Report, name: str) -> None:
+def _wanted(device: str, only: list[str]) -> dict[str, _Launch]:
+    return {name: it for name, it in _launches(device).items() if not only or any(part in name for part in only)}
+
+
+def _time(report: Report, name: str, launch: _Launch) -> None:
     import torch
 
-    kernel, arguments, grid, outputs = _launches("cuda")[name]
-    while not hasattr(kernel, "arg_names"):
-        kernel = kernel.fn
-    values = [arguments[it] for it in kernel.arg_names]
-    for warps in WARPS:
+    arguments = launch.arguments
+    values = [arguments[it] for it in _function(launch.kernel).arg_names]
+    for warps in launch.warps:
         case, ways, bits = {"kernel": name, "num_warps": warps}, dict[str, Any](), list[Any]()
         for words, plan in PLANS.items():
             try:
-                made = _compiled(kernel, arguments, warps, plan)
-                for it in outputs:
+                made = _compiled(launch, warps, plan)
+                for it in launch.outputs:
                     arguments[it].fill_(float("nan"))
-                made[grid](*values)
-                found = [arguments[it].view(torch.int32).clone() for it in outputs]
+                made[launch.grid](*values)
+                found = [arguments[it].view(torch.uint8).clone() for it in launch.outputs]
                 bits = bits or found
                 assert all(map(torch.equal, found, bits)), "the bits are not stock Triton's"
-                ways[words] = lambda made=made: made[grid](*values)
+                ways[words] = lambda made=made: made[launch.grid](*values)
+            except PlanError:
+                continue
             except Exception as error:
                 report.add(Row(case, words, error=describe(error)))
         timings, errors = time_round_robin(ways)
@@ -122,19 +183,22 @@ def _time(report: Report, name: str) -> None:
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser("python -m bench.unpartitioned", description=__doc__)
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="parts of names of kernels")
     parser.add_argument("--compile", nargs=2, type=int, metavar=("PART", "PARTS"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.compile:
-        _compile_part(*given.compile)
+        part, parts = given.compile
+        _compile_part(part, parts, given.only)
         return
     parts = min(16, os.cpu_count() or 1)
-    command = [sys.executable, "-m", "bench.unpartitioned", "--compile"]
+    only = ["--only", *given.only] if given.only else []
+    command = [sys.executable, "-m", "bench.unpartitioned", *only, "--compile"]
     started = [subprocess.Popen([*command, str(it), str(parts)]) for it in range(parts)]
     for it in started:
         it.wait()
     report = Report("unpartitioned")
-    for name in _launches("cpu"):
-        _time(report, name)
+    for name, launch in _wanted("cuda", given.only).items():
+        _time(report, name, launch)
     report.note_clocks()
     report.save()
 

@@ -12,21 +12,28 @@ Rows of problems that are not asked for stay in the file, with the run that they
 
 Launches are plain: cuDNN's backward pass cannot be captured. The rates are the GPU's; `host_us` of a case is the time
 that a call keeps the host.
-``--ablation`` times the operator with one mechanism less at a time, which Plans can say. Results:
-``bench/results/attention_backward.json`` and ``attention_backward_ablation.json``.
+``--ablation`` times the operator with one mechanism less at a time, which Plans can say. ``--plans`` times it with the
+Plans of a file, beside its own and the peers: a JSON object of ``{"d": 64, "mask": "full", "plan": {…}}`` by name, with
+``BM``, the queries of a block, if they are others than those of the operator. What all problems need is compiled first,
+in parallel. Results: ``bench/results/attention_backward.json``, ``attention_backward_ablation.json`` and
+``attention_backward_plans.json``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from bench.harness import Report, Row, finite, judge, time_round_robin, watchdog
+from bench.workers import Answer, Job, run_jobs, serve_jobs
+from tawa.ops.attention_ops import tiles
 
 TOKENS, HIDDEN = 16384, 2048
 STALL_S = 120.0
@@ -43,7 +50,12 @@ class Problem:
     causal: bool
 
     def __str__(self) -> str:
-        return f"d{self.d} S{self.S} {'causal' if self.causal else 'full'}"
+        return f"d{self.d} S{self.S} {self.mask}"
+
+    @property
+    def mask(self) -> Literal["full", "causal"]:
+        """By its word in the tables of tiles."""
+        return "causal" if self.causal else "full"
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -203,8 +215,10 @@ def host_us(call: Callable[[], Any]) -> float:
     return round(least, 1)
 
 
-def bench_problem(problem: Problem, calls: Mapping[str, Callable[[], Any]], tensors: tuple[Any, ...]) -> list[Row]:
-    """The rows of one problem."""
+def bench_problem(
+    problem: Problem, calls: Mapping[str, Callable[[], Any]], tensors: tuple[Any, ...], of_host: bool = True
+) -> list[Row]:
+    """The rows of one problem. of_host: whether the time of the host is measured, too."""
     about = {**asdict(problem), "dtype": "bf16"}
 
     def worst(name: str, first: Any) -> float:
@@ -212,50 +226,100 @@ def bench_problem(problem: Problem, calls: Mapping[str, Callable[[], Any]], tens
 
     with poisoned():
         fit, errors, rows = judge(calls, worst, about)
-    hosts = {name: host_us(call) for name, call in fit.items()}
+    hosts = {name: {"host_us": host_us(call)} if of_host else {} for name, call in fit.items()}
     timings, failures = time_round_robin(fit, graphs=False)
     rows += [
-        Row.timed({**about, "host_us": hosts[name]}, name, it, problem.flop, finite(errors[name]))
+        Row.timed({**about, **hosts[name]}, name, it, problem.flop, finite(errors[name]))
         for name, it in timings.items()
     ]
     return rows + [Row(about, name, error=text) for name, text in failures.items()]
 
 
-def ablated(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
-    """The operator as it is, and without one mechanism each."""
-    from tawa.ops.attention_ops import backward_launch, tiles
+def own_tile(problem: Problem) -> tiles.Tile:
+    """What the operator chooses."""
+    return tiles.backward_tiles(tiles.HOPPER, tiles.box_of(problem.d), True, problem.mask, False, problem.S)[0]
+
+
+Asked = Mapping[str, Mapping[str, Any]]
+"""By name, a Plan, and BM if it is another than the operator's."""
+
+
+def ablated(problem: Problem) -> Asked:
+    """What the operator is asked for, without one mechanism each."""
+    asked = json.loads(dict(own_tile(problem).options)["plan"])
+    return {f"without {name}": {"plan": {**asked, **plan}} for name, plan in WITHOUT.items()}
+
+
+def of_problem(problem: Problem, asked: Asked) -> Asked:
+    """The Plans of a file that are for a problem."""
+    return {name: it for name, it in asked.items() if (it["d"], it["mask"]) == (problem.d, problem.mask)}
+
+
+def with_plans(problem: Problem, tensors: tuple[Any, ...], asked: Asked) -> dict[str, Callable[[], Any]]:
+    """The operator with other Plans."""
+    import torch
+
+    from tawa.ops import attention
+    from tawa.ops.attention_ops import backward_launch
     from tawa.ops.calls.plain import KnownCalls
     from tawa.ops.calls.tables import plan as as_option
 
-    box = tiles.box_of(problem.d)
-    own, _ = tiles.backward_tiles(tiles.HOPPER, box, True, "full", False, problem.S)
-    asked = json.loads(dict(own.options)["plan"])
-    usual = make_calls(problem, tensors)["Tawa"]
-    found = {"Tawa": usual}
-    launches = {name: KnownCalls[Any]() for name in WITHOUT}
-    for name, plan in WITHOUT.items():
-        tile = replace(own, least=0, options=(as_option(**{**asked, **plan}),))
+    q, k, v, do = tensors
+    box, own = tiles.box_of(problem.d), own_tile(problem)
+    o = attention(q, k, v, causal=problem.causal)
+    found: dict[str, Callable[[], Any]] = {}
+    for name, it in asked.items():
+        tile = replace(own, least=0, BM=it.get("BM", own.BM), options=(as_option(**it["plan"]),))
+        table, known = replace(tiles.HOPPER, gradients={problem.mask: {box: (tile,)}}), KnownCalls[Any]()
 
-        def call(name: str = name, tile: tiles.Tile = tile) -> Any:
-            used, backward_launch.backwards = backward_launch.backwards, launches[name]
-            table = backward_launch.tiles_for
-            backward_launch.tiles_for = lambda _: replace(tiles.HOPPER, gradients={"full": {box: (tile,)}})
+        def call(table: tiles.Tiles = table, known: KnownCalls[Any] = known) -> Any:
+            before = backward_launch.backwards, backward_launch.tiles_for
+            backward_launch.backwards, backward_launch.tiles_for = known, lambda _: table
             try:
-                return usual()
+                return torch.autograd.grad(o, (q, k, v), do, retain_graph=True)
             finally:
-                backward_launch.backwards, backward_launch.tiles_for = used, table
+                backward_launch.backwards, backward_launch.tiles_for = before
 
-        found[f"without {name}"] = call
+        found[name] = call
     return found
+
+
+def compile_all(problems: list[Problem], asked: Asked) -> None:
+    """Compiles in parallel what the problems need, into Triton's cache; one kernel serves all lengths with its tile."""
+    jobs = [
+        {"problem": asdict(it), "name": name, "asked": plan}
+        for it in {(it.d, it.mask): it for it in problems}.values()
+        for name, plan in of_problem(it, asked).items()
+    ]
+    jobs += [
+        {"problem": asdict(it), "name": "Tawa", "asked": None}
+        for it in {(it.d, it.mask, own_tile(it)): it for it in problems}.values()
+    ]
+
+    def say(job: Job, answer: Answer) -> None:
+        if answer["status"] != "ok":
+            print(f"{job['name']}: {answer['status']}: {answer.get('message', '')}", flush=True)
+
+    run_jobs("bench.attention.backward", jobs, say, min(len(jobs), os.cpu_count() or 1), STALL_S)
+
+
+def compile_one(job: Job) -> Answer:
+    """The worker's side: one call."""
+    problem, asked = Problem(**job["problem"]), job["asked"]
+    tensors = make_tensors(problem)
+    calls = with_plans(problem, tensors, {job["name"]: asked}) if asked else make_calls(problem, tensors)
+    calls[job["name"]]()
+    return {"status": "ok"}
 
 
 def line_of(problem: Problem, rows: Mapping[str, Row]) -> str:
     """One line about a problem: TFLOP/s and the host's time, or why there are none."""
-    rates = (
-        f"{name} {row.tflops:.0f} ({row.case['host_us']:.0f} us)" if row.tflops else f"{name} {row.error}"
-        for name, row in rows.items()
-    )
-    return f"{problem!s:20}" + "  ".join(rates)
+
+    def text(row: Row) -> str:
+        us = row.case.get("host_us")
+        return str(row.error) if row.tflops is None else f"{row.tflops:.0f}" + (f" ({us:.0f} us)" if us else "")
+
+    return f"{problem!s:20}" + "  ".join(f"{name} {text(row)}" for name, row in rows.items())
 
 
 def main() -> int:
@@ -263,18 +327,33 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help=f"of names such as {PROBLEMS[0]}")
     parser.add_argument("--ablation", action="store_true", help="the operator, with one mechanism less at a time")
+    parser.add_argument("--plans", type=Path, metavar="FILE", help="the operator, with the Plans of a JSON file")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    report, sound = Report("attention_backward_ablation" if arguments.ablation else "attention_backward"), True
+    if arguments.worker:
+        serve_jobs(compile_one)
+        return 0
+    what = "_ablation" if arguments.ablation else "_plans" if arguments.plans else ""
+    report, sound = Report(f"attention_backward{what}"), True
     problems = [
         it for it in (ABLATED if arguments.ablation else PROBLEMS) if any(text in str(it) for text in arguments.only)
     ]
+    asked: Asked = json.loads(arguments.plans.read_text()) if arguments.plans else {}
+    if asked:
+        problems = [it for it in problems if of_problem(it, asked)]
+        compile_all(problems, asked)
     again = [asdict(it) for it in problems]
     report.rows = [row for row in report.earlier_rows() if {key: row.case[key] for key in again[0]} not in again]
     for problem in problems:
         with watchdog(STALL_S, str(problem)):
             tensors = make_tensors(problem)
-            calls = ablated(problem, tensors) if arguments.ablation else make_calls(problem, tensors)
-            rows = bench_problem(problem, calls, tensors)
+            calls = make_calls(problem, tensors)
+            if arguments.ablation:
+                calls = {"Tawa": calls["Tawa"], **with_plans(problem, tensors, ablated(problem))}
+            if asked:
+                calls |= with_plans(problem, tensors, of_problem(problem, asked))
+                del calls["Tawa, same bits"]
+            rows = bench_problem(problem, calls, tensors, of_host=not asked)
         report.add(*rows)
         named = {row.candidate: row for row in rows}
         sound = sound and named["Tawa"].tflops is not None

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from bench.compiled import arguments_for, own_function, use_caches
+from bench.compiled import arguments_for, learned, own_function, use_caches
 from bench.harness import Report, Row, Timing, describe, time_round_robin
 from bench.workers import Answer, Job, run_jobs, serve_jobs
 
@@ -117,6 +117,7 @@ def handle(job: Job) -> Answer:
                 found["wrong"][way] = wrong = error_of(got, variant, inputs)
                 if way == "Tawa" and job["timed"]:
                     tawa.warmup(run)
+                    found["learned"] = learned()["reason"]
                 if "stock" in found["wrong"] and wrong > max(FACTOR * found["wrong"]["stock"], LEAST):
                     raise ArithmeticError(f"wrong result: {wrong:.2e}, stock has {found['wrong']['stock']:.2e}")
                 functions[direction][way] = run
@@ -248,6 +249,7 @@ def rows_of(job: Job, answer: Answer) -> list[Row]:
         flop = 2.0 * dots * job["sizes"]["B"] * job["sizes"]["H"] * job["sizes"]["D"] * answer["pairs"]
         for way in WAYS:
             case = {**about, "variant": job["variant"] + direction, "said": found["said"].get(way, [])}
+            case |= {"learned": found["learned"]} if way == "Tawa" and "learned" in found else {}
             if way in found["ms"]:
                 rows.append(Row.timed(case, way, Timing(*found["ms"][way]), flop, found["wrong"].get(way)))
             else:
@@ -291,7 +293,7 @@ def main() -> int:
             report.add(*rows)
         for row in rows:
             print(f"  {row.case['variant']:19} {row.candidate:22} {row.median_ms or '':>9} ms  {row.error}", flush=True)
-            for text in row.case.get("said", []):
+            for text in [*row.case.get("said", []), *row.case.get("learned", "").split("; ")]:
                 print(f"      {text[:160]}", flush=True)
 
     with tempfile.TemporaryDirectory(prefix="tawa-flex-") as folder:

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from bench.compiled import tables_in
+from bench.compiled import NOTHING, learned, tables_in
 from bench.corpus.entry import Entry, Outputs
 from bench.corpus.kernel_times import time_kernels
 from bench.corpus.modes import switch_to
@@ -43,6 +43,10 @@ def _measure(
         if name == "learned":
             learn(lambda: evaluate(entry, inputs, entry.run), alone=True)
         ran[name] = run_recorded(entry, inputs, device)
+        if name == "learned":
+            for it in ran[name].kernels:
+                known = learned(it["kernel"])
+                it |= known if known["reason"] != NOTHING else {}
     stock = ran[modes[0]].outputs
     apart = {name: apart_from(entry, stock, it.outputs) for name, it in ran.items() if name != modes[0]}
     off: dict[str, float | None] = {}

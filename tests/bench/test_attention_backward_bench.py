@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bench.attention import backward
+from bench.attention import backward, backward_by_hand
 from bench.attention.page_tables import mechanisms
 from bench.harness import ROOT, Row
 from tawa.plan import Plan, PlanOptions
@@ -29,11 +29,30 @@ def test_a_line_has_rates_or_why_there_are_none() -> None:
     rows = {"Tawa": Row(case, "Tawa", tflops=612.4), "cuDNN": Row(case, "cuDNN", error="RuntimeError: no")}
     line = backward.line_of(backward.PROBLEMS[0], rows)
     assert line.split() == ["d128", "S4096", "full", "Tawa", "612", "(300", "us)", "cuDNN", "RuntimeError:", "no"]
+    assert backward.line_of(backward.PROBLEMS[0], {"A": Row({}, "A", tflops=597.6)}).endswith("A 598")
 
 
-def test_the_command_explains_itself() -> None:
-    done = subprocess.run([sys.executable, "-m", "bench.attention.backward", "--help"], cwd=ROOT, capture_output=True)
-    assert done.returncode == 0 and b"--ablation" in done.stdout
+def test_a_plan_of_a_file_is_for_the_problems_of_its_head_dimension_and_mask() -> None:
+    asked = {"one": {"d": 64, "mask": "full", "plan": {}}, "two": {"d": 64, "mask": "causal", "plan": {}}}
+    found = {str(it): list(backward.of_problem(it, asked)) for it in backward.PROBLEMS}
+    assert found["d64 S1024 full"] == ["one"] and found["d64 S16384 causal"] == ["two"]
+    assert not any(names for problem, names in found.items() if not problem.startswith("d64"))
+
+
+@pytest.mark.parametrize(
+    ("module", "option"),
+    [("backward", b"--ablation"), ("backward", b"--plans"), ("backward_by_hand", b"--compile")],
+)
+def test_the_command_explains_itself(module: str, option: bytes) -> None:
+    done = subprocess.run([sys.executable, "-m", f"bench.attention.{module}", "--help"], cwd=ROOT, capture_output=True)
+    assert done.returncode == 0 and option in done.stdout
+
+
+def test_programs_by_hand_begin_at_different_queries_only_where_all_queries_see_all_keys() -> None:
+    full, causal = (backward_by_hand.NAMED[f"d256 S4096 {mask}"] for mask in ("full", "causal"))
+    assert {"1 and 2 parts, turned"} == {*backward_by_hand.variants_for(full)} - {
+        *backward_by_hand.variants_for(causal)
+    }
 
 
 @pytest.mark.parametrize("mechanism", backward.WITHOUT)

@@ -47,7 +47,18 @@ def gated(a, b, c, K):
     c.store([0, 0], (g * u).to(tl.float16))
 
 
+@triton.jit
+def nested(a, b, c, K):
+    acc = tl.zeros((64, 64), tl.float32)
+    for m in range(0, K, 64):
+        x = a.load([0, m])
+        for k in range(0, K, 64):
+            acc = tl.dot(x, b.load([k, 0]), acc)
+    c.store([0, 0], acc.to(tl.float16))
+
+
 GATED = (gated, kernels.GEMM, {}, 4)
+NESTED = (nested, kernels.GEMM, {}, 4)
 POINTERS = (pointers, TILES, {}, 4)
 NO_DOT = (no_dot, "x=*fp16, y=*fp16", {}, 4)
 
@@ -98,7 +109,7 @@ REFUSALS: tuple[tuple[Any, str, str, str], ...] = (
     (ATTEND, "[operands.k]\nring = 40", KERNEL, "k, loop n"),
     (ATTEND, '[operands."*"]\nring = 40', f"{KERNEL}|{FILE}", "ring0"),
     (ATTEND, "[rings.ring0]\nslots = 40", KERNEL, "ring0"),
-    (ATTEND, '[operands.k]\nring = "one"\n[operands.v]\nring = "one"', KERNEL, "k, loop n"),
+    (NESTED, '[operands.a]\nring = "one"\n[operands.b]\nring = "one"', KERNEL, "b, loop k"),
     (ATTEND, "[operands.k]\nprefetched = true", KERNEL, "k, loop n"),
     (ATTEND, "[operands.v]\nhoisted = true", KERNEL, "v, loop n"),
     (ATTEND, '[operands.k]\ntransposed = "converter"', KERNEL, "k, loop n"),

@@ -29,6 +29,17 @@ def gluon_module(
     return parse_module(_lowered(kernel, tuple(types.items()), tuple(values.items()), constants["num_warps"]))
 
 
+def backward_attention(variant: str, causal: bool) -> Module:
+    """Attention backward for d = 256, by the name of its variant."""
+    from bench.peers import gluon_attention_backward as by_hand
+
+    asked = by_hand.VARIANTS[variant]
+    blocks = by_hand.boxes(256, asked)
+    dtypes, boxes = ({name: it[0] for name, it in blocks.items()}, {name: it[1] for name, it in blocks.items()})
+    scalars = {"dq_p": "*fp32", "scale": "fp32"}
+    return gluon_module(by_hand.backward, boxes, by_hand.constants(256, causal, asked), dtypes, scalars)
+
+
 @cache
 def _lowered(kernel: Any, types: tuple[Any, ...], values: tuple[Any, ...], num_warps: int) -> str:
     return print_module(lower_gluon(kernel, Signature(dict(types), dict(values), {}), SM_90, num_warps=num_warps)[1])

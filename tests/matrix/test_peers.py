@@ -6,7 +6,8 @@ import pytest
 
 from tawa.ir import Module
 from tawa.verify.barriers import check_barriers
-from tests.matrix.gluon import gluon_module
+from tawa.verify.verdict import Proved
+from tests.matrix.gluon import backward_attention, gluon_module
 from tests.support.sample import sample
 from tests.support.verdicts import passes
 
@@ -44,3 +45,10 @@ def test_hand_written_attention_is_proved_and_says_what_it_assumes(causal: bool,
     assert passes(verdict), verdict
     if not causal:
         assert any("assume" in text for text in verdict.assumptions)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("variant", ["1 part", "2 parts", "1 and 2 parts", "TMA"])
+def test_hand_written_backward_attention_is_proved(variant: str, causal: bool) -> None:
+    verdict = check_barriers(backward_attention(variant, causal))
+    assert isinstance(verdict, Proved), verdict

@@ -9,24 +9,39 @@ import pytest
 
 from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.driver import specialise
+from tawa.bridge.driver.nothing_to_do import why_nothing_to_do
 from tawa.bridge.driver.request import Request
 from tawa.bridge.triton.generic_print import print_generic
 from tawa.bridge.triton.structured import read_kernel
+from tawa.declines import NO_DOT
 from tawa.dialects.inline.markers import RoundedProductOp
 from tawa.dialects.scf import enclosing_loops
 from tawa.errors import PlanError
 from tawa.ir import Module, parse_module
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.search.search import Search
-from tawa.plan.search.space import UNPARTITIONED, Space
+from tawa.plan.search.space import AHEAD, NOT_AHEAD, UNPARTITIONED, Space
 from tawa.sim import simulate
-from tests.cases.small.row_kernels import decayed, multiplied, one_loop, written
+from tests.cases.small.row_kernels import decayed, multiplied, one_loop, rescaled, scored, summed, written
 from tests.matrix.promoting import Launch, lay_out
 from tests.support.fronts import Front, front
 from tests.support.sample import sample
 
 WARPS = (1, 2, 4, 8)
 _B, _N = 16, 64
+
+
+def without_a_dot(rows: int) -> Launch:
+    """A launch of the kernel that scores rows."""
+    lot = np.random.default_rng(rows)
+    arguments: dict[str, Any] = {
+        "q_ptr": lot.standard_normal(_B * _N).astype(np.float32),
+        "k_ptr": lot.standard_normal(_B * _N).astype(np.float16),
+        "g_ptr": lot.standard_normal(_B * _N).astype(np.float32),
+        "out_ptr": np.full(_B * _B, np.nan, np.float32),
+        "J": rows,
+    }
+    return Launch(scored, arguments, {"B": _B, "N": _N}, (1,), told=False)
 
 
 def launch(kernel: Any, trips: int = 2, rows: int = _B) -> Launch:
@@ -112,10 +127,14 @@ def test_a_plan_may_leave_the_rows_where_they_are() -> None:
     assert after.outcome.plan is not None and not any(it.prefetched for it in after.outcome.plan.operands)
 
 
+def test_a_plan_that_loads_rows_ahead_needs_some() -> None:
+    with pytest.raises(PlanError, match=r"rows one iteration ahead, but no loop has one.*cure: prefetched=false"):
+        made(launch(one_loop), 4, AHEAD)
+
+
 def test_a_loop_that_writes_what_it_reads_keeps_the_order() -> None:
-    given = launch(written, rows=6)
-    before, after = made(given, 1, Plan(form="unpartitioned", operands=(OperandPlan(prefetched=False),)))
-    assert output(given, lay_out(before, before.ttir)) == output(given, final(after))
+    with pytest.raises(PlanError, match=r"changes nothing: no loop .* loads rows that it may load ahead"):
+        made(launch(written, rows=6), 1, Plan(form="unpartitioned"))
 
 
 @pytest.mark.parametrize(
@@ -153,15 +172,79 @@ def test_launches_that_learn_try_it_where_the_kernel_is_declined(num_warps: int)
 
 @pytest.mark.parametrize("kernel", [decayed, one_loop])
 def test_launches_that_learn_try_it_beside_the_specialised_forms_if_a_loop_without_dots_loads_rows(kernel: Any) -> None:
-    given = launch(kernel)
-    made = front(given.kernel, given.signature(), num_warps=4)
-    space = Space.of(read_kernel(made.ttir, made.context), 0, (4, 3, None), PlanOptions(), True)
-    assert space is not None
-    tried = Search.of(space).in_launches(space.launches[0])
-    assert (UNPARTITIONED in tried) == (kernel is decayed)
+    found = tried(launch(kernel), 4)
+    assert (AHEAD in found) == (NOT_AHEAD in found) == (kernel is decayed)
 
 
 def test_nobody_else_gets_it_unasked() -> None:
     given = launch(decayed)
     found = specialise(front(given.kernel, given.signature(), num_warps=1).job("kernel"), Request())
     assert not isinstance(found, Specialised) and "narrow" not in found.remarks[0].reason
+
+
+@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 2))
+@pytest.mark.parametrize("num_warps", WARPS)
+@pytest.mark.parametrize("rows", [0, 1, 16])
+def test_a_kernel_without_a_dot_keeps_its_bits_and_converts_nothing_in_its_loop(
+    rows: int, num_warps: int, order: str
+) -> None:
+    given = without_a_dot(rows)
+    before, after = made(given, num_warps)
+    assert inside(lay_out(before, before.ttir), "ttg.convert_layout")
+    assert not inside(final(after), "ttg.convert_layout")
+    assert output(given, lay_out(before, before.ttir)) == output(given, final(after), order)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "learns", "tried"), [(scored, True, True), (scored, False, False), (summed, True, False)]
+)
+def test_a_kernel_without_a_dot_is_tried_by_launches_that_learn_if_it_has_a_loop_of_rows(
+    kernel: Any, learns: bool, tried: bool
+) -> None:
+    given = Launch(
+        kernel,
+        {"x_ptr": np.zeros(_N, np.float32), "out_ptr": np.zeros(1, np.float32), "J": 1},
+        {"N": _N},
+        (1,),
+        told=False,
+    )
+    given = without_a_dot(1) if kernel is scored else given
+    ttir = str(front(given.kernel, given.signature(), num_warps=1).ttir)
+    refusal = why_nothing_to_do(ttir, Request(), learns)
+    assert refusal is None if tried else refusal is not None and NO_DOT.says(refusal.reason)
+    assert why_nothing_to_do(ttir, Request(plan=UNPARTITIONED), False) is None
+
+
+def with_state(trips: int) -> Launch:
+    """A launch of the kernel whose state is rescaled in each iteration."""
+    lot = np.random.default_rng(trips)
+    arguments: dict[str, Any] = {
+        "k_ptr": lot.standard_normal((trips + 1) * _B * _N).astype(np.float16),
+        "v_ptr": lot.standard_normal((trips + 1) * _B * _N).astype(np.float16),
+        "g_ptr": lot.standard_normal((trips + 1) * _N).astype(np.float32),
+        "out_ptr": np.full(_N * _N, np.nan, np.float32),
+        "T": trips,
+    }
+    return Launch(rescaled, arguments, {"B": _B, "N": _N}, (1,), told=False)
+
+
+@pytest.mark.parametrize(("num_warps", "order"), [(1, "eager"), (2, "random"), (2, "late")])
+@pytest.mark.parametrize("trips", [0, 1, 2, 3, 6])
+def test_a_row_that_rescales_a_sum_of_dots_is_loaded_one_iteration_ahead(
+    trips: int, num_warps: int, order: str
+) -> None:
+    """With fewer warps than a wgmma has: before one, Triton 3.6 leaves out the fence that the simulator asks for."""
+    given = with_state(trips)
+    before, after = made(given, num_warps)
+    plan = after.outcome.plan
+    assert plan is not None and {it.argument for it in plan.operands if it.prefetched} == {"g_ptr"}
+    assert output(given, lay_out(before, before.ttir)) == output(given, final(after), order)
+    assert AHEAD in tried(given, num_warps) and AHEAD not in tried(launch(one_loop), num_warps)
+
+
+def tried(given: Launch, num_warps: int) -> tuple[Plan, ...]:
+    """The forms that a launch may try."""
+    made = front(given.kernel, given.signature(), num_warps=num_warps)
+    space = Space.of(read_kernel(made.ttir, made.context), 0, (num_warps, 3, None), PlanOptions(), True)
+    assert space is not None
+    return Search.of(space).in_launches(space.launches[0])

@@ -291,9 +291,9 @@ def test_views_of_slots() -> None:
             ["leaves every load to the consumer, so the producer has no work; cure: form='stock'"],
         ),
         (
-            programs.gate_up, operand("a_desc", ring="one").over(operand("b_desc", ring="one")),
-            ["the Plan puts a_desc, loop 0 (kernel.py:1) and b_desc, loop 0 (kernel.py:1) into one:",
-             "neither feed the same dots nor are they equal tiles loaded one after the other", "cure: separate rings"],
+            programs.nested_loops, operand("a_desc", ring="one").over(operand("a_desc", loop=1, ring="one")),
+            ["the Plan puts a_desc, loop 0 (kernel.py:10) and a_desc, loop 1 (kernel.py:10) into one:",
+             "neither loaded together nor equal tiles loaded one after the other", "cure: separate rings"],
         ),
         (
             programs.tile_gemm, Plan(rings=(RingPlan("ring0", depth=2),), loops=(LoopPlan(0, mma_depth=2),)),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tawa.analysis.legality import check_module, declined
 from tawa.analysis.rings.loads import find_dots
 from tawa.analysis.work.units import best_unit
-from tawa.declines import NO_LOAD, NO_TENSOR_CORE, NOT_IN_A_LOOP
+from tawa.declines import NO_DOT, NO_LOAD, NO_TENSOR_CORE, NOT_IN_A_LOOP
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp, DotOp, LoadOp
 from tawa.ir import Module, Operation, TensorType, is_scalar, parse_type
@@ -24,8 +24,10 @@ def check_before_layouts(module: Module, persistent: bool) -> Iterator[Remark]:
 
     persistent: whether a loop over tiles will be put around it.
     """
-    yield from check_module(module, WARP_GROUP)  # the number of warps is checked when it is known for each group
     dots = find_dots(module)
+    if not dots:
+        yield declined(module, None, NO_DOT)
+    yield from check_module(module, WARP_GROUP)  # the number of warps is checked when it is known for each group
     if dots and not persistent:
         if not any(enclosing_loops(dot) for dot in dots):
             yield declined(module, dots[0], NOT_IN_A_LOOP)

@@ -9,27 +9,28 @@ from collections.abc import Sequence
 
 from tawa.analysis.loops.dependences import is_exchanged
 from tawa.dialects.aref import GetOp, PutOp
+from tawa.dialects.tt import tma_store
 from tawa.plan.cost.loop_costs import LoopCosts
 
 
 def only_stored(loop: LoopCosts) -> set[int]:
-    """The dots that read what consumer groups exchange, and whose results no other node needs than puts."""
+    """The dots that read what consumer groups exchange, and whose results no other node needs than puts and stores."""
     found: set[int] = set()
     for number in reversed(loop.dots):
         used = [edge for edge in loop.behind[number] if edge.kind in ("value", "sum")]
-        passed = all(edge.target in found if edge.kind == "sum" else _is_put(loop, edge.target) for edge in used)
+        passed = all(edge.target in found if edge.kind == "sum" else _is_stored(loop, edge.target) for edge in used)
         kept = any(value in loop.graph.loop.yielded for value in loop.graph.nodes[number].results)
         if passed and not kept and _is_exchanged(loop, number):
             found.add(number)
     return found
 
 
-def _is_put(loop: LoopCosts, number: int) -> bool:
-    """Whether the results of a node only reach puts."""
-    if PutOp.matches(loop.graph.nodes[number]):
+def _is_stored(loop: LoopCosts, number: int) -> bool:
+    """Whether the results of a node only reach puts and stores."""
+    if PutOp.matches(loop.graph.nodes[number]) or tma_store(loop.graph.nodes[number]):
         return True
     used = [edge.target for edge in loop.behind[number] if edge.kind == "value"]
-    return bool(used) and number not in loop.dots and all(_is_put(loop, it) for it in used)
+    return bool(used) and number not in loop.dots and all(_is_stored(loop, it) for it in used)
 
 
 def _is_exchanged(loop: LoopCosts, number: int) -> bool:

@@ -57,9 +57,10 @@ class OperandPlan:
                                             registers
         pointers                            cp.async if it is possible, else registers
         consumer                            the consumer's warps load it
-    ring: the ring that carries the tile; None without a ring. Operands of one ring that are loaded together for the
-        same dots share a slot; other operands of the ring take separate slots.
-    hoisted: the load moves up to the preceding load that feeds the same dots, so that both fill one slot.
+    ring: the ring that carries the tile; None without a ring. Operands of one ring that are loaded together share a
+        slot; other operands of the ring take separate slots. Without the Plan, those for the same dots have one ring.
+    hoisted: the load moves up to the preceding load that feeds the same dots, or that the Plan puts into the same ring,
+        so that both fill one slot.
     prefetched: a consumer issues the load one iteration before its use.
     rows: "for_next_dot": they stand in the order in which the result of the dot that reads them is the left operand of
         the next dot; "in_order": as in memory.

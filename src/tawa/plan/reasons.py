@@ -184,7 +184,8 @@ class _Decisions:
         before = operands[: operands.index(it)] if it in operands else []
         beside = next((other for other in before if other.loop == it.loop), None)
         if beside is not None:
-            return f"shares a slot with {beside.argument}, which feeds the same dots"
+            asked = self.pins.operand(it.key).ring is not None
+            return f"shares a slot with {beside.argument}" + ", which feeds the same dots" * (not asked)
         return f"reuses the ring of {_name(before[0].key)}, which is free by then" if before else ""
 
     def _store(self, it: StorePlan) -> Decision:

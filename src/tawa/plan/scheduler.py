@@ -175,7 +175,9 @@ class _Problem(LoopCosts):
         if stages is None:
             return []
         made = self.order(stages, [dot for dot in self.dots if stages[dot]])
-        return [self.placed(stages, exchanged_early(self, stages, made.sequence))]
+        sequence = exchanged_early(self, stages, made.sequence)
+        dots = 1 + max(sequence.index(dot) for dot in self.dots)
+        return [self.order(stages, first=sequence[:dots])]  # what waits for dots stands in the order in which they end
 
     def _stages(self, fixed: dict[int, int], delayed: Sequence[int] = ()) -> tuple[int, ...] | None:
         """The stages of all nodes for these of the dots, the first one 0; None if the dependences do not allow them."""
@@ -272,18 +274,29 @@ class _Problem(LoopCosts):
 
     # -- order ---------------------------------------------------------------------------------------------------
 
-    def order(self, stages: tuple[int, ...], late: Sequence[int] = ()) -> _Made:
-        """List scheduling of one kernel iteration. late: dots that come behind all puts of the first stage."""
+    def order(self, stages: tuple[int, ...], late: Sequence[int] = (), first: Sequence[int] = ()) -> _Made:
+        """List scheduling of one kernel iteration.
+
+        late: dots that come behind all puts of the first stage. first: nodes that come before all others, in this
+        order, which is not checked.
+        """
         costs = self.costs_under(stages)
         heights, renewed = self._heights(stages, costs), self._renewed(stages)
-        left = [sum(self.across(edge, stages) == 0 for edge in self.before[number]) for number in range(self.count)]
-        puts = [number for number, op in enumerate(self.graph.nodes) if PutOp.matches(op) and not stages[number]]
-        for number in late:
-            left[number] += len(puts)
-        ready = [number for number in range(self.count) if not left[number]]
         needs = [self._needs(number, stages) for number in range(self.count)]
         state = _State(costs, [0] * self.count, [0] * self.count, needs)
-        sequence: list[int] = []
+        sequence, given = list(first), set(first)
+        for number in first:
+            self._place(number, state)
+        inputs = [[it.source for it in edges if self.across(it, stages) == 0] for edges in self.before]
+        left = [sum(it not in given for it in sources) for sources in inputs]
+        puts = [
+            number
+            for number, op in enumerate(self.graph.nodes)
+            if PutOp.matches(op) and not stages[number] and number not in given
+        ]
+        for number in late:
+            left[number] += len(puts)
+        ready = [number for number in range(self.count) if not left[number] and number not in given]
         while ready:
             number = min(ready, key=lambda node: self._rank(node, state, heights, renewed))
             ready.remove(number)

@@ -5,10 +5,10 @@
     %n = addf %s, %c : #mma
 
 A conversion changes where elements are, not what they are. So two programs compute the same if they are equal without
-their conversions, and without the layouts of tiles whose elements are computed or loaded each on its own. Reductions,
-dots and accesses to shared memory keep their layouts: these decide the order of sums, and who reads what. A sum keeps
-its product: LLVM rounds both together unless a conversion is between them. Tiles that are made of attributes and
-numbers may be made again.
+their conversions, and without the layouts of tiles whose elements are computed, loaded or stored each on its own.
+Reductions, dots and accesses to shared memory keep their layouts: these decide the order of sums, and who reads what. A
+sum keeps its product: LLVM rounds both together unless a conversion is between them. Tiles that are made of attributes
+and numbers may be made again.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type
 _SOURCES = op_names(ConstantOp, tt.MakeRangeOp, tt.SplatOp, PoisonOp)
 _EACH = CONTROL | ENDS | op_names(
     tt.AddPtrOp, tt.BitcastOp, tt.ClampFOp, tt.FpToFpOp, tt.IntToPtrOp, tt.PtrToIntOp, tt.LoadOp, tt.PreciseDivFOp,
+    tt.StoreOp,
 )  # fmt: skip
 _SUMS = op_names(AddFOp, SubFOp)
 _UNROUNDED = op_names(SelectOp, NegFOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.ReshapeOp, tt.TransOp)

@@ -53,6 +53,12 @@ def test_loads_that_feed_other_dots_go_alone() -> None:
     assert channels(programs.gate_up()) == [[["a"]], [["b"]], [["c"]]]
 
 
+def test_loads_that_feed_other_dots_travel_together_where_one_ring_is_asked_for_them() -> None:
+    loads = find_dot_loads(parse(programs.gate_up()))
+    found = find_channels(loads, {info.load.op: "one" for info in loads if info.load.op.result.hint != "b"})
+    assert [[info.load.op.result.hint for info in it.sites[0].loads] for it in found] == [["a", "c"], ["b"]]
+
+
 def test_a_tile_that_is_needed_before_the_next_load_goes_alone() -> None:
     early = op("arith.addf", "%a, %a", f"{TILE}, {TILE}", "%seen", TILE)
     text = looped(

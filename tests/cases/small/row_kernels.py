@@ -69,3 +69,45 @@ def one_loop(a_ptr, k_ptr, g_ptr, out_ptr, T, J, B: tl.constexpr, N: tl.constexp
     tile = rows[:, None] * N + columns[None, :]
     acc = of_chunks(a_ptr, k_ptr, T, rows, tile, B, N)
     tl.store(out_ptr + tile, acc)
+
+
+@triton.jit
+def scored(q_ptr, k_ptr, g_ptr, out_ptr, J, B: tl.constexpr, N: tl.constexpr):
+    """Scores of B rows with J other rows, decayed by gates: a column of sums is stored for each of them. No dot."""
+    rows, columns = tl.arange(0, B), tl.arange(0, N)
+    tile = rows[:, None] * N + columns[None, :]
+    q, gates = tl.load(q_ptr + tile), tl.load(g_ptr + tile)
+    k_row, g_row = k_ptr + columns, g_ptr + columns
+    for j in range(J):
+        k = tl.load(k_row).to(tl.float32)
+        g = tl.load(g_row)
+        scores = tl.sum(q * k[None, :] * tl.math.exp2(gates - g[None, :]), 1) * 0.5
+        tl.store(out_ptr + rows * B + j, scores)
+        k_row += N
+        g_row += N
+    tl.debug_barrier()
+    tl.store(out_ptr + rows[:, None] * B + rows[None, :], tl.zeros((B, B), tl.float32), rows[:, None] < rows[None, :])
+
+
+@triton.jit
+def summed(x_ptr, out_ptr, J, N: tl.constexpr):
+    """A sum of rows, in a loop whose tiles all have one layout. No dot."""
+    columns = tl.arange(0, N)
+    total = tl.zeros((N,), tl.float32)
+    for j in range(J):
+        total += tl.load(x_ptr + j * N + columns)
+    tl.store(out_ptr + tl.arange(0, 1), tl.sum(total, 0)[None])
+
+
+@triton.jit
+def rescaled(k_ptr, v_ptr, g_ptr, out_ptr, T, B: tl.constexpr, N: tl.constexpr):
+    """A state to which each of T chunks adds a product, after it was rescaled by a row of gates."""
+    rows, columns = tl.arange(0, B), tl.arange(0, N)
+    tile = rows[:, None] * N + columns[None, :]
+    state = tl.zeros((N, N), tl.float32)
+    for t in range(T):
+        k = tl.load(k_ptr + t * B * N + tile)
+        v = tl.load(v_ptr + t * B * N + tile)
+        state *= tl.math.exp2(tl.load(g_ptr + t * N + columns))[:, None]
+        state = tl.dot(tl.trans(k), v, state)
+    tl.store(out_ptr + columns[:, None] * N + columns[None, :], state)

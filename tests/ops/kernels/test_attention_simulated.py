@@ -117,6 +117,8 @@ ADDED_BY = {
     "a store warp": ({"groups": 1}, True),
     "groups that exchange": ({"groups": 2, "exchange": True}, False),
     "one iteration behind": ({"groups": 2, "exchange": True, "loops": [{"behind": True}]}, True),
+    "behind, without a store warp": ({"groups": 2, "exchange": True, "loops": [{"behind": True}]}, False),
+    "behind, Q and dO in one slot": ({"groups": 2, "exchange": True, "loops": [{"behind": True}]}, True),
     "automatic": ({}, None),
 }
 """Plans, and whether a warp of its own adds; None: as the planner decides, which is so."""
@@ -128,8 +130,11 @@ def test_gradients_that_are_added_up_are_the_same_in_each_order(name: str, how: 
     (queries, keys, loops), (plan, by_a_warp) = ADDED[name], ADDED_BY[how]
     pins = {} if by_a_warp is None else {"store_warp": by_a_warp}
     stores = [{"argument": "dq_desc", "loop": loop, **pins} for loop in loops]
+    both = ("q_desc", "do_desc") if "one slot" in how else ()
+    operands = [{"argument": it, "loop": loop, "ring": "both"} for it in both for loop in loops]
     case = small(name, queries, keys)
-    found, compiled = attempted(case, PlanOptions(only_if_faster=False), Plan.of({**plan, "stores": stores}))
+    asked = Plan.of({**plan, "stores": stores, "operands": operands})
+    found, compiled = attempted(case, PlanOptions(only_if_faster=False), asked)
     assert isinstance(found, Specialised), found.remarks
     assert found.outcome.plan is not None
     handed = tuple(it.loop for it in found.outcome.plan.stores if it.store_warp)

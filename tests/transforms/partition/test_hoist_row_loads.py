@@ -74,6 +74,22 @@ def test_a_plan_may_keep_the_row_in_its_place() -> None:
     assert order(module) == ["a", "b", "square", "s"]
 
 
+def test_a_tile_for_another_dot_moves_up_to_the_first_of_the_ring_that_the_plan_gives_both() -> None:
+    def loaded(*rings: str | None) -> list[str]:
+        first = "\n".join((load("a", "a_desc"), load("b", "b_desc"), alloc("x", "a"), alloc("y", "b")))
+        then = "\n".join((dot("one", "x", "y", "sum"), load("c", "c_desc"), alloc("z", "c")))
+        last = dot("next", "x", "z", "one")
+        loop = for_loop(f"{first}\n{then}\n{last}", carried={"sum": ("zeros", "next", ACC)}, results="%acc")
+        module = parse(kernel(f"{loop}\n{store()}"))
+        name_module(module)
+        entries = zip(("b_desc", "c_desc"), rings, strict=True)
+        hoisted(module, Plan(operands=tuple(OperandPlan(name, 0, ring=ring) for name, ring in entries)))
+        return order(module)
+
+    assert loaded("one", "one") == ["a", "b", "c", "x"]
+    assert loaded("one", "two") == loaded(None, None) == ["a", "b", "x", "y"]
+
+
 def test_a_plan_that_moves_what_must_stay_is_an_error_with_its_cure() -> None:
     module = scaled(op("tt.descriptor_store", "%c_desc, %square, %zero, %zero", f"{DESC}, {TILE}, i32, i32"))
     with pytest.raises(PlanError, match=r"hoists the load of scales, loop 0 .*cure: hoisted=false"):

@@ -22,8 +22,9 @@ def loop(body: str, carried: str, yielded: str, type: str, more: str = "") -> Mo
 #a1 = #ttg.blocked<{{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}}>
 #b1 = #ttg.slice<{{dim = 0, parent = #a}}>
 "builtin.module"() ({{
-  "tt.func"() <{{function_type = (i32, {A}, {B}, {POINTERS}, {ROW_B}) -> (), sym_name = "kernel"}}> ({{
-  ^bb0(%n: i32, %x: {A}, %init: {B}, %p: {POINTERS}, %row: {ROW_B}):
+  "tt.func"() <{{function_type = (i32, {A}, {B}, !tt.ptr<f32>, {ROW_B}) -> (), sym_name = "kernel"}}> ({{
+  ^bb0(%n: i32, %x: {A}, %init: {B}, %base: !tt.ptr<f32>, %row: {ROW_B}):
+    %p = "tt.splat"(%base) : (!tt.ptr<f32>) -> {POINTERS}
     %zero = "arith.constant"() <{{value = 0 : i32}}> : () -> i32
     %one = "arith.constant"() <{{value = 1 : i32}}> : () -> i32
     %step = "arith.constant"() <{{value = dense<64> : tensor<64xi32, #a1>}}> : () -> tensor<64xi32, #a1>
@@ -33,6 +34,7 @@ def loop(body: str, carried: str, yielded: str, type: str, more: str = "") -> Mo
       {body}
       "scf.yield"({yielded}) : ({type}) -> ()
     }}) : (i32, i32, i32, {type}) -> {type}
+    "gpu.barrier"() : () -> ()
     "test.use"(%r) : ({type}) -> ()
     "tt.return"() : () -> ()
   }}) : () -> ()
@@ -122,13 +124,13 @@ def test_a_row_is_loaded_in_the_layout_in_which_it_is_used() -> None:
     row = f"""
       %l = "tt.load"(%s) <{{operandSegmentSizes = array<i32: 1, 0, 0>}}> : ({POINTERS}) -> {ROW_A}
       %c = "ttg.convert_layout"(%l) : ({ROW_A}) -> {ROW_B}
-      "test.use"(%c) : ({ROW_B}) -> ()
+      %e = "math.exp2"(%c) : ({ROW_B}) -> {ROW_B}
       %t = "tt.addptr"(%s, %step) : ({POINTERS}, tensor<64xi32, #a1>) -> {POINTERS}
     """
     check(
         hoisted(loop(row, "%p", "%t", POINTERS)),
         """
-        CHECK: "ttg.convert_layout"(%p_0)
+        CHECK: "tt.splat"(%base_0) : (!tt.ptr<f32>) -> {{.*}}#b1>
         CHECK: "scf.for"
         CHECK-NOT: convert_layout
         CHECK: "tt.load"({{.*}}#b1>) -> tensor<64xf32, #b1>
@@ -147,3 +149,53 @@ def test_a_tile_of_several_rows_is_loaded_as_before() -> None:
       "test.use"(%c) : ({B}) -> ()
     """
     assert not HoistConversions().run(loop(body, "%init", "%s", B)).changed
+
+
+STORED = f"""
+      %y = "tt.reduce"(%x) <{{axis = 0 : i32}}> ({{
+      ^bb2(%u: f32, %v: f32):
+        %w = "arith.addf"(%u, %v) : (f32, f32) -> f32
+        "tt.reduce.return"(%w) : (f32) -> ()
+      }}) : ({A}) -> {ROW_B}
+      %q = "arith.mulf"(%y, %row) : ({ROW_B}, {ROW_B}) -> {ROW_B}
+      %c = "ttg.convert_layout"(%q) : ({ROW_B}) -> {ROW_A}
+      "tt.store"(%s, %c) : ({POINTERS}, {ROW_A}) -> ()
+      %t = "tt.addptr"(%s, %step) : ({POINTERS}, tensor<64xi32, #a1>) -> {POINTERS}
+"""
+
+
+def test_a_row_is_stored_in_the_layout_in_which_it_is_computed() -> None:
+    check(
+        hoisted(loop(STORED, "%p", "%t", POINTERS)),
+        """
+        CHECK: "tt.splat"(%base_0) : (!tt.ptr<f32>) -> {{.*}}#b1>
+        CHECK: "scf.for"
+        CHECK-NOT: convert_layout
+        CHECK: "arith.mulf"({{.*}}#b1>
+        CHECK: "tt.store"({{.*}}#b1>, {{.*}}#b1>) -> ()
+        CHECK-NOT: convert_layout
+        CHECK: "scf.yield"
+        """,
+    )
+
+
+READ = f'%z = "tt.load"(%p) <{{operandSegmentSizes = array<i32: 1, 0, 0>}}> : ({POINTERS}) -> {ROW_A}'
+
+
+@pytest.mark.parametrize(("between", "moves"), [("", False), ('"gpu.barrier"() : () -> ()', True)])
+def test_a_row_that_the_program_also_reads_is_stored_by_other_threads_only_behind_a_barrier(
+    between: str, moves: bool
+) -> None:
+    module = loop(STORED, "%p", "%t", POINTERS, more=f"{READ}\n{between}")
+    assert HoistConversions().run(module).changed == moves
+
+
+def test_a_row_that_its_own_loop_reads_is_stored_by_the_same_threads() -> None:
+    module = loop(f"{READ.replace('%p', '%s')}\n{STORED}", "%p", "%t", POINTERS)
+    assert not HoistConversions().run(module).changed
+
+
+def test_the_conversion_of_a_single_element_stays_because_it_costs_nothing() -> None:
+    text = print_module(loop(STORED, "%p", "%t", POINTERS)).replace("tensor<64x", "tensor<1x")
+    module = parse_module(text)
+    assert not HoistConversions().run(module).changed

@@ -364,6 +364,17 @@ def test_the_kernel_s_own_assumption_is_used_and_stated_with_its_line() -> None:
     assert passes(found) and found.assumptions == ("tl.assume at kernel.py:7",)
 
 
+@pytest.mark.parametrize("stated", ["trips", "n"])
+def test_the_kernel_s_own_assumption_may_be_about_what_several_arguments_give(stated: str) -> None:
+    condition = "\n".join((
+        programs.binary("trips", "subi", "n", "m"),
+        programs.binary("rest", "remsi", stated, "two"),
+        programs.compare("even", "rest", "zero", 0),
+        '"llvm.intr.assume"(%even) : (i1) -> () loc("kernel.py":7:4)',
+    ))  # fmt: skip
+    assert passes(check_credits(parse_module(pairs("trips", condition)))) == (stated == "trips")
+
+
 def test_an_assumption_about_an_unused_argument_is_not_stated() -> None:
     assert with_numbers(aref("tile"), ("m >= 3", "n >= 1")).assumptions == ("n >= 1",)
 

@@ -1,8 +1,8 @@
 """Channels: which loads are grouped into one put, and which of these groups share a ring.
 
-Loads in one block that feed the same dots and fill their slots in the same way (`fill`) are one *site*: one put fills
-one slot with all of their tiles. Sites with the same payload whose live ranges never overlap (consecutive loops, the
-branches of an ``if``) share one ring and its running count.
+Loads in one block that feed the same dots, or for which the Plan asks for one ring, and that fill their slots in the
+same way (`fill`) are one *site*: one put fills one slot with all of their tiles. Sites with the same payload whose live
+ranges never overlap (consecutive loops, the branches of an ``if``) share one ring and its running count.
 
 A tile that a converter transposes goes through two channels: from the producer to the converter as it is stored, and
 from there to the consumers as their dots read it.
@@ -111,16 +111,18 @@ class ChannelInfo:
 def find_channels(loads: list[DotLoadInfo], rings: Mapping[Operation, str] | None = None) -> list[ChannelInfo]:
     """Groups loads into sites and sites into channels, in textual order.
 
-    rings: requested ring names by load. Only loads with the same name, or without any, are grouped. Loads with the same
-    name that cannot share a ring become two channels of that name.
+    rings: requested ring names by load. Only loads with the same name, or without any, are grouped; those with the same
+    name fill one slot also if they feed different dots. Loads with the same name that cannot share a ring become two
+    channels of that name.
     """
     groups: list[list[DotLoadInfo]] = []
     rings = rings or {}
     own = _of_one_group(loads)
     for info in loads:
         for group in groups:
-            same_ring = rings.get(info.load.op) == rings.get(group[0].load.op)
-            if same_ring and (info in own) is (group[0] in own) and _share_put(group, info):
+            asked = rings.get(info.load.op)
+            same_ring = asked == rings.get(group[0].load.op)
+            if same_ring and (info in own) is (group[0] in own) and _share_put(group, info, asked is not None):
                 group.append(info)
                 break
         else:
@@ -201,15 +203,18 @@ def _dependent(function: FuncOp) -> set[Value]:
     return dependent_values(function.body, lambda op: GroupIndexOp.of(op) is not None)
 
 
-def _share_put(group: list[DotLoadInfo], info: DotLoadInfo) -> bool:
-    """Same block, same dots, same fill and readers, and no use of an earlier tile of the group before this load."""
+def _share_put(group: list[DotLoadInfo], info: DotLoadInfo, asked: bool) -> bool:
+    """Same block, same dots, same fill and readers, and no use of an earlier tile of the group before this load.
+
+    asked: whether a ring is requested for them; then they may feed different dots.
+    """
     first = group[0].load.op
     op = info.load.op
     if info.fill != group[0].fill or op.parent is not first.parent:
         return False
     if (info.transposed is None) is not (group[0].transposed is None):
         return False
-    if set(map(id, group[0].dots)) != set(map(id, info.dots)):
+    if not asked and set(map(id, group[0].dots)) != set(map(id, info.dots)):
         return False
     if any(ACCUMULATOR in dot.attributes for dot in info.dots) and _read_by_threads(info) != _read_by_threads(group[0]):
         return False  # the dots have a partition of their own

@@ -11,6 +11,7 @@ from tawa.analysis.memory.provenance import may_run_twice
 from tawa.bridge.driver.annotations import annotation_remark, asked_by, beside_remark, without_annotations
 from tawa.bridge.driver.data import Job, Specialised
 from tawa.bridge.driver.driver import specialise, with_remarks
+from tawa.bridge.driver.nothing_to_do import why_nothing_to_do
 from tawa.bridge.driver.stock_run import StockFailure, StockRun
 from tawa.bridge.driver.tuning.tuning_facts import tuning_facts
 from tawa.bridge.launch.first.compiles import launch_is_ours
@@ -20,7 +21,7 @@ from tawa.bridge.report import record, reproducer
 from tawa.bridge.report.left import told
 from tawa.bridge.triton.artifacts.few_registers import FewRegisters, registers_that_were_too_few
 from tawa.bridge.triton.surroundings import folder_failure
-from tawa.declines import INTERNAL, NO_DOT, REFUSED_BY_TRITON, TOO_FEW_REGISTERS
+from tawa.declines import INTERNAL, REFUSED_BY_TRITON, TOO_FEW_REGISTERS
 from tawa.dialects.tt import DotOp
 from tawa.errors import InternalError, PlanError, ResourceError, SurroundingsError, UnsupportedKernel, report_it
 from tawa.flow import Outcome
@@ -117,7 +118,7 @@ class _Attempt:
         failure: an error from before the attempt.
         """
         refusal = beside_remark() if self.request.beside else self.compilation.refusal
-        refusal = refusal or _nothing_to_do(job)
+        refusal = refusal or why_nothing_to_do(job.ttir, self.request, self.request.learns)
         if refusal is not None or job.split is None:
             assert refusal is not None
             return self._declined(job, Outcome(False, None, (refusal,))), ""
@@ -183,8 +184,3 @@ def _why_not_measured(job: Job) -> Remark | None:
         return None
     cure = "tawa tune measures it on copies of its tensors"
     return Remark("note", f"mode='measure' measures nothing: {reason}", None, cure) if reason else None
-
-
-def _nothing_to_do(job: Job) -> Remark | None:
-    """Declines kernels without a dot, before any work is done."""
-    return NO_DOT.remark(record.kernel_location(job.ttir)) if DotOp.NAME not in job.ttir else None

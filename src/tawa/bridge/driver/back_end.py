@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tawa.analysis.memory.provenance import remakes_descriptors
-from tawa.bridge.driver.assembly.uniform_registers import is_sound
+from tawa.bridge.driver.assembly.unwritten import is_sound
 from tawa.bridge.driver.assembly.wgmma_descriptors import place_descriptors
 from tawa.bridge.driver.data import Job, Specialised
 from tawa.bridge.driver.spills import Spills, find_spills

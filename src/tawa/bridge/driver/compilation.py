@@ -5,13 +5,14 @@ before   ttir -> ttgir -> llir -> ptx -> cubin
 after    ttir -> aref -> barrier -> ttgir -> llir -> ptx -> cubin
 ```
 
-What need not be attempted (no dot, or stock Triton's kernel is the first) is left to stock Triton before the compiler
-is loaded. Otherwise the ``aref`` stage does all the work (`tawa.bridge.driver.attempt`), on a *copy* of the TTIR and of
-the metadata: our passes, Triton's back half, and every later stage down to the cubin. If all of that succeeds, the
-later stages return the results that exist already. Otherwise they run Triton's own functions on the untouched module
-(or return the results of the stock compile, if the attempt had to run it). So a kernel that is not specialised is byte
-for byte the stock kernel, and a failure of ours leaves nothing half done. The one exception is an annotation that stock
-Triton fails on (`tawa.bridge.driver.annotations`): it is removed before anything else reads the module.
+What need not be attempted (nothing to do, or stock Triton's kernel is the first) is left to stock Triton before the
+compiler is loaded. Otherwise the ``aref`` stage does all the work (`tawa.bridge.driver.attempt`), on a *copy* of the
+TTIR and of the metadata: our passes, Triton's back half, and every later stage down to the cubin. If all of that
+succeeds, the later stages return the results that exist already. Otherwise they run Triton's own functions on the
+untouched module (or return the results of the stock compile, if the attempt had to run it). So a kernel that is not
+specialised is byte for byte the stock kernel, and a failure of ours leaves nothing half done. The one exception is an
+annotation that stock Triton fails on (`tawa.bridge.driver.annotations`): it is removed before anything else reads the
+module.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from tawa.bridge.driver.nothing_to_do import why_nothing_to_do
 from tawa.bridge.driver.request import Request
 from tawa.bridge.driver.tuning.tuning_key import tuning_key
 from tawa.bridge.launch.first.compiles import stock_may_start
@@ -33,8 +35,7 @@ from tawa.bridge.triton.artifacts.cache_entries import CHECKSUMS, checksum, over
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.stage_output import Stage, StageOutput, StageResult
 from tawa.bridge.triton.stages import StageSplit
-from tawa.declines import NO_DOT, STOCK_FIRST
-from tawa.dialects.tt import DotOp
+from tawa.declines import STOCK_FIRST
 from tawa.plan.cost.programs import ProgramFacts
 from tawa.remarks import Remark
 from tawa.symbolic.host.launch_spec import LaunchSpec
@@ -108,11 +109,10 @@ class Compilation:
         place = record.kernel_location(ttir)
         if self.request.beside or ANNOTATION in ttir:
             return None
-        if self.refusal is not None or DotOp.NAME not in ttir:
-            remark = self.refusal or NO_DOT.remark(place)
+        asked = stock_may_start() and not self.request.pinned and not self.request.options.wherever_legal
+        remark = self.refusal or why_nothing_to_do(ttir, self.request, asked or self.request.learns)
+        if remark is not None:
             return None if self.request.pinned or self.request.mapping is not None else remark
-        options = self.request.options
-        asked = stock_may_start() and not self.request.pinned and not options.wherever_legal
         if not asked or shipped_at(self.request, place):
             return None
         self.stock_first = True

@@ -141,8 +141,8 @@ def check_sharing(module: Module, channels: Sequence[ChannelInfo]) -> None:
         if other is not channel:
             first, second = (_text(module, it.sites[0].loads[0].load.op) for it in (other, channel))
             raise PlanError(
-                f"the Plan puts {first} and {second} into {channel.name}: they neither feed the same dots "
-                "nor are they equal tiles loaded one after the other; cure: separate rings"
+                f"the Plan puts {first} and {second} into {channel.name}: they are neither loaded "
+                "together nor equal tiles loaded one after the other; cure: separate rings"
             )
 
 

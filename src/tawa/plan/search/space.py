@@ -19,16 +19,15 @@ from itertools import product
 from statistics import geometric_mean
 
 from tawa.analysis.dims.shared_programs import find_shared
+from tawa.analysis.loops.rows import has_loops_of_rows
 from tawa.analysis.loops.split_sums import find_split_sums
 from tawa.analysis.resources import AccumulatorInfo, RegisterInfo, SharedInfo
 from tawa.analysis.work.longer_programs import find_longer_programs
 from tawa.analysis.work.persistent import why_not_persistent
 from tawa.analysis.work.workload import DotWork, Workload, find_workload
 from tawa.dialects.aref import Fill
-from tawa.dialects.scf import LOOPS, ForOp
-from tawa.dialects.tt import DOTS, LoadOp
 from tawa.errors import ResourceError
-from tawa.ir import Module, shape_of
+from tawa.ir import Module
 from tawa.machine.machines import SM_90, Machine, wgmma_columns
 from tawa.machine.nvidia import SHARED_BYTES, WARP, WARP_GROUP
 from tawa.plan.cost.budget import Budget
@@ -46,6 +45,8 @@ from tawa.remarks import Remark
 
 _POINTERS = OperandPlan(path="pointers")
 UNPARTITIONED = Plan(form="unpartitioned", groups=1)
+AHEAD, NOT_AHEAD = (replace(UNPARTITIONED, operands=(OperandPlan(prefetched=it),)) for it in (True, False))
+"""Without partitions, rows loaded one iteration ahead or not: which is faster depends on how many CTAs an SM has."""
 _INNER, _OUTER = "inner", "outer"
 _MMA_DEPTHS = (0, 1, 2)
 _PROGRAMS = (2, 3)
@@ -62,7 +63,7 @@ class Space:
     TMA can make in place of pointers. persistent: whether the kernel has a persistent form. facts: of stock
     Triton's compiled kernel, if known. shares: whether neighbouring programs load the same tiles, so that several can
     share a CTA. splits: whether programs may share a tile: its loop allows it, and so does the user. rows: whether a
-    loop without dots loads tiles, so that the kernel may gain without partitions. max_registers: ``maxnreg`` of the
+    loop is one of rows, so that the kernel may gain without partitions. max_registers: ``maxnreg`` of the
     launch. machine: that executes it.
     """
 
@@ -96,7 +97,7 @@ class Space:
         splits = ours and options.precision == "relaxed" and (pins is None or pins.split_k is None)
         splits = splits and not isinstance(find_split_sums(kernel), Remark)
         num_warps, num_stages, limit = launch
-        rows = any(_loads_rows(it) for op in kernel.walk() if (it := ForOp.of(op)))
+        rows = has_loops_of_rows(kernel)
         return Space(num_warps, num_stages, workload, promoted, persistent, None, shares, splits, rows, limit, machine)
 
     @cached_property
@@ -125,7 +126,7 @@ class Space:
     def words(self, plan: Plan) -> str:
         """A form for people."""
         if plan.form == "unpartitioned":
-            return "no partitions"
+            return "no partitions" + ", rows ahead" * any(it.prefetched for it in plan.operands)
         form = "persistent" if plan.form == "persistent" else "as written"
         form += f", {plan.ctas_per_sm} CTAs an SM" if only_measured(plan) else ""
         form += ", tiles from a counter" if plan.tiles == "dynamic" else ""
@@ -156,9 +157,13 @@ class Space:
     @cached_property
     def forms(self) -> tuple[Plan, ...]:
         """All forms."""
-        own = tuple(_forms_of(self))
-        whole = (UNPARTITIONED,) if self.rows else ()
-        return *own, *_shared_forms(self, own), *_split_forms(self, own), *whole
+        own = tuple(_forms_of(self)) if self.workload.dots else ()
+        return (
+            *own,
+            *_shared_forms(self, own),
+            *_split_forms(self, own),
+            *((AHEAD, NOT_AHEAD) if self.rows else ()),
+        )
 
     # -- what is expected ----------------------------------------------------------------------------------------------
 
@@ -206,13 +211,6 @@ class Space:
     def _expect(self, program: Program) -> Expectation:
         found = (expect(self.workload, launch, program, self.stock) for launch in self.launches)
         return max(found, key=lambda it: it.gain)
-
-
-def _loads_rows(loop: ForOp) -> bool:
-    """Whether a loop without dots, and without loops inside, loads tiles through pointers."""
-    if any(it.name in DOTS or it.name in LOOPS for op in loop.body.ops for it in op.walk()):
-        return False
-    return any(LoadOp.matches(op) and shape_of(op.result) for op in loop.body.ops)
 
 
 def _forms_of(space: Space) -> Iterator[Plan]:
@@ -428,7 +426,7 @@ def _operand_bytes(workload: Workload, persistent: bool) -> tuple[int, int, int]
 def form_of(space: Space, plan: Plan) -> Plan:
     """The form of a complete Plan."""
     if plan.form == "unpartitioned":
-        return UNPARTITIONED
+        return AHEAD if any(it.prefetched for it in plan.operands) else NOT_AHEAD
     return Plan(
         form="persistent" if plan.form == "persistent" else "as_written",
         tiles="dynamic" if plan.tiles == "dynamic" else None,

@@ -9,7 +9,8 @@ A kernel that computes its operands loads scales and zero points at their first 
 ring of its own, each such load costs two barriers of all warps per iteration. A descriptor load of a row is hoisted,
 with the definitions of its indices, to the preceding load that feeds the same dots; they then share one slot, one wait
 and one release. A row that is combined with a product is hoisted to the tile with which it travels. Loads of whole
-tiles are not moved: a tile that is read into registers releases its slot before the dot starts.
+tiles are not moved: a tile that is read into registers releases its slot before the dot starts. But where the Plan has
+one ring for loads of a block that feed different dots, they move up to the first: one wait and one release for all.
 
 Requires: TTGIR before anything is specialised.
 Ensures: the same reads of memory; no load moves across a write or any other operation with a side effect.
@@ -43,17 +44,20 @@ class HoistRowLoads:
 
     def run(self, module: Module) -> PassResult:
         """Hoists row loads in every loop."""
-        before: dict[tuple[int, ...], Operation] = {}
+        before: dict[tuple[object, ...], Operation] = {}
         moved: list[OperandPlan] = []
         products = from_dots(module)
         for op in [op for op in module.walk() if DescriptorLoadOp.of(op) and enclosing_loops(op)]:
             tile = None if has_rows(op.result) else tile_beside(op, products)
-            dots = dots_fed_by(op.result if tile is None else tile.result)
-            key = (id(op.parent), *map(id, dots))
-            earlier = before.get(key) if dots else None
-            before[key] = op
-            name = name_of(op)
-            if earlier is None or has_rows(op.result) or self.plan.operand(name).hoisted is False:
+            name, dots = name_of(op), dots_fed_by(op.result if tile is None else tile.result)
+            own = self.plan.operand(name)
+            of_dots, of_ring = (op.parent, *dots), (op.parent, own.ring)
+            earlier = before.get(of_dots) if dots else None
+            moves = not has_rows(op.result)
+            if earlier is None and own.ring is not None:
+                earlier, moves = before.get(of_ring), True
+            before |= {of_dots: op, of_ring: op}
+            if earlier is None or not moves or own.hoisted is False:
                 continue
             if _move_after(earlier, op):
                 moved.append(OperandPlan(*name, hoisted=True))
@@ -63,7 +67,8 @@ class HoistRowLoads:
             if name not in reached and name[0] is not None and self.plan.operand(name).hoisted:
                 raise PlanError(
                     f"the Plan hoists the load of {name_text(name)} ({source_of(module, op)}), but no preceding load "
-                    "feeds the same dots, or an operation in between cannot be crossed; cure: hoisted=false"
+                    "feeds the same dots or has its ring, or an operation in between cannot be crossed; cure: "
+                    "hoisted=false"
                 )
         return PassResult(bool(moved), decided=Plan(operands=_named(moved)))
 

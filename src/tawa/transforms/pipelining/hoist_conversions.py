@@ -12,19 +12,22 @@ a dot the layout of the dot; a loop behind the dot that adds to this result then
 layout of a load unless the load has fewer elements than there are threads; in a program of one or two warps, every row
 that a loop loads is therefore converted. Here, the tiles of one layout that depend on each other elementwise (a group)
 get the layout that other operations of the loop have, if fewer bytes are then converted in the loop. The group grows
-from each conversion, against and along the data flow, through elementwise operations, loop-carried values and loads of
-rows; tiles of several rows are loaded as before, since their layouts make the accesses wide.
+from each conversion, against and along the data flow, through elementwise operations, loop-carried values, and loads
+and stores of rows; tiles of several rows are loaded and stored as before, since their layouts make the accesses wide.
 
 Requires: TTGIR before anything is specialised.
-Ensures: each element is computed by the same operations in the same order; only the thread that computes it differs. A
-sum is rounded together with a product if, and only if, it was before: a product whose conversion goes is rounded apart.
+Ensures: each element is computed by the same operations in the same order; only the thread that computes it differs.
+An access moves to other threads only if no other access to its memory is left unordered with it (`own_rows`). A sum is
+rounded together with a product if, and only if, it was before: a product whose conversion goes is rounded apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from math import prod
 
+from tawa.analysis.memory.own_rows import AccessInfo
 from tawa.dialects import tt
 from tawa.dialects.arith import ConstantOp, MulFOp, NegFOp, SelectOp
 from tawa.dialects.declare.declaration import op_names
@@ -32,7 +35,7 @@ from tawa.dialects.effects import is_plain_load, is_pure
 from tawa.dialects.inline.markers import RoundedProductOp
 from tawa.dialects.scf import ForOp
 from tawa.dialects.ttg import ConvertLayoutOp
-from tawa.ir import Builder, Module, Operation, TensorType, Use, Value, clone_op, parse_type, replace_op
+from tawa.ir import Builder, Module, Operation, TensorType, Use, Value, clone_op, parse_type, replace_op, shape_of
 from tawa.symbolic.dim_relations import FREE, SOURCES, has_rows
 from tawa.transforms.result import PassResult
 
@@ -43,24 +46,24 @@ class HoistConversions:
 
     def run(self, module: Module) -> PassResult:
         """Rewrites every `scf.for`, inner loops first."""
-        changed = False
+        changed, accesses = False, AccessInfo.of(module)
         for loop in reversed([loop for op in module.walk() if (loop := ForOp.of(op))]):
-            while (group := next(_groups(loop), None)) is not None:
+            while (group := next(_groups(loop, accesses), None)) is not None:
                 group.move()
                 changed = True
         return PassResult(changed)
 
 
-def _groups(loop: ForOp) -> Iterator[_Group]:
+def _groups(loop: ForOp, accesses: AccessInfo) -> Iterator[_Group]:
     """The groups of a loop whose other layout saves conversions."""
     for op in loop.body.ops:
         convert = ConvertLayoutOp.of(op)
-        if convert is None:
+        if convert is None or prod(shape_of(op.result)) == 1:  # all threads have the one element
             continue
         source, target = parse_type(convert.source.type), parse_type(op.result.type)
         assert isinstance(source, TensorType) and isinstance(target, TensorType)
         for seed, old, new in ((convert.source, source, target), (op.result, target, source)):
-            group = _Group(loop, old.shape, old.encoding, new.encoding)
+            group = _Group(loop, accesses, old.shape, old.encoding, new.encoding)
             if group.grow(seed) and group.saved > 0:
                 yield group
 
@@ -69,15 +72,18 @@ def _groups(loop: ForOp) -> Iterator[_Group]:
 class _Group:
     """Tiles of one shape and one layout in a loop, which may all get another layout.
 
-    members: results of operations of the body, and loop-carried arguments. entering: operands of members that would
-    have to be converted in the loop; leaving: members that would. dropped: conversions that are not needed any more.
+    members: results of operations of the body, and loop-carried arguments. stores: of rows, from members. entering:
+    operands of members and stores that would have to be converted in the loop; leaving: members that would. dropped:
+    conversions that are not needed any more.
     """
 
     loop: ForOp
+    accesses: AccessInfo
     shape: tuple[int, ...]
     old: str
     new: str
     members: dict[Value, None] = field(default_factory=dict[Value, None])
+    stores: dict[Operation, None] = field(default_factory=dict[Operation, None])
     entering: dict[Value, None] = field(default_factory=dict[Value, None])
     leaving: dict[Value, None] = field(default_factory=dict[Value, None])
     dropped: dict[Operation, None] = field(default_factory=dict[Operation, None])
@@ -89,13 +95,14 @@ class _Group:
         work = [seed] if self._takes(seed) else []
         if self._comes_from(seed.defining_op):
             work = [it for use in seed.uses if (it := _made_by(use, self.loop)) is not None and self._takes(it)]
+            work += [it for use in seed.uses if self._is_stored(use) for it in self._stored(use.op)]
         while work:
             value = work.pop()
             if value not in self.members:
                 self.members[value] = None
                 work += [it for it in self._operands(value) if self._enters(it)]
                 work += self._taken_users(value)
-        return bool(self.members)
+        return bool(self.members or self.stores)
 
     def _is_tile(self, value: Value) -> bool:
         type = parse_type(value.type)
@@ -110,7 +117,23 @@ class _Group:
         op = value.defining_op
         if op is None or op.parent is not self.loop.body or op.regions or len(op.results) != 1:
             return False
-        return (op.name in FREE and is_pure(op)) or (is_plain_load(op) and not has_rows(value))
+        return (op.name in FREE and is_pure(op)) or (is_plain_load(op) and self._is_row(op, value))
+
+    def _is_row(self, access: Operation, value: Value) -> bool:
+        """Whether an access of the body is one of a row that other threads may execute."""
+        return not has_rows(value) and self.accesses.may_move(access, self.loop.op)
+
+    def _is_stored(self, use: Use) -> bool:
+        """Whether a use is part of a store of a row that can take the new layout."""
+        inside = tt.StoreOp.matches(use.op) and use.op.parent is self.loop.body
+        return inside and self._is_row(use.op, use.value)
+
+    def _stored(self, store: Operation) -> list[Value]:
+        """Adds a store; returns its operands that become members."""
+        if store in self.stores:
+            return []
+        self.stores[store] = None
+        return [it for it in store.operands if self._is_tile(it) and self._enters(it)]
 
     def _operands(self, member: Value) -> list[Value]:
         """The tiles that a member is computed from in the loop."""
@@ -152,6 +175,8 @@ class _Group:
                     self.dropped[user] = None
             elif user.results and self._takes(user.results[0]):
                 found.append(user.results[0])
+            elif self._is_stored(use):
+                found += self._stored(user)
             else:
                 self.leaving[value] = None
         return found
@@ -164,30 +189,38 @@ class _Group:
         """
         crossing = [*self.entering, *self.leaving]
         fused = (products_of(it) != [] for it in crossing)
-        if any("!tt.ptr" in it.type for it in crossing) or any(fused) or not all(map(_can_round, self.dropped)):
+        if any("!tt.ptr" in it.type for it in crossing) or any(fused) or not all(map(_can_round, self._added)):
             return -1
         gone = sum(_bytes(op.result) for op in self.dropped if self._is_gone(op))
         return gone - sum(map(_bytes, crossing))
 
     def _is_gone(self, op: Operation) -> bool:
         """Whether nothing uses the result of a dropped conversion in its old layout."""
-        if _encoding(op.result) == self.new:
-            return True
-        return all(_made_by(use, self.loop) in self.members for use in op.result.uses)
+        return _encoding(op.result) == self.new or all(map(self._is_taken, op.result.uses))
+
+    def _is_taken(self, use: Use) -> bool:
+        """Whether a use makes a member, or is part of a store of the group."""
+        return use.op in self.stores or _made_by(use, self.loop) in self.members
+
+    @property
+    def _added(self) -> list[Operation]:
+        """The dropped conversions whose results may be added to something: those that are not only stored."""
+        return [op for op in self.dropped if not all(it in self.stores for it in op.result.users)]
 
     # -- the rewrite ---------------------------------------------------------------------------------------------------
 
     def move(self) -> None:
         """Gives all members the new layout."""
-        for product in dict.fromkeys(it for op in self.dropped for it in products_of(op.operands[0])):
+        for product in dict.fromkeys(it for op in self._added for it in products_of(op.operands[0])):
             rounded = RoundedProductOp.create(Builder.before(product), product)
             self.members = {rounded if it is product.result else it: None for it in self.members}
             replace_op(product, [rounded])
         made: dict[Value, Value] = {}
-        for member in list(self.members):
-            for use in self._uses_by(member):
-                if self._is_tile(use.value) and use.value not in self.members:
-                    use.op.set_operand(use.index, self._in_new(use, made))
+        uses = [use for member in self.members for use in self._uses_by(member)]
+        uses += [op.use(index) for op in self.stores for index in range(len(op.operands))]
+        for use in uses:
+            if self._is_tile(use.value) and use.value not in self.members:
+                use.op.set_operand(use.index, self._in_new(use, made))
         for member in self.members:
             if member.owner is self.loop.body:
                 self._leave(self.loop.op.results[member.index - 1], Builder.after(self.loop.op))
@@ -253,8 +286,8 @@ class _Group:
                 user.erase()
 
     def _keeps(self, use: Use) -> bool:
-        """Whether a use takes the new layout: it makes a member, or converts."""
-        return ConvertLayoutOp.matches(use.op) or _made_by(use, self.loop) in self.members
+        """Whether a use takes the new layout: it converts, or the group has it."""
+        return ConvertLayoutOp.matches(use.op) or self._is_taken(use)
 
 
 def products_of(value: Value) -> list[Operation]:

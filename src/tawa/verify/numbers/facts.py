@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from tawa.dialects import arith
 from tawa.dialects.declare.declaration import op_names
@@ -67,19 +68,20 @@ class Facts:
     def __init__(self, program: Program, assumptions: Sequence[Assumption]) -> None:
         self.used: dict[str, None] = {}
         self._module = program.module
-        self._about: dict[Term, list[Fact]] = {}
+        self._about: dict[str, list[Fact]] = {}
+        """By the text of a number: checks have terms of their own."""
         self._chains: dict[Term, _Chain | None] = {}
         for fact in assumptions:
             self._add(program.arguments[fact.name], Fact(fact, str(fact)))
         for op, condition in program.assumed:
-            for argument, assumption in _stated(condition):
-                self._add(argument, Fact(assumption, self._text(op)))
+            for number, assumption in _stated(condition):
+                self._add(number, Fact(assumption, self._text(op)))
 
     def __bool__(self) -> bool:
         return bool(self._about)
 
-    def _add(self, argument: Term, fact: Fact) -> None:
-        self._about.setdefault(argument, []).append(fact)
+    def _add(self, number: Term, fact: Fact) -> None:
+        self._about.setdefault(number.text, []).append(fact)
 
     def _text(self, op: Operation | None) -> str:
         place = source_of(self._module, op) if op else None
@@ -103,10 +105,10 @@ class Facts:
             self.used[positive_step(step.name) if step.key[0] == "argument" else self._positive(loop)] = None
 
     def contradiction(self) -> str:
-        """The name of an argument about which contradictory facts are known; empty if there is none."""
-        for argument, facts in self._about.items():
+        """The name of a number about which contradictory facts are known; empty if there is none."""
+        for facts in self._about.values():
             if not _exists((-FAR, FAR), [fact.assumption for fact in facts]):
-                return argument.name
+                return facts[0].assumption.name
         return ""
 
     def constrains(self, term: Term) -> bool:
@@ -118,7 +120,7 @@ class Facts:
         chain = self._chain(term)
         if chain is None:
             return True
-        facts = self._about[chain.root]
+        facts = self._about[chain.root.text]
         self.used.update(dict.fromkeys(fact.text for fact in facts))
         assumptions = [fact.assumption for fact in facts]
         return any(_exists(part, assumptions) for part in _preimage(chain.steps, (low, high)))
@@ -134,7 +136,7 @@ class Facts:
     def _chain(self, term: Term) -> _Chain | None:
         if term not in self._chains:
             chain = _chain(term)
-            self._chains[term] = chain if chain.root in self._about else None
+            self._chains[term] = chain if chain.root.text in self._about else None
         return self._chains[term]
 
 
@@ -242,7 +244,10 @@ def _exists(interval: Interval, facts: Sequence[Assumption]) -> bool:
 
 
 def _stated(condition: Term) -> list[tuple[Term, Assumption]]:
-    """The facts that a condition states: comparisons of arguments with constants, joined by `and`; ignores the rest."""
+    """The facts that a condition states: comparisons of numbers with constants, joined by `and`; ignores the rest.
+
+    The numbers are those that `_chain` ends at: arguments, and what is computed from several of them.
+    """
     name, parts = condition.key[0], condition.parts
     if name == arith.AndIOp.NAME and len(parts) == 2:
         return [*_stated(parts[0]), *_stated(parts[1])]
@@ -251,11 +256,15 @@ def _stated(condition: Term) -> list[tuple[Term, Assumption]]:
     relation, number, compared = _predicate(condition), condition.key[-1], parts[0]
     if not relation:
         return []
-    if compared.key[0] == "argument":
-        return [(compared, Assumption(compared.name, relation, number))]
     # arith.remsi of a negative number is negative, Python's % is not: they agree only on being 0.
     if compared.key[0] == arith.RemSIOp.NAME and number == 0 and relation in ("==", "!="):
-        argument, modulus = compared.key[-2], compared.key[-1]
-        if isinstance(argument, Term) and argument.key[0] == "argument" and type(modulus) is int and modulus > 0:
-            return [(argument, Assumption(argument.name, relation, 0, modulus))]
-    return []
+        divided, modulus = compared.key[-2], compared.key[-1]
+        if _is_root(divided) and type(modulus) is int and modulus > 0:
+            return [(divided, Assumption(divided.name, relation, 0, modulus))]
+        return []
+    return [(compared, Assumption(compared.name, relation, number))] if _is_root(compared) else []
+
+
+def _is_root(number: Term | int) -> TypeGuard[Term]:
+    """Whether a number is the same in all partitions, and no chain of operations with constants computes it."""
+    return isinstance(number, Term) and not number.opaque and _chain(number).root is number

@@ -43,6 +43,19 @@ def test_two_loops_get_a_copy_of_the_base_each_right_before_them() -> None:
     assert "%rd7" in place_descriptors(text), "other operands stay"
 
 
+def test_a_block_beside_the_loop_gets_a_copy_of_the_base_too_in_front_of_its_first_wgmma() -> None:
+    """ptxas would share what it computes there with the loop, or with another such block."""
+    peeled, after = (wgmma("%rd2", "%rd7"), wgmma("%rd8", "%rd2")), wgmma("%rd2", "%rd9")
+    text = program(BASE, SUM, *peeled, *loop(1, wgmma("%rd2", "%rd7")), "// %bb.2:", after)
+    lines = place_descriptors(text).split("\n")
+    copies = [line.split(", {")[0].split()[-1] for line in lines if line.startswith("\tmov.b64 \t%tawa_base")]
+    sums = [line.split(", ") for line in lines if "%tawa_sum" in line and line.startswith("\tadd")]
+    assert [it[1] for it in sums] == [copies[0], copies[0], copies[1], copies[2]] and len(set(copies)) == 3
+    first, inside = (next(at for at, line in enumerate(lines) if it in line) for it in ("%rd7", "$L__BB0_1:"))
+    assert lines.index(f"\tmov.b64 \t{copies[0]}, {{%tawa_low, %tawa_high}};") < first < inside
+    assert not any(re.search(r"%rd2\b", line) for line in lines if "wgmma" in line)
+
+
 def test_what_is_not_the_same_in_the_loop_stays() -> None:
     inside = program(BASE, *loop(1, SUM, wgmma("%rd2", "%rd7")))
     changing = program(BASE, SUM, *loop(1, wgmma("%rd2", "%rd7"), "\tadd.s64 \t%rd1, %rd1, 64;"))

@@ -26,7 +26,7 @@ from tests.bridge.launch.first.conftest import GPU, MADE, FakeClock, function_of
 from tests.bridge.launch.test_cost import DESCRIPTORS, described_product, tensor
 from tests.bridge.launching import Launching, in_threads
 from tests.cases.gemm.declined import single_dot
-from tests.cases.small.row_kernels import decayed
+from tests.cases.small.row_kernels import decayed, scored, summed
 
 pytestmark = pytest.mark.contract
 
@@ -433,3 +433,29 @@ def test_a_kernel_that_is_declined_is_tried_without_partitions(
     again = triton.jit(decayed.fn)
     rows_of_a_chunk(again)
     assert last(gpu) > OWN and tawa.wait(0.0 if faster else None), "the next process begins with what was learned"
+
+
+def test_a_kernel_without_a_dot_is_tried_if_a_loop_makes_tiles_of_rows(
+    gpu: Launching, clock: FakeClock, installed: None
+) -> None:
+    clock.times_ms, function = {STOCK: 1.0, OWN: 0.7}, triton.jit(scored.fn)
+    q, k, g, out = map(tensor, (4096, 8192, 16384, 32768))
+    q.dtype = g.dtype = out.dtype = tl.float32
+
+    def launch() -> Any:
+        return function[(8,)](q, k, g, out, 16, B=16, N=64, num_warps=2)
+
+    tawa.warmup(launch)
+    tawa.wait()
+    launch()
+    assert last(gpu) == OWN
+    (entry,) = entries()
+    assert entry.learned and entry.plan.form == "unpartitioned"
+
+
+def test_nothing_is_compiled_for_other_kernels_without_a_dot(gpu: Launching, clock: FakeClock, installed: None) -> None:
+    x, out = tensor(4096), tensor(8192)
+    x.dtype = out.dtype = tl.float32
+    made = triton.jit(summed.fn)[(8,)](x, out, 16, N=64, num_warps=2)
+    assert not isinstance(made._run, StockFirst) and tawa.wait(0.0)
+    assert not made.metadata.tawa["applied"] and "launch" not in made.metadata.tawa

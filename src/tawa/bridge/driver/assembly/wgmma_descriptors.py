@@ -14,8 +14,8 @@ other copy uses, minus that number. Otherwise ptxas computes what two loops shar
 path into the first loop or in it; if that loop has no trips, the second one reads registers that nobody wrote, or that
 hold something else (`tawa.transforms.lowering.duplicate_slot_views`). A shuffle of the base alone is not opaque: the
 base is the same in all lanes, and ptxas removes the shuffle. ptxas also shares what the first iterations of two loops
-compute where they are peeled: a base that is read outside of such loops as well stays as it is. `uniform_registers`
-looks for such reads in the result.
+compute where they are peeled: each block that reads such a base outside of the loops gets a copy, too.
+`unwritten` looks for such reads in the result.
 Source: PTX ISA, "wgmma.mma_async" (matrix descriptors).
 """
 
@@ -63,6 +63,22 @@ class _Block:
     before: list[int] = field(default_factory=list[int])
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A wgmma at a line of a block reads a sum with a base.
+
+    in_loop: whether it is in a loop that the sum is not in. place: the line in front of that loop; None if several
+    blocks enter it.
+    """
+
+    line: int
+    block: int
+    sum: str
+    base: str
+    in_loop: bool
+    place: int | None = None
+
+
 class _Function:
     """One function, whose registers are its own."""
 
@@ -85,12 +101,12 @@ class _Function:
         changed: dict[int, str] = {}
         sums_made: list[str] = []
         reads = [
-            (number, register, sums[register][1][2], self._before_loop(number, sums[register][0]))
+            self._read(number, register, *sums[register])
             for number, line in enumerate(self.lines)
             for register in (dict.fromkeys(_REGISTER.findall(line)) if _WGMMA in line else ())
             if register in sums
         ]
-        for number, register, base, place in in_loops_alone(reads):
+        for number, register, base, place in copied(reads):
             if (base, place) not in copies:
                 lane = len(copies) % LANES
                 copies[base, place] = f"%tawa_base{len(copies)}"
@@ -113,16 +129,16 @@ class _Function:
             yield from made.get(number, ())
             yield changed.get(number, line)
 
-    def _before_loop(self, wgmma: int, sum: int) -> int | None:
-        """The line in front of which the base is copied for the loop of a wgmma; None if the sum stays where it is.
-
-        The innermost loop that has the wgmma and not the sum, if control enters it from one block only.
-        """
-        inside, outside = self.of_line[wgmma], self.of_line[sum]
+    def _read(self, wgmma: int, register: str, line: int, sum: re.Match[str]) -> Read:
+        """The read of a sum; the loop is the innermost one that has the wgmma and not the sum."""
+        inside, outside = self.of_line[wgmma], self.of_line[line]
         loop = next((it for it in self.loops if inside in it[1]), None)
         if loop is None or outside in loop[1]:
-            return None
-        header, body = loop
+            return Read(wgmma, inside, register, sum[2], in_loop=False)
+        return Read(wgmma, inside, register, sum[2], in_loop=True, place=self._in_front_of(*loop))
+
+    def _in_front_of(self, header: int, body: set[int]) -> int | None:
+        """The line in front of a loop, if control enters it from one block only."""
         entries = [it for it in self.blocks[header].before if it not in body]
         if len(entries) != 1 or len(self.blocks[entries[0]].after) != 1:
             return None
@@ -133,10 +149,21 @@ class _Function:
         return last if _BRANCH.match(self.lines[last]) else block.end
 
 
-def in_loops_alone(reads: Sequence[tuple[int, str, str, int | None]]) -> list[tuple[int, str, str, int]]:
-    """The reads of a sum (line, sum, base, place of the copy) whose base is read in loops with a copy only."""
-    elsewhere = {base for _, _, base, place in reads if place is None}
-    return [(line, it, base, place) for line, it, base, place in reads if place is not None and base not in elsewhere]
+def copied(reads: Sequence[Read]) -> list[tuple[int, str, str, int]]:
+    """The reads of bases that loops read, with the lines of the copies behind which they stand.
+
+    Nobody shares what loops and the code around them have in common: each block outside of loops has a copy, too.
+    """
+    first: dict[tuple[str, int], int] = {}
+    for it in reads:
+        first.setdefault((it.base, it.block), it.line)
+    in_loops = {it.base for it in reads if it.in_loop}
+    stay = {it.base for it in reads if it.in_loop and it.place is None}
+    return [
+        (it.line, it.sum, it.base, first[it.base, it.block] if it.place is None else it.place)
+        for it in reads
+        if it.base in in_loops - stay
+    ]
 
 
 def _copy(base: str, copy: str, lane: int) -> list[str]:

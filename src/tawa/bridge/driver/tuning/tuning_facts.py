@@ -28,7 +28,7 @@ def tuning_facts(
     request: as the user made it. result: what the compile chose. annotated: whether annotations were removed.
     Only with ``mode="measure"`` the Plans to measure are listed.
     """
-    if not launch_is_ours() or DotOp.NAME not in source.ttir:
+    if not launch_is_ours() or (result is None and DotOp.NAME not in source.ttir):
         return None
     kernel = source.program
     measure = request.options.mode == "measure"

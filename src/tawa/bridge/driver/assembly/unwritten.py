@@ -1,16 +1,20 @@
-"""Whether machine code reads a uniform register that is written on only some of the paths to the read.
+"""Whether machine code reads a uniform register, or a word of the stack, that only some paths to the read write.
 
     if trips1:  UIADD3 UR14, …;  HGMMA gdesc[UR12]   the first loop, and what was computed ahead of it
     if trips2:  HGMMA gdesc[UR12]                    reads UR14 even if the first loop had no trips
 
 ptxas 12.8 generates such code from correct PTX: it computes what two loops share once, on the path into the first
-loop. If that loop has no trips, the second wgmma reads from a stale address. Code that passes the check writes every
-uniform register before it reads it, on every path; and the upper half of each descriptor of a wgmma comes, on every
-path, from instructions that can make one: constants, and sums with a constant or with another upper half. A register
-that holds something else there, such as an address in memory, is a stale value from an earlier use.
+loop. If that loop has no trips, the second wgmma reads from a stale address. Or it spills a descriptor that a loop
+carries, and stores it at the end of the body alone: the first iteration loads what nobody stored. Code that passes the
+check writes every uniform register, and every word of the stack, before it reads it, on every path; and the upper half
+of each descriptor of a wgmma comes, on every path, from instructions that can make one: constants, and sums with a
+constant or with another upper half. A register that holds something else there, such as an address in memory, is a
+stale value from an earlier use.
 
 The check parses the output of nvdisasm. It assumes that a predicated write takes place. A stale value that is itself a
-descriptor passes.
+descriptor passes. A word of the stack that nobody wrote may be copied to a register: ptxas does so ahead of a
+predicated write to this register. Computing with it is found. What a load marks as its last use (``LDL.LU``) need not
+be in memory afterwards.
 Source: CUDA Binary Utilities, "nvdisasm" and the instruction set of Hopper.
 """
 
@@ -37,20 +41,30 @@ _ENDS = ("EXIT", "RET", "BPT")
 _JUMPS = ("BRA", "BRX", "JMP", "CALL")
 _A_IN_REGISTERS = re.compile(r"\s*R\d+,\s*R\d+")
 _OPERAND = re.compile(r"(UR(?:\d+|Z))|(-?0x[0-9a-f]+)")
+_VECTOR = re.compile(r"\bR(\d+)")
+_COPIES = re.compile(r"(LDL|STL|R2UR|MOV|IMAD\.MOV)\b")
+_STACK = re.compile(r"\[R1(?:\+(0x[0-9a-f]+))?\]")
+_FIRST_VECTOR, _FIRST_WORD = 64, 64 + 256
+"""The bits of the first register of a thread, and of the first word of the stack, behind the uniform registers."""
+_VECTORS = (1 << _FIRST_WORD) - (1 << _FIRST_VECTOR)
+_WIDE = {"128": 4, "M88.4": 4, "M88.2": 2, "64": 2, "WIDE": 2}
+_TILE = re.compile(r"[A-Z]GMMA\.\d+x(\d+)x")
 _MAKES_UPPER_HALVES = re.compile(r"UMOV|UIADD3\.(?:X|64)|ULOP3|R2UR")
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One instruction: its text, the uniform registers it reads and writes as bits, and the steps that may follow.
+    """One instruction: its text, the registers and words that it reads, writes and drops as bits, what may follow.
 
-    upper: the upper halves of descriptors among those it reads. sources: the registers that must hold such a half for
-    its result to be one; None if its result never is.
+    copied: what it hands on; it writes only if this is written. upper: the upper halves of descriptors among those it
+    reads. sources: the registers that must hold such a half for its result to be one; None if its result never is.
     """
 
     text: str
     reads: int
     writes: int
+    copied: int
+    drops: int
     after: tuple[int, ...]
     is_sure: bool
     upper: int
@@ -58,7 +72,7 @@ class _Step:
 
 
 def unwritten(sass: str) -> list[str]:
-    """The instructions that read a uniform register which some path does not write, or writes with something else.
+    """The instructions that read a register or a word which some path does not write, or writes with something else.
 
     Jumps without known targets are listed too, because the paths behind them are unknown.
     """
@@ -126,14 +140,16 @@ def _after(predicate: str, name: str, operands: str, following: list[int], label
     return tuple(following) if predicate or not name.startswith(_ENDS) else ()
 
 
-def _uses(name: str, operands: str) -> tuple[int, int]:
-    """The uniform registers that an instruction reads and writes, as bits."""
-    writes = 0
-    if name.startswith(_WRITERS) and not _ONLY_READ.match(name) and (target := _TARGET.match(operands)):
-        first = int(target[1])
-        writes = (3 if ".64" in name or ".WIDE" in name else 1) << first
-        operands = operands[target.end() :]
-    reads, listed = 0, operands.split(",")
+def _uses(name: str, operands: str) -> tuple[int, int, int, int]:
+    """What an instruction reads, writes, copies and drops, as bits."""
+    writes, rest = 0, operands.lstrip()
+    if name.startswith(_WRITERS) and not _ONLY_READ.match(name) and (target := _TARGET.match(rest)):
+        writes = (3 if ".64" in name or ".WIDE" in name else 1) << int(target[1])
+        rest = rest[target.end() :]
+    elif target := _VECTOR.match(rest):
+        writes = _vectors(int(target[1]), _results(name))
+        rest = rest[target.end() :]
+    reads, listed = 0, rest.split(",")
     for place, operand in enumerate(listed):
         for register in _REGISTER.finditer(operand):
             if "gdesc[" in operand:  # two registers of A's descriptor, two of B's
@@ -141,7 +157,32 @@ def _uses(name: str, operands: str) -> tuple[int, int]:
             else:
                 run = (1 << _length(name, operand, place, place == len(listed) - 1)) - 1
             reads |= run << int(register[1])
-    return reads & ~(1 << _ZERO), writes
+    reads &= ~(1 << _ZERO)
+    if name.startswith(("LDL", "STL")) and (stack := _STACK.search(rest)):
+        size = _results(name)
+        words = ((1 << size) - 1) << _FIRST_WORD + int(stack[1] or "0", 16) // 4
+        if name.startswith("LDL"):
+            return reads, writes, words, words if ".LU" in name else 0
+        stored = _VECTOR.search(rest, stack.end())
+        return reads, words, _vectors(int(stored[1]), size) if stored else 0, 0
+    read = 0
+    for register in _VECTOR.finditer(rest):
+        read |= _vectors(int(register[1]), 1)
+    return (reads, writes, read, 0) if _COPIES.match(name) else (reads | read, writes, 0, 0)
+
+
+def _vectors(first: int, count: int) -> int:
+    """Registers of a thread, as bits."""
+    return ((1 << count) - 1) << _FIRST_VECTOR + first & _VECTORS
+
+
+def _results(name: str) -> int:
+    """How many registers of a thread an instruction moves or computes."""
+    if shape := _TILE.match(name):
+        return int(shape[1]) // 2
+    if name.startswith("CS2R"):
+        return 1 if ".32" in name else 2
+    return next((count for kind, count in _WIDE.items() if f".{kind}" in name), 1)
 
 
 def _upper(operands: str) -> int:
@@ -180,12 +221,16 @@ def _length(name: str, operand: str, place: int, is_last: bool) -> int:
 def _unwritten(steps: list[_Step]) -> list[str]:
     if not steps:
         return []
-    states: list[tuple[int, int] | None] = [(0, 0), *[None] * (len(steps) - 1)]  # written; something else in them
+    states: list[tuple[int, int] | None] = [
+        (_VECTORS, 0),
+        *[None] * (len(steps) - 1),
+    ]  # written; something else in them
     work = [0]
     while work:
         number = work.pop()
-        step, (known, other) = steps[number], states[number] or (0, 0)
-        known |= step.writes
+        step, (before_it, other) = steps[number], states[number] or (0, 0)
+        known = before_it & ~step.drops
+        known = known & ~step.writes if step.copied & ~before_it else known | step.writes
         kept = other & ~step.writes if step.is_sure else other
         other = kept | (step.writes if step.sources is None or step.sources & other else 0)
         for following in step.after:

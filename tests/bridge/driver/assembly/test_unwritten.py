@@ -1,4 +1,4 @@
-"""`uniform_registers`: code that reads a uniform register which only some paths wrote is found, and not kept."""
+"""`unwritten`: code that reads a register or a word of the stack which only some paths wrote is found, and not kept."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from triton.backends.nvidia.compiler import get_ptxas
 
-from tawa.bridge.driver.assembly import uniform_registers, wgmma_descriptors
-from tawa.bridge.driver.assembly.uniform_registers import disassembled, unwritten
+from tawa.bridge.driver.assembly import unwritten as code_check
+from tawa.bridge.driver.assembly import wgmma_descriptors
+from tawa.bridge.driver.assembly.unwritten import disassembled, unwritten
 from tawa.bridge.driver.assembly.wgmma_descriptors import place_descriptors
 from tawa.plan import PlanOptions
 from tests.cases.attention.builders import backward_case
@@ -74,6 +75,53 @@ def test_reads_and_writes_of_instructions(written: str, read: str, is_found: boo
     assert (read in [text.strip() for text in found]) == is_found
 
 
+CARRIED = (
+    ".L_x_0:",
+    "LDL.LU.64 R12, [R1+0x20]",
+    "R2UR UR6, R12",
+    "R2UR UR7, R13",
+    "UIADD3 UR10, UP0, URZ, UR6, URZ",
+    "UIADD3.X UR11, UR7, -0x7fffffe0, URZ, UP0, !UPT",
+    "HGMMA.64x128x16.F32 R88, R152, gdesc[UR8], R88",
+    "STL.64 [R1+0x20], R18",
+    "@P0 BRA `(.L_x_0)",
+    "EXIT",
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "is_found"),
+    [
+        ((), True),
+        (("STL.64 [R1+0x20], R2",), False),
+        (("STL.128 [R1+0x18], R4",), False),
+        (("STL [R1+0x20], R2",), True),
+        (("STL [R1+0x20], R2", "STL [R1+0x24], R3"), False),
+        (("STL.64 [R1+0x18], R2",), True),
+        (("STL.64 [R1+0x20], R2", "LDL.LU R4, [R1+0x24]"), True),
+        (("STL.64 [R1+0x20], R2", "LDL R4, [R1+0x24]"), False),
+        (("@!P1 BRA `(.L_x_0)", "STL.64 [R1+0x20], R2"), True),
+        (("LDL.64 R4, [R1]", "STL.64 [R1+0x20], R4"), True),
+        (("LDL.64 R4, [R1]", "CS2R R4, SRZ", "STL.64 [R1+0x20], R4"), False),
+        (("LDL.64 R4, [R1]", "LDG.E R5, desc[URZ][R2.64]", "STL.64 [R1+0x20], R4"), True),
+    ],
+)
+def test_a_descriptor_that_a_loop_carries_on_the_stack_is_stored_on_each_path(
+    before: tuple[str, ...], is_found: bool
+) -> None:
+    """As ptxas 12.8 spilled the descriptor of a value tile: the first iteration loads what nobody stored."""
+    found = unwritten(machine_code(*before, *CARRIED))
+    assert any(text.startswith("UIADD3.X") for text in found) == is_found
+
+
+def test_what_nobody_stored_may_be_copied_ahead_of_a_predicated_write() -> None:
+    copied = "LDL R18, [R1+0x150]", "R2UR UR40, R18", "@UP3 UMOV UR40, 0x3"
+    assert not unwritten(machine_code(*copied, "MOV R4, UR40", "EXIT"))
+    assert unwritten(machine_code(*copied[:2], "MOV R4, UR40", "EXIT"))
+    assert unwritten(machine_code(copied[0], "IADD3 R4, R18, 0x1, RZ", "EXIT"))
+    assert not unwritten(machine_code(copied[0], "LDSM.16.M88.4 R16, [R2]", "IADD3 R4, R18, 0x1, RZ", "EXIT"))
+
+
 @pytest.mark.parametrize(
     ("copy", "run"),
     [
@@ -106,8 +154,8 @@ def test_a_jump_to_an_unknown_place_is_reported() -> None:
 
 def test_text_in_which_no_wgmma_is_read_is_not_sound(monkeypatch: pytest.MonkeyPatch) -> None:
     for text, is_wanted in (("", False), (machine_code("EXIT"), False), (machine_code(*WRITTEN), True)):
-        monkeypatch.setattr(uniform_registers, "disassembled", lambda cubin, text=text: text)
-        assert uniform_registers.is_sound(b"") == is_wanted
+        monkeypatch.setattr(code_check, "disassembled", lambda cubin, text=text: text)
+        assert code_check.is_sound(b"") == is_wanted
 
 
 def test_a_table_of_branches_leads_to_each_of_its_targets() -> None:
@@ -126,14 +174,15 @@ def assembled(ptx: str, folder: Path) -> bytes:
     return target.read_bytes()
 
 
-def with_all_copied(reads: Any) -> Any:
-    return [it for it in reads if it[3] is not None]
+def with_loops_copied(reads: Any) -> Any:
+    """Blocks outside of the loops share what they compute."""
+    return [(it.line, it.sum, it.base, it.place) for it in reads if it.place is not None]
 
 
 def test_such_a_read_in_code_of_ptxas_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two loops with a peeled iteration each: ptxas computes what these share on the path into the first one."""
     ptx = compile_case(find("persistent_fp16_d128_causal"), pinned(1, 0)).asm["ptx"]
-    monkeypatch.setattr(wgmma_descriptors, "in_loops_alone", with_all_copied)
+    monkeypatch.setattr(wgmma_descriptors, "copied", with_loops_copied)
     for text, is_sound in ((ptx, True), (place_descriptors(ptx), False)):
         sass = disassembled(assembled(text, tmp_path))
         assert sass is not None
@@ -142,7 +191,7 @@ def test_such_a_read_in_code_of_ptxas_is_found(tmp_path: Path, monkeypatch: pyte
 
 def test_code_with_such_a_read_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
-    monkeypatch.setattr(wgmma_descriptors, "in_loops_alone", with_all_copied)
+    monkeypatch.setattr(wgmma_descriptors, "copied", with_loops_copied)
     kept = compile_case(find("persistent_fp16_d128_causal"), pinned(1, 0)).asm
     assert place_descriptors(kept["ptx"]) != kept["ptx"], "it spills, and was tried"
     sass = disassembled(kept["cubin"])
