@@ -11,9 +11,8 @@ import argparse
 from pathlib import Path
 
 from bench.harness import ROOT
-from tawa.demo.exhibits import compile_case
-from tawa.demo.rehearsal import timelines
 from tawa.sim import chrome_trace, render, summary
+from tests.cases.compiled import compile_case, timelines
 from tests.cases.gemm import cases
 from tests.rings import ladder
 

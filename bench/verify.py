@@ -31,11 +31,11 @@ from tawa.bridge.triton.signature import Signature
 from tawa.errors import UnsupportedKernel
 from tawa.ir import Module, parse_module
 from tawa.plan import PlanOptions
-from tawa.runtime.simulation import make_arrays, simulate_case
 from tawa.verify.arefs import check_credits
 from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.verdict import Checked, Proved, Verdict
 from tawa.verify.witness import describe
+from tests.cases.arrays import make_arrays, simulate_case
 from tests.cases.attention.cases import CASES as EVERY_ATTENTION
 from tests.cases.attention.cases import find as find_attention
 from tests.cases.case import Specimen

@@ -382,9 +382,9 @@ class Judge:
     """Errors against float64 on the first and the last head, and the allowed error."""
 
     def __init__(self, shape: Shape, tensors: Tensors) -> None:
+        from tests.cases.arithmetic import Exact, SamePrecision
         from tests.cases.attention.problem import Problem
         from tests.cases.attention.reference import one_head
-        from tests.cases.gemm.reference import Exact, SamePrecision
 
         problem = Problem.of(make_case(shape, Configuration("stock", "two_loops", 128, 64, 8)))
         self.heads = tuple(dict.fromkeys([(0, 0), (problem.batches - 1, problem.heads - 1)]))

@@ -165,7 +165,7 @@ def _peers(tensors: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
 
 def excess(problem: Problem, tensors: tuple[Any, ...], o: Any) -> float:
     """The largest error of the first and the last sequence, divided by the allowed one; infinite if O has a NaN."""
-    from tests.cases.gemm.reference import Exact, SamePrecision
+    from tests.cases.arithmetic import Exact, SamePrecision
     from tests.ops.expected import expected
 
     q, k, v = tensors

@@ -104,7 +104,7 @@ def own_cases() -> Iterator[tuple[Mapping[str, Any], Specimen]]:
 def own_loops(case: Specimen, keys: int) -> Iterator[tuple[str, Loop]]:
     """The loop as stock Triton compiles it, and as Tawa does."""
     from tawa.bridge.launch.first.compiles import launched_by_us
-    from tawa.demo.exhibits import compile_case
+    from tests.cases.compiled import compile_case
 
     pinned, ordered = {"enable_warp_specialization": True}, {"operands": [{"rows": "for_next_dot"}]}
     ways: dict[str, dict[str, Any]] = {

@@ -18,9 +18,10 @@ from tawa.analysis.loops.dependences import DependenceInfo, find_dependences
 from tawa.dialects.scf import ForOp
 from tawa.flow import Flow, run
 from tawa.ir import Module, parse_module
-from tawa.pipeline import TTGIR, Target
+from tawa.pipeline import TTGIR
 from tawa.plan import LoopPlan, Plan
 from tawa.plan.decide.loops import numbered, staged_loops
+from tawa.plan.decide.rings import Target
 from tawa.plan.schedule import Schedule
 from tawa.plan.scheduler import Limits, candidate_schedules
 from tests.cases.case import Specimen
@@ -45,7 +46,7 @@ class Staged:
 
 def staged_kernel(case: Specimen, options: Mapping[str, Any]) -> Staged:
     """Compiles a case with Tawa's launch `options` and returns its schedules; raises ValueError if it is declined."""
-    from tawa.demo.exhibits import compile_case
+    from tests.cases.compiled import compile_case
 
     compiled = compile_case(case, **options)
     record = compiled.metadata.tawa

@@ -271,6 +271,3 @@ def no_space(text: str, location: SourceLocation | None = None) -> Remark:
 def not_expected(why: str, location: SourceLocation | None, cure: str) -> Remark:
     """Declines a kernel that is legal, for one of the reasons that begin with `NOT_EXPECTED`."""
     return Remark("declined", NOT_EXPECTED + why, location, cure)
-
-
-__all__ = ["DECLINES", "NOT_EXPECTED", "Decline", "no_space", "not_expected", "of_reason", "section_of"]

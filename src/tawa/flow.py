@@ -188,10 +188,8 @@ def _unproved(found: Verdict, flow: Flow) -> Remark:
 
 def _summary(plan: Plan) -> str:
     if plan.form == "unpartitioned":
-        unrolled = sorted({times for it in plan.loops if (times := it.unrolled or 1) > 1})
         said = ["loops convert no tiles that they need not convert"]
         said += ["load rows one iteration ahead"] if any(it.prefetched for it in plan.operands) else []
-        said += [f"are unrolled {' or '.join(map(str, unrolled))} times"] if unrolled else []
         return f"no partitions: {', '.join(said)}"
     exchanged = [it for it in plan.rings if it.is_exchanged]
     loaded = [it for it in plan.rings if it not in exchanged]
@@ -265,6 +263,3 @@ def _require_structure(module: Module, level: str) -> None:
     errors = verify_structure(module, structure_rules())
     if errors:
         raise AssertionError(f"the {level} level is malformed: " + "; ".join(map(str, errors[:3])))
-
-
-__all__ = ["Flow", "Outcome", "Step", "barriers_checked", "credits_checked", "outcome_of", "passing", "run"]

@@ -216,9 +216,3 @@ def _needed(kind: Any) -> str:
     if origin is tuple:
         return "a list" if inner[1:] == (...,) else f"a list of {len(inner)}"
     return "names and values"
-
-
-__all__ = [
-    "Unfit", "check_known", "is_unicode", "json_of", "names_and_values", "read", "read_fields", "shown",
-    "text_of",
-]  # fmt: skip

@@ -7,7 +7,7 @@
              → operands transposed → partitions → streams shared → P, schedules decided → stages → stores     [credits]
     aref     lowered → slot views duplicated → outlined                               [barriers]
 
-    TTGIR    without partitions: loops unrolled, loads prefetched [Triton's other passes] → conversions out of loops
+    TTGIR    without partitions: loads prefetched [Triton's other passes] → conversions out of loops
 
 `tawa.flow.run` is the only runner: compiles, tests, benches, the simulator and `tawa verify` use it.
 """
@@ -15,10 +15,7 @@
 from __future__ import annotations
 
 from tawa import steps
-from tawa.flow import Flow, Outcome, Step, barriers_checked, credits_checked, outcome_of, passing, run
-from tawa.ir import parse_module
-from tawa.plan import Plan, PlanOptions
-from tawa.plan.decide.rings import Target
+from tawa.flow import Step, barriers_checked, credits_checked, passing
 from tawa.transforms.drop_names import DropNames
 from tawa.transforms.epilogue.sink_epilogue import SinkEpilogue
 from tawa.transforms.epilogue.stage_stores import StageStores
@@ -47,7 +44,6 @@ from tawa.transforms.pipelining.pipeline_stages import PipelineStages
 from tawa.transforms.pipelining.prefetch_loads import PrefetchLoads
 from tawa.transforms.pipelining.register_operands import KeepInRegisters
 from tawa.transforms.pipelining.scale_behind_max import ScaleBehindMax
-from tawa.transforms.pipelining.unroll_loops import UnrollLoops
 from tawa.transforms.tensor_memory.accumulate import Accumulate
 from tawa.transforms.tensor_memory.correct import Correct
 from tawa.transforms.tensor_memory.hand_over import HandOver
@@ -57,7 +53,6 @@ from tawa.transforms.tensor_memory.share_buffers import ShareBuffers
 from tawa.transforms.tensor_memory.store_operands import StoreOperands
 from tawa.transforms.ttir.structure_flow import StructureFlow
 from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
-from tawa.verify.effort import Verification
 
 PATHS = (
     passing(StructureFlow),  # first: the other steps need structured control flow
@@ -130,8 +125,6 @@ BARRIERS = (
 )
 UNPARTITIONED = (
     Step("names", steps.name),
-    Step("plan unrolled loops", steps.decide_unrolled),
-    passing(UnrollLoops),
     Step("plan prefetched loads", steps.decide_ahead),
     passing(PrefetchLoads),
     passing(DropNames),
@@ -139,32 +132,3 @@ UNPARTITIONED = (
     Step("check barriers", barriers_checked),
 )
 TTGIR = (*RINGS, *PARTITIONS, *STAGES, *BARRIERS)
-
-
-def specialise(
-    ttgir: str,
-    options: PlanOptions,
-    target: Target,
-    plan: Plan | None = None,
-    verification: Verification = "fast",
-    *,
-    pinned: bool | None = None,
-) -> Outcome:
-    """Specialises one module given as generic-form TTGIR text (before Triton's own pipeliner).
-
-    plan: the pinned part of the Plan. verification: the effort of the checks. pinned: whether to raise instead of
-    declining the kernel; by default, if there is a Plan.
-    A kernel that cannot be specialised, or whose protocol cannot be proved, gives ``applied=False`` and a `declined`
-    remark first (a pinned kernel whose protocol cannot be proved is specialised, with a note).
-    Raises PlanError if a pinned `plan` or `options` cannot be met, and ResourceError if a pinned depth does not fit.
-    Any other exception is a fault of Tawa, including ProtocolError for a protocol that the checks refute (the caller
-    turns it into InternalError).
-    """
-    pinned = plan is not None if pinned is None else pinned
-    flow = Flow(parse_module(ttgir), plan or Plan(), options, target, pinned, verification)
-    return outcome_of(flow, run(flow, TTGIR))
-
-
-__all__ = [
-    "FORMS", "PATHS", "RINGS", "TTGIR", "UNPARTITIONED", "Outcome", "Target", "outcome_of", "specialise",
-]  # fmt: skip

@@ -179,4 +179,11 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-__all__ = ["MARK", "Answer", "Say", "WorkerProcess", "answers", "inherited"]
+def append_line(path: Path, line: str) -> None:
+    """Adds a line to a file, in one write: lines of several processes do not mix. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(descriptor, f"{line}\n".encode())
+    finally:
+        os.close(descriptor)

@@ -138,9 +138,3 @@ def pytorch_beside(triton: str | None) -> str:
     """
     here = parse_version(triton) if triton else (0, 0, 0)
     return f"{PYTORCH.cure} 'triton=={_text(here[:2])}.*'" if here in TRITON else PYTORCH.cure
-
-
-__all__ = [
-    "DRIVER", "GPUS", "PYTHON", "PYTORCH", "RANGES", "TRITON", "TRITON_OF_PYTORCH", "Supported", "Version",
-    "parse_version", "pytorch_beside",
-]  # fmt: skip

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.remarks import Remark
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import (
@@ -27,6 +27,7 @@ from tests.cases.programs.ttgir import (
     store_tile,
 )
 from tests.cases.programs.ttir import LOAD
+from tests.support.pipeline import specialise
 
 LEGAL = PlanOptions(only_if_faster=False)
 """Specialise whatever may be specialised, whether it pays or not."""

@@ -16,8 +16,8 @@ from tawa.bridge.driver.driver import _Driver
 from tawa.bridge.driver.request import PROCESS
 from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.signature import Signature, parse_signature
+from tawa.flow import Outcome
 from tawa.machine.machines import SM_90
-from tawa.pipeline import Outcome
 from tawa.plan import Plan
 from tawa.plan.cost.programs import Program
 from tawa.plan.search import prediction

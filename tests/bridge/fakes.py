@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from tawa.flow import Outcome
 from tawa.machine.nvidia import SHARED_BYTES
-from tawa.pipeline import Outcome
 from tawa.plan import LoopPlan, PartitionPlan, Plan, PlanOptions, RingPlan
 from tawa.remarks import Remark, SourceLocation
 

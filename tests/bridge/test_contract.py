@@ -18,11 +18,11 @@ from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.report.record import plan_of
 from tawa.bridge.triton.signature import parse_signature
 from tawa.bridge.triton.versions import nested_descriptors
-from tawa.demo.exhibits import compile_case
 from tawa.plan import Plan
 from tawa.transforms.ttir.added_arguments import descriptor_type
 from tests.bridge import kernels
 from tests.cases.attention.cases import find as find_attention
+from tests.cases.compiled import compile_case
 from tests.cases.gemm.cases import find as find_gemm
 from tests.cases.pointers.cases import find as find_pointers
 from tests.support.verdicts import credits_proved

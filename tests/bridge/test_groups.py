@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tawa.bridge.driver.data import Specialised
-from tawa.pipeline import Outcome
+from tawa.flow import Outcome
 from tawa.plan import Plan, PlanOptions
 from tawa.remarks import Remark
 from tests.cases.attention.cases import find as find_attention

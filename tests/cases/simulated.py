@@ -14,8 +14,8 @@ import numpy as np
 
 from tawa.bridge.triton.read_module import read_levels, read_unspecialised
 from tawa.ir import Module
-from tawa.runtime.simulation import floats_of, make_arrays, round_floats, simulate_case
 from tawa.symbolic.host.launch_spec import LaunchSpec
+from tests.cases.arrays import floats_of, make_arrays, round_floats, simulate_case
 from tests.cases.attention.numpy_reference import numpy_reference
 from tests.cases.case import Specimen
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tawa.runtime.simulation import make_arrays
+from tests.cases.arrays import make_arrays
 from tests.cases.attention import cases as attention
 from tests.cases.case import Descriptor, Specimen
 from tests.cases.gemm import cases as gemm

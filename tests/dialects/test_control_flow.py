@@ -24,12 +24,14 @@ from tawa.dialects.control_flow import (
 from tawa.dialects.scf import ForOp, IfOp, WhileOp
 from tawa.dialects.ttg import WarpSpecializeOp
 from tawa.dialects.warp import GroupOp, find_groups
+from tawa.flow import Outcome
 from tawa.ir import Block, Module, Operation, Value, ValueMap, clone_op, parse_module, verify_structure
-from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.nests import Statement, nests, text
 from tests.cases.programs.ttgir import binary, branch, for_loop, kernel, ops_named, the
+from tests.support.pipeline import specialise
 from tests.support.sample import examples
 
 SETTINGS = settings(max_examples=examples(40))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tawa.dialects.parameters import number_name, parameter_name
+from tawa.dialects.parameters import parameter_name, part_of_descriptor
 from tawa.dialects.tt import FuncOp
 from tawa.ir import parse_module
 
@@ -39,9 +39,9 @@ PARTS = """
 """.replace("\n       %a_3", " %a_3")
 
 
-def test_each_part_of_a_descriptor_has_a_name_of_its_own() -> None:
+def test_sizes_and_strides_of_a_descriptor_are_told_apart() -> None:
     module = parse_module(PARTS)
     args = next(view for op in module.body.ops if (view := FuncOp.of(op))).body.args
-    assert [number_name(module, arg, args) for arg in args] == [
-        *("a", "a.shape[0]", "a.shape[1]", "a.strides[0]", "a.strides[1]", "K")
-    ]
+    assert [part_of_descriptor(arg, args) for arg in args] == [
+        None, *((args[0], which) for which in (".shape[0]", ".shape[1]", ".strides[0]", ".strides[1]")), None,
+    ]  # fmt: skip

@@ -11,11 +11,13 @@ from tawa.dialects.tt import DescriptorLoadOp, DescriptorStoreOp, FuncOp
 from tawa.dialects.ttg import LocalAllocOp, WarpSpecializeOp
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.dialects.warp import GroupOp
+from tawa.flow import Outcome
 from tawa.ir import Operation, parse_module
-from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import ops_named, the
+from tests.support.pipeline import specialise
 
 
 @pytest.fixture(scope="module")

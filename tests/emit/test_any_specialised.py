@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, Phase, event, given, note, settings
 
 from tawa.bridge.gluon.emit import compile_emitted, emit_gluon
 from tawa.bridge.triton.read_module import read_final
-from tawa.demo.exhibits import compile_case
 from tawa.errors import EmitError, PlanError, ResourceError
-from tawa.runtime.case import Case
+from tests.cases.case import Case
+from tests.cases.compiled import compile_case
 from tests.cases.random import loops
 from tests.cases.random.source import Recipe, case_of, load_kernel, recipes
 from tests.cases.random.text import render

@@ -12,13 +12,13 @@ pytest.importorskip("triton.experimental.gluon")
 
 from tawa.bridge.gluon.emit import compile_emitted, emit_gluon
 from tawa.bridge.triton.read_module import read_final, read_levels
-from tawa.demo.exhibits import compile_case
 from tawa.emit.module import Emitted, gluon_source
 from tawa.errors import EmitError
 from tawa.ir import parse_module
 from tawa.machine.machines import SM_100
 from tawa.verify.barriers import check_barriers
 from tests.cases.attention.builders import forward_case
+from tests.cases.compiled import compile_case
 from tests.cases.gemm.cases import named_tile, persistent_case
 from tests.cases.scaled import scaled, scaled_attention
 from tests.cases.simulated import simulated

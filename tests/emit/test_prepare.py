@@ -9,12 +9,12 @@ import pytest
 pytest.importorskip("triton.experimental.gluon")
 
 from tawa.bridge.triton.read_module import read_final
-from tawa.demo.exhibits import compile_case
 from tawa.dialects import ttg
 from tawa.emit.module import gluon_source
 from tawa.emit.prepare import prepare
 from tawa.emit.values.views import EXPRESSIONS
 from tawa.ir import Block, Module, Operation, copy_module, print_module
+from tests.cases.compiled import compile_case
 from tests.cases.gemm import cases as gemm
 
 

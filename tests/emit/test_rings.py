@@ -9,11 +9,11 @@ import pytest
 pytest.importorskip("triton.experimental.gluon")
 
 from tawa.bridge.triton.read_module import read_final
-from tawa.demo.exhibits import compile_case
 from tawa.dialects import builtin, ttng
 from tawa.dialects.declare.declaration import OpView
 from tawa.emit.module import gluon_source
 from tawa.ir import Module, Operation, copy_module
+from tests.cases.compiled import compile_case
 from tests.cases.gemm import cases as gemm
 
 

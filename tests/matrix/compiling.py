@@ -16,7 +16,7 @@ from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
 from tawa.bridge.report.report import KernelReport, read_ptx, read_ptxas_log, report
 from tawa.bridge.triton.signature import Signature
-from tawa.pipeline import Outcome
+from tawa.flow import Outcome
 from tawa.plan import Plan, PlanOptions
 from tests.cases.case import Specimen
 from tests.support.fronts import front

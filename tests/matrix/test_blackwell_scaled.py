@@ -15,16 +15,16 @@ from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
 from tawa.bridge.report.report import report
 from tawa.bridge.triton.read_module import read_levels
-from tawa.demo.exhibits import compile_case
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tcgen05 import TCGen5MMAScaledOp
 from tawa.dialects.warp import find_groups
 from tawa.machine.machines import SM_100
 from tawa.plan import Plan, PlanOptions
 from tawa.plan.fields import OperandPlan
-from tawa.runtime.simulation import floats_of
 from tawa.verify.run.memory import MMAS_IN_ORDER
+from tests.cases.arrays import floats_of
 from tests.cases.case import Specimen
+from tests.cases.compiled import compile_case
 from tests.cases.scaled import FORMATS, reference, scaled, scaled_attention
 from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised
 from tests.matrix.compiling import signature

@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 
 from tawa.dialects.ttg import LocalLoadOp, MemDescReshapeOp
+from tawa.flow import Outcome
 from tawa.ir import parse_module, print_module
-from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
-from tawa.runtime.simulation import make_arrays
+from tawa.plan.decide.rings import Target
 from tawa.symbolic.host.launch_spec import LaunchSpec
+from tests.cases.arrays import make_arrays
 from tests.cases.case import Number, Pointer, Specimen
 from tests.cases.pointers.cases import find
 from tests.cases.pointers.forms.cases import FORMS
 from tests.matrix.promoting import Launch, Promoted, addresses, promoted, run
+from tests.support.pipeline import specialise
 
 BOXES = {
     "differences": ("64x64",),

@@ -10,7 +10,7 @@ from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.report.record import make_record
-from tawa.pipeline import Outcome
+from tawa.flow import Outcome
 from tawa.plan import PlanOptions
 from tawa.remarks import Remark
 from tests.cases.case import Specimen

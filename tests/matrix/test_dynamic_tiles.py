@@ -18,7 +18,8 @@ from tawa.errors import PlanError
 from tawa.ir import Module
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions
 from tawa.plan.thresholds import HARMLESS_BYTES
-from tawa.runtime.simulation import make_arrays, new_counter, simulate_case
+from tawa.runtime.simulation import new_counter
+from tests.cases.arrays import make_arrays, simulate_case
 from tests.cases.attention.builders import forward_case
 from tests.cases.attention.cases import find as find_attention
 from tests.cases.case import Specimen

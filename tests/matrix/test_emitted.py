@@ -17,7 +17,6 @@ from tawa.bridge.launch.added_arguments import launch_spec
 from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.read_module import read_final
 from tawa.bridge.triton.signature import parse_signature
-from tawa.demo.exhibits import compile_case
 from tawa.dialects.parameters import parameter_name
 from tawa.dialects.tt import FuncOp, GetProgramIdOp, MapElementwiseOp
 from tawa.emit.module import Emitted, gluon_source
@@ -28,6 +27,7 @@ from tawa.sim import Descriptor, simulate
 from tawa.verify.barriers import check_barriers
 from tests.cases.attention import cases as attention
 from tests.cases.attention.builders import forward_case
+from tests.cases.compiled import compile_case
 from tests.cases.gemm import cases as gemm
 from tests.cases.pointers import cases as pointers
 from tests.cases.simulated import simulated

@@ -10,8 +10,8 @@ import pytest
 from tawa.bridge.driver.data import Specialised
 from tawa.dialects.tt import StoreOp
 from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.flow import Outcome
 from tawa.ir import parse_module
-from tawa.pipeline import Outcome
 from tawa.plan import Plan, PlanOptions
 from tests.cases.case import Descriptor, Expectation, Number, Pointer, Specimen, Tensor
 from tests.cases.simulated import orders_with_other_bits, simulated, unspecialised

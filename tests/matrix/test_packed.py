@@ -13,14 +13,15 @@ import triton.language as tl
 from tawa.analysis.tma.promotions import Make
 from tawa.dialects.scf import enclosing_loops
 from tawa.ir import Module, Operation, parse_module, print_module
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.sim.errors import MissingFence
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Refuted
 from tests.cases.pointers.weights import gemm_int4, gemm_packed
 from tests.matrix.promoting import Launch, addresses, promoted, run, same_bits
+from tests.support.pipeline import specialise
 from tests.support.verdicts import passes
 
 BLOCKS = {"BM": 64, "BN": 64, "BK": 64, "GROUP_M": 2, "GROUP": 64}

@@ -10,9 +10,10 @@ import pytest
 from tawa.bridge.driver.data import Specialised
 from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.read_module import read_levels
+from tawa.flow import Outcome
 from tawa.ir import Module, parse_module, print_module
-from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.transforms.ttir.make_persistent import MakePersistent
 from tests.cases.attention.cases import CASES as ATTENTION
@@ -23,6 +24,7 @@ from tests.cases.small import promoted_kernels as kernels
 from tests.matrix import test_promoted as cases
 from tests.matrix.compiling import attempted
 from tests.matrix.promoting import Launch, Promoted, addresses, lay_out, promoted, run
+from tests.support.pipeline import specialise
 from tests.support.sample import sample, simulated_once
 from tests.support.verdicts import passes
 

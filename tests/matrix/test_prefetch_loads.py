@@ -12,11 +12,13 @@ import triton.language as tl
 
 from tawa.dialects.scf import ForOp, enclosing_loops
 from tawa.dialects.warp import find_groups
+from tawa.flow import Outcome
 from tawa.ir import Module, Operation, parse_module, print_module
-from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tests.matrix.promoting import Launch, Promoted, promoted, run
+from tests.support.pipeline import specialise
 from tests.support.sample import sample
 from tests.support.verdicts import passes
 

@@ -18,8 +18,8 @@ from tawa.bridge.triton.signature import Signature
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, parse_module, print_module
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.remarks import Remark
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.symbolic.known import DIVISORS, LOADED
@@ -27,6 +27,7 @@ from tawa.transforms.ttir.split_rows import SplitRows
 from tests.cases.small import promoted_kernels as kernels
 from tests.matrix.promoting import NESTED, Launch, addresses, lay_out, promoted, run, same_bits
 from tests.support.fronts import front
+from tests.support.pipeline import specialise
 from tests.support.sample import examples, sample
 
 D = 64

@@ -16,7 +16,7 @@ from tawa.bridge.launch.forecasts import Forecasts, forecasts_of
 from tawa.bridge.triton.read_module import read_levels
 from tawa.errors import PlanError
 from tawa.plan import Plan, PlanOptions
-from tawa.runtime.simulation import floats_of, make_arrays, simulate_case
+from tests.cases.arrays import floats_of, make_arrays, simulate_case
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find as find_gemm
 from tests.cases.pointers.cases import find as find_pointers

@@ -16,7 +16,7 @@ from tawa.bridge.triton.read_module import read_levels
 from tawa.errors import PlanError
 from tawa.ir import Module, print_module
 from tawa.plan import Plan, PlanOptions
-from tawa.runtime.simulation import make_arrays, simulate_case
+from tests.cases.arrays import make_arrays, simulate_case
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find as find_gemm
 from tests.cases.pointers.builders import chunk_case, states_case

@@ -15,8 +15,8 @@ from tawa.bridge.triton.generic_print import print_generic_ttir
 from tawa.bridge.triton.signature import Signature
 from tawa.dialects.scf import enclosing_loops
 from tawa.ir import Module, Operation, parse_module, print_module
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.sim import Addresses, simulate
 from tawa.sim.errors import DescriptorInUse, SimulationError
 from tawa.transforms.partition import insert_arefs
@@ -31,6 +31,7 @@ from tests.cases.small.table_kernels import table_gemm
 from tests.matrix.compiling import attempted, signature
 from tests.matrix.promoting import NESTED, lay_out
 from tests.support.fronts import Front, front
+from tests.support.pipeline import specialise
 from tests.support.sample import sample, simulated_once
 from tests.support.verdicts import passes
 

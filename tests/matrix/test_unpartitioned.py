@@ -1,4 +1,4 @@
-"""Kernels without partitions: their loops convert no tiles and are unrolled, and the bits stay."""
+"""Kernels without partitions: their loops convert no tiles and load rows ahead, and the bits stay."""
 
 from __future__ import annotations
 
@@ -121,24 +121,6 @@ def test_a_kernel_that_would_stay_as_it_is_is_refused() -> None:
         made(launch(one_loop), 4)
 
 
-@pytest.mark.parametrize("order", sample(["random", "eager", "late"], 1))
-@pytest.mark.parametrize(("times", "rows"), [(1, 7), (2, 7), (3, 7), (4, 16), (4, 3), (4, 0)])
-def test_a_plan_says_how_many_iterations_become_one(times: int, rows: int, order: str) -> None:
-    given = launch(decayed, rows=rows)
-    before, after = made(given, 2, Plan(form="unpartitioned", loops=(LoopPlan(1, unrolled=times),)))
-    assert not inside(final(after), "ttg.convert_layout")
-    assert len(inside(final(after), "math.exp2")) == (times + 1 if times > 1 else 1)
-    plan = after.outcome.plan
-    assert plan is not None and any(it.prefetched for it in plan.operands) == (times == 1)
-    assert output(given, lay_out(before, before.ttir)) == output(given, final(after), order)
-
-
-def test_a_word_for_all_loops_unrolls_those_without_dots() -> None:
-    _, after = made(launch(decayed), 4, Plan(form="unpartitioned", loops=(LoopPlan(unrolled=4),)))
-    assert after.outcome.plan is not None
-    assert [(it.loop, it.unrolled) for it in after.outcome.plan.loops if it.loop is not None] == [(1, 4)]
-
-
 def test_a_plan_may_leave_the_rows_where_they_are() -> None:
     _, after = made(launch(decayed), 1, Plan(form="unpartitioned", operands=(OperandPlan(prefetched=False),)))
     assert not inside(final(after), "ttg.convert_layout")
@@ -150,15 +132,9 @@ def test_a_plan_that_loads_rows_ahead_needs_some() -> None:
         made(launch(one_loop), 4, AHEAD)
 
 
-def test_a_loop_with_dots_is_not_unrolled() -> None:
-    with pytest.raises(PlanError, match=r"unrolls loop 0 \(.*row_kernels.py:\d+\), which has a dot.*cure: unrolled=1"):
-        made(launch(decayed), 4, Plan(form="unpartitioned", loops=(LoopPlan(0, unrolled=2),)))
-
-
 def test_a_loop_that_writes_what_it_reads_keeps_the_order() -> None:
-    given = launch(written, rows=6)
-    before, after = made(given, 1, Plan(form="unpartitioned", loops=(LoopPlan(1, unrolled=4),)))
-    assert output(given, lay_out(before, before.ttir)) == output(given, final(after))
+    with pytest.raises(PlanError, match=r"changes nothing: no loop .* loads rows that it may load ahead"):
+        made(launch(written, rows=6), 1, Plan(form="unpartitioned"))
 
 
 @pytest.mark.parametrize(

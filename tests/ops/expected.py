@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
+from tests.cases.arithmetic import Exact, SamePrecision
 from tests.cases.attention.problem import Problem
 from tests.cases.attention.reference import one_head
-from tests.cases.gemm.reference import Exact, SamePrecision
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ROUNDINGS = 4

@@ -20,7 +20,7 @@ from tawa.ops.attention_ops import launch as launching  # noqa: E402
 from tawa.ops.attention_ops import tensors as attention_tensors  # noqa: E402
 from tawa.ops.attention_ops import tiles as attention_tiles  # noqa: E402
 from tawa.ops.calls.plain import KnownCalls  # noqa: E402
-from tests.cases.gemm.reference import SamePrecision  # noqa: E402
+from tests.cases.arithmetic import SamePrecision  # noqa: E402
 from tests.ops.expected import (  # noqa: E402
     amid_nan,
     check_gradients,

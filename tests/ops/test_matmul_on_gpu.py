@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 
 from tawa.ops import linear, matmul  # noqa: E402
 from tawa.ops.calls.devices import device_of  # noqa: E402
+from tawa.ops.calls.plain import KnownCalls  # noqa: E402
 from tawa.ops.products import matmul_launch as launching  # noqa: E402
 from tawa.ops.products import matmul_op as operators  # noqa: E402
 from tawa.ops.products.tiles import choose, tiles  # noqa: E402
@@ -40,7 +41,7 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Sets the tile of all products."""
 
     def force(tile: Any) -> None:
-        monkeypatch.setattr(launching, "_products", {})
+        monkeypatch.setattr(launching, "_products", KnownCalls())
         operators._products.clear()
         operators._calls.clear()
         monkeypatch.setattr(launching, "tile_of", lambda a, b, gated: tile)

@@ -9,9 +9,10 @@ import sys
 
 import pytest
 
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tests.cases.programs import ttgir as programs
+from tests.support.pipeline import specialise
 
 PROGRAMS = [
     "tile_gemm",

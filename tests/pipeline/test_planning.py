@@ -7,10 +7,13 @@ import re
 import pytest
 
 from tawa.errors import PlanError, ResourceError
-from tawa.pipeline import BARRIERS, PARTITIONS, RINGS, STAGES, Outcome, Target, specialise
+from tawa.flow import Outcome
+from tawa.pipeline import BARRIERS, PARTITIONS, RINGS, STAGES
 from tawa.plan import Plan, PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.plan.fields import UNCAPPED
 from tests.cases.programs import ttgir as programs
+from tests.support.pipeline import specialise
 
 SLOT = 2 * programs.TILE_BYTES
 ROOM = 232448

@@ -8,9 +8,10 @@ import pytest
 
 from tawa import flow
 from tawa.errors import ProtocolError
+from tawa.flow import Outcome
 from tawa.ir import Module
-from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.remarks import SourceLocation
 from tawa.transforms.lowering.lower_arefs import LowerArefs
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
@@ -18,6 +19,7 @@ from tawa.transforms.result import PassResult
 from tawa.verify.effort import Verification
 from tawa.verify.verdict import Checked, Proved, Unknown, Verdict
 from tests.cases.programs import ttgir as programs
+from tests.support.pipeline import specialise
 from tests.support.verdicts import passes
 
 TARGET = Target(4, 3)

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 
 from tawa.errors import PlanError, ResourceError
-from tawa.pipeline import Target, specialise
 from tawa.plan import LoopPlan, Plan, PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.plan.schedule import Wanted
 from tests.cases.programs import staged
 from tests.support.damage import damaged_data, damaged_text, seeds
+from tests.support.pipeline import specialise
 
 
 @functools.cache

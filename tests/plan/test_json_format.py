@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tawa.errors import PlanError
-from tawa.pipeline import Target, specialise
 from tawa.plan import LaunchPlan, LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
+from tawa.plan.decide.rings import Target
 from tawa.plan.plan import JSON_VERSION
 from tawa.plan.schedule import Bound, Carried, Schedule, ScheduledOp
 from tests.cases.programs import staged
+from tests.support.pipeline import specialise
 
 
 def planned() -> Plan:

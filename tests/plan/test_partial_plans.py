@@ -11,9 +11,10 @@ import pytest
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.warp import find_groups
 from tawa.errors import PlanError
+from tawa.flow import Outcome
 from tawa.ir import Operation, parse_module, print_module
-from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import LoopPlan, OperandPlan, PartitionPlan, Plan, PlanOptions, RingPlan, StorePlan
+from tawa.plan.decide.rings import Target
 from tawa.plan.fields import UNCAPPED
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs
@@ -22,6 +23,7 @@ from tests.cases.programs.ttgir import ACC, alloc, for_loop, kernel, load, op
 from tests.cases.small.pointer_kernels import ttgir
 from tests.matrix.promoting import Launch, promoted
 from tests.matrix.test_prefetch_loads import scaled
+from tests.support.pipeline import specialise
 from tests.transforms.lowering.test_duplicate_slot_views import two_loops as loops_of_one_slot
 
 TARGET = Target(4, 3)

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from tawa.errors import PlanError
-from tawa.pipeline import Target, specialise
 from tawa.plan import LoopPlan, Plan, PlanOptions
+from tawa.plan.decide.rings import Target
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ping_pong import grouped
 from tests.cases.small.pointer_kernels import made, ttgir
+from tests.support.pipeline import specialise
 
 TARGET = Target(num_warps=4, num_stages=3)
 

@@ -18,12 +18,14 @@ from tawa.bridge.triton.generic_print import parse_module, print_generic
 from tawa.bridge.triton.stages import StageSplit, clean_up, split_make_ttgir
 from tawa.bridge.triton.structured import read_kernel
 from tawa.bridge.triton.versions import installed_text
+from tawa.flow import Outcome
 from tawa.ir import parse_module as read
 from tawa.ir import print_module
 from tawa.machine.machines import SM_90
-from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tests.cases.case import Specimen
+from tests.support.pipeline import specialise
 
 DEPTH = 2
 """D of every specialised kernel."""

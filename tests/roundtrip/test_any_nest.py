@@ -16,9 +16,10 @@ from tawa.bridge.triton.generic_print import parse_module
 from tawa.bridge.triton.stages import clean_up, split_make_ttgir
 from tawa.bridge.triton.versions import installed_text, nested_descriptors
 from tawa.machine.machines import SM_90
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tests.cases.programs.nests import Branch, Loop, Statement, Step, nests, text
+from tests.support.pipeline import specialise
 from tests.support.sample import examples
 
 pytestmark = [pytest.mark.slow, pytest.mark.contract]

@@ -11,8 +11,8 @@ pytest.importorskip("triton")
 
 from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.report.record import plan_of
-from tawa.demo.exhibits import compile_case
 from tests.cases.attention import cases as attention
+from tests.cases.compiled import compile_case
 from tests.cases.gemm import cases as gemm
 from tests.cases.pointers import cases as pointers
 from tests.support.sample import sample

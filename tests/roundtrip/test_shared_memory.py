@@ -12,9 +12,9 @@ from tawa.bridge.driver.stock_overflow import _allocated
 from tawa.bridge.triton.structured import new_context
 from tawa.flow import Flow, run
 from tawa.ir import parse_module
-from tawa.pipeline import RINGS, Target
+from tawa.pipeline import RINGS
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.decide.rings import budget_of
+from tawa.plan.decide.rings import Target, budget_of
 from tests.cases.attention.cases import CASES as ATTENTION
 from tests.cases.attention.cases import find
 from tests.cases.case import Specimen

@@ -17,14 +17,15 @@ from tawa.bridge.triton.generic_print import print_generic
 from tawa.bridge.triton.signature import Signature
 from tawa.ir import Module, parse_module
 from tawa.machine.machines import SM_90
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
-from tawa.runtime.simulation import Arrays, make_arrays
-from tawa.runtime.simulation import simulate_case as run
+from tawa.plan.decide.rings import Target
 from tawa.sim import to_floats
+from tests.cases.arrays import Arrays, make_arrays
+from tests.cases.arrays import simulate_case as run
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find
 from tests.support.fronts import front
+from tests.support.pipeline import specialise
 
 Level = Literal["ttgir", "aref", "barrier"]
 

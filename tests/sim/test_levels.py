@@ -102,7 +102,7 @@ def test_events_name_partition_barrier_and_source_line() -> None:
     case = find("tile_64x64").with_sizes(M=64, N=64, K=320)
     result = run(case, level_module("tile_64x64", "barrier"), make_arrays(case))
     assert {"default", "partition0"} <= set(result.partitions)
-    arrivals = [event for event in result.events_of("default") if event.action == "arrive"]
+    arrivals = [event for event in result.events if (event.partition, event.action) == ("default", "arrive")]
     assert [(event.target, event.slot, event.parity) for event in arrivals] == [
         ("ring0_empty", trip % 2, trip // 2 % 2) for trip in range(5)
     ]

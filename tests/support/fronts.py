@@ -26,8 +26,8 @@ from tawa.bridge.triton.structured import read_kernel
 from tawa.flow import Flow
 from tawa.ir import Module, parse_module
 from tawa.machine.machines import SM_90
-from tawa.pipeline import Target
 from tawa.plan import Plan
+from tawa.plan.decide.rings import Target
 from tawa.remarks import Remark
 from tests.support.kept import kept
 

@@ -7,8 +7,9 @@ from tawa.analysis.rings.loads import find_dot_loads
 from tawa.dialects import structure_rules
 from tawa.flow import Flow, Step, run
 from tawa.ir import Module, parse_module, verify_structure
-from tawa.pipeline import BARRIERS, TTGIR, Target
+from tawa.pipeline import BARRIERS, TTGIR
 from tawa.plan import LoopPlan, PartitionPlan, Plan, PlanOptions, RingPlan
+from tawa.plan.decide.rings import Target
 from tawa.plan.fields import UNCAPPED
 from tawa.remarks import Remark
 from tawa.transforms.drop_names import DropNames

@@ -15,14 +15,15 @@ from typing import Any, Literal
 import numpy as np
 
 from tawa.ir import Module, parse_module
-from tawa.pipeline import Target, specialise
 from tawa.plan import OperandPlan, Plan, PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.sim import Descriptor, SimulationError, simulate
 from tawa.sim.machine.cta import Order
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find
 from tests.cases.gemm.transposed import SMALL
 from tests.sim.problems import level_text, make_arrays, run, ttgir_of
+from tests.support.pipeline import specialise
 
 Level = Literal["aref", "barrier"]
 DEPTH = 2

@@ -12,14 +12,15 @@ pytest.importorskip("triton")
 
 from tawa.ir import Builder, Module, Operation, parse_module
 from tawa.ir.attributes import int_attr, read_int
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions, RingPlan
+from tawa.plan.decide.rings import Target
 from tawa.verify.arefs import check_credits
 from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.verdict import Proved, Refuted, Verdict
 from tests.cases.gemm.transposed import SMALL
 from tests.cases.programs.ttgir import ops_named
 from tests.sim.problems import ttgir_of
+from tests.support.pipeline import specialise
 from tests.support.verdicts import passes
 from tests.verify.mutations_oracle import BY_CONVERTER, Level, converter
 

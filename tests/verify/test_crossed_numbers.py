@@ -7,14 +7,16 @@ from collections.abc import Callable
 import pytest
 
 from tawa.dialects.control_flow import incoming
+from tawa.flow import Outcome
 from tawa.ir import Module, Operation, Value, parse_module
-from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.verify.arefs import check_credits
 from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.crossed_numbers import crossed_numbers
 from tawa.verify.verdict import Proved, Refuted, Unknown
 from tests.cases.programs.ttgir import dynamic_gemm, ops_named, tile_gemm
+from tests.support.pipeline import specialise
 from tests.support.sample import sample
 from tests.support.verdicts import passes
 from tests.verify import mutations_barrier

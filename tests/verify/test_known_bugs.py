@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tawa.ir import Module, parse_module
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.verify.arefs import check_credits
 from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import FaultKind, Proved, Refuted, Verdict
@@ -20,6 +20,7 @@ from tawa.verify.witness import describe
 from tests.cases.gemm.cases import find
 from tests.cases.programs import ttgir as programs
 from tests.matrix.compiling import compile_case, pinned
+from tests.support.pipeline import specialise
 from tests.support.verdicts import passes
 
 BUGS = Path(__file__).parent / "known_bugs"

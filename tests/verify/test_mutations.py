@@ -16,13 +16,14 @@ pytest.importorskip("triton")
 from tawa.errors import PlanError
 from tawa.ir import parse_module, parse_type
 from tawa.ir.types import MemDescType
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.verify.barriers import check_barriers
 from tawa.verify.verdict import Refuted
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import SPECIALISED, find
 from tests.sim.problems import ttgir
+from tests.support.pipeline import specialise
 from tests.support.sample import EVERY_CASE, sample
 from tests.support.verdicts import passes
 from tests.verify import mutations_aref, mutations_barrier

@@ -46,6 +46,3 @@ def _operands(dot: Operation) -> str:
 
 def _loads_a_tile(op: Operation) -> bool:
     return DescriptorLoadOp.matches(op) or (LoadOp.matches(op) and not is_scalar(op.result.type))
-
-
-__all__ = ["check_before_layouts"]

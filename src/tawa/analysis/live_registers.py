@@ -115,6 +115,3 @@ class _Search:
                 own.update(op.results)
             self.taken[block] = used - own
         return self.taken[block]
-
-
-__all__ = ["live_registers"]

@@ -148,9 +148,3 @@ def argument_of(module: Module, address: Value) -> str:
 def _loop_around(op: Operation) -> int | None:
     """The number of the innermost numbered loop around an operation."""
     return next((number for loop in enclosing_loops(op) if (number := loop_number(loop)) is not None), None)
-
-
-__all__ = [
-    "LOADS", "STORES", "Name", "argument_of", "drop_names", "loop_number", "name_module", "name_of",
-    "name_text",
-]  # fmt: skip

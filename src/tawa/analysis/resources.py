@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tawa.analysis.layout.layouts import fields_of
 from tawa.analysis.layout.scratch import conversion_bytes, reduction_bytes
 from tawa.analysis.loops.async_wgmma import dots_in, is_aside, own_buffer_bytes, own_buffers
 from tawa.analysis.loops.costs import stays_in_registers
@@ -20,6 +19,7 @@ from tawa.dialects.tt import BroadcastOp, DescriptorLoadOp, FuncOp, ReduceOp, tm
 from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Block, MemDescType, Module, Operation, TensorType, Value, parse_type
+from tawa.ir.encodings import fields_of
 from tawa.machine.machines import WGMMA
 from tawa.machine.nvidia import REGISTERS, WARP, WARP_GROUP
 
@@ -234,7 +234,7 @@ def wgmma_registers(module: Module, num_warps: int) -> RegisterInfo:
         dot = WarpGroupDotOp.of(op)
         tile = parse_type(op.result.type) if dot else None
         if dot and op.parent is not None and isinstance(tile, TensorType):
-            columns = fields_of(module, tile.encoding).get("instrShape", "[0, 0]").strip("[]").split(",")[1]
+            columns = fields_of(module.aliases, tile.encoding).get("instrShape", "[0, 0]").strip("[]").split(",")[1]
             elements = tile.bytes // 4 * (2 if dot.adds_partial_sums else 1)
             blocks.setdefault(op.parent, []).append(AccumulatorInfo(elements, int(columns)))
     return RegisterInfo.of(list(blocks.values()), num_warps)

@@ -59,6 +59,3 @@ def _multiplies_fp8(op: Operation) -> bool:
     dot = DotOp.of(op)
     tile = parse_type(dot.a.type) if dot else None
     return isinstance(tile, TensorType) and tile.element.startswith(_FP8)
-
-
-__all__ = ["fits_wgmma", "fp8_dot", "ordered_sum", "rounds", "thread_numbers"]

@@ -111,6 +111,3 @@ def _joined(words: list[str], at: int) -> tuple[list[str], int]:
         if index == at:
             current = len(joined) - 1
     return (joined, current) if at < len(words) else ([*joined, ""], len(joined))
-
-
-__all__ = ["colons_in_words", "complete_arch", "complete_kernel", "complete_option", "kernels_in"]

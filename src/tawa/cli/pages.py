@@ -28,6 +28,3 @@ def tell_saved(path: Path, what: str) -> None:
     """Says on stderr that a file was written, what it is, and how large."""
     size = path.stat().st_size
     typer.echo(f"saved {path} ({f'{size / 1e6:.1f} MB' if size >= 1e6 else f'{size / 1e3:.1f} kB'}): {what}", err=True)
-
-
-__all__ = ["html_option", "save_page", "tell_saved"]

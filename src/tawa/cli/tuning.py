@@ -104,6 +104,3 @@ def _table(entries: list[Entry], simulated: bool) -> Any:
 
 def _us(value: float | None) -> str:
     return f"{value:.1f}" if value is not None else "-"
-
-
-__all__ = ["print_results", "tune"]

@@ -1,14 +1,21 @@
-"""Runs a compiled case in the simulator, without a GPU: compares its bits and records timelines."""
+"""Runs a compiled exhibit in the simulator, without a GPU: compares its bits and records timelines."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tawa.bridge.triton.read_module import read_final, read_levels, read_unspecialised
+from tawa.runtime.simulation import Descriptor, simulate_launch
+from tawa.sim import from_floats
+
 if TYPE_CHECKING:
+    from tawa.demo.exhibits import Exhibit, Launch, Tensor
     from tawa.ir import Module
-    from tawa.runtime.case import Case
     from tawa.sim.time.timeline import Timeline
 
 ORDERS = ("eager", "late", "random")
@@ -28,58 +35,47 @@ class Rehearsal:
     seconds: float
 
 
-def rehearse(case: Case, compiled: Any) -> Rehearsal:
-    """Runs the barrier level of a specialised case in every order, and the unspecialised program once."""
-    import time
-
-    from tawa.bridge.triton.read_module import read_levels, read_unspecialised
-    from tawa.runtime.simulation import make_arrays, simulate_case
-
-    case = _small(case, _STEPS)
+def rehearse(exhibit: Exhibit, compiled: Any) -> Rehearsal:
+    """Runs the barrier level of a specialised exhibit in every order, and the unspecialised program once."""
+    launch = exhibit.small(_STEPS)
     start = time.perf_counter()
-    before = read_unspecialised(compiled, num_warps=case.num_warps, num_stages=case.num_stages)
+    before = read_unspecialised(compiled, num_warps=exhibit.num_warps, num_stages=exhibit.num_stages)
     _, barrier = read_levels(compiled)
-    wanted = make_arrays(case)
-    simulate_case(case, before, wanted)
-    equal: dict[str, bool] = {}
-    for order in ORDERS:
-        arrays = make_arrays(case)
-        simulate_case(case, barrier, arrays, order)
-        equal[order] = all(arrays[name].tobytes() == wanted[name].tobytes() for name in wanted)
-    return Rehearsal(_problem(case), equal, time.perf_counter() - start)
+    wanted = _written(launch, before)
+    equal = {order: _written(launch, barrier, order) == wanted for order in ORDERS}
+    return Rehearsal(launch.problem, equal, time.perf_counter() - start)
 
 
-def timelines(case: Case, compiled: Any, stock: Any) -> Sequence[tuple[str, Timeline]]:
+def timelines(exhibit: Exhibit, compiled: Any, stock: Any) -> Sequence[tuple[str, Timeline]]:
     """One CTA of stock Triton's kernel and of the specialised one, on the simulator's clock."""
-    from tawa.bridge.triton.read_module import read_final, read_levels
-
-    case = _small(case, _TIMED_STEPS)
+    launch = exhibit.small(_TIMED_STEPS)
     modules = {"stock Triton": read_final(stock), "Tawa": read_levels(compiled)[1]}
-    return [(title, _timeline(case, module)) for title, module in modules.items()]
+    return [
+        (title, _run(launch, module, _arrays(launch), timing=True, programs=[(0, 0, 0)]).timeline())
+        for title, module in modules.items()
+    ]
 
 
-def _timeline(case: Case, module: Module) -> Timeline:
-    from tawa.runtime.simulation import make_arrays, simulate_case
-
-    return simulate_case(case, module, make_arrays(case), timing=True, programs=[(0, 0, 0)]).timeline()
-
-
-def _small(case: Case, steps: int) -> Case:
-    """Two by two tiles of some k-steps; a persistent case has one program for all of them.
-
-    Of attention, in one batch, a tile of queries that sees up to `steps` blocks of keys.
-    """
-    from tawa.demo.cases import is_attention, with_lengths
-
-    if is_attention(case):
-        return with_lengths(case, case.size("BM"), steps * case.size("BN")).with_sizes(B=1)
-    sizes = {"M": 2 * case.size("BM"), "N": 2 * case.size("BN"), "K": steps * case.size("BK")}
-    return case.with_sizes(**sizes, **({"PROGRAMS": 1} if "PROGRAMS" in case.sizes else {}))
+def _written(launch: Launch, module: Module, order: str = "eager") -> dict[str, bytes]:
+    """What the tensors hold after a launch."""
+    arrays = _arrays(launch)
+    _run(launch, module, arrays, order)
+    return {name: array.tobytes() for name, array in arrays.items()}
 
 
-def _problem(case: Case) -> tuple[int, int, int]:
-    from tawa.demo.cases import is_attention
+def _run(launch: Launch, module: Module, arrays: dict[str, Any], order: str = "eager", **options: Any) -> Any:
+    given = {name: it for name, it in launch.arguments.items() if name not in arrays and it is not None}
+    made = {name: it if launch.tensors[name].box is None else Descriptor(it) for name, it in arrays.items()}
+    return simulate_launch(module, (), {**given, **made}, launch.grid, order, **options)
 
-    names = ("SQ", "SK", "DIM") if is_attention(case) else ("M", "N", "K")
-    first, second, third = (case.size(name) for name in names)
-    return first, second, third
+
+def _arrays(launch: Launch) -> dict[str, Any]:
+    lot = np.random.default_rng(0)
+    return {name: _array(it, lot) for name, it in launch.tensors.items()}
+
+
+def _array(tensor: Tensor, lot: np.random.Generator) -> Any:
+    if tensor.dtype.startswith("i"):
+        return np.zeros(tensor.shape, f"int{tensor.dtype[1:]}")
+    normal = tensor.fill == "normal"
+    return from_floats(lot.standard_normal(tensor.shape) if normal else np.full(tensor.shape, np.nan), tensor.dtype)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tawa.demo.exhibits import EXHIBITS, Exhibit, compile_case, compile_exhibit, find_case
+from tawa.demo.exhibits import EXHIBITS, Exhibit
 from tawa.demo.sketch import sketch
 from tawa.remarks import SourceLocation
 from tawa.runtime.explain.excerpt import excerpt
@@ -36,7 +36,7 @@ def compile_all() -> Compiled:
     with progress("compiling for Hopper (sm_90a); no GPU is needed", len(EXHIBITS)) as tell:
         for number, exhibit in enumerate(EXHIBITS):
             tell(number, None, exhibit.title)
-            compiled[exhibit] = compile_exhibit(exhibit)
+            compiled[exhibit] = exhibit.explained()
     return compiled
 
 
@@ -149,7 +149,7 @@ def _simulate_all(console: Console, compiled: Compiled) -> None:
         if not found.applied:
             continue
         with progress(f"simulating {exhibit.title}"):
-            result = rehearse(find_case(exhibit), kernel)
+            result = rehearse(exhibit, kernel)
         problem = " x ".join(map(str, result.problem))
         same = [order for order in ORDERS if result.equal[order]]
         other = [order for order in ORDERS if not result.equal[order]]
@@ -164,9 +164,8 @@ def _show_timelines(console: Console, exhibit: Exhibit, what: str, kernel: Any) 
     from tawa.demo.rehearsal import timelines
     from tawa.demo.strips import strips
 
-    case = find_case(exhibit)
     with progress("timing on the simulator's clock"):
-        panels = timelines(case, kernel, compile_case(case, enable_warp_specialization=False))
+        panels = timelines(exhibit, kernel, exhibit.compiled(enable_warp_specialization=False))
     console.print(f"\nOne SM at work on {what} ({exhibit.title}), by the simulator's cost model:", style="bold")
     label = 4 + max(len(row) for _, timeline in panels for row in timeline.rows)
     for line in strips(panels, max(20, min(_STRIP_CELLS, console.width - label))):

@@ -87,7 +87,6 @@ class CreateOp(OpView):
 
     NAME = "aref.create"
     EFFECTS = (Effect("allocate", "shared"),)
-    __slots__ = ()
     name = attribute("name", read_string)  # the ring's name in the Plan
 
     @property
@@ -131,7 +130,6 @@ class FirstOp(OpView):
     """``aref.first``: the running count 0 of a ring. Pure."""
 
     NAME = "aref.first"
-    __slots__ = ()
     ring = operand(0)
 
 
@@ -139,7 +137,6 @@ class AdvanceOp(OpView):
     """``aref.advance``: a running count plus one. Pure."""
 
     NAME = "aref.advance"
-    __slots__ = ()
     index = operand(0)
 
 
@@ -147,7 +144,6 @@ class AccessOp(OpView):
     """The base of put, acquire, publish, get, consumed and landed: a ring and a running count."""
 
     EFFECTS = (Effect("order"),)
-    __slots__ = ()
     ring, index = operand(0), operand(1)
 
     @property
@@ -167,7 +163,6 @@ class FilledOp(YieldingOp):
     """``aref.filled``: the end of a put, with the tiles in payload order."""
 
     NAME = "aref.filled"
-    __slots__ = ()
 
 
 class PutOp(AccessOp):
@@ -188,7 +183,6 @@ class PutOp(AccessOp):
 
     NAME = "aref.put"
     RECURSIVE = True
-    __slots__ = ()
     fresh = attribute("fresh", read_bool, "false")  # whether the slot is known to be empty
     own = attribute(
         "own", read_bool, "false"
@@ -210,8 +204,6 @@ class PutOp(AccessOp):
 class ViewsOp(AccessOp):
     """The base of acquire and get: the results are views of the slot's buffers."""
 
-    __slots__ = ()
-
     def check(self) -> str | None:
         """The results are views of the buffers of the payload."""
         if reason := super().check():
@@ -230,14 +222,12 @@ class AcquireOp(ViewsOp):
     """
 
     NAME = "aref.acquire"
-    __slots__ = ()
 
 
 class PublishOp(AccessOp):
     """``aref.publish``: the slot that the writer holds is full. Becomes arrive(full), or a commit to it."""
 
     NAME = "aref.publish"
-    __slots__ = ()
 
 
 class GetOp(ViewsOp):
@@ -247,7 +237,6 @@ class GetOp(ViewsOp):
     """
 
     NAME = "aref.get"
-    __slots__ = ()
     own = attribute("own", read_bool, "false")  # whether the partition itself has filled the slot
 
 
@@ -259,7 +248,6 @@ class ConsumedOp(AccessOp):
     """
 
     NAME = "aref.consumed"
-    __slots__ = ()
     condition = optional_operand(2)  # whether it happens; None means always
     by_commit = attribute("by_commit", read_bool, "false")
 
@@ -279,7 +267,6 @@ class LandedOp(AccessOp):
     """
 
     NAME = "aref.landed"
-    __slots__ = ()
 
     def check(self) -> str | None:
         """The ring is not a token."""

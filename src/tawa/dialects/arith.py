@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import ClassVar
 
@@ -19,7 +20,6 @@ from tawa.ir.attributes import int_attr, read_int
 class ArithmeticOp(BinaryOp):
     """Two operands and a result of one type."""
 
-    __slots__ = ()
     PROPERTIES: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
@@ -32,7 +32,6 @@ class ArithmeticOp(BinaryOp):
 class WrappingOp(ArithmeticOp):
     """Integer arithmetic whose result wraps around."""
 
-    __slots__ = ()
     PROPERTIES: ClassVar[Mapping[str, str]] = {"overflowFlags": "#arith.overflow<none>"}
 
 
@@ -91,20 +90,44 @@ class Predicate(IntEnum):
 
     EQ, NE, SLT, SLE, SGT, SGE, ULT, ULE, UGT, UGE = range(10)
 
+    @property
+    def is_unsigned(self) -> bool:
+        """Whether it compares numbers without a sign."""
+        return self > Predicate.SGE
 
-def holding(lhs: int, rhs: int) -> frozenset[Predicate]:
-    """The predicates that hold for two integers, of those that do not depend on the width."""
-    equal = (Predicate.SLE, Predicate.SGE, Predicate.EQ)
-    less, greater = (Predicate.SLT, Predicate.SLE, Predicate.NE), (Predicate.SGT, Predicate.SGE, Predicate.NE)
-    return frozenset(equal if lhs == rhs else less if lhs < rhs else greater)
+    @property
+    def mirrored(self) -> Predicate:
+        """The predicate that holds for the operands in the other order."""
+        return Predicate((0, 1, 4, 5, 2, 3, 8, 9, 6, 7)[self])
+
+    @property
+    def negated(self) -> Predicate:
+        """The predicate that holds where this one does not."""
+        return Predicate((1, 0, 5, 4, 3, 2, 9, 8, 7, 6)[self])
+
+    @property
+    def compare(self) -> Callable[[int, int], bool]:
+        """Compares two numbers, which have a sign or not as the predicate wants."""
+        return (operator.eq, operator.ne, *_ORDERS, *_ORDERS)[self]
+
+    def holds(self, left: int, right: int) -> int | None:
+        """The result for two numbers, 0 or 1; None without a sign if one is negative: that depends on their width."""
+        return None if self.is_unsigned and min(left, right) < 0 else int(self.compare(left, right))
+
+
+_ORDERS = (operator.lt, operator.le, operator.gt, operator.ge)
+
+
+def read_predicate(text: str) -> Predicate:
+    """The predicate of an attribute: ``2 : i64``."""
+    return Predicate(read_int(text))
 
 
 class CmpIOp(BinaryOp):
     """``arith.cmpi``: a comparison of integers. Result: an i1, or a tile of them."""
 
     NAME = "arith.cmpi"
-    __slots__ = ()
-    predicate = attribute("predicate", read_int)
+    predicate = attribute("predicate", read_predicate)
 
     @staticmethod
     def create(builder: Builder, predicate: Predicate, lhs: Value, rhs: Value, hint: str = "") -> Value:
@@ -117,7 +140,6 @@ class CmpFOp(BinaryOp):
     """``arith.cmpf``: a comparison of floats. Result: an i1, or a tile of them."""
 
     NAME = "arith.cmpf"
-    __slots__ = ()
     predicate = attribute("predicate", read_int)
 
 
@@ -125,7 +147,6 @@ class SelectOp(OpView):
     """``arith.select``: one of two values, by an i1 or a tile of them."""
 
     NAME = "arith.select"
-    __slots__ = ()
     condition, true_value, false_value = operand(0), operand(1), operand(2)
 
     @staticmethod
@@ -139,7 +160,6 @@ class ConstantOp(OpView):
     """``arith.constant``: a number or a dense tile. Pure. Every partition has its own copy."""
 
     NAME = "arith.constant"
-    __slots__ = ()
     text = attribute("value", str)  # the value as MLIR spells it
 
 

@@ -13,7 +13,6 @@ class ModuleOp(OpView):
     NAME = "builtin.module"
     ISOLATED = True
     RECURSIVE = True
-    __slots__ = ()
 
 
 class CastOp(UnaryOp):
@@ -23,14 +22,12 @@ class CastOp(UnaryOp):
     """
 
     NAME = "builtin.unrealized_conversion_cast"
-    __slots__ = ()
 
 
 class PoisonOp(OpView):
     """``ub.poison``: an undefined value. Pure."""
 
     NAME = "ub.poison"
-    __slots__ = ()
 
 
 class AssumeOp(OpView):
@@ -41,7 +38,6 @@ class AssumeOp(OpView):
 
     NAME = "llvm.intr.assume"
     EFFECTS = (Effect("order"),)
-    __slots__ = ()
     condition = operand(0)
 
 
@@ -52,7 +48,6 @@ class InlineAsmOp(OpView):
     EFFECTS = ANY_EFFECT
     RECURSIVE = True
     OPAQUE = True
-    __slots__ = ()
 
 
 class GpuBarrierOp(OpView):
@@ -60,14 +55,12 @@ class GpuBarrierOp(OpView):
 
     NAME = "gpu.barrier"
     EFFECTS = (Effect("barrier"),)
-    __slots__ = ()
 
 
 class BranchOp(YieldingOp):
     """``cf.br``: jumps to another block; its operands become the block's arguments."""
 
     NAME = "cf.br"
-    __slots__ = ()
 
 
 class CondBranchOp(OpView):
@@ -75,6 +68,5 @@ class CondBranchOp(OpView):
 
     NAME = "cf.cond_br"
     TERMINATOR = True
-    __slots__ = ()
     condition = operand(0)
     true_operands, false_operands = segment(1), segment(2)

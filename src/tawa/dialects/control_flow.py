@@ -335,19 +335,3 @@ def _drop_empty_else(op: Operation) -> None:
     block = op.regions[1].block if branch else None
     if block and not op.results and [it.name for it in block.ops] == [YieldOp.NAME]:
         block.terminator.erase()
-
-
-__all__ = [
-    "LoopCarried",
-    "carry_all_through",
-    "carry_through",
-    "clone_narrowed",
-    "deciding",
-    "flow_of",
-    "holder_of",
-    "incoming",
-    "loop_carried",
-    "narrow",
-    "outgoing",
-    "successor_operands",
-]

@@ -41,6 +41,3 @@ def hint_of(op: Operation, hint: Hint) -> tuple[int, ...] | None:
     if len(numbers) not in (1, rank):
         return None
     return numbers if len(numbers) == rank else numbers * rank
-
-
-__all__ = ["Hint", "argument_divisibility", "hint_of"]

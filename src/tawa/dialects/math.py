@@ -58,5 +58,4 @@ class FmaOp(OpView):
     """``math.fma``: a · b + c, rounded once."""
 
     NAME = "math.fma"
-    __slots__ = ()
     a, b, c = operand(0), operand(1), operand(2)

@@ -57,15 +57,3 @@ def part_of_descriptor(argument: Value, arguments: Sequence[Value]) -> tuple[Val
             found = place < 2 * rank and behind == ["i32"] * rank + ["i64"] * rank
             return (descriptor, f".{'shape' if place < rank else 'strides'}[{place % rank}]") if found else None
     return None
-
-
-def number_name(module: Module, argument: Value, arguments: Sequence[Value], unnamed: str = "") -> str:
-    """As `parameter_name`, but each part of the shape and strides of a descriptor has a name of its own."""
-    part = part_of_descriptor(argument, arguments)
-    if part is None:
-        return parameter_name(module, argument, unnamed)
-    descriptor, which = part
-    return f"{parameter_name(module, descriptor, f'arg{descriptor.index}')}{which}"
-
-
-__all__ = ["number_name", "parameter_name", "part_of_descriptor"]

@@ -128,9 +128,8 @@ def _comparison(op: Operation) -> Scalar | None:
     width = width_of(op.operands[0].type)
     if width is None:
         return None
-    predicate = read_int(op.properties["predicate"])
-    holds = _HOLDS[predicate]
-    read = unsigned if predicate > 5 else signed
+    predicate = arith.CmpIOp(op).predicate
+    holds, read = predicate.compare, unsigned if predicate.is_unsigned else signed
 
     def compute(left: int, right: int) -> int:
         return int(holds(read(left, width), read(right, width)))
@@ -155,18 +154,14 @@ def _shift(shift: Callable[[int, int], int | None], read: Callable[[int, int], i
     return compute
 
 
-def _extend(taken: int, width: int) -> Scalar:
-    def compute(number: int) -> int:
-        return wrap(signed(number, taken), width)
+def _extend(read: Callable[[int, int], int]) -> Callable[[int, int], Scalar]:
+    def cast(taken: int, width: int) -> Scalar:
+        def compute(number: int) -> int:
+            return wrap(read(number, taken), width)
 
-    return compute
+        return compute
 
-
-def _extend_zero(taken: int, width: int) -> Scalar:
-    def compute(number: int) -> int:
-        return wrap(unsigned(number, taken), width)
-
-    return compute
+    return cast
 
 
 def _divide(left: int, right: int) -> int | None:
@@ -191,18 +186,6 @@ def _ceil_divide(left: int, right: int) -> int | None:
     return -(-left // right) if right else None
 
 
-_CASTS: dict[str, Callable[[int, int], Scalar]] = by_name(
-    {
-        arith.ExtSIOp: _extend,
-        arith.IndexCastOp: _extend,
-        arith.BitcastOp: _extend,
-        arith.TruncIOp: _extend_zero,
-        arith.ExtUIOp: _extend_zero,
-        arith.IndexCastUIOp: _extend_zero,
-    }
-)
-
-
 def _shift_left(number: int, amount: int) -> int:
     return number << amount
 
@@ -223,14 +206,12 @@ def _exclusive_or(left: int, right: int) -> int:
     return left ^ right
 
 
-def _least(left: int, right: int) -> int:
-    return min(left, right)
-
-
-def _greatest(left: int, right: int) -> int:
-    return max(left, right)
-
-
+_CASTS: dict[str, Callable[[int, int], Scalar]] = by_name(
+    {
+        **dict.fromkeys((arith.ExtSIOp, arith.IndexCastOp, arith.BitcastOp), _extend(signed)),
+        **dict.fromkeys((arith.TruncIOp, arith.ExtUIOp, arith.IndexCastUIOp), _extend(unsigned)),
+    }
+)
 _ARITHMETIC: dict[str, Callable[[int, int], int | None]] = by_name(
     {
         arith.AddIOp: operator.add,
@@ -243,10 +224,10 @@ _ARITHMETIC: dict[str, Callable[[int, int], int | None]] = by_name(
         arith.FloorDivSIOp: _floor_divide,
         arith.CeilDivSIOp: _ceil_divide,
         arith.CeilDivUIOp: _ceil_divide,
-        arith.MinSIOp: _least,
-        arith.MinUIOp: _least,
-        arith.MaxSIOp: _greatest,
-        arith.MaxUIOp: _greatest,
+        arith.MinSIOp: min,
+        arith.MinUIOp: min,
+        arith.MaxSIOp: max,
+        arith.MaxUIOp: max,
         arith.AndIOp: _and,
         arith.OrIOp: _or,
         arith.XOrIOp: _exclusive_or,
@@ -259,16 +240,3 @@ _SHIFTS = op_names(arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp)
 _UNSIGNED = op_names(
     arith.DivUIOp, arith.RemUIOp, arith.CeilDivUIOp, arith.MinUIOp, arith.MaxUIOp, arith.ShRUIOp
 )  # for the others, operands are signed or the sign does not matter
-
-_HOLDS: tuple[Callable[[int, int], bool], ...] = (
-    operator.eq,
-    operator.ne,
-    operator.lt,
-    operator.le,
-    operator.gt,
-    operator.ge,
-    operator.lt,
-    operator.le,
-    operator.gt,
-    operator.ge,
-)

@@ -15,7 +15,6 @@ class YieldOp(YieldingOp):
     """``scf.yield``: hands values to the loop or branch around it."""
 
     NAME = "scf.yield"
-    __slots__ = ()
 
 
 class ConditionOp(OpView):
@@ -23,7 +22,6 @@ class ConditionOp(OpView):
 
     NAME = "scf.condition"
     TERMINATOR = True
-    __slots__ = ()
     condition = operand(0)
     values = operands(1)
 
@@ -37,7 +35,6 @@ class ForOp(OpView):
 
     NAME = "scf.for"
     RECURSIVE = True
-    __slots__ = ()
     lower, upper, step = operand(0), operand(1), operand(2)
     bounds = operands(0, 3)  # lower, upper, step
     inits = operands(3)  # initial values of loop-carried values
@@ -95,7 +92,6 @@ class IfOp(OpView):
 
     NAME = "scf.if"
     RECURSIVE = True
-    __slots__ = ()
     condition = operand(0)
 
     @property
@@ -133,7 +129,6 @@ class WhileOp(OpView):
 
     NAME = "scf.while"
     RECURSIVE = True
-    __slots__ = ()
     inits = operands(0)
     before, after = region(0), region(1)  # the block with the condition, and the body
 

@@ -51,7 +51,6 @@ class TMEMAllocOp(OpView):
 
     NAME = "ttng.tmem_alloc"
     EFFECTS = (Effect("allocate", "tensor"),)
-    __slots__ = ()
     source = optional_operand(0)
 
     @property
@@ -65,7 +64,6 @@ class TMEMLoadOp(OpView):
 
     NAME = "ttng.tmem_load"
     EFFECTS = (Effect("read", "tensor", "buffer"),)
-    __slots__ = ()
     buffer = operand(0)
 
 
@@ -74,7 +72,6 @@ class TMEMStoreOp(OpView):
 
     NAME = "ttng.tmem_store"
     EFFECTS = (Effect("write", "tensor", "buffer"),)
-    __slots__ = ()
     buffer, source, predicate = operand(0), operand(-2), operand(-1)
 
 
@@ -82,7 +79,6 @@ class TMEMSubsliceOp(UnaryOp):
     """``ttng.tmem_subslice``: the columns (3.9: or rows) of a buffer from `start` on. Pure."""
 
     NAME = "ttng.tmem_subslice"
-    __slots__ = ()
 
     @property
     def start(self) -> int:
@@ -104,7 +100,6 @@ class TMEMCopyOp(OpView):
 
     NAME = "ttng.tmem_copy"
     EFFECTS = (Effect("read", "shared", "source"), Effect("write", "tensor", "target"))
-    __slots__ = ()
     source, target = operand(0), operand(1)
     barriers = operands(2)
 
@@ -114,7 +109,6 @@ class TMEMWaitOp(OpView):
 
     NAME = "ttng.tmem_wait"
     EFFECTS = (Effect("order"),)
-    __slots__ = ()
 
 
 # -- tcgen05.mma -------------------------------------------------------------------------------------------------------
@@ -129,7 +123,6 @@ class TCGen5Dot(OpView):
     which ends the tokens, inserts the wait. Gluon has neither that pass nor tokens.
     """
 
-    __slots__ = ()
     a, b, d = operand(0), operand(1), operand(2)
     token = optional_operand(3)
 
@@ -177,14 +170,12 @@ class TCGen5MMAOp(TCGen5Dot):
     """``ttng.tc_gen5_mma``: a dot without scales."""
 
     NAME = "ttng.tc_gen5_mma"
-    __slots__ = ()
 
 
 class TCGen5MMAScaledOp(TCGen5Dot):
     """``ttng.tc_gen5_mma_scaled``: a dot with a scale for each block of a row of A, and of a column of B."""
 
     NAME = "ttng.tc_gen5_mma_scaled"
-    __slots__ = ()
     a_scale, b_scale = segment(4), segment(5)
     _use_d, _predicate, _barriers, _predicates = segment(6), segment(7), segment(8), segment(9)
 
@@ -222,7 +213,6 @@ class TCGen5CommitOp(OpView):
 
     NAME = "ttng.tc_gen5_commit"
     EFFECTS = (Effect("order"),)
-    __slots__ = ()
     barrier = operand(0)
 
     @property
@@ -248,7 +238,6 @@ class CLCTryCancelOp(OpView):
 
     NAME = "ttng.clc_try_cancel"
     EFFECTS = (Effect("write", "shared", "buffer"), Effect("order"))
-    __slots__ = ()
     buffer, barrier = operand(0), operand(1)
 
 
@@ -259,7 +248,6 @@ class CLCTryCancelSyncOp(OpView):
     EFFECTS = (Effect("any"),)
     RECURSIVE = True
     OPAQUE = True
-    __slots__ = ()
 
 
 class CLCLoadResultOp(OpView):
@@ -267,7 +255,6 @@ class CLCLoadResultOp(OpView):
 
     NAME = "ttng.clc_load_result"
     EFFECTS = (Effect("read", "shared", "buffer"),)
-    __slots__ = ()
     buffer = operand(0)
 
 
@@ -275,12 +262,10 @@ class CLCIsCanceledOp(UnaryOp):
     """``ttng.clc_is_canceled``: whether an answer names a program. Pure."""
 
     NAME = "ttng.clc_is_canceled"
-    __slots__ = ()
 
 
 class CLCGetProgramIdOp(UnaryOp):
     """``ttng.clc_get_program_id``: the program that an answer names, along an axis. Pure."""
 
     NAME = "ttng.clc_get_program_id"
-    __slots__ = ()
     axis = attribute("dim", read_int)

@@ -27,7 +27,6 @@ class FuncOp(OpView):
     NAME = "tt.func"
     ISOLATED = True
     RECURSIVE = True
-    __slots__ = ()
 
     @property
     def name(self) -> str:
@@ -62,7 +61,6 @@ class CallOp(OpView):
     EFFECTS = ANY_EFFECT
     RECURSIVE = True
     OPAQUE = True
-    __slots__ = ()
     callee = attribute("callee", str)
 
 
@@ -70,7 +68,6 @@ class ReturnOp(YieldingOp):
     """``tt.return``: the end of a function, with its results."""
 
     NAME = "tt.return"
-    __slots__ = ()
 
 
 # -- numbers and tiles -------------------------------------------------------------------------------------------------
@@ -80,7 +77,6 @@ class GetProgramIdOp(OpView):
     """``tt.get_program_id``: the index of the program along `axis`. Pure."""
 
     NAME = "tt.get_program_id"
-    __slots__ = ()
     axis = attribute("axis", read_int)
 
 
@@ -88,7 +84,6 @@ class GetNumProgramsOp(OpView):
     """``tt.get_num_programs``: the size of the grid along `axis`. Pure."""
 
     NAME = "tt.get_num_programs"
-    __slots__ = ()
     axis = attribute("axis", read_int)
 
 
@@ -96,7 +91,6 @@ class MakeRangeOp(OpView):
     """``tt.make_range``: the numbers from `start` to `end`, exclusive. Pure."""
 
     NAME = "tt.make_range"
-    __slots__ = ()
     start, end = attribute("start", read_int), attribute("end", read_int)
 
 
@@ -124,7 +118,6 @@ class ExpandDimsOp(UnaryOp):
     """``tt.expand_dims``: a new dimension of size 1 at `axis`. Pure."""
 
     NAME = "tt.expand_dims"
-    __slots__ = ()
     axis = attribute("axis", read_int)
 
 
@@ -132,7 +125,6 @@ class TransOp(UnaryOp):
     """``tt.trans``: the dimensions in another order: dimension i of the result is `order[i]` of the source. Pure."""
 
     NAME = "tt.trans"
-    __slots__ = ()
     order = attribute("order", read_array)
 
 
@@ -140,7 +132,6 @@ class AddPtrOp(OpView):
     """``tt.addptr``: pointers plus an offset in elements. Pure."""
 
     NAME = "tt.addptr"
-    __slots__ = ()
     pointer, offset = operand(0), operand(1)
 
 
@@ -148,7 +139,6 @@ class AdvanceOp(OpView):
     """``tt.advance``: a block pointer plus offsets in elements. Pure."""
 
     NAME = "tt.advance"
-    __slots__ = ()
     pointer = operand(0)
     offsets = operands(1)
 
@@ -157,7 +147,6 @@ class ClampFOp(OpView):
     """``tt.clampf``: a float, clamped to a range. Pure."""
 
     NAME = "tt.clampf"
-    __slots__ = ()
     source, low, high = operand(0), operand(1), operand(2)
 
 
@@ -165,7 +154,6 @@ class GatherOp(OpView):
     """``tt.gather``: elements of a tile, by index along `axis`. Pure."""
 
     NAME = "tt.gather"
-    __slots__ = ()
     source, indices = operand(0), operand(1)
     axis = attribute("axis", read_int)
 
@@ -174,7 +162,6 @@ class HistogramOp(OpView):
     """``tt.histogram``: how often each number occurs in a tile. Pure."""
 
     NAME = "tt.histogram"
-    __slots__ = ()
     source = operand(0)
     mask = optional_operand(1)
 
@@ -183,7 +170,6 @@ class DotOp(OpView):
     """``tt.dot``: D = A·B + C on tiles, before an instruction is chosen. Pure."""
 
     NAME = "tt.dot"
-    __slots__ = ()
     a, b, accumulator = operand(0), operand(1), operand(2)
 
 
@@ -194,7 +180,6 @@ class DotScaledOp(OpView):
     """
 
     NAME = "tt.dot_scaled"
-    __slots__ = ()
     a, b, accumulator = operand(0), operand(1), operand(2)
     a_scale, b_scale = optional_operand(3), optional_operand(4)
 
@@ -204,7 +189,6 @@ class ReduceOp(OpView):
 
     NAME = "tt.reduce"
     RECURSIVE = True
-    __slots__ = ()
     sources = operands(0)
     axis = attribute("axis", read_int)
 
@@ -213,7 +197,6 @@ class ReduceReturnOp(YieldingOp):
     """``tt.reduce.return``: the result of one step of a ``tt.reduce``."""
 
     NAME = "tt.reduce.return"
-    __slots__ = ()
 
 
 class ScanOp(OpView):
@@ -221,7 +204,6 @@ class ScanOp(OpView):
 
     NAME = "tt.scan"
     RECURSIVE = True
-    __slots__ = ()
     sources = operands(0)
     axis = attribute("axis", read_int)
 
@@ -230,7 +212,6 @@ class ScanReturnOp(YieldingOp):
     """``tt.scan.return``: the result of one step of a ``tt.scan``."""
 
     NAME = "tt.scan.return"
-    __slots__ = ()
 
 
 class MapElementwiseOp(OpView):
@@ -238,7 +219,6 @@ class MapElementwiseOp(OpView):
 
     NAME = "tt.map_elementwise"
     RECURSIVE = True
-    __slots__ = ()
     sources = operands(0)
 
 
@@ -246,7 +226,6 @@ class MapElementwiseReturnOp(YieldingOp):
     """``tt.map_elementwise.return``: the result of the function of a ``tt.map_elementwise``."""
 
     NAME = "tt.map_elementwise.return"
-    __slots__ = ()
 
 
 DOTS = op_names(DotOp, DotScaledOp, WarpGroupDotOp)
@@ -268,7 +247,6 @@ class LoadOp(OpView):
 
     NAME = "tt.load"
     EFFECTS = (_READ,)
-    __slots__ = ()
     pointers = operand(0)
     mask = optional_operand(1)  # which lanes read; None means all
     other = optional_operand(2)  # values of the other lanes; None leaves them undefined
@@ -303,7 +281,6 @@ class StoreOp(OpView):
 
     NAME = "tt.store"
     EFFECTS = (_WRITE,)
-    __slots__ = ()
     pointers, source = operand(0), operand(1)
     mask = optional_operand(2)  # which lanes write; None means all
 
@@ -329,7 +306,6 @@ class AtomicRMWOp(OpView):
 
     NAME = "tt.atomic_rmw"
     EFFECTS = (_READ, _WRITE)
-    __slots__ = ()
     pointers, source = operand(0), operand(1)
     mask = optional_operand(2)
 
@@ -339,7 +315,6 @@ class AtomicCASOp(OpView):
 
     NAME = "tt.atomic_cas"
     EFFECTS = (_READ, _WRITE)
-    __slots__ = ()
     pointers, expected, source = operand(0), operand(1), operand(2)
 
 
@@ -376,7 +351,6 @@ class MakeTensorDescOp(OpView):
     """
 
     NAME = "tt.make_tensor_descriptor"
-    __slots__ = ()
     base = operand(0)
     shape, strides = segment(1), segment(2)
 
@@ -390,7 +364,6 @@ class DescriptorLoadOp(OpView):
 
     NAME = "tt.descriptor_load"
     EFFECTS = (_DESCRIPTOR_READ,)
-    __slots__ = ()
     descriptor = operand(0)
     indices = operands(1)  # offsets of the block, in elements
 
@@ -413,7 +386,6 @@ class DescriptorGatherOp(OpView):
 
     NAME = "tt.descriptor_gather"
     EFFECTS = (_DESCRIPTOR_READ,)
-    __slots__ = ()
     descriptor, rows, column = operand(0), operand(1), operand(2)
 
 
@@ -425,7 +397,6 @@ class DescriptorStoreOp(OpView):
 
     NAME = "tt.descriptor_store"
     EFFECTS = (_DESCRIPTOR_WRITE,)
-    __slots__ = ()
     descriptor, source = operand(0), operand(1)
     indices = operands(2)  # offsets of the block, in elements
 
@@ -435,7 +406,6 @@ class DescriptorReduceOp(OpView):
 
     NAME = "tt.descriptor_reduce"
     EFFECTS = (_DESCRIPTOR_READ, _DESCRIPTOR_WRITE)
-    __slots__ = ()
     descriptor, source = operand(0), operand(1)
     indices = operands(2)
 
@@ -453,7 +423,6 @@ class DescriptorScatterOp(OpView):
 
     NAME = "tt.descriptor_scatter"
     EFFECTS = (_DESCRIPTOR_WRITE,)
-    __slots__ = ()
     descriptor, rows, column, source = operand(0), operand(1), operand(2), operand(3)
 
 
@@ -465,7 +434,6 @@ class PrintOp(OpView):
 
     NAME = "tt.print"
     EFFECTS = (Effect("order"),)
-    __slots__ = ()
 
 
 class AssertOp(OpView):
@@ -473,7 +441,6 @@ class AssertOp(OpView):
 
     NAME = "tt.assert"
     EFFECTS = (Effect("order"),)
-    __slots__ = ()
     condition = operand(0)
 
 
@@ -482,7 +449,6 @@ class GridDependencyWaitOp(OpView):
 
     NAME = "tt.grid_dependency_wait"
     EFFECTS = (Effect("grids"),)
-    __slots__ = ()
 
 
 class GridDependencyLaunchDependentsOp(OpView):
@@ -490,4 +456,3 @@ class GridDependencyLaunchDependentsOp(OpView):
 
     NAME = "tt.grid_dependency_launch_dependents"
     EFFECTS = (Effect("hint"),)
-    __slots__ = ()

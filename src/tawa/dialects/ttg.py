@@ -15,14 +15,12 @@ class ConvertLayoutOp(UnaryOp):
     """``ttg.convert_layout``: the same tile in another layout. Pure."""
 
     NAME = "ttg.convert_layout"
-    __slots__ = ()
 
 
 class Fp4ToFpOp(UnaryOp):
     """``ttg.fp4_to_fp``: pairs of four-bit floats as wider floats. Pure."""
 
     NAME = "ttg.fp4_to_fp"
-    __slots__ = ()
 
 
 # -- shared memory -----------------------------------------------------------------------------------------------------
@@ -37,7 +35,6 @@ class LocalAllocOp(OpView):
 
     NAME = "ttg.local_alloc"
     EFFECTS = (Effect("allocate", "shared"),)
-    __slots__ = ()
     source = optional_operand(0)  # the initial contents
 
 
@@ -46,7 +43,6 @@ class LocalDeallocOp(OpView):
 
     NAME = "ttg.local_dealloc"
     EFFECTS = (Effect("write", "shared", "buffer"),)
-    __slots__ = ()
     buffer = operand(0)
 
 
@@ -55,7 +51,6 @@ class LocalLoadOp(OpView):
 
     NAME = "ttg.local_load"
     EFFECTS = (Effect("read", "shared", "buffer"),)
-    __slots__ = ()
     buffer = operand(0)
 
 
@@ -64,14 +59,12 @@ class LocalStoreOp(OpView):
 
     NAME = "ttg.local_store"
     EFFECTS = (Effect("write", "shared", "buffer"),)
-    __slots__ = ()
     source, buffer = operand(0), operand(1)
 
 
 class _BufferViewOp(OpView):
     """A view of the same bytes: a read of the result reads the operand. Pure."""
 
-    __slots__ = ()
     source = operand(0)
 
 
@@ -79,7 +72,6 @@ class MemDescIndexOp(_BufferViewOp):
     """``ttg.memdesc_index``: the slot at `index` of a ring of buffers."""
 
     NAME = "ttg.memdesc_index"
-    __slots__ = ()
     index = operand(1)
 
 
@@ -87,7 +79,6 @@ class MemDescSubsliceOp(_BufferViewOp):
     """``ttg.memdesc_subslice``: a box of a buffer, starting at `offsets`."""
 
     NAME = "ttg.memdesc_subslice"
-    __slots__ = ()
     offsets = attribute("offsets", read_array)
 
 
@@ -95,7 +86,6 @@ class MemDescTransOp(_BufferViewOp):
     """``ttg.memdesc_trans``: the dimensions in another order."""
 
     NAME = "ttg.memdesc_trans"
-    __slots__ = ()
     order = attribute("order", read_array)
 
 
@@ -103,14 +93,12 @@ class MemDescReshapeOp(_BufferViewOp):
     """``ttg.memdesc_reshape``: the same elements in another shape."""
 
     NAME = "ttg.memdesc_reshape"
-    __slots__ = ()
 
 
 class MemDescReinterpretOp(_BufferViewOp):
     """``ttg.memdesc_reinterpret``: the same bytes as another type."""
 
     NAME = "ttg.memdesc_reinterpret"
-    __slots__ = ()
 
 
 VIEWS = op_names(
@@ -141,7 +129,6 @@ class AsyncCopyGlobalToLocalOp(OpView):
         Effect("read", "global", "pointers"),
         Effect("write", "shared", "buffer"),
     )
-    __slots__ = ()
     pointers, buffer = operand(0), operand(1)
     mask, other = optional_operand(2), optional_operand(3)
 
@@ -151,7 +138,6 @@ class AsyncCommitGroupOp(OpView):
 
     NAME = "ttg.async_commit_group"
     EFFECTS = (Effect("order"),)
-    __slots__ = ()
 
 
 class AsyncWaitOp(OpView):
@@ -159,7 +145,6 @@ class AsyncWaitOp(OpView):
 
     NAME = "ttg.async_wait"
     EFFECTS = (Effect("order"),)
-    __slots__ = ()
     num = attribute("num", read_int)
 
 
@@ -171,7 +156,6 @@ class BarrierOp(OpView):
 
     NAME = "ttg.barrier"
     EFFECTS = (Effect("barrier"),)
-    __slots__ = ()
 
 
 class LocalBarrierOp(OpView):
@@ -181,7 +165,6 @@ class LocalBarrierOp(OpView):
     EFFECTS = ANY_EFFECT
     RECURSIVE = True
     OPAQUE = True
-    __slots__ = ()
 
 
 class GlobalScratchAllocOp(OpView):
@@ -191,7 +174,6 @@ class GlobalScratchAllocOp(OpView):
     EFFECTS = ANY_EFFECT
     RECURSIVE = True
     OPAQUE = True
-    __slots__ = ()
     bytes = attribute("nbytes", read_int)
 
 
@@ -199,7 +181,6 @@ class WarpYieldOp(YieldingOp):
     """``ttg.warp_yield``: the end of the default region of a fork, with its results."""
 
     NAME = "ttg.warp_yield"
-    __slots__ = ()
 
 
 class WarpReturnOp(OpView):
@@ -207,7 +188,6 @@ class WarpReturnOp(OpView):
 
     NAME = "ttg.warp_return"
     TERMINATOR = True
-    __slots__ = ()
 
 
 class WarpSpecializePartitionsOp(OpView):
@@ -220,7 +200,6 @@ class WarpSpecializePartitionsOp(OpView):
     ISOLATED = True
     RECURSIVE = True
     TERMINATOR = True
-    __slots__ = ()
     captures = operands(0)
 
 
@@ -233,7 +212,6 @@ class WarpSpecializeOp(OpView):
 
     NAME = "ttg.warp_specialize"
     RECURSIVE = True
-    __slots__ = ()
     num_warps = attribute("partitionNumWarps", read_array)  # warps of each partition
 
     @property

@@ -24,7 +24,6 @@ class WarpGroupDotOp(OpView):
     """
 
     NAME = "ttng.warp_group_dot"
-    __slots__ = ()
     a, b, accumulator = operand(0), operand(1), operand(2)
     is_async = attribute("isAsync", read_bool, "false")  # whether the result is complete only after a wait
 
@@ -54,7 +53,6 @@ class WarpGroupDotWaitOp(OpView):
 
     NAME = "ttng.warp_group_dot_wait"
     EFFECTS = (Effect("order"),)
-    __slots__ = ()
     values = operands(0)
     pendings = attribute("pendings", read_int)
 
@@ -67,7 +65,6 @@ class InitBarrierOp(OpView):
 
     NAME = "ttng.init_barrier"
     EFFECTS = (Effect("write", "shared", "barrier"),)
-    __slots__ = ()
     barrier = operand(0)
     count = attribute("count", read_int)
 
@@ -77,7 +74,6 @@ class InvalBarrierOp(OpView):
 
     NAME = "ttng.inval_barrier"
     EFFECTS = (Effect("write", "shared", "barrier"),)
-    __slots__ = ()
     barrier = operand(0)
 
 
@@ -86,7 +82,6 @@ class WaitBarrierOp(OpView):
 
     NAME = "ttng.wait_barrier"
     EFFECTS = (Effect("order"),)
-    __slots__ = ()
     barrier, parity = operand(0), operand(1)
     predicate = optional_operand(2)
 
@@ -96,7 +91,6 @@ class ArriveBarrierOp(OpView):
 
     NAME = "ttng.arrive_barrier"
     EFFECTS = (Effect("order"),)
-    __slots__ = ()
     barrier = operand(0)
     predicate = optional_operand(1)
     count = attribute("count", read_int, "1 : i32")
@@ -107,7 +101,6 @@ class AsyncCopyMbarrierArriveOp(OpView):
 
     NAME = "ttng.async_copy_mbarrier_arrive"
     EFFECTS = (Effect("order"),)
-    __slots__ = ()
     barrier = operand(0)
 
 
@@ -116,7 +109,6 @@ class BarrierExpectOp(OpView):
 
     NAME = "ttng.barrier_expect"
     EFFECTS = (Effect("order"),)
-    __slots__ = ()
     barrier = operand(0)
     predicate = optional_operand(1)
     size = attribute("size", read_int)
@@ -127,7 +119,6 @@ class FenceAsyncSharedOp(OpView):
 
     NAME = "ttng.fence_async_shared"
     EFFECTS = (Effect("order"),)
-    __slots__ = ()
 
 
 class FenceMBarrierInitReleaseClusterOp(OpView):
@@ -137,7 +128,6 @@ class FenceMBarrierInitReleaseClusterOp(OpView):
     EFFECTS = ANY_EFFECT
     RECURSIVE = True
     OPAQUE = True
-    __slots__ = ()
 
 
 # -- TMA ---------------------------------------------------------------------------------------------------------------
@@ -151,7 +141,6 @@ class AsyncTMACopyGlobalToLocalOp(OpView):
 
     NAME = "ttng.async_tma_copy_global_to_local"
     EFFECTS = (Effect("read", "global", "descriptor"), Effect("write", "shared", "buffer"))
-    __slots__ = ()
     descriptor = operand(0)
     indices = operands(1, -3)
     barrier, buffer, predicate = operand(-3), operand(-2), operand(-1)
@@ -165,7 +154,6 @@ class AsyncTMACopyLocalToGlobalOp(OpView):
 
     NAME = "ttng.async_tma_copy_local_to_global"
     EFFECTS = (Effect("write", "global", "descriptor"), Effect("read", "shared", "buffer"))
-    __slots__ = ()
     descriptor = operand(0)
     indices = operands(1, -1)
     buffer = operand(-1)
@@ -180,7 +168,6 @@ class AsyncTMAReduceOp(OpView):
         Effect("write", "global", "descriptor"),
         Effect("read", "shared", "buffer"),
     )
-    __slots__ = ()
     descriptor = operand(0)
     indices = operands(1, -1)
     buffer = operand(-1)
@@ -193,7 +180,6 @@ class AsyncTMAGatherOp(OpView):
     EFFECTS = ANY_EFFECT
     RECURSIVE = True
     OPAQUE = True
-    __slots__ = ()
     descriptor = operand(0)
 
 
@@ -204,7 +190,6 @@ class AsyncTMAScatterOp(OpView):
     EFFECTS = ANY_EFFECT
     RECURSIVE = True
     OPAQUE = True
-    __slots__ = ()
     descriptor = operand(0)
 
 
@@ -213,7 +198,6 @@ class AsyncTMAStoreWaitOp(OpView):
 
     NAME = "ttng.async_tma_store_wait"
     EFFECTS = (Effect("order"),)
-    __slots__ = ()
     pendings = attribute("pendings", read_int)
 
 
@@ -224,7 +208,6 @@ class TensormapCreateOp(OpView):
     EFFECTS = ANY_EFFECT
     RECURSIVE = True
     OPAQUE = True
-    __slots__ = ()
     target, base = operand(0), operand(1)
     box, shape, strides = segment(2), segment(3), segment(4)
 
@@ -236,7 +219,6 @@ class TensormapFenceproxyAcquireOp(OpView):
     EFFECTS = ANY_EFFECT
     RECURSIVE = True
     OPAQUE = True
-    __slots__ = ()
     source = operand(0)
 
 
@@ -247,4 +229,3 @@ class ReinterpretTensorDescOp(UnaryOp):
     EFFECTS = ANY_EFFECT
     RECURSIVE = True
     OPAQUE = True
-    __slots__ = ()

@@ -28,7 +28,6 @@ class EndOp(YieldingOp):
     """``warp.end``: the end of a partition, with the results of its group."""
 
     NAME = "warp.end"
-    __slots__ = ()
 
 
 class GroupOp(OpView):
@@ -41,7 +40,6 @@ class GroupOp(OpView):
 
     NAME = "warp.group"
     RECURSIVE = True
-    __slots__ = ()
     partition = attribute("partition", read_string)  # its name in the Plan
     num_warps = attribute("num_warps", read_int)  # warps that execute it
     body = region(0)  # its program

@@ -17,7 +17,6 @@ from tawa.emit.rings.recognised import advances_of, opposite
 from tawa.emit.values.expressions import UNSIGNED
 from tawa.emit.values.pure import PURE
 from tawa.ir import Block, Operation, Value
-from tawa.ir.attributes import read_int
 
 _ENDS = op_names(ttg.WarpYieldOp, ttg.WarpReturnOp)
 
@@ -141,7 +140,7 @@ def _whole(value: Value) -> bool:
 
 
 def _unsigned(op: Operation) -> bool:
-    return op.name in UNSIGNED or (arith.CmpIOp.matches(op) and read_int(op.properties["predicate"]) >= 6)
+    return op.name in UNSIGNED or (arith.CmpIOp.matches(op) and arith.CmpIOp(op).predicate.is_unsigned)
 
 
 def _recognised(op: Operation) -> bool:
@@ -179,6 +178,3 @@ def parameters_of(written: Block, alike: Sequence[Alike]) -> Mapping[tuple[str, 
 def _number(text: str) -> str:
     """The number of a constant."""
     return text.removeprefix("dense<").split(" :")[0].split(">")[0].strip()
-
-
-__all__ = ["Alike", "compare", "parameters_of"]

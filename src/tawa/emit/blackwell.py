@@ -74,5 +74,3 @@ WRITERS: dict[str, Writer] = by_name(
         TCGen5CommitOp: statement(_commit),
     }
 )
-
-__all__ = ["WRITERS"]

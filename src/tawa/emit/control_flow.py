@@ -210,5 +210,3 @@ def _uses_in(value: Value, block: Block) -> int:
 
 
 WRITERS: dict[str, Writer] = by_name({scf.ForOp: _for, scf.IfOp: _if, scf.WhileOp: _while})
-
-__all__ = ["WRITERS"]

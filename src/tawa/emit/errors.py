@@ -10,6 +10,3 @@ def cannot_say(what: str, location: SourceLocation | None = None) -> EmitError:
     """The error for something that Gluon has no word for."""
     place = f"\n  at {location}" if location else ""
     return EmitError(f"the kernel cannot be written in Gluon: {what} has no counterpart there{place}")
-
-
-__all__ = ["cannot_say"]

@@ -52,6 +52,3 @@ class Extras:
     def names(self) -> str:
         """The lines of the head that name what differs between versions."""
         return "".join(f"{line}\n" for _, line in self.imported if line)
-
-
-__all__ = ["ASYNC_COPY", "BLACKWELL", "HOPPER", "MMA_V2", "REINTERPRET", "SCALED", "Extras"]

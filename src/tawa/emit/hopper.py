@@ -99,5 +99,3 @@ WRITERS: dict[str, Writer] = by_name({
     builtin.GpuBarrierOp: statement(lambda body, op: "thread_barrier()"),
     ttg.BarrierOp: statement(lambda body, op: "thread_barrier()"),
 })  # fmt: skip
-
-__all__ = ["WRITERS"]

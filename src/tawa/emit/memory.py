@@ -84,5 +84,3 @@ WRITERS: dict[str, Writer] = by_name(
         tcgen05.TMEMStoreOp: statement(_store_tensor),
     }
 )
-
-__all__ = ["WRITERS"]

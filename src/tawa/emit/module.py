@@ -182,6 +182,3 @@ def _constant(name: str, source: str) -> str:
     whole = re.sub(r"\[[^][]*\]", lambda it: it[0].replace(" ", "\xa0"), source)  # lists of numbers stay in one line
     inner = textwrap.fill(whole, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT * 2, break_long_words=False)
     return f"{name} = gl.constexpr(\n{inner}\n)".replace("\xa0", " ")
-
-
-__all__ = ["Emitted", "gluon_source"]

@@ -123,6 +123,3 @@ def _type_of(argument: Value) -> str:
             return ELEMENTS.get(name, name)
         case other:
             raise AssertionError(f"a kernel's argument of type {other}")
-
-
-__all__ = ["ADDED", "ELEMENTS", "Box", "Parameter", "descriptor_name", "find_parameters"]

@@ -281,6 +281,3 @@ def _buffer_name(op: Operation, source: Value | None) -> str:
         return f"{op.result.hint}_full" if op.result.hint else "barrier"
     stem = (source.hint if source is not None else "") or stem_of(op)
     return f"{stem}_tile" if stem else "tile"
-
-
-__all__ = ["Partitions", "head"]

@@ -100,6 +100,3 @@ def _inside(value: Value, block: Block) -> bool:
             return True
         owner = owner.parent_op if isinstance(owner, Block) else owner.parent
     return False
-
-
-__all__ = ["prepare"]

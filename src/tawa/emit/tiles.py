@@ -58,5 +58,3 @@ WRITERS: dict[str, Writer] = by_name(
         tt.StoreOp: statement(_store),
     }
 )
-
-__all__ = ["WRITERS", "pointer_options"]

@@ -306,6 +306,3 @@ class Module:
 
 def _unlink(value: Value, use: Use) -> None:
     value.uses.remove(use)  # Use compares by identity
-
-
-__all__ = ["UNKNOWN_LOC", "Block", "Module", "Operation", "Region", "Use", "Value"]

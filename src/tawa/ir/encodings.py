@@ -36,6 +36,3 @@ def fields_of(aliases: Mapping[str, str], encoding: str) -> dict[str, str]:
 
 _PLAIN = re.compile(r"\w+ = ")
 """The begin of parameters without braces: ``#ttng.tensor_memory_encoding<blockM = 128, …>``."""
-
-
-__all__ = ["aliases_at", "fields_of", "kind_of"]

@@ -235,6 +235,3 @@ def _split_loc(text: str) -> tuple[str, str]:
             return text[:start].rstrip(), inside
         start = text.rfind(" loc(", 0, start)
     return text, UNKNOWN_LOC
-
-
-__all__ = ["parse_module"]

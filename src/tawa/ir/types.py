@@ -231,19 +231,3 @@ def _tile_bytes(shape: tuple[int, ...], element: str) -> int:
     kind = parse_type(element)
     bits = kind.bits if isinstance(kind, ScalarType) else 64
     return elements * max(bits, 8) // 8
-
-
-__all__ = [
-    "MLIR_FLOATS",
-    "TRITON_NAMES",
-    "MemDescType",
-    "OpaqueType",
-    "PointerType",
-    "ScalarType",
-    "TensorDescType",
-    "TensorType",
-    "Type",
-    "is_scalar",
-    "parse_type",
-    "shape_of",
-]

@@ -32,6 +32,3 @@ class Worklist(Generic[T]):
             if item not in self.given:
                 self.given.add(item)
                 yield item
-
-
-__all__ = ["Worklist"]

@@ -141,6 +141,3 @@ def fitted() -> Fit:
     data = json.loads(FILE.read_text(encoding="utf-8"))
     errors = {name: ErrorInfo(**it) for name, it in data["errors"].items()}
     return Fit(Coefficients(**data["coefficients"]), errors, ErrorInfo(**data["unknown"]), data["source"])
-
-
-__all__ = ["FILE", "FORMAT", "Coefficients", "ErrorInfo", "Fit", "fitted"]

@@ -281,6 +281,3 @@ def _spans(bases: Iterable[int], vectors: Iterable[int]) -> bool:
         if left:
             reduced.append(left)
     return not any(rest(vector) for vector in vectors)
-
-
-__all__ = ["Distribution", "distribution", "distribution_at", "reduces_in_threads", "renames"]

@@ -57,5 +57,3 @@ class CostModel:
 
 H100 = CostModel()
 """The default model of timelines."""
-
-__all__ = ["H100", "CostModel"]

@@ -131,9 +131,3 @@ def machine_called(name: str) -> Machine | None:
 def machine_of_module(module: Module) -> Machine | None:
     """The machine that a program with layouts was made for; None if it names none, or one that is not known."""
     return machine_called(target_of(module.op))
-
-
-__all__ = [
-    "ACCUMULATOR_COLUMNS", "KNOWN", "MACHINES", "SM_90", "SM_100", "TCGEN05", "WGMMA", "Dot", "Machine",
-    "machine_called", "machine_for", "machine_named", "machine_of", "machine_of_module", "wgmma_columns",
-]  # fmt: skip

@@ -99,6 +99,3 @@ class RowOrder:
     def to_places(self) -> tuple[int, ...]:
         """The permutation of dimensions from `by_row` to `by_place`."""
         return tuple(self.to_rows.index(at) for at in range(len(self.runs)))
-
-
-__all__ = ["RowOrder", "Run"]

@@ -206,19 +206,3 @@ def bytes_of(type: str) -> int:
     """Bytes of a tile, a buffer or a box; 8 of a scalar."""
     kind = parse_type(type)
     return kind.bytes if isinstance(kind, TensorType | MemDescType | TensorDescType) else 8
-
-
-__all__ = [
-    "NOTHING",
-    "REPACKING_SLOTS",
-    "DotCounts",
-    "Work",
-    "bytes_of",
-    "dot_counts",
-    "elements_of",
-    "exchanged_registers",
-    "is_carried_singly",
-    "joins_halves",
-    "repacking_slots",
-    "work_of",
-]

@@ -78,6 +78,3 @@ def _texts(given: Iterable[Given], source: str) -> Iterator[str]:
     for keys, own in by_section.items():
         place = own[0].place or source
         yield f"{title_of(*keys)} {', '.join(it.word for it in own)}" + (f" ({place})" if place else "")
-
-
-__all__ = ["deciding_words"]

@@ -249,6 +249,3 @@ def _plain(value: Any) -> dict[str, Any]:
     return {
         name: dict(it) if name == "carry" and it is not None else it for name, it in words.items() if it is not None
     }
-
-
-__all__ = ["ALL", "Given", "Mapping", "title_of"]

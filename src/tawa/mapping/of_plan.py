@@ -166,10 +166,6 @@ def _loops(plan: Plan, program: Program) -> Iterable[tuple[str, Words]]:
         kept = None if it.loop in told else it.kept
         own = {**said(LoopWords, it), "stages": stages, "carry": carry, "steps": steps, "kept": kept}
         yield _text(loop), LoopWords(**own)
-    # A loop without dots has no name of its own.
-    unrolled = {it.unrolled for it in plan.loops if it.loop is not None and program.loop(it.loop) is None}
-    if len(unrolled) == 1 and all(it.loop is not None for it in plan.loops):
-        yield ALL, LoopWords(unrolled=unrolled.pop())
 
 
 def _is_usual(name: str, role: str) -> bool:
@@ -178,6 +174,3 @@ def _is_usual(name: str, role: str) -> bool:
 
 def _text(it: Access | Loop | None) -> str:
     return it.text if it is not None else ALL
-
-
-__all__ = ["mapping_of", "mapping_text", "program_name"]

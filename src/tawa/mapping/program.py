@@ -278,6 +278,3 @@ def _lines(module: Module, loop: Operation) -> tuple[int, ...]:
 
 def _line_of(module: Module, loop: Operation) -> int:
     return next(iter(_lines(module, loop)), 0)
-
-
-__all__ = ["Access", "Loop", "Program", "Touch", "innermost_place", "program_of", "short", "triton_type", "variable_of"]

@@ -344,6 +344,3 @@ def _step(said: str, text: str) -> tuple[int, str]:
     if found is None:
         raise PlanError(f'{said}: {text!r} is not "STAGE: OPERATION"; cure: start from tawa explain --emit mapping')
     return int(found[1]), found[2]
-
-
-__all__ = ["names_of", "resolve", "types_of"]

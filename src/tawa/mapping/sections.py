@@ -144,8 +144,3 @@ PartitionWords = _made(
     warps: how many. registers: per thread; 0 leaves them to Triton. role: of a partition with another name.
     """,
 )  # fmt: skip
-
-__all__ = [
-    "DECISIONS", "GroupWords", "KernelWords", "LoopWords", "OperandWords", "PartitionWords", "RingWords", "StoreWords",
-    "Words", "decided", "reorders", "said", "words_of",
-]  # fmt: skip

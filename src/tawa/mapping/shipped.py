@@ -46,6 +46,3 @@ def is_for(mapping: Mapping, program: Program) -> bool:
     types = types_of(mapping.kernel.signature or "")
     named = mapping.kernel.name in (None, program.name)
     return named and all(program.types.get(name) == type for name, type in types.items())
-
-
-__all__ = ["SUFFIX", "is_for", "shipped_mappings"]

@@ -126,6 +126,3 @@ def _unique(names: Iterable[str]) -> tuple[str, ...]:
 def _all(arguments: tuple[str, ...], rings: tuple[str, ...]) -> str:
     of_rings = f"the ring{'s' * (len(rings) > 1)} {', '.join(rings)}" if rings else ""
     return " and ".join(filter(None, (", ".join(arguments), of_rings)))
-
-
-__all__ = ["Task", "tasks_of"]

@@ -106,5 +106,3 @@ def _text(text: str) -> str:
 
 
 _WIDTH = 90
-
-__all__ = ["Comments", "key", "lines_of", "parsed", "value_text", "written"]

@@ -102,6 +102,3 @@ class _Unmet:
                 yield f"{given}: {self.program.place} has one group; cure: count = 2, or leave it out"
             if given.word == "ping_pong_sections" and given.value and not self.plan.ping_pong:
                 yield f"{given}: {self.program.place} has no ping-pong; cure: ping_pong = true with count = 2"
-
-
-__all__ = ["check_effect"]

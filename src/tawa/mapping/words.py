@@ -70,8 +70,3 @@ def nearest(name: str, names: Iterable[str]) -> str:
     if not close or len(known) == 1:
         return f"cure: {'one of ' * (len(known) > 1)}{', '.join(known)}"
     return f"cure: {' or '.join(close)} (of {', '.join(known)})"
-
-
-__all__ = [
-    "ELEMENTS", "FIELD", "KIND", "Types", "nearest", "read_word", "read_words", "word",
-]  # fmt: skip

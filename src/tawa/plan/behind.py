@@ -56,6 +56,3 @@ def exchanged_early(loop: LoopCosts, stages: Sequence[int], sequence: Sequence[i
     at = 1 + max((rest.index(edge.source) for edge in needed if edge.source in rest), default=-1)
     first = [it for it in sequence if it in late and it not in loop.dots]
     return [*rest[:at], *first, *puts, *(it for it in sequence if it in late and it in loop.dots), *rest[at:]]
-
-
-__all__ = ["exchanged_early", "only_stored"]

@@ -231,9 +231,3 @@ def reordering(entry: Any) -> list[str]:
     """The decisions of a Plan or an entry that change the order of a sum: ``split_k=4``."""
     values = ((it, getattr(entry, it.name)) for it in declared(cast("type[Any]", type(entry))))
     return [f"{it.name}={value!r}" for it, value in values if value is not None and it.reorders(value)]
-
-
-__all__ = [
-    "Declared", "Flag", "Kind", "ListOf", "OneOf", "Slots", "Split", "Stage", "Text", "Whole", "check_values",
-    "decision", "declared", "one_of", "part", "reordering",
-]  # fmt: skip

@@ -200,14 +200,13 @@ class RingPlan:
 
 @dataclass(frozen=True, slots=True)
 class LoopPlan:
-    """One loop that is the innermost loop of some dot, or one that a kernel without partitions unrolls.
+    """One loop that is the innermost loop of some dot.
 
     mma_depth: P, iterations whose wgmmas stay in flight. stages: the most stages that its schedule may have; 1 changes
     only the order, 0 leaves the loop unscheduled. schedule: the schedule, if the loop is pipelined by stages. kept:
     dots, by their number in the loop, whose loop-invariant left operand stays in registers. joined: the first iteration
     overlaps with the last one of the loop before it. behind: dots whose results are only stored, and that read what
     consumer groups exchange, run one iteration behind. wanted: only in a partial Plan: what the schedule must have.
-    unrolled: so many iterations become one, whose loads are under way together; only without partitions.
     """
 
     loop: int | None = part(Whole(), default=None)
@@ -219,7 +218,6 @@ class LoopPlan:
     line: str = field(default="", compare=False)
     wanted: Wanted | None = None
     behind: bool | None = decision(Flag(), "loops", word="loops.behind")
-    unrolled: int | None = decision(Whole(1), "loops", word="loops.unrolled")
 
     def __post_init__(self) -> None:
         check_values(self)
@@ -245,9 +243,3 @@ class LaunchPlan:
 
     def __post_init__(self) -> None:
         check_values(self)
-
-
-__all__ = [
-    "TENSOR_RING", "UNCAPPED", "LaunchChoice", "LaunchPlan", "LoopPlan", "OperandPlan", "PartitionPlan",
-    "PartitionRole", "Path", "RingPlan", "RowsOrder", "StorePlan", "Transposer",
-]  # fmt: skip

@@ -63,5 +63,3 @@ def _without_none(value: Any) -> Any:
 
 _TEXTS = ("line", "payload")
 """Fields that count as open if they are empty."""
-
-__all__ = ["JSON_VERSION", "from_data", "from_text", "refused_as_plan", "without_open_fields"]

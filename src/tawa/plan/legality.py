@@ -106,7 +106,7 @@ def check_unpartitioned(plan: Plan) -> None:
         known["path"] = load.path if load.path != "consumer" else None
         said += [f"{name}={value!r} of {load.argument}" for name, value in known.items() if value is not None]
     for loop in plan.loops:
-        known = {it.name: getattr(loop, it.name) for it in declared(LoopPlan) if it.name not in ("loop", "unrolled")}
+        known = {it.name: getattr(loop, it.name) for it in declared(LoopPlan) if it.name != "loop"}
         said += [f"{name}={value!r} of loop {loop.loop}" for name, value in known.items() if value is not None]
     if said:
         raise PlanError(
@@ -273,5 +273,3 @@ def check_met(plan: Plan, pins: Plan, launched: bool = True) -> None:
 
 
 _LAUNCHES = {"choice": "there is no other form of this kernel that launches may get"}
-
-__all__ = ["check_met", "check_names", "check_plan", "check_rings", "operand_text", "too_few_registers"]

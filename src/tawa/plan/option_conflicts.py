@@ -64,6 +64,3 @@ def _persistent(options: PlanOptions, plan: Plan) -> Iterator[tuple[str, str]]:
     if options.persistent is not None and plan.form is not None and (plan.form == "persistent") != options.persistent:
         stock = plan.form == "stock" and not options.persistent
         yield "persistent", "" if stock else f"form={plan.form!r}"
-
-
-__all__ = ["STOCK", "check_agreement", "contradictions"]

@@ -45,6 +45,3 @@ def check_schedule(graph: DependenceInfo, schedule: Schedule) -> None:
             raise PlanError(
                 f"{name} carries {want}, but its stages carry {have or 'nothing'}; cure: leave `carried` out"
             )
-
-
-__all__ = ["check_schedule"]

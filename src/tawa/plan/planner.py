@@ -346,6 +346,3 @@ def _what_fits(channels: Rings, budget: Budget) -> str:
             cure = "; ".join(f"D = {most} of {name}" for name in fixed if budget.fixed[name] > most)
             return f"beside the pinned rings, not one slot of the others fits; cure: {cure}"
     return "not one slot of each ring fits; cure: use smaller blocks"
-
-
-__all__ = ["IN_FLIGHT", "Counts", "complete", "most_fills", "reasons", "shared_memory_text"]

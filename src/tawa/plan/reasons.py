@@ -212,11 +212,6 @@ class _Decisions:
     def _loop(self, it: LoopPlan) -> Iterator[Decision]:
         asked = self.pins.loop(it.loop)
         name = f"loops.{it.loop}"
-        if it.unrolled is not None:
-            value = _at(f"{it.unrolled} iterations become one" if it.unrolled > 1 else "as it is", it.line)
-            usual = "their loads are under way together" if it.unrolled > 1 else ""
-            yield self._made(name, value, asked.unrolled is not None, "", usual)
-            return
         if asked.mma_depth is None and any(part.role == "mma" for part in self.plan.partitions):
             made = Decision(name, _at("dots in the order of issue", it.line), "planner", _COMMITTED)
         elif it.schedule is not None:
@@ -330,8 +325,3 @@ def _place(line: str) -> str:
 def decision_of(data: Mapping[str, Any]) -> Decision:
     """The decision that `Decision.to_dict` wrote."""
     return Decision(data["field"], data["value"], data["by"], data["reason"])
-
-
-__all__ = [
-    "PINNED", "By", "Decision", "decision_of", "decisions", "operand_field", "rows_field", "size_of", "store_field",
-]  # fmt: skip

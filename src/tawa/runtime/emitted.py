@@ -36,6 +36,3 @@ def emit_gluon(
             )
     compiled = kernel if hasattr(kernel, "asm") else last_compiled(kernel)
     return emit.emit_gluon(compiled).text
-
-
-__all__ = ["emit_gluon"]

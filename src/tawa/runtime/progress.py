@@ -121,6 +121,3 @@ def _new() -> Any:
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     # What the work prints is not redirected: rich's lock must not be held in a child that the work forks.
     return Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
-
-
-__all__ = ["DELAY_S", "Tell", "progress"]

@@ -151,6 +151,3 @@ def assert_protocol(
             '  cure: accept="checked" accepts a check of these runs'
         )
     raise AssertionError(f"the protocol of {name} is not proved: {verdict.reason}{place}")
-
-
-__all__ = ["Levels", "assert_protocol", "check_protocol", "compile_unchecked", "levels_of"]

@@ -1,24 +1,21 @@
-"""`tawa.simulate`: one launch of a kernel in NumPy, without a GPU. Also the arrays and launches of a `Case`."""
+"""`tawa.simulate`: one launch of a kernel in NumPy, without a GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tawa.dialects.parameters import GRID_SIZE, PROGRAMS, SEMAPHORES, TILE_COUNTER, WORKSPACE
 from tawa.errors import TawaError
 from tawa.ir import Module, parse_module
 from tawa.machine.machines import SM_90
 from tawa.runtime.progress import progress
-from tawa.sim import Addresses, CostModel, SimulationError, SimulationResult, Timeline, from_floats, to_floats
 from tawa.sim import Descriptor as HostDescriptor
+from tawa.sim import SimulationError, SimulationResult, Timeline
 from tawa.sim import simulate as simulate_module
 from tawa.sim.errors import MissingFence
 from tawa.symbolic.host.launch_spec import LaunchSpec, Shared
-
-if TYPE_CHECKING:
-    from tawa.runtime.case import Case, Tensor
 
 Descriptor = HostDescriptor
 Arrays = dict[str, Any]
@@ -61,53 +58,6 @@ def _read(program: Any) -> Module:
     return read_levels(program)[1] if record.get("applied") else read_final(program)
 
 
-def make_arrays(case: Case, seed: int = 0) -> Arrays:
-    """The tensors of a case by name, filled as for a launch: normal numbers, outputs with NaN."""
-    import numpy as np
-
-    lot = np.random.default_rng(seed)
-    arrays: Arrays = {}
-    for name, tensor in case.tensors.items():
-        shape = case.shape(name)
-        if tensor.fill == "trips":
-            arrays[name] = lot.integers(0, 1 + case.size("K") // case.size("BK"), shape).astype(np.int32)
-        elif tensor.fill == "values":
-            given = np.asarray(tensor.values).reshape(shape)
-            arrays[name] = given.astype(integers(tensor)) if is_integer(tensor) else from_floats(given, tensor.dtype)
-        elif tensor.fill == "integers":
-            arrays[name] = lot.integers(*tensor.span, shape).astype(integers(tensor))
-        elif is_integer(tensor):
-            arrays[name] = np.zeros(shape, integers(tensor))
-        else:
-            constant = {"nan": np.nan, "zero": 0.0}.get(tensor.fill)
-            fill = lot.standard_normal(shape) + tensor.mean if constant is None else np.full(shape, constant)
-            arrays[name] = from_floats(fill, tensor.dtype)
-    return arrays
-
-
-def is_integer(tensor: Tensor) -> bool:
-    """Whether a tensor holds integers."""
-    return tensor.dtype.startswith(("i", "u"))
-
-
-def integers(tensor: Tensor) -> str:
-    """NumPy's name of an integer type: int32 for i32, uint8 for u8."""
-    return f"{tensor.dtype[:1].removesuffix('i')}int{tensor.dtype[1:]}"
-
-
-def floats_of(case: Case, arrays: Arrays) -> Arrays:
-    """The tensors of a case as float64; integer tensors unchanged."""
-    return {
-        name: array if is_integer(case.tensors[name]) else to_floats(array, case.tensors[name].dtype).astype("f8")
-        for name, array in arrays.items()
-    }
-
-
-def round_floats(values: Any, dtype: str) -> Any:
-    """`values` rounded to an element type, as float64."""
-    return to_floats(from_floats(values, dtype), dtype).astype("f8")
-
-
 def new_counter() -> Any:
     """A counter of tiles, as a launch gets it."""
     import numpy as np
@@ -124,27 +74,11 @@ def new_shared(shared: Shared, grid: Sequence[int]) -> Arrays:
     return {WORKSPACE: np.full(max(1, floats), np.nan, np.float32), SEMAPHORES: semaphores}
 
 
-def simulate_case(
-    case: Case, module: Module, arrays: Arrays, order: Any = "eager", seed: int = 0, tiles_on: int | None = None,
-    launch: LaunchSpec | None = None, counter: Any = None, **options: Any,
-) -> SimulationResult:  # fmt: skip
-    """Simulates one launch of a case; outputs are written into `arrays`. options: further ones of `simulate`.
-
-    tiles_on: how many programs of a persistent form do the work of the grid; None for a kernel that is not persistent.
-    launch: what launches of the kernel need; its conditions hold. counter: of tiles (`new_counter`), for a kernel whose
-    programs take their tiles from one.
-    """
-    return simulate_launch(
-        module, case.kernel.arg_names, _arguments(case, arrays), case.launch_grid(), order, seed, tiles_on, launch,
-        counter, **options,
-    )  # fmt: skip
-
-
 def simulate_launch(
     module: Module, names: Sequence[str], arguments: Arrays, grid: tuple[int, ...], order: Any = "eager", seed: int = 0,
     tiles_on: int | None = None, launch: LaunchSpec | None = None, counter: Any = None, **options: Any,
 ) -> SimulationResult:  # fmt: skip
-    """Simulates one launch, with what the launcher adds to it; arguments as for `simulate_case`.
+    """Simulates one launch, with what the launcher adds to it; outputs are written into the arrays.
 
     names: of the parameters of the kernel's function, in order, without constants. arguments: by name. tiles_on: None
     for as many as an H100 gets. Raises ValueError if the arguments do not satisfy the conditions of the launch.
@@ -207,28 +141,6 @@ def _of_stock(program: Module, timed: Callable[..., Timeline]) -> tuple[Timeline
         return timed(program, copies_visible=True), assumed
 
 
-def _arguments(case: Case, arrays: Arrays) -> Arrays:
-    """The arguments of the kernel by name, except constants."""
-    from tawa.runtime import case as kinds
-
-    arguments: dict[str, Any] = {}
-    for name, argument in case.arguments.items():
-        match argument:
-            case kinds.Descriptor(tensor, _, shape, strides):
-                shape, strides = (None if it is None else tuple(map(case.size, it)) for it in (shape, strides))
-                arguments[name] = HostDescriptor(arrays[tensor], shape, strides)
-            case kinds.Pointer(tensor):
-                known = case.tensors[tensor]
-                table = known.fill == "addresses"
-                places = tuple(int(place) for place in known.values)
-                arguments[name] = Addresses(arrays[known.base], places) if table else arrays[tensor]
-            case kinds.Number(value):
-                arguments[name] = value if isinstance(value, float) else case.size(value)
-            case _:
-                pass
-    return arguments
-
-
 _APART_BITS = 40
 """No two tensors are in the same 2 ** 40 bytes."""
 
@@ -259,28 +171,3 @@ def _added_descriptors(names: Sequence[str], arguments: Arrays, launch: LaunchSp
         start = (address & ((1 << _APART_BITS) - 1)) // spec.element_bytes
         found[f"tawa_desc_{number}"] = HostDescriptor(tensor[start:], shape, strides)
     return found
-
-
-__all__ = [
-    "Addresses",
-    "Arrays",
-    "CostModel",
-    "Descriptor",
-    "Panels",
-    "SimulationError",
-    "SimulationResult",
-    "Timeline",
-    "beside_stock",
-    "floats_of",
-    "from_floats",
-    "integers",
-    "is_integer",
-    "make_arrays",
-    "new_counter",
-    "new_shared",
-    "round_floats",
-    "simulate",
-    "simulate_case",
-    "simulate_launch",
-    "to_floats",
-]

@@ -202,5 +202,3 @@ _WITH_REGIONS: dict[str, Callable[[Partition, Operation, list[Any]], Run]] = by_
     }
 )
 """Operations that execute regions or callees."""
-
-__all__ = ["run_block", "run_region"]

@@ -54,7 +54,7 @@ Argument = Array | Descriptor | Addresses | int | float
 class SimulationResult:
     """The record of a run. Outputs are written into the argument arrays.
 
-    events: the protocol steps of all partitions, in execution order; `events_of` filters by partition.
+    events: the protocol steps of all partitions, in execution order.
     programs: the number of CTAs that ran. traces: one per CTA if `timing` was set; see `timeline`. model: the cost
     model of the GPU that the module is compiled for.
     """
@@ -81,14 +81,6 @@ class SimulationResult:
                 return time_trace(trace, self.model if model is None else model)
         which = f"program {program} did not run" if self.traces else "the run recorded no trace"
         raise ValueError(f"no timing: {which}; pass timing=True to simulate")
-
-    def events_of(self, partition: str, program: tuple[int, int, int] | None = None) -> tuple[Event, ...]:
-        """The events of one partition in one CTA, or in all CTAs if `program` is None."""
-        return tuple(
-            event
-            for event in self.events
-            if event.partition == partition and (program is None or event.program == program)
-        )
 
 
 def simulate(

@@ -328,7 +328,7 @@ def _comparison(affine: Affine, op: Operation) -> Mask | None:
     view = arith.CmpIOp(op)
     first, number = affine.meaning(view.lhs), _number(affine, view.rhs)
     if isinstance(first, Indicator) and number is not None:
-        return first.where(lambda element: view.predicate in arith.holding(element, number))
+        return first.where(lambda element: view.predicate.holds(element, number) == 1)
     left, right = affine.tile(view.lhs), affine.tile(view.rhs)
     if left is None or right is None:
         return None
@@ -425,6 +425,3 @@ def _is_pointer(value: Value) -> bool:
     type = parse_type(value.type)
     element = parse_type(type.element) if isinstance(type, TensorType) else type
     return isinstance(element, PointerType)
-
-
-__all__ = ["Affine", "Meaning"]

@@ -360,6 +360,3 @@ def _put_together(parts: Sequence[tuple[Poly, int]], dims: Sequence[int]) -> Aff
     lanes = {dims[0]: outer[0][0]} if outer[0][0] != ZERO else {}
     within = {dims[0]: inner} if inner != ZERO else {}
     return AffineTile(ZERO, lanes, runs=(Run(dims[0], length, ZERO),), within=within)
-
-
-__all__ = ["AffineTile", "Bound", "Guard", "Indicator", "Mask", "Places", "Run", "less"]

@@ -102,6 +102,3 @@ def _element_bytes(tile: Value) -> int:
     pointer = parse_type(type.element) if isinstance(type, TensorType) else type
     element = parse_type(pointer.pointee) if isinstance(pointer, PointerType) else None
     return element.bits // 8 if isinstance(element, ScalarType) else 0
-
-
-__all__ = ["hinted_divisors"]

@@ -53,6 +53,3 @@ def _extreme(atom: Atom | None, rising: bool) -> Operation | None:
     op = atom.defining_op if isinstance(atom, Value) else None
     wanted = MinSIOp if rising else MaxSIOp
     return op if op is not None and wanted.matches(op) else None
-
-
-__all__ = ["parts_of"]

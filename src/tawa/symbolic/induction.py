@@ -144,6 +144,3 @@ def _substitute(poly: Poly, atom: int, value: Poly) -> Poly:
             term = term * value
         result = result + term
     return result
-
-
-__all__ = ["Induction", "InductionVariables", "first_and_next"]

@@ -96,5 +96,3 @@ class Known:
 
 
 UNKNOWN = Known()
-
-__all__ = ["DIVISORS", "LOADED", "UNKNOWN", "Known", "Proof", "Trust"]

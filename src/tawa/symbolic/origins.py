@@ -58,6 +58,3 @@ def _is_induction(value: Value) -> bool:
 
 def _deciding(holder: Operation | None, wanted: bool) -> list[Use]:
     return deciding(holder) if wanted and holder is not None else []
-
-
-__all__ = ["Origins", "origins_of"]

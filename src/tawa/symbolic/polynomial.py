@@ -222,6 +222,3 @@ def inside(atom: Atom, op: Operation) -> bool:
     if isinstance(owner, Block) and outer is op:
         return True
     return outer is not op and op.is_ancestor_of(outer)
-
-
-__all__ = ["ONE", "ZERO", "Atom", "Atoms", "Carried", "Monomial", "Poly", "Trip", "constant", "inside"]

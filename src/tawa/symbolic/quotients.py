@@ -80,6 +80,3 @@ def taken_from(affine: Affine, poly: Poly, others: Poly) -> Poly:
             if set(dividend.terms) <= set(poly.terms) and set((-part).terms) <= set(others.terms):
                 taken, others = taken + part, others + part
     return taken
-
-
-__all__ = ["Quotient", "quotient_of", "quotients_in", "taken_from"]

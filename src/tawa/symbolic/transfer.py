@@ -170,5 +170,3 @@ _TRANSFERS: dict[str, Transfer] = by_name(
     }
 )
 """Transfer functions by operation name; the results of all other operations are unknown."""
-
-__all__ = ["KnownOf", "transfer"]

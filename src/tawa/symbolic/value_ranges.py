@@ -305,6 +305,3 @@ def _times(poly: Poly, fact: Poly) -> int:
         if monomial and monomial in factors:
             return factors[monomial] // factor
     return 0
-
-
-__all__ = ["ValueRanges"]

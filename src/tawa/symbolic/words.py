@@ -74,6 +74,3 @@ def word_of(op: Operation) -> str:
     if op.name.startswith("math."):
         return f"tl.{op.name.removeprefix('math.').removesuffix('f')}"
     return _WORDS.get(op.name, op.name)
-
-
-__all__ = ["word_of"]

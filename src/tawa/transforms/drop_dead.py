@@ -71,6 +71,3 @@ def _in_live_region(op: Operation, live: SliceInfo) -> bool:
             return True
         parent = parent.parent_op
     return False
-
-
-__all__ = ["DropDead", "keep_only"]

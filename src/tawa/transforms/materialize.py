@@ -111,6 +111,3 @@ def last_definition(values: list[Value], block_ops: list[Operation]) -> Operatio
     """The last operation of a block that defines one of `values`; None if all of them are arguments."""
     makers = [value.defining_op for value in values]
     return next((op for op in reversed(block_ops) if op in makers), None)
-
-
-__all__ = ["Materializer", "cast", "last_definition"]

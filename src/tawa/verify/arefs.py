@@ -79,6 +79,3 @@ def check_credits(
             facts.assume_positive(step, loop)
         return Proved(tuple(facts.used))
     return Search(program, facts, RUNS[effort] if budget is None else budget, proof, told=told).verdict()
-
-
-__all__ = ["check_credits"]

@@ -62,6 +62,3 @@ def _described(argument: Value) -> Value | None:
     """The argument whose memory a descriptor describes that the compiler has added."""
     function = FuncOp.of(argument.owner.parent_op) if isinstance(argument.owner, Block) else None
     return function.memory_of(argument) if function is not None else None
-
-
-__all__ = ["changing_loads"]

@@ -9,50 +9,20 @@ number of one bit, true is -1.
 
 from __future__ import annotations
 
-EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(6)
-"""Predicates of ``arith.cmpi``; those of unsigned numbers are greater by `UNSIGNED`."""
-UNSIGNED = 4
-_MIRRORED = {LESS: GREATER, LESS_EQUAL: GREATER_EQUAL, GREATER: LESS, GREATER_EQUAL: LESS_EQUAL}
-_NEGATED = {
-    EQUAL: NOT_EQUAL,
-    NOT_EQUAL: EQUAL,
-    LESS: GREATER_EQUAL,
-    GREATER_EQUAL: LESS,
-    GREATER: LESS_EQUAL,
-    LESS_EQUAL: GREATER,
-}
+from tawa.dialects.arith import Predicate
+
+_TURNED = (Predicate.SGT, Predicate.SLE, Predicate.UGT, Predicate.ULE)
+"""The predicates that comparisons in one form do not have."""
 
 
-def one_form(predicate: int, left: object, right: object) -> tuple[int, object, object]:
+def one_form(predicate: Predicate, left: object, right: object) -> tuple[Predicate, object, object]:
     """Predicate and operands of an equal comparison. left, right: an int is a constant."""
     if isinstance(left, int) and not isinstance(right, int):
-        predicate, left, right = _mirrored(predicate), right, left
-    if isinstance(right, int):
-        plain = predicate - UNSIGNED if predicate > GREATER_EQUAL else predicate
-        if plain in (GREATER, LESS_EQUAL) and (plain == predicate or right >= 0):
-            predicate, right = predicate + (1 if plain == GREATER else -1), right + 1
-    elif predicate in (GREATER, LESS_EQUAL, GREATER + UNSIGNED, LESS_EQUAL + UNSIGNED):
-        predicate, left, right = _mirrored(predicate), right, left
-    return predicate, left, right
-
-
-def negated(predicate: int) -> int:
-    """The predicate that holds where this one does not."""
-    return _NEGATED[predicate] if predicate <= GREATER_EQUAL else _NEGATED[predicate - UNSIGNED] + UNSIGNED
-
-
-def holds(predicate: int, left: int, right: int) -> int | None:
-    """The result for two numbers, 0 or 1; None for unsigned numbers if one is negative: that depends on their width."""
-    if predicate > GREATER_EQUAL:
-        return None if min(left, right) < 0 else holds(predicate - UNSIGNED, left, right)
-    if predicate in (EQUAL, NOT_EQUAL):
-        return int((left == right) == (predicate == EQUAL))
-    if predicate in (LESS, GREATER_EQUAL):
-        return int((left < right) == (predicate == LESS))
-    return int((left > right) == (predicate == GREATER))
-
-
-def _mirrored(predicate: int) -> int:
-    if predicate > GREATER_EQUAL:
-        return _MIRRORED[predicate - UNSIGNED] + UNSIGNED
-    return _MIRRORED.get(predicate, predicate)
+        predicate, left, right = predicate.mirrored, right, left
+    if predicate not in _TURNED:
+        return predicate, left, right
+    if not isinstance(right, int):
+        return predicate.mirrored, right, left
+    if predicate.is_unsigned and right < 0:
+        return predicate, left, right
+    return Predicate(predicate + (1 if predicate in (Predicate.SGT, Predicate.UGT) else -1)), left, right + 1

@@ -129,6 +129,3 @@ def _root(view: Value) -> Value | None:
         else:
             return None
     return found.pop() if len(found) == 1 else None
-
-
-__all__ = ["NONE_CROSSED", "SAME_MEMORY", "SEVERAL_ATOMICS", "CrossedNumbers", "crossed_numbers"]

@@ -19,7 +19,6 @@ from tawa.dialects.scalars import scalar_of
 from tawa.dialects.scf import CONTROL, WhileOp
 from tawa.dialects.tt import AddPtrOp, FuncOp, GetNumProgramsOp, GetProgramIdOp, LoadOp
 from tawa.ir import Block, Operation, Value
-from tawa.ir.attributes import read_int
 from tawa.verify.comparisons import one_form
 from tawa.verify.crossed_numbers import NONE_CROSSED, CrossedNumbers
 from tawa.verify.given_numbers import function_of
@@ -117,7 +116,7 @@ class _Text:
         if CmpIOp.matches(op) and self.known and op.operands[0].type != "i1":
             constants = [_constant_of(it) for it in op.operands]
             known = [it if constant is None else constant for it, constant in zip(operands, constants, strict=True)]
-            predicate, *operands = one_form(read_int(op.properties["predicate"]), *known)
+            predicate, *operands = one_form(CmpIOp(op).predicate, *known)
             properties = str(predicate)
         texts = [self._operand(it, made or {}) for it in operands]
         return self._number(f"({op.name} {properties} {texts} {index})")

@@ -154,6 +154,3 @@ def _gives_number(op: Operation) -> bool:
         return False
     unread = any(width_of(operand.type) is None for operand in op.operands)
     return unread and function_of(op) is None and not any(outer.name in _REPEATED for outer in op.ancestors())
-
-
-__all__ = ["Function", "function_of", "given_numbers"]

@@ -124,6 +124,3 @@ def _holds_product(value: Value) -> bool:
     """Whether a value is a product, or one that operations only choose, negate or repeat, without a conversion."""
     op = value.defining_op
     return MulFOp.matches(op) or (op is not None and op.name in _UNROUNDED and any(map(_holds_product, op.operands)))
-
-
-__all__ = ["difference"]

@@ -249,6 +249,3 @@ def _comparable(one: Value | int | None, other: Value | int | None) -> bool:
 
 def _waits_for_stores(node: Node | None) -> bool:
     return isinstance(node, Leaf) and node.kind == "store wait" and node.amounts[0] == 0
-
-
-__all__ = ["check_final", "preserved"]

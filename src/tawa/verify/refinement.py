@@ -495,5 +495,3 @@ _FILLING: Mapping[str, tuple[str, str, str]] = {
     "token": ("", "", "arrive full"),
 }
 """The accesses of a put at the barrier level: before filling the buffers, for each of them, and afterwards."""
-
-__all__ = ["Access", "Made", "check_refinement", "unmatched"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tawa.analysis.layout.layouts import BlockedLayout, blocked_layout, layout_name, origin, per_thread, tile_order
+from tawa.analysis.layout.layouts import BlockedLayout, blocked_layout, origin, per_thread, tile_order
+from tawa.ir.encodings import kind_of
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import parse
 
@@ -29,6 +30,6 @@ def test_a_blocked_layout_comes_back_from_its_text_with_what_it_says_of_clusters
 
 def test_nothing_is_known_of_a_layout_that_is_neither_blocked_nor_a_slice() -> None:
     module = parse(programs.tile_gemm())
-    assert layout_name(module, "#mma") == "#ttg.nvidia_mma"
+    assert kind_of(module.aliases, "#mma") == "#ttg.nvidia_mma"
     assert blocked_layout(module, "#mma") is None and origin(module, "#mma") is None
     assert (per_thread(module, "#mma", 1), tile_order(module, "#mma")) == (1, ())

@@ -13,7 +13,7 @@ from tawa.bridge.driver.driver import specialise
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.generic_print import parse_module
-from tawa.pipeline import Outcome
+from tawa.flow import Outcome
 from tawa.plan import PlanOptions
 from tests.cases.attention.cases import bench_case
 from tests.cases.attention.cases import find as find_attention

@@ -22,8 +22,8 @@ from tawa.bridge.triton.structured import read_kernel
 from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.flow import Flow
 from tawa.ir import Builder, Module, parse_module, print_module, replace_op
-from tawa.pipeline import Target
 from tawa.plan import Plan
+from tawa.plan.decide.rings import Target
 from tawa.remarks import Remark
 from tawa.sim import Descriptor, from_floats, simulate
 from tests.cases.gemm.cases import CASES, find

@@ -9,7 +9,7 @@ from tawa.bridge.driver.data import Specialised
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.errors import UnsupportedKernel
-from tawa.pipeline import Outcome
+from tawa.flow import Outcome
 from tawa.plan import OperandPlan, Plan, PlanOptions
 from tests.cases.pointers.cases import find
 from tests.matrix.compiling import attempted, signature

@@ -17,8 +17,8 @@ from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.stage_output import Stage
 from tawa.bridge.triton.stages import StageSplit
 from tawa.machine.coefficients import ErrorInfo
-from tawa.pipeline import Target, specialise
 from tawa.plan import Plan, PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.plan.search.prediction import Expectation
 from tawa.plan.search.runs import keeps_dots_in_flight
 from tawa.plan.search.space import Space
@@ -26,6 +26,7 @@ from tests.bridge.fakes import plan_of
 from tests.cases.pointers.cases import find
 from tests.cases.programs.ttgir import tile_gemm
 from tests.matrix.compiling import signature
+from tests.support.pipeline import specialise
 
 GROUPED = find("grouped_tma_fp8_8warps")
 CASE = replace(GROUPED, constexprs={**GROUPED.constexprs, "BK": 64})

@@ -16,8 +16,8 @@ import tawa
 from tawa.bridge.gluon.emit import emit_gluon, load_emitted
 from tawa.bridge.launch import launcher
 from tawa.plan import LoopPlan, Plan
-from tawa.runtime import case as kinds
 from tests.bridge.launching import Launching
+from tests.cases import case as kinds
 from tests.cases.attention.builders import forward_case
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find as find_gemm
@@ -167,7 +167,7 @@ UNFIT = {
 @pytest.fixture(scope="module")
 def file() -> dict[str, Any]:
     from tawa.bridge.launch.first.compiles import launched_by_us
-    from tawa.demo.exhibits import compile_case
+    from tests.cases.compiled import compile_case
 
     case = find_pointers("tutorial_fp16_nn")
     with launched_by_us():

@@ -6,7 +6,7 @@ import json
 
 from tawa.bridge.driver.request import Request
 from tawa.bridge.report.record import kernel_location, make_record, plan_of
-from tawa.pipeline import Outcome
+from tawa.flow import Outcome
 from tawa.plan import PlanOptions
 from tawa.remarks import Remark, SourceLocation
 

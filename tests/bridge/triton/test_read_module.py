@@ -26,11 +26,12 @@ from tawa.bridge.triton.versions import nested_descriptors
 from tawa.dialects.parameters import parameter_name
 from tawa.errors import InternalError, ParseError, TawaError
 from tawa.ir import Module, parse_module, print_module, source_of
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.verify.barriers import check_barriers
 from tests.bridge import kernels
 from tests.support.damage import damaged_text
+from tests.support.pipeline import specialise
 
 pytestmark = pytest.mark.contract
 

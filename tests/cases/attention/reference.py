@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import torch
 
+from tests.cases.arithmetic import Arithmetic, Tensors
 from tests.cases.attention.problem import (
     LOG2_E,
     Problem,
@@ -23,7 +24,6 @@ from tests.cases.attention.problem import (
     padded_start,
 )
 from tests.cases.case import Specimen
-from tests.cases.gemm.reference import Arithmetic, Tensors
 
 CHUNK = 2048
 UNIT = 16

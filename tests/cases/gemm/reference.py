@@ -1,6 +1,6 @@
 """What each GEMM case must compute, in float64 and in the precision of the kernel.
 
-A reference is written once over an `Arithmetic` (`tawa.demo.references`): the same code gives the float64 result and
+A reference is written once over an `Arithmetic` (`tests.cases.arithmetic`): the same code gives the float64 result and
 that of PyTorch in the kernel's precision. The tolerance of every test is twice the error of the latter against the
 former.
 """
@@ -11,10 +11,32 @@ from collections.abc import Callable
 
 import torch
 
-from tawa.demo.references import Arithmetic, Exact, SamePrecision, Tensors, gate_up, left, product, right
-from tests.cases.case import Specimen
+from tests.cases.arithmetic import Arithmetic, Tensors
+from tests.cases.case import Case, Specimen
 
-__all__ = ["REFERENCES", "Arithmetic", "Exact", "SamePrecision", "Tensors", "reference"]
+
+def left(case: Case, tensors: Tensors) -> torch.Tensor:
+    """A as M x K, without the padding of an empty K."""
+    a = tensors["a"].t() if case.tensors["a"].shape[0] == "K" else tensors["a"]
+    return a[:, : case.size("K")]
+
+
+def right(case: Case, tensors: Tensors) -> torch.Tensor:
+    """B as K x N."""
+    b = tensors["b"].t() if case.tensors["b"].shape[0] == "N" else tensors["b"]
+    return b[: case.size("K")]
+
+
+def product(case: Case, tensors: Tensors, arithmetic: Arithmetic) -> torch.Tensor:
+    """A @ B."""
+    return arithmetic.matmul(left(case, tensors), right(case, tensors))
+
+
+def gate_up(case: Case, tensors: Tensors, arithmetic: Arithmetic) -> torch.Tensor:
+    """silu(A @ G) * (A @ U); G is the tensor ``b``, U the tensor ``u``."""
+    a, k = left(case, tensors), case.size("K")
+    gate, up = arithmetic.matmul(a, tensors["b"][:k]), arithmetic.matmul(a, tensors["u"][:k])
+    return gate * torch.sigmoid(gate) * up
 
 
 def reference(case: Specimen, tensors: Tensors, arithmetic: Arithmetic) -> dict[str, torch.Tensor]:

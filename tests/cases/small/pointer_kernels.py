@@ -12,11 +12,13 @@ import triton
 import triton.language as tl
 
 from tawa.bridge.triton.signature import Signature
+from tawa.flow import Outcome
 from tawa.ir import Module
-from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.sim import from_floats, simulate
 from tests.support.fronts import front
+from tests.support.pipeline import specialise
 
 BM, BN, BK = 64, 64, 32
 """Blocks of every kernel."""

@@ -14,8 +14,8 @@ from tawa.bridge.triton.read_module import read_levels
 from tawa.ops.kernels.products import batched, scaled, weight_only, weight_only_foreign
 from tawa.ops.products.tile_choice import Tile
 from tawa.plan import Plan, PlanOptions
-from tawa.runtime.simulation import simulate_case
 from tawa.sim import from_floats, to_floats
+from tests.cases.arrays import simulate_case
 from tests.cases.attention.builders import SPECIALISED
 from tests.cases.case import Absent, Argument, Descriptor, Number, Pointer, Specimen, Tensor
 from tests.matrix.compiling import signature, specialised_levels

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tawa.runtime.simulation import floats_of, make_arrays
 from tawa.sim import from_floats
+from tests.cases.arrays import floats_of, make_arrays
 from tests.cases.attention.builders import block_lists, lengths, resized
 from tests.cases.attention.cases import bench_case, find, flops
 from tests.cases.attention.numpy_reference import numpy_reference, one_head
@@ -161,8 +161,8 @@ PEERS = ["two_loops_fp16_d64_causal", "two_loops_causal_333x200", "two_loops_fp8
 def test_torch_and_numpy_references_agree_and_wrong_results_are_judged_wrong(name: str) -> None:
     torch = pytest.importorskip("torch")
     from tests.cases import launch
+    from tests.cases.arithmetic import Exact, SamePrecision
     from tests.cases.check import judge_all, reference_of
-    from tests.cases.gemm.reference import Exact, SamePrecision
 
     case = find(name)
     tensors = launch.make_tensors(case, 0, "cpu")

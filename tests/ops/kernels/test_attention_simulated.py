@@ -16,7 +16,7 @@ from tawa.dialects.tt import ReduceOp
 from tawa.ir import TensorType, parse_type
 from tawa.machine.machines import ACCUMULATOR_COLUMNS
 from tawa.plan import Plan, PlanOptions
-from tawa.runtime.simulation import make_arrays, simulate_case
+from tests.cases.arrays import make_arrays, simulate_case
 from tests.cases.attention.builders import ragged_case, resized
 from tests.cases.attention.cases import find
 from tests.cases.case import Specimen

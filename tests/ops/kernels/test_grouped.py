@@ -10,7 +10,7 @@ import pytest
 from tawa.ops.grouped import tiles as tables
 from tawa.ops.products.tile_choice import Tile
 from tawa.plan.cost.tile_time import Device
-from tawa.runtime.simulation import make_arrays
+from tests.cases.arrays import make_arrays
 from tests.cases.case import Specimen
 from tests.ops.kernels.grouped_cases import grouped_case, listed, outer_case
 from tests.ops.kernels.quantised_cases import compiled_for, floats, run_simulated

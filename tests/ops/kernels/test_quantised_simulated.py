@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tawa.ops.products import tile_choice
-from tawa.runtime.simulation import make_arrays
+from tests.cases.arrays import make_arrays
 from tests.ops.kernels.quantised_cases import (
     SPAN,
     batched_case,

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from tawa.ir import Module, Operation, parse_module
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.sim import Descriptor, SimulationResult, simulate
 from tawa.sim.errors import Deadlock, ProtocolTrap
 from tests.cases.programs import ttgir as programs
+from tests.support.pipeline import specialise
 
 DEPTH, TRIPS = 2, 5
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tawa.ir import Module, parse_module
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.sim import Descriptor, simulate
 from tawa.sim.errors import (
     DescriptorInUse,
@@ -20,6 +20,7 @@ from tawa.sim.machine.cta import Order
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import op
 from tests.sim.small import BUFFER, LOAD, POINTERS, ROW, STORE, kernel, row, run
+from tests.support.pipeline import specialise
 
 
 @pytest.mark.parametrize("order", ["eager", "late", "random"])

@@ -13,11 +13,12 @@ import pytest
 
 from tawa.ir import Operation, parse_module
 from tawa.machine.work import REPACKING_SLOTS
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.sim import B200, H100, CostModel, cycles
 from tawa.sim.time.cost import delivered_later, model_of
 from tests.cases.programs.ttgir import dynamic_gemm
+from tests.support.pipeline import specialise
 
 ABLATION = Path(__file__).parents[3] / "bench" / "results" / "ablation.json"
 SMS, CLOCK_HZ = 132, 1.83e9

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tawa.ir import parse_module
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.transforms.epilogue.sink_epilogue import SinkEpilogue
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import ACC, TILE, alloc, for_loop, kernel, op, store
 from tests.support.filecheck import brief, check
 from tests.support.passes import after
+from tests.support.pipeline import specialise
 from tests.support.protocol import run
 
 

@@ -8,16 +8,19 @@ from dataclasses import replace
 import pytest
 
 from tawa.errors import PlanError
+from tawa.flow import Outcome
 from tawa.flow import run as run_steps
 from tawa.ir import Module, parse_module
-from tawa.pipeline import TTGIR, Outcome, Target, specialise
+from tawa.pipeline import TTGIR
 from tawa.plan import PlanOptions, StorePlan
+from tawa.plan.decide.rings import Target
 from tawa.remarks import Remark
 from tawa.transforms.drop_names import DropNames
 from tawa.transforms.epilogue.stage_stores import StageStores
 from tests.cases.programs import ttgir as programs
 from tests.support.filecheck import brief, check
 from tests.support.passes import after, checked, flow_of, plan_for, unchecked
+from tests.support.pipeline import specialise
 from tests.support.protocol import run
 from tests.transforms.pipelining.test_ping_pong import grouped
 

@@ -6,8 +6,8 @@ import pytest
 
 from tawa.dialects.inline.markers import SameNumberOp
 from tawa.ir import Module, Operation, print_module
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.transforms.lowering.duplicate_slot_views import DuplicateSlotViews
 from tawa.transforms.lowering.lower_arefs import LowerArefs
 from tests.cases.programs import ttgir as programs
@@ -25,6 +25,7 @@ from tests.cases.programs.ttgir import (
     store,
 )
 from tests.support.passes import after
+from tests.support.pipeline import specialise
 from tests.support.verdicts import passes
 
 

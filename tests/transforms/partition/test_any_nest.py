@@ -6,9 +6,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tawa.ir import parse_module
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tests.cases.programs.nests import Branch, Loop, Statement, Step, fills, nests, text
+from tests.support.pipeline import specialise
 from tests.support.protocol import Trace, run
 from tests.support.sample import examples
 from tests.support.verdicts import passes

@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tawa.ir import parse_module
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.transforms.partition.early_puts import EarlyPuts
 from tests.cases.programs import ttgir as programs
 from tests.cases.small.pointer_kernels import made, ttgir
 from tests.support.filecheck import brief, check
 from tests.support.passes import after
+from tests.support.pipeline import specialise
 from tests.support.protocol import run, violations
 
 

@@ -9,14 +9,15 @@ import pytest
 from tawa.errors import PlanError
 from tawa.flow import Flow, run
 from tawa.ir import parse_module
-from tawa.pipeline import Target, specialise
 from tawa.plan import PartitionPlan, PlanOptions, StorePlan
+from tawa.plan.decide.rings import Target
 from tawa.transforms.drop_names import DropNames
 from tawa.transforms.partition.partition import Partition
 from tawa.verify.verdict import Proved
 from tests.cases.programs import ttgir as programs
 from tests.support.filecheck import brief, check
 from tests.support.passes import checked, flow_of, plan_for, to_arefs
+from tests.support.pipeline import specialise
 
 STORER = PartitionPlan("storer", "storer", 1, 24)
 

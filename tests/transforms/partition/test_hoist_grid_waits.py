@@ -9,8 +9,8 @@ from tawa.dialects.inline.code import ElementwiseInlineAsmOp
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.warp import find_groups
 from tawa.ir import Module, Operation
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.transforms.partition.early_puts import EarlyPuts
 from tawa.transforms.partition.hoist_grid_waits import HoistGridWaits
 from tests.cases.programs.ttgir import (
@@ -27,6 +27,7 @@ from tests.cases.programs.ttgir import (
     store,
 )
 from tests.support.passes import after
+from tests.support.pipeline import specialise
 from tests.support.verdicts import passes
 
 

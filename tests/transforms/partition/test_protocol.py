@@ -12,10 +12,12 @@ from collections.abc import Callable
 
 import pytest
 
+from tawa.flow import Outcome
 from tawa.ir import Module, Operation, parse_module
-from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tests.cases.programs import ttgir as programs
+from tests.support.pipeline import specialise
 from tests.support.protocol import run, violations
 from tests.support.sample import sample
 

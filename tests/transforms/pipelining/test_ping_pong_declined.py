@@ -9,8 +9,8 @@ import pytest
 
 from tawa.errors import PlanError
 from tawa.ir import parse_module, print_module
-from tawa.pipeline import Target, specialise
 from tawa.plan import Plan, PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.remarks import Remark
 from tawa.transforms.pipelining.ping_pong import PingPong
 from tawa.transforms.pipelining.pipeline_stages import PipelineStages
@@ -21,6 +21,7 @@ from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ping_pong import grouped, lowered, made, plan_of
 from tests.cases.programs.ttgir import op
 from tests.support.passes import after, plan_for
+from tests.support.pipeline import specialise
 
 
 def test_without_ping_pong_there_is_no_token() -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from tawa.ir import Module, Operation, parse_module
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.verdict import FaultKind, Proved, Refuted, Unknown, Verdict
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import LOCK, branch, compare, gemm_loop, kernel, scalar_load, store
+from tests.support.pipeline import specialise
 from tests.support.verdicts import passes
 from tests.verify import mutations_barrier as mutate
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from tawa.flow import Outcome
 from tawa.ir import Module, parse_module
-from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.verify.barriers import check_barriers
 from tawa.verify.effort import Effort
 from tawa.verify.verdict import Proved, Refuted
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import gemm_loop, kernel, store
+from tests.support.pipeline import specialise
 from tests.verify import mutations_barrier as mutate
 from tests.verify.barriers.test_check import ops
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tawa.errors import AssumptionError
 from tawa.ir import Module, Operation, ValueMap, clone_op, parse_module
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.verify.arefs import RUNS, check_credits
 from tawa.verify.assumptions import parse_assumptions
 from tawa.verify.effort import Effort
@@ -26,6 +26,7 @@ from tawa.verify.witness import describe
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.nests import Statement, nests, text
 from tests.cases.programs.ttgir import ACC, LOCK, binary, for_loop, gemm_loop, iteration, kernel, scalar_load, store
+from tests.support.pipeline import specialise
 from tests.support.sample import examples
 from tests.support.verdicts import passes
 from tests.verify import mutations_aref as change

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from tawa.ir import Builder, Module, Value, parse_module
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.verify.arefs import check_credits
 from tawa.verify.effort import Effort
 from tawa.verify.verdict import Checked, Refuted
+from tests.support.pipeline import specialise
 from tests.support.verdicts import passes
 from tests.verify.barriers.test_check import ops
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import pytest
 
 from tawa.ir import Module
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.verify.arefs import check_credits
 from tawa.verify.verdict import Proved, Refuted
+from tests.support.pipeline import specialise
 from tests.support.protocol import run
 from tests.support.sample import sample
 from tests.verify.credits.test_check import DATA, aref

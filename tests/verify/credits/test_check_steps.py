@@ -12,15 +12,17 @@ from collections.abc import Callable
 import pytest
 
 from tawa.dialects.aref import ConsumedOp
+from tawa.flow import Outcome
 from tawa.ir import Builder, Module, Operation, Value, parse_module
-from tawa.pipeline import Outcome, Target, specialise
 from tawa.plan import LoopPlan, Plan, PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.verify.arefs import check_credits
 from tawa.verify.assumptions import POSITIVE_STEP, positive_step
 from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.verdict import Checked, Proved, Refuted, Verdict
 from tests.cases.programs.staged import attention_loop, kernel
 from tests.cases.programs.ttgir import binary, for_loop, op, store
+from tests.support.pipeline import specialise
 from tests.support.verdicts import passes
 from tests.verify.credits.test_check import named, with_numbers
 from tests.verify.credits.test_check_mutations import wrong

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, MaxSIOp, SelectOp, SubIOp
-from tawa.verify.comparisons import GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, UNSIGNED
+from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, MaxSIOp, Predicate, SelectOp, SubIOp
 from tawa.verify.free.bounds import (
     Number,
     addends_of,
@@ -32,8 +31,8 @@ def compared(predicate: int, left: Number, right: Number) -> Term:
 def capped(most: int, *, length: Term | None = None, near: Term | None = None) -> Term:
     """``min(low + most, high)``, as early puts compute it."""
     distance = length or TERMS((SubIOp.NAME, HIGH, LOW))
-    longer = compared(GREATER + UNSIGNED, distance, most)
-    condition = TERMS((AndIOp.NAME, compared(LESS, LOW, HIGH), longer))
+    longer = compared(Predicate.UGT, distance, most)
+    condition = TERMS((AndIOp.NAME, compared(Predicate.SLT, LOW, HIGH), longer))
     return TERMS((SelectOp.NAME, condition, near or added(LOW, most), HIGH))
 
 
@@ -56,12 +55,12 @@ def test_the_end_of_early_puts_is_a_cap() -> None:
 
 def test_the_end_of_early_puts_is_one_also_where_the_length_was_computed() -> None:
     """high - low is high where low is 0, and x where high is low + x."""
-    longer = TERMS((AndIOp.NAME, compared(GREATER_EQUAL, HIGH, 1), compared(GREATER + UNSIGNED, HIGH, 3)))
+    longer = TERMS((AndIOp.NAME, compared(Predicate.SGE, HIGH, 1), compared(Predicate.UGT, HIGH, 3)))
     assert cap_of(TERMS((SelectOp.NAME, longer, 3, HIGH))) == (0, 3, HIGH)
     high = added(LOW, N)
-    longer = TERMS((AndIOp.NAME, compared(LESS, LOW, high), compared(GREATER + UNSIGNED, N, 3)))
+    longer = TERMS((AndIOp.NAME, compared(Predicate.SLT, LOW, high), compared(Predicate.UGT, N, 3)))
     assert cap_of(TERMS((SelectOp.NAME, longer, added(LOW, 3), high))) == (LOW, 3, high)
-    longer = TERMS((AndIOp.NAME, compared(LESS, LOW, high), compared(GREATER + UNSIGNED, HIGH, 3)))
+    longer = TERMS((AndIOp.NAME, compared(Predicate.SLT, LOW, high), compared(Predicate.UGT, HIGH, 3)))
     assert cap_of(TERMS((SelectOp.NAME, longer, added(LOW, 3), high))) is None
 
 
@@ -72,7 +71,7 @@ def test_the_end_of_early_puts_is_one_also_where_the_length_was_computed() -> No
         5,
         capped(3, length=TERMS((SubIOp.NAME, N, LOW))),
         capped(3, near=added(LOW, 2)),
-        TERMS((SelectOp.NAME, compared(LESS, LOW, HIGH), added(LOW, 3), HIGH)),
+        TERMS((SelectOp.NAME, compared(Predicate.SLT, LOW, HIGH), added(LOW, 3), HIGH)),
     ],
 )
 def test_any_other_choice_is_no_cap(other: Number) -> None:
@@ -80,10 +79,10 @@ def test_any_other_choice_is_no_cap(other: Number) -> None:
 
 
 def test_a_comparison_says_which_number_is_below_the_other() -> None:
-    assert orders_of(compared(LESS, N, HIGH)) == [(N, HIGH, False)]
-    assert orders_of(compared(LESS_EQUAL, HIGH, N)) == [(N, HIGH, True)]
-    assert orders_of(compared(LESS, N, 8)) == [(N, 8, False), (7, N, True)]
-    assert orders_of(compared(GREATER_EQUAL + UNSIGNED, N, 8)) == orders_of(N) == []
+    assert orders_of(compared(Predicate.SLT, N, HIGH)) == [(N, HIGH, False)]
+    assert orders_of(compared(Predicate.SLE, HIGH, N)) == [(N, HIGH, True)]
+    assert orders_of(compared(Predicate.SLT, N, 8)) == [(N, 8, False), (7, N, True)]
+    assert orders_of(compared(Predicate.UGE, N, 8)) == orders_of(N) == []
     assert comparison_of(N) is None
 
 

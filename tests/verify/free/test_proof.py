@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tawa.ir import Module, Operation, parse_module
-from tawa.pipeline import Target, specialise
 from tawa.plan import PlanOptions
+from tawa.plan.decide.rings import Target
 from tawa.verify.arefs import check_credits
 from tawa.verify.free.free_run import MOST
 from tawa.verify.free.proof import prove
@@ -23,6 +23,7 @@ from tawa.verify.skeleton.program import MAIN, UnsupportedError
 from tawa.verify.verdict import Checked, Proved, Refuted
 from tests.cases.programs.nests import Statement, nests, text
 from tests.cases.programs.ttgir import ACC, binary, for_loop, gemm_loop, iteration, kernel, op, store
+from tests.support.pipeline import specialise
 from tests.support.sample import examples, sample
 from tests.support.verdicts import passes
 from tests.verify.credits.test_check import PROGRAMS, aref, named, pairs, with_numbers

@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import cache
 
 from tawa.bridge.triton.read_module import read_levels
-from tawa.demo.exhibits import compile_case
 from tawa.ir import Module
 from tawa.machine.machines import SM_100
+from tests.cases.compiled import compile_case
 from tests.cases.scaled import scaled
 
 

@@ -49,6 +49,3 @@ def _newly_dependent(op: Operation, known: set[Value]) -> list[Value]:
         results = [result for result in op.results if any(use.value in known for use in incoming(result))]
         return [*results, *(carried.argument for result in results if (carried := loop_carried(result)))]
     return list(op.results) if any(operand in known for operand in op.operands) else []
-
-
-__all__ = ["dependent_values", "divergent_control_flow", "diverges"]

@@ -70,6 +70,3 @@ def _is_free(op: Operation, free: set[Value]) -> bool:
         return False
     known = op.name in SOURCES or op.name in FREE or op.name in SHAPING
     return known and all(value in free or not shape_of(value) for value in op.operands)
-
-
-__all__ = ["DimClasses", "Node", "Tie"]

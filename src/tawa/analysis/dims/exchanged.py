@@ -31,6 +31,3 @@ def _sums_over_rows(ops: Sequence[Operation], dot: DotOp, others: Sequence[DotOp
     summed = {classes.root((dot.a, a)), classes.root((dot.b, b - 1))}
     rows = [classes.root((it.op.result, len(shape_of(it.op.result)) - 2)) for it in others]
     return 2 * sum(it in summed for it in rows) > len(rows)
-
-
-__all__ = ["exchanged_dots"]

@@ -169,6 +169,3 @@ def _is_commutative(op: Operation) -> bool:
         return False
     inside = op.regions[0].block.ops
     return len(inside) == 2 and inside[0].name in _COMBINERS
-
-
-__all__ = ["FreeDim", "find_free_dims"]

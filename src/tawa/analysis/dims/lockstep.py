@@ -100,6 +100,3 @@ class TwinInfo:
         """Whether an operand is defined outside of `holder`; nested operations are compared one by one."""
         inside = holder_of(op.operands[index])
         return inside is None or not (inside is holder or holder.is_ancestor_of(inside))
-
-
-__all__ = ["TwinInfo"]

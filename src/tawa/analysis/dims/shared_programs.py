@@ -71,6 +71,3 @@ def _shared_bytes(function: FuncOp, axis: int) -> int:
         tile = parse_type(op.result.type)
         total += tile.bytes if isinstance(tile, TensorType) else 0
     return total
-
-
-__all__ = ["SharedInfo", "find_shared"]

@@ -12,6 +12,7 @@ Triton does.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -308,21 +309,17 @@ def _divide(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
     return replace(AxisInfo.unknown(len(shape)), constancy=tuple(constancy))
 
 
-_LESS, _AT_MOST, _GREATER, _AT_LEAST = ((2, 6), (3, 7), (4, 8), (5, 9))  # arith.cmpi: signed, unsigned
-
-
 def _compare(op: Operation, infos: list[AxisInfo]) -> AxisInfo:
     """A contiguous run compared with a uniform value.
 
     The result is constant in groups; their size is a common divisor of the run's first element and that value.
     """
     left, right = infos
-    predicate, shape = read_int(op.properties["predicate"]), _shape(op.result) or (1,)
+    predicate, shape = arith.CmpIOp(op).predicate, _shape(op.result) or (1,)
     constancy = list(_gcds(left.constancy, right.constancy))
     for dim, size in enumerate(shape):
-        row, number = (left, right) if predicate in _LESS + _AT_LEAST else (right, left)
-        known = predicate in _LESS + _AT_LEAST + _GREATER + _AT_MOST
-        if known and row.contiguity[dim] == size == number.constancy[dim]:
+        row, number = (left, right) if predicate.compare in (operator.lt, operator.ge) else (right, left)
+        if predicate > arith.Predicate.NE and row.contiguity[dim] == size == number.constancy[dim]:
             equal = gcd(row.contiguity[dim], gcd(left.divisibility[dim], right.divisibility[dim]))
             constancy[dim] = max(constancy[dim], equal)
     return replace(AxisInfo.unknown(len(shape)), constancy=tuple(constancy))

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tawa.analysis.layout.layouts import layout_name
 from tawa.analysis.layout.rebuilt import can_rebuild
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import StoreOp
 from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Module, ScalarType, TensorType, Value, parse_type
+from tawa.ir.encodings import kind_of
 from tawa.symbolic.dim_relations import has_rows
 
 _WHOLE_SECTORS = 32
@@ -54,8 +54,5 @@ def _layout_of_dot(module: Module, tile: Value) -> str | None:
         return None
     convert = ConvertLayoutOp.of(tile.defining_op)
     source = parse_type(convert.source.type) if convert else None
-    dot = isinstance(source, TensorType) and layout_name(module, source.encoding) == _DOT
+    dot = isinstance(source, TensorType) and kind_of(module.aliases, source.encoding) == _DOT
     return source.encoding if dot and isinstance(source, TensorType) else None
-
-
-__all__ = ["DirectStore", "find_direct_stores"]

@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tawa.ir import Module, encodings
+from tawa.ir import Module
 from tawa.ir.attributes import read_int
+from tawa.ir.encodings import fields_of, kind_of
 from tawa.ir.text import print_dictionary, split_top_level
 
 _BLOCKED, _SLICE = "#ttg.blocked", "#ttg.slice"
@@ -51,30 +52,20 @@ class SliceLayout:
         return f"{_SLICE}<{{dim = {self.dim}, parent = {self.parent}}}>"
 
 
-def layout_name(module: Module, encoding: str) -> str:
-    """The kind of an encoding, for example ``#ttg.blocked``."""
-    return encodings.kind_of(module.aliases, encoding)
-
-
-def fields_of(module: Module, encoding: str) -> dict[str, str]:
-    """The parameters of an encoding, as text; empty if it has none."""
-    return encodings.fields_of(module.aliases, encoding)
-
-
 def blocked_layout(module: Module, encoding: str) -> BlockedLayout | None:
     """Parses a blocked layout; None for any other layout."""
-    if layout_name(module, encoding) != _BLOCKED:
+    if kind_of(module.aliases, encoding) != _BLOCKED:
         return None
-    fields = fields_of(module, encoding)
+    fields = fields_of(module.aliases, encoding)
     sizes, threads, warps, order = (_numbers(fields.pop(name)) for name in _FIELDS)
     return BlockedLayout(sizes, threads, warps, order, tuple(fields.items()))
 
 
 def slice_layout(module: Module, encoding: str) -> SliceLayout | None:
     """Parses a slice layout; None for any other layout."""
-    if layout_name(module, encoding) != _SLICE:
+    if kind_of(module.aliases, encoding) != _SLICE:
         return None
-    fields = fields_of(module, encoding)
+    fields = fields_of(module.aliases, encoding)
     return SliceLayout(read_int(fields["dim"]), fields["parent"])
 
 

@@ -69,6 +69,3 @@ def _of_threads(result: Distribution, operand: Distribution) -> dict[int, int] |
 
 def _bit(coordinate: int) -> int:
     return coordinate.bit_length() - 1
-
-
-__all__ = ["order_for_next_operand"]

@@ -65,5 +65,3 @@ def _made(
 
 
 _SPREADING = frozenset({BroadcastOp.NAME, ExpandDimsOp.NAME, ConvertLayoutOp.NAME})
-
-__all__ = ["can_rebuild", "rebuild"]

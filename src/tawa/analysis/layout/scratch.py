@@ -68,6 +68,3 @@ def _bits(element: str) -> int | None:
     if isinstance(kind, PointerType):
         return _POINTER_BITS
     return max(8, kind.bits) if isinstance(kind, ScalarType) else None
-
-
-__all__ = ["conversion_bytes", "reduction_bytes"]

@@ -58,6 +58,3 @@ def distribution_of_slices(tile: Value, count: int) -> Distribution | None:
     numbers = [base for base in found.registers if base[-1] >= width]
     bits = [(*(0,) * (len(type.shape) - 1), width << bit) for bit in range(count.bit_length() - 1)]
     return found if sorted(numbers) == bits else None
-
-
-__all__ = ["distribution_of_slices", "slices_in_registers", "unconverted", "why_no_slices"]

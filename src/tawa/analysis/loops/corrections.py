@@ -140,6 +140,3 @@ def _follow(found: CorrectionInfo, dots: list[Operation]) -> str:
                 found.ops.append(op)
                 reach(*op.results)
     return ""
-
-
-__all__ = ["NOT_REWRITTEN", "CorrectionInfo", "find_correction"]

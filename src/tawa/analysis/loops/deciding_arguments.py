@@ -48,6 +48,3 @@ def _is_integer(value: Value) -> bool:
 def _computes(op: Operation) -> bool:
     """Whether an operation computes its result from its operands alone; a load gets it from memory."""
     return is_pure(op)
-
-
-__all__ = ["deciding_arguments", "deciding_axes"]

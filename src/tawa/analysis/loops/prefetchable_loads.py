@@ -141,6 +141,3 @@ def _may_divide_by_zero(op: Operation) -> bool:
     if op.name not in _DIVISIONS:
         return False
     return not arith.ConstantOp.matches(op.operands[arith.DivSIOp.rhs.index].defining_op)
-
-
-__all__ = ["AheadLoads", "bytes_ahead", "pipelined_loads"]

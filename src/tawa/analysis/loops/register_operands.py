@@ -66,6 +66,3 @@ def _bytes(stay: list[WarpGroupDotOp], inside: list[WarpGroupDotOp]) -> int:
     operands = dict.fromkeys((dot.a, kept_type(dot)) for dot in stay)
     results = [parse_type(dot.op.result.type) for dot in inside]
     return sum(type.bytes for _, type in operands) + sum(it.bytes for it in results if isinstance(it, TensorType))
-
-
-__all__ = ["dots_of", "kept_type", "may_be_kept", "operands_to_keep"]

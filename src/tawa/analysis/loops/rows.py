@@ -64,5 +64,3 @@ def _changes_rank(op: Operation) -> bool:
 
 
 _CHANGES_RANK = op_names(ExpandDimsOp, ReduceOp)
-
-__all__ = ["has_loops_of_rows", "is_of_rows", "may_have_loops_of_rows"]

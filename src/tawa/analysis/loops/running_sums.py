@@ -119,6 +119,3 @@ def _from_dot(value: Value) -> bool:
         else:
             todo += [use.op.operands[use.index] for use in incoming(value)]
     return False
-
-
-__all__ = ["RunningSum", "running_sums", "sums_columns"]

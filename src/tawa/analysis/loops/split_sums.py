@@ -166,6 +166,3 @@ def _step(arg: Value, yielded: Value, body: Block) -> Value | None:
 
 def _declined(module: Module, op: Operation | None, reason: str) -> Remark:
     return SPLIT_K.remark(source_of(module, op) if op else None, why=reason)
-
-
-__all__ = ["SplitSums", "find_split_sums"]

@@ -67,6 +67,3 @@ def _cuts(affine: Affine, store: Operation, dim: int, room: Poly) -> bool:
 def _place(module: Module, op: Operation) -> str:
     place = source_of(module, op)
     return f"{op.name.removeprefix('tt.')}" + (f" in line {place.line}" if place else "")
-
-
-__all__ = ["seen_by"]

@@ -62,6 +62,3 @@ class AccessInfo:
             return False
         places = [block.ops.index(it) for it in (loop, beside)]
         return any(it.parent is block and min(places) < block.ops.index(it) < max(places) for it in self.barriers)
-
-
-__all__ = ["AccessInfo"]

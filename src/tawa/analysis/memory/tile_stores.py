@@ -43,6 +43,3 @@ def _varies_in(address: Value, loop: Operation) -> bool:
             work += maker.operands
             work += [end for region in maker.regions for block in region.blocks for end in block.terminator.operands]
     return False
-
-
-__all__ = ["tile_stores"]

@@ -35,6 +35,3 @@ def owners(buffer: Value) -> dict[int, list[Operation]]:
         if CastOp.matches(user) and OF in user.attributes:
             found.setdefault(read_int(user.attributes[OF]), []).append(user)
     return found
-
-
-__all__ = ["BY_GROUP", "COMMON", "EXCHANGED", "OF", "SLOTS", "bytes_for_all", "owners"]

@@ -59,6 +59,3 @@ def _is_integer(value: Value) -> bool:
 def _may_be_given(value: Value, found: GuardInfo, held: set[Operation]) -> bool:
     needed = slice_from((), found.function.op, found.guards, (value,))
     return all(may_stay(op) and op not in held for op in needed.ops)
-
-
-__all__ = ["given_numbers"]

@@ -110,6 +110,3 @@ def may_stay(op: Operation) -> bool:
     if op.name in DOTS or GroupIndexOp.of(op):
         return False
     return op.name in _FLOW or _happens(op) or is_plain_load(op) or is_pure(op)
-
-
-__all__ = ["GuardInfo", "find_guards", "guards_around", "may_stay"]

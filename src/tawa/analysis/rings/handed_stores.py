@@ -32,6 +32,3 @@ def why_not_handed(function: FuncOp, store: TMAStore) -> str:
         if any(it.type.startswith("tensor<") for it in op.results):
             return "where it goes depends on a tile"
     return ""
-
-
-__all__ = ["why_not_handed"]

@@ -27,7 +27,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.layout.axis_info import ModuleAxisInfo
-from tawa.analysis.layout.layouts import fields_of, layout_name, per_thread, tile_order
+from tawa.analysis.layout.layouts import per_thread, tile_order
 from tawa.analysis.layout.producer_layouts import CP_ASYNC_BITS, may_widen
 from tawa.analysis.rings.transposed import TransposedInfo
 from tawa.dialects.aref import Fill
@@ -41,6 +41,7 @@ from tawa.dialects.tt import DOTS, DescriptorLoadOp, LoadOp, TransOp
 from tawa.dialects.ttg import ConvertLayoutOp, LocalAllocOp, LocalLoadOp
 from tawa.ir import MemDescType, Module, Operation, ScalarType, TensorType, Value, Worklist, parse_type
 from tawa.ir.attributes import read_bool, read_int
+from tawa.ir.encodings import fields_of, kind_of
 from tawa.ir.text import print_dictionary
 from tawa.machine.nvidia import BANK_BYTES, MATRIX_ROWS, VECTOR_BYTES
 from tawa.symbolic.dim_relations import has_rows
@@ -224,7 +225,7 @@ def slot_type(module: Module, load: DescriptorLoadOp) -> MemDescType:
 
 def tma_alignment(module: Module, slot: MemDescType) -> int:
     """Alignment of a slot that TMA fills: 128 bytes, or the eight rows that a swizzle spans."""
-    swizzle = fields_of(module, slot.encoding).get("swizzlingByteWidth", "0")
+    swizzle = fields_of(module.aliases, slot.encoding).get("swizzlingByteWidth", "0")
     return max(TMA_BYTES, 8 * read_int(swizzle))
 
 
@@ -260,7 +261,7 @@ def _is_matrix_of_dot(module: Module, load: LoadOp) -> bool:
     while left:
         value = left.pop()
         tile = parse_type(value.type)
-        if isinstance(tile, TensorType) and layout_name(module, tile.encoding) == "#ttg.dot_op":
+        if isinstance(tile, TensorType) and kind_of(module.aliases, tile.encoding) == "#ttg.dot_op":
             return True
         left += [it for user in value.users if user.name in _MOVES for it in user.results]
     return False
@@ -289,8 +290,8 @@ def _has_order(module: Module, load: LoadOp) -> bool:
 
 def _fastest(module: Module, type: MemDescType) -> int | None:
     """The contiguous dimension of a buffer; None if the layout is unknown."""
-    fields, rank = fields_of(module, type.encoding), len(type.shape)
-    match layout_name(module, type.encoding):
+    fields, rank = fields_of(module.aliases, type.encoding), len(type.shape)
+    match kind_of(module.aliases, type.encoding):
         case "#ttg.nvmma_shared":
             return rank - 2 if read_bool(fields["transposed"]) else rank - 1
         case "#ttg.swizzled_shared":
@@ -323,8 +324,8 @@ def _is_slot_like(module: Module, user: Operation, payload: MemDescType) -> bool
 
 def in_rows(module: Module, type: MemDescType) -> bool:
     """Whether a buffer holds its elements row after row, as TMA writes one box without a swizzle."""
-    fields = fields_of(module, type.encoding)
-    match layout_name(module, type.encoding):
+    fields = fields_of(module.aliases, type.encoding)
+    match kind_of(module.aliases, type.encoding):
         case "#ttg.nvmma_shared":
             plain = read_int(fields["swizzlingByteWidth"]) == 0 and not read_bool(fields["transposed"])
             return plain and max(type.shape) <= 256
@@ -344,16 +345,16 @@ def _row_steps(shape: Sequence[int]) -> list[list[int]]:
 
 
 def _layout(module: Module, encoding: str) -> tuple[str, dict[str, str]]:
-    fields = fields_of(module, encoding)
+    fields = fields_of(module.aliases, encoding)
     fields.pop("rank", None)
-    return layout_name(module, encoding), fields
+    return kind_of(module.aliases, encoding), fields
 
 
 def of_rank(module: Module, encoding: str, rank: int) -> str:
     """`encoding` for a tile of `rank` dimensions."""
-    fields = fields_of(module, encoding)
+    fields = fields_of(module.aliases, encoding)
     if not fields or read_int(fields.pop("rank", "2")) == rank:
         return encoding
     if rank != 2:
         fields["rank"] = str(rank)
-    return f"{layout_name(module, encoding)}<{{{print_dictionary(fields)}}}>"
+    return f"{kind_of(module.aliases, encoding)}<{{{print_dictionary(fields)}}}>"

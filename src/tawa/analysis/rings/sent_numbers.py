@@ -190,9 +190,3 @@ def _number_of(put: PutOp) -> Value | None:
         return None
     splat = next(op for op in put.body.ops if SplatOp.matches(op))
     return splat.operands[0]
-
-
-__all__ = [
-    "NOTHING_SENT", "NUMBER", "NUMBER_PAYLOAD", "NUMBER_SLOT", "SLOT_BYTES", "SentInfo", "find_sent",
-    "number_layout", "received",
-]  # fmt: skip

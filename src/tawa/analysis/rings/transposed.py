@@ -21,13 +21,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tawa.analysis.layout.layouts import fields_of, layout_name
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.tt import DescriptorLoadOp, LoadOp, TransOp
 from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import MemDescType, Module, Operation, ScalarType, TensorType, Value, memdesc_type, parse_type
 from tawa.ir.attributes import read_bool, read_int
+from tawa.ir.encodings import fields_of, kind_of
 from tawa.machine.distribution import Base, Distribution, distribution_at
 
 _BITS = 8
@@ -106,13 +106,13 @@ def _memdesc(allocation: Operation) -> MemDescType:
 
 def _contiguous(module: Module, type: MemDescType) -> int | None:
     """The contiguous dimension of a buffer that wgmma reads; None for other layouts."""
-    if layout_name(module, type.encoding) != "#ttg.nvmma_shared":
+    if kind_of(module.aliases, type.encoding) != "#ttg.nvmma_shared":
         return None
-    return 0 if read_bool(fields_of(module, type.encoding)["transposed"]) else 1
+    return 0 if read_bool(fields_of(module.aliases, type.encoding)["transposed"]) else 1
 
 
 def _swizzled(module: Module, *types: MemDescType) -> bool:
-    return all(read_int(fields_of(module, it.encoding)["swizzlingByteWidth"]) >= _LEAST_ROWS for it in types)
+    return all(read_int(fields_of(module.aliases, it.encoding)["swizzlingByteWidth"]) >= _LEAST_ROWS for it in types)
 
 
 # -- the order of the summed dimension ---------------------------------------------------------------------------------
@@ -198,6 +198,3 @@ def runs_of(order: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
             runs.append([bit])
     source = sorted(runs, key=lambda run: -run[0])
     return tuple(1 << len(run) for run in source), tuple(source.index(run) for run in runs)
-
-
-__all__ = ["TransposedInfo", "dots_of_transposed", "find_transposed", "free_order", "order_of", "runs_of"]

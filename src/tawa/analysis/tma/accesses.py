@@ -86,6 +86,3 @@ def element_of(access: Operation) -> str:
     if elements > MAX_BLOCK_ELEMENTS:
         raise NotABox(f"a tile of {elements} elements is larger than Triton's limit of {MAX_BLOCK_ELEMENTS}")
     return element
-
-
-__all__ = ["NotABox", "bytes_of", "element_of", "is_operand_load", "mask_of", "tile_of"]

@@ -18,6 +18,3 @@ def is_known(value: Value, builder: Builder) -> bool:
         anchor = block.parent_op
         block = anchor.parent if anchor is not None else None
     return False
-
-
-__all__ = ["is_known"]

@@ -69,6 +69,3 @@ def _of_dim(address: AffineTile, dim: int, size: int) -> list[Axis]:
         reason = f"the addresses along dimension {dim} of the tile repeat after {length} elements"
         raise NotABox(reason, "load one period, and broadcast the tile")
     return [Axis(dim, lane, size // length, run=length), Axis(dim, low, length, low=True)]
-
-
-__all__ = ["Axis", "axes_of"]

@@ -99,6 +99,3 @@ class BoundChoices:
             for monomial, factor in room.terms
             if not all(self.in_size(self.affine.atoms[index]) for index in monomial)
         )
-
-
-__all__ = ["BoundChoice", "BoundChoices", "Whole"]

@@ -429,6 +429,3 @@ def _below_zero(access: Operation) -> str:
 
 def _dim(axis: Axis, sizes: tuple[Poly, ...], index: Poly, guards: tuple[Guard, ...] = ()) -> BoxDim:
     return BoxDim(axis.stride, sizes, index, axis.block, axis.dim, guards=guards, run=axis.run, low=axis.low)
-
-
-__all__ = ["MAX_RANK", "OPEN", "STRIDE_LIMIT", "Box", "BoxDim", "BoxFinder"]

@@ -151,6 +151,3 @@ def _limits(box: Box, facts: ValueRanges, affine: Affine) -> tuple[Limit, ...]:
         if proof is None or proof.arguments or proof.taken or not small:
             found[Limit(dim.stride, below)] = None
     return tuple(found)
-
-
-__all__ = ["Checked", "Limit", "Place", "check_descriptor", "places_of"]

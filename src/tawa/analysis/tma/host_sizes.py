@@ -171,6 +171,3 @@ def _of_descriptors(args: Sequence[Value]) -> Iterator[Value]:
         type = parse_type(arg.type)
         if isinstance(type, TensorDescType):
             yield from args[at + 1 : at + 1 + 2 * len(type.block.shape)]
-
-
-__all__ = ["HostSizes"]

@@ -97,13 +97,3 @@ def _divisors(value: HostValue) -> Iterator[HostValue]:
         yield value.divisor
     for operand in value.operands:
         yield from _divisors(operand)
-
-
-__all__ = [
-    "clauses_of",
-    "fits",
-    "grid_arguments",
-    "grid_domain",
-    "grid_values",
-    "why_not_launchable",
-]

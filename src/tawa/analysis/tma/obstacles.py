@@ -77,6 +77,3 @@ def _first(affine: Affine, value: Value, seen: set[Value]) -> Operation | None:
         return before
     known = all(affine.meaning(it) is not None for it in sources) or LoadOp.matches(owner)
     return owner if known else None
-
-
-__all__ = ["Obstacle", "find_obstacle"]

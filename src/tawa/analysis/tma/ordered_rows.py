@@ -153,6 +153,3 @@ def _outer(values: tuple[_T, ...], rows: int) -> tuple[_T, ...]:
 
 def _divided(value: HostValue, unit: int) -> HostValue:
     return Number(value.value // unit) if isinstance(value, Number) else Apply("divide", (value, Number(unit)))
-
-
-__all__ = ["OrderedDim", "OrderedRows", "RowLoad"]

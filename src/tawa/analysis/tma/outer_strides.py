@@ -78,6 +78,3 @@ def _joined_index(part: Part, other: Part) -> Poly | None:
     """The index of both at the stride of the first; None if that stride does not divide the second one."""
     times = (other[0] * other[1]).divided_by(part[0]) if part[0] != other[0] else None
     return part[1] + times if times is not None else None
-
-
-__all__ = ["Part", "outer_strides"]

@@ -315,6 +315,3 @@ class _Finder:
             reason = f"its index wraps around or is clamped, and {user} depends on what is read there"
             raise NotABox(reason, "mask the load and the store instead: rows[:, None] < M")
         return [Condition(self.host.value(size), "no tile wraps around in part", multiple=dim.block)]
-
-
-__all__ = ["AccessInfo", "Choice", "Decision", "Make", "PromotionInfo", "find_promotions"]

@@ -73,6 +73,3 @@ class _Units:
 
 def _is_tile_store(op: Operation) -> bool:
     return StoreOp.matches(op) and has_rows(tile_of(op))
-
-
-__all__ = ["find_unit_strides"]

@@ -115,6 +115,3 @@ def _slope(value: Value, axis: int) -> Slope | None:
     if arith.SelectOp.matches(op):
         return _together(slopes[1:])
     return 0 if not any(slopes) and None not in slopes else None
-
-
-__all__ = ["LongerInfo", "find_longer_programs"]

@@ -28,6 +28,3 @@ def why_not_persistent(module: Module) -> Remark | None:
                 source_of(module, op), why=f"{word_of(op)} may give programs an order, which would change"
             )
     return None
-
-
-__all__ = ["grid_axes", "why_not_persistent"]

@@ -53,6 +53,3 @@ def find_shared_tiles(module: Module) -> SharedTiles | None:
             if load.operand and axes:
                 sums[axes] += load.bytes
     return SharedTiles(sums[0,], sums[1,], sums[0, 1])
-
-
-__all__ = ["SharedTiles", "find_shared_tiles"]

@@ -37,6 +37,3 @@ def best_unit(dot: Operation) -> Unit:
         and a.shape[-1] * bits >= 8 * WGMMA.k_bytes
     )
     return "wgmma" if fits else "mma"
-
-
-__all__ = ["Unit", "best_unit"]

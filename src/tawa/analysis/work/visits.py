@@ -138,6 +138,3 @@ class _Counter:
                 op.regions and (ForOp.of(op) or WhileOp.of(op) or IfOp.of(op)) for op in block.ops
             )
         return self.plain[block]
-
-
-__all__ = ["USUAL_TRIPS", "Visits", "count_visits"]

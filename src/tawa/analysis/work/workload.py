@@ -288,6 +288,3 @@ def _sources(value: Value, dot: Operation) -> Iterator[Operation]:
 def _loop_of(op: Operation) -> Operation | None:
     """The innermost loop around an operation."""
     return next((it for it in op.ancestors() if it.name in LOOPS), None)
-
-
-__all__ = ["BlockWork", "DotWork", "LoadWork", "Workload", "find_workload"]

@@ -172,6 +172,3 @@ def attached() -> Iterator[None]:
         yield
     finally:
         ATTACHMENT.detach()
-
-
-__all__ = ["ATTACHMENT", "Attachment", "attached"]

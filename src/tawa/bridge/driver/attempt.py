@@ -24,7 +24,7 @@ from tawa.bridge.triton.surroundings import folder_failure
 from tawa.declines import INTERNAL, REFUSED_BY_TRITON, TOO_FEW_REGISTERS
 from tawa.dialects.tt import DotOp
 from tawa.errors import InternalError, PlanError, ResourceError, SurroundingsError, UnsupportedKernel, report_it
-from tawa.pipeline import Outcome
+from tawa.flow import Outcome
 from tawa.plan import Plan
 from tawa.remarks import Remark
 from tawa.symbolic.host.launch_spec import LaunchSpec
@@ -184,6 +184,3 @@ def _why_not_measured(job: Job) -> Remark | None:
         return None
     cure = "tawa tune measures it on copies of its tensors"
     return Remark("note", f"mode='measure' measures nothing: {reason}", None, cure) if reason else None
-
-
-__all__ = ["attempt"]

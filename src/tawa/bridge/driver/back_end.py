@@ -17,10 +17,9 @@ from tawa.bridge.triton.stages import clean_up
 from tawa.bridge.triton.versions import installed_text
 from tawa.declines import REORDERED
 from tawa.errors import PlanError, ProtocolError
-from tawa.flow import Flow
+from tawa.flow import Flow, Outcome
 from tawa.ir import Module, copy_module, print_module
 from tawa.ir import parse_module as read_module
-from tawa.pipeline import Outcome
 from tawa.plan.cost.shared_use import SharedUse, shared_use
 from tawa.remarks import Remark
 from tawa.transforms.lowering.convert_first import ConvertFirst
@@ -65,7 +64,7 @@ def through_back_end(
     with job.timed("conversions"):
         hoisted = unpartitioned and _hoisted(final)
         ahead = any(it.prefetched for it in outcome.plan.operands)
-        if unpartitioned and not hoisted and not ahead and all((it.unrolled or 1) == 1 for it in outcome.plan.loops):
+        if unpartitioned and not hoisted and not ahead:
             raise PlanError(
                 f"{job.kernel}: form='unpartitioned' changes nothing: no loop converts a tile that it need not, or "
                 "loads rows that it may load ahead; cure: leave form out"
@@ -142,6 +141,3 @@ def _refused(outcome: Outcome, final: Module, text: str) -> Remark | None:
         return None
     why = found.reason if isinstance(found, Unknown) else found.left
     return REORDERED.remark(found.location, why=why)
-
-
-__all__ = ["through_back_end"]

@@ -14,10 +14,9 @@ from tawa.bridge.driver.stock_run import StockRun
 from tawa.bridge.triton.generic_print import read_ttir
 from tawa.bridge.triton.stage_output import Stage, StageResult
 from tawa.bridge.triton.stages import StageSplit
-from tawa.flow import Flow
+from tawa.flow import Flow, Outcome
 from tawa.ir import Module
 from tawa.machine.machines import SM_90
-from tawa.pipeline import Outcome
 from tawa.plan.cost.budget import StockCopies
 from tawa.plan.search.runs import BackEndRun
 from tawa.symbolic.host.launch_spec import LaunchSpec
@@ -103,6 +102,3 @@ class Specialised:
         """What the launcher then has to do."""
         spec, plan = self.form.launch, self.outcome.plan
         return replace(spec, on_one=plan.ctas_per_sm or 1) if spec.axes and plan is not None else spec
-
-
-__all__ = ["Job", "Specialised"]

@@ -39,15 +39,16 @@ from tawa.declines import no_space
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DOTS, LoadOp
 from tawa.errors import PlanError, ProtocolError, ResourceError
-from tawa.flow import Flow, run
+from tawa.flow import Flow, Outcome, outcome_of, run
 from tawa.ir import Module, copy_module, source_of
 from tawa.ir import parse_module as read_module
 from tawa.machine.machines import machine_of
-from tawa.pipeline import PATHS, TTGIR, UNPARTITIONED, Outcome, Target, outcome_of
+from tawa.pipeline import PATHS, TTGIR, UNPARTITIONED
 from tawa.plan import Plan
 from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, overflow_text
 from tawa.plan.decide.launches import choose_launches, launch_plan
 from tawa.plan.decide.paths import BY_TMA, Launching
+from tawa.plan.decide.rings import Target
 from tawa.plan.decide.warps import consumer_warps, why_not_wider, widened
 from tawa.plan.legality import check_met, check_unpartitioned
 from tawa.plan.plan import Form
@@ -448,6 +449,3 @@ class _Driver:
 def with_remarks(outcome: Outcome, remarks: tuple[Remark, ...]) -> Outcome:
     """The outcome with further remarks after its own; the first stays the headline."""
     return replace(outcome, remarks=tuple(dict.fromkeys((*outcome.remarks, *remarks))))
-
-
-__all__ = ["specialise", "with_remarks"]

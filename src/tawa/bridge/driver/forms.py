@@ -138,6 +138,3 @@ class Forms:
             return shared_front_half(self.job)
         mod = parse_module(self.job.ttir, self.job.context)
         return front_half(self.job, mod, num_warps)
-
-
-__all__ = ["FOR_ALL", "JUMPS", "Forms", "front_half", "lay_out", "shared_front_half"]

@@ -68,6 +68,3 @@ def _versions(capability: int) -> tuple[str, ...]:
     from triton.runtime.cache import triton_key
 
     return triton_key(), get_ptxas(capability).version, str(sorted(get_cache_invalidating_env_vars().items()))
-
-
-__all__ = ["KnownSpills"]

@@ -25,6 +25,3 @@ def _may_gain(ttir: str) -> bool:
     from tawa.bridge.triton.structured import new_context, read_kernel
 
     return may_have_loops_of_rows(ttir) and has_loops_of_rows(read_kernel(ttir, new_context()))
-
-
-__all__ = ["why_nothing_to_do"]

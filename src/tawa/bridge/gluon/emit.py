@@ -144,6 +144,3 @@ def partition_names(compiled: Any) -> list[str]:
     beside = [it for it in parts if it.role != "consumer"]
     beside.sort(key=lambda it: order_beside(it.num_warps, it.role))
     return [it.name.replace(" ", "_") for it in (*(it for it in parts if it.role == "consumer"), *beside)]
-
-
-__all__ = ["compile_emitted", "emit_gluon", "load_emitted", "partition_names"]

@@ -59,6 +59,3 @@ def _complaint(compiled: Any, found: Mapping[str, Any] | None) -> str:
         return f"{name}: the protocol is checked, not proved: {what}{place}\n  cure: {cure}"
     cure = f"{more} checks with more effort; or TAWA_GLUON=raise, which accepts what is not proved"
     return f"{name}: the protocol is not proved: {found['reason']}{place}\n  cure: {cure}"
-
-
-__all__ = ["LEFT", "judge"]

@@ -445,18 +445,3 @@ def multiprocessors() -> int:
 
     active: Any = driver.active
     return active.utils.get_device_properties(active.get_current_device())["multiprocessor_count"]
-
-
-__all__ = [
-    "compiled_by_plan",
-    "compiled_by_stock",
-    "explaining_launcher",
-    "kernel_class",
-    "known_kernel",
-    "known_without",
-    "launch_spec",
-    "learning_kernel",
-    "multiprocessors",
-    "options_of",
-    "stock_facts",
-]

@@ -12,7 +12,7 @@ tensor that TMA reads.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ from tawa.bridge.report import record
 from tawa.errors import PlanError
 from tawa.machine.machines import SM_90
 from tawa.symbolic.host.conditions import NEVER, Clause, simplified
-from tawa.symbolic.host.expr import Apply, Argument, Condition, HostValue
+from tawa.symbolic.host.expr import Apply, Argument, Condition, named
 from tawa.symbolic.host.launch_spec import LaunchSpec
 from tawa.symbolic.host.ranges import ANY, Domain, Range
 from tawa.symbolic.host.text import clauses_text, value_text
@@ -141,7 +141,7 @@ class _Question:
         self.count = len(self.paths)
         self.of_types = self._types()
         self.domain: Domain = {**self.of_types, **grid_domain(self.count)}
-        self.clauses = tuple(_named(it, self._name) for it in clauses_of(spec, self.count))
+        self.clauses = tuple(replace(it, value=named(it.value, self._name)) for it in clauses_of(spec, self.count))
 
     def _name(self, index: int) -> str:
         """The name of an argument in the kernel's source."""
@@ -359,21 +359,6 @@ def _evaluated(clause: Clause, values: Sequence[int]) -> int | str:
         return "nothing: a divisor is zero"
 
 
-def _named(clause: Clause, name: Callable[[int], str]) -> Clause:
-    return replace(clause, value=_renamed(clause.value, name))
-
-
-def _renamed(value: HostValue, name: Callable[[int], str]) -> HostValue:
-    """The same value with each argument named as in the source, so that equal values compare equal."""
-    match value:
-        case Argument(index, text):
-            return Argument(index, name(index) or text)
-        case Apply(operator, operands):
-            return Apply(operator, tuple(_renamed(it, name) for it in operands))
-        case _:
-            return value
-
-
 def _range_of(kind: str, multiple: int) -> Range:
     if kind.startswith("*"):
         return Range(0, 1 << _POINTER_BITS, multiple)
@@ -402,6 +387,3 @@ def _processors() -> int:
         return added_arguments.multiprocessors()
     except Exception:  # no driver, GPU or PyTorch: an explanation needs none of them
         return SM_90.processors
-
-
-__all__ = ["Answer", "Decision", "answer_for", "argument_domain"]

@@ -66,6 +66,3 @@ def _address(descriptor: Any) -> int:
     if getattr(descriptor, "padding", "zero") != "zero" or getattr(descriptor, "round_f32_to_tf32", False):
         return 0
     return descriptor.base.data_ptr()
-
-
-__all__ = ["BASE", "SHAPE", "STRIDES", "ArgumentPath", "argument_paths", "plain_value", "value_at", "values_at"]

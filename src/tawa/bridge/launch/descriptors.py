@@ -156,7 +156,3 @@ class _Kept:
                 self.known.clear()
             found = self.known[key] = _encoded(descriptor, self.about)
         return found
-
-
-__all__ = ["Encoder", "MadeDescriptor", "Passed", "encoded_signature", "encoded_types", "encoder", "encoding",
-           "launched_with", "made_descriptor"]  # fmt: skip

@@ -49,6 +49,3 @@ def plan_instead(spec: LaunchSpec, without: Mapping[Choice, Plan], arguments: Se
     for choice, plan in without.items():
         found = found.over(plan) if choice in broken else found
     return found
-
-
-__all__ = ["IN_ORDER", "STORED_BY_POINTERS", "plan_instead", "plans_without"]

@@ -202,6 +202,3 @@ def _plan(value: Any) -> Any:
 def _hashable(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """The options with text in place of what may change, such as a Plan that is a dict."""
     return {name: repr(it) if isinstance(it, dict | list | set) else it for name, it in options.items()}
-
-
-__all__ = ["KnownLaunches", "PreparedLaunch"]

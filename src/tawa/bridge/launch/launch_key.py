@@ -88,6 +88,3 @@ def _memory(args: Sequence[Any]) -> Iterator[int]:
             yield tensor.untyped_storage().data_ptr()
         elif isinstance(address := plain_value(tensor), int) and address >= _LEAST_ADDRESS:
             yield address
-
-
-__all__ = ["Memory", "all_different", "key_of", "with_tensors"]

@@ -493,6 +493,3 @@ def _with_scratch(inner: Callable[..., None], allocate: Allocate) -> Callable[..
             slot.reset(token)
 
     return launch
-
-
-__all__ = ["Launcher", "states_of", "taken_over"]

@@ -78,6 +78,3 @@ def _folder(ptx: str, metadata: Any) -> Any:
     about = [source_hash(), get_ptxas(metadata.target.arch).version, str(getattr(metadata, "ptx_options", None))]
     about += [str(getattr(metadata, "enable_fp_fusion", True)), str(metadata.shared), ptx]
     return get_cache_manager(hashlib.sha256(chr(0).join(["tawa stock facts", *about]).encode()).hexdigest())
-
-
-__all__ = ["KEY", "facts_of", "facts_of_log", "recorded_facts"]

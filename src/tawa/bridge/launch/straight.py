@@ -60,6 +60,3 @@ def _counting(launcher: Callable[..., Any], count: Count) -> Callable[..., Any]:
         launcher(*args)
 
     return launch
-
-
-__all__ = ["straight"]

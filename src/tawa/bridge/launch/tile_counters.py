@@ -173,6 +173,3 @@ def cuda_driver() -> Cuda:
 def process_counters() -> TileCounters:
     """The counters of this process."""
     return TileCounters(cuda_driver())
-
-
-__all__ = ["PART_BYTES", "SPACING_BYTES", "Cuda", "Driver", "TileCounters", "cuda_driver", "process_counters"]

@@ -79,6 +79,3 @@ class Workspaces:
 def process_workspaces() -> Workspaces:
     """The workspaces of this process."""
     return Workspaces(cuda_driver())
-
-
-__all__ = ["LEAST_BYTES", "LEAST_SEMAPHORES", "CapturingDriver", "Workspaces", "process_workspaces"]

@@ -53,6 +53,3 @@ def _may_be_mapped(request: Request) -> bool:
 def _mappings(file: str, kernel: str) -> tuple[Mapping, ...]:
     """Those for a kernel; none for a kernel without a file."""
     return () if file.startswith("<") else shipped_mappings(Path(file).parent, kernel)
-
-
-__all__ = ["shipped_at", "shipped_key", "shipped_with"]

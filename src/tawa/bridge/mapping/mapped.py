@@ -121,6 +121,3 @@ def _first_for(program: Program, shipped: Iterable[Mapping]) -> Mapping | None:
 def program_of_text(ttir: str) -> Program:
     """The names of a kernel that was compiled, from its text."""
     return program_of(read_kernel(ttir, new_context()))
-
-
-__all__ = ["MappedRequest", "program_of_text"]

@@ -108,5 +108,3 @@ _WORDS = (
     (r"start from the kernel's own Plan", "start from tawa explain --emit mapping"),
     *_TYPES,
 )
-
-__all__ = ["Told", "mapping_words"]

@@ -12,6 +12,3 @@ def told(remark: Remark) -> str:
     text = "// not specialised: " + str(remark).replace("\n", "\n// ") + "\n"
     encoding = locale.getencoding()  # of the file that Triton writes it to
     return text.encode(encoding, "backslashreplace").decode(encoding)
-
-
-__all__ = ["told"]

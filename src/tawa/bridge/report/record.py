@@ -13,7 +13,7 @@ from tawa.plan import Plan, PlanOptions
 from tawa.remarks import Remark, SourceLocation
 
 if TYPE_CHECKING:  # readers of a record need no compiler
-    from tawa.pipeline import Outcome
+    from tawa.flow import Outcome
 
 KEY = "tawa"
 

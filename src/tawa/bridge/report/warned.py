@@ -29,6 +29,3 @@ def _level_of_user() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_THE_USERS:
         level, frame = level + 1, frame.f_back
     return level
-
-
-__all__ = ["warn_user"]

@@ -133,6 +133,3 @@ def _death(code: int, said: str) -> str:
     by = signal.Signals(-code).name if code < 0 else f"status {code}"
     found = _CAUSE.search(said)
     return f"{by}: {found[0].strip()}" if found else by
-
-
-__all__ = ["Fate", "compiled_apart", "run_apart", "text_apart"]

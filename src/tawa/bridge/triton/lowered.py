@@ -48,6 +48,3 @@ def _text(source: Any, target: Machine, options: Mapping[str, Any]) -> str:
     for name in names[names.index(source.ext) : names.index("ttgir") + 1]:
         module = stages[name](module, metadata)
     return print_generic(module)
-
-
-__all__ = ["lowered"]

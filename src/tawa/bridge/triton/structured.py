@@ -29,6 +29,3 @@ def structured(module: Module) -> Module:
 def read_kernel(ttir: str, context: Any) -> Module:
     """The same of Triton's text, in any form."""
     return structured(read_ttir(ttir, context))
-
-
-__all__ = ["new_context", "read_kernel", "structured"]

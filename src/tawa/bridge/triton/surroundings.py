@@ -129,6 +129,3 @@ def _is_full(folder: str) -> bool:
         return shutil.disk_usage(folder).free < _LEAST_ROOM_BYTES
     except OSError:
         return False
-
-
-__all__ = ["folder_failure", "surroundings_named", "temporary_text"]

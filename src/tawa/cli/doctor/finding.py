@@ -55,6 +55,3 @@ def guarded(name: str, check: Check) -> Findings:
     except Exception as error:
         what = f"the check failed: {type(error).__name__}: {error}"
         yield Finding(name, what, "red", f"please report it, with this line: {ISSUES_URL}")
-
-
-__all__ = ["Check", "Finding", "Findings", "State", "guarded"]

@@ -142,6 +142,3 @@ def _text(size: float) -> str:
             break
         size /= 1024
     return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-
-
-__all__ = ["folders"]

@@ -141,6 +141,3 @@ def _compiler(needed: bool) -> Finding:
     what = f"CC={given} is not there" if given else "neither gcc nor clang is there"
     cure = "unset CC" if given else "apt install gcc, or set CC"
     return Finding("C compiler", f"{what}: no kernel can be launched", "red" if needed else "yellow", cure)
-
-
-__all__ = ["driver_cuda", "gpus", "machine", "ptxas_versions"]

@@ -42,7 +42,7 @@ def self_test() -> Findings:
 
 def _steps(tell: Tell) -> Findings:
     from tawa.bridge.triton.read_module import read_levels
-    from tawa.demo.exhibits import EXHIBITS, compile_exhibit, find_case
+    from tawa.demo.exhibits import EXHIBITS
     from tawa.demo.rehearsal import rehearse
     from tawa.verify.check import check_levels
     from tawa.verify.verdict import Proved
@@ -52,7 +52,7 @@ def _steps(tell: Tell) -> Findings:
     yield _worker()
     tell(1, None, f"compiling {exhibit.title}")
     start = time.perf_counter()
-    compiled, found = compile_exhibit(exhibit)
+    compiled, found = exhibit.explained()
     took = _since(start)
     if not found.applied:
         yield Finding("compile", f"{found.kernel}: not specialised: {found.reason}", "red", found.cure or _REPORT)
@@ -65,14 +65,14 @@ def _steps(tell: Tell) -> Findings:
     state, cure = ("green", "") if isinstance(verdict, Proved) else ("red", _REPORT)
     yield Finding("proof", what, state, cure, data=_since(start))
     tell(3, None, "simulating")
-    result = rehearse(find_case(exhibit), compiled)
+    result = rehearse(exhibit, compiled)
     orders = ", ".join(result.equal)
     same = all(result.equal.values())
     what = f"{'the' if same else 'other'} bits {'of' if same else 'than'} the unspecialised kernel ({orders})"
     state, cure = ("green", "") if same else ("red", _REPORT)
     yield Finding("simulation", what, state, cure, data={"seconds": round(result.seconds, 2)})
     tell(4, None, "launching")
-    yield from _launch(find_case(exhibit))
+    yield from _launch(exhibit)
 
 
 def _since(start: float) -> dict[str, float]:
@@ -96,7 +96,7 @@ def _worker() -> Finding:
     return Finding("background worker", f"answers; up to {most} at a time", data=data)
 
 
-def _launch(case: Any) -> Findings:
+def _launch(exhibit: Any) -> Findings:
     """Launches the kernel on a Hopper GPU and compares its result. Without such a GPU nothing is yielded."""
     try:
         from tawa.demo.gpu_race import hopper_present, judge_launch
@@ -106,8 +106,8 @@ def _launch(case: Any) -> Findings:
         return
     import tawa
 
-    kernel = tawa.jit(case.kernel, only_if_faster=False)
-    faults = judge_launch(case, kernel)
+    kernel = tawa.jit(exhibit.kernel, only_if_faster=False)
+    faults = judge_launch(exhibit, kernel)
     if faults:
         yield Finding("launch", f"wrong on this GPU: {faults[0]}", "red", _REPORT)
         return
@@ -129,6 +129,3 @@ def _own_cache() -> Iterator[None]:
             os.environ.pop(name)
             if before is not None:
                 os.environ[name] = before
-
-
-__all__ = ["self_test"]

@@ -69,6 +69,3 @@ def _of_others(variables: Mapping[str, str]) -> Findings:
         if name in variables:
             data = {"origin": "environment", "value": variables[name]}
             yield Finding(name, f"{variables[name] or 'empty'} (environment)", data=data)
-
-
-__all__ = ["settings"]

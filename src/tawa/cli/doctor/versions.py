@@ -102,6 +102,3 @@ def _other_triton() -> str:
     """The cure for a wrong Triton: PyTorch decides which one, if it is installed."""
     required = required_triton() if installed("torch") else ""
     return _exactly(required) if required and parse_version(required) in TRITON else TRITON.cure
-
-
-__all__ = ["installed", "required_triton", "versions"]

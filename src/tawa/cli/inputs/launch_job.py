@@ -105,6 +105,3 @@ def _storage(argument: TensorArgument, contents: bool) -> Any:
 
     width = bits_of(argument.element) // 8
     return Storage(prod(_shape(argument)) * width, _TORCH[argument.element], contents)
-
-
-__all__ = ["launch_job"]

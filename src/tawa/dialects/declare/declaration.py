@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from tawa.ir import Operation, Value
 
@@ -44,7 +44,15 @@ class Effect:
 ANY_EFFECT = (Effect("any"),)
 
 
-class OpView:
+class _WithoutState(type):
+    """The class of declarations: their instances have no attributes of their own."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> _WithoutState:
+        """Makes a declaration."""
+        return super().__new__(cls, name, bases, {"__slots__": (), **namespace})
+
+
+class OpView(metaclass=_WithoutState):
     """Base of all declarations. An instance is a typed view of one operation and holds no state but the operation.
 
     NAME: the operation. EFFECTS: its effects, without those of nested operations. TERMINATOR: it ends a
@@ -97,8 +105,6 @@ class Refinement(OpView):
 
     Named before the class that it refines: ``class GroupIndexOp(Refinement, ElementwiseInlineAsmOp)``.
     """
-
-    __slots__ = ()
 
     def __init__(self, op: Operation) -> None:
         super().__init__(op)

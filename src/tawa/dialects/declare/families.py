@@ -9,20 +9,17 @@ from tawa.dialects.declare.fields import operand, operands
 class UnaryOp(OpView):
     """One operand, and no effects."""
 
-    __slots__ = ()
     source = operand(0)
 
 
 class BinaryOp(OpView):
     """Two operands, and no effects."""
 
-    __slots__ = ()
     lhs, rhs = operand(0), operand(1)
 
 
 class YieldingOp(OpView):
     """A terminator that passes its operands to the enclosing operation."""
 
-    __slots__ = ()
     TERMINATOR = True
     values = operands(0)

@@ -12,14 +12,12 @@ class _InlineOp(OpView):
 
     EFFECTS = ANY_EFFECT
     OPAQUE = True
-    __slots__ = ()
 
 
 class ElementwiseInlineAsmOp(_InlineOp):
     """``tt.elementwise_inline_asm``: applies PTX to each element of tiles."""
 
     NAME = "tt.elementwise_inline_asm"
-    __slots__ = ()
     asm = attribute("asm_string", read_string, '""')
 
 
@@ -27,10 +25,7 @@ class ExternElementwiseOp(_InlineOp):
     """``tt.extern_elementwise``: applies a library function to each element of tiles."""
 
     NAME = "tt.extern_elementwise"
-    __slots__ = ()
     symbol = attribute("symbol", read_string, '""')
 
 
 INLINE = op_names(ElementwiseInlineAsmOp, ExternElementwiseOp)
-
-__all__ = ["INLINE", "ElementwiseInlineAsmOp", "ExternElementwiseOp"]

@@ -294,8 +294,3 @@ _TABLE: Mapping[str, _Rule] = {
     **dict.fromkeys(("nanosleep", "createpolicy", "prefetch", "prefetchu"), _hint),
     **dict.fromkeys(("shfl", "vote", "match", "redux"), _for_all_lanes),
 }
-
-__all__ = [
-    "NAMED_BARRIERS", "Effect", "NamedBarrier", "ProxyFence", "Unlisted", "acts", "effects_of", "moved_operands",
-    "ties_of",
-]  # fmt: skip

@@ -16,7 +16,6 @@ class _MarkerOp(Refinement, ElementwiseInlineAsmOp):
     """Inline assembly whose text marks an operation of Tawa."""
 
     ASM: ClassVar[str]
-    __slots__ = ()
 
     @classmethod
     def matches(cls, op: Operation | None) -> bool:
@@ -47,7 +46,6 @@ class GroupIndexOp(_MarkerOp):
     """
 
     ASM = "tawa.group"
-    __slots__ = ()
     groups = operand(0)
 
     @staticmethod
@@ -64,7 +62,6 @@ class SameNumberOp(_MarkerOp):
     """
 
     ASM = "shfl.sync.idx.b32 $0, $1, 0, 0x1f, 0xffffffff;"
-    __slots__ = ()
     source = operand(0)
 
     @staticmethod
@@ -80,7 +77,6 @@ class RoundedProductOp(_MarkerOp):
     """
 
     ASM = "mul.rn.f32 $0, $1, $2;"
-    __slots__ = ()
 
     @staticmethod
     def create(builder: Builder, product: Operation) -> Value:
@@ -92,7 +88,6 @@ class RoundedProductOp(_MarkerOp):
 class _OfGroupsOp(_MarkerOp):
     """A tile that all consumer groups together have; in the program for the whole tile the operand itself. Pure."""
 
-    __slots__ = ()
     source = operand(0)
 
     @classmethod
@@ -105,11 +100,9 @@ class PartOfTileOp(_OfGroupsOp):
     """``tt.elementwise_inline_asm "tawa.part"``: of a whole tile, the part of the group that executes it."""
 
     ASM = "tawa.part"
-    __slots__ = ()
 
 
 class WholeTileOp(_OfGroupsOp):
     """``tt.elementwise_inline_asm "tawa.whole"``: the whole of a tile of which each group has computed its part."""
 
     ASM = "tawa.whole"
-    __slots__ = ()

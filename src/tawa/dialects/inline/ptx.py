@@ -96,6 +96,3 @@ def _operands(text: str) -> tuple[str, ...]:
         else:
             parts[-1] += character
     return tuple(part.strip() for part in parts) if text.strip() else ()
-
-
-__all__ = ["Statement", "statements", "unescaped"]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tawa.dialects.parameters import SEMAPHORES, TILE_COUNTER, WORKSPACE
-from tawa.emit.launch.checks import domain_of, named
+from tawa.emit.launch.checks import domain_of
 from tawa.emit.launch.grid import grid_of
 from tawa.emit.launch.made import Made
 from tawa.emit.launch.table import WIDTH
 from tawa.emit.parameters import Parameter
 from tawa.symbolic.host.conditions import Clause, narrowed
-from tawa.symbolic.host.expr import HostValue, Number
+from tawa.symbolic.host.expr import HostValue, Number, named
 from tawa.symbolic.host.launch_spec import DescriptorSpec
 from tawa.symbolic.host.text import python_text
 
@@ -69,7 +69,7 @@ def _made_descriptor(made: Made, spec: DescriptorSpec, parameter: Parameter) -> 
     assert box is not None
 
     def text(value: HostValue, factor: bool = False) -> str:
-        return python_text(named(value, made.values), domain, factor)
+        return python_text(named(value, made.value_of), domain, factor)
 
     base = made.passed[spec.base]
     base = base if made.types[base].startswith("*") else f"{base}.base"
@@ -90,6 +90,3 @@ def _device(made: Made) -> str:
         if type.startswith(("*", "tensordesc<")):
             return f"{name}.device" if type.startswith("*") else f"{name}.base.device"
     return '"cuda"'
-
-
-__all__ = ["run_of"]

@@ -6,14 +6,14 @@ Condition(2 * stride_am, "TMA limits strides", multiple=16)       if 2 * stride_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tawa.emit.launch.grid import most_of_grid
 from tawa.emit.launch.made import Made
 from tawa.emit.launch.table import INDENT, table
 from tawa.symbolic.host.conditions import Clause, simplified
-from tawa.symbolic.host.expr import Apply, Argument, HostValue, Number
+from tawa.symbolic.host.expr import Apply, HostValue, Number, named
 from tawa.symbolic.host.ranges import ANY, Domain, Range
 from tawa.symbolic.host.text import python_text
 
@@ -82,23 +82,12 @@ def domain_of(made: Made) -> Domain:
     return found
 
 
-def named(value: HostValue, names: Sequence[str]) -> HostValue:
-    """The same value with each argument named by its expression."""
-    match value:
-        case Argument(index):
-            return Argument(index, names[index])
-        case Apply(operator, operands):
-            return Apply(operator, tuple(named(it, names) for it in operands))
-        case _:
-            return value
-
-
 def _conditions(made: Made) -> Iterator[str]:
     """The conditions of the launch, and those under which its numbers can be computed."""
     spec, domain = made.launch, domain_of(made)
     values = [value for it in spec.descriptors for value in (it.offset, *it.shape, *it.strides)]
     for divisor in dict.fromkeys(_divisors([*(it.value for it in spec.conditions), *values])):
-        text = python_text(named(divisor, made.values), domain)
+        text = python_text(named(divisor, made.value_of), domain)
         yield from _if(f"{text} == 0", f'"a size or a stride cannot be computed: {_quoted(text)} is 0"')
     padded = {made.passed[it.base] for it in spec.descriptors if made.values[it.base].endswith(".base.data_ptr()")}
     for name in sorted(padded):
@@ -107,7 +96,7 @@ def _conditions(made: Made) -> Iterator[str]:
     seen: set[str] = set()
     for condition in spec.conditions:
         clauses = simplified([Clause.of(condition)], domain)
-        parts = [part for it in clauses for part in _parts(replace(it, value=named(it.value, made.values)), domain)]
+        parts = [part for it in clauses for part in _parts(replace(it, value=named(it.value, made.value_of)), domain)]
         holds = " and ".join(text for text, _ in parts)
         if parts and holds not in seen:
             seen.add(holds)
@@ -167,6 +156,3 @@ def _if(test: str, reason: str) -> list[str]:
 
 def _loop(head: str, test: str, reason: str) -> list[str]:
     return [*head.splitlines(), *(INDENT + line for line in _if(test, reason))]
-
-
-__all__ = ["checks_of", "domain_of", "named"]

@@ -57,6 +57,3 @@ def grid_of(spec: LaunchSpec, device: str) -> tuple[list[str], str]:
 def _grouped(grouped: Grouped) -> str:
     letter, programs = LETTERS[grouped.axis], grouped.programs
     return f"{letter} = -(-{letter} // {programs})  # {programs} neighbouring programs share a CTA"
-
-
-__all__ = ["GRID", "LETTERS", "SIZES", "grid_of", "most_of_grid", "needs_grid"]

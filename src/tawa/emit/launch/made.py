@@ -31,6 +31,10 @@ class Made:
     launch: LaunchSpec = field(default_factory=LaunchSpec)
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
+    def value_of(self, index: int) -> str:
+        """The number of an argument of the kernel's function."""
+        return self.values[index]
+
     @property
     def functions(self) -> Mapping[str, str]:
         """Names of the functions among the constants, by parameter."""
@@ -40,6 +44,3 @@ class Made:
     def plain_constants(self) -> Mapping[str, Any]:
         """The other constants that are parameters."""
         return {it: value for it, value in self.constants.items() if it.isidentifier() and it not in self.functions}
-
-
-__all__ = ["Made"]

@@ -130,6 +130,3 @@ def _signature(made: Made, lines: Sequence[str]) -> str:
     text = "\n".join(lines)
     used = [name for name in made.parameters if name not in made.constants and re.search(rf"\b{name}\b", text)]
     return "".join(f", {name}" for name in used)
-
-
-__all__ = ["TAKEN", "launch_source"]

@@ -21,6 +21,3 @@ def table(before: str, entries: Sequence[str], after: str) -> str:
             current = INDENT
         current += f"{entry}, "
     return "\n".join([*lines, current.rstrip(), after])
-
-
-__all__ = ["INDENT", "WIDTH", "table"]

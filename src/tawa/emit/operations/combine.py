@@ -60,5 +60,3 @@ def combine_function(body: Body, op: Operation) -> str:
 
 
 WRITERS: dict[str, Writer] = by_name({tt.ReduceOp: _reduce, tt.ScanOp: _scan})
-
-__all__ = ["WRITERS"]

@@ -74,5 +74,3 @@ WRITERS: dict[str, Writer] = by_name(
         ttng.AsyncTMAReduceOp: statement(_combine),
     }
 )
-
-__all__ = ["WRITERS"]

@@ -161,5 +161,3 @@ WRITERS: dict[str, Writer] = by_name(
         tt.UnsplatOp: _unsplat,
     }
 )
-
-__all__ = ["WRITERS", "pointer_source"]

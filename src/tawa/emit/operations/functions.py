@@ -99,5 +99,3 @@ WRITERS: dict[str, Writer] = by_name(
         builtin.AssumeOp: statement(lambda body, op: f"gl.assume({body.of(op.operands[0])})"),
     }
 )
-
-__all__ = ["LIBDEVICE", "WRITERS"]

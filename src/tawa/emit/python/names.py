@@ -80,6 +80,3 @@ def _like(wish: str) -> Iterator[str]:
     while True:
         number += 1
         yield f"{base}_{number}"
-
-
-__all__ = ["Holder", "Names"]

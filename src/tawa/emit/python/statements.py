@@ -82,6 +82,3 @@ def _target(node: ast.stmt) -> str:
             return name
         case _:
             return ""
-
-
-__all__ = ["Sources", "Statement"]

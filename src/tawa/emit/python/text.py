@@ -86,6 +86,3 @@ def cut(text: str, most: int) -> str:
 
 def _parsed(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
-
-
-__all__ = ["INDENT", "WIDTH", "bare", "closed", "cut", "mentions", "within", "wrapped", "wrapped_call"]

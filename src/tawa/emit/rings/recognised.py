@@ -192,7 +192,7 @@ def _advance(xor: Operation) -> Advance | None:
     if extended is None or not arith.ExtUIOp.matches(extended):
         return None
     compared = extended.operands[0].defining_op
-    if compared is None or not arith.CmpIOp.matches(compared) or read_int(compared.properties["predicate"]) != 0:
+    if compared is None or not arith.CmpIOp.matches(compared) or arith.CmpIOp(compared).predicate != arith.Predicate.EQ:
         return None
     following, slots = compared.operands[0].defining_op, number_of(compared.operands[1])
     if following is None or not arith.AddIOp.matches(following) or number_of(following.operands[1]) != 1 or not slots:
@@ -233,9 +233,3 @@ def carried(op: Operation) -> Iterator[tuple[Value, Value, Value, Value]]:
 def begins_another(value: Value, name: str) -> bool:
     """Whether this constant is the initial accumulator of a dot into another variable than `name`."""
     return any(ttng.WarpGroupDotOp.matches(it) and it.result.hint != name for it in value.users)
-
-
-__all__ = [
-    "Advance", "Member", "Ring", "advances_of", "bare", "begins_another", "carried", "number_of",
-    "opposite", "rings_of", "root_of", "stem_of",
-]  # fmt: skip

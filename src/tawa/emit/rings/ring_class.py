@@ -105,6 +105,3 @@ def ring_source(used: Set[str]) -> str:
     memory = "shared or in tensor memory" if TENSOR_MEMORY in wanted else "shared memory"
     methods = "".join(text for name, text in METHODS.items() if name in wanted)
     return functions + (CLASS.format(memory=memory) + methods if "mbarriers" in wanted else "")
-
-
-__all__ = ["TENSOR_MEMORY", "ring_source"]

@@ -200,6 +200,3 @@ def _places(
 
 def _constant(value: Value) -> bool:
     return value.defining_op is not None and arith.ConstantOp.matches(value.defining_op)
-
-
-__all__ = ["operations_of", "roles_of"]

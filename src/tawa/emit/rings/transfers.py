@@ -233,5 +233,3 @@ WRITERS: dict[str, Writer] = by_name({
     ),
     ttng.InvalBarrierOp: statement(lambda body, op: f"mbarrier.invalidate({body.of(op.operands[0])})"),
 })  # fmt: skip
-
-__all__ = ["WRITERS"]

@@ -54,6 +54,3 @@ def _following(use: Use) -> list[Value] | None:
     if scf.ForOp.matches(op) and use.index < 3:
         return []
     return outgoing(use) or None
-
-
-__all__ = ["only_bounds_loops"]

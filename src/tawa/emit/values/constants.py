@@ -33,6 +33,3 @@ def _bits(number: int, element: str) -> str:
     whole, real = widths[element]
     value = float(np.array(number, whole).view(real))
     return repr(value) if np.isfinite(value) else f'float("{value}")'
-
-
-__all__ = ["literal_of"]

@@ -118,6 +118,3 @@ def integers(text: str) -> Sequence[int]:
     if inner.startswith("i"):
         inner = inner.partition(":")[2]
     return [int(part) for part in inner.partition(" : ")[0].split(",") if part.strip()]
-
-
-__all__ = ["CASTS", "ELEMENTWISE", "element_of", "elementwise", "integers", "type_source"]

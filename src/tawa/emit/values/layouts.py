@@ -70,6 +70,3 @@ def _sizes(fields: Mapping[str, str]) -> list[int]:
 def _only(kind: str, fields: Mapping[str, str], known: Sequence[str]) -> None:
     if extra := sorted(fields.keys() - set(known)):
         raise cannot_say(f"the field {extra[0]} of the layout {kind}")
-
-
-__all__ = ["layout_source"]

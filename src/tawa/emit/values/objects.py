@@ -104,6 +104,3 @@ def _type_of(number: bool | float) -> str:
             return "i32" if -(2**31) <= number < 2**31 else "i64" if not 2**31 <= number < 2**32 else ""
         case float():
             return "f32" if not 0 < abs(number) < SMALLEST else "f64"
-
-
-__all__ = ["assigned", "literal", "may_look_unchanged", "object_of", "own_object"]

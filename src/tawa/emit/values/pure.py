@@ -13,5 +13,3 @@ PURE = ELEMENTWISE | CASTS | ttg.VIEWS | op_names(
     ExternElementwiseOp, tt.GatherOp, tt.HistogramOp, tt.ClampFOp, ttg.Fp4ToFpOp, tt.UnsplatOp, tt.IntToPtrOp,
     tt.PtrToIntOp, arith.MaxUIOp, arith.MinUIOp, arith.UIToFPOp, arith.FPToUIOp, arith.RemFOp,
 )  # fmt: skip
-
-__all__ = ["PURE"]

@@ -63,6 +63,3 @@ def _tile(value: Value) -> TensorType:
     type = parse_type(value.type)
     assert isinstance(type, TensorType)
     return type
-
-
-__all__ = ["REPEATING", "only_repeats"]

@@ -156,5 +156,3 @@ EXPRESSIONS: dict[str, Expression] = {
         tcgen05.TMEMSubsliceOp: _columns,
     }),
 }  # fmt: skip
-
-__all__ = ["EXPRESSIONS"]

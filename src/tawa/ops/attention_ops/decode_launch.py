@@ -18,6 +18,7 @@ from tawa.ops.attention_ops.tiles import HOPPER, box_of
 from tawa.ops.calls.checks import ArgumentError, check_capability
 from tawa.ops.calls.devices import multiprocessors, on_device
 from tawa.ops.calls.launches import Launches
+from tawa.ops.calls.plain import KnownCalls
 from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
 from tawa.ops.kernels.attention import decode
@@ -147,16 +148,14 @@ def run_decode(
     )  # fmt: skip
     found = _decodes.get(known)
     if found is None:
-        if len(_decodes) >= MOST_DECODES:
-            _decodes.clear()
-        found = _decodes[known] = Decode(q, k_cache, v_cache, table, causal, window, scale, softcap, splits, True)
+        made = Decode(q, k_cache, v_cache, table, causal, window, scale, softcap, splits, True)
+        found = _decodes.keep(known, made)
     o, lse = found(q, k_cache, v_cache, length.lengths, table, length.each, length.more)
     assert lse is not None
     return o, lse
 
 
-_decodes: dict[Any, Decode] = {}
-MOST_DECODES = 1024
+_decodes: KnownCalls[Decode] = KnownCalls()
 
 
 def run_append(

@@ -9,6 +9,7 @@ import torch
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import device_of, is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
+from tawa.ops.calls.plain import KnownCalls
 from tawa.ops.calls.semaphores import semaphores
 from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
@@ -159,13 +160,7 @@ def known_product(
         a.shape, a.stride(), b.shape, b.stride(), a.dtype, a.device, bias is None,
         None if residual is None else residual.stride(), activation, gated,
     )  # fmt: skip
-    found = _products.get(key)
-    if found is None:
-        if len(_products) >= MOST_PRODUCTS:
-            _products.clear()
-        found = _products[key] = Product(a, b, bias is not None, residual, activation, gated)
-    return found
+    return _products.get(key) or _products.keep(key, Product(a, b, bias is not None, residual, activation, gated))
 
 
-_products: dict[Any, Product] = {}
-MOST_PRODUCTS = 4096
+_products: KnownCalls[Product] = KnownCalls()

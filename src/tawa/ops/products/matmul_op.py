@@ -282,5 +282,3 @@ def _derived(gradient: torch.Tensor, sums: torch.Tensor, activation: str) -> tor
 
 derived("mm", _derive_mm, _keep_factors)
 derived("linear", _derive_linear, _keep_linear)
-
-__all__ = ["linear", "matmul"]

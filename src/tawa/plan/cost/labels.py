@@ -52,6 +52,3 @@ def _goes_on(op: Operation, variable: str) -> bool:
     """Whether the statement of a conversion computes more with its result."""
     users = [user for user in op.results[0].users if user.results and user.results[0].hint == variable]
     return any(user.name not in _FORMS or _goes_on(user, variable) for user in users)
-
-
-__all__ = ["label_of", "tile_label"]

@@ -161,6 +161,3 @@ def _iterates_over_tiles(workload: Workload) -> bool:
         if any(GetProgramIdOp.NAME in {op.name for op in origins_of([value]).operations} for value in begins):
             return True
     return False
-
-
-__all__ = ["Launch", "launch_of", "programs_differ", "usual_launches"]

@@ -213,6 +213,3 @@ def stock_program(
         rings=(RingPlan("stages", depth=num_stages),),
     )
     return Program(STOCK.over(plan), facts, machine=machine)
-
-
-__all__ = ["Program", "ProgramFacts", "kept_loads", "stock_program"]

@@ -176,9 +176,3 @@ def _threads(num_warps: int, beside: int = 1) -> int:
 
 def _step_down(count: int) -> int:
     return count // REGISTER_STEP * REGISTER_STEP
-
-
-__all__ = [
-    "consumer_registers", "ctas_under", "entry_registers", "producer_registers", "register_cap",
-    "registers_for_addresses", "registers_of_an_sm", "stock_ctas",
-]  # fmt: skip

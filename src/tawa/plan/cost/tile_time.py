@@ -81,6 +81,3 @@ def tile_us(tile: TileSum, programs: int, program: Program, device: Device, dram
     dram_us = dram_bytes / device.dram / DRAM_SHARE
     l2_us = programs * tile.loaded_bytes / (L2_BYTES_PER_CYCLE * SM_90.clock_ghz * 1e3 * device.processors)
     return max(time_us(tile.phases, launch, program), dram_us, l2_us)
-
-
-__all__ = ["DRAM_SHARE", "Device", "TileSum", "tile_us"]

@@ -311,6 +311,3 @@ def _norm(power: float, *values: float) -> float:
     if most <= 0:
         return 0.0
     return most * sum((value / most) ** power for value in values if value > 0) ** (1 / power)
-
-
-__all__ = ["Phase", "busy_us", "phases_of", "predict", "time_us", "together"]

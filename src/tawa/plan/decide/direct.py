@@ -16,6 +16,3 @@ def choose_direct(module: Module, groups: int, plan: Plan) -> tuple[Plan, tuple[
     if not found or plan.direct_stores is False:
         return Plan(), ()
     return Plan(direct_stores=True), found
-
-
-__all__ = ["choose_direct"]

@@ -39,6 +39,3 @@ def needs_launch(plan: Plan) -> bool:
 def launch_plan(spec: LaunchSpec, choice: LaunchChoice) -> LaunchPlan:
     """A launch spec as an entry of the Plan, with how launches are chosen for."""
     return LaunchPlan(tuple(map(str, spec.conditions)), choice)
-
-
-__all__ = ["choose_launches", "launch_plan", "needs_launch"]

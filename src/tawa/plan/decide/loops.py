@@ -13,7 +13,6 @@ from tawa.analysis.loops.async_wgmma import dots_in, is_aside
 from tawa.analysis.loops.dependences import find_dependences
 from tawa.analysis.loops.prefetchable_loads import AheadLoads, bytes_ahead, pipelined_loads
 from tawa.analysis.loops.register_operands import dots_of, operands_to_keep
-from tawa.analysis.loops.unrollable import can_unroll, loads_tiles
 from tawa.analysis.names import Name, loop_number, name_of
 from tawa.dialects.scf import LOOPS, ForOp, enclosing_loops
 from tawa.dialects.tt import DOTS, LoadOp
@@ -180,33 +179,6 @@ def scheduled(plan: Plan, schedules: dict[int, Schedule]) -> Plan:
     )
 
 
-# -- unrolled loops --------------------------------------------------------------------------------------------------
-
-
-def choose_unrolled(module: Module, plan: Plan) -> Plan:
-    """How many iterations of each loop become one, in a kernel without partitions: as many as the Plan says.
-
-    A word for all loops counts for those without dots that load tiles. Raises PlanError for a loop that cannot be
-    unrolled and that the Plan names.
-    """
-    named = {it.loop for it in plan.loops if it.unrolled is not None}
-    found: list[LoopPlan] = []
-    for op in module.walk():
-        loop, number = ForOp.of(op), loop_number(op)
-        times = plan.loop(number).unrolled if number is not None else None
-        if loop is None or times is None:
-            continue
-        if number in named and times > 1 and not can_unroll(loop):
-            where = f"loop {number} ({_line(module, op)})"
-            raise PlanError(
-                f"the Plan unrolls {where}, which has a dot or another loop inside, or does not begin at a number that "
-                "is known; cure: unrolled=1"
-            )
-        if number in named or (can_unroll(loop) and loads_tiles(loop)):
-            found.append(LoopPlan(number, unrolled=times, line=_line(module, op)))
-    return Plan(loops=tuple(found))
-
-
 # -- prefetched loads ------------------------------------------------------------------------------------------------
 
 
@@ -225,7 +197,7 @@ def choose_ahead(module: Module, plan: Plan) -> Plan:
             loop = ForOp.of(op)
             if loop and not loop.unsigned and (unpartitioned or any(it.name in DOTS for it in loop.body.ops)):
                 served = pipelined_loads(loop) if unpartitioned else set[Operation]()
-                full = loop_number(op) in staged or (unpartitioned and not _hides_loads(loop, served, num_warps, plan))
+                full = loop_number(op) in staged or (unpartitioned and not _hides_loads(loop, served, num_warps))
                 room = _Room(plan, num_warps, 0 if full else BYTES_AHEAD, served)
                 for load in AheadLoads(loop).loads(room.has):
                     name, line = name_of(load.op), _line(module, load.op)
@@ -237,10 +209,8 @@ def choose_ahead(module: Module, plan: Plan) -> Plan:
     return Plan(operands=(*found.values(), OperandPlan(prefetched=False)))
 
 
-def _hides_loads(loop: ForOp, served: set[Operation], num_warps: int, plan: Plan) -> bool:
+def _hides_loads(loop: ForOp, served: set[Operation], num_warps: int) -> bool:
     """Whether an iteration computes so much that prefetched loads pay, beside their masks. served: by Triton."""
-    if (plan.loop(loop_number(loop.op)).unrolled or 1) > 1:  # its loads are under way together
-        return False
     elements = max((prod(shape_of(it)) for op in loop.body.ops for it in op.results), default=1)
     loads = [it.op for it in AheadLoads(loop).loads() if it.tile is not None and it.op not in served]
     tiles = len({name_of(it) for it in loads})  # Triton repeats a load for each layout in which its row is used
@@ -284,15 +254,3 @@ def _obstacle(loop: ForOp) -> str:
 
 def _line(module: Module, op: Operation) -> str:
     return str(source_of(module, op) or "")
-
-
-__all__ = [
-    "choose_ahead",
-    "choose_kept",
-    "choose_schedules",
-    "choose_unrolled",
-    "loops_with_dots",
-    "numbered",
-    "scheduled",
-    "staged_loops",
-]

@@ -199,9 +199,3 @@ def _is_added(descriptor: Value) -> bool:
     function = None if isinstance(descriptor.owner, Operation) else FuncOp.of(descriptor.owner.parent_op)
     memory = function.memory_of(descriptor) if function is not None else None
     return memory is not None and not isinstance(parse_type(memory.type), TensorDescType)
-
-
-__all__ = [
-    "check_carried", "check_sharing", "moved_loads", "names_in", "operands_of", "path_of", "rings_of", "store_path",
-    "stores_of", "with_depths",
-]  # fmt: skip

@@ -173,6 +173,3 @@ def _impossible(module: Module, load: Operation, reason: str) -> PlanError:
 def _at(module: Module, op: Operation) -> str:
     where = source_of(module, op)
     return f" ({where})" if where else ""
-
-
-__all__ = ["NOT_OURS", "Orders", "choose_orders"]

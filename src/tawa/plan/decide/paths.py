@@ -180,8 +180,3 @@ def _is_long(module: Module) -> bool:
     """Whether a program has much work for each descriptor: chained dots, or many tiles."""
     depths = [len(enclosing_loops(dot)) for dot in find_dots(module)]
     return has_chained_dots(module) or max(depths, default=0) > 1
-
-
-__all__ = [
-    "BY_TMA", "TOO_DEAR", "Launching", "Promotion", "choose_promotions", "choose_unit_strides",
-]  # fmt: skip

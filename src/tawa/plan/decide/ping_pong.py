@@ -87,6 +87,3 @@ def _holds_dots(op: Operation) -> bool:
 
 def _holds_loop_with_dots(op: Operation) -> bool:
     return any(nested.name in LOOPS and _holds_dots(nested) for nested in op.walk())
-
-
-__all__ = ["Section", "choose_sections", "dots_of_group", "find_sections"]

@@ -314,6 +314,3 @@ def budget_of(module: Module, facts: Facts, target: Target, pins: Plan = _NOTHIN
         producer_tiles=facts.producer.folded > 0,
         straight=not any(enclosing_loops(info.load.op)[1:] for info in loads),
     )
-
-
-__all__ = ["MAX_REGISTERS", "WOULD_DECLINE", "Decided", "Facts", "Target", "budget_of", "decide_rings", "find_facts"]

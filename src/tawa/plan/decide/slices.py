@@ -48,6 +48,3 @@ def _open(module: Module, plan: Plan) -> Iterator[TMAStore]:
         wide = isinstance(element, ScalarType) and element.bits >= _WIDE_BITS
         if wide and asked.slices is None and asked.buffers is None and asked.staged is not False:
             yield store
-
-
-__all__ = ["SLICES", "WHY", "sliced"]

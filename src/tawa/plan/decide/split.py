@@ -17,6 +17,3 @@ def choose_split(module: Module, groups: int, plan: Plan) -> tuple[Plan, SplitIn
     usual: Axis = "rows" if rows_suffice(module, groups) else "columns"
     info = find_split(module, groups, asked or usual)
     return info if isinstance(info, Remark) else (Plan(split=info.axis), info)
-
-
-__all__ = ["choose_split"]

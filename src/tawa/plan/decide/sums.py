@@ -18,6 +18,3 @@ def choose_sums(module: Module, options: PlanOptions, plan: Plan) -> tuple[Plan,
         return Plan(), ()
     found = running_sums(module)
     return Plan(sums="after_loops" if found else "in_order"), found
-
-
-__all__ = ["choose_sums"]

@@ -19,6 +19,3 @@ def choose_group(module: Module, plan: Plan, machine: Machine) -> Plan:
         return Plan()
     shared = find_shared_tiles(module) or SharedTiles(0, 0, 0)
     return Plan(tile_group=shared.group(machine.processors // (1 if plan.tile_order == "grouped" else 2)))
-
-
-__all__ = ["choose_group"]

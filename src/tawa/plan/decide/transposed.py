@@ -94,6 +94,3 @@ def _check(module: Module, info: DotLoadInfo, plan: Plan, groups: int) -> None:
 def _text(module: Module, info: DotLoadInfo) -> str:
     where = source_of(module, info.load.op)
     return name_text(name_of(info.load.op)) + (f" ({where})" if where else "")
-
-
-__all__ = ["transposed_entry", "transposed_loads"]

@@ -154,6 +154,3 @@ def _with(limits: Limits, stages: int) -> Limits:
 
 def _listed(items: Iterable[str]) -> str:
     return ", ".join(items)
-
-
-__all__ = ["carries", "given_slots", "needed_slots", "refuse_shallow", "step_names", "wanted_schedule"]

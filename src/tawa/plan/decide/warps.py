@@ -59,6 +59,3 @@ def _other_results(module: Module) -> tuple[Operation, str] | None:
     if op := fp8_dot(module):
         return op, "wgmma adds products of fp8 numbers with fewer bits than the instructions of fewer warps"
     return None
-
-
-__all__ = ["consumer_warps", "why_not_wider", "widened"]

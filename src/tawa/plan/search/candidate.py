@@ -58,6 +58,3 @@ def clearly_fastest(candidates: Iterable[_T], time: Callable[[_T], float]) -> _T
     times = [(time(it), it) for it in candidates]
     least = min(time for time, _ in times)
     return next(it for time, it in times if time <= CLEAR * least)
-
-
-__all__ = ["Candidate", "Effort", "clearly_fastest"]

@@ -161,6 +161,3 @@ def _error(values: list[float]) -> float:
     middle = statistics.median(values)
     deviation = 1.4826 * statistics.median(abs(it - middle) for it in values)
     return 1.2533 * deviation / math.sqrt(len(values))
-
-
-__all__ = ["CHALLENGER", "CHAMPION", "Comparison"]

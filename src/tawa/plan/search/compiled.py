@@ -313,7 +313,3 @@ def _unless_spilled(trial: Trial, question: Question) -> Trial:
 
 NO_STOCK = 2**63 - 1
 """The value of `allowed()` if Triton cannot compile the stock kernel."""
-
-__all__ = [
-    "NO_STOCK", "Question", "Trial", "candidates", "holds", "smaller", "wanted_groups", "warps_of_group",
-]  # fmt: skip

@@ -180,6 +180,3 @@ def _drop_slower(running: dict[int, _Contender]) -> None:
         if min(contender.samples_ms) > max(best.samples_ms):
             contender.note = "stopped early: slower in every burst"
             del running[number]
-
-
-__all__ = ["Check", "Launch", "Measurement", "NoCheck", "Prepare", "Timed", "Timer", "is_fatal", "measure"]

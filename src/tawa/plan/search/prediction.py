@@ -168,17 +168,3 @@ def why_not_faster(expectation: Expectation) -> str:
 def is_expectation(refusal: Remark) -> bool:
     """Whether a kernel was declined because of a prediction."""
     return refusal.kind == "declined" and PREDICTED in refusal.reason
-
-
-__all__ = [
-    "EXPECTED",
-    "PREDICTED",
-    "Expectation",
-    "Verdict",
-    "anyway",
-    "expect",
-    "is_expectation",
-    "regime_of",
-    "why_not_expected",
-    "why_not_faster",
-]

@@ -130,6 +130,3 @@ def must_spill(plan: Plan | None, module: Module | None) -> bool:
         return False
     warps = next(part.num_warps for part in plan.partitions if part.role == "consumer")
     return wgmma_registers(module, warps).fill_an_sm(warps, plan.consumer_groups)
-
-
-__all__ = ["NOT_TRIED", "BackEndRun", "BackEndRuns", "described", "keeps_dots_in_flight", "must_spill", "will_spill"]

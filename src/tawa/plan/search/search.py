@@ -330,6 +330,3 @@ def spilled_text(spilled: float) -> str:
 def spills_too_much(spilled: int, before: Sequence[float]) -> bool:
     """Whether launches are not given a compiled form. spilled: bytes. before: those of the kernels that there are."""
     return spilled > max(HEAVY_SPILL_BYTES, *before)
-
-
-__all__ = ["NOT_COMPILED", "Forecast", "Search", "spilled_text", "spills_too_much"]

@@ -437,6 +437,3 @@ def form_of(space: Space, plan: Plan) -> Plan:
         ctas_per_sm=plan.ctas_per_sm if only_measured(plan) and not is_straight(space.workload) else None,
         operands=(_POINTERS,) if space.promotes(plan) is False else (),
     )
-
-
-__all__ = ["Space", "completed", "form_of", "in_orders", "is_straight", "only_measured", "variant_words", "variants"]

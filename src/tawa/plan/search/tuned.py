@@ -19,6 +19,3 @@ def fastest_few(times: Sequence[float], fastest: float) -> list[int]:
 def is_faster(specialised: float, stock: float) -> bool:
     """Whether a tuner's times of one configuration say so."""
     return specialised * CLEAR_TUNED < stock
-
-
-__all__ = ["fastest_few", "is_faster"]

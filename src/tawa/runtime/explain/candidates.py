@@ -135,6 +135,3 @@ def _launches(
         values[index] = int(arguments[name])
     sizes = ", ".join([*(f"{name} = {arguments[name]}" for _, name in forecasts.sizes), f"grid {tuple(grid)}"])
     return {sizes: launch_of(search.space.workload, values, grid, forecasts.processors)}
-
-
-__all__ = ["Candidates", "Predicted", "candidates_of"]

@@ -23,11 +23,11 @@ from tawa.bridge.triton.device import backend_option_names, capability_of
 from tawa.bridge.triton.jitted import default_constants, is_gluon
 from tawa.bridge.triton.signature import Signature, as_signature
 from tawa.declines import THIS_LAUNCH
+from tawa.flow import Outcome
 from tawa.ir import Module, parse_module
 from tawa.machine.machines import SM_90, Machine, machine_named
 from tawa.mapping.of_plan import mapping_text
 from tawa.mapping.tasks import tasks_of
-from tawa.pipeline import Outcome
 from tawa.plan.reasons import decision_of
 from tawa.plan.search.prediction import EXPECTED
 from tawa.runtime.explain.candidates import Candidates, candidates_of

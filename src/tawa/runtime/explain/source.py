@@ -168,6 +168,3 @@ def _with_work(function: _Function, work: Mapping[tuple[str, int], Any]) -> Sour
         for number in numbers
     )
     return SourceFunction(function.name, function.file, tuple(lines))
-
-
-__all__ = ["ALL_WARPS", "Line", "SourceFunction", "function_around", "names_of_plan", "source_of_kernel"]

@@ -177,13 +177,3 @@ def _numpy(element: str) -> str:
     if element.startswith(("i", "ui")):
         return f"int{max(8, int(element.lstrip('ui')))}"
     return str(from_floats(np.zeros(1), element).dtype)
-
-
-__all__ = [
-    "USUAL_SIZE",
-    "SimulatedLaunch",
-    "argument_names",
-    "share_of_a_program",
-    "timeline_of_ours",
-    "timelines_of",
-]

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from tawa.outside import Unfit, json_of, names_and_values, read, shown, text_of
+from tawa.processes import append_line
 from tawa.runtime.history.process_report import ProcessReport, merge_reports
 from tawa.runtime.history.recording import report
 
@@ -45,14 +46,8 @@ class ExitReport:
 
 def write_report(value: ProcessReport, path: str) -> None:
     """Appends one process's report to a file, or writes it into a folder. Raises OSError where that is impossible."""
-    target = _target(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps({"format": _FORMAT, "pid": os.getpid(), "command": sys.argv, "report": value.to_dict()}) + "\n"
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        os.write(descriptor, line.encode())  # one write: lines of several processes do not mix
-    finally:
-        os.close(descriptor)
+    about = {"format": _FORMAT, "pid": os.getpid(), "command": sys.argv, "report": value.to_dict()}
+    append_line(_target(path), json.dumps(about))
 
 
 def read_reports(path: Path) -> ProcessReport:

@@ -82,6 +82,3 @@ def zoom_controls() -> Child:
                ("all", "all", "show all"))  # fmt: skip
     made = (element("button", text, type="button", data_zoom=name, aria_label=label) for text, name, label in buttons)
     return element("div", *made, class_="controls")
-
-
-__all__ = ["bars", "timeline_chart", "waits_chart", "waits_table", "zoom_controls"]

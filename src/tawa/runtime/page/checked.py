@@ -31,6 +31,3 @@ def verdict_page(name: str, verdict: Verdict, module: Module | None, note: str =
         ),
     ]
     return page(name, summary_of(found), sections, {"charts": {}, "steps": steps_of(found)})
-
-
-__all__ = ["verdict_page"]

@@ -271,6 +271,3 @@ def _declined(it: Explanation) -> Iterator[Child]:
     if others:
         yield element("h3", "Remarks")
         yield element("ul", *(element("li", remark) for remark in others))
-
-
-__all__ = ["explanation_cell", "explanation_page", "plan_table"]

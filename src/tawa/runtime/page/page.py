@@ -71,6 +71,3 @@ def _as_script_data(data: Mapping[str, Any]) -> str:
 
 def _asset(name: str) -> str:
     return files("tawa.runtime.page").joinpath("assets", *name.split("/")).read_text(encoding="utf-8")
-
-
-__all__ = ["Section", "chart", "page"]

@@ -84,6 +84,3 @@ def _kernel(report: ProcessReport, kernel: KernelHistory) -> Iterator[Child]:
     if kernel.learning:
         yield element("h3", "Learned and learning")
         yield element("ul", *(element("li", text) for text in kernel.learning))
-
-
-__all__ = ["report_cell", "report_page"]

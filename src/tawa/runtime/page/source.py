@@ -82,6 +82,3 @@ def _line(function: SourceFunction, line: Line, styles: Mapping[str, str], marke
 def _heavy(what: Sequence[str]) -> Sequence[str]:
     """Without the numbers that other work needs."""
     return [it for it in what if it != "numbers"] or what
-
-
-__all__ = ["chip", "source_content", "styles_of"]

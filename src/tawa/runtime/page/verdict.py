@@ -98,6 +98,3 @@ def _text(step: Mapping[str, Any]) -> str:
     parity = f"parity {step['parity']}" if step["parity"] is not None else ""
     place = f":{PurePath(step['location']).name.rpartition(':')[2]}" if step["location"] else ""
     return " ".join(filter(None, (step["action"], f"{step['target'] or ''}{slot}", parity, place)))
-
-
-__all__ = ["fault_of", "steps_of", "summary_of", "verdict_content"]

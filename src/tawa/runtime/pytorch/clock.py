@@ -47,6 +47,3 @@ def capturing() -> bool:
     """Whether PyTorch is capturing launches into a CUDA graph; False if PyTorch is not loaded."""
     torch: Any = sys.modules.get("torch")
     return torch is not None and torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
-
-
-__all__ = ["Launch", "capturing", "gpu_ms", "gpu_name"]

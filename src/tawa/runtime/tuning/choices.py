@@ -196,6 +196,3 @@ def entry_of(
 
 def _sizes(facts: Mapping[str, Any]) -> tuple[tuple[int, str], ...]:
     return tuple((index, name) for index, name in facts["sizes"])
-
-
-__all__ = ["KernelChoices", "choices_of", "entry_of", "measured", "plans_of"]

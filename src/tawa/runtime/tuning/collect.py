@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from tawa.bridge.launch.host import Choices
 from tawa.bridge.report.record import KEY
 from tawa.errors import TawaError
 from tawa.plan.search.measured import Prepare
+from tawa.processes import append_line
 from tawa.runtime.tuning.jobs import (
     Argument,
     DescriptorArgument,
@@ -65,13 +65,8 @@ class Collector(Choices):
             self._note(name, reason)
 
     def _note(self, name: str, reason: str) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        line = json.dumps({"kernel": self.kernel.name, "shape_class": name, "reason": reason}) + "\n"
-        descriptor = os.open(self.folder / LEFT_OUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            os.write(descriptor, line.encode())  # one write: lines of several processes do not mix
-        finally:
-            os.close(descriptor)
+        about = {"kernel": self.kernel.name, "shape_class": name, "reason": reason}
+        append_line(self.folder / LEFT_OUT, json.dumps(about))
 
 
 def left_out(folder: Path) -> list[dict[str, str]]:
@@ -165,6 +160,3 @@ def _bytes_of(storage: Any) -> Any:
     import torch
 
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage).cpu().numpy()
-
-
-__all__ = ["Collector", "NotTunable", "described_job", "job_of", "left_out"]

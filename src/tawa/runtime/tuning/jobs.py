@@ -223,9 +223,3 @@ def flat(arguments: Sequence[Argument]) -> list[Argument]:
     for it in arguments:
         found += flat(it.items) if isinstance(it, TupleArgument) else [it]
     return found
-
-
-__all__ = [
-    "Argument", "DescriptorArgument", "Job", "Storage", "TensorArgument", "TupleArgument", "ValueArgument", "flat",
-    "load_jobs",
-]  # fmt: skip

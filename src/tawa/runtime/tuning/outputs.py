@@ -128,6 +128,3 @@ def _difference(found: Any, expected: Any) -> str:
     if error <= _TOLERANCE[8 * found.element_size()] * scale:
         return ""
     return f"largest error {error:.3g}, where the largest number is {scale:.3g}"
-
-
-__all__ = ["OutputCheck", "may_repeat", "output_check", "tensors_of"]

@@ -107,6 +107,3 @@ def tune_packed(job: bytes, task: Task, limit_s: float) -> list[Event]:
         finally:
             worker.stop()
     return [*(it for it in events if "lost" in it), last]
-
-
-__all__ = ["NoCluster", "packed", "run_on_ray", "tune_packed"]

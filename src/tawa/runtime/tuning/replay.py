@@ -85,6 +85,3 @@ def _tensor(about: TensorArgument, memory: Sequence[Any]) -> Any:
     storage = memory[about.storage].untyped_storage()
     empty = torch.empty(0, dtype=_dtype(about.dtype), device=memory[about.storage].device)
     return empty.set_(storage, about.offset, about.shape, about.strides)
-
-
-__all__ = ["arguments_on_gpu"]

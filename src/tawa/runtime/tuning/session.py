@@ -158,6 +158,3 @@ class Run(Protocol):
     def __call__(self, tasks: Sequence[Task], *, on_event: Callable[[Event], None]) -> None:
         """Returns when all of them have ended."""
         ...
-
-
-__all__ = ["Run", "Session", "SessionBusy", "session_name"]

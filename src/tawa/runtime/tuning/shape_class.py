@@ -51,6 +51,3 @@ def _programs(programs: int, processors: int) -> str:
 def _rounded(number: int) -> int:
     """The next power of two; 0 for 0."""
     return 1 << (number - 1).bit_length() if number > 0 else 0
-
-
-__all__ = ["shape_class"]

@@ -172,6 +172,3 @@ def _width(dtype: str) -> int:
     import numpy as np
 
     return np.dtype(_numpy(dtype)).itemsize
-
-
-__all__ = ["GPU", "SimulatedLaunch", "prepare_simulated", "simulated_ms", "simulated_us"]

@@ -185,6 +185,3 @@ def entries_of(key: str) -> tuple[Entry, ...]:
     found = sorted((*_SHIPPED.entries.get(key, ()), *own), key=lambda it: not it.learned)
     here = versions_here() if found else {}
     return tuple(it for it in found if dict(it.versions) == here)
-
-
-__all__ = ["Store", "cache_folder", "entries_of", "known_entries", "use_table", "user_store"]

@@ -156,8 +156,3 @@ def refuse_foreign(path: Path, entries: Iterable[Entry], gpu: str) -> None:
 
 def _versions(versions: Mapping[str, str]) -> str:
     return f"Tawa {versions['tawa']} and Triton {versions['triton']}"
-
-
-__all__ = [
-    "FORMAT", "Entry", "check_key", "one_line", "read_table", "refuse_foreign", "table_text", "versions_here",
-]  # fmt: skip

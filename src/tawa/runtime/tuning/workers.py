@@ -103,6 +103,3 @@ def run_tasks(
         raise
     for thread in threads:
         thread.join(timeout=10)
-
-
-__all__ = ["Event", "ends", "run_tasks", "tune_with_patience", "tuning_worker"]

@@ -29,6 +29,3 @@ class NamedBarrier:
         if self.arrived == count:
             self.arrived, self.rounds = 0, own + 1
         return own
-
-
-__all__ = ["NamedBarrier"]

@@ -296,5 +296,3 @@ STEPS: dict[str, Step] = by_name(
 
 WAITS: dict[str, Wait] = by_name({AcquireOp: _acquire, GetOp: _get, LandedOp: _landed})
 """Handlers of operations that may block, by name; `interpreter` handles ``aref.put`` and ``warp.group``."""
-
-__all__ = ["STEPS", "WAITS", "Ring", "Slot", "put", "run_groups"]

@@ -305,6 +305,3 @@ def _find(value: HostValue, index: int) -> Argument:
             return next(_find(it, index) for it in operands if index in it.arguments)
         case _:
             raise KeyError(index)
-
-
-__all__ = ["NEVER", "Clause", "narrowed", "simplified"]

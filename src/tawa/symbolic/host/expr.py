@@ -12,7 +12,7 @@ The neighbouring modules find their ranges (`ranges`), simplify them (`simplify`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
@@ -120,6 +120,17 @@ class Apply:
 HostValue = Number | Argument | Apply
 
 
+def named(value: HostValue, name: Callable[[int], str]) -> HostValue:
+    """The same value with each argument named by its index; those without a name keep the one that they have."""
+    match value:
+        case Argument(index, text):
+            return Argument(index, name(index) or text)
+        case Apply(operator, operands):
+            return Apply(operator, tuple(named(it, name) for it in operands))
+        case _:
+            return value
+
+
 def _divide(left: int, right: int) -> int:
     quotient = abs(left) // abs(right)
     return quotient if (left < 0) == (right < 0) else -quotient
@@ -198,17 +209,3 @@ class Condition:
         parts += [f"{self.value} <= {self.most}"] if self.most is not None else []
         parts += [f"{self.value} % {self.multiple} == 0"] if self.multiple != 1 else []
         return " and ".join(parts)
-
-
-__all__ = [
-    "Apply",
-    "Argument",
-    "Choice",
-    "Condition",
-    "HostValue",
-    "Number",
-    "Operator",
-    "add",
-    "host_value_from_json",
-    "multiply",
-]

@@ -174,6 +174,3 @@ class LaunchSpec:
             Shared(*data["shared"]) if data.get("shared") else None,
             data.get("on_one", 1),
         )
-
-
-__all__ = ["DescriptorSpec", "Grouped", "LaunchSpec", "Shared"]

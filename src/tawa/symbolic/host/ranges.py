@@ -199,6 +199,3 @@ def _rest(value: Apply, of: Range) -> Range:
     high = most if of.high is None else max(0, min(most, of.high))
     low = -most if of.low is None else min(0, max(-most, of.low))
     return Range(low, high, gcd(of.multiple, divisor))
-
-
-__all__ = ["ANY", "Domain", "Range", "direction", "is_total", "range_of"]

@@ -230,6 +230,3 @@ def _dominates(operator: Operator, one: HostValue, other: HostValue, domain: Dom
     for term, factor in minus.items():
         difference[term] = difference.get(term, 0) - sign * factor
     return range_of(sum_of(difference, sign * (number - less)), domain).is_natural
-
-
-__all__ = ["Terms", "simplified_value", "sum_of", "terms_of"]

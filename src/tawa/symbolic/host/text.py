@@ -125,6 +125,3 @@ def _sum(value: Apply, domain: Domain, spelling: _Spelling) -> str:
         parts.append((number < 0, str(abs(number))))
     first = ("-" if parts[0][0] else "") + parts[0][1]
     return first + "".join(f" {'-' if minus else '+'} {text}" for minus, text in parts[1:])
-
-
-__all__ = ["DIVIDE", "clauses_text", "python_text", "value_text"]

@@ -60,6 +60,3 @@ def _type(shape: tuple[int, ...], element: str, layout: Distribution) -> str:
 def _high_bits(number: int, bits: int) -> tuple[int, ...]:
     """The bits of a number, the most significant first."""
     return tuple(number >> bit & 1 for bit in reversed(range(bits)))
-
-
-__all__ = ["column_slices"]

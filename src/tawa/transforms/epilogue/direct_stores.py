@@ -38,6 +38,3 @@ class DirectStores:
             DropDead().run(module)
         remarks = (Remark("done", _DIRECT, source_of(module, it.store.op)) for it in self.stores)
         return PassResult(bool(self.stores), tuple(remarks))
-
-
-__all__ = ["DirectStores"]

@@ -78,6 +78,3 @@ def _swap(convert: Operation) -> None:
     convert.result.replace_all_uses_with(made.result)
     convert.erase()
     narrow.erase()
-
-
-__all__ = ["ConvertFirst"]

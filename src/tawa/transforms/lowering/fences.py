@@ -50,6 +50,3 @@ def next_fence(release: Operation, ring: Value) -> Operation | None:
 
 def _partition(op: Operation) -> Operation | None:
     return next((outer for outer in op.ancestors() if GroupOp.of(outer)), None)
-
-
-__all__ = ["FENCE", "is_fenced", "loads_of", "next_fence", "read_by_async_proxy"]

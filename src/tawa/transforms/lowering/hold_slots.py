@@ -74,6 +74,3 @@ def _ancestor_in(ops: list[Operation], op: Operation) -> Operation:
 
 def _loop_of(op: Operation) -> Operation | None:
     return next((it for it in op.ancestors() if it.name in LOOPS), None)
-
-
-__all__ = ["HoldSlots"]

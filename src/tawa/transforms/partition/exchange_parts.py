@@ -159,6 +159,3 @@ class _Views:
             total = builder.insert(clone_op(dot.op, operands)).result
         dot.op.result.replace_all_uses_with(total)
         dot.op.erase()
-
-
-__all__ = ["ExchangeParts"]

@@ -88,6 +88,3 @@ def _hand_over(store: TMAStore, ring: Value, first: Value, type: str) -> tuple[O
     if change and not change.op.result.uses:
         change.op.erase()
     return put, get, consumed
-
-
-__all__ = ["HandStores"]

@@ -47,6 +47,3 @@ class HoistGridWaits:
                 Builder.before(front).insert(waits[0].detach())
             changed = True
         return PassResult(changed)
-
-
-__all__ = ["HoistGridWaits"]

@@ -92,6 +92,3 @@ def _move_after(earlier: Operation, load: Operation) -> bool:
     for op in (*needed, load):
         builder.insert(op)
     return True
-
-
-__all__ = ["HoistRowLoads"]

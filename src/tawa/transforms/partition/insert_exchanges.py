@@ -93,6 +93,3 @@ def _exchange(alloc: LocalAllocOp, rings: list[Value], first: Value, slot: str) 
     releases = [behind.create(ConsumedOp.NAME, get.operands) for get in gets]
     alloc.op.erase()
     return put, [*gets, *releases]
-
-
-__all__ = ["InsertExchanges"]

@@ -341,6 +341,3 @@ class _GroupCopies:
             terminator.set_operand(index, self.maps[0].get(value, value))
             others += [values.get(value, value) for values in self.maps[1:]]
         return others
-
-
-__all__ = ["ResolveGroups"]

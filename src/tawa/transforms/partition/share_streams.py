@@ -210,6 +210,3 @@ def _drain(loop: ForOp, trips: Value) -> None:
     for before, after in zip(first.values(), ending.results, strict=True):
         for use in [use for use in before.uses if use.op is not ending]:
             use.op.set_operand(use.index, after)
-
-
-__all__ = ["ShareStreams"]

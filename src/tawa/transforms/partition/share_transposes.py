@@ -82,6 +82,3 @@ def _view(dot: WarpGroupDotOp, module: Module, tile: Value, buffer: MemDescType)
     while unused is not tile and not unused.uses and (op := unused.defining_op) is not None:
         unused = op.operands[0]
         op.erase()
-
-
-__all__ = ["ShareTransposes"]

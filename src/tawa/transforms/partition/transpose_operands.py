@@ -123,6 +123,3 @@ def _reorder_operands(transposed: TransposedInfo) -> None:
         dot.op.set_operand(0, operand)
         if not convert.result.uses:
             convert.erase()
-
-
-__all__ = ["TransposeOperands"]

@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tawa.analysis.layout.layouts import fields_of
 from tawa.analysis.rings.transposed import runs_of
 from tawa.dialects.arith import ConstantOp, ExtUIOp, OrIOp, ShLIOp
 from tawa.dialects.inline.code import ExternElementwiseOp
@@ -34,6 +33,7 @@ from tawa.dialects.tt import JoinOp, ReshapeOp, SplitOp, TransOp
 from tawa.dialects.ttg import LocalLoadOp, LocalStoreOp, MemDescReinterpretOp, MemDescSubsliceOp, MemDescTransOp
 from tawa.ir import Builder, Module, TensorType, Value, memdesc_type, parse_type
 from tawa.ir.attributes import array_attr, bool_attr, string_attr
+from tawa.ir.encodings import fields_of
 from tawa.ir.text import print_dictionary
 from tawa.machine.distribution import Base, Distribution
 
@@ -192,7 +192,7 @@ def _tensor(tile: Value) -> TensorType:
 def _reinterpreted(builder: Builder, module: Module, buffer: Value, bits: int) -> Value:
     """A buffer of bytes, with contiguous rows, as one of wider integers."""
     type = memdesc_type(buffer.type)
-    fields = {**fields_of(module, type.encoding), "elementBitWidth": str(bits)}
+    fields = {**fields_of(module.aliases, type.encoding), "elementBitWidth": str(bits)}
     shape = (type.shape[0], type.shape[1] * 8 // bits)
     view = replace(type, shape=shape, element=f"i{bits}", encoding=_encoding(fields))
     return builder.create(MemDescReinterpretOp.NAME, (buffer,), (str(view),)).result
@@ -201,7 +201,7 @@ def _reinterpreted(builder: Builder, module: Module, buffer: Value, bits: int) -
 def transposed_view(builder: Builder, module: Module, buffer: Value) -> Value:
     """A buffer of two dimensions with rows for columns."""
     type = memdesc_type(buffer.type)
-    fields = fields_of(module, type.encoding)
+    fields = fields_of(module.aliases, type.encoding)
     fields["transposed"] = "false" if fields["transposed"] == "true" else "true"
     whole = "x".join(reversed(type.allocation.split("x"))) if type.allocation else ""
     view = replace(type, shape=type.shape[::-1], encoding=_encoding(fields), allocation=whole)
@@ -218,11 +218,8 @@ def box_of(builder: Builder, buffer: Value, at: Base, shape: Base) -> Value:
 
 
 def _is_transposed(module: Module, buffer: Value) -> bool:
-    return fields_of(module, memdesc_type(buffer.type).encoding)["transposed"] == "true"
+    return fields_of(module.aliases, memdesc_type(buffer.type).encoding)["transposed"] == "true"
 
 
 def _encoding(fields: dict[str, str]) -> str:
     return f"#ttg.nvmma_shared<{{{print_dictionary(fields)}}}>"
-
-
-__all__ = ["box_of", "reordered", "transpose_tile", "transposed_view"]

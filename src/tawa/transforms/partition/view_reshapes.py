@@ -22,7 +22,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tawa.analysis.layout.layouts import fields_of, layout_name
 from tawa.analysis.rings.loads import of_rank, slot_type
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tt import DescriptorLoadOp, ReshapeOp
@@ -30,6 +29,7 @@ from tawa.dialects.ttg import ConvertLayoutOp, LocalAllocOp, MemDescReshapeOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Builder, MemDescType, Module, Value, shape_of
 from tawa.ir.attributes import read_bool
+from tawa.ir.encodings import fields_of, kind_of
 from tawa.transforms.result import PassResult
 
 _ROWS = 256
@@ -71,8 +71,8 @@ def _source(dot: WarpGroupDotOp) -> DescriptorLoadOp | None:
 def _flat(module: Module, type: MemDescType, shape: tuple[int, ...]) -> MemDescType | None:
     """The type of the view; None if the slot does not hold the rows of that shape one after another."""
     rows, columns = prod(type.shape[:-1]), type.shape[-1]
-    fields = fields_of(module, type.encoding)
-    plain = layout_name(module, type.encoding) == "#ttg.nvmma_shared" and not read_bool(fields["transposed"])
+    fields = fields_of(module.aliases, type.encoding)
+    plain = kind_of(module.aliases, type.encoding) == "#ttg.nvmma_shared" and not read_bool(fields["transposed"])
     if not plain or shape != (rows, columns) or rows > _ROWS or len(type.shape) < 3:
         return None
     return MemDescType(shape, type.element, of_rank(module, type.encoding, 2), type.space)
@@ -89,6 +89,3 @@ def _view(dot: WarpGroupDotOp, load: DescriptorLoadOp, type: MemDescType, flat: 
     while (op := unused.defining_op) is not None and op is not load.op and not unused.uses:
         unused = op.operands[0]
         op.erase()
-
-
-__all__ = ["ViewReshapes"]

@@ -67,6 +67,3 @@ def _before_dots(loop: ForOp) -> bool:
                 builder.insert(op)
             changed = True
     return changed
-
-
-__all__ = ["EarlyLoads"]

@@ -348,6 +348,3 @@ def _bytes(value: Value) -> int:
     type = parse_type(value.type)
     assert isinstance(type, TensorType)
     return type.bytes
-
-
-__all__ = ["HoistConversions"]

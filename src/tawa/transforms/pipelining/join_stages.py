@@ -170,6 +170,3 @@ def _timed(expander: Expander, stage: int) -> Iterator[tuple[int, int, int]]:
         if expander.stages[number] == stage:
             begin = max(begin, expander.begins[number])
             yield begin, stage, number
-
-
-__all__ = ["join_stages", "scheduled_loops", "why_not_joined"]

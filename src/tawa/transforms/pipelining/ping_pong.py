@@ -175,6 +175,3 @@ class _Tokens:
         builder.create(ConsumedOp.NAME, (self.mine, count))
         _put(builder, self.following, following if self.wraps else count)  # group 0 is one token ahead
         return following
-
-
-__all__ = ["PingPong"]

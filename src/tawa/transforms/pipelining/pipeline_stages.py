@@ -75,6 +75,3 @@ class PipelineStages:
         if ready is not None:
             ready.run()
         return PassResult(bool(remarks), tuple(remarks))
-
-
-__all__ = ["PipelineStages"]

@@ -131,6 +131,3 @@ class _Ahead:
             self._computed(operand, builder, values)
         builder.insert(clone_op(op, values))
         return values[value]
-
-
-__all__ = ["PrefetchLoads"]

@@ -342,6 +342,3 @@ def _stop_carrying(value: Value, buffer: Value) -> None:
         before = Builder.before(loop.op)
         before.create(TMEMStoreOp.NAME, (buffer, loop.inits[use.index], before.constant(1, "i1")))
         use.op.set_operand(use.index, argument)
-
-
-__all__ = ["Accumulate"]

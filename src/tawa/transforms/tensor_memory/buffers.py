@@ -42,6 +42,3 @@ def changes_hands(op: Operation) -> bool:
     if alloc := LocalAllocOp.of(op):
         return alloc.source is None and read_by_dots(alloc)
     return TMEMAllocOp.matches(op) and not any(TMEMCopyOp.matches(it) for it in slot_readers(op.result))
-
-
-__all__ = ["ROWS_OF_A", "changes_hands", "columns_of", "read_by_dots"]

@@ -149,6 +149,3 @@ def _hoisted(vector: Value, block: Block) -> Operation | None:
         made.detach()
         Builder.after(last).insert(made)
     return made
-
-
-__all__ = ["SLOTS", "Correct"]

@@ -254,6 +254,3 @@ def _erase_view(op: Operation) -> None:
     for user in [it for it in op.result.users if it.name in VIEWS]:
         _erase_view(user)
     op.erase()
-
-
-__all__ = ["HandOver"]

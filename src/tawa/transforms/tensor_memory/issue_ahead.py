@@ -157,6 +157,3 @@ def _ring_of(view: Value) -> Value | None:
     made = whole_of(view).defining_op
     access = GetOp.of(made) or AcquireOp.of(made)
     return access.ring if access is not None else None
-
-
-__all__ = ["IssueAhead"]

@@ -136,6 +136,3 @@ def _drop(op: Operation | None) -> None:
         source = op.operands[0].defining_op
         op.erase()
         op = source
-
-
-__all__ = ["ReadDots"]

@@ -193,6 +193,3 @@ def _stay(buffer: Value) -> None:
         store.op.erase()
         if not load.op.results[0].uses:
             load.op.erase()
-
-
-__all__ = ["ShareBuffers"]

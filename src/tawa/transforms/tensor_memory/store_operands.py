@@ -50,6 +50,3 @@ def _store(function: FuncOp, alloc: LocalAllocOp) -> None:
     op.result.replace_all_uses_with(memory)
     make_mutable(memory, at)
     op.erase()
-
-
-__all__ = ["StoreOperands"]

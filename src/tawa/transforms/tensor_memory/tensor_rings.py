@@ -90,6 +90,3 @@ def _check_pinned(pin: RingPlan, ring: RingPlan) -> None:
         asked, own = getattr(pin, it.name), getattr(ring, it.name)
         if asked not in (None, (), own):
             raise PlanError(f"the Plan has {it.name}={asked!r} in {ring.name}; cure: {it.name}={own!r}")
-
-
-__all__ = ["IN_TURN", "NO_ROOM", "ONCE", "TWO_SLOTS", "Exchange", "reasons", "rings_of"]

@@ -52,6 +52,3 @@ def descriptor_type(block: tuple[int, ...], element: str, nested: bool) -> str:
     """The type of a descriptor. nested: in the spelling of Triton 3.6 and 3.7, with a tensor type inside."""
     sign = "s" if element.startswith("i") else ""
     return str(TensorDescType(TensorType(block, element), nested, sign))
-
-
-__all__ = ["add_descriptor", "add_number", "add_pointer", "descriptor_type"]

@@ -238,6 +238,3 @@ def _atomic(builder: Builder, kind: RmwKind, operands: tuple[Value, ...], hint: 
         "sem": int_attr(RELAXED),
     }
     return builder.create(AtomicRMWOp.NAME, operands, ("i32",), properties=properties, hints=(hint,)).result
-
-
-__all__ = ["DynamicTiles", "forget_order", "loop_over_tiles"]

@@ -74,6 +74,3 @@ def _whole(builder: Builder, tile: Value) -> Value:
     if transpose is None:
         return WholeTileOp.create(builder, tile)
     return builder.insert(clone_op(transpose.op, {transpose.source: _whole(builder, transpose.source)})).result
-
-
-__all__ = ["ExchangeOperands"]

@@ -93,6 +93,3 @@ def _only_if(condition: Value, op: Operation) -> None:
     Builder.before(op).create(IfOp.NAME, (condition,), (), regions=[Region([then]), Region([])])
     then.append(op.detach())
     then.append(Operation(YieldOp.NAME, loc=op.loc))
-
-
-__all__ = ["GroupPrograms", "GroupedResult"]

@@ -126,6 +126,3 @@ def holds_at(builder: Builder, limit: Limit, numbers: Materializer) -> Value:
     less = SubIOp.create(builder, stride, builder.constant(1, "i64"))
     most = builder.constant(limit.below - 1, "i64")
     return CmpIOp.create(builder, Predicate.ULT, less, most, "fits")
-
-
-__all__ = ["KernelDescriptors", "holds_at"]

@@ -136,6 +136,3 @@ def _wide(text: str) -> str:
     type = parse_type(text)
     assert isinstance(type, TensorType)
     return str(replace(type, shape=(*type.shape, ACCUMULATOR_COLUMNS)))
-
-
-__all__ = ["LateSums"]

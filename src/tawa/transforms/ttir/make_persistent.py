@@ -152,6 +152,3 @@ def _block(value: Value) -> Block | None:
 
 def _axis(op: Operation) -> int:
     return read_int(op.properties["axis"])
-
-
-__all__ = ["MakePersistent", "PersistentResult"]

@@ -228,6 +228,3 @@ def _tile(value: Value) -> TensorType:
 def _bits(value: Value) -> int:
     element = parse_type(_tile(value).element)
     return element.bits if isinstance(element, ScalarType) else 0
-
-
-__all__ = ["OrderResult", "OrderRows"]

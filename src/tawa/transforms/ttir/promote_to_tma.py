@@ -266,6 +266,3 @@ def _repeat(builder: Builder, tile: Value, runs: Sequence[int], element: str) ->
 def _tile_type(shape: Sequence[int], element: str) -> str:
     """The type of a tile without a layout."""
     return f"tensor<{'x'.join(map(str, shape))}x{element}>"
-
-
-__all__ = ["PromoteToTma", "PromotionResult"]

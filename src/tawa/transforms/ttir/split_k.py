@@ -321,6 +321,3 @@ def _load(b: Builder, pointers: Value) -> Value:
     }  # fmt: skip
     type = f"tensor<{'x'.join(map(str, kind.shape))}xf32>"
     return b.create(LoadOp.NAME, (pointers,), (type,), properties=properties, hints=("part",)).result
-
-
-__all__ = ["SplitK", "SplitResult"]

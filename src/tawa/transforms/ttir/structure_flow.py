@@ -299,6 +299,3 @@ def _zero(builder: Builder, type: str) -> Value:
     if isinstance(parsed, PointerType):
         return builder.create(IntToPtrOp.NAME, (_zero(builder, "i64"),), (type,)).result
     return builder.create(ConstantOp.NAME, (), (type,), properties={"value": _zero_text(type)}).result
-
-
-__all__ = ["StructureFlow"]

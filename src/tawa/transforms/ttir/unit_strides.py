@@ -46,6 +46,3 @@ class AssumeUnitStrides:
             argument.replace_all_uses_with(start.constant(1, argument.type))
         conditions = tuple(Condition(stride, UNIT_STRIDE, 1, 1) for stride in self.strides)
         return UnitStridesResult(True, conditions=conditions)
-
-
-__all__ = ["UNIT_STRIDE", "AssumeUnitStrides", "UnitStridesResult"]

@@ -49,6 +49,3 @@ def version_loop(
     for block, version in ((then, loop.detach()), (other, copy)):
         block.append(version)
         block.append(Operation(YieldOp.NAME, version.results, loc=loop.loc))
-
-
-__all__ = ["version_loop"]

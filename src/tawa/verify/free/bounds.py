@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, MaxSIOp, SelectOp, SubIOp
-from tawa.ir.attributes import read_int
-from tawa.verify.comparisons import GREATER_EQUAL, LESS, UNSIGNED
+from tawa.dialects.arith import AddIOp, AndIOp, CmpIOp, MaxSIOp, Predicate, SelectOp, SubIOp, read_predicate
 from tawa.verify.skeleton.program import Term
 
 Number = int | Term
@@ -67,7 +65,7 @@ def longer_than(term: Number) -> tuple[Number, int, Number] | None:
     if not isinstance(term, Term) or term.key[0] != AndIOp.NAME:
         return None
     longer = comparison_of(term.key[-1])
-    if longer is None or longer[0] != GREATER_EQUAL + UNSIGNED:
+    if longer is None or longer[0] != Predicate.UGE:
         return None
     _, length, most = longer
     if not isinstance(most, int) or most <= 1:
@@ -84,22 +82,19 @@ def _is_length(length: Number, low: Number, high: Number) -> bool:
     return parts + more == whole and number + by == total
 
 
-def comparison_of(term: Number) -> tuple[int, Number, Number] | None:
+def comparison_of(term: Number) -> tuple[Predicate, Number, Number] | None:
     """Predicate, left and right operand of a comparison; None for any other term."""
     if not isinstance(term, Term) or term.key[0] != CmpIOp.NAME:
         return None
     properties = dict(zip(term.key[1:-2:2], term.key[2:-2:2], strict=True))
-    return read_int(str(properties["predicate"])), *term.key[-2:]
+    return read_predicate(str(properties["predicate"])), *term.key[-2:]
 
 
 def orders_of(term: Number) -> list[tuple[Number, Number, bool]]:
     """What a comparison says as ``lower < upper``, in each way; the last item tells whether it says the opposite."""
     compared = comparison_of(term)
-    if compared is None or compared[0] not in (LESS, GREATER_EQUAL):
+    if compared is None or compared[0] not in (Predicate.SLT, Predicate.SGE):
         return []
     predicate, left, right = compared
-    found = [(left, right, predicate == GREATER_EQUAL)]
-    return [*found, (right - 1, left, predicate == LESS)] if isinstance(right, int) else found
-
-
-__all__ = ["Number", "addends_of", "cap_of", "comparison_of", "is_not_negative", "longer_than", "orders_of", "start_of"]
+    found = [(left, right, predicate == Predicate.SGE)]
+    return [*found, (right - 1, left, predicate == Predicate.SLT)] if isinstance(right, int) else found

@@ -327,6 +327,3 @@ class FreeRun(WalkerState):
             self._leave(walker, Mark(frame.time, ENDLESS, True))
         walker.set_nest()
         return again
-
-
-__all__ = ["FreeRun"]

@@ -51,6 +51,3 @@ def _read_by(ring: Ring, name: str) -> Ring:
 def _as_only_reader(instruction: tuple[Any, ...]) -> tuple[Any, ...]:
     place = _READERS.get(instruction[0])
     return instruction if place is None else (*instruction[:place], 0, *instruction[place + 1 :])
-
-
-__all__ = ["pairs_of"]

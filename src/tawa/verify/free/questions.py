@@ -34,12 +34,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tawa.dialects.arith import AddIOp, CmpIOp, MinSIOp, SubIOp, XOrIOp
+from tawa.dialects.arith import AddIOp, CmpIOp, MinSIOp, Predicate, SubIOp, XOrIOp
 from tawa.dialects.control_flow import deciding
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import LoadOp
 from tawa.ir import Operation, Value
-from tawa.verify.comparisons import GREATER_EQUAL, NOT_EQUAL, UNSIGNED, negated
 from tawa.verify.equal_numbers import decided_by
 from tawa.verify.free.bounds import addends_of, cap_of, comparison_of, is_not_negative, longer_than, orders_of, start_of
 from tawa.verify.free.sites import ENDLESS, Asked, Questions, Site
@@ -442,8 +441,8 @@ class _Finder:
         while condition.key[0] == XOrIOp.NAME and 1 in condition.key[-2:] and len(condition.parts) == 1:
             (condition,), denied = condition.parts, not denied
         compared = comparison_of(condition)
-        if compared is not None and compared[0] in (NOT_EQUAL, GREATER_EQUAL, GREATER_EQUAL + UNSIGNED):
-            predicate = f"{negated(compared[0])} : i64"
+        if compared is not None and compared[0] in (Predicate.NE, Predicate.SGE, Predicate.UGE):
+            predicate = f"{compared[0].negated} : i64"
             return self.terms((*condition.key[:2], predicate, *condition.key[3:])), not denied
         return condition, denied
 

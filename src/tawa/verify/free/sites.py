@@ -68,6 +68,3 @@ class Questions:
     """By partition and instruction: the unknowns that loops may still query, as bits; other queries are conditions."""
     shares_memory: bool = False
     """Whether a number in memory is an unknown of several partitions."""
-
-
-__all__ = ["ENDLESS", "Asked", "Questions", "Site"]

@@ -325,6 +325,3 @@ def _unread(channel: Channel) -> list[int]:
     """The counts of the numbers that a reader has not released yet."""
     first = min((min([got, *held]) for got, held in zip(channel.gets, channel.borrowed, strict=True)), default=0)
     return [count for count in channel.numbers if count >= first]
-
-
-__all__ = ["Instance", "Iteration", "Mark", "Nest", "Walker", "WalkerState"]

@@ -410,6 +410,3 @@ def _label(term: Term) -> str:
 
 def _axis(term: Term) -> str:
     return str(dict(zip(term.key[1::2], term.key[2::2], strict=False)).get("axis", "0")).partition(" ")[0]
-
-
-__all__ = ["Search"]

@@ -124,6 +124,3 @@ class Credits:
 
     def _fault(self, kind: FaultKind, message: str, index: int, thread: Thread) -> FaultError:
         return FaultError(kind, message, index, thread.part.ops[thread.pc])
-
-
-__all__ = ["Credits"]

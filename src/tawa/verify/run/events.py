@@ -105,6 +105,3 @@ class InFlight:
     """A tile that asynchronous dots of its partition, given by number, may still write."""
 
     groups: frozenset[int]
-
-
-__all__ = ["Act", "Event", "InFlight"]

@@ -452,6 +452,3 @@ class Order:
 
 def _fault_kind(kind: str) -> FaultKind:
     return "transaction bytes" if kind == "transaction bytes" else "arrive count" if kind != "deadlock" else "deadlock"
-
-
-__all__ = ["Barrier", "Order"]

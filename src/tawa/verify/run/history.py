@@ -148,6 +148,3 @@ _EVENT_NAMES = {
 def event_name(event: Event) -> str:
     """The name of an event in messages."""
     return _EVENT_NAMES.get(event.kind, event.op.name)
-
-
-__all__ = ["Fault", "History", "HistoryStep", "Memories", "event_name"]

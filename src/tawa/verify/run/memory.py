@@ -275,19 +275,3 @@ def _relied_on(earlier: Access, event: Event, same: bool) -> str:
     if event.kind == "dot" and earlier.event.kind == "cp.async" and same:
         return COPIES_SEEN
     return FENCED_READS if event.kind == "copy in" and earlier.event.kind == "read" and same else ""
-
-
-__all__ = [
-    "COMMITS_IN_ORDER",
-    "COPIES_SEEN",
-    "FENCED_READS",
-    "FENCES_FOLLOW",
-    "IN_ORDER",
-    "MMAS_IN_ORDER",
-    "TENSOR_FENCES",
-    "Access",
-    "Actor",
-    "Memory",
-    "OtherNumber",
-    "Region",
-]

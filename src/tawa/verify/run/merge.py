@@ -88,6 +88,3 @@ def _access(order: Order, one: Settled, other: Settled, fact: _Fact) -> Access:
         if (fact[0], fact[-1]) == ("fence", True):
             order.actors[access.partition].unfenced.append(access)
     return access
-
-
-__all__ = ["merge"]

@@ -95,6 +95,3 @@ class NamedBarriers:
         """Which barrier, and who is missing: ``named barrier 8, which has 128 of 256 threads``."""
         named = self.barriers[key]
         return f"{self.history.name(key)}, which has {named.arrived} of {named.count} threads"
-
-
-__all__ = ["Named", "NamedBarriers"]

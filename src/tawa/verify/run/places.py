@@ -121,6 +121,3 @@ def _wider(source: MemDescType, target: MemDescType, memory: Place) -> tuple[tup
         return None  # of narrower elements, several are one element of the region
     (*rows, (dim, before)) = memory.view or _natural(len(source.shape))
     return (*rows, (dim, before * factor))
-
-
-__all__ = ["NAMED", "NotUnderstood", "Place", "indexed", "overlap", "viewed"]

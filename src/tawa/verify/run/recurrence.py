@@ -337,6 +337,3 @@ def settle(
     order.history.bit = 1
     key = barriers, regions, named, meeting, actors, tuple(sorted(order.dead))
     return Settled(key, work.lacks(knows), dict(work.facts), work.regions, rotated)
-
-
-__all__ = ["Lacks", "Settled", "covers", "replace_knowledge", "settle"]

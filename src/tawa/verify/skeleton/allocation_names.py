@@ -47,6 +47,3 @@ def _number(wished: Mapping[Operation, str], taken: set[str], names: dict[Operat
             name = next(it for it in (f"{name}.{number}" for number in count()) if it not in taken)
         taken.add(name)
         names[op] = name
-
-
-__all__ = ["allocation_names"]

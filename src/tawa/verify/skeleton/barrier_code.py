@@ -121,6 +121,3 @@ class BarrierCode:
         if not self.accesses.roots_of(buffer) & self.accesses.barriers:
             register = self.code.use(buffer)
             self.act(Act("free", op, (register,), reads=(register,)))
-
-
-__all__ = ["BarrierCode"]

@@ -49,7 +49,7 @@ _ENDS = op_names(YieldOp, ConditionOp, BranchOp, CondBranchOp, ttg.WarpYieldOp, 
 _FORKS = op_names(ttg.WarpSpecializeOp, GroupOp, ttg.WarpSpecializePartitionsOp)
 
 
-class Compiler(Protocol):
+class _Compiler(Protocol):
     """What the templates need of the compiler of the skeleton."""
 
     def use(self, value: Value) -> int: ...
@@ -61,7 +61,7 @@ class Compiler(Protocol):
     def free(self, op: Operation, buffer: Value) -> None: ...
 
 
-def barrier_events() -> dict[str, Callable[[Compiler, Operation], None]]:
+def barrier_events() -> dict[str, Callable[[_Compiler, Operation], None]]:
     """The templates of each operation, by name."""
     return _EVENTS
 
@@ -231,32 +231,32 @@ def chooses_tile(op: Operation) -> bool:
 
 
 def _on_barrier(
-    self: Compiler, op: Operation, kind: str, barrier: Value, amount: int = 0, *conditions: Value | None
+    self: _Compiler, op: Operation, kind: str, barrier: Value, amount: int = 0, *conditions: Value | None
 ) -> None:
     place = self.use(barrier)
     self.act(Act(kind, op, barrier=place, amount=amount, reads=(place,)), *conditions)
 
 
-def _init(self: Compiler, op: Operation) -> None:
+def _init(self: _Compiler, op: Operation) -> None:
     _on_barrier(self, op, "init", ttng.InitBarrierOp(op).barrier, _int(op.properties["count"]))
 
 
-def _inval(self: Compiler, op: Operation) -> None:
+def _inval(self: _Compiler, op: Operation) -> None:
     _on_barrier(self, op, "inval", ttng.InvalBarrierOp(op).barrier)
 
 
-def _wait(self: Compiler, op: Operation) -> None:
+def _wait(self: _Compiler, op: Operation) -> None:
     wait = ttng.WaitBarrierOp(op)
     place, parity = self.use(wait.barrier), self.use(wait.parity)
     self.act(Act("wait", op, barrier=place, parity=parity, reads=(place, parity)), _predicate(op, 2))
 
 
-def _arrive(self: Compiler, op: Operation) -> None:
+def _arrive(self: _Compiler, op: Operation) -> None:
     arrive = ttng.ArriveBarrierOp(op)
     _on_barrier(self, op, "arrive", arrive.barrier, arrive.count, _predicate(op, 1))
 
 
-def _expect(self: Compiler, op: Operation) -> None:
+def _expect(self: _Compiler, op: Operation) -> None:
     expect = ttng.BarrierExpectOp(op)
     _on_barrier(self, op, "expect", expect.barrier, _int(op.properties["size"]), _predicate(op, 1))
 
@@ -266,7 +266,7 @@ def _predicate(op: Operation, after: int) -> Value | None:
     return next((operand for operand in op.operands[after:] if operand.type == "i1"), None)
 
 
-def _copy_in(self: Compiler, op: Operation) -> None:
+def _copy_in(self: _Compiler, op: Operation) -> None:
     views = [index for index, operand in enumerate(op.operands) if operand.type.startswith("!ttg.memdesc")]
     if len(views) != 2 or op.properties.get("multicast", "false") not in ("false", ""):
         raise NotUnderstood("a TMA copy of an unknown form", op)
@@ -298,7 +298,7 @@ def _check_block(op: Operation, buffer: Value) -> None:
             )
 
 
-def _copy_out(self: Compiler, op: Operation) -> None:
+def _copy_out(self: _Compiler, op: Operation) -> None:
     buffers = [it for it in op.operands if it.type.startswith("!ttg.memdesc")]
     for buffer in buffers:
         _check_block(op, buffer)
@@ -307,55 +307,55 @@ def _copy_out(self: Compiler, op: Operation) -> None:
     self.act(Act("copy out", op, memory, descriptor=descriptor, reads=(*memory, descriptor)))
 
 
-def _pendings(kind: str) -> Callable[[Compiler, Operation], None]:
-    def make(self: Compiler, op: Operation) -> None:
+def _pendings(kind: str) -> Callable[[_Compiler, Operation], None]:
+    def make(self: _Compiler, op: Operation) -> None:
         amount = _int(op.properties.get("pendings") or op.properties.get("num") or "0 : i32")
         self.act(Act(kind, op, amount=amount))
 
     return make
 
 
-def _plain(kind: str) -> Callable[[Compiler, Operation], None]:
-    def make(self: Compiler, op: Operation) -> None:
+def _plain(kind: str) -> Callable[[_Compiler, Operation], None]:
+    def make(self: _Compiler, op: Operation) -> None:
         self.act(Act(kind, op))
 
     return make
 
 
-def _access(self: Compiler, op: Operation, kind: str, buffer: Value, *conditions: Value | None) -> None:
+def _access(self: _Compiler, op: Operation, kind: str, buffer: Value, *conditions: Value | None) -> None:
     memory = self.use(buffer)
     self.act(Act(kind, op, (memory,), reads=(memory,)), *conditions)
 
 
-def _async_copy(self: Compiler, op: Operation) -> None:
+def _async_copy(self: _Compiler, op: Operation) -> None:
     _access(self, op, "cp.async", ttg.AsyncCopyGlobalToLocalOp(op).buffer)
 
 
-def _copies_arrive(self: Compiler, op: Operation) -> None:
+def _copies_arrive(self: _Compiler, op: Operation) -> None:
     """One arrival per thread of the partition, once its earlier copies have landed."""
     if "noIncrement" not in op.properties:
         raise NotUnderstood("an arrival of cp.async that raises the count of its barrier", op)
     _on_barrier(self, op, "copies arrive", ttng.AsyncCopyMbarrierArriveOp(op).barrier, warps_of(op) * WARP)
 
 
-def _dot(self: Compiler, op: Operation) -> None:
+def _dot(self: _Compiler, op: Operation) -> None:
     dot = WarpGroupDotOp(op)
     memory = tuple(self.use(it) for it in (dot.a, dot.b) if it.type.startswith("!ttg.memdesc"))
     tile, result = self.use(dot.accumulator), self.define(op.result)
     self.act(Act("dot", op, memory, reads=memory, tile=tile, result=result, amount=int(dot.is_async)))
 
 
-def _dot_wait(self: Compiler, op: Operation) -> None:
+def _dot_wait(self: _Compiler, op: Operation) -> None:
     tiles = tuple((self.use(it), self.define(result)) for it, result in zip(op.operands, op.results, strict=True))
     self.act(Act("dot wait", op, amount=_int(op.properties["pendings"]), tiles=tiles))
 
 
-def _tmem_store(self: Compiler, op: Operation) -> None:
+def _tmem_store(self: _Compiler, op: Operation) -> None:
     store = tcgen05.TMEMStoreOp(op)
     _access(self, op, "write", store.buffer, store.predicate)
 
 
-def _tmem_copy(self: Compiler, op: Operation) -> None:
+def _tmem_copy(self: _Compiler, op: Operation) -> None:
     copy = tcgen05.TMEMCopyOp(op)
     if copy.barriers:
         raise NotUnderstood("a copy to tensor memory that arrives on a barrier by itself", op)
@@ -363,7 +363,7 @@ def _tmem_copy(self: Compiler, op: Operation) -> None:
     self.act(Act("tcgen05", op, memory, reads=memory))
 
 
-def _tcgen05_dot(self: Compiler, op: Operation) -> None:
+def _tcgen05_dot(self: _Compiler, op: Operation) -> None:
     """D is read if it is added; then the dot writes it, and commits to its barriers."""
     dot = tcgen05.dot_of(op)
     assert dot is not None
@@ -378,14 +378,14 @@ def _tcgen05_dot(self: Compiler, op: Operation) -> None:
         _on_barrier(self, op, "commit", barrier, 1, dot.predicate, condition)
 
 
-def _tcgen05_commit(self: Compiler, op: Operation) -> None:
+def _tcgen05_commit(self: _Compiler, op: Operation) -> None:
     commit = tcgen05.TCGen5CommitOp(op)
     if commit.descriptors or "two_ctas" in op.properties:
         raise NotUnderstood("a commit that arrives in several CTAs", op)
     _on_barrier(self, op, "commit", commit.barrier, 1, commit.predicate)
 
 
-_EVENTS: dict[str, Callable[[Compiler, Operation], None]] = by_name(
+_EVENTS: dict[str, Callable[[_Compiler, Operation], None]] = by_name(
     {
         ttng.InitBarrierOp: _init,
         ttng.InvalBarrierOp: _inval,
@@ -422,5 +422,3 @@ _EVENTS: dict[str, Callable[[Compiler, Operation], None]] = by_name(
 DESCRIBING = op_names(MakeTensorDescOp, ttng.TensormapCreateOp, ttng.TensormapFenceproxyAcquireOp)
 WRITING = ("write", "free", "copy in", "cp.async", "describe", "descriptor", "init", "inval", "tcgen05")
 """Events that write memory."""
-
-__all__ = ["DESCRIBING", "WRITING", "Accesses", "barrier_events", "chooses_tile", "in_loop"]

@@ -288,6 +288,3 @@ def _reached(start: int, edges: Mapping[int, list[int]], within: set[int]) -> se
                 seen.add(target)
                 work.append(target)
     return seen
-
-
-__all__ = ["fewer_accesses", "find_counters"]

@@ -103,6 +103,3 @@ class Emitter:
         writers = self.program.rings[ring].writers
         if self.part.name not in writers:
             writers.append(self.part.name)
-
-
-__all__ = ["Emitter"]

@@ -422,6 +422,3 @@ def blocked_by(ring: LiftedRing, part: Part, expressions: Expressions, registers
             case _:
                 pass
     return found
-
-
-__all__ = ["Expressions", "LiftedRing", "blocked_by", "expanded", "lift_rings"]

@@ -64,6 +64,3 @@ def _places(bits: int) -> list[int]:
 def reached(code: Sequence[Uses], marks: Mapping[int, int]) -> list[int]:
     """For each instruction the union of the marks of all instructions that it may reach, itself included."""
     return _before([(marks.get(at, 0), 0, goes_on, jump) for at, (_, _, goes_on, jump) in enumerate(code)])
-
-
-__all__ = ["Live", "Uses", "reached"]

@@ -158,6 +158,3 @@ def _bits(registers: Iterable[int]) -> int:
         if number >= 0:
             bits |= 1 << number
     return bits
-
-
-__all__ = ["look_ahead", "uses_of"]

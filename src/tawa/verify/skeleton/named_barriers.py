@@ -17,7 +17,7 @@ _STARTS = 1
 _FIRST_PARTITION = 2
 
 
-class Compiler(Protocol):
+class _Compiler(Protocol):
     """What the events need of the compiler of the skeleton."""
 
     def use(self, value: Value) -> int: ...
@@ -44,7 +44,7 @@ def _home(op: Operation) -> int:
     return 0 if partition is None else _FIRST_PARTITION + partition[1]
 
 
-def assembly(self: Compiler, op: Operation, forks: Sequence[Operation]) -> None:
+def assembly(self: _Compiler, op: Operation, forks: Sequence[Operation]) -> None:
     """The events of inline assembly, in the order of its instructions.
 
     Triton's back end uses named barriers too: number 0 for the warps of the default partition (of the kernel, if it has
@@ -100,6 +100,3 @@ def _reserved(place: int, partitions: int) -> str:
         f"named barrier {place} belongs to {owner if partitions else 'the kernel'}: Triton's back end synchronises its "
         f"warps with it. Cure: {free_barriers(partitions)}"
     )
-
-
-__all__ = ["assembly", "free_barriers", "most_partitions"]

@@ -6,7 +6,6 @@ two partitions is one unknown.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import itertools
 from collections import Counter
@@ -20,8 +19,7 @@ from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.parameters import part_of_descriptor
 from tawa.dialects.scalars import width_of
 from tawa.ir import Module, Operation, Value, Worklist
-from tawa.ir.attributes import read_int
-from tawa.verify.comparisons import NOT_EQUAL, holds, negated, one_form
+from tawa.verify.comparisons import one_form
 from tawa.verify.crossed_numbers import NONE_CROSSED, CrossedNumbers
 from tawa.verify.run.history import Memories
 from tawa.verify.skeleton.live import Live, Uses
@@ -201,7 +199,7 @@ class Terms:
     def _computed(self, term: Term, given: Mapping[str, _Numbers], found: dict[Term, _Numbers]) -> _Numbers:
         if term.key[0] == arith.CmpIOp.NAME and len(term.key) == _COMPARISON:
             inputs = [self._evaluated(it, given, found) for it in term.key[-2:]]
-            return _each(functools.partial(holds, read_int(term.key[2])), inputs)
+            return _each(arith.read_predicate(term.key[2]).holds, inputs)
         for count in (2, 1, 3):
             function = self.functions.get(term.key[:-count])
             if function is not None:
@@ -214,9 +212,9 @@ class Terms:
             case arith.SelectOp.NAME:
                 return _choice(key)
             case arith.CmpIOp.NAME if len(key) == _COMPARISON:
-                predicate, left, right = one_form(read_int(key[2]), *key[-2:])
+                predicate, left, right = one_form(arith.read_predicate(key[2]), *key[-2:])
                 if (
-                    predicate <= NOT_EQUAL
+                    predicate <= arith.Predicate.NE
                     and isinstance(left, Term)
                     and isinstance(right, Term)
                     and right.number < left.number
@@ -225,7 +223,7 @@ class Terms:
                 return (*key[:2], f"{predicate} : i64", left, right)
             case arith.XOrIOp.NAME if (compared := _denied(*key[-2:])) is not None:
                 return self._normal(
-                    (*compared.key[:2], f"{negated(read_int(compared.key[2]))} : i64", *compared.key[-2:])
+                    (*compared.key[:2], f"{arith.read_predicate(compared.key[2]).negated} : i64", *compared.key[-2:])
                 )
             case arith.AddIOp.NAME | arith.MulIOp.NAME:
                 return self._sum(key)

@@ -362,6 +362,3 @@ def _tile(buffer: MemDescType, slots: int) -> str:
     if len(shape) > 1 and shape[0] % slots == 0 and (slots > 1 or shape[0] == 1):
         shape = shape[1:] if shape[0] == slots else (shape[0] // slots, *shape[1:])
     return "x".join((*map(str, shape), buffer.element))
-
-
-__all__ = ["Barriers", "Partition", "Ring", "Rings", "Use", "Wait"]

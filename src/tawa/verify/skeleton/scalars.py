@@ -137,6 +137,3 @@ class Scalars:
 
 def _select(condition: int, one: Any, other: Any) -> Any:
     return one if condition else other
-
-
-__all__ = ["Scalars"]

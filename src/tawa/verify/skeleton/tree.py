@@ -77,8 +77,6 @@ FENCE_BEHIND = "descriptor fence"
 _NEUTRAL = by_name({MulIOp: 1, DivSIOp: 1, OrIOp: 0, XOrIOp: 0})
 """The right operands that change nothing."""
 _COMMUTATIVE = op_names(AddIOp, MulIOp, AndIOp, OrIOp, XOrIOp, MinSIOp, MaxSIOp, CmpIOp)
-_MIRRORED = (0, 1, 4, 5, 2, 3, 8, 9, 6, 7)
-"""The predicate of a comparison with its operands swapped."""
 
 
 class Tree:
@@ -280,7 +278,7 @@ class Tree:
         if op.name in _COMMUTATIVE and isinstance(self.settled(operands[0]), int):
             operands = operands[::-1]
             if compare := CmpIOp.of(op):
-                properties["predicate"] = f"{_MIRRORED[compare.predicate]} : i64"
+                properties["predicate"] = f"{compare.predicate.mirrored} : i64"
         return (op.name, _matters(result), properties), operands
 
     def uses(self, tile: Value) -> bool:
@@ -316,6 +314,3 @@ def _matters(value: Value) -> Any:
 
 def _only_reads(op: Operation) -> bool:
     return LocalLoadOp.matches(op) or LocalDeallocOp.matches(op)
-
-
-__all__ = ["FENCE_BEHIND", "Leaf", "Nest", "Node", "Tree", "blocks", "shape_of_buffer"]

@@ -233,6 +233,3 @@ def _loops(blocks: list[_Block]) -> list[tuple[int, set[int]]]:
             state[following] = 1
             path.append((following, iter(blocks[following].after)))
     return list(found.items())
-
-
-__all__ = ["place_descriptors"]

@@ -38,6 +38,3 @@ def search_of(
     if space is None:
         return None
     return replace(Search.of(space, request.plan or Plan(), request.options), stock=not request.pinned)
-
-
-__all__ = ["search_of"]

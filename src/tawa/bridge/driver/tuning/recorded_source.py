@@ -68,6 +68,3 @@ def compile_recorded(source: Any, request: Request, options: Mapping[str, Any]) 
 
     with surroundings_named(source.name), attached(), activate(request), launched_by_us(function=source.fn):
         return triton.compile(source, target=gpu_target(SM_90), options=dict(options))
-
-
-__all__ = ["compile_recorded", "recorded_source"]

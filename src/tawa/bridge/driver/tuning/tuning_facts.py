@@ -50,6 +50,3 @@ def tuning_facts(
         "plan": request.plan.to_dict() if request.plan is not None else None,
         "annotated": annotated,
     }
-
-
-__all__ = ["tuning_facts"]

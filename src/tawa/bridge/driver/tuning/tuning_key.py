@@ -46,6 +46,3 @@ def _program(ttir: str) -> tuple[str, list[str]]:
     numbers: dict[str, str] = {}
     numbered = _VALUE.sub(lambda it: numbers.setdefault(it[0], f"%{len(numbers)}"), text)
     return numbered, _PARAMETER.findall(header[1]) if header else []
-
-
-__all__ = ["tuning_key"]

@@ -214,5 +214,3 @@ def _forked() -> None:
 
 os.register_at_fork(after_in_child=_forked)
 atexit.register(lambda: _POOL[0].stop())
-
-__all__ = ["THREAD", "Pool", "Task", "submit", "try_worker", "wait", "worker"]

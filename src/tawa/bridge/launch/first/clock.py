@@ -149,6 +149,3 @@ def _cuda() -> Any:
 def event_clock() -> Clock | None:
     """A clock for the launches of one kernel on one device; None without a CUDA driver."""
     return EventClock(_cuda()) if _cuda() is not None else None
-
-
-__all__ = ["Clock", "EventClock", "beside_captures", "event_clock"]

@@ -54,5 +54,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-__all__ = ["compile_job"]

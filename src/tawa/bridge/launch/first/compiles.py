@@ -115,16 +115,3 @@ def stock_may_start() -> bool:
 def at_once(request: Request) -> Request:
     """The same request for a launch that waits for the specialised kernel."""
     return replace(request, options=replace(request.options, start="ready"))
-
-
-__all__ = [
-    "at_once",
-    "is_overflow_refused",
-    "launch_is_ours",
-    "launched_by_us",
-    "may_be_one",
-    "overflow_refused",
-    "stock_first",
-    "stock_may_start",
-    "wrap_do_compile",
-]

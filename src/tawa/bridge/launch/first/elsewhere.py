@@ -171,5 +171,3 @@ def apply_settings(changed: Mapping[str, Mapping[str, Any]], variables: Mapping[
 
 
 _GROUPS = ("cache", "compilation", "language", "nvidia")
-
-__all__ = ["CompileJob", "NotMade", "WorkerLost", "apply_settings", "is_cached", "job_of", "make", "rank", "ranked"]

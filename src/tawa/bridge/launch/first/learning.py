@@ -298,5 +298,3 @@ class _Learning:
 
 
 learning = _Learning()
-
-__all__ = ["Learner", "Lesson", "learning"]

@@ -57,6 +57,3 @@ def _place(rest: str, aliases: dict[str, str]) -> str:
             break
         place = shorter
     return place
-
-
-__all__ = ["other_rounding"]

@@ -153,6 +153,3 @@ def wrap_do_bench(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(fn, *args, **kwargs)
 
     return do_bench
-
-
-__all__ = ["StockFirst", "warmup", "wrap_do_bench"]

@@ -241,18 +241,3 @@ def _time(found: Any) -> float:
     with suppress(TypeError, ValueError, LookupError):
         return float(found[0] if isinstance(found, Sequence) else found)
     return math.inf
-
-
-__all__ = [
-    "Measurement",
-    "Tuning",
-    "is_tuning",
-    "measurement",
-    "measuring",
-    "tuning",
-    "wrap_apart",
-    "wrap_bench",
-    "wrap_cache_manager",
-    "wrap_disk_cache",
-    "wrap_prune",
-]

@@ -63,6 +63,3 @@ def raise_kept(cache_key: str) -> None:
         found = read(tuple[int, int, str], json_of(text_of(Path(path)))) if path is not None else None  # type: ignore[arg-type]
     if found is not None:
         raise SharedMemoryError(*found)
-
-
-__all__ = ["PlanTooLarge", "SharedMemoryError", "keep_error", "raise_kept"]

@@ -160,6 +160,3 @@ def _curve(b: Builder, step: Value) -> Place:
 def _positive(b: Builder, value: Value) -> Value:
     """The value, which is at least 1 for tiles of the grid: for the checks, which try others as well."""
     return MaxSIOp.create(b, value, b.constant(1))
-
-
-__all__ = ["SIDE_BITS", "ids_grouped", "ids_in_halves", "ids_on_curve"]

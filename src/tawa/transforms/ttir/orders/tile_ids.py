@@ -125,6 +125,3 @@ def _along(builder: Builder, place: Value, sizes: Sequence[Value]) -> list[Value
         ids.append(RemSIOp.create(builder, place, size, "pid"))
         place = DivSIOp.create(builder, place, size, "pid")
     return [*ids, place] if sizes else []
-
-
-__all__ = ["TILE_ID", "Ids", "ids_in_launch_order", "ids_longest_first", "whole_ids"]
