@@ -1,10 +1,9 @@
 """Times kernels without partitions: ``python -m bench.unpartitioned``; ``--only NAME``: some of them.
 
 Kernels of flash-linear-attention (GLA and KDA), B 4, T 2048, 16 heads of 128: terms of single rows within a chunk, with
-and without dots; states that a row rescales in each chunk; triangular inverses. Each number of warps is timed as stock
-Triton compiles it and under the Plans below, whose results must have stock Triton's bits. ``PYTHONPATH`` has a folder
-that ``python -m bench.corpus fetch`` filled. Kernels are compiled by several processes first. Results:
-``bench/results/unpartitioned.json``.
+and without dots; triangular inverses. Each number of warps is timed as stock Triton compiles it and under the Plans
+below, whose results must have stock Triton's bits. ``PYTHONPATH`` has a folder that ``python -m bench.corpus fetch``
+filled. Kernels are compiled by several processes first. Results: ``bench/results/unpartitioned.json``.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ class _Launch:
 def _launches(device: str) -> dict[str, _Launch]:
     """The launches. Off a GPU, tensors are small."""
     import torch
-    from fla.ops.common.chunk_h import chunk_bwd_kernel_dh, chunk_fwd_kernel_h
     from fla.ops.gla.chunk import chunk_gla_bwd_kernel_intra, chunk_gla_fwd_A_kernel_intra_sub_intra
     from fla.ops.kda.chunk_intra import chunk_kda_bwd_kernel_intra, chunk_kda_fwd_kernel_inter_solve_fused
     from fla.ops.kda.chunk_intra_token_parallel import chunk_kda_fwd_kernel_intra_token_parallel
@@ -68,19 +66,6 @@ def _launches(device: str) -> dict[str, _Launch]:
     shape = {**all_equal, "chunk_indices": None, "H": H, "K": D, "BT": CHUNK, "BC": ROWS}
     every = {**shape, "NC": CHUNK // ROWS}
     inputs = {"q": tile(half), "k": tile(half), "g": gates()}
-    states = {
-        **all_equal, "g": None, "g_gamma": None, "gk": gates(), "gv": None, "split_offsets": None, "H": H, "K": D,
-        "V": D, "BT": CHUNK, "BS": CHUNK, "BK": 64, "BV": 64, "USE_G": False, "USE_G_GAMMA": False, "USE_GK": True,
-        "USE_GV": False, "STATE_V_FIRST": False,
-    }  # fmt: skip
-    forward = {
-        "k": tile(half), "v": tile(half), "h": made(B, chunks, H, D, D, dtype=half), "h0": None, "ht": None,
-        "USE_INITIAL_STATE": False, "STORE_FINAL_STATE": False,
-    }  # fmt: skip
-    backward = {
-        "q": tile(half), "do": tile(half), "dh": made(B, chunks, H, D, D, dtype=half), "dht": None, "dh0": None,
-        "scale": 0.1, "HQ": H, "NG": 1, "STORE_INITIAL_STATE_GRADIENT": False, "USE_FINAL_STATE_GRADIENT": False,
-    }  # fmt: skip
     gla = {**inputs, "dA": scores(), "dq": tile(), "dk": tile(), "BK": 64}
     kda = {
         **inputs, "beta": made(B, T, H), "dAqk": scores(), "dAkk": scores(), "dq": tile(), "dq2": tile(),
@@ -96,7 +81,7 @@ def _launches(device: str) -> dict[str, _Launch]:
         **inputs, **all_equal, "beta": made(B, T, H), "Aqk": scores(dtype=half), "Akk": scores(ROWS), "scale": 0.1,
         "N": B, "H": H, "HV": H, "K": D, "BK": D, "BT": CHUNK, "BC": ROWS, "BH": 8, "USE_GRAPH": False,
     }  # fmt: skip
-    blocks, of_state = T // ROWS, (D // 64 * D // 64 * B * H, 1, 1)
+    blocks = T // ROWS
     found = (
         _Launch(chunk_gla_bwd_kernel_intra, {**gla, **every}, (D // 64 * blocks, B * H, 1), ("dq", "dk")),
         _Launch(
@@ -109,8 +94,6 @@ def _launches(device: str) -> dict[str, _Launch]:
         _Launch(
             chunk_kda_fwd_kernel_inter_solve_fused, {**solved, **every}, (chunks, B * H, 1), ("Aqk", "Akk"), (1, 2), 3
         ),
-        _Launch(chunk_fwd_kernel_h, {**states, **forward}, of_state, ("h",), (4, 8), 3),
-        _Launch(chunk_bwd_kernel_dh, {**states, **backward}, of_state, ("dh",), (4, 8), 3),
     )  # fmt: skip
     return {_function(it.kernel).__name__: it for it in found}
 

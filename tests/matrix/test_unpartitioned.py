@@ -22,7 +22,7 @@ from tawa.plan import LoopPlan, OperandPlan, Plan, PlanOptions, RingPlan
 from tawa.plan.search.search import Search
 from tawa.plan.search.space import AHEAD, NOT_AHEAD, UNPARTITIONED, Space
 from tawa.sim import simulate
-from tests.cases.small.row_kernels import decayed, multiplied, one_loop, rescaled, scored, summed, written
+from tests.cases.small.row_kernels import decayed, multiplied, one_loop, scored, summed, written
 from tests.matrix.promoting import Launch, lay_out
 from tests.support.fronts import Front, front
 from tests.support.sample import sample
@@ -215,31 +215,8 @@ def test_a_kernel_without_a_dot_is_tried_by_launches_that_learn_if_it_has_a_loop
     assert why_nothing_to_do(ttir, Request(plan=UNPARTITIONED), False) is None
 
 
-def with_state(trips: int) -> Launch:
-    """A launch of the kernel whose state is rescaled in each iteration."""
-    lot = np.random.default_rng(trips)
-    arguments: dict[str, Any] = {
-        "k_ptr": lot.standard_normal((trips + 1) * _B * _N).astype(np.float16),
-        "v_ptr": lot.standard_normal((trips + 1) * _B * _N).astype(np.float16),
-        "g_ptr": lot.standard_normal((trips + 1) * _N).astype(np.float32),
-        "out_ptr": np.full(_N * _N, np.nan, np.float32),
-        "T": trips,
-    }
-    return Launch(rescaled, arguments, {"B": _B, "N": _N}, (1,), told=False)
-
-
-@pytest.mark.parametrize(("num_warps", "order"), [(1, "eager"), (2, "random"), (2, "late")])
-@pytest.mark.parametrize("trips", [0, 1, 2, 3, 6])
-def test_a_row_that_rescales_a_sum_of_dots_is_loaded_one_iteration_ahead(
-    trips: int, num_warps: int, order: str
-) -> None:
-    """With fewer warps than a wgmma has: before one, Triton 3.6 leaves out the fence that the simulator asks for."""
-    given = with_state(trips)
-    before, after = made(given, num_warps)
-    plan = after.outcome.plan
-    assert plan is not None and {it.argument for it in plan.operands if it.prefetched} == {"g_ptr"}
-    assert output(given, lay_out(before, before.ttir)) == output(given, final(after), order)
-    assert AHEAD in tried(given, num_warps) and AHEAD not in tried(launch(one_loop), num_warps)
+def test_launches_try_rows_ahead_and_not_ahead_where_a_loop_computes_with_rows() -> None:
+    assert AHEAD in tried(without_a_dot(1), 2) and AHEAD not in tried(launch(one_loop), 2)
 
 
 def tried(given: Launch, num_warps: int) -> tuple[Plan, ...]:

@@ -97,17 +97,3 @@ def summed(x_ptr, out_ptr, J, N: tl.constexpr):
     for j in range(J):
         total += tl.load(x_ptr + j * N + columns)
     tl.store(out_ptr + tl.arange(0, 1), tl.sum(total, 0)[None])
-
-
-@triton.jit
-def rescaled(k_ptr, v_ptr, g_ptr, out_ptr, T, B: tl.constexpr, N: tl.constexpr):
-    """A state to which each of T chunks adds a product, after it was rescaled by a row of gates."""
-    rows, columns = tl.arange(0, B), tl.arange(0, N)
-    tile = rows[:, None] * N + columns[None, :]
-    state = tl.zeros((N, N), tl.float32)
-    for t in range(T):
-        k = tl.load(k_ptr + t * B * N + tile)
-        v = tl.load(v_ptr + t * B * N + tile)
-        state *= tl.math.exp2(tl.load(g_ptr + t * N + columns))[:, None]
-        state = tl.dot(tl.trans(k), v, state)
-    tl.store(out_ptr + columns[:, None] * N + columns[None, :], state)

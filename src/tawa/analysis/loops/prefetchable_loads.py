@@ -15,9 +15,9 @@ from tawa.analysis.memory.provenance import memory_roots
 from tawa.dialects import arith
 from tawa.dialects.declare.declaration import address_of, op_names
 from tawa.dialects.effects import effects_of, gives_order, is_plain_load, is_pure
-from tawa.dialects.scf import ForOp, enclosing_loops
+from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import DOTS, LoadOp
-from tawa.ir import Operation, TensorType, Value, Worklist, is_scalar, parse_type
+from tawa.ir import Operation, TensorType, Value, parse_type
 from tawa.machine.nvidia import WARP
 from tawa.symbolic.dim_relations import has_rows
 
@@ -100,24 +100,6 @@ class AheadLoads:
                 if roots is None or written is None or any(root in written for root in roots):
                     return True
         return False
-
-
-def pipelined_loads(loop: ForOp) -> set[Operation]:
-    """The loads of a loop that Triton's pipeliner serves: of tiles on which left or right operands of dots depend.
-
-    All of a loop with a number of stages of its own, and of one that holds another loop with dots.
-    """
-    dots = [op for op in loop.op.walk() if op.name in DOTS]
-    if "tt.num_stages" in loop.op.attributes or any(enclosing_loops(it)[0] is not loop.op for it in dots):
-        return {op for op in loop.op.walk() if LoadOp.matches(op)}
-    found: set[Operation] = set()
-    work = Worklist([value for dot in dots for value in dot.operands[:2]])
-    for value in work:
-        op = value.defining_op
-        if op is not None and loop.op.is_ancestor_of(op):
-            found |= {op} if LoadOp.matches(op) and not is_scalar(op.result.type) else set[Operation]()
-            work += op.operands
-    return found
 
 
 def bytes_ahead(load: LoadOp, num_warps: int) -> int:

@@ -11,7 +11,7 @@ from math import prod
 
 from tawa.analysis.loops.async_wgmma import dots_in, is_aside
 from tawa.analysis.loops.dependences import find_dependences
-from tawa.analysis.loops.prefetchable_loads import AheadLoads, bytes_ahead, pipelined_loads
+from tawa.analysis.loops.prefetchable_loads import AheadLoads, bytes_ahead
 from tawa.analysis.loops.register_operands import dots_of, operands_to_keep
 from tawa.analysis.names import Name, loop_number, name_of
 from tawa.dialects.scf import LOOPS, ForOp, enclosing_loops
@@ -186,8 +186,8 @@ def choose_ahead(module: Module, plan: Plan) -> Plan:
     """The loads of consumers to prefetch, up to `BYTES_AHEAD`, where the Plan leaves that open.
 
     In loops with a pinned schedule nothing is left open: the schedule places the loads that the loop has now. A
-    kernel without partitions prefetches what Triton's pipeliner does not, and only where an iteration has enough to do;
-    raises PlanError if its Plan wants rows ahead, and there are none.
+    kernel without partitions prefetches in loops without dots, since Triton's pipeliner serves the others, and only
+    where an iteration has enough to do; raises PlanError if its Plan wants rows ahead, and there are none.
     """
     staged = {it.loop for it in plan.loops if it.schedule is not None}
     found: dict[Name, OperandPlan] = {}
@@ -195,11 +195,9 @@ def choose_ahead(module: Module, plan: Plan) -> Plan:
     for scope, num_warps in find_consumers(module):
         for op in scope.walk():
             loop = ForOp.of(op)
-            if loop and not loop.unsigned and (unpartitioned or any(it.name in DOTS for it in loop.body.ops)):
-                served = pipelined_loads(loop) if unpartitioned else set[Operation]()
-                full = loop_number(op) in staged or (unpartitioned and not _hides_loads(loop, served, num_warps))
-                room = _Room(plan, num_warps, 0 if full else BYTES_AHEAD, served)
-                for load in AheadLoads(loop).loads(room.has):
+            if loop and not loop.unsigned and _may_load_ahead(loop, unpartitioned):
+                full = loop_number(op) in staged or (unpartitioned and not _hides_loads(loop, num_warps))
+                for load in AheadLoads(loop).loads(_Room(plan, num_warps, 0 if full else BYTES_AHEAD).has):
                     name, line = name_of(load.op), _line(module, load.op)
                     found.setdefault(name, OperandPlan(*name, "consumer", prefetched=True, line=line))
     if unpartitioned and not found and any(it.prefetched and it.argument is None for it in plan.operands):
@@ -209,27 +207,32 @@ def choose_ahead(module: Module, plan: Plan) -> Plan:
     return Plan(operands=(*found.values(), OperandPlan(prefetched=False)))
 
 
-def _hides_loads(loop: ForOp, served: set[Operation], num_warps: int) -> bool:
-    """Whether an iteration computes so much that prefetched loads pay, beside their masks. served: by Triton."""
+def _may_load_ahead(loop: ForOp, unpartitioned: bool) -> bool:
+    if unpartitioned:
+        return not any(it.name in DOTS for it in loop.op.walk())
+    return any(it.name in DOTS for it in loop.body.ops)
+
+
+def _hides_loads(loop: ForOp, num_warps: int) -> bool:
+    """Whether an iteration of a loop without dots computes so much that prefetched loads pay, beside their masks."""
     elements = max((prod(shape_of(it)) for op in loop.body.ops for it in op.results), default=1)
-    loads = [it.op for it in AheadLoads(loop).loads() if it.tile is not None and it.op not in served]
+    loads = [it.op for it in AheadLoads(loop).loads() if it.tile is not None]
     tiles = len({name_of(it) for it in loads})  # Triton repeats a load for each layout in which its row is used
     return elements >= ELEMENTS_AHEAD * num_warps * WARP * tiles
 
 
 @dataclass(slots=True)
 class _Room:
-    """The bytes that a thread may still carry for prefetched loads of one loop. served: loads that Triton pipelines."""
+    """The bytes that a thread may still carry for prefetched loads of one loop."""
 
     plan: Plan
     num_warps: int
     left: int
-    served: set[Operation]
 
     def has(self, load: LoadOp) -> bool:
         """Whether the Plan or, if it leaves that open, the space that is left permits a load to be prefetched."""
         name, size = name_of(load.op), bytes_ahead(load, self.num_warps)
-        if name[0] is None or load.op in self.served:
+        if name[0] is None:
             return False
         asked = self.plan.operand(name).prefetched
         permitted = size <= self.left if asked is None else asked
