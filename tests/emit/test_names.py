@@ -16,6 +16,8 @@ from tawa.emit.module import gluon_source
 from tawa.ir import Module, Operation, copy_module
 from tests.cases.gemm import cases as gemm
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 
 @functools.cache
 def compiled(name: str) -> Module:

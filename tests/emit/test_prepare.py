@@ -17,6 +17,8 @@ from tawa.emit.values.views import EXPRESSIONS
 from tawa.ir import Block, Module, Operation, copy_module, print_module
 from tests.cases.gemm import cases as gemm
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 
 @functools.cache
 def compiled(name: str) -> Module:

@@ -24,6 +24,7 @@ from tawa.runtime.simulation import simulate_case as run
 from tawa.sim import to_floats
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find
+from tests.support.back_end import without_ptx
 from tests.support.fronts import front
 
 Level = Literal["ttgir", "aref", "barrier"]
@@ -58,7 +59,8 @@ def stock_text(name: str) -> str:
     names = case.kernel.arg_names
     constants = {(names.index(it),): value for it, value in case.constants().items()}
     signature = Signature(case.signature(), constants, case.attributes())
-    compiled = compile_kernel(case.kernel, signature, None, num_warps=case.num_warps, num_stages=case.num_stages)
+    with without_ptx():
+        compiled = compile_kernel(case.kernel, signature, None, num_warps=case.num_warps, num_stages=case.num_stages)
     return generic_text(compiled)
 
 

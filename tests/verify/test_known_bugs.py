@@ -22,6 +22,8 @@ from tests.cases.programs import ttgir as programs
 from tests.matrix.compiling import compile_case, pinned
 from tests.support.verdicts import passes
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 BUGS = Path(__file__).parent / "known_bugs"
 
 

@@ -40,6 +40,8 @@ def gemm(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
 HELPERS = """
 import triton
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 
 @triton.jit
 def doubled(x):

@@ -13,6 +13,8 @@ KERNEL = """
 import triton
 import triton.language as tl
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 
 @triton.jit
 def matmul(a, b, c, M, N, K, step_a, inner_a, step_b, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
