@@ -31,7 +31,7 @@ from triton.compiler.compiler import get_cache_invalidating_env_vars
 from triton.runtime import cache
 
 from tests.support.kept import FOLDER, kept
-from tests.support.sample import EVERY_CASE, main_triton
+from tests.support.sample import EVERY_CASE
 
 _PROGRAMS = ("ptxas", "ptxas-blackwell", "nvdisasm")
 _UNDERSTOOD = {"capture_output", "check", "close_fds", "stderr", "text"}
@@ -84,11 +84,8 @@ def keeping(make: Callable[..., str], folder: Path = FOLDER) -> Callable[..., st
 
 @contextlib.contextmanager
 def without_ptx() -> Iterator[None]:
-    """Leaves out LLVM's optimisations and its code: ptxas gets an empty kernel, which spills nothing.
-
-    Not in `make nightly`, nor on the versions of Triton that only the contract runs on.
-    """
-    if EVERY_CASE or not main_triton():
+    """Leaves out LLVM's optimisations and code: ptxas gets an empty kernel, which spills nothing. Not in `make nightly`."""
+    if EVERY_CASE:
         yield
         return
     own_hash, lowered = CUDABackend.hash, getattr(CUDABackend.make_llir, "__wrapped__", CUDABackend.make_llir)

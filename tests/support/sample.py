@@ -26,7 +26,7 @@ def sample(cases: Iterable[T], step: int) -> list[T]:
     """Every `step`-th case, starting with the first; on each release other than Triton 3.6 another third of those."""
     every = list(cases)
     chosen = every if EVERY_CASE else every[::step]
-    return chosen if EVERY_CASE or main_triton() else chosen[_minor() % 3 :: 3] or chosen[:1]
+    return chosen if EVERY_CASE or _main_triton() else chosen[_minor() % 3 :: 3] or chosen[:1]
 
 
 def seeds(count: int) -> range:
@@ -48,9 +48,9 @@ def _minor() -> int:
         return _MAIN
 
 
-def main_triton() -> bool:
+def _main_triton() -> bool:
     return _minor() == _MAIN
 
 
-simulated_once = pytest.mark.skipif(not main_triton(), reason="simulated with Triton 3.6's layouts")
+simulated_once = pytest.mark.skipif(not _main_triton(), reason="simulated with Triton 3.6's layouts")
 """Marks simulations that run on one release: programs differ little between releases, which compile tests cover."""

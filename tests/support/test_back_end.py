@@ -16,7 +16,7 @@ from tawa.machine.machines import SM_90
 from tests.cases.gemm.cases import find
 from tests.matrix.compiling import compile_case, pinned
 from tests.support import back_end
-from tests.support.sample import EVERY_CASE, main_triton
+from tests.support.sample import EVERY_CASE
 
 PTX = """
 .version 8.0
@@ -111,7 +111,7 @@ def test_kernels_without_ptx_have_all_levels_above_and_are_kept_apart() -> None:
     whole = compile_case(case, options)
     assert all(short.asm[it] == whole.asm[it] for it in ("ttir", "ttgir", "aref", "barrier"))
     assert short.metadata.shared == whole.metadata.shared and short.metadata.name == whole.metadata.name
-    assert ("wgmma" in short.asm["ptx"], "wgmma" in whole.asm["ptx"]) == (EVERY_CASE or not main_triton(), True)
+    assert ("wgmma" in short.asm["ptx"], "wgmma" in whole.asm["ptx"]) == (EVERY_CASE, True)
 
 
 def test_what_llvm_cannot_lower_fails_without_ptx_too(monkeypatch: pytest.MonkeyPatch) -> None:
