@@ -84,7 +84,7 @@ def keeping(make: Callable[..., str], folder: Path = FOLDER) -> Callable[..., st
 
 @contextlib.contextmanager
 def without_ptx() -> Iterator[None]:
-    """Leaves out LLVM's optimisations and code: ptxas gets an empty kernel, which spills nothing. Not in `make nightly`."""
+    """Leaves out LLVM's optimisations and code: ptxas gets an empty kernel, without spills. Not in `make nightly`."""
     if EVERY_CASE:
         yield
         return
