@@ -75,7 +75,7 @@ def compiled(case: Specimen, plan: Plan, **options: Any) -> Any:
         return compile_kernel(case.kernel, signature(case), request, **launched)
 
 
-@pytest.mark.parametrize("name", sample(CASES, 4))
+@pytest.mark.parametrize("name", sample(CASES, 8))
 def test_it_is_proved_and_takes_one_ticket_for_each_tile_and_does_not_spill(name: str) -> None:
     made = compiled(*CASES[name])
     record = made.metadata.tawa
@@ -112,7 +112,7 @@ SMALL: dict[str, tuple[Specimen, Plan]] = {
 
 @pytest.mark.usefixtures("without_ptx")
 @simulated_once
-@pytest.mark.parametrize(("name", "order"), sample([(name, order) for name in SMALL for order in ORDERS], 7))
+@pytest.mark.parametrize(("name", "order"), sample([(name, order) for name in SMALL for order in ORDERS], 10))
 def test_any_order_of_tickets_gives_the_same_bits_and_leaves_the_counter_at_zero(name: str, order: str) -> None:
     case, plan = SMALL[name]
     made = compiled(case, plan)
