@@ -143,13 +143,13 @@ def test_a_mutant_of_its_protocol_is_refuted_or_has_the_same_bits() -> None:
     barrier = read_levels(kernel)[1]
     assert barrier is not None
     wanted, refuted = simulated(case, unspecialised(case, kernel)), 0
-    for mutant in sample(mutants(print_module(barrier)), 160):
+    for mutant in mutants(print_module(barrier), 80):
         found = check_barriers(mutant.module)
         refuted += isinstance(found, Refuted)
         if isinstance(found, Proved):
             made = simulated(case, mutant.module, "late")
             assert all(made[key].tobytes() == wanted[key].tobytes() for key in wanted), str(mutant)
-    assert refuted
+    assert refuted > 4
 
 
 @pytest.mark.contract
