@@ -7,12 +7,14 @@ tests where there is no Hopper GPU.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import gc
 import importlib.util
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -54,6 +56,15 @@ ANY_TIME: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCh
 settings.register_profile("fixed", derandomize=True, database=None, max_examples=examples(100), **ANY_TIME)
 settings.register_profile("fresh", print_blob=True, **ANY_TIME)
 settings.load_profile("fixed")
+
+
+@pytest.fixture
+def without_ptx(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Kernels of this test are translated to LLVM IR and no further, unless a GPU runs them."""
+    from tests.support.back_end import without_ptx
+
+    with contextlib.nullcontext() if request.node.get_closest_marker("gpu") else without_ptx():
+        yield
 
 
 @functools.cache

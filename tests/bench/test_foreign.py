@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from bench.foreign.faults import FAULTS, Fault
 from bench.foreign.programs import Program, files_of
 from bench.foreign.runs import oracle_of
 from bench.foreign.verdicts import judge, verify
+from tests.support.sample import sample
 from tests.verify.mutations_oracle import Oracle, hand_written
 
 GEMM = Path(__file__).parents[1] / "verify" / "data" / "gluon_gemm.triton3_6.mlir"
@@ -38,7 +40,8 @@ def test_programs_without_a_fault_pass() -> None:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda it: it.name)
 def test_a_fault_is_refuted_where_it_applies_or_has_a_reason(fault: Fault) -> None:
-    found = [judge(it, oracle(program)) for program in programs() for it in list(fault.mutants(program.text))[:6]]
+    mutants = [(it, program) for program in programs() for it in sample(islice(fault.mutants(program.text), 6), 3)]
+    found = [judge(it, oracle(program)) for it, program in mutants]
     assert any(it.verdict == "refuted" for it in found)
     assert [it for it in found if not it.explained] == []
 

@@ -11,6 +11,8 @@ pytest.importorskip("triton.experimental.gluon")
 from bench.protocols.__main__ import judge
 from bench.protocols.programs import Program, programs, topics
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 ONCE_PROVED = ("volatile", "box_small", "triangular", "given")
 """Faults that were proved before they were found here."""
 

@@ -14,6 +14,8 @@ from tawa.bridge.driver.request import Request
 from tawa.bridge.triton.signature import parse_signature
 from tawa.plan import PlanOptions
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 
 @triton.jit
 def scaled(a_desc, b_desc, s_desc, c_ptr, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):

@@ -20,6 +20,8 @@ from tawa.bridge.triton.artifacts.cache import wrap_submit
 from tawa.bridge.triton.signature import parse_signature
 from tawa.plan import PlanOptions
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 TEXT = (
     "a_ptr=*fp16:16, b_ptr=*fp16:16, c_ptr=*fp16:16, K=i32:16, sam=i32:16, sak=i32, sbk=i32:16, sbn=i32, scm=i32:16, "
     "scn=i32"

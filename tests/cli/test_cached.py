@@ -24,6 +24,7 @@ from tests.bridge.conftest import gemm_signature
 from tests.bridge.kernels import gemm_descriptors
 from tests.rings import kernels
 from tests.support.damage import damaged_data, damaged_text, seeds
+from tests.support.sample import examples
 from tests.support.verdicts import passes
 
 __all__ = ["gemm_signature"]
@@ -218,7 +219,7 @@ def test_metadata_of_a_wrong_type_is_damage(name: str, value: object, tawa: Tawa
     assert tawa("verify", "--cached", "squares", "--json").exit_code == 2
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(seeds)
 def test_damaged_metadata_is_no_failure(tawa: Tawa, seed: int) -> None:
     path = file_of(squares(), "json")

@@ -120,6 +120,7 @@ def _kernel_faults(block: Block, file: Path) -> Iterator[str]:
     import tawa
     from tawa.bridge.triton.signature import parse_constants
     from tawa.declines import of_reason
+    from tests.support.back_end import without_ptx
 
     keys, name = block.keys, block.keys["kernel"]
     wanted = keys.get("verdict", "specialised")
@@ -132,7 +133,8 @@ def _kernel_faults(block: Block, file: Path) -> Iterator[str]:
         constants = parse_constants(keys.get("const", ""))
         constants |= {it: options.pop(it) for it in kernel.arg_names if it in options}
         warps = options.pop("num_warps")
-        found: Any = tawa.explain(kernel, keys.get("sig", ""), constants, num_warps=warps, **options)
+        with without_ptx():
+            found: Any = tawa.explain(kernel, keys.get("sig", ""), constants, num_warps=warps, **options)
     except Exception as error:
         yield f"{name}: {type(error).__name__}: {error}"
         return

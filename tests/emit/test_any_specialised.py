@@ -24,6 +24,8 @@ from tests.cases.random.source import Recipe, case_of, load_kernel, recipes
 from tests.cases.random.text import render
 from tests.cases.simulated import simulated
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 EXAMPLES = max(2, int(os.environ.get("TAWA_EMITTED", "2")) // 10)
 FEW = settings(
     max_examples=EXAMPLES, database=None, phases=(Phase.generate,),

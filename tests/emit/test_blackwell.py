@@ -25,6 +25,8 @@ from tests.cases.simulated import simulated
 from tests.support.sample import sample
 from tests.support.verdicts import passes
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 CASES = {
     "gemm": named_tile("gemm", {"M": 128, "N": 256, "K": 328}, (128, 256, 64), False),
     "persistent gemm": persistent_case(

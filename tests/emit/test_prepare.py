@@ -17,6 +17,8 @@ from tawa.ir import Block, Module, Operation, copy_module, print_module
 from tests.cases.compiled import compile_case
 from tests.cases.gemm import cases as gemm
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 
 @functools.cache
 def compiled(name: str) -> Module:

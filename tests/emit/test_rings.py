@@ -16,6 +16,8 @@ from tawa.ir import Module, Operation, copy_module
 from tests.cases.compiled import compile_case
 from tests.cases.gemm import cases as gemm
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 
 @functools.cache
 def compiled() -> Module:

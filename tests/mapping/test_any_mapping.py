@@ -37,7 +37,7 @@ from tawa.mapping.resolve import resolve
 from tawa.mapping.unmet import check_effect
 from tests.cases.simulated import ORDERS, errors, simulated
 from tests.plan.test_any_plan import EIGHT_BITS, NAMES, bits, fronts, kernels, own, planned
-from tests.support.sample import simulated_once
+from tests.support.sample import sample, simulated_once
 from tests.support.verdicts import passes
 
 ATTENTION = ("two_loops_causal_333x200", "persistent_200x333", *EIGHT_BITS)
@@ -151,7 +151,7 @@ def carried_out(name: str, mapping: Mapping) -> tuple[Any, dict[str, str]]:
 
 
 @simulated_once
-@pytest.mark.parametrize("name", NAMES + EIGHT_BITS)
+@pytest.mark.parametrize("name", [*sample(NAMES, 4), *sample(EIGHT_BITS, 2)])
 def test_a_legal_mapping_gives_the_same_bits_and_another_is_refused_with_a_cure(name: str) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     @given(mappings(name), st.sampled_from(ORDERS))
@@ -197,7 +197,7 @@ def test_a_legal_mapping_gives_the_same_bits_and_another_is_refused_with_a_cure(
     check()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sample(NAMES, 3))
 def test_the_mapping_of_a_plan_read_back_gives_the_plan(name: str) -> None:
     text = mapping_text(own(name), program(name))
     made, _ = planned(name, resolve(Mapping.parse(text), program(name), launched=False))

@@ -14,6 +14,7 @@ from tawa.mapping.program import Program
 from tawa.mapping.resolve import resolve
 from tests.mapping.conftest import program_named
 from tests.support.damage import damaged_data, damaged_text, seeds
+from tests.support.sample import examples
 
 TEXT = """\
 [kernel]
@@ -65,7 +66,7 @@ def looked_up(mapping: Mapping, program: Program) -> None:
     resolve(mapping, program, True)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(seeds)
 def test_a_damaged_file_is_a_mapping_or_is_refused_with_a_cure(
     tmp_path_factory: pytest.TempPathFactory, seed: int
@@ -78,7 +79,7 @@ def test_a_damaged_file_is_a_mapping_or_is_refused_with_a_cure(
         assert "cure: " in str(error)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(seeds)
 def test_damaged_data_is_a_mapping_or_is_refused_with_a_cure(seed: int) -> None:
     try:

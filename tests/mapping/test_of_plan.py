@@ -20,6 +20,8 @@ from tawa.plan import LoopPlan, OperandPlan, Plan
 from tests.mapping import kernels
 from tests.support.fronts import front
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 TWO_LOOPS = "q=tensordesc<fp16[64,64]>, k=tensordesc<fp16[64,64]>, c=*fp32, K=i32:16"
 SIZES: dict[str, Any] = {"num_warps": 8, "only_if_faster": False}
 

@@ -14,6 +14,8 @@ import tawa
 from tawa.errors import TawaError
 from tests.mapping import kernels, test_unmet
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 ATTEND = (kernels.attend, kernels.ATTEND, kernels.BLOCKS, 8)
 BESIDE = (test_unmet.beside, test_unmet.TYPES, {}, 4)
 PRODUCT = (test_unmet.product, test_unmet.GEMM, {}, 4)

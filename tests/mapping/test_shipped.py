@@ -19,6 +19,8 @@ from tawa.bridge.triton.signature import as_signature
 from tawa.machine.machines import SM_90
 from tests.mapping import kernels
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:

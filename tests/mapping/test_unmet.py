@@ -10,6 +10,8 @@ import triton.language as tl
 
 import tawa
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 OPERANDS = "a=tensordesc<fp16[64,64]>, b=tensordesc<fp16[64,64]>"
 TYPES = f"{OPERANDS}, bias=tensordesc<fp16[64,64]>, rows=*fp32, last=*fp32, c=*fp16, K=i32:16"
 GEMM = f"{OPERANDS}, c=*fp16, K=i32:16"

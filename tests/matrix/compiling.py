@@ -18,6 +18,7 @@ from tawa.bridge.report.report import KernelReport, read_ptx, read_ptxas_log, re
 from tawa.bridge.triton.signature import Signature
 from tawa.flow import Outcome
 from tawa.plan import Plan, PlanOptions
+from tawa.verify.effort import Verification
 from tests.cases.case import Specimen
 from tests.support.fronts import front
 
@@ -52,11 +53,13 @@ class Levels:
     asm: dict[str, str]
 
 
-def attempted(case: Specimen, options: PlanOptions, plan: Plan | None = None) -> tuple[Specialised | Outcome, Levels]:
+def attempted(
+    case: Specimen, options: PlanOptions, plan: Plan | None = None, verification: Verification = "fast"
+) -> tuple[Specialised | Outcome, Levels]:
     """The result for a case, without Triton's stages after TTGIR, which take most of the compile time."""
     made = front(case.kernel, signature(case), num_warps=case.num_warps, num_stages=case.num_stages)
     job = made.job(case.name)
-    found = specialise(job, Request(options, plan))
+    found = specialise(job, Request(options, plan, verification=verification))
     return found, Levels({"ttir": made.ttir, **job.texts})
 
 

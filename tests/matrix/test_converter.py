@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.cases.case import Specimen
 from tests.cases.gemm.transposed import FLOATS, INTEGERS, ROWS, SMALL
 from tests.cases.simulated import errors, orders_with_other_bits, simulated, unspecialised
 from tests.matrix.compiling import report, signature
+from tests.support.back_end import without_ptx
 from tests.support.sample import sample, simulated_once
 from tests.support.verdicts import passes
 
@@ -40,9 +42,12 @@ def compiled(case: Specimen, plan: Plan = BY_CONVERTER, **options: Any) -> Any:
 
 
 @functools.cache
-def attention(dim: int, causal: bool, reordered: bool = True, form: str = "two_loops") -> tuple[Specimen, Any]:
+def attention(
+    dim: int, causal: bool, reordered: bool = True, form: str = "two_loops", ptx: bool = False
+) -> tuple[Specimen, Any]:
     case = forward_case("rows", form, dtype="fp8e4nv", dim=dim, causal=causal, rows=True)
-    return case, compiled(case, REORDERED if reordered else BY_CONVERTER)
+    with nullcontext() if ptx else without_ptx():
+        return case, compiled(case, REORDERED if reordered else BY_CONVERTER)
 
 
 def other_bits(case: Specimen, made: Any, tiles_on: int | None = None) -> list[str]:
@@ -61,6 +66,7 @@ def transposed(made: Any) -> dict[str, tuple[str, bool]]:
 # -- bits --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("without_ptx")
 @simulated_once
 @pytest.mark.parametrize("case", sample([FLOATS[0], INTEGERS[0], INTEGERS[1], FLOATS[1]], 2), ids=lambda it: it.name)
 def test_a_product_has_the_same_bits_whoever_transposes_its_operand(case: Specimen) -> None:
@@ -86,6 +92,7 @@ def test_a_persistent_form_with_a_converter_has_the_same_bits() -> None:
     assert other_bits(case, made) == []
 
 
+@pytest.mark.usefixtures("without_ptx")
 @simulated_once
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_every_trip_count_around_the_depth_has_the_same_bits(depth: int) -> None:
@@ -128,9 +135,9 @@ def converter_of(made: Any) -> str:
     return text[text.index("ldmatrix") : text.rindex("stmatrix")]
 
 
-@pytest.mark.parametrize("dim", [64, 128, 256])
+@pytest.mark.parametrize("dim", sample([128, 64, 256], 3))
 def test_bytes_are_permuted_between_matrices_and_none_is_loaded_or_stored_alone(dim: int) -> None:
-    made = attention(dim, False)[1]
+    made = attention(dim, False, ptx=True)[1]
     text = converter_of(made)
     pieces = made.metadata.tawa["plan"]["operands"]
     assert pieces and len(re.findall(r"ldmatrix\S*x4\.trans", text)) == dim * (64 if dim == 256 else 128) // 1024
@@ -143,14 +150,17 @@ def test_bytes_are_permuted_between_matrices_and_none_is_loaded_or_stored_alone(
 def test_a_converter_with_24_registers_does_not_spill_or_hardly(causal: bool) -> None:
     newer = triton_version()[:2] >= NEWER_IR_FROM  # its ptxas keeps the addresses of the pieces of both loops
     few = (256 if newer else HARMLESS_BYTES) if causal else 0
-    assert report(attention(128, causal)[1]).ptxas.spill_bytes <= few
+    assert report(attention(128, causal, ptx=True)[1]).ptxas.spill_bytes <= few
 
 
 def test_a_reordered_operand_needs_no_exchange_of_registers() -> None:
-    counts = [attention(128, False, reordered)[1].asm["ptx"].count("shfl.sync") for reordered in (False, True)]
+    counts = [
+        attention(128, False, reordered, ptx=True)[1].asm["ptx"].count("shfl.sync") for reordered in (False, True)
+    ]
     assert counts[0] - counts[1] == 64  # registers of 64 x 128 elements of 8 bits, of 128 threads and two groups
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_threads_with_40_registers_transpose_larger_pieces() -> None:
     parts = (
         PartitionPlan("producer", "producer", 1, 40),
@@ -188,6 +198,7 @@ def test_the_bytes_of_a_buffer_stay_where_they_are_if_it_is_seen_as_wider_elemen
 # -- decisions ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_automatic_mode_leaves_the_transposition_to_the_consumers_and_says_so() -> None:
     made = compile_kernel(ROWS.kernel, signature(ROWS), Request(PlanOptions(only_if_faster=False)), num_warps=4)
     assert transposed(made) == {"b_desc": ("registers", None)}
@@ -195,6 +206,7 @@ def test_automatic_mode_leaves_the_transposition_to_the_consumers_and_says_so() 
     assert "transposed in registers of the consumers" in told["operands.b_desc, loop 0"]
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_a_converter_is_told_to_the_user() -> None:
     made = compiled(ROWS)
     told = {it["field"]: (it["value"], it["by"]) for it in made.metadata.tawa["decisions"]}
@@ -204,12 +216,14 @@ def test_a_converter_is_told_to_the_user() -> None:
     assert "ring1_transposed with D = 2 (by a converter)" in made.metadata.tawa["reason"]
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_a_plan_with_a_converter_that_is_given_back_gives_the_same_kernel() -> None:
     case, made = attention(64, True)
     again = compiled(case, Plan.of(made.metadata.tawa["plan"]))
     assert again.asm["ptx"] == made.asm["ptx"]
 
 
+@pytest.mark.usefixtures("without_ptx")
 @pytest.mark.parametrize("precision", ["exact", "relaxed"])
 def test_the_order_of_sums_changes_only_where_that_is_allowed(precision: str) -> None:
     """By default, other rows of K make the exchange unnecessary, and the converter keeps the order."""

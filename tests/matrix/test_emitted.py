@@ -35,6 +35,8 @@ from tests.cases.small import integer_kernels
 from tests.support.sample import sample
 from tests.support.verdicts import passes
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 CASES = {
     "gemm": (gemm, "tile_fp16_nn"),
     "fp8, registers of the launch": (gemm, "tile_fp8e4nv_nt"),

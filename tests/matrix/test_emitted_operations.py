@@ -22,7 +22,7 @@ from tawa.errors import EmitError
 from tawa.runtime.explain.explaining import compile_with_options
 from tests.support.sample import sample
 
-pytestmark = pytest.mark.contract
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("without_ptx")]
 
 SIZE = 64
 

@@ -71,6 +71,7 @@ def test_three_programs_of_attention_are_proved_with_stages_and_do_not_spill(cau
     assert other_bits(case, made) == []
 
 
+@pytest.mark.usefixtures("without_ptx")
 @simulated_once
 @pytest.mark.parametrize("causal", sample([True, False], 2))
 def test_a_persistent_form_works_through_groups_of_programs(causal: bool) -> None:
@@ -87,6 +88,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.usefixtures("without_ptx")
 @simulated_once
 @pytest.mark.parametrize("name", sample(PAIRS, 28))
 def test_a_pair_of_programs_gives_the_same_bits_or_says_what_it_does_not_share(name: str) -> None:
@@ -99,6 +101,7 @@ def test_a_pair_of_programs_gives_the_same_bits_or_says_what_it_does_not_share(n
     assert other_bits(case, made) == []
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_a_group_that_does_not_release_what_both_read_is_refuted() -> None:
     """Every release in the first loop of each group is left out once."""
     text = print_module(read_levels(compiled(attention("kept", True), Plan(groups=2, split="programs")))[1])
@@ -129,6 +132,7 @@ def group_of(op: Operation) -> Region:
     return block.parent
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_groups_of_different_lengths_refuse_to_alternate() -> None:
     with pytest.raises(PlanError, match="groups whose trip counts differ cannot alternate"):
         compiled(attention("ping_pong", causal=True), THREE, ping_pong=True)
@@ -142,6 +146,7 @@ def test_a_compile_that_is_not_for_a_launch_refuses_the_form() -> None:
         compile_kernel(case.kernel, signature(case), Request(PlanOptions(), THREE), num_warps=4)
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_the_form_is_told_to_the_user() -> None:
     made = compiled(attention("told", causal=False), THREE)
     assert "3 consumers, each a program of the grid" in made.metadata.tawa["reason"]
@@ -149,6 +154,7 @@ def test_the_form_is_told_to_the_user() -> None:
     assert told["split"] == "programs" and told["groups"] == "3"
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_measurements_try_programs_that_share_a_cta() -> None:
     made = compiled(attention("measured", causal=True), Plan())
     with launched_by_us():

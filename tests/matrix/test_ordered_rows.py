@@ -98,6 +98,7 @@ def test_attention_takes_the_weights_as_they_are(dim: int, keys: int, causal: bo
     assert "tensor.5d.shared" in made.asm["ptx"]
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_the_kernel_stays_as_it_is_where_the_order_of_sums_is_kept() -> None:
     made = compiled(attention())
     assert launch_spec(made) == LaunchSpec()
@@ -130,6 +131,7 @@ def test_kernels_that_are_not_free_stay_as_they_are() -> None:
 # -- the same numbers --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("without_ptx")
 @simulated_once
 @pytest.mark.parametrize(
     ("case", "options"),
@@ -155,6 +157,7 @@ def test_attention_with_ordered_rows_is_right_in_every_landing_order(case: Speci
         assert errors(case, simulated(case, read_levels(made)[1], order, launch=spec)).share <= 1, order
 
 
+@pytest.mark.usefixtures("without_ptx")
 @simulated_once
 def test_a_persistent_form_has_them_too() -> None:
     case = attention(form="persistent")
@@ -164,6 +167,7 @@ def test_a_persistent_form_has_them_too() -> None:
     assert errors(case, simulated(case, read_levels(made)[1], "random", tiles_on=1, launch=spec)).share <= 1
 
 
+@pytest.mark.usefixtures("without_ptx")
 @simulated_once
 def test_programs_that_share_a_cta_have_them_too() -> None:
     case = forward_case("ordered", dtype="fp8e4nv", dim=64, tile=(64, 64, 4), B=1, H=1, HK=1, SQ=200, SK=262)
@@ -173,6 +177,7 @@ def test_programs_that_share_a_cta_have_them_too() -> None:
     assert errors(case, simulated(case, read_levels(made)[1], "random", launch=spec)).share <= 1
 
 
+@pytest.mark.usefixtures("without_ptx")
 @simulated_once
 @pytest.mark.parametrize("kernel", [kernels.plain, kernels.causal, kernels.branched, kernels.by_pointers])
 def test_a_kernel_without_sums_has_the_bits_of_the_kernel_as_written(kernel: Any) -> None:
@@ -184,6 +189,7 @@ def test_a_kernel_without_sums_has_the_bits_of_the_kernel_as_written(kernel: Any
     assert orders_with_other_bits(case, made, wanted, launch=launch_spec(made)) == []
 
 
+@pytest.mark.usefixtures("without_ptx")
 @simulated_once
 @pytest.mark.parametrize("kernel", [kernels.normalised, kernels.scaled])
 def test_a_plan_that_asks_for_it_is_right(kernel: Any) -> None:
@@ -205,18 +211,21 @@ def wrong(case: Specimen, spec: LaunchSpec | None = None) -> bool:
     return errors(case, arrays, kernels.expected).share > 1
 
 
+@pytest.mark.usefixtures("without_ptx")
 @simulated_once
 def test_an_operand_that_is_not_put_in_order_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(order_rows, "_in_rows", lambda operand, order: operand)
     assert wrong(kernels.case(kernels.plain))
 
 
+@pytest.mark.usefixtures("without_ptx")
 @simulated_once
 def test_a_mask_that_is_not_put_in_order_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(order_rows, "_to_places", lambda value, dim, order: value)
     assert wrong(kernels.case(kernels.causal)) and not wrong(kernels.case(kernels.plain))
 
 
+@pytest.mark.usefixtures("without_ptx")
 @simulated_once
 def test_rows_that_come_in_their_own_order_are_refuted() -> None:
     case = kernels.case(kernels.plain)
@@ -234,6 +243,7 @@ def test_a_plan_for_what_is_not_free_is_an_error_with_the_cure() -> None:
         compiled(kernels.case(kernels.written), asked)
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_an_odd_number_of_rows_gets_the_stock_kernel() -> None:
     case = attention(keys=151)
     spec = ordered(compiled(case, precision="relaxed"))
@@ -250,11 +260,13 @@ def k_of(length: int) -> Any:
     return SimpleNamespace(base=base, shape=[length, 64], strides=[64, 1], padding="zero")
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_launches_of_all_lengths_are_specialised_since_rows_may_stay_in_order() -> None:
     made = compiled(kernels.case(kernels.plain))
     assert [answer_for(made, {"k_desc": k_of(length)}).decision for length in (128, 151)] == ["specialised"] * 2
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_the_kernel_with_rows_in_order_is_specialised_too() -> None:
     made = compiled(attention(), precision="relaxed")
     assert known_without(made)
@@ -263,6 +275,7 @@ def test_the_kernel_with_rows_in_order_is_specialised_too() -> None:
     assert {it.partition(":")[0] for it in rows(other).values()} == {"in order"}
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_a_plan_that_asks_for_the_order_depends_on_the_length() -> None:
     made = compiled(kernels.case(kernels.plain), Plan(operands=(OperandPlan("k_desc", 0, rows="for_next_dot"),)))
     assert answer_for(made).condition == "k_desc.shape[0] % 2 == 0 and k_desc.shape[0] > 0"

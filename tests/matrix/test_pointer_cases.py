@@ -32,6 +32,8 @@ from tests.support.fronts import front
 from tests.support.sample import sample, simulated_once
 from tests.support.verdicts import passes
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 SMALL = {"M": 140, "N": 144, "K": 112}
 
 

@@ -74,6 +74,7 @@ def test_slices_move_between_registers_and_shared_memory_as_the_whole_tile_does(
     assert parts.metadata.tensordesc_meta == whole.metadata.tensordesc_meta
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_a_kernel_that_waits_for_too_few_slices_is_refuted() -> None:
     module = read_levels(compiled(GEMM, stores=sliced(4)))[1]
     assert passes(check_barriers(module))
@@ -87,11 +88,13 @@ def test_a_kernel_that_waits_for_too_few_slices_is_refuted() -> None:
         wait.properties["pendings"] = before
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_slices_narrower_than_a_box_are_refused() -> None:
     with pytest.raises(UnsupportedKernel, match=r"8 slices of 256 columns have rows of 64 bytes, a box of TMA 128"):
         compiled(GEMM, stores=sliced(8))
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_the_slices_are_told_to_the_user() -> None:
     told = {it["field"]: it["value"] for it in compiled(GEMM, stores=sliced(4)).metadata.tawa["decisions"]}
     assert any("staged in 4 slices through 2 buffers" in value for field, value in told.items() if "stores" in field)
@@ -117,6 +120,7 @@ def test_a_tile_of_float32_is_sliced_so_that_the_rings_keep_three_slots() -> Non
     assert orders_with_other_bits(case, made, wanted, 3, launch_spec(made)) == []
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_a_tile_that_leaves_enough_to_the_rings_is_stored_whole() -> None:
     found = Plan.of(compiled(in_float32(128, 128), form="persistent", groups=1).metadata.tawa["plan"])
     assert [it.slices for it in found.stores] == [1]

@@ -92,6 +92,7 @@ def test_a_plan_that_cannot_be_carried_out_says_why(name: str) -> None:
         compiled(find_gemm(case), plan)
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_a_whole_plan_that_is_passed_back_gives_the_same_kernel() -> None:
     case, shares = CASES["descriptors, one axis"]
     made = compiled(case, Plan(split_k=shares))
@@ -114,6 +115,7 @@ def chosen(found: Forecasts, grid: tuple[int, int, int], k: int) -> int:
     return (forecast.plan.split_k if forecast.plan is not None else None) or 1
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_launches_that_leave_sms_idle_share_tiles_if_sums_may_round_otherwise() -> None:
     relaxed = forecasts(precision="relaxed")
     assert relaxed is not None
@@ -126,6 +128,7 @@ def test_launches_that_leave_sms_idle_share_tiles_if_sums_may_round_otherwise() 
         assert exact is None or chosen(exact, (1, 32, 1), 4096) == 1
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_a_kernel_whose_loop_cannot_be_shared_has_no_such_form() -> None:
     case = find_gemm("persistent")
     with launched_by_us():
@@ -135,6 +138,7 @@ def test_a_kernel_whose_loop_cannot_be_shared_has_no_such_form() -> None:
     assert found is None or not any(it.get("split_k", 1) > 1 for it in found.about["forms"])
 
 
+@pytest.mark.usefixtures("without_ptx")
 @simulated_once
 @pytest.mark.parametrize("name", sample(["in_loop_scale", "gate_up", "epilogue_all", "epilogue_fp32_store"], 3))
 def test_terms_may_be_scaled_sums_may_be_several_and_the_epilogue_may_be_anything(name: str) -> None:

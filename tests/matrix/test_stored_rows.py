@@ -13,6 +13,8 @@ from tests.cases.small import promoted_kernels as kernels
 from tests.matrix.promoting import Launch, addresses, promoted, run
 from tests.support.sample import simulated_once
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 PITCH, BEHIND = 192, 7
 SIZES = {"M": 100, "K": 64, "stride_am": 64, "stride_bk": PITCH, "stride_cm": PITCH}
 BLOCKS = {"BM": 64, "BN": 64, "BK": 32, "PROGRAMS": 2}

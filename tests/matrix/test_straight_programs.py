@@ -28,6 +28,8 @@ from tests.support.verdicts import passes
 from tests.verify.mutations_oracle import Oracle, Subject
 from tests.verify.mutations_sweep import all_sites, judge, mutant_of
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 CHUNKS = chunk_case("chunks", steps=200)
 CASES: dict[str, Specimen] = {
     "a chunk's output, with a barrier": CHUNKS,

@@ -17,6 +17,8 @@ from tests.matrix.test_dynamic_tiles import compiled, run
 from tests.support.sample import sample
 from tests.support.verdicts import passes
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 PERSISTENT = Plan(form="persistent")
 CASE = find_gemm("plus_equals")
 LINEAR = find_gemm("tile_64x64").with_sizes(M=256, N=192, K=128)

@@ -16,6 +16,7 @@ from tawa.plan.schedule import Wanted
 from tests.cases.programs import staged
 from tests.support.damage import damaged_data, damaged_text, seeds
 from tests.support.pipeline import specialise
+from tests.support.sample import examples
 
 
 @functools.cache
@@ -31,7 +32,7 @@ def whole(name: str) -> tuple[str, dict[str, Any]]:
 def test_a_damaged_plan_is_carried_out_or_refused_with_a_cure(name: str) -> None:
     text, data = whole(name)
 
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     @given(seeds)
     def check(seed: int) -> None:
         try:

@@ -17,6 +17,8 @@ from tawa.plan.option_conflicts import contradictions
 from tawa.plan.options import PlanOptions
 from tawa.transforms.tensor_memory.tensor_rings import IN_TURN, NO_ROOM, ONCE, TWO_SLOTS
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 
 @triton.jit
 def gemm(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):

@@ -16,6 +16,8 @@ from tawa.verify.barriers import check_barriers
 from tests.matrix.gluon import gluon_module
 from tests.support.verdicts import passes
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 FILE = Path(__file__).parents[2] / "examples" / "rings" / "attention_three_groups.py"
 HEADS, L, HD, BN = 2, 384, 64, 64
 

@@ -17,6 +17,8 @@ from tawa.verify.barriers import check_barriers
 from tests.rings.ladder import BK, BM, BN, FOLDER, STEPS, module_of, run
 from tests.support.verdicts import passes
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 
 def test_there_are_six_steps() -> None:
     assert [step[5] for step in STEPS] == list("123456")

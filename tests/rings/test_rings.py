@@ -20,6 +20,8 @@ from tests.matrix.gluon import gluon_module
 from tests.rings import kernels
 from tests.support.verdicts import passes
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 ORDERS = ("eager", "late", "random")
 
 

@@ -30,9 +30,9 @@ CAPABILITY = 90
 PART = 10
 """Scratch memory that the estimate may have too much: a tenth of what is allocated."""
 EVERY = [it for cases in (GEMM, ATTENTION, POINTERS, OPERATIONS) for it in cases if it.expect.verdict == "specialised"]
-CHOSEN = sample([pytest.param(it, None, id=it.name) for it in EVERY], 5)
+CHOSEN = sample([pytest.param(it, None, id=it.name) for it in EVERY], 10)
 GROUPED = [it for it in EVERY if it.num_warps == 8]
-SPLIT = sample([pytest.param(it, groups, id=f"{it.name}-{groups}") for it in GROUPED for groups in (1, 2)], 15)
+SPLIT = sample([pytest.param(it, groups, id=f"{it.name}-{groups}") for it in GROUPED for groups in (1, 2)], 30)
 BIASED = [pytest.param(it, None, id=it.name) for it in ATTENTION if it.name.startswith("biased")]
 
 
@@ -50,7 +50,7 @@ def estimate(ttgir: str, plan: Plan, num_stages: int) -> int:
 def test_the_estimate_is_never_too_small_and_hardly_too_large(case: Specimen, groups: int | None) -> None:
     """Too small an estimate accepts depths that do not fit; too large an estimate rejects depths that fit."""
     options = PlanOptions(only_if_faster=False, num_consumer_groups=groups)
-    found, levels = attempted(case, options)
+    found, levels = attempted(case, options, verification="off")
     if not isinstance(found, Specialised):
         assert groups == 2, found.remarks
         return

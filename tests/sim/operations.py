@@ -12,11 +12,13 @@ from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.triton.signature import Signature
 from tawa.ir import Module, parse_module
 from tests.sim.problems import generic_text
+from tests.support.back_end import without_ptx
 
 
 def module_of(kernel: Any, types: dict[str, str], **options: Any) -> Module:
     """The TTGIR of a kernel; types: the types of its parameters in Triton's notation."""
-    return parse_module(generic_text(compile_kernel(kernel, Signature(types, {}, {}), None, **options)))
+    with without_ptx():
+        return parse_module(generic_text(compile_kernel(kernel, Signature(types, {}, {}), None, **options)))
 
 
 @triton.jit

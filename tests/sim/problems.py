@@ -24,6 +24,7 @@ from tests.cases.arrays import Arrays, make_arrays
 from tests.cases.arrays import simulate_case as run
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find
+from tests.support.back_end import without_ptx
 from tests.support.fronts import front
 from tests.support.pipeline import specialise
 
@@ -59,7 +60,8 @@ def stock_text(name: str) -> str:
     names = case.kernel.arg_names
     constants = {(names.index(it),): value for it, value in case.constants().items()}
     signature = Signature(case.signature(), constants, case.attributes())
-    compiled = compile_kernel(case.kernel, signature, None, num_warps=case.num_warps, num_stages=case.num_stages)
+    with without_ptx():
+        compiled = compile_kernel(case.kernel, signature, None, num_warps=case.num_warps, num_stages=case.num_stages)
     return generic_text(compiled)
 
 

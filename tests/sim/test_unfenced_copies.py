@@ -15,6 +15,8 @@ from tawa.sim import simulate
 from tawa.sim.errors import MissingFence
 from tests.cases.pointers.gemm import gemm_masked
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 TYPES = (
     "a_ptr=*fp16:16, b_ptr=*fp16:16, c_ptr=*fp16:16, M=i32:16, N=i32:16, K=i32:16, stride_am=i32:16, stride_ak=1, "
     "stride_bk=i32:16, stride_bn=1, stride_cm=i32:16, stride_cn=1"

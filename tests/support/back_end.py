@@ -5,30 +5,42 @@
     the key of Triton           a hash of half a gigabyte, by the sizes and times of the files
 
 Each is a function of its input, and each input is made anew by the test. Errors are not kept.
+
+Tests of what lies above PTX (programs, proofs, bits) do without it: `without_ptx`. Their kernels are still translated
+to LLVM IR, which counts shared memory.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import json
 import os
 import subprocess
 from collections import ChainMap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 import triton
 from triton._C.libtriton import llvm, nvidia
-from triton.backends.nvidia.compiler import CUDABackend
+from triton.backends.nvidia.compiler import CUDABackend, get_ptx_version_from_options
 from triton.compiler.compiler import get_cache_invalidating_env_vars
 from triton.runtime import cache
 
 from tests.support.kept import FOLDER, kept
+from tests.support.sample import EVERY_CASE
 
 _PROGRAMS = ("ptxas", "ptxas-blackwell", "nvdisasm")
 _UNDERSTOOD = {"capture_output", "check", "close_fds", "stderr", "text"}
+_EMPTY = """\
+.version {version}
+.target {target}
+.address_size 64
+.visible .entry {name}() {{ ret; }}
+"""
 _run = subprocess.run
 _triton_key = cache.triton_key
 
@@ -68,6 +80,31 @@ def keeping(make: Callable[..., str], folder: Path = FOLDER) -> Callable[..., st
         return text
 
     return stage
+
+
+@contextlib.contextmanager
+def without_ptx() -> Iterator[None]:
+    """Leaves out LLVM's optimisations and code: ptxas gets an empty kernel, without spills. Not in `make nightly`."""
+    if EVERY_CASE:
+        yield
+        return
+    own_hash, lowered = CUDABackend.hash, getattr(CUDABackend.make_llir, "__wrapped__", CUDABackend.make_llir)
+
+    def make_llir(self: Any, src: Any, metadata: dict[str, Any], *others: Any) -> str:
+        metadata["name"] = src.get_entry_func_name()
+        lowered(self, src, metadata, *others)
+        return "; not optimised"
+
+    def make_ptx(self: Any, src: str, metadata: dict[str, Any], options: Any, capability: int) -> str:
+        version, target = divmod(get_ptx_version_from_options(options, capability), 10), f"sm_{capability}a"
+        return _EMPTY.format(version=".".join(map(str, version)), target=target, name=metadata["name"])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CUDABackend, "hash", lambda self: f"{own_hash(self)}-without-ptx")  # apart in Triton's cache
+        patch.setattr(llvm, "optimize_module", lambda *arguments, **keywords: None)
+        patch.setattr(CUDABackend, "make_llir", make_llir)
+        patch.setattr(CUDABackend, "make_ptx", make_ptx)
+        yield
 
 
 class Refused(Exception):

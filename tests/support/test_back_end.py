@@ -13,7 +13,10 @@ from triton.backends.nvidia.compiler import CUDABackend, get_ptxas
 
 from tawa.bridge.triton.device import gpu_target
 from tawa.machine.machines import SM_90
+from tests.cases.gemm.cases import find
+from tests.matrix.compiling import compile_case, pinned
 from tests.support import back_end
+from tests.support.sample import EVERY_CASE
 
 PTX = """
 .version 8.0
@@ -99,3 +102,22 @@ def test_a_stage_is_kept_with_what_it_notes(tmp_path: Path) -> None:
         knobs.compilation.disable_line_info = True
         stage(backend, "text", {}, "O3", 90)
     assert runs == ["text"] * 4
+
+
+def test_kernels_without_ptx_have_all_levels_above_and_are_kept_apart() -> None:
+    case, options = find("tile_64x64"), pinned(2, 1)
+    with back_end.without_ptx():
+        short = compile_case(case, options)
+    whole = compile_case(case, options)
+    assert all(short.asm[it] == whole.asm[it] for it in ("ttir", "ttgir", "aref", "barrier"))
+    assert short.metadata.shared == whole.metadata.shared and short.metadata.name == whole.metadata.name
+    assert ("wgmma" in short.asm["ptx"], "wgmma" in whole.asm["ptx"]) == (EVERY_CASE, True)
+
+
+def test_what_llvm_cannot_lower_fails_without_ptx_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise RuntimeError("failed to translate")
+
+    monkeypatch.setattr(back_end.llvm, "to_module", refuse)
+    with back_end.without_ptx(), pytest.raises(Exception, match="failed to translate"):
+        compile_case(find("tile_64x64"), None)

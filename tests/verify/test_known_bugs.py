@@ -23,6 +23,8 @@ from tests.matrix.compiling import compile_case, pinned
 from tests.support.pipeline import specialise
 from tests.support.verdicts import passes
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 BUGS = Path(__file__).parent / "known_bugs"
 
 

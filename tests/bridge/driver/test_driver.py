@@ -24,6 +24,8 @@ from tests.cases.pointers.cases import find as find_pointers
 from tests.matrix.compiling import compile_case, signature
 from tests.support.fronts import front
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 ATTENTION = bench_case("two_loops", "bf16", 256, False, 1024, tile=(128, 64, 8))
 PINNED = PlanOptions(enable_warp_specialization=True)
 PERSISTENT = PlanOptions(enable_warp_specialization=True, persistent=True)

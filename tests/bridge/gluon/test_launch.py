@@ -24,6 +24,8 @@ from tests.cases.gemm.cases import find as find_gemm
 from tests.cases.pointers.cases import find as find_pointers
 from tests.support.sample import sample
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 FORMS: dict[str, tuple[Specimen, dict[str, Any]]] = {
     "descriptors of pointers": (find_pointers("tutorial_fp16_nn"), {}),
     "an offset": (find_pointers("shifted_base_16"), {}),

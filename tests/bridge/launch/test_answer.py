@@ -32,6 +32,8 @@ from tests.cases.pointers.cases import CASES
 from tests.matrix.compiling import attempted, signature
 from tests.support.sample import EVERY_CASE, sample
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 TYPES = {"x": "*fp16", "M": "i32", "FLAG": "constexpr", "K": "i32", "s": "fp32"}
 POSITIVE, WHOLE = Condition(Argument(1), "sizes are positive", 1), Condition(Argument(2), "rows are whole", multiple=64)
 SPEC = LaunchSpec((), (POSITIVE, WHOLE))

@@ -16,6 +16,8 @@ from tawa.plan import Plan, StorePlan
 from tests.bridge.launching import Launching
 from tests.cases.small.promoted_kernels import persistent_gemm
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 ROWS = "TMA would write behind rows that do not end at a multiple of 16 bytes"
 PITCH = 8192
 CONSTANTS = {"BM": 128, "BN": 256, "BK": 64, "PROGRAMS": 132, "num_warps": 8}

@@ -18,6 +18,7 @@ from tawa.plan import PlanOptions
 from tests.bridge import fakes
 from tests.bridge.driver.test_compilation import assert_same_code, compile_gemm
 from tests.support.damage import damaged_data, damaged_text, seeds
+from tests.support.sample import examples
 
 
 def test_a_reproducer_replays_the_fault(gemm_signature: Signature, pipeline_is: Any, tmp_path: Path) -> None:
@@ -47,7 +48,7 @@ REQUEST: dict[str, Any] = {
 }  # fmt: skip
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(seeds)
 def test_a_damaged_folder_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     folder = tmp_path_factory.getbasetemp()

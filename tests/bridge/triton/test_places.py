@@ -18,6 +18,8 @@ from tawa.bridge.triton.places import places_key
 from tawa.bridge.triton.signature import parse_signature
 from tawa.plan import PlanOptions
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 KERNEL = """
 import triton
 import triton.language as tl

@@ -11,6 +11,8 @@ from tawa.bridge.launch.first.compiles import launched_by_us
 from tests.cases.pointers import gemm
 from tests.cli.conftest import GEMM
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 POINTERS = str(Path(gemm.__file__)) + ":gemm_masked"
 TYPES = (
     "a_ptr=*fp16:16, b_ptr=*fp16:16, c_ptr=*fp16:16, M=i32:16, N=i32:16, K=i32:16, stride_am=i32:16, stride_ak=1, "

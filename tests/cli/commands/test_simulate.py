@@ -17,6 +17,8 @@ from tawa.errors import CompileError
 from tawa.ir import parse_module, print_module
 from tests.cli.conftest import GEMM, KERNELS
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 DATA = Path(__file__).parents[2] / "verify" / "data"
 SIZES = ["--arg", "a=randn:128x192:f16", "--arg", "b=randn:192x256:f16", "--arg", "c=nan:128x256:f16", "--arg", "K=192"]
 BOXED = ["--arg", "a=randn:128x192:f16:box=128x64", "--arg", "b=randn:192x256:f16:box=64x128"]

@@ -11,6 +11,8 @@ from typer.testing import Result
 
 from tests.cases.small import integer_kernels
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 KERNELS = integer_kernels.__file__
 Tawa = Callable[..., Result]
 BITS = (8, 16, 32, 64)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 KERNEL = """
 import triton
 import triton.language as tl

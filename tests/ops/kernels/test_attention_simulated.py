@@ -6,6 +6,7 @@ A sample on small problems: `bench/attention/proofs.py` takes every case, on the
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -124,8 +125,7 @@ ADDED_BY = {
 """Plans, and whether a warp of its own adds; None: as the planner decides, which is so."""
 
 
-@pytest.mark.parametrize("name", sample(ADDED, 2))
-@pytest.mark.parametrize("how", ADDED_BY)
+@pytest.mark.parametrize(("how", "name"), sample(product(ADDED_BY, ADDED), 4))  # each of both at least once
 def test_gradients_that_are_added_up_are_the_same_in_each_order(name: str, how: str) -> None:
     (queries, keys, loops), (plan, by_a_warp) = ADDED[name], ADDED_BY[how]
     pins = {} if by_a_warp is None else {"store_warp": by_a_warp}

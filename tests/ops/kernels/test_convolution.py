@@ -150,6 +150,7 @@ def test_tiles_are_views_of_slots_in_a_proved_ring(layer: str, tile: tuple[int, 
     assert found.ptxas is not None and found.ptxas.spill_store_bytes == 0
 
 
+@pytest.mark.usefixtures("without_ptx")
 @pytest.mark.parametrize(("tile", "dtype", "slices"), [(LARGE_TILE, "fp16", 2), ((256, 128, 8), "fp16", 2),
                                                      (LARGE_TILE, "fp32", 8)], ids=str)  # fmt: skip
 def test_a_large_tile_that_is_stored_in_slices_has_four_slots(

@@ -17,6 +17,8 @@ from tests.ops.kernels.quantised_cases import compiled_for, floats, run_simulate
 from tests.support.sample import sample
 from tests.support.verdicts import passes
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 TABLES = {"grouped": tables.GROUPED, "gated": tables.GATED, "outer": tables.OUTER}
 SIZES = (70, 0, 133)
 """Of groups, of 300 rows."""

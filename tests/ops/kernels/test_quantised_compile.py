@@ -71,6 +71,7 @@ def test_a_tile_of_the_tables_is_specialised_and_proved(case: Specimen, tile: Ti
     assert passes(record["verdict"])
 
 
+@pytest.mark.usefixtures("without_ptx")
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("dtype", sample(["bf16", "fp16"], 2))
 def test_widened_weights_stay_in_the_threads_that_read_them(kind: int, dtype: str) -> None:
@@ -85,6 +86,7 @@ def test_four_bits_are_widened_without_converting_numbers(tile: Tile) -> None:
     assert "cvt.rn.f16.s" not in ptx and "cvt.rn.f16.u" not in ptx and "cvt.rn.f32.s" not in ptx
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_scales_of_blocks_are_loaded_an_iteration_ahead() -> None:
     tile = tile_choice.SCALED_BLOCKS[0]
     plan = compiled_for(scaled_case(tile), tile).metadata.tawa["plan"]
@@ -92,6 +94,7 @@ def test_scales_of_blocks_are_loaded_an_iteration_ahead() -> None:
     assert len(scales) == 2 and all(it["path"] == "consumer" and it.get("prefetched", True) for it in scales)
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_split_tiles_have_one_group_of_consumers() -> None:
     """The groups would each count themselves in the semaphore."""
     assert all("num_consumer_groups" not in dict(tile.options) for tile in tile_choice.WEIGHTS

@@ -20,6 +20,8 @@ from tests.matrix.compiling import signature
 from tests.support.sample import EVERY_CASE, sample
 from tests.support.verdicts import passes
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {}, "alibi": {"alibi": True}, "softcap": {"softcap": True}, "shared heads": {"H": 4, "HK": 2},
     "uneven": {"SQ": 200, "SK": 333},

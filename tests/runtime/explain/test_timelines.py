@@ -18,6 +18,8 @@ from tawa.sim.time.timeline import TENSOR_CORES
 from tests.bridge import kernels
 from tests.cases.pointers.gemm import gemm_masked
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 TILE = "tensordesc<fp16[64,64]>"
 TEXT = f"a_desc={TILE}, b_desc={TILE}, c_desc={TILE}, K=i32:16"
 BLOCKS = {"BM": 64, "BN": 64, "BK": 64}

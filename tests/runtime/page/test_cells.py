@@ -12,6 +12,8 @@ from tawa.runtime.history.process_report import KernelHistory, ProcessReport
 from tawa.verify.verdict import Checked, Proved, Refuted, Step, Unknown, Verdict, Witness
 from tests.runtime.page.reading import Page
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 STEP = Step("producer", "put", "ring0", 1, 0, SourceLocation("k.py", 3))
 VERDICTS = [
     Proved(("a < b",)),

@@ -12,6 +12,8 @@ from tawa.sim.time.timeline import summary, waits_by_cause
 from tests.runtime.page.conftest import explained, gemm, waiting
 from tests.runtime.page.reading import Page
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 SECTIONS = ("facts", "source", "plan", "rings", "timeline", "memory", "candidates", "verdict", "declined")
 
 

@@ -19,6 +19,7 @@ from tawa.runtime.tuning.store import Store, known_entries, user_store
 from tawa.runtime.tuning.table import read_table, table_text
 from tests.runtime.tuning.entries import entry
 from tests.support.damage import damaged_data, damaged_text, seeds
+from tests.support.sample import examples
 
 TABLE = json.loads(table_text([entry(), entry(shape_class="K <= 64, 1 program")]))
 JOB = Job(
@@ -68,7 +69,7 @@ def test_a_name_in_a_table_cannot_write_to_the_terminal(tmp_path: Path, name: st
         read_table(tmp_path / "theirs.json")
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(seeds)
 def test_a_damaged_table_is_read_or_refused_by_name(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     file = tmp_path_factory.getbasetemp() / "theirs.json"
@@ -86,7 +87,7 @@ def test_a_damaged_table_is_read_or_refused_by_name(tmp_path_factory: pytest.Tem
         shutil.rmtree(user_store().folder, ignore_errors=True)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(seeds)
 def test_a_damaged_session_is_taken_up_or_refused(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     root = tmp_path_factory.getbasetemp() / "sessions"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tawa.bridge.driver.compile import compile_kernel
 from tawa.bridge.driver.request import Request
 from tawa.bridge.launch.first.compiles import launched_by_us
@@ -13,6 +15,8 @@ from tawa.plan import LoopPlan, Plan, PlanOptions, RingPlan
 from tawa.transforms.lowering.hold_slots import HoldSlots
 from tests.cases.attention.cases import bench_case
 from tests.matrix.compiling import signature
+
+pytestmark = pytest.mark.usefixtures("without_ptx")
 
 FLAT = Plan(loops=(LoopPlan(mma_depth=0, stages=0),))
 

@@ -26,6 +26,8 @@ from tests.matrix.compiling import attempted, compile_case, signature
 from tests.support.fronts import front
 from tests.support.sample import sample
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 
 def level(case: Specimen) -> Module:
     """The aref level of a case, specialised wherever that is legal."""

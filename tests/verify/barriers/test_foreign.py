@@ -12,6 +12,8 @@ from tawa.verify.run.memory import COPIES_SEEN, FENCED_READS
 from tawa.verify.verdict import FaultKind, Proved, Refuted, Unknown
 from tests.support.verdicts import passes
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 TILE = "!ttg.memdesc<64x64xf16, #shared, #smem, mutable>"
 HALF = "!ttg.memdesc<32x64xf16, #shared, #smem, mutable, 64x64>"
 BARRIER = "!ttg.memdesc<1xi64, #barriers, #smem, mutable>"

@@ -14,13 +14,15 @@ from tawa.ir import Module
 from tawa.machine.machines import SM_100
 from tests.cases.compiled import compile_case
 from tests.cases.scaled import scaled
+from tests.support.back_end import without_ptx
 
 
 @cache
 def scaled_module(slots: int = 3) -> Module:
     """The barrier level, with so many slots."""
     case = scaled("mxfp8", "tma", 136, 136, 512)
-    return read_levels(compile_case(case, only_if_faster=False, aref_depth=slots, target=SM_100))[1]
+    with without_ptx():
+        return read_levels(compile_case(case, only_if_faster=False, aref_depth=slots, target=SM_100))[1]
 
 
 __all__ = ["scaled_module"]

@@ -13,6 +13,7 @@ from triton.compiler import ASTSource
 
 from tawa.bridge.triton.read_module import read_final
 from tawa.ir import Module
+from tests.support.back_end import without_ptx
 from tests.verify.tensor_memory.rings import SM_100
 
 
@@ -124,4 +125,5 @@ def stock_module(name: str, specialise: bool) -> Module:
     names = stock.kernel.arg_names
     attributes = {(at,): [["tt.divisibility", 16]] for at, it in enumerate(names) if types[it][0] in "*i"}
     source = ASTSource(stock.kernel, {name: types[name] for name in names}, constants, attributes)
-    return read_final(triton.compile(source, target=SM_100, options={"num_warps": 4, "num_stages": 3}))
+    with without_ptx():
+        return read_final(triton.compile(source, target=SM_100, options={"num_warps": 4, "num_stages": 3}))

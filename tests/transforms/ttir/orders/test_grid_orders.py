@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import get_args
 
@@ -105,6 +106,7 @@ def test_tiles_from_a_counter_have_the_order_too(kind: TileOrder, grid: tuple[in
     assert set(done.tolist()) == {1} and counter[0] == 0
 
 
+@functools.cache
 def wave(kind: TileOrder, grid: tuple[int, int, int], shared: SharedTiles, group: int | None = None) -> float:
     """Bytes that a mean wave of 132 programs loads in one iteration."""
     if kind == "launch":
