@@ -53,7 +53,7 @@ class Subject:
 def kernel(name: str, level: Level, depth: int = DEPTH, mma_depth: int = 1) -> Subject:
     """A kernel that is specialised with D = `depth` and P = `mma_depth`."""
     case = find(name)
-    found = {_title(sizes): _case_problem(case.with_sizes(**sizes)) for sizes in _sizes(case, depth)}
+    found = {_title(sizes): _case_problem(case.with_sizes(**sizes)) for sizes in sizes_around(case, depth)}
     text, aref = (level_text(name, it, depth, mma_depth) for it in (level, "aref"))
     return Subject(name, level, text, found, aref)
 
@@ -65,7 +65,7 @@ def converter(level: Level) -> Subject:
     """A GEMM with an operand that a converter transposes between two rings, with D = 2 and P = 1."""
     made = specialise(ttgir_of(SMALL), PINNED, Target(SMALL.num_warps, SMALL.num_stages), BY_CONVERTER)
     assert made.applied, made.remarks
-    found = {_title(sizes): _case_problem(SMALL.with_sizes(**sizes)) for sizes in _sizes(SMALL, DEPTH)}
+    found = {_title(sizes): _case_problem(SMALL.with_sizes(**sizes)) for sizes in sizes_around(SMALL, DEPTH)}
     return Subject(CONVERTER, level, made.aref if level == "aref" else made.barrier, found, made.aref)
 
 
@@ -131,7 +131,7 @@ def _case_problem(case: Specimen) -> Problem:
     return problem
 
 
-def _sizes(case: Specimen, depth: int) -> Iterator[dict[str, int]]:
+def sizes_around(case: Specimen, depth: int) -> Iterator[dict[str, int]]:
     """Sizes for each trip count; a persistent kernel gets one program, and more tiles for fewer trips."""
     block_m, block_n, block_k = (case.size(f"B{name}") for name in "MNK")
     for count in trips(depth):

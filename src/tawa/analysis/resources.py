@@ -49,6 +49,10 @@ class SharedInfo:
         """The same with the dots of this many earlier iterations in flight."""
         return replace(self, inside=self.inside + iterations * self.again, again=0)
 
+    def with_beside(self, more: int) -> SharedInfo:
+        """The same with more bytes that live as long as the rings."""
+        return replace(self, staging=self.staging + more)
+
     def total(self, ring_bytes: int) -> int:
         """Bytes of one CTA whose rings take `ring_bytes`."""
         return max(ring_bytes + self.staging + self.inside, self.behind) + SLACK_BYTES

@@ -97,7 +97,7 @@ def complete(pins: Plan, counts: Counts, options: PlanOptions) -> Plan:
             RingPlan(channel.name, channel.payload, slots, channel.slot_bytes, budget.copies(channel), channel.fill)
             for channel, slots in zip(channels, depths, strict=True)
         ),
-        early_puts=min(EARLY_PUTS, *depths) if by_tma else 0,
+        early_puts=min(EARLY_PUTS, *depths) if by_tma and not budget.one_issues else 0,
         ping_pong=ping_pong,
     )
     return replace(pins, partitions=(), loops=(), stores=()).over(decided)
@@ -142,13 +142,19 @@ def reasons(plan: Plan, channels: Rings, budget: Budget, pins: Plan | None = Non
     found["loops.mma_depth"] = _why_in_flight(plan, budget)
     staged = any(store.staged for store in plan.stores)
     found["stores"] = "the next tile does not wait for it" if staged else "later operations need the completed store"
-    found["early_puts"] = (
-        "the first loads run while the partitions start" if plan.early_puts else "the producer's threads fill slots"
-    )
+    found["early_puts"] = _why_early(plan, budget)
     found["ping_pong"] = (
         "groups without ping-pong drift apart on their own" if budget.groups > 1 else "there is only one consumer group"
     )
     return found
+
+
+def _why_early(plan: Plan, budget: Budget) -> str:
+    if plan.early_puts:
+        return "the first loads run while the partitions start"
+    if budget.one_issues:
+        return "the partition of the dots starts sooner without them, by the simulator's clock"
+    return "the producer's threads fill slots"
 
 
 def _why_deep(depth: int, channels: Rings, budget: Budget) -> str:

@@ -14,7 +14,7 @@ same hands at its begin, at its end, and if it is not executed. To acquire a slo
 harmless. Both partitions may change what is in a slot: the buffer is exchanged.
 
 A buffer whose contents no dot needs any more when the writer gets it back may have several slots, two unless the Plan
-says otherwise: then the dots of the next tile do not wait for the epilogue of this one. Each consumer group has its own
+says otherwise: then the next dots do not wait until this result has been read. Each consumer group has its own
 copy of a ring (`resolve_groups`).
 
 These are the buffers in tensor memory, and the operands in shared memory that the threads compute.
@@ -134,12 +134,12 @@ class _Turns:
         """Why the ring has one slot; empty if the writer needs nothing of what is in a slot, and gets it in a loop."""
         loops = {it for op in self.accesses for it in op.ancestors() if it.name in LOOPS}
         if self.writer != "mma":
-            return IN_TURN
+            return IN_TURN.format(self.threads)
         dots = [dot for op in self.accesses if (dot := dot_of(op))]
         reads = [dot for dot in dots if self._is_view(dot.a) or self._is_view(dot.b)]
         loads = all(TMEMLoadOp.matches(op) for op, owner in self.accesses.items() if owner != "mma")
         if reads or not loads or any(constant_int(dot.use_d) == 1 for dot in dots):
-            return IN_TURN
+            return IN_TURN.format(self.threads)
         return "" if any(len(set(self._inside(it))) > 1 for it in loops) else ONCE
 
     def _owner(self, op: Operation) -> Owner:
