@@ -148,7 +148,7 @@ class RingPlan:
 
     copies: the number of such rings: one per consumer group if its tiles are rows of the group, else 1.
     fill: what fills a slot: "tma", "cp.async", the "registers" of the producer, "stores" of a converter, or a "number"
-        that only the producer computes. What is not loaded: a "commit" of one thread's dots, or "threads" of a consumer.
+        that only the producer computes. What is not loaded: a "commit" of one thread's dots, or "threads" that compute.
     A Plan that pins a ring may omit everything but the depth, because the rest follows from the operands. An entry
     without a name sets D for all rings that have no entry. As with the option `aref_depth`, rings that are filled
     outside the innermost loops have a smaller D if this one does not fit.
@@ -265,6 +265,6 @@ class LaunchPlan:
 
 
 __all__ = [
-    "FACTOR_RING", "OPERAND_RING", "TENSOR_RING", "UNCAPPED", "LaunchChoice", "LaunchPlan", "LoopPlan", "OperandPlan", "PartitionPlan",
-    "PartitionRole", "Path", "RingPlan", "RowsOrder", "StorePlan", "Transposer",
+    "FACTOR_RING", "OPERAND_RING", "TENSOR_RING", "UNCAPPED", "LaunchChoice", "LaunchPlan", "LoopPlan", "OperandPlan",
+    "PartitionPlan", "PartitionRole", "Path", "RingPlan", "RowsOrder", "StorePlan", "Transposer",
 ]  # fmt: skip

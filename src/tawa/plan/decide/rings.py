@@ -175,13 +175,18 @@ def decide_rings(
         check_names(asked, named, stored, (it.loop for it in loops if it.loop is not None))
     correction = _correction(module, facts, target, pins)
     pins = replace(pins, correction=_corrected(module, target, pins, correction))
-    factors, pins = _factor_rings(correction if pins.correction else None, target.groups, pins)
+    correction = correction if pins.correction else None
+    factors, pins = _factor_rings(correction, target.groups, pins)
     asked = _without(asked, factors)
     check_rings(pins, channels, module)
     waits = stores_must_not_wait(module)
+
+    def available(plan: Plan) -> Budget:
+        return budget_of(module, facts, target, plan, correction, factors)
+
     if not waits and options.aref_depth is None and not any(it.depth for it in pins.rings):
-        pins = sliced(module, pins, channels, lambda plan: budget_of(module, facts, target, plan, factors).deepest(channels))
-    budget = budget_of(module, facts, target, pins, factors)
+        pins = sliced(module, pins, channels, lambda plan: available(plan).deepest(channels))
+    budget = available(pins)
     place = loads[0].load.op
     few = too_few_registers(budget, source_of(module, place))
     if few:
@@ -199,7 +204,8 @@ def decide_rings(
         return no_space(str(error), source_of(module, place))
     check_stores(plan.stores, waits)
     check_store_warp(plan, module)
-    why = {**reasons(plan, channels, budget, pins), **_why_deep(numbers, WHY_TWO), **_why_deep(factors, WHY_TWO_FACTORS)}
+    why = reasons(plan, channels, budget, pins)
+    why |= _why_deep(numbers, WHY_TWO) | _why_deep(factors, WHY_TWO_FACTORS)
     budget = replace(budget, fixed={ring.name: ring.slots for ring in plan.rings}, most_ctas=pins.ctas_per_sm)
     check_plan(plan, pins, channels, module, budget)
     plan = plan.over(operands_of(module, facts.loads, channels, pins))
@@ -325,9 +331,13 @@ def _named(rings: Iterable[RingPlan]) -> tuple[RingPlan, ...]:
 
 
 def budget_of(
-    module: Module, facts: Facts, target: Target, pins: Plan = _NOTHING, factors: Iterable[RingPlan] = ()
-) -> Budget:
-    """The available resources. pins: the Plan so far, which may store tiles in slices. factors: rings of vectors."""
+    module: Module, facts: Facts, target: Target, pins: Plan = _NOTHING, correction: CorrectionInfo | None = None,
+    factors: Iterable[RingPlan] = (),
+) -> Budget:  # fmt: skip
+    """The available resources. pins: the Plan so far, which may store tiles in slices.
+
+    correction: what a partition of its own computes. factors: the rings of what it is sent.
+    """
     loads, channels = list(facts.moved), facts.channels
     asked = attribute_of(module.op.attributes, MAX_REGISTERS)
     limit = read_int(asked) if asked else None
@@ -341,7 +351,7 @@ def budget_of(
             target.groups,
             lambda op: pins.store(name_of(op)).of_slices,
             kept_dots(module.op, target.num_warps, pins),
-            bool(pins.correction),
+            frozenset(correction.ops) if correction is not None else (),
         ).with_beside(sum(it.total_bytes for it in factors)),
         wgmma_registers(module, target.num_warps),
         operand_bits(loads),
@@ -353,7 +363,7 @@ def budget_of(
         producer_registers(loads, module, target.num_warps, target.groups, facts.producer.folded, limit),
         launch_warps=target.launch_warps,
         one_issues=any(ACCUMULATOR in op.attributes for op in module.walk()),
-        corrected=bool(pins.correction),
+        corrected=correction is not None,
         producer_tiles=facts.producer.folded > 0,
         straight=not any(enclosing_loops(info.load.op)[1:] for info in loads),
     )
