@@ -8,7 +8,9 @@ refuted nor equivalent, with the reason as its error ("mutant").
 
 ``--most N`` takes N mutants per kind, operation and program; ``--only TEXT`` takes some programs.
 
-Results: ``bench/results/mutations.json``.
+``--arch sm_100`` takes attention for Blackwell instead, whose accumulator a partition of its own rewrites.
+
+Results: ``bench/results/mutations.json``, for Blackwell ``mutations_blackwell.json``.
 """
 
 from __future__ import annotations
@@ -30,11 +32,13 @@ from tests.cases.gemm.cases import SPECIALISED  # noqa: E402
 from tests.verify.mutations_edits import Site  # noqa: E402
 from tests.verify.mutations_oracle import (  # noqa: E402
     CONVERTER,
+    CORRECTION,
     GLUON,
     Level,
     Oracle,
     Subject,
     converter,
+    correction,
     hand_written,
     kernel,
 )
@@ -79,6 +83,8 @@ def _subject(job: Job) -> Subject:
         return hand_written(job.name)
     if job.name == CONVERTER:
         return converter(job.level)
+    if job.name == CORRECTION:
+        return correction(job.level)
     return kernel(job.name, job.level, job.depth, job.mma_depth)
 
 
@@ -120,7 +126,7 @@ def rows(done: list[Done]) -> list[Row]:
     found: list[Row] = []
     findings = [finding for it in done for finding in it.findings]
     for level in ("aref", "barrier"):
-        for kind in kinds(level):
+        for kind in kinds(level, any(it.job.name == CORRECTION for it in done)):
             of_kind = [it for it in findings if it.level == level and it.kind == kind.name]
             fates = Counter(it.fate for it in of_kind)
             reasons = Counter(it.why for it in of_kind if it.fate == "equivalent")
@@ -150,6 +156,9 @@ def print_table(report: Report) -> None:
     print(f"{'':8}{'all':28}" + "".join(f"{total[name]:13}" for name in ("made", *FATES)))
 
 
+LEVELS: tuple[Level, ...] = ("aref", "barrier")
+
+
 def jobs(only: str, most: int) -> list[Job]:
     """Every program at every level. The first kernel of each shape comes before the second of any."""
     seen: Counter[str] = Counter()
@@ -158,9 +167,8 @@ def jobs(only: str, most: int) -> list[Job]:
         seen[family(case)] += 1
         places[case.name] = seen[family(case)]
     names = [*GLUON, CONVERTER, *sorted(places, key=lambda name: places[name])]
-    levels: tuple[Level, ...] = ("aref", "barrier")
-    plain = [Job(name, level, most) for name in names for level in levels if level == "barrier" or name not in GLUON]
-    deep = [Job(name, level, most, 3, 2) for name in DEEP for level in levels]
+    plain = [Job(name, level, most) for name in names for level in LEVELS if level == "barrier" or name not in GLUON]
+    deep = [Job(name, level, most, 3, 2) for name in DEEP for level in LEVELS]
     return [job for job in (*plain, *deep) if only in job.name]
 
 
@@ -169,10 +177,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--most", type=int, default=0)
     parser.add_argument("--only", default="")
+    parser.add_argument("--arch", choices=("sm_90", "sm_100"), default="sm_90")
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
-    report, done = Report("mutations"), list[Done]()
-    work_list = jobs(arguments.only, arguments.most)
+    hopper = arguments.arch == "sm_90"
+    report, done = Report("mutations" if hopper else "mutations_blackwell"), list[Done]()
+    blackwell = [Job(CORRECTION, level, arguments.most) for level in LEVELS]
+    work_list = jobs(arguments.only, arguments.most) if hopper else blackwell
     with get_context("spawn").Pool(arguments.processes) as pool:
         for it in pool.imap_unordered(work, work_list):
             done.append(it)

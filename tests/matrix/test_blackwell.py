@@ -130,6 +130,18 @@ def test_a_partition_that_rewrites_the_accumulator_keeps_the_bits(name: str, cor
 
 
 @simulated_once
+@pytest.mark.parametrize("order", ["eager", "late", "random"])
+def test_the_aref_level_keeps_the_bits_where_threads_store_an_operand(order: str) -> None:
+    """A left operand of 64 rows goes through shared memory: what publishes it contains the proxy fence."""
+    case = resized(attention.find(ONE_GROUP), 64, 200).with_sizes(B=1)
+    kernel = compiled(case)
+    aref = read_levels(kernel)[0]
+    assert aref is not None and '"operand0"' in print_module(aref)
+    wanted, found = simulated(case, unspecialised(case, kernel)), simulated(case, aref, order)
+    assert all(found[key].tobytes() == wanted[key].tobytes() for key in wanted)
+
+
+@simulated_once
 def test_a_mutant_of_its_protocol_is_refuted_or_has_the_same_bits() -> None:
     """Moves and copies of barriers that other barriers imply are still right: `STILL_RIGHT` of the probe has them."""
     case = resized(attention.find(ONE_GROUP), 64, 96).with_sizes(B=1)

@@ -14,14 +14,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tawa.ir import Module, parse_module
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.request import Request
+from tawa.bridge.triton.read_module import read_levels
+from tawa.ir import Module, parse_module, print_module
+from tawa.machine.machines import SM_100
 from tawa.pipeline import Target, specialise
 from tawa.plan import OperandPlan, Plan, PlanOptions
 from tawa.sim import Descriptor, SimulationError, simulate
 from tawa.sim.machine.cta import Order
+from tests.cases.attention.builders import forward_case, resized
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find
 from tests.cases.gemm.transposed import SMALL
+from tests.matrix.compiling import signature
 from tests.sim.problems import level_text, make_arrays, run, ttgir_of
 
 Level = Literal["aref", "barrier"]
@@ -67,6 +73,21 @@ def converter(level: Level) -> Subject:
     assert made.applied, made.remarks
     found = {_title(sizes): _case_problem(SMALL.with_sizes(**sizes)) for sizes in sizes_around(SMALL, DEPTH)}
     return Subject(CONVERTER, level, made.aref if level == "aref" else made.barrier, found, made.aref)
+
+
+CORRECTION = "correction"
+
+
+def correction(level: Level) -> Subject:
+    """Attention with 128 rows for Blackwell, whose accumulator a partition of its own rewrites, with D = 2."""
+    case = forward_case(CORRECTION, "one_loop", causal=False, tile=(128, 64, 4), SQ=128, SK=64, B=1, H=1, HK=1)
+    made = compile_kernel(
+        case.kernel, signature(case), Request(PlanOptions(only_if_faster=False, aref_depth=DEPTH)),
+        num_warps=case.num_warps, num_stages=case.num_stages, target=SM_100,
+    )  # fmt: skip
+    found = {f"S={64 * count}": _case_problem(resized(case, 128, 64 * count)) for count in trips(DEPTH)}
+    aref, barrier = (print_module(it) for it in read_levels(made) if it is not None)
+    return Subject(CORRECTION, level, aref if level == "aref" else barrier, found, aref)
 
 
 def hand_written(name: str) -> Subject:
@@ -126,7 +147,7 @@ def _case_problem(case: Specimen) -> Problem:
     def problem(module: Module, order: Order, seed: int) -> Any:
         arrays = make_arrays(case)
         run(case, module, arrays, order, seed)
-        return arrays["c"].view(f"u{arrays['c'].itemsize}")
+        return np.concatenate([it.reshape(-1).view(np.uint8) for it in arrays.values()])
 
     return problem
 
