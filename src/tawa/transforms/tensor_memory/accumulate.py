@@ -19,6 +19,8 @@ Scales lie in shared memory. The dot's thread copies them to tensor memory, each
     %r = warp_group_dot %a, %b, %acc, %s, %t   →   tmem_copy %s, %x; tmem_copy %t, %y
                                                    tc_gen5_mma_scaled %a, %b, %d, %x, %y, %use, true
 
+Scales that are still a tile are stored to %x by the threads that have them.
+
 A left operand that the threads compute from results goes through tensor memory, too.
 
 The program keeps its sequential meaning; nothing is asynchronous yet (`hand_over`).
@@ -28,7 +30,7 @@ Requires: `read_dots`. Ensures: dots are tcgen05's, and each accesses whole buff
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tawa.analysis.layout.left_operands import left_in_tensor_memory
 from tawa.analysis.rings.channels import ancestor_in
@@ -59,9 +61,11 @@ from tawa.ir import (
     Module,
     Operation,
     Region,
+    TensorType,
     Use,
     Value,
     memdesc_type,
+    parse_type,
     source_of,
 )
 from tawa.ir.attributes import read_string
@@ -153,11 +157,16 @@ class _Work:
         return start.create(TMEMAllocOp.NAME, (), (type,), hints=(hint,)).results[0]
 
     def _copied(self, scales: Value, at: Builder) -> Value:
-        """Scales in tensor memory, of which the dot's thread makes a copy right before the dot."""
-        type = replace(memdesc_type(scales.type), encoding=f"{SCALES}<>", space="#ttng.tensor_memory", mutable=True)
+        """Scales in tensor memory: the dot's thread copies them right before the dot, or the threads store a tile."""
+        kind = parse_type(scales.type)
+        assert isinstance(kind, TensorType | MemDescType)
+        type = MemDescType(kind.shape, kind.element, f"{SCALES}<>", "#ttng.tensor_memory", mutable=True)
         start = Builder.at_start(self.function.body, at.loc)
         copy = start.create(TMEMAllocOp.NAME, (), (str(type),), hints=(scales.hint,)).results[0]
-        at.create(TMEMCopyOp.NAME, (scales, copy))
+        if isinstance(kind, MemDescType):
+            at.create(TMEMCopyOp.NAME, (scales, copy))
+        else:
+            at.create(TMEMStoreOp.NAME, (copy, scales, at.constant(1, "i1")))
         return copy
 
     def _load_results(self, result: Value, buffer: Value, issued: Operation) -> str:
