@@ -76,7 +76,7 @@ def complete(pins: Plan, counts: Counts, options: PlanOptions) -> Plan:
     ping_pong = options.ping_pong is True if pins.ping_pong is None else pins.ping_pong
     if ping_pong and budget.groups < 2:
         raise PlanError(f"{'ping_pong=True' if options.ping_pong else 'the Plan has ping_pong'}: {ALONE}")
-    if usual > min(depths) - 1 and not asked:
+    if usual > min(depths) - 1 and not asked and not budget.one_issues:  # else no partition waits for a count of dots
         fits = budget.deepest(channels)
         raise PlanError(
             f"mma_depth={usual} with {min(depths)} slots a ring: P iterations in flight need D >= P + 1; "
@@ -123,7 +123,7 @@ def reasons(plan: Plan, channels: Rings, budget: Budget, pins: Plan | None = Non
         elif ring.name in budget.outer:
             found[f"rings.{ring.name}.depth"] = "filled once per tile, outside the innermost loops"
         elif fills is not None and ring.depth == fills:
-            found[f"rings.{ring.name}.depth"] = f"a program fills only {fills} slots"
+            found[f"rings.{ring.name}.depth"] = f"a program fills only {fills} slot{'s' * (fills != 1)}"
         else:
             found[f"rings.{ring.name}.depth"] = _why_deep(ring.slots, channels, budget)
     found["max_registers"] = _why_capped(plan, budget)
@@ -311,7 +311,7 @@ def _choose_depth(channels: Rings, options: PlanOptions, budget: Budget, mma_dep
         raise ResourceError(shared_memory_text(channels, least, budget))
     fits = min(fits, max(least, most_fills(channels)))
     tuned = min(max(budget.num_stages, 2, least), fits)
-    hiding = min(-(-BYTES_IN_FLIGHT // budget.slot_bytes(channels)), MOST_SLOTS)
+    hiding = min(-(-BYTES_IN_FLIGHT // budget.slot_bytes(budget.refilled(channels) or channels)), MOST_SLOTS)
     deepest = max(tuned, min(max(DEFAULT_DEPTH, hiding), fits))
     ctas = budget.ctas(channels, tuned)
     few = budget.groups > 1 and ctas < budget.stock_ctas(channels)
