@@ -374,11 +374,11 @@ def _median(name: str, kernel: str, candidate: str) -> str:
     raise Missing(f"{name}.json has no {candidate} of {kernel}")
 
 
-def _mutants(what: str) -> str:
-    found = [it.case for it in rows("mutations") if it.candidate == "check"]
+def _mutants(what: str, name: str = "mutations") -> str:
+    found = [it.case for it in rows(name) if it.candidate == "check"]
     bad = sum(int(case[key]) for case in found for key in ("unexplained", "unknown", "missed"))
     if bad:
-        raise Missing(f"mutations.json: {bad} mutants are neither refuted nor explained")
+        raise Missing(f"{name}.json: {bad} mutants are neither refuted nor explained")
     return str(sum(int(case[what]) for case in found))
 
 
@@ -414,6 +414,17 @@ def _blackwell_cycles(kernel: str, candidate: str) -> str:
     found = json.loads((RESULTS / "blackwell.json").read_text())["rows"]
     cycles = next(it["cycles"] for it in found if (it["kernel"], it["candidate"]) == (name, BLACKWELL[candidate]))
     return str(-(-cycles // blocks))
+
+
+def _blackwell_matrix(what: str) -> str:
+    """The right kernels of one Triton, or the runs of the simulator for all of them."""
+    found = rows("blackwell_matrix")
+    wrong = [row.case["name"] for row in found if row.error is not None]
+    if wrong:
+        raise Missing(f"blackwell_matrix.json: {', '.join(wrong)} are wrong")
+    if what == "runs":
+        return str(sum(row.case["runs"] for row in found))
+    return str(sum(row.candidate == f"Triton {what}" for row in found))
 
 
 BLACKWELL_KERNELS = {
@@ -524,6 +535,9 @@ FIGURES: dict[str, Callable[[], str]] = {
     },
     **{f"blackwell.{it}": functools.partial(_blackwell, it) for it in FOREIGN},
     **{f"blackwell.faults.{it}": functools.partial(_blackwell_faults, it) for it in FOREIGN_FAULTS},
+    **{f"blackwell.mutants.{it}": functools.partial(_mutants, it, "mutations_blackwell")
+       for it in ("made", "refuted", "equivalent")},
+    **{f"blackwell.matrix.{it}": functools.partial(_blackwell_matrix, it) for it in ("3.6.0", "3.9.0", "runs")},
     "mutants": lambda: _mutants("made"),
     "mutants.refuted": lambda: _mutants("refuted"),
     "mutants.equivalent": lambda: _mutants("equivalent"),

@@ -44,6 +44,7 @@ from tawa.transforms.result import PassResult
 from tawa.transforms.tensor_memory.buffers import changes_hands, columns_of
 from tawa.transforms.tensor_memory.tensor_rings import IN_TURN, ONCE, Exchange, reasons, rings_of
 
+_BY_CONSUMER = "pin the path of this operand to 'consumer': then the threads load it, and store it for the dot"
 Owner = Literal["mma", "consumer", "correction"]
 
 
@@ -82,7 +83,7 @@ class HandOver:
         for create in [view for op in function.op.walk() if (view := CreateOp.of(op)) and view.fill not in EXCHANGES]:
             reason = _read_by_dots(create)
             if reason:
-                return PassResult(True, (TENSOR_MEMORY.remark(source_of(module, create.op), why=reason),))
+                return PassResult(True, (TENSOR_MEMORY.remark(source_of(module, create.op), _BY_CONSUMER, why=reason),))
         return PassResult(True, decided=Plan(rings=rings), why=why)
 
 
