@@ -74,7 +74,10 @@ def test_the_estimate_is_never_too_small_and_hardly_too_large(case: Specimen, gr
 @pytest.mark.parametrize(
     ("name", "correction", "depth"),
     [
-        (ONE_GROUP, None, None), (ONE_GROUP, True, 9), (ONE_GROUP, False, None), ("one_loop_alibi_full", True, None),
+        (ONE_GROUP, None, None),
+        (ONE_GROUP, True, 9),
+        (ONE_GROUP, False, None),
+        ("one_loop_alibi_full", True, None),
         ("two_loops_tile128x64_4warps", None, None),  # the weights are in tensor memory
         ("biased_4warps", None, None),  # tiles of the consumer beside those of the correction
     ],
