@@ -30,6 +30,7 @@ from tests.verify.mutations_edits import (
     STORE,
     STORE_WAIT,
     TMEM_COPY,
+    TMEM_STORE,
     WAIT,
     Mutant,
     is_protocol,
@@ -297,6 +298,9 @@ def _beside(op: Operation, other: str, rows: Mapping[Operation, str]) -> bool:
     return False
 
 
+_FILLS = (COPY, MMA, SCALED_MMA, TMEM_COPY, TMEM_STORE)
+
+
 def _token(mutant: Mutant) -> bool:
     """Barriers without a buffer, for which no partition waits that fills buffers."""
     op = mutant.original()
@@ -308,7 +312,7 @@ def _token(mutant: Mutant) -> bool:
     original = parse_module(mutant.text)
     busy: set[str] = set()
     for it in original.walk():
-        if it.name == COPY:
+        if it.name in _FILLS:
             filler = [other for other in _partition(it) if other.name in (WAIT, ARRIVE, EXPECT, COPY)]
             busy |= {_row(_barrier(other)).hint for other in filler}
     return all(_row(it.operands[0]).hint not in busy for it in changed)
