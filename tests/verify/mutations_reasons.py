@@ -90,6 +90,16 @@ def _passed(mutant: Mutant) -> list[Operation]:
     return [it for op in mutant.edit.passed for it in op.walk() if it.name in PROTOCOL]
 
 
+def _same_parity(mutant: Mutant) -> bool:
+    """The parity is computed from two constants, and is what it was."""
+    if not mutant.kind.startswith("parity always "):
+        return False
+    made = mutant.original().operands[1].defining_op
+    given = [it.defining_op for it in made.operands] if made is not None and made.name == "arith.xori" else []
+    values = [read_int(it.properties["value"]) for it in given if it is not None and it.name == "arith.constant"]
+    return len(values) == 2 and values[0] ^ values[1] == int(mutant.kind.rpartition(" ")[2])
+
+
 def _only_pure(mutant: Mutant) -> bool:
     return mutant.kind == "nudge" and not mutant.edit.passed
 
@@ -403,6 +413,7 @@ def _each_releases(mutant: Mutant) -> bool:
 
 REASONS: tuple[Reason, ...] = (
     Reason("identical", "the program is the same, printed", _identical),
+    Reason("same parity", "the parity is the same, computed from constants", _same_parity),
     Reason("pure", "only a pure operation was passed", _only_pure),
     Reason("unordered", "it changes places with what it is not ordered with (see UNORDERED)", _unordered),
     Reason(
