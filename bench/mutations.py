@@ -161,7 +161,7 @@ def print_table(report: Report) -> None:
     print(f"{'':8}{'all':28}" + "".join(f"{total[name]:13}" for name in ("made", *FATES)))
 
 
-PARTS = 4
+PARTS = 8
 """Jobs for one program, where there is only one."""
 LEVELS: tuple[Level, ...] = ("aref", "barrier")
 

@@ -349,14 +349,11 @@ def _always_first(mutant: Mutant) -> bool:
 
 def _implied(mutant: Mutant) -> bool:
     """Several readers or several rings: the ordering of one wait may be implied by the others."""
-    kinds = (*MOVES, "before the dot", "drop", "negate predicate", "before the loop", "behind the loop", "next slot")
+    early_releases = ("before the dot", "release before the access", "next slot")
+    kinds = (*MOVES, *early_releases, "drop", "negate predicate", "before the loop", "behind the loop")
     if mutant.kind not in kinds:
         return False
-    released = mutant.site.target in (ARRIVE, COMMIT, CONSUMED) and mutant.kind in (
-        *MOVES,
-        "before the dot",
-        "next slot",
-    )
+    released = mutant.site.target in (ARRIVE, COMMIT, CONSUMED) and mutant.kind in (*MOVES, *early_releases)
     accessed = mutant.kind in _OF_TENSORS
     early = mutant.site.target == EXPECT and mutant.kind in MOVES
     if mutant.site.target not in (WAIT, DOT_WAIT) and not released and not early and not accessed:
