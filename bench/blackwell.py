@@ -187,11 +187,11 @@ def row(case: Case, candidate: str) -> dict[str, Any]:
     found = check_levels(*read_levels(made)) if specialised else check_barriers(program)
     base = read_unspecialised(compiled(case, "stock"), num_warps=case.num_warps, num_stages=3)
     return {
-        **known, **_structure(made), "verdict": _told(found), **_simulated(case, program, base),
+        **known, **structure(made), "verdict": _told(found), **_simulated(case, program, base),
     }  # fmt: skip
 
 
-def _structure(made: Any) -> dict[str, Any]:
+def structure(made: Any) -> dict[str, Any]:
     """What the assembler made of a kernel."""
     lines = made.asm["sass"]
     counts = Counter(re.findall(rf"\b({'|'.join(COUNTED)})\b", lines))

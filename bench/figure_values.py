@@ -39,6 +39,7 @@ MUTANTS = {
     "empty slot": ("empty slot",),
     "covered": ("covered",),
     "not in the first trip": ("not in the first trip",),
+    "filled once": ("filled once", "same dots", "same parity"),
     "stores and tokens": ("store wait", "no store yet", "never used", "token"),
     "random runs": ("other wait", "implied", "last loop"),
 }
@@ -374,20 +375,20 @@ def _median(name: str, kernel: str, candidate: str) -> str:
     raise Missing(f"{name}.json has no {candidate} of {kernel}")
 
 
-def _mutants(what: str) -> str:
-    found = [it.case for it in rows("mutations") if it.candidate == "check"]
+def _mutants(what: str, name: str = "mutations") -> str:
+    found = [it.case for it in rows(name) if it.candidate == "check"]
     bad = sum(int(case[key]) for case in found for key in ("unexplained", "unknown", "missed"))
     if bad:
-        raise Missing(f"mutations.json: {bad} mutants are neither refuted nor explained")
+        raise Missing(f"{name}.json: {bad} mutants are neither refuted nor explained")
     return str(sum(int(case[what]) for case in found))
 
 
-def _mutants_by_reason(names: Sequence[str]) -> str:
+def _mutants_by_reason(names: Sequence[str], name: str = "mutations") -> str:
     counts: Counter[str] = Counter()
-    for row in rows("mutations"):
+    for row in rows(name):
         counts.update(row.case.get("reasons", {}) if row.candidate == "check" else {})
     known = {it for group in MUTANTS.values() for it in group}
-    if set(counts) - known:
+    if name == "mutations" and set(counts) - known:
         raise Missing(f"docs/evidence.md has no row for {sorted(set(counts) - known)}")
     return str(sum(counts[name] for name in names))
 
@@ -414,6 +415,17 @@ def _blackwell_cycles(kernel: str, candidate: str) -> str:
     found = json.loads((RESULTS / "blackwell.json").read_text())["rows"]
     cycles = next(it["cycles"] for it in found if (it["kernel"], it["candidate"]) == (name, BLACKWELL[candidate]))
     return str(-(-cycles // blocks))
+
+
+def _blackwell_matrix(what: str) -> str:
+    """The right kernels of one Triton, or the runs of the simulator for all of them."""
+    found = rows("blackwell_matrix")
+    wrong = [row.case["name"] for row in found if row.error is not None]
+    if wrong:
+        raise Missing(f"blackwell_matrix.json: {', '.join(wrong)} are wrong")
+    if what == "runs":
+        return str(sum(row.case["runs"] for row in found))
+    return str(sum(row.candidate == f"Triton {what}" for row in found))
 
 
 BLACKWELL_KERNELS = {
@@ -524,6 +536,10 @@ FIGURES: dict[str, Callable[[], str]] = {
     },
     **{f"blackwell.{it}": functools.partial(_blackwell, it) for it in FOREIGN},
     **{f"blackwell.faults.{it}": functools.partial(_blackwell_faults, it) for it in FOREIGN_FAULTS},
+    **{f"blackwell.mutants.{it}": functools.partial(_mutants, it, "mutations_blackwell")
+       for it in ("made", "refuted", "equivalent")},
+    "blackwell.mutants.random": lambda: _mutants_by_reason(MUTANTS["random runs"], "mutations_blackwell"),
+    **{f"blackwell.matrix.{it}": functools.partial(_blackwell_matrix, it) for it in ("3.6.0", "3.9.0", "runs")},
     "mutants": lambda: _mutants("made"),
     "mutants.refuted": lambda: _mutants("refuted"),
     "mutants.equivalent": lambda: _mutants("equivalent"),

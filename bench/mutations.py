@@ -8,7 +8,9 @@ refuted nor equivalent, with the reason as its error ("mutant").
 
 ``--most N`` takes N mutants per kind, operation and program; ``--only TEXT`` takes some programs.
 
-Results: ``bench/results/mutations.json``.
+``--arch sm_100`` takes attention for Blackwell instead, whose accumulator a partition of its own rewrites.
+
+Results: ``bench/results/mutations.json``, for Blackwell ``mutations_blackwell.json``.
 """
 
 from __future__ import annotations
@@ -30,11 +32,13 @@ from tests.cases.gemm.cases import SPECIALISED  # noqa: E402
 from tests.verify.mutations_edits import Site  # noqa: E402
 from tests.verify.mutations_oracle import (  # noqa: E402
     CONVERTER,
+    CORRECTION,
     GLUON,
     Level,
     Oracle,
     Subject,
     converter,
+    correction,
     hand_written,
     kernel,
 )
@@ -55,13 +59,18 @@ DEEP = ("tile_64x64", "persistent", "gate_up", "two_loops")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One program at one level with D and P; `most` mutants of each kind, 0 for all."""
+    """One program at one level with D and P; `most` mutants of each kind, 0 for all.
+
+    part, parts: it takes one in so many of the mutants.
+    """
 
     name: str
     level: Level
     most: int
     depth: int = 2
     mma_depth: int = 1
+    part: int = 0
+    parts: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,8 @@ def _subject(job: Job) -> Subject:
         return hand_written(job.name)
     if job.name == CONVERTER:
         return converter(job.level)
+    if job.name == CORRECTION:
+        return correction(job.level)
     return kernel(job.name, job.level, job.depth, job.mma_depth)
 
 
@@ -91,7 +102,7 @@ def work(job: Job) -> Done:
     error = None if isinstance(verdict, Proved | Checked) else f"does not pass: {verdict}"[:300]
     oracle = Oracle(subject)
     groups: dict[str, list[Site]] = {}
-    for site in all_sites(subject):
+    for site in all_sites(subject)[job.part :: job.parts]:
         groups.setdefault(f"{site.kind.name} {site.target}", []).append(site)
     findings = [it for sites in groups.values() for it in attempts(sites, job.most, oracle)]
     return Done(job, unbroken_ms, error, tuple(findings))
@@ -120,13 +131,13 @@ def rows(done: list[Done]) -> list[Row]:
     found: list[Row] = []
     findings = [finding for it in done for finding in it.findings]
     for level in ("aref", "barrier"):
-        for kind in kinds(level):
+        for kind in kinds(level, any(it.job.name == CORRECTION for it in done)):
             of_kind = [it for it in findings if it.level == level and it.kind == kind.name]
             fates = Counter(it.fate for it in of_kind)
             reasons = Counter(it.why for it in of_kind if it.fate == "equivalent")
             counts = {"made": len(of_kind), **{fate: fates[fate] for fate in FATES}}
             found.append(Row({"level": level, "kind": kind.name, **counts, "reasons": dict(reasons)}, "check"))
-    for it in done:
+    for it in (it for it in done if it.job.part == 0):
         case = {"program": it.job.name, "level": it.job.level, "D": it.job.depth, "P": it.job.mma_depth}
         timing = Timing.of([it.unbroken_ms])
         found.append(Row(case, "unbroken", timing.median_ms, timing.p10_ms, timing.p90_ms, error=it.error))
@@ -150,6 +161,11 @@ def print_table(report: Report) -> None:
     print(f"{'':8}{'all':28}" + "".join(f"{total[name]:13}" for name in ("made", *FATES)))
 
 
+PARTS = 8
+"""Jobs for one program, where there is only one."""
+LEVELS: tuple[Level, ...] = ("aref", "barrier")
+
+
 def jobs(only: str, most: int) -> list[Job]:
     """Every program at every level. The first kernel of each shape comes before the second of any."""
     seen: Counter[str] = Counter()
@@ -158,9 +174,8 @@ def jobs(only: str, most: int) -> list[Job]:
         seen[family(case)] += 1
         places[case.name] = seen[family(case)]
     names = [*GLUON, CONVERTER, *sorted(places, key=lambda name: places[name])]
-    levels: tuple[Level, ...] = ("aref", "barrier")
-    plain = [Job(name, level, most) for name in names for level in levels if level == "barrier" or name not in GLUON]
-    deep = [Job(name, level, most, 3, 2) for name in DEEP for level in levels]
+    plain = [Job(name, level, most) for name in names for level in LEVELS if level == "barrier" or name not in GLUON]
+    deep = [Job(name, level, most, 3, 2) for name in DEEP for level in LEVELS]
     return [job for job in (*plain, *deep) if only in job.name]
 
 
@@ -169,10 +184,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--most", type=int, default=0)
     parser.add_argument("--only", default="")
+    parser.add_argument("--arch", choices=("sm_90", "sm_100"), default="sm_90")
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
-    report, done = Report("mutations"), list[Done]()
-    work_list = jobs(arguments.only, arguments.most)
+    hopper = arguments.arch == "sm_90"
+    report, done = Report("mutations" if hopper else "mutations_blackwell"), list[Done]()
+    blackwell = [
+        Job(CORRECTION, level, arguments.most, part=part, parts=PARTS) for level in LEVELS for part in range(PARTS)
+    ]
+    work_list = jobs(arguments.only, arguments.most) if hopper else blackwell
     with get_context("spawn").Pool(arguments.processes) as pool:
         for it in pool.imap_unordered(work, work_list):
             done.append(it)

@@ -21,6 +21,7 @@ from tawa.plan import Plan, PlanOptions
 from tawa.plan.cost.budget import Channels
 from tawa.plan.decide.paths import Launching, Promotion
 from tawa.plan.decide.rings import Facts, Target
+from tawa.plan.fields import RingPlan
 from tawa.plan.search.space import Space
 from tawa.remarks import Remark, SourceLocation
 from tawa.symbolic.host.expr import Argument
@@ -192,7 +193,8 @@ def _summary(plan: Plan) -> str:
         said += ["load rows one iteration ahead"] if any(it.prefetched for it in plan.operands) else []
         return f"no partitions: {', '.join(said)}"
     exchanged = [it for it in plan.rings if it.is_exchanged]
-    loaded = [it for it in plan.rings if it not in exchanged]
+    factors = [it for it in plan.rings if it.has_factors]
+    loaded = [it for it in plan.rings if it not in exchanged and it not in factors]
     rings = ", ".join(f"{it.name} with D = {it.depth}{_FILLED[it.fill or 'tma']}" for it in loaded)
     groups = plan.consumer_groups
     part = "a program of the grid" if plan.split == "programs" else f"with its {plan.split or 'rows'} of the tile"
@@ -200,12 +202,17 @@ def _summary(plan: Plan) -> str:
     alternate = "; ping-pong" if plan.ping_pong else ""
     issuing = next((part.name for part in plan.partitions if part.role == "mma"), None)
     if issuing is not None:
-        sums = ", ".join(f"{it.name} with D = {it.depth}" for it in exchanged)
-        return (
-            f"one producer feeds {issuing}, whose one thread issues the dots, through {rings}; it and "
-            f"{consumers} take turns with {sums} in tensor memory{alternate}"
-        )
+        turns = f"it and {consumers} take turns with {_depths(exchanged)} in tensor memory"
+        if plan.correction:
+            several = "one correction" if groups == 1 else f"{groups} corrections"
+            turns = f"it, {consumers} and {several} {turns.partition(f'{consumers} ')[2]}"
+            turns += f"; a correction rewrites accumulators by what its consumer sends through {_depths(factors)}"
+        return f"one producer feeds {issuing}, whose one thread issues the dots, through {rings}; {turns}{alternate}"
     return f"one producer feeds {consumers} through {rings}; P = {plan.mma_depth}{alternate}"
+
+
+def _depths(rings: Iterable[RingPlan]) -> str:
+    return ", ".join(f"{it.name} with D = {it.depth}" for it in rings)
 
 
 _FILLED: dict[Fill, str] = {

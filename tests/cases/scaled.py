@@ -143,11 +143,15 @@ def scaled(
     BM: int = 128,
     BN: int = 128,
     num_warps: int = 4,
+    BK: int = 0,
 ) -> Specimen:
-    """A case. form: of `FORMATS`. way: the kernel, of `KERNELS`; the persistent one has scales by TMA."""
+    """A case. form: of `FORMATS`. way: the kernel, of `KERNELS`; the persistent one has scales by TMA.
+
+    BK: if it is not 128, or 256 for packed elements.
+    """
     a_kind, b_kind, vec = FORMATS[form]
     packed = {"a": 1 + (a_kind == "e2m1"), "b": 1 + (b_kind == "e2m1")}
-    tile = 256 if a_kind == "e2m1" else 128
+    tile = BK or (256 if a_kind == "e2m1" else 128)
     columns = tile // vec // COLUMNS
     sizes = {"M": M, "N": N, "K": K, "KS": K // vec, "PROGRAMS": 2}
     sizes |= {"MT": -(-M // ROWS), "NT": -(-N // ROWS), "KT": -(-K // (vec * COLUMNS))}

@@ -45,3 +45,34 @@ def specialising(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexp
     for k in tl.range(0, K, BK, warp_specialize=True):
         acc = tl.dot(a.load([m, k]), b.load([k, n]), acc)
     c.store([m, n], acc.to(tl.float16))
+
+
+@triton.jit
+def sums_beside(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr = 64):
+    """A dot and the threads read the tiles of `a`."""
+    m = tl.program_id(0) * BM
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    for k in range(0, K, BK):
+        tile = a.load([m, k])
+        total += tl.sum(tile.to(tl.float32), 1)
+        acc = tl.dot(tile, b.load([k, 0]), acc)
+    c.store([m, 0], (acc + total[:, None]).to(tl.float16))
+
+
+@triton.jit
+def attention(q, k, v, o, scale, S, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
+    m, base = tl.program_id(0) * BM, tl.program_id(1) * S
+    queries = q.load([base + m, 0])
+    acc = tl.zeros((BM, D), tl.float32)
+    high = tl.full((BM,), float("-inf"), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    for n in range(0, S, BN):
+        s = tl.dot(queries, k.load([base + n, 0]).T) * scale
+        new = tl.maximum(high, tl.max(s, 1))
+        p = tl.exp2(s - new[:, None])
+        factor = tl.exp2(high - new)
+        total = total * factor + tl.sum(p, 1)
+        acc = tl.dot(p.to(tl.float16), v.load([base + n, 0]), acc * factor[:, None])
+        high = new
+    o.store([base + m, 0], (acc / total[:, None]).to(tl.float16))

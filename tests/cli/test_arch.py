@@ -94,6 +94,16 @@ def test_a_kernel_of_triton_is_run(tawa: Tawa, level) -> None:
     assert "not specialised" not in result.stdout
 
 
+def test_the_cure_for_a_tile_that_dots_and_threads_read_works(tawa: Tawa) -> None:
+    name = f"{KERNELS}:sums_beside"
+    said = tawa("explain", name, *GEMM[1:], "--arch", "sm_100", "--legal")
+    assert "both a dot and the threads read a tile" in said.stdout and "pin the path of this operand" in said.stdout
+    plan = '{"version": 7, "operands": [{"argument": "a", "loop": 0, "path": "consumer"}]}'
+    result = tawa("simulate", name, *RUN, "--arch", "sm_100", "--plan", plan)
+    assert result.exit_code == 0 and result.stdout.splitlines()[-1].startswith("same bits"), result.stderr
+    assert tawa("verify", name, *GEMM[1:], "--arch", "sm_100", "--plan", plan).stdout.startswith("proved: ")
+
+
 def test_levels_are_those_of_the_gpu(tawa: Tawa) -> None:
     assert ".target sm_100a" in tawa("compile", *GEMM, "--arch", "sm_100", "--emit", "ptx").stdout
     ttgir = tawa("compile", *ANNOTATED, "--arch", "sm_100", "--emit", "ttgir").stdout

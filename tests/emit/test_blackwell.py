@@ -35,6 +35,7 @@ CASES = {
     "scales by TMA": scaled("nvfp4", "tma", 136, 136, 512),
     "scales by pointers": scaled("mxfp8", "pointers", 136, 136, 256),
     "scaled attention": scaled_attention(256),
+    "scales that are no blocks": scaled("mxfp8", "pointers", 136, 72, 288, 128, 64),
     "attention, one group": forward_case("one", tile=(128, 128, 4), dim=64, SQ=128, SK=384),
     "attention, two groups": forward_case("two", "one_loop", tile=(256, 128, 8), dim=128, SQ=256, SK=384),
 }

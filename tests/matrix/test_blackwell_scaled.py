@@ -18,9 +18,11 @@ from tawa.bridge.triton.read_module import read_levels
 from tawa.dialects.scf import enclosing_loops
 from tawa.dialects.tcgen05 import TCGen5MMAScaledOp
 from tawa.dialects.warp import find_groups
+from tawa.errors import PlanError
+from tawa.ir import print_module
 from tawa.machine.machines import SM_100
 from tawa.plan import Plan, PlanOptions
-from tawa.plan.fields import OperandPlan
+from tawa.plan.fields import OperandPlan, RingPlan
 from tawa.verify.run.memory import MMAS_IN_ORDER
 from tests.cases.arrays import floats_of
 from tests.cases.case import Specimen
@@ -41,7 +43,9 @@ def compiled(case: Specimen, **options: Any) -> Any:
     kernel = compile_case(case, only_if_faster=False, target=SM_100, **options)
     record = kernel.metadata.tawa
     assert record["applied"], record["reason"]
-    assert record["verdict"]["verdict"] == "proved" and MMAS_IN_ORDER in record["verdict"]["assumptions"]
+    assert record["verdict"]["verdict"] == "proved"
+    copied = "tcgen05.cp" in kernel.asm["ptx"]  # a copy overwrites the scales of the dot before it
+    assert (MMAS_IN_ORDER in record["verdict"]["assumptions"]) is copied
     return kernel
 
 
@@ -149,9 +153,42 @@ def test_scaled_scores_of_two_groups_are_issued_ahead_of_the_weights(trips: int)
     assert orders_with_other_bits(case, kernel, simulated(case, unspecialised(case, kernel))) == []
 
 
-def test_scales_that_are_no_whole_blocks_are_declined() -> None:
-    case = scaled("mxfp8", "pointers", 128, 128, 256, 128, 64)
-    request = Request(PlanOptions(only_if_faster=False))
-    record = compile_kernel(case.kernel, signature(case), request, num_warps=4, target=SM_100).metadata.tawa
-    assert not record["applied"]
-    assert "64 x 4 scales, and its thread copies blocks of 128 x 4" in record["reason"]
+NO_BLOCKS = [
+    ("mxfp8", 72, 288, 64, 4, 0), ("mxfp8", 136, 288, 128, 4, 64), ("mxfp8", 40, 288, 32, 4, 32),
+    ("mxfp4", 72, 544, 64, 4, 0), ("nvfp4", 72, 288, 64, 4, 64), ("mxfp8", 136, 288, 128, 8, 64),
+]  # fmt: skip
+"""Kind, N, K, BN, warps, BK (0: the usual): 64 x 4, 128 x 2, 32 x 1, 64 x 8, 64 x 4 and 128 x 2 scales of B."""
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize(("form", "n", "k", "bn", "warps", "bk"), sample(NO_BLOCKS, 2))
+def test_scales_that_are_no_whole_blocks_are_stored_by_the_consumer(
+    form: str, n: int, k: int, bn: int, warps: int, bk: int
+) -> None:
+    """They go through a ring of one slot in tensor memory, without a copy by the dots' thread."""
+    case = scaled(form, "pointers", 136, n, k, 128, bn, warps, bk)
+    kernel = compiled(case)
+    aref, _ = read_levels(kernel)
+    assert aref is not None
+    made = re.findall(r"!aref.ring<1 x \(!ttg.memdesc<(\w+)x\w+, #ttng.tensor_memory_scales", print_module(aref))
+    assert f"{bn}x{case.size('BK') // case.size('VEC')}" in made
+    right_bits(case, kernel)
+
+
+@simulated_once
+@pytest.mark.parametrize("trips", sample((0, 1, DEPTH, 2 * DEPTH + 1), 2))
+def test_each_of_two_groups_stores_its_own_scales(trips: int) -> None:
+    case = scaled("mxfp8", "pointers", 392, 136, 64 * trips, 256, 64, 8, 64)
+    kernel = compiled(case, num_consumer_groups=2)
+    assert Plan.of(kernel.metadata.tawa["plan"]).consumer_groups == 2
+    right_bits(case, kernel)
+
+
+def test_a_depth_of_scales_in_tensor_memory_cannot_be_pinned() -> None:
+    """Triton has no slots of them."""
+    case = scaled("mxfp8", "pointers", 128, 64, 256, 128, 64)
+    for number in (0, 1):
+        ring = RingPlan(f"tensor{number}", depth=2)
+        request = Request(PlanOptions(only_if_faster=False), Plan(rings=(ring,)))
+        with pytest.raises(PlanError, match=f"D = 2 in tensor{number}: .*; cure: D = 1"):
+            compile_kernel(case.kernel, signature(case), request, num_warps=4, target=SM_100)

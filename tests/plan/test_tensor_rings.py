@@ -116,7 +116,7 @@ def test_each_group_has_its_copy_of_a_ring_in_tensor_memory() -> None:
     assert [(it.depth, it.copies) for it in rings] == [(1, 2), (1, 2), (1, 2)]
     assert {it.fill for it in rings} == {"commit", "threads"}
     why = [it.reason for it in found.decisions if it.field.startswith("rings.tensor")]
-    columns = [f"{IN_TURN}; 128 of 512 columns", f"{IN_TURN}; 128 of 512 columns"]
+    columns = [f"{IN_TURN.format('consumer')}; 128 of 512 columns"] * 2
     assert sorted(why) == [f"{NO_ROOM}; 256 of 512 columns", *columns]
 
 
@@ -140,7 +140,7 @@ def test_a_pinned_depth_is_respected(depth: int) -> None:
         ("persistent", RingPlan("tensor0", depth=0), "D = 0 in tensor0: a ring has a slot", "D = 1"),
         ("persistent", RingPlan("tensor0", depth=5), "640 columns of tensor memory, which has 512", "D = 4 or less"),
         ("gemm", RingPlan("tensor0", depth=2), f"D = 2 in tensor0: {ONCE}", "D = 1"),
-        ("attend", RingPlan("tensor1", depth=2), f"D = 2 in tensor1: {IN_TURN}", "D = 1"),
+        ("attend", RingPlan("tensor1", depth=2), f"D = 2 in tensor1: {IN_TURN.format('consumer')}", "D = 1"),
         ("gemm", RingPlan("tensor1", depth=1), "the kernel does not have: tensor1", "tensor0"),
         ("gemm", RingPlan("tensor0", fill="threads"), "the Plan has fill='threads' in tensor0", "fill='commit'"),
         ("gemm", RingPlan("tensor0", copies=2), "the Plan has copies=2 in tensor0", "copies=1"),

@@ -14,14 +14,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tawa.ir import Module, parse_module
+from tawa.bridge.driver.compile import compile_kernel
+from tawa.bridge.driver.request import Request
+from tawa.bridge.triton.read_module import read_levels
+from tawa.ir import Module, parse_module, print_module
+from tawa.machine.machines import SM_100
 from tawa.plan import OperandPlan, Plan, PlanOptions
 from tawa.plan.decide.rings import Target
 from tawa.sim import Descriptor, SimulationError, simulate
 from tawa.sim.machine.cta import Order
+from tests.cases.attention.builders import forward_case, resized
 from tests.cases.case import Specimen
 from tests.cases.gemm.cases import find
 from tests.cases.gemm.transposed import SMALL
+from tests.matrix.compiling import signature
 from tests.sim.problems import level_text, make_arrays, run, ttgir_of
 from tests.support.pipeline import specialise
 
@@ -54,7 +60,7 @@ class Subject:
 def kernel(name: str, level: Level, depth: int = DEPTH, mma_depth: int = 1) -> Subject:
     """A kernel that is specialised with D = `depth` and P = `mma_depth`."""
     case = find(name)
-    found = {_title(sizes): _case_problem(case.with_sizes(**sizes)) for sizes in _sizes(case, depth)}
+    found = {_title(sizes): _case_problem(case.with_sizes(**sizes)) for sizes in sizes_around(case, depth)}
     text, aref = (level_text(name, it, depth, mma_depth) for it in (level, "aref"))
     return Subject(name, level, text, found, aref)
 
@@ -66,8 +72,23 @@ def converter(level: Level) -> Subject:
     """A GEMM with an operand that a converter transposes between two rings, with D = 2 and P = 1."""
     made = specialise(ttgir_of(SMALL), PINNED, Target(SMALL.num_warps, SMALL.num_stages), BY_CONVERTER)
     assert made.applied, made.remarks
-    found = {_title(sizes): _case_problem(SMALL.with_sizes(**sizes)) for sizes in _sizes(SMALL, DEPTH)}
+    found = {_title(sizes): _case_problem(SMALL.with_sizes(**sizes)) for sizes in sizes_around(SMALL, DEPTH)}
     return Subject(CONVERTER, level, made.aref if level == "aref" else made.barrier, found, made.aref)
+
+
+CORRECTION = "correction"
+
+
+def correction(level: Level) -> Subject:
+    """Attention with 128 rows for Blackwell, whose accumulator a partition of its own rewrites, with D = 2."""
+    case = forward_case(CORRECTION, "one_loop", causal=False, tile=(128, 64, 4), SQ=128, SK=64, B=1, H=1, HK=1)
+    made = compile_kernel(
+        case.kernel, signature(case), Request(PlanOptions(only_if_faster=False, aref_depth=DEPTH)),
+        num_warps=case.num_warps, num_stages=case.num_stages, target=SM_100,
+    )  # fmt: skip
+    found = {f"S={64 * count}": _case_problem(resized(case, 128, 64 * count)) for count in trips(DEPTH)}
+    aref, barrier = (print_module(it) for it in read_levels(made) if it is not None)
+    return Subject(CORRECTION, level, aref if level == "aref" else barrier, found, aref)
 
 
 def hand_written(name: str) -> Subject:
@@ -127,12 +148,12 @@ def _case_problem(case: Specimen) -> Problem:
     def problem(module: Module, order: Order, seed: int) -> Any:
         arrays = make_arrays(case)
         run(case, module, arrays, order, seed)
-        return arrays["c"].view(f"u{arrays['c'].itemsize}")
+        return np.concatenate([it.reshape(-1).view(np.uint8) for it in arrays.values()])
 
     return problem
 
 
-def _sizes(case: Specimen, depth: int) -> Iterator[dict[str, int]]:
+def sizes_around(case: Specimen, depth: int) -> Iterator[dict[str, int]]:
     """Sizes for each trip count; a persistent kernel gets one program, and more tiles for fewer trips."""
     block_m, block_n, block_k = (case.size(f"B{name}") for name in "MNK")
     for count in trips(depth):

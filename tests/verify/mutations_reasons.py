@@ -23,17 +23,26 @@ from tests.verify.mutations_edits import (
     FENCE,
     GET,
     INIT,
+    MMA,
     PROTOCOL,
     PUT,
+    SCALED_MMA,
     STORE,
     STORE_WAIT,
+    TMEM_COPY,
+    TMEM_STORE,
     WAIT,
     Mutant,
     is_protocol,
     place,
 )
 
-MOVES = ("nudge", "earlier", "later", "to the start", "to the end", "before the wgmma is done")
+_OF_COMMITS = tuple(f"commit {it}" for it in ("earlier", "later", "to the start", "to the end"))
+_OF_TENSORS = tuple(f"tensor access {it}" for it in ("earlier", "later", "to the start"))
+MOVES = (
+    *("nudge", "earlier", "later", "to the start", "to the end", "before the wgmma is done"),
+    *_OF_COMMITS, *_OF_TENSORS,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +68,7 @@ def reason_of(mutant: Mutant) -> Reason | None:
 
 FIRST = (WAIT, GET)
 """Moving a wait earlier adds ordering, and removes none."""
-LAST = (PUT, CONSUMED, COPY, EXPECT, ARRIVE)
+LAST = (PUT, CONSUMED, COPY, EXPECT, ARRIVE, COMMIT)
 """Moving a fill or release later adds ordering, and removes none."""
 UNORDERED = (
     ((EXPECT,), (COPY,)),  # a phase does not complete before the expect has arrived: bytes may come first
@@ -81,6 +90,16 @@ def _passed(mutant: Mutant) -> list[Operation]:
     return [it for op in mutant.edit.passed for it in op.walk() if it.name in PROTOCOL]
 
 
+def _same_parity(mutant: Mutant) -> bool:
+    """The parity is computed from two constants, and is what it was."""
+    if not mutant.kind.startswith("parity always "):
+        return False
+    made = mutant.original().operands[1].defining_op
+    given = [it.defining_op for it in made.operands] if made is not None and made.name == "arith.xori" else []
+    values = [read_int(it.properties["value"]) for it in given if it is not None and it.name == "arith.constant"]
+    return len(values) == 2 and values[0] ^ values[1] == int(mutant.kind.rpartition(" ")[2])
+
+
 def _only_pure(mutant: Mutant) -> bool:
     return mutant.kind == "nudge" and not mutant.edit.passed
 
@@ -90,6 +109,18 @@ def _unordered(mutant: Mutant) -> bool:
         return False
     allowed = {name for moved, over in UNORDERED if mutant.site.target in moved for name in over}
     return all(it.name in allowed for it in _passed(mutant))
+
+
+def _tracks_the_same(mutant: Mutant) -> bool:
+    """A commit that is moved over no dot, or changes places with one that is behind the same dot."""
+    if mutant.site.target != COMMIT:
+        return False
+    if mutant.kind == "exchange the barriers of two commits":
+        block, at = place(mutant.original())
+        behind = [it.name for it in block.ops[at + 1 :]]
+        return not {MMA, SCALED_MMA, TMEM_COPY} & set(behind[: behind.index(COMMIT)])
+    moved = mutant.kind in _OF_COMMITS and bool(mutant.edit.passed)
+    return moved and not any(it.name in (MMA, SCALED_MMA, TMEM_COPY) for op in mutant.edit.passed for it in op.walk())
 
 
 def _orders_more(mutant: Mutant) -> bool:
@@ -142,7 +173,7 @@ def _in_loop(op: Operation) -> bool:
     return any(outer.name in ("scf.for", "scf.while") for outer in op.ancestors())
 
 
-ROWED = (WAIT, ARRIVE, EXPECT, COPY, PUT, GET, CONSUMED)
+ROWED = (WAIT, ARRIVE, EXPECT, COPY, PUT, GET, CONSUMED, COMMIT)
 
 
 def _barrier(op: Operation) -> Value:
@@ -166,11 +197,14 @@ def _row(value: Value) -> Value:
             return value
 
 
+_RELEASES = (ARRIVE, COMMIT)
+
+
 def _is_last_release(op: Operation) -> bool:
-    """An arrive without a wait: neither it nor a later one of its partition on its ring is in a loop."""
-    if op.name != ARRIVE or _in_loop(op):
+    """An arrival without a wait: neither it nor a later one of its partition on its ring is in a loop."""
+    if op.name not in _RELEASES or _in_loop(op):
         return False
-    arrivals = [it for it in _partition(op) if it.name == ARRIVE]
+    arrivals = [it for it in _partition(op) if it.name in _RELEASES]
     mine = [it for it in arrivals if _row(it.operands[0]) is _row(op.operands[0])]
     return not any(_in_loop(it) for it in mine[mine.index(op) :])
 
@@ -186,7 +220,7 @@ def _partition(op: Operation) -> list[Operation]:
 
 
 def _release_for_nobody(mutant: Mutant) -> bool:
-    if mutant.site.target == ARRIVE:
+    if mutant.site.target in _RELEASES:
         return mutant.kind != "arrives twice at once" and _is_last_release(mutant.original())
     if mutant.site.target == DOT_WAIT and mutant.kind in ("later", "to the end"):
         return all(it.name == ARRIVE and _is_last_release(it) for it in mutant.edit.passed)
@@ -209,6 +243,26 @@ def _never_used(mutant: Mutant) -> bool:
     if op.name != INIT:
         return False
     return not any(it.name in ROWED and _row(_barrier(it)) is _row(op.operands[0]) for it in _module(op).walk())
+
+
+def _idle(op: Operation) -> bool:
+    """Whether all releases of an operation's row are last ones: its only wait, for an empty slot, passes at once."""
+    row = _row(_barrier(op))
+    users = [it for it in _module(op).walk() if it.name in ROWED and _row(_barrier(it)) is row]
+    releases = [it for it in users if it.name in _RELEASES]
+    waits = [it for it in users if it.name == WAIT]
+    return bool(releases) and all(map(_is_last_release, releases)) and len(waits) == 1 and not _in_loop(waits[0])
+
+
+def _waited_for_once(mutant: Mutant) -> bool:
+    """The barrier of an empty slot that is filled once, or the wait for it, or a fill that is moved before that."""
+    op = mutant.original()
+    if op.name == INIT:
+        return mutant.kind == "count of arrivals + 1" and _idle(op)
+    if op.name == WAIT:
+        return mutant.kind in ("parity always 1", "drop", "negate predicate", *MOVES) and _idle(op)
+    waits = [it for it in _passed(mutant) if it.name != EXPECT]
+    return op.name == COPY and bool(waits) and all(it.name == WAIT and _idle(it) for it in waits)
 
 
 def _module(op: Operation) -> Operation:
@@ -254,6 +308,9 @@ def _beside(op: Operation, other: str, rows: Mapping[Operation, str]) -> bool:
     return False
 
 
+_FILLS = (COPY, MMA, SCALED_MMA, TMEM_COPY, TMEM_STORE)
+
+
 def _token(mutant: Mutant) -> bool:
     """Barriers without a buffer, for which no partition waits that fills buffers."""
     op = mutant.original()
@@ -265,7 +322,7 @@ def _token(mutant: Mutant) -> bool:
     original = parse_module(mutant.text)
     busy: set[str] = set()
     for it in original.walk():
-        if it.name == COPY:
+        if it.name in _FILLS:
             filler = [other for other in _partition(it) if other.name in (WAIT, ARRIVE, EXPECT, COPY)]
             busy |= {_row(_barrier(other)).hint for other in filler}
     return all(_row(it.operands[0]).hint not in busy for it in changed)
@@ -292,14 +349,16 @@ def _always_first(mutant: Mutant) -> bool:
 
 def _implied(mutant: Mutant) -> bool:
     """Several readers or several rings: the ordering of one wait may be implied by the others."""
-    kinds = (*MOVES, "before the dot", "drop", "negate predicate", "before the loop", "behind the loop", "next slot")
+    early_releases = ("before the dot", "release before the access", "next slot")
+    kinds = (*MOVES, *early_releases, "drop", "negate predicate", "before the loop", "behind the loop")
     if mutant.kind not in kinds:
         return False
-    released = mutant.site.target in (ARRIVE, COMMIT) and mutant.kind in (*MOVES, "before the dot", "next slot")
+    released = mutant.site.target in (ARRIVE, COMMIT, CONSUMED) and mutant.kind in (*MOVES, *early_releases)
+    accessed = mutant.kind in _OF_TENSORS
     early = mutant.site.target == EXPECT and mutant.kind in MOVES
-    if mutant.site.target not in (WAIT, DOT_WAIT) and not released and not early:
+    if mutant.site.target not in (WAIT, DOT_WAIT) and not released and not early and not accessed:
         return False
-    return len({_row(_barrier(op)) for op in parse_module(mutant.text).walk() if op.name == WAIT}) > 2
+    return len({_row(_barrier(op)) for op in parse_module(mutant.text).walk() if op.name in (WAIT, GET)}) > 2
 
 
 def _not_in_first_trip(mutant: Mutant) -> bool:
@@ -322,7 +381,12 @@ def _not_in_first_trip(mutant: Mutant) -> bool:
 
 
 def _already_empty(mutant: Mutant) -> bool:
-    return mutant.kind == "waits for an empty slot"
+    if mutant.kind == "waits for an empty slot":
+        return True
+    op = mutant.original()
+    if mutant.kind != "does not wait" or _in_loop(op):
+        return False
+    return [it for it in _module(op).walk() if it.name == PUT and it.operands[0] is op.operands[0]] == [op]
 
 
 def _deep_enough(mutant: Mutant) -> bool:
@@ -346,6 +410,7 @@ def _each_releases(mutant: Mutant) -> bool:
 
 REASONS: tuple[Reason, ...] = (
     Reason("identical", "the program is the same, printed", _identical),
+    Reason("same parity", "the parity is the same, computed from constants", _same_parity),
     Reason("pure", "only a pure operation was passed", _only_pure),
     Reason("unordered", "it changes places with what it is not ordered with (see UNORDERED)", _unordered),
     Reason(
@@ -366,6 +431,10 @@ REASONS: tuple[Reason, ...] = (
     ),
     Reason("never used", "nothing waits for the barrier or arrives on it", _never_used),
     Reason("not in the first trip", "the first slot goes with a predicate that is false", _not_in_first_trip),
+    Reason("same dots", "the commit tracks the same dots: only a hang could come of it", _tracks_the_same, needs="one"),
+    Reason(
+        "filled once", "the slot is filled once: it is empty then, and nobody waits for its release", _waited_for_once
+    ),
     Reason("empty slot", "the slot that the put waits for is empty: nobody has filled it before", _already_empty),
     Reason("deep enough", "D is P + 1 or more: how far the writer runs ahead changes, no more", _deep_enough),
     Reason("each releases", "a slot comes back when all readers have released it", _each_releases),

@@ -24,7 +24,7 @@ from tawa.verify.verdict import Checked, Refuted, Verdict
 from tawa.verify.witness import describe
 from tests.cases.case import Specimen
 from tests.support.verdicts import passes
-from tests.verify import mutations_aref, mutations_barrier
+from tests.verify import mutations_aref, mutations_barrier, mutations_tensor_memory
 from tests.verify.mutations_edits import Kind, Mutant, Site, break_at, sites
 from tests.verify.mutations_oracle import FEW, MANY, ONE, Level, Oracle, Runs, Subject
 from tests.verify.mutations_reasons import reason_of
@@ -102,9 +102,10 @@ def _other_values(mutant: Mutant, oracle: Oracle) -> tuple[Fate, str] | None:
 _RUNS: dict[str, Runs] = {"none": ONE, "one": ONE, "many": MANY}
 
 
-def kinds(level: Level) -> tuple[Kind, ...]:
+def kinds(level: Level, tensor_memory: bool = False) -> tuple[Kind, ...]:
     """The kinds of a level; mutants with too small a D or too large a P are lowered to the barrier level."""
-    return mutations_aref.KINDS if level == "aref" else (*mutations_barrier.KINDS, *mutations_aref.DEPTHS)
+    of_barriers = mutations_tensor_memory.KINDS if tensor_memory else mutations_barrier.KINDS
+    return mutations_aref.KINDS if level == "aref" else (*of_barriers, *mutations_aref.DEPTHS)
 
 
 def all_sites(subject: Subject) -> tuple[Site, ...]:
@@ -112,7 +113,8 @@ def all_sites(subject: Subject) -> tuple[Site, ...]:
     if subject.level == "aref":
         return sites(subject.text, mutations_aref.KINDS)
     lowered = sites(subject.aref, mutations_aref.DEPTHS) if subject.aref else ()
-    return sites(subject.text, mutations_barrier.KINDS) + lowered
+    found = mutations_tensor_memory.KINDS if "tensor_memory" in subject.text else mutations_barrier.KINDS
+    return sites(subject.text, found) + lowered
 
 
 def mutant_of(subject: Subject, site: Site) -> Mutant | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tawa.dialects.tcgen05 import TCGen5MMAOp
-from tawa.ir import Builder, MemDescType, Operation, Value, parse_type
+from tawa.ir import Block, Builder, MemDescType, Operation, Value, parse_type
 from tawa.ir.attributes import int_attr, read_array, read_int
 from tests.verify import mutations_barrier
 from tests.verify.mutations_barrier import next_slot
@@ -64,13 +64,20 @@ def _exchange(op: Operation, step: int) -> Edit | None:
     if other is None:
         return None
     mine, theirs = op.operands[0], other.operands[0]
-    made = theirs.defining_op
-    if made is not None and made.parent is block and block.index_of(made) > at:
-        made.detach()
-        block.insert(block.index_of(op), made)
+    _before(theirs, op, block)
     op.set_operand(0, theirs)
     other.set_operand(0, mine)
     return Edit()
+
+
+def _before(value: Value, op: Operation, block: Block) -> None:
+    """Moves what makes a value, in the block of an operation, before that operation."""
+    made = value.defining_op
+    if made is not None and made.parent is block and block.index_of(made) > block.index_of(op):
+        made.detach()
+        block.insert(block.index_of(op), made)
+        for operand in made.operands:
+            _before(operand, made, block)
 
 
 def exchange_with_next(op: Operation) -> Edit | None:

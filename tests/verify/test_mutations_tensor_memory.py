@@ -19,6 +19,8 @@ from tawa.verify.run.memory import MMAS_IN_ORDER
 from tawa.verify.verdict import Proved, Refuted
 from tests.support.sample import sample, simulated_once
 from tests.verify.mutations_edits import FENCE, STORE_WAIT, WAIT, Mutant, Site, break_at, sites
+from tests.verify.mutations_oracle import Level, Oracle, correction
+from tests.verify.mutations_sweep import all_sites, judge, mutant_of
 from tests.verify.mutations_tensor_memory import KINDS
 from tests.verify.tensor_memory.attention import attention_module
 from tests.verify.tensor_memory.gemm import gemm_module
@@ -211,6 +213,17 @@ def test_a_mutant_is_refuted_unless_it_is_right(program: str) -> None:
     places = sites(text_of(program), KINDS)
     found = [wrong_verdict(program, site) for site in sample(places, 13)]
     assert [text for text in found if text] == []
+
+
+@simulated_once
+@pytest.mark.parametrize(("level", "step"), [("aref", 60), ("barrier", 90)])
+def test_a_mutant_of_attention_with_a_correction_is_refuted_or_equivalent(level: Level, step: int) -> None:
+    """``python -m bench.mutations --arch sm_100`` judges all of them."""
+    oracle = Oracle(correction(level))
+    made = [mutant for site in sample(all_sites(oracle.subject), step) if (mutant := mutant_of(oracle.subject, site))]
+    found = [judge(mutant, oracle) for mutant in made]
+    assert [it for it in found if it.fate not in ("refuted", "equivalent")] == []
+    assert {"refuted", "equivalent"} <= {it.fate for it in found}
 
 
 @simulated_once

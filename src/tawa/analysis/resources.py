@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tawa.analysis.layout.left_operands import left_in_tensor_memory
 from tawa.analysis.layout.scratch import conversion_bytes, reduction_bytes
 from tawa.analysis.loops.async_wgmma import dots_in, is_aside, own_buffer_bytes, own_buffers
 from tawa.analysis.loops.costs import stays_in_registers
@@ -49,6 +50,10 @@ class SharedInfo:
         """The same with the dots of this many earlier iterations in flight."""
         return replace(self, inside=self.inside + iterations * self.again, again=0)
 
+    def with_beside(self, more: int) -> SharedInfo:
+        """The same with more bytes that live as long as the rings."""
+        return replace(self, staging=self.staging + more)
+
     def total(self, ring_bytes: int) -> int:
         """Bytes of one CTA whose rings take `ring_bytes`."""
         return max(ring_bytes + self.staging + self.inside, self.behind) + SLACK_BYTES
@@ -69,13 +74,13 @@ def shared_beside_rings(
     groups: int = 1,
     slices_of: Callable[[Operation], tuple[int, int]] = lambda _: (1, 1),
     kept: Collection[Operation] = (),
-    corrected: bool = False,
+    corrected: Collection[Operation] = (),
 ) -> SharedInfo:
     """Estimates the shared memory that the kernel needs in addition to its rings.
 
     groups: consumer groups, each with its own buffers. With several groups, the epilogue does not reuse ring memory.
     slices_of: the slices in which a store leaves, and the buffers that they take. kept: the dots whose left operand
-    stays in registers. corrected: whether a partition of its own rewrites accumulators and stores the results.
+    stays in registers. corrected: what a partition of its own computes, beside the others: it needs memory of its own.
     """
     infos = [info for channel in channels for site in channel.sites for info in site.loads]
     moved = {info.load.op for info in infos} | {op for info in infos for op in info.replaced}
@@ -88,14 +93,15 @@ def shared_beside_rings(
     of_producer = slice_from([info.load.op for info in infos], function.op, guarded.guards).ops
     loops = [loop for op in places if (loop := ForOp.of(op)) and dots_in(loop) and not is_aside(loop)]
     waits = {view.op: dots_in(loop)[-1].op for loop in loops for view in own_buffers(loop, moved)}
-    beside = groups > 1 or corrected
+    elsewhere = left_in_tensor_memory(function.op)
+    beside = groups > 1 or bool(corrected)
     staging: dict[str, int] = {}
     for_all: dict[str, int] = {}
-    staged: dict[str, _Span] = {}
-    spans: list[_Span] = []
+    staged: dict[tuple[str, bool], _Span] = {}
+    spans: list[tuple[_Span, bool]] = []
     fetching: list[_Span] = []
     for op, place in places.items():
-        size = 0 if op in moved else _bytes(op, moved)
+        size = 0 if op in moved or op in elsewhere else _bytes(op, moved)
         if shared := bytes_for_all(op, groups):
             for_all[op.result.type if EXCHANGED in op.attributes else str(place)] = (
                 shared  # tiles of a type share rings
@@ -109,21 +115,26 @@ def shared_beside_rings(
             if ancestor_in(body, op) is not op:
                 staging[tile] = size
             else:  # stores of one tile type share a buffer, which lives until the last of them has left
-                staged.setdefault(tile, _Span(place, len(places) if beside else border, size))
+                span = _Span(place, len(places) if beside else border, size)
+                staged.setdefault((tile, op in corrected), span)
         elif size and op in of_producer and all(user in of_producer for it in op.results for user in it.users):
             fetching.append(_Span(place, place, size))
         elif size:
             first, end = _live(op, kept)
-            spans.append(_Span(places[first], max(places[waits.get(op, op)], _end(end, places)), size))
-    spans += [span for tile, span in staged.items() if tile not in staging]
-    inside = _peak(spans, -1, border)
-    behind = _peak(spans, border + 1, len(places))
+            span = _Span(places[first], max(places[waits.get(op, op)], _end(end, places)), size)
+            spans.append((span, op in corrected))
+    spans += [(span, own) for (tile, own), span in staged.items() if tile not in staging]
+    inside, behind = (
+        sum(_peak([span for span, own in spans if own is part], *ends) for part in (False, True))
+        for ends in ((-1, len(places) if beside else border), (border + 1, len(places)))
+    )
     again = groups * max((own_buffer_bytes(loop, moved) for loop in loops), default=0)
     fetched = _peak(fetching, -1, border)
-    if groups == 1:
-        return SharedInfo(sum(staging.values()) + sum(for_all.values()), inside + fetched, behind, again)
     return SharedInfo(
-        groups * sum(staging.values()) + sum(for_all.values()), groups * max(inside, behind) + fetched, 0, again
+        groups * sum(staging.values()) + sum(for_all.values()),
+        groups * inside + fetched,
+        0 if beside else behind,
+        again,
     )
 
 

@@ -20,6 +20,7 @@ _CELLS = {
     "wgmma": ("█", "yellow", "matrix multiply"),
     "tma": ("▓", "cyan", "TMA copy"),
     "load": ("▓", "blue", "load"),
+    "tensor memory": ("░", "red", "tensor memory"),
     "cuda core": ("▒", "green", "CUDA cores"),
     "epilogue": ("▚", "magenta", "epilogue, store"),
     "barrier": ("▏", "bright_black", "barrier"),

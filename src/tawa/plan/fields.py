@@ -131,8 +131,10 @@ class StorePlan:
         return slices, self.buffers or (2 if slices > 2 else 1)
 
 
-TENSOR_RING = "tensor"
-"""The begin of the names of rings in tensor memory."""
+TENSOR_RING, OPERAND_RING = "tensor", "operand"
+"""The begins of the names of rings of what dots and threads access by turns: in tensor memory, in shared memory."""
+FACTOR_RING = "factor"
+"""The begin of the names of rings of vectors for the partition that rewrites accumulators."""
 
 
 def tile_text(buffer: str) -> str:
@@ -147,7 +149,7 @@ class RingPlan:
 
     copies: the number of such rings: one per consumer group if its tiles are rows of the group, else 1.
     fill: what fills a slot: "tma", "cp.async", the "registers" of the producer, "stores" of a converter, or a "number"
-        that only the producer computes. In tensor memory: a "commit" of one thread's dots, or "threads" of a consumer.
+        that only the producer computes. What is not loaded: a "commit" of one thread's dots, or "threads" that compute.
     A Plan that pins a ring may omit everything but the depth, because the rest follows from the operands. An entry
     without a name sets D for all rings that have no entry. As with the option `aref_depth`, rings that are filled
     outside the innermost loops have a smaller D if this one does not fit.
@@ -180,11 +182,24 @@ class RingPlan:
 
     @property
     def is_exchanged(self) -> bool:
-        """Whether the dots of one thread and a consumer access its slots by turns, and no producer loads them.
+        """Whether the dots of one thread and the threads that compute access its slots by turns.
 
         The slots are in tensor memory; those with `slot_bytes` are in shared memory.
         """
-        return self.fill in EXCHANGES or (self.fill is None and self.name.startswith(TENSOR_RING))
+        return not self.has_factors and (self.fill in EXCHANGES or (self.fill is None and self._is(*_EXCHANGED)))
+
+    @property
+    def has_factors(self) -> bool:
+        """Whether a consumer sends vectors through it to the partition that rewrites accumulators."""
+        return self.fill in ("threads", None) and self._is(FACTOR_RING)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether a producer loads its tiles."""
+        return self.has_tiles and not self.is_exchanged and not self.has_factors
+
+    def _is(self, *begins: str) -> bool:
+        return self.name.rstrip("0123456789") in begins
 
     @property
     def slots(self) -> int:
@@ -196,6 +211,9 @@ class RingPlan:
     def total_bytes(self) -> int:
         """Shared memory of all slots, without barriers."""
         return self.slots * (self.slot_bytes or 0) * (self.copies or 1)
+
+
+_EXCHANGED = (TENSOR_RING, OPERAND_RING)
 
 
 @dataclass(frozen=True, slots=True)

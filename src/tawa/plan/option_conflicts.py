@@ -34,7 +34,7 @@ def _said(options: PlanOptions, plan: Plan) -> Iterator[tuple[str, str]]:
         yield "enable_warp_specialization", "decisions for a specialised kernel"
     if options.enable_warp_specialization and plan.form == "stock":
         yield "enable_warp_specialization", "form='stock'"
-    loaded = [it for it in plan.rings if it.has_tiles and not it.is_exchanged]
+    loaded = [it for it in plan.rings if it.is_loaded]
     depths = sorted({it.depth for it in loaded if it.depth is not None})
     if options.aref_depth is not None and depths not in ([], [options.aref_depth]):
         yield "aref_depth", f"D = {depths}"

@@ -76,7 +76,7 @@ def complete(pins: Plan, counts: Counts, options: PlanOptions) -> Plan:
     ping_pong = options.ping_pong is True if pins.ping_pong is None else pins.ping_pong
     if ping_pong and budget.groups < 2:
         raise PlanError(f"{'ping_pong=True' if options.ping_pong else 'the Plan has ping_pong'}: {ALONE}")
-    if usual > min(depths) - 1 and not asked:
+    if usual > min(depths) - 1 and not asked and not budget.one_issues:  # else no partition waits for a count of dots
         fits = budget.deepest(channels)
         raise PlanError(
             f"mma_depth={usual} with {min(depths)} slots a ring: P iterations in flight need D >= P + 1; "
@@ -97,7 +97,7 @@ def complete(pins: Plan, counts: Counts, options: PlanOptions) -> Plan:
             RingPlan(channel.name, channel.payload, slots, channel.slot_bytes, budget.copies(channel), channel.fill)
             for channel, slots in zip(channels, depths, strict=True)
         ),
-        early_puts=min(EARLY_PUTS, *depths) if by_tma else 0,
+        early_puts=min(EARLY_PUTS, *depths) if by_tma and not budget.one_issues else 0,
         ping_pong=ping_pong,
     )
     return replace(pins, partitions=(), loops=(), stores=()).over(decided)
@@ -123,7 +123,7 @@ def reasons(plan: Plan, channels: Rings, budget: Budget, pins: Plan | None = Non
         elif ring.name in budget.outer:
             found[f"rings.{ring.name}.depth"] = "filled once per tile, outside the innermost loops"
         elif fills is not None and ring.depth == fills:
-            found[f"rings.{ring.name}.depth"] = f"a program fills only {fills} slots"
+            found[f"rings.{ring.name}.depth"] = f"a program fills only {fills} slot{'s' * (fills != 1)}"
         else:
             found[f"rings.{ring.name}.depth"] = _why_deep(ring.slots, channels, budget)
     found["max_registers"] = _why_capped(plan, budget)
@@ -142,13 +142,19 @@ def reasons(plan: Plan, channels: Rings, budget: Budget, pins: Plan | None = Non
     found["loops.mma_depth"] = _why_in_flight(plan, budget)
     staged = any(store.staged for store in plan.stores)
     found["stores"] = "the next tile does not wait for it" if staged else "later operations need the completed store"
-    found["early_puts"] = (
-        "the first loads run while the partitions start" if plan.early_puts else "the producer's threads fill slots"
-    )
+    found["early_puts"] = _why_early(plan, budget)
     found["ping_pong"] = (
         "groups without ping-pong drift apart on their own" if budget.groups > 1 else "there is only one consumer group"
     )
     return found
+
+
+def _why_early(plan: Plan, budget: Budget) -> str:
+    if plan.early_puts:
+        return "the first loads run while the partitions start"
+    if budget.one_issues:
+        return "the partition of the dots starts sooner without them, by the simulator's clock"
+    return "the producer's threads fill slots"
 
 
 def _why_deep(depth: int, channels: Rings, budget: Budget) -> str:
@@ -305,7 +311,7 @@ def _choose_depth(channels: Rings, options: PlanOptions, budget: Budget, mma_dep
         raise ResourceError(shared_memory_text(channels, least, budget))
     fits = min(fits, max(least, most_fills(channels)))
     tuned = min(max(budget.num_stages, 2, least), fits)
-    hiding = min(-(-BYTES_IN_FLIGHT // budget.slot_bytes(channels)), MOST_SLOTS)
+    hiding = min(-(-BYTES_IN_FLIGHT // budget.slot_bytes(budget.refilled(channels) or channels)), MOST_SLOTS)
     deepest = max(tuned, min(max(DEFAULT_DEPTH, hiding), fits))
     ctas = budget.ctas(channels, tuned)
     few = budget.groups > 1 and ctas < budget.stock_ctas(channels)

@@ -246,7 +246,7 @@ class _Decisions:
         payload = ", ".join(ring.tiles)
         copies = f", {ring.copies} copies" if (ring.copies or 1) > 1 else ""
         value = f"D = {ring.depth} of ({payload}), {size_of(ring)}{copies}"
-        loaded = ring.has_tiles and not ring.is_exchanged
+        loaded = ring.is_loaded
         names = (ring.name, "") if loaded else (ring.name,)  # "": all rings of loaded tiles
         pinned = any(self.pins.ring(name).depth is not None for name in names)
         option = "aref_depth" if self.options.aref_depth == ring.depth and loaded else ""

@@ -5,16 +5,19 @@ from __future__ import annotations
 from tawa.dialects.tcgen05 import CORRECTED
 from tawa.ir import Module
 from tawa.plan import Plan
+from tawa.plan.fields import RingPlan
 from tawa.transforms.tensor_memory.correct import Correct
 from tests.cases.programs.corrections import corrected
 from tests.cases.programs.tensor_memory import marked
 from tests.support.filecheck import brief, check
 from tests.support.passes import checked
 
+DEPTH = 3
+
 
 def run(text: str, *, correction: bool = True) -> tuple[Module, bool]:
     module = marked(text)
-    result = Correct(Plan(correction=correction)).run(module)
+    result = Correct(Plan(correction=correction, rings=(RingPlan("factor0", depth=DEPTH),))).run(module)
     return checked(module), result.changed
 
 
@@ -35,6 +38,11 @@ def test_a_vector_goes_through_a_ring_as_soon_as_it_is_known() -> None:
         CHECK: "arith.mulf"(%sum{{.*}}, %[[WIDE]])
         """,
     )
+
+
+def test_the_plan_has_the_depth_of_the_ring() -> None:
+    (ring,) = [op for op in run(corrected())[0].walk() if op.properties.get("name") == '"factor0"']
+    assert ring.result.type.startswith(f"!aref.ring<{DEPTH} x (!ttg.memdesc<64xf32, ")
 
 
 def test_the_accumulator_and_what_follows_from_it_are_marked() -> None:

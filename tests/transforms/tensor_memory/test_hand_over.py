@@ -103,7 +103,7 @@ def test_a_loaded_tile_that_both_read_is_declined() -> None:
         )
     )
     _, (remark,) = run(body)
-    assert "both a dot and the threads read a tile" in remark.reason
+    assert "both a dot and the threads read a tile" in remark.reason and "'consumer'" in remark.cure
 
 
 def test_accumulators_that_do_not_fit_are_declined_with_their_columns() -> None:

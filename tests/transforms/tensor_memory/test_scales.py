@@ -64,9 +64,17 @@ def test_scales_of_threads_go_to_shared_memory_in_blocks_and_those_of_tma_stay()
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(64, 4), (128, 2)])
-def test_scales_that_are_no_whole_blocks_are_declined(rows: int, columns: int) -> None:
-    (remark,) = ReadDots().run(program(rows, columns)).remarks
-    assert remark.kind == "declined" and f"{rows} x {columns} scales" in remark.reason
+def test_scales_that_are_no_whole_blocks_are_stored_by_the_threads(rows: int, columns: int) -> None:
+    module = program(rows, columns)
+    assert ReadDots().run(module).remarks == ()
+    (dot,) = [it for it in checked(module).walk() if it.name == "ttng.warp_group_dot"]
+    assert dot.operands[3].hint == "moved" and dot.operands[3].type.startswith(f"tensor<{rows}x{columns}x")
+    assert Accumulate().run(module).remarks == ()
+    ops = list(checked(module).walk())
+    (store,) = [it for it in ops if it.name == "ttng.tmem_store"]
+    (issued,) = [it for it in ops if it.name == "ttng.tc_gen5_mma_scaled"]
+    assert store.operands[1].hint == "moved" and issued.operands[3] is store.operands[0]
+    assert ops.index(store) < ops.index(issued)
 
 
 def test_both_scales_are_copied_right_before_the_dot() -> None:

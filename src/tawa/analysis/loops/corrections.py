@@ -13,6 +13,7 @@ that enters the computation must follow from vectors, or from numbers that every
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -24,13 +25,15 @@ from tawa.dialects.scf import ForOp, IfOp, YieldOp
 from tawa.dialects.tcgen05 import ACCUMULATOR
 from tawa.dialects.tt import FuncOp, ReduceOp
 from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.ir import Module, Operation, TensorType, Value, parse_type
+from tawa.ir import Block, MemDescType, Module, Operation, TensorType, Value, parse_type
 from tawa.machine.classes import DOTS
 
 FEEDS_A_DOT = "a dot reads what is computed from the accumulator"
 DECIDES = "a loop, a branch or a value in a loop follows from the accumulator"
 NEEDS_A_TILE = "the accumulator is rewritten with more than vectors of other results"
 NOT_REWRITTEN = "no accumulator is rewritten in a loop with vectors of other results"
+VECTOR_SLOT = "#vector"
+"""The alias of the layout of a vector in a slot."""
 
 
 @dataclass(slots=True)
@@ -58,6 +61,28 @@ class CorrectionInfo:
             return None  # where the other results come from
         found = [self.vectors(operand) for operand in op.operands]
         return None if None in found else [it for each in found for it in each or ()]
+
+    def sent(self) -> dict[tuple[Block, Value], tuple[MemDescType, int]]:
+        """The vectors that each block needs of other results; of each the type of a slot, and its place among these.
+
+        Vectors of one type and place, of different blocks, go through one ring.
+        """
+        found: dict[tuple[Block, Value], tuple[MemDescType, int]] = {}
+        places: Counter[tuple[Block, MemDescType]] = Counter()
+        for op in self.ops:
+            block = op.parent
+            for vector in dict.fromkeys(it for operand in op.operands for it in self.vectors(operand) or ()):
+                kind = parse_type(vector.type)
+                assert block is not None and isinstance(kind, TensorType)
+                slot = MemDescType(kind.shape, kind.element, VECTOR_SLOT, mutable=True)
+                if (block, vector) not in found:
+                    found[block, vector] = slot, places[block, slot]
+                    places[block, slot] += 1
+        return found
+
+    def slots(self) -> list[MemDescType]:
+        """The type of a slot of each ring of vectors."""
+        return [slot for slot, _ in dict.fromkeys(self.sent().values())]
 
 
 def find_correction(module: Module, moved: Collection[Operation] = ()) -> CorrectionInfo | str:

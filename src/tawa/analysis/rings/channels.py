@@ -22,7 +22,7 @@ from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.scf import ForOp, IfOp, enclosing_loops, trips_of
 from tawa.dialects.tcgen05 import ACCUMULATOR
 from tawa.dialects.tt import FuncOp
-from tawa.dialects.ttg import VIEWS, ConvertLayoutOp
+from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, LocalLoadOp
 from tawa.ir import Block, Module, Operation, Value
 
 TRANSPOSED = "_transposed"
@@ -228,7 +228,8 @@ def _share_put(group: list[DotLoadInfo], info: DotLoadInfo, asked: bool) -> bool
 
 def _read_by_threads(info: DotLoadInfo) -> bool:
     """Whether threads read the tile, and not only dots."""
-    return info.through_registers or info.beside
+    loaded = (it for alloc in info.allocations for it in slot_readers(alloc.result) if LocalLoadOp.matches(it))
+    return info.through_registers or info.beside or any(loaded)
 
 
 def _tile_readers(info: DotLoadInfo) -> list[Operation]:

@@ -132,13 +132,25 @@ class Budget:
         return sum(channel.slot_bytes * self.copies(channel) for channel in channels if not channel.converted)
 
     def depths(self, channels: Rings, depth: int) -> tuple[int, ...]:
-        """The slots of each ring for D = `depth`; outer rings have one slot if `depth` slots do not fit."""
-        most = {channel.name: min(depth, self.converted_slots) if channel.converted else depth for channel in channels}
+        """The slots of each ring for D = `depth`; outer rings have one slot if `depth` slots do not fit.
+
+        If one thread issues the dots, a ring has no more slots than a program fills, and so one outside of loops.
+        """
+        most = {channel.name: self._most(channel, depth) for channel in channels}
         same = [self.fixed.get(channel.name, most[channel.name]) for channel in channels]
         if self._total(channels, same) <= self.shared_bytes or not self.outer:
             return tuple(same)
         fewest = {name: 1 if name in self.outer else slots for name, slots in most.items()}
         return tuple(self.fixed.get(channel.name, fewest[channel.name]) for channel in channels)
+
+    def _most(self, channel: RingSize, depth: int) -> int:
+        """The slots of a ring for D = `depth`, if all fit."""
+        filled = channel.fills if self.one_issues and channel.fills is not None else depth
+        return max(1, min(depth, filled, self.converted_slots if channel.converted else depth))
+
+    def refilled(self, channels: Rings) -> Rings:
+        """The rings that may have several slots."""
+        return [it for it in channels if self._most(it, DEEPEST) > 1]
 
     def needed(self, channels: Rings, depth: int) -> int:
         """Shared memory of one CTA for D = `depth`."""
@@ -154,7 +166,8 @@ class Budget:
 
     def deepest(self, channels: Rings) -> int:
         """The largest D that fits; 0 if none does."""
-        open_rings = [it for it in channels if it.name not in self.outer and it.name not in self.fixed]
+        given = {*self.outer, *self.fixed}
+        open_rings = [it for it in self.refilled(channels) if it.name not in given]
         most = min(DEEPEST, self.shared_bytes // max(1, self.slot_bytes(open_rings)))
         depths = range(most, 0, -1)
         return next((depth for depth in depths if self.needed(channels, depth) <= self.shared_bytes), 0)

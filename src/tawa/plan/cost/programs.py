@@ -118,7 +118,7 @@ class Program:
     @cached_property
     def slots(self) -> int:
         """D of the deepest ring of tiles that a producer loads."""
-        loaded = (ring.slots for ring in self.plan.rings if ring.has_tiles and not ring.is_exchanged)
+        loaded = (ring.slots for ring in self.plan.rings if ring.is_loaded)
         return max(loaded, default=1)
 
     @cached_property

@@ -19,7 +19,7 @@ from tawa.analysis.legality import (
     find_producer,
     taken_apart,
 )
-from tawa.analysis.loops.corrections import find_correction
+from tawa.analysis.loops.corrections import CorrectionInfo, find_correction
 from tawa.analysis.memory.provenance import stores_must_not_wait
 from tawa.analysis.names import name_of
 from tawa.analysis.resources import shared_beside_rings, wgmma_registers
@@ -51,7 +51,7 @@ from tawa.plan.decide.slices import WHY as WHY_SLICED
 from tawa.plan.decide.slices import sliced
 from tawa.plan.decide.transposed import transposed_loads
 from tawa.plan.defaults import WORKING_REGISTERS
-from tawa.plan.fields import RingPlan, StorePlan
+from tawa.plan.fields import FACTOR_RING, RingPlan, StorePlan
 from tawa.plan.legality import (
     check_names,
     check_plan,
@@ -73,6 +73,9 @@ MAX_REGISTERS = "ttg.maxnreg"
 NUMBER_SLOTS = 2
 """Slots of a ring of numbers: the producer may be one number ahead of those that the consumers use."""
 WHY_TWO = "the producer may be one number ahead"
+FACTOR_SLOTS = 2
+"""Slots of a ring of vectors: the threads that compute one do not wait until the one before it has been used."""
+WHY_TWO_FACTORS = "the consumer computes the next one while this one is used"
 WOULD_DECLINE = "automatic mode would decline"
 _NOTHING = Plan()
 
@@ -162,7 +165,7 @@ def decide_rings(
     pins, options = _with_usual_depth(pins, options)
     pins, asked = (with_depths(module, facts.channels, it) for it in (pins, replace(asked, rings=_named(asked.rings))))
     numbers, pins = _number_rings(facts.producer.sent, pins)
-    asked = replace(asked, rings=tuple(it for it in asked.rings if it.name not in facts.producer.sent.names))
+    asked = _without(asked, numbers)
     pins, asked = _of_loads(target, pins), _of_loads(target, asked)
     loads, channels = facts.moved, facts.channels
     check_carried(module, channels, asked)
@@ -170,12 +173,20 @@ def decide_rings(
     if asked.operands or asked.stores or asked.loops:
         named, stored = names_in(module)
         check_names(asked, named, stored, (it.loop for it in loops if it.loop is not None))
+    correction = _correction(module, facts, target, pins)
+    pins = replace(pins, correction=_corrected(module, target, pins, correction))
+    correction = correction if pins.correction else None
+    factors, pins = _factor_rings(correction, target.groups, pins)
+    asked = _without(asked, factors)
     check_rings(pins, channels, module)
-    pins = replace(pins, correction=_corrected(module, facts, target, pins))
     waits = stores_must_not_wait(module)
+
+    def available(plan: Plan) -> Budget:
+        return budget_of(module, facts, target, plan, correction, factors)
+
     if not waits and options.aref_depth is None and not any(it.depth for it in pins.rings):
-        pins = sliced(module, pins, channels, lambda plan: budget_of(module, facts, target, plan).deepest(channels))
-    budget = budget_of(module, facts, target, pins)
+        pins = sliced(module, pins, channels, lambda plan: available(plan).deepest(channels))
+    budget = available(pins)
     place = loads[0].load.op
     few = too_few_registers(budget, source_of(module, place))
     if few:
@@ -193,13 +204,14 @@ def decide_rings(
         return no_space(str(error), source_of(module, place))
     check_stores(plan.stores, waits)
     check_store_warp(plan, module)
-    why = {**reasons(plan, channels, budget, pins), **{f"rings.{it.name}.depth": WHY_TWO for it in numbers}}
+    why = reasons(plan, channels, budget, pins)
+    why |= _why_deep(numbers, WHY_TWO) | _why_deep(factors, WHY_TWO_FACTORS)
     budget = replace(budget, fixed={ring.name: ring.slots for ring in plan.rings}, most_ctas=pins.ctas_per_sm)
     check_plan(plan, pins, channels, module, budget)
     plan = plan.over(operands_of(module, facts.loads, channels, pins))
     if any((it.slices or 1) > 1 and asked.store(it.key).slices is None for it in plan.stores):
         why["stores"] = f"{why['stores']}; {WHY_SLICED}"
-    plan = replace(plan, rings=(*plan.rings, *numbers))
+    plan = replace(plan, rings=(*plan.rings, *numbers, *factors))
     notes = tuple(taken_apart(facts.producer, list(loads)))  # before the loads move
     if pinned and not options.pinned:
         return Decided(plan, why, notes)
@@ -214,25 +226,45 @@ def decide_rings(
     return Decided(plan, why, notes)
 
 
-def _corrected(module: Module, facts: Facts, target: Target, pins: Plan) -> bool | None:
+def _correction(module: Module, facts: Facts, target: Target, pins: Plan) -> CorrectionInfo | None:
+    """The accumulators that a partition of its own may rewrite. Raises PlanError if it is pinned, and not possible."""
+    if target.machine.dot.accumulator != "tensor memory":
+        found = "accumulators of this machine are in registers"
+    else:
+        found = find_correction(module, [it.load.op for it in facts.moved])
+    if not isinstance(found, str):
+        return found
+    if pins.correction:
+        raise PlanError(f"the Plan has correction=True: {found}; cure: leave it out")
+    return None
+
+
+def _corrected(module: Module, target: Target, pins: Plan, correction: CorrectionInfo | None) -> bool | None:
     """Whether a partition of its own rewrites accumulators; None if the kernel has none that one could rewrite.
 
     The simulator's clock finds it faster (`bench/results/blackwell.json`), but knows of no spills: so each thread must
-    have the registers for its part of an accumulator. Raises PlanError if it is pinned, and not possible.
+    have the registers for its part of an accumulator.
     """
-    if target.machine.dot.accumulator != "tensor memory":
-        why = "accumulators of this machine are in registers"
-    else:
-        found = find_correction(module, [it.load.op for it in facts.moved])
-        why = found if isinstance(found, str) else ""
-    if pins.correction and why:
-        raise PlanError(f"the Plan has correction=True: {why}; cure: leave it out")
-    if why or pins.correction is not None:
+    if correction is None or pins.correction is not None:
         return pins.correction
     threads = target.num_warps * WARP
     tiles = [parse_type(op.result.type) for op in module.walk() if ACCUMULATOR in op.attributes]
     held = max(math.prod(it.shape) // threads for it in tiles if isinstance(it, TensorType))
     return consumer_registers(2 * target.num_warps * target.groups) >= held + WORKING_REGISTERS
+
+
+def _factor_rings(correction: CorrectionInfo | None, groups: int, pins: Plan) -> tuple[tuple[RingPlan, ...], Plan]:
+    """The rings of the vectors that consumers send, and the pins for the other rings.
+
+    Raises PlanError for a pinned value that such a ring cannot have.
+    """
+    slots = correction.slots() if correction is not None else []
+    own = (
+        RingPlan(f"{FACTOR_RING}{number}", (str(slot),), FACTOR_SLOTS, slot.bytes, groups, "threads")
+        for number, slot in enumerate(slots)
+    )
+    rings = tuple(_pinned(ring, pins) for ring in own)
+    return rings, _without(pins, rings)
 
 
 def _handed(module: Module, stores: Iterable[StorePlan], pins: Plan) -> list[StorePlan]:
@@ -249,20 +281,35 @@ def _number_rings(sent: SentInfo, pins: Plan) -> tuple[tuple[RingPlan, ...], Pla
 
     Raises PlanError for a pinned value that such a ring cannot have.
     """
-    found: list[RingPlan] = []
-    for name in sent.names:
-        own = RingPlan(name, (NUMBER_PAYLOAD,), NUMBER_SLOTS, SLOT_BYTES, 1, "number")
-        pinned = pins.ring(name)
-        if pinned.depth == 0 or (pinned.depth or 0) * SLOT_BYTES > SHARED_BYTES:
-            raise PlanError(f"D = {pinned.depth} in {name}; cure: D of at least 1, or {NUMBER_SLOTS} as usual")
-        ring = replace(own, depth=pinned.depth or NUMBER_SLOTS)
-        for it in fields(RingPlan):
-            asked = getattr(pinned, it.name)
-            if asked not in (None, (), getattr(ring, it.name)):
-                expected = getattr(ring, it.name)
-                raise PlanError(f"the Plan has {it.name}={asked!r} in {name}; cure: {it.name}={expected!r}")
-        found.append(ring)
-    return tuple(found), replace(pins, rings=tuple(it for it in pins.rings if it.name not in sent.names))
+    own = (RingPlan(name, (NUMBER_PAYLOAD,), NUMBER_SLOTS, SLOT_BYTES, 1, "number") for name in sent.names)
+    rings = tuple(_pinned(ring, pins) for ring in own)
+    return rings, _without(pins, rings)
+
+
+def _pinned(own: RingPlan, pins: Plan) -> RingPlan:
+    """A ring of what partitions send each other, with D as pinned.
+
+    Raises PlanError for a pinned value that it cannot have.
+    """
+    name, pinned = own.name, pins.ring(own.name)
+    if pinned.depth == 0 or (pinned.depth or 0) * (own.slot_bytes or 0) > SHARED_BYTES:
+        raise PlanError(f"D = {pinned.depth} in {name}; cure: D of at least 1, or {own.depth} as usual")
+    ring = replace(own, depth=pinned.depth or own.depth)
+    for it in fields(RingPlan):
+        asked = getattr(pinned, it.name)
+        if asked not in (None, (), getattr(ring, it.name)):
+            expected = getattr(ring, it.name)
+            raise PlanError(f"the Plan has {it.name}={asked!r} in {name}; cure: {it.name}={expected!r}")
+    return ring
+
+
+def _without(pins: Plan, rings: Iterable[RingPlan]) -> Plan:
+    names = {it.name for it in rings}
+    return replace(pins, rings=tuple(it for it in pins.rings if it.name not in names))
+
+
+def _why_deep(rings: Iterable[RingPlan], why: str) -> dict[str, str]:
+    return {f"rings.{it.name}.depth": why for it in rings}
 
 
 def _of_loads(target: Target, pins: Plan) -> Plan:
@@ -283,8 +330,14 @@ def _named(rings: Iterable[RingPlan]) -> tuple[RingPlan, ...]:
     return tuple(ring for ring in rings if ring.name)
 
 
-def budget_of(module: Module, facts: Facts, target: Target, pins: Plan = _NOTHING) -> Budget:
-    """The available resources. pins: the Plan so far, which may store tiles in slices."""
+def budget_of(
+    module: Module, facts: Facts, target: Target, pins: Plan = _NOTHING, correction: CorrectionInfo | None = None,
+    factors: Iterable[RingPlan] = (),
+) -> Budget:  # fmt: skip
+    """The available resources. pins: the Plan so far, which may store tiles in slices.
+
+    correction: what a partition of its own computes. factors: the rings of what it is sent.
+    """
     loads, channels = list(facts.moved), facts.channels
     asked = attribute_of(module.op.attributes, MAX_REGISTERS)
     limit = read_int(asked) if asked else None
@@ -298,8 +351,8 @@ def budget_of(module: Module, facts: Facts, target: Target, pins: Plan = _NOTHIN
             target.groups,
             lambda op: pins.store(name_of(op)).of_slices,
             kept_dots(module.op, target.num_warps, pins),
-            bool(pins.correction),
-        ),
+            frozenset(correction.ops) if correction is not None else (),
+        ).with_beside(sum(it.total_bytes for it in factors)),
         wgmma_registers(module, target.num_warps),
         operand_bits(loads),
         limit,
@@ -310,7 +363,7 @@ def budget_of(module: Module, facts: Facts, target: Target, pins: Plan = _NOTHIN
         producer_registers(loads, module, target.num_warps, target.groups, facts.producer.folded, limit),
         launch_warps=target.launch_warps,
         one_issues=any(ACCUMULATOR in op.attributes for op in module.walk()),
-        corrected=bool(pins.correction),
+        corrected=correction is not None,
         producer_tiles=facts.producer.folded > 0,
         straight=not any(enclosing_loops(info.load.op)[1:] for info in loads),
     )

@@ -36,6 +36,7 @@ _WORDS: dict[Kind, str] = {
     "tma": "TMA copy",
     "load": "load",
     "wgmma": "matrix multiply",
+    "tensor memory": "tensor memory",
     "cuda core": "arithmetic",
     "epilogue": "epilogue, store",
     "barrier": "barrier",

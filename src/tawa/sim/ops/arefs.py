@@ -188,7 +188,7 @@ def _acquire(partition: Partition, op: Operation, args: list[Any]) -> Run:
 
 
 def _publish(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
-    """The slot is full now, or when the earlier dots of the thread are complete."""
+    """The slot is full now, or when the earlier dots of the thread are complete; behind a fence in shared memory."""
     ring, count = args
     slot = ring.slot(count)
     if not slot.held or slot.next_put != count:
@@ -202,6 +202,8 @@ def _publish(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
     if ring.by_commit:
         commit(partition, op, fill, lambda: (slot, "full", count), ring.name)
     else:
+        if not all(memdesc(text).in_tensor_memory for text in PublishOp(op).type.payload):
+            fence(partition, op)
         partition.contributes((slot, "full", count))
         fill()
     return []

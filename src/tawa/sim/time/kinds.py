@@ -26,11 +26,12 @@ from tawa.ir import Operation, Value
 from tawa.machine.classes import DOTS, LOADS, STORES, TMA_LOADS
 from tawa.sim.machine.trace import Recorder
 
-Kind = Literal["tma", "load", "wgmma", "cuda core", "epilogue", "barrier", "wait"]
-"""wgmma: the work of the tensor cores, also that of tcgen05."""
+Kind = Literal["tma", "load", "wgmma", "tensor memory", "cuda core", "epilogue", "barrier", "wait"]
+"""wgmma: the work of the tensor cores, also that of tcgen05. tensor memory: loads and stores of it by threads."""
 Role = Literal["producer", "mma", "converter", "storer", "correction", "consumer", "all warps"]
 
 _BARRIERS = op_names(WaitBarrierOp, ArriveBarrierOp, BarrierExpectOp, InitBarrierOp, TCGen5CommitOp)
+_TENSOR_MEMORY = op_names(TMEMLoadOp, TMEMStoreOp)
 _BARRIER_DIALECTS = ("aref.", "gpu.")
 _WORK_FOR_STORES = VIEWS | op_names(
     ConvertLayoutOp, LocalAllocOp, LocalLoadOp, LocalStoreOp, FenceAsyncSharedOp, TMEMLoadOp
@@ -66,7 +67,9 @@ class Kinds:
             return "tma" if name in TMA_LOADS else "load"
         if name in _BARRIERS or name.startswith(_BARRIER_DIALECTS):
             return "barrier"
-        return "epilogue" if self.serves_stores(op) else "cuda core"
+        if self.serves_stores(op):
+            return "epilogue"
+        return "tensor memory" if name in _TENSOR_MEMORY else "cuda core"
 
     def serves_stores(self, op: Operation) -> bool:
         """Whether the results of `op` reach only stores."""
@@ -112,7 +115,7 @@ def role_of(recorders: list[Recorder], alone: bool) -> Role | None:
         return "all warps"
     if names & ISSUED_BY_ONE_THREAD:
         return "mma"
-    if names & op_names(TMEMLoadOp, TMEMStoreOp) and LocalLoadOp.NAME in names and ReduceOp.NAME not in names:
+    if names & _TENSOR_MEMORY and LocalLoadOp.NAME in names and ReduceOp.NAME not in names:
         return "correction"
     if names & DOTS or TMEMLoadOp.NAME in names:
         return "consumer"

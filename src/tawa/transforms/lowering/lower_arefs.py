@@ -76,7 +76,7 @@ from tawa.dialects.aref import (
 from tawa.dialects.arith import CmpIOp, ExtUIOp, Predicate, SelectOp, XOrIOp
 from tawa.dialects.declare.declaration import by_name
 from tawa.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp, YieldOp
-from tawa.dialects.tcgen05 import TCGen5CommitOp, TMEMAllocOp
+from tawa.dialects.tcgen05 import SCALES, TCGen5CommitOp, TMEMAllocOp
 from tawa.dialects.tt import DescriptorLoadOp, LoadOp
 from tawa.dialects.ttg import AsyncCopyGlobalToLocalOp, LocalAllocOp, LocalStoreOp, MemDescIndexOp
 from tawa.dialects.ttng import (
@@ -184,7 +184,7 @@ class _Lowering:
             builder.create(
                 TMEMAllocOp.NAME if buffer.in_tensor_memory else LocalAllocOp.NAME,
                 (),
-                (str(buffer.with_slots(type.depth)),),
+                (str(buffer if _is_one(buffer) else buffer.with_slots(type.depth)),),
                 hints=(view.name,),
             ).result
             for buffer in payload
@@ -464,8 +464,15 @@ def _is_count(value: Value) -> bool:
 def _slot_view(builder: Builder, ring: Value, slot: Value) -> Value:
     """A view of one slot of a buffer or of an array of barriers."""
     type = memdesc_type(ring.type)
+    if _is_one(type):
+        return ring
     view = MemDescType(type.shape[1:], type.element, type.encoding, type.space, mutable=True)
     return builder.create(MemDescIndexOp.NAME, (ring, slot), (str(view),)).result
+
+
+def _is_one(buffer: MemDescType) -> bool:
+    """Whether a ring's only slot is the buffer itself: Triton has no slots of scales in tensor memory."""
+    return buffer.encoding.startswith(SCALES)
 
 
 def _barriers(builder: Builder, depth: int, hint: str) -> Value:

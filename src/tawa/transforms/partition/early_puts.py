@@ -45,7 +45,7 @@ class EarlyPuts:
 
     def run(self, module: Module) -> PassResult:
         """Splits the first loop of the producer."""
-        rings = [ring for ring in self.plan.rings if ring.has_tiles]
+        rings = [ring for ring in self.plan.rings if ring.is_loaded]
         count = min(self.plan.early_puts or 0, *(ring.slots for ring in rings))
         groups = find_groups(module)
         producers = [group for group in groups if group.role == "producer"]

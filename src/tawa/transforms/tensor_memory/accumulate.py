@@ -19,6 +19,8 @@ Scales lie in shared memory. The dot's thread copies them to tensor memory, each
     %r = warp_group_dot %a, %b, %acc, %s, %t   →   tmem_copy %s, %x; tmem_copy %t, %y
                                                    tc_gen5_mma_scaled %a, %b, %d, %x, %y, %use, true
 
+Scales that are still a tile are stored to %x by the threads that have them.
+
 A left operand that the threads compute from results goes through tensor memory, too.
 
 The program keeps its sequential meaning; nothing is asynchronous yet (`hand_over`).
@@ -28,18 +30,17 @@ Requires: `read_dots`. Ensures: dots are tcgen05's, and each accesses whole buff
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from tawa.analysis.layout.left_operands import left_in_tensor_memory
 from tawa.analysis.rings.channels import ancestor_in
 from tawa.declines import TENSOR_MEMORY
 from tawa.dialects.arith import CmpIOp, Predicate, constant_int, is_zero
 from tawa.dialects.control_flow import carry_through
-from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.scf import ForOp, IfOp, YieldOp
 from tawa.dialects.tcgen05 import (
     ACCUMULATOR,
     CORRECTED,
-    DOTS,
     SCALED,
     SCALES,
     UNSIGNED,
@@ -53,14 +54,24 @@ from tawa.dialects.tcgen05 import (
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import LocalAllocOp
 from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.ir import Block, Builder, Module, Operation, Region, Use, Value, memdesc_type, parse_type, source_of
+from tawa.ir import (
+    Block,
+    Builder,
+    MemDescType,
+    Module,
+    Operation,
+    Region,
+    TensorType,
+    Use,
+    Value,
+    memdesc_type,
+    parse_type,
+    source_of,
+)
 from tawa.ir.attributes import read_string
-from tawa.ir.types import TensorType
-from tawa.machine.machines import TCGEN05
 from tawa.transforms.result import PassResult
 from tawa.transforms.tensor_memory.buffers import ROWS_OF_A
 
-_DOTS = DOTS | op_names(WarpGroupDotOp)
 _SEGMENTS = "array<i32: 1, 1, 1, 0, 1, 1, 0, 0>"
 _SCALED_SEGMENTS = "array<i32: 1, 1, 1, 0, 1, 1, 1, 1, 0, 0>"
 
@@ -88,11 +99,7 @@ class _Work:
 
     def __init__(self, function: FuncOp) -> None:
         self.function = function
-        self.layouts = {
-            type.encoding
-            for op in function.op.walk()
-            if ACCUMULATOR in op.attributes and isinstance(type := parse_type(op.result.type), TensorType)
-        }
+        self.left = left_in_tensor_memory(function.op)
 
     def rewrite(self, dot: WarpGroupDotOp) -> str:
         """Rewrites one dot; returns the reason that this is not possible, if any."""
@@ -130,44 +137,36 @@ class _Work:
         return ""
 
     def _left(self, dot: WarpGroupDotOp) -> Value | str:
-        """Operand A: a slot or a tile in shared memory as it is; a tile of results goes to tensor memory.
-
-        One with scales stays in shared memory.
-        """
+        """Operand A: a slot or a tile in shared memory as it is; a tile of results goes to tensor memory."""
         if not all(operand.type.startswith("!ttg.memdesc") for operand in (dot.a, dot.b)):
             return "an operand of the dot is in registers"
-        if SCALED["a_type"] in dot.op.attributes:
-            return dot.a
         alloc = LocalAllocOp.of(dot.a.defining_op)
-        tile = alloc.source if alloc is not None else None
-        kind = parse_type(tile.type) if tile is not None else None
-        if alloc is None or tile is None or not isinstance(kind, TensorType) or not self._has_lanes(kind):
+        if alloc is None or alloc.op not in self.left or alloc.source is None:
             return dot.a
-        if not all(use.index == 0 and use.op.name in _DOTS for use in alloc.op.result.uses):
-            return dot.a  # a right operand, or a transposed one, is in shared memory
-        at = Builder.before(alloc.op)
-        view = self._own(alloc.op, kind, tile.hint)
+        tile, at = alloc.source, Builder.before(alloc.op)
+        view = self._own(alloc.op, memdesc_type(alloc.op.result.type), tile.hint)
         at.create(TMEMStoreOp.NAME, (view, tile, at.constant(1, "i1")))
         alloc.op.result.replace_all_uses_with(view)
         alloc.op.erase()
         return dot.a
 
-    def _has_lanes(self, kind: TensorType) -> bool:
-        """Whether a tile has the rows of tensor memory, and each thread has those of its lane, as of a result."""
-        return kind.shape[0] == TCGEN05.rows and kind.encoding in self.layouts
-
-    def _own(self, at: Operation, kind: TensorType, hint: str) -> Value:
+    def _own(self, at: Operation, kind: MemDescType, hint: str) -> Value:
         encoding = ROWS_OF_A.format(*kind.shape)
         type = f"!ttg.memdesc<{kind.shape[0]}x{kind.shape[1]}x{kind.element}, {encoding}, #ttng.tensor_memory, mutable>"
         start = Builder.at_start(self.function.body, at.loc)
         return start.create(TMEMAllocOp.NAME, (), (type,), hints=(hint,)).results[0]
 
     def _copied(self, scales: Value, at: Builder) -> Value:
-        """Scales in tensor memory, of which the dot's thread makes a copy right before the dot."""
-        type = replace(memdesc_type(scales.type), encoding=f"{SCALES}<>", space="#ttng.tensor_memory", mutable=True)
+        """Scales in tensor memory: the dot's thread copies them right before the dot, or the threads store a tile."""
+        kind = parse_type(scales.type)
+        assert isinstance(kind, TensorType | MemDescType)
+        type = MemDescType(kind.shape, kind.element, f"{SCALES}<>", "#ttng.tensor_memory", mutable=True)
         start = Builder.at_start(self.function.body, at.loc)
         copy = start.create(TMEMAllocOp.NAME, (), (str(type),), hints=(scales.hint,)).results[0]
-        at.create(TMEMCopyOp.NAME, (scales, copy))
+        if isinstance(kind, MemDescType):
+            at.create(TMEMCopyOp.NAME, (scales, copy))
+        else:
+            at.create(TMEMStoreOp.NAME, (copy, scales, at.constant(1, "i1")))
         return copy
 
     def _load_results(self, result: Value, buffer: Value, issued: Operation) -> str:

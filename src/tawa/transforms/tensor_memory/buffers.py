@@ -27,7 +27,7 @@ def columns_of(buffer: Value) -> int:
         return 0
     if kind_of(aliases_at(made), type.encoding) == SCALES:
         rows, columns = type.shape
-        return rows // _ROWS * columns // _BYTES
+        return -(-rows // _ROWS) * -(-columns // _BYTES)
     columns = type.shape[-1] * pitch_of(made, type) // 32 * max(1, type.shape[0] // TCGEN05.rows)
     return max(_LEAST_COLUMNS, 1 << (columns - 1).bit_length())
 

@@ -20,27 +20,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tawa.analysis.loops.corrections import CorrectionInfo, find_correction
+from tawa.analysis.loops.corrections import VECTOR_SLOT, CorrectionInfo, find_correction
 from tawa.dialects.aref import ConsumedOp, CreateOp, FilledOp, FirstOp, GetOp, PutOp, RingType
 from tawa.dialects.effects import is_pure
 from tawa.dialects.scf import CONTROL
 from tawa.dialects.tcgen05 import CORRECTED
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import LocalLoadOp, LocalStoreOp
-from tawa.ir import Block, Builder, MemDescType, Module, Operation, Region, TensorType, Value, clone_op, parse_type
+from tawa.ir import Block, Builder, Module, Operation, Region, TensorType, Value, clone_op, parse_type
 from tawa.ir.attributes import string_attr
 from tawa.plan import Plan
+from tawa.plan.fields import FACTOR_RING
 from tawa.transforms.partition.insert_arefs import thread_count
 from tawa.transforms.result import PassResult
 
-SLOTS = 2
-"""Slots of a ring of vectors: the threads that compute one do not wait until the one before it has been used."""
-_LAYOUT, _ENCODING = "#vector", "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
+_ENCODING = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
 
 
 @dataclass(frozen=True, slots=True)
 class Correct:
-    """plan: says whether there is such a partition."""
+    """plan: says whether there is such a partition, and has its rings."""
 
     plan: Plan = Plan()
 
@@ -51,22 +50,24 @@ class Correct:
             return PassResult(changed=False)
         function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
         work = next((op.parent for op in function.op.walk() if CreateOp.matches(op) and op.parent), function.body)
-        module.aliases.setdefault(_LAYOUT, _ENCODING)
+        module.aliases.setdefault(VECTOR_SLOT, _ENCODING)
         module.aliases.setdefault("#smem", "#ttg.shared_memory")
         for op in (*found.ops, *found.dots):
             op.attributes[CORRECTED] = "unit"
-        _Vectors(found, work).run()
+        _Vectors(found, self.plan, work).run()
         return PassResult(changed=True)
 
 
 class _Vectors:
-    """The rings of vectors. sent: by block, each vector with its copy; sites: of each ring, by its type and number."""
+    """The rings of vectors. sent: by block, each vector with its copy; rings: each with its count 0 and its sites."""
 
-    def __init__(self, found: CorrectionInfo, work: Block) -> None:
-        self.found, self.work = found, work
+    def __init__(self, found: CorrectionInfo, plan: Plan, work: Block) -> None:
+        self.found, self.plan, self.work = found, plan, work
+        self.places = found.sent()
+        self.names = {key: f"{FACTOR_RING}{number}" for number, key in enumerate(dict.fromkeys(self.places.values()))}
         self.sent: dict[Block, dict[Value, Value]] = {}
-        self.sites: dict[tuple[str, int], list[tuple[Operation, Operation, Operation]]] = {}
-        self.rings: dict[tuple[str, int], tuple[Value, Value]] = {}
+        self.sites: dict[str, list[tuple[Operation, Operation, Operation]]] = {}
+        self.rings: dict[str, tuple[Value, Value]] = {}
 
     def run(self) -> None:
         """Replaces every operand that follows from a vector of another partition."""
@@ -74,8 +75,8 @@ class _Vectors:
             for index, operand in enumerate(op.operands):
                 if self.found.vectors(operand):
                     op.set_operand(index, self._own(operand, op))
-        for key, sites in self.sites.items():
-            thread_count(self.work, self.rings[key][1], sites)
+        for name, sites in self.sites.items():
+            thread_count(self.work, self.rings[name][1], sites)
 
     def _own(self, value: Value, anchor: Operation) -> Value:
         """The partition's own copy of a value, before an operation."""
@@ -96,11 +97,11 @@ class _Vectors:
 
     def _send(self, vector: Value, anchor: Operation) -> Value:
         """Sends a vector through a ring; returns what comes out of it."""
-        block, kind = anchor.parent, parse_type(vector.type)
-        assert block is not None and isinstance(kind, TensorType)
-        slot = str(MemDescType(kind.shape, kind.element, _LAYOUT, mutable=True))
-        number = sum(1 for key, sites in self.sites.items() for it in sites if key[0] == slot and it[0].parent is block)
-        ring, first = self._ring(slot, number, anchor)
+        block = anchor.parent
+        assert block is not None
+        place = self.places[block, vector]
+        slot, name = str(place[0]), self.names[place]
+        ring, first = self._ring(slot, name, anchor)
         made = _hoisted(vector, block)
         between = block.ops[block.index_of(made) + 1 : block.index_of(anchor)] if made else []
         at = (
@@ -115,25 +116,19 @@ class _Vectors:
         get = here.create(GetOp.NAME, (ring, first), (slot,), hints=(vector.hint,))
         load = here.create(LocalLoadOp.NAME, get.results, (vector.type,), hints=(vector.hint,))
         consumed = here.create(ConsumedOp.NAME, (ring, first))
-        self.sites.setdefault((slot, number), []).append((put, get, consumed))
+        self.sites.setdefault(name, []).append((put, get, consumed))
         return load.result
 
-    def _ring(self, slot: str, number: int, anchor: Operation) -> tuple[Value, Value]:
-        """The ring of the vectors of one type that come in this place in their blocks, and its count 0."""
-        if (slot, number) not in self.rings:
-            builder, name, type = (
-                Builder.at_start(self.work, anchor.loc),
-                f"factor{len(self.rings)}",
-                RingType(SLOTS, (slot,)),
-            )
+    def _ring(self, slot: str, name: str, anchor: Operation) -> tuple[Value, Value]:
+        """A ring of vectors and its count 0."""
+        if name not in self.rings:
+            builder, type = Builder.at_start(self.work, anchor.loc), RingType(self.plan.ring(name).slots, (slot,))
             properties = {"name": name, "fill": "threads", "reader": "correction"}
             properties = {key: string_attr(it) for key, it in properties.items()}
             ring = builder.create(CreateOp.NAME, (), (str(type),), properties=properties, hints=(name,)).result
-            self.rings[slot, number] = (
-                ring,
-                builder.create(FirstOp.NAME, (ring,), (type.index_type,), hints=("count",)).result,
-            )
-        return self.rings[slot, number]
+            first = builder.create(FirstOp.NAME, (ring,), (type.index_type,), hints=("count",)).result
+            self.rings[name] = (ring, first)
+        return self.rings[name]
 
 
 def _hoisted(vector: Value, block: Block) -> Operation | None:

@@ -14,7 +14,7 @@ same hands at its begin, at its end, and if it is not executed. To acquire a slo
 harmless. Both partitions may change what is in a slot: the buffer is exchanged.
 
 A buffer whose contents no dot needs any more when the writer gets it back may have several slots, two unless the Plan
-says otherwise: then the dots of the next tile do not wait for the epilogue of this one. Each consumer group has its own
+says otherwise: then the next dots do not wait until this result has been read. Each consumer group has its own
 copy of a ring (`resolve_groups`).
 
 These are the buffers in tensor memory, and the operands in shared memory that the threads compute.
@@ -44,6 +44,7 @@ from tawa.transforms.result import PassResult
 from tawa.transforms.tensor_memory.buffers import changes_hands, columns_of
 from tawa.transforms.tensor_memory.tensor_rings import IN_TURN, ONCE, Exchange, reasons, rings_of
 
+_BY_CONSUMER = "pin the path of this operand to 'consumer': then the threads load it, and store it for the dot"
 Owner = Literal["mma", "consumer", "correction"]
 
 
@@ -82,7 +83,7 @@ class HandOver:
         for create in [view for op in function.op.walk() if (view := CreateOp.of(op)) and view.fill not in EXCHANGES]:
             reason = _read_by_dots(create)
             if reason:
-                return PassResult(True, (TENSOR_MEMORY.remark(source_of(module, create.op), why=reason),))
+                return PassResult(True, (TENSOR_MEMORY.remark(source_of(module, create.op), _BY_CONSUMER, why=reason),))
         return PassResult(True, decided=Plan(rings=rings), why=why)
 
 
@@ -134,12 +135,12 @@ class _Turns:
         """Why the ring has one slot; empty if the writer needs nothing of what is in a slot, and gets it in a loop."""
         loops = {it for op in self.accesses for it in op.ancestors() if it.name in LOOPS}
         if self.writer != "mma":
-            return IN_TURN
+            return IN_TURN.format(self.threads)
         dots = [dot for op in self.accesses if (dot := dot_of(op))]
         reads = [dot for dot in dots if self._is_view(dot.a) or self._is_view(dot.b)]
         loads = all(TMEMLoadOp.matches(op) for op, owner in self.accesses.items() if owner != "mma")
         if reads or not loads or any(constant_int(dot.use_d) == 1 for dot in dots):
-            return IN_TURN
+            return IN_TURN.format(self.threads)
         return "" if any(len(set(self._inside(it))) > 1 for it in loops) else ONCE
 
     def _owner(self, op: Operation) -> Owner:

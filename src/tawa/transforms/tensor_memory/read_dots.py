@@ -14,8 +14,11 @@ order of such blocks:
     %m = tmem_alloc %s                                           %m = local_alloc %s
     tc_gen5_mma_scaled %a, %b, …, %m, …                   →      warp_group_dot %a, %b, %acc, %m, …
 
-Ensures: no operation of tensor memory is left, or the kernel is declined. Declines where a dot has scales outside of
-shared memory that are no whole blocks.
+A tile that is no whole blocks stays a tile, which the threads store to tensor memory (`accumulate`), as Triton has it:
+
+    tc_gen5_mma_scaled %a, %b, …, %m, …                   →      warp_group_dot %a, %b, %acc, %s, …
+
+Ensures: no operation of tensor memory is left, or the kernel is declined.
 """
 
 from __future__ import annotations
@@ -69,12 +72,7 @@ def _read(module: Module, dot: TCGen5Dot) -> str:
         return "the kernel manages its accumulator in tensor memory itself"
     load = loads[0].op
     tile = load.results[0]
-    scales: list[Value] = []
-    for it in dot.scales:
-        found = _in_shared_memory(module, it)
-        if isinstance(found, str):
-            return found
-        scales.append(found)
+    scales = [_without_tensor_memory(module, it) for it in dot.scales]
     properties = {"inputPrecision": "0 : i32", "isAsync": "false", "maxNumImpreciseAcc": _UNLIMITED}
     operands = (dot.a, dot.b, made.source, *scales)
     builder = Builder.before(dot.op)
@@ -96,8 +94,8 @@ def _read(module: Module, dot: TCGen5Dot) -> str:
 # -- scales ------------------------------------------------------------------------------------------------------------
 
 
-def _in_shared_memory(module: Module, scales: Value) -> Value | str:
-    """Scales in shared memory: those of TMA as they are, a tile in blocks. A text is the reason that it cannot be."""
+def _without_tensor_memory(module: Module, scales: Value) -> Value:
+    """Scales in shared memory: those of TMA as they are, a tile in blocks. A tile that is no whole blocks, itself."""
     made = TMEMAllocOp.of(scales.defining_op)
     if made is None or made.source is None:
         return scales
@@ -110,10 +108,7 @@ def _in_shared_memory(module: Module, scales: Value) -> Value | str:
     assert isinstance(kind, TensorType)
     rows, columns = kind.shape
     if rows % _BLOCK_ROWS or columns % _BLOCK_COLUMNS:
-        return (
-            f"the dot has {rows} x {columns} scales, and its thread copies blocks of "
-            f"{_BLOCK_ROWS} x {_BLOCK_COLUMNS} to tensor memory"
-        )
+        return made.source
     encoding = f"#scales{rows}x{columns}"
     module.aliases.setdefault(encoding, _blocks(rows, columns))
     module.aliases.setdefault("#smem", "#ttg.shared_memory")

@@ -14,11 +14,11 @@ from tawa.errors import PlanError
 from tawa.ir import Value, memdesc_type
 from tawa.machine.machines import SM_100
 from tawa.plan import Plan
-from tawa.plan.fields import TENSOR_RING, RingPlan
+from tawa.plan.fields import OPERAND_RING, TENSOR_RING, RingPlan
 from tawa.transforms.tensor_memory.buffers import columns_of
 
-TWO_SLOTS = "the dots of the next tile do not wait for the epilogue of this one"
-IN_TURN = "the dots and the consumer take turns writing to it"
+TWO_SLOTS = "the next dots do not wait until this result has been read"
+IN_TURN = "the dots and the {} take turns writing to it"
 ONCE = "each program hands it over only once"
 NO_ROOM = "a second one does not fit in tensor memory"
 
@@ -48,7 +48,7 @@ def rings_of(plan: Plan, exchanges: Sequence[Exchange], groups: int, scales: int
     groups: of consumers, each with copies of its own. scales: columns that the dots of one group copy scales to.
     """
     most = SM_100.tensor_columns
-    names = [f"{TENSOR_RING if it.columns else 'operand'}{number}" for number, it in enumerate(exchanges)]
+    names = [f"{TENSOR_RING if it.columns else OPERAND_RING}{number}" for number, it in enumerate(exchanges)]
     if unknown := [it.name for it in plan.rings if it.is_exchanged and it.name not in names]:
         raise PlanError(f"the Plan names a ring that the kernel does not have: {unknown[0]}; cure: {', '.join(names)}")
     pins = [plan.ring(it) for it in names]
