@@ -29,7 +29,7 @@ WRONG = {
     "a colon in an option": ([*GEMM, "--option", "aref_depth:3"], "name=value is needed", "--option aref_depth=3\n"),
     "the constant that is missing": ([*GEMM[:4], "BM=128,BX=128"], "no parameter 'BX'", "did you mean BN?"),
     "close kernel": ([f"{KERNELS}:gem"], "has no kernel 'gem'", "did you mean 'gemm'?"),
-    "unknown kernel": ([f"{KERNELS}:attention"], "has no kernel 'attention'", "kernels there: gemm, fill, broken"),
+    "unknown kernel": ([f"{KERNELS}:softmax"], "has no kernel 'softmax'", "kernels there: gemm, fill, broken"),
     "no kernel at all": ([f"{KERNELS}:tawa"], "'tawa'", "put @triton.jit over it"),
     "no constant": ([*GEMM[:3]], "no value for tl.constexpr BM, BN", "cure: --const BM=…,BN=…"),
     "no signature": (

@@ -76,7 +76,6 @@ def test_a_block_scaled_gemm_does_not_spill_and_keeps_its_bits(form: str, way: s
     right_bits(case, kernel)
 
 
-@pytest.mark.usefixtures("without_ptx")
 @simulated_once
 @pytest.mark.parametrize("way", ["tma", "pointers"])
 @pytest.mark.parametrize("trips", sample((0, 1, DEPTH, DEPTH + 1, 2 * DEPTH + 1), 2))
@@ -106,7 +105,6 @@ def columns_of_copies(ptx: str) -> list[int]:
     return [int(it) for one in registers for it in re.findall(rf"add\.s32\s+{one}, %r\d+, (\d+);", ptx)]
 
 
-@pytest.mark.usefixtures("without_ptx")
 @simulated_once
 def test_scales_in_aligned_rows_go_into_slots_by_cp_async() -> None:
     case = scaled("mxfp8", "pointers", 128, 128, 512)
@@ -115,7 +113,6 @@ def test_scales_in_aligned_rows_go_into_slots_by_cp_async() -> None:
     right_bits(case, kernel)
 
 
-@pytest.mark.usefixtures("without_ptx")
 @simulated_once
 def test_scales_that_stay_with_the_consumer_go_through_shared_memory() -> None:
     case = scaled("mxfp8", "pointers", 136, 136, 384)
@@ -128,7 +125,6 @@ def test_scales_that_stay_with_the_consumer_go_through_shared_memory() -> None:
     right_bits(case, kernel)
 
 
-@pytest.mark.usefixtures("without_ptx")
 @simulated_once
 @pytest.mark.parametrize("form", ["mxfp8", "nvfp4"])
 def test_each_of_two_groups_has_its_own_scales(form: str) -> None:

@@ -118,6 +118,7 @@ def test_what_llvm_cannot_lower_fails_without_ptx_too(monkeypatch: pytest.Monkey
     def refuse(*_: Any) -> None:
         raise RuntimeError("failed to translate")
 
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
     monkeypatch.setattr(back_end.llvm, "to_module", refuse)
     with back_end.without_ptx(), pytest.raises(Exception, match="failed to translate"):
         compile_case(find("tile_64x64"), None)
