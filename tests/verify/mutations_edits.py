@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tawa.dialects.declare.declaration import effects_by_name, is_terminator
-from tawa.ir import Block, Module, Operation, Value, ValueMap, clone_op, parse_module, source_of
+from tawa.ir import Block, Module, Operation, Value, ValueMap, clone_op, copy_module, parse_module, source_of
 from tawa.ir.attributes import int_attr, read_int
 from tests.support.sample import sample
 
@@ -93,17 +93,23 @@ class Mutant:
 
     def original(self) -> Operation:
         """The operation in the original program."""
-        return self.site.find(parse_module(self.text))
+        return self.site.find(parsed(self.text))
 
     def __str__(self) -> str:
         where = f" #{self.site.number}" if self.target else ""
         return f"{self.kind} {self.target}{where}" + (f" (line {self.line})" if self.line else "")
 
 
+@functools.lru_cache(4)
+def parsed(text: str) -> Module:
+    """A program. Nobody may change it."""
+    return parse_module(text)
+
+
 @functools.lru_cache(16)
 def sites(text: str, kinds: tuple[Kind, ...]) -> tuple[Site, ...]:
     """The sites of each kind, in the order of the table and of the program."""
-    module = parse_module(text)
+    module = parsed(text)
     count: dict[str, int] = {"": 1}
     for op in module.walk():
         count[op.name] = count.get(op.name, 0) + 1
@@ -117,7 +123,7 @@ def sites(text: str, kinds: tuple[Kind, ...]) -> tuple[Site, ...]:
 
 def break_at(text: str, site: Site) -> Mutant | None:
     """The mutant of one site; None if the kind does not apply there."""
-    module = parse_module(text)
+    module = copy_module(parsed(text))
     op = site.find(module)
     place = source_of(module, op)
     edit = site.kind.change(op)

@@ -120,6 +120,8 @@ def test_what_nobody_stored_may_be_copied_ahead_of_a_predicated_write() -> None:
     assert not unwritten(machine_code(*copied, "MOV R4, UR40", "EXIT"))
     assert unwritten(machine_code(*copied[:2], "MOV R4, UR40", "EXIT"))
     assert unwritten(machine_code(copied[0], "IADD3 R4, R18, 0x1, RZ", "EXIT"))
+    assert not unwritten(machine_code(copied[0], "LOP3.LUT R18, R18, 0xffffffdf, RZ, 0xc0, !PT", "EXIT"))
+    assert unwritten(machine_code(copied[0], "LOP3.LUT R18, R18, R4, RZ, 0xc0, !PT", "EXIT"))
     assert not unwritten(machine_code(copied[0], "LDSM.16.M88.4 R16, [R2]", "IADD3 R4, R18, 0x1, RZ", "EXIT"))
 
 

@@ -13,8 +13,8 @@ stale value from an earlier use.
 
 The check parses the output of nvdisasm. It assumes that a predicated write takes place. A stale value that is itself a
 descriptor passes. A word of the stack that nobody wrote may be copied to a register: ptxas does so ahead of a
-predicated write to this register. Computing with it is found. What a load marks as its last use (``LDL.LU``) need not
-be in memory afterwards.
+predicated write to this register. Computing with it is found, except that ptxas keeps predicates as bits of a register
+and sets them one by one. What a load marks as its last use (``LDL.LU``) need not be in memory afterwards.
 Source: CUDA Binary Utilities, "nvdisasm" and the instruction set of Hopper.
 """
 
@@ -43,6 +43,7 @@ _A_IN_REGISTERS = re.compile(r"\s*R\d+,\s*R\d+")
 _OPERAND = re.compile(r"(UR(?:\d+|Z))|(-?0x[0-9a-f]+)")
 _VECTOR = re.compile(r"\bR(\d+)")
 _COPIES = re.compile(r"(LDL|STL|R2UR|MOV|IMAD\.MOV)\b")
+_BIT = re.compile(r"\s*R(\d+), R\1(?:\.reuse)?, 0x[0-9a-f]+, RZ,")
 _STACK = re.compile(r"\[R1(?:\+(0x[0-9a-f]+))?\]")
 _FIRST_VECTOR, _FIRST_WORD = 64, 64 + 256
 """The bits of the first register of a thread, and of the first word of the stack, behind the uniform registers."""
@@ -168,6 +169,8 @@ def _uses(name: str, operands: str) -> tuple[int, int, int, int]:
     read = 0
     for register in _VECTOR.finditer(rest):
         read |= _vectors(int(register[1]), 1)
+    if name.startswith("LOP3.LUT") and _BIT.match(operands):
+        return reads, writes, 0, 0
     return (reads, writes, read, 0) if _COPIES.match(name) else (reads | read, writes, 0, 0)
 
 
