@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from tawa.dialects.arith import ConstantOp
 from tawa.dialects.control_flow import carry_through
 from tawa.dialects.declare.declaration import op_names
+from tawa.dialects.effects import is_pure
+from tawa.dialects.tcgen05 import TMEMLoadOp
 from tawa.dialects.ttg import LocalDeallocOp
 from tawa.dialects.ttng import WarpGroupDotWaitOp
 from tawa.dialects.warp import GroupOp, find_groups
@@ -58,7 +60,20 @@ def _tail(group: GroupOp) -> list[Operation]:
     last = max((index for index, op in enumerate(ops) if _touches(op)), default=len(ops))
     while last + 1 < len(ops) and ops[last + 1].name in _BEHIND_LOOP:
         last += 1
-    return ops[last + 1 :]
+    tail = ops[last + 1 :]
+    if any(TMEMLoadOp.matches(it) for op in ops[: last + 1] for it in op.walk()):
+        behind = set(tail)
+        for op in reversed(ops[: last + 1]):
+            if is_pure(op) and not op.regions and _feeds(op, behind):
+                behind.add(op)
+        tail = [op for op in ops if op in behind]
+    return tail
+
+
+def _feeds(op: Operation, behind: set[Operation]) -> bool:
+    """Whether the results of an operation are used, and only behind."""
+    uses = [use.op for result in op.results for use in result.uses]
+    return bool(uses) and all(any(it in behind for it in (use, *use.ancestors())) for use in uses)
 
 
 def _touches(op: Operation) -> bool:
