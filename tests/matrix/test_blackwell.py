@@ -30,6 +30,7 @@ FEW_REGISTERS = 64
 FORMS = (
     "tile_fp16_nn", "tile_fp32_nn", "tile_fp8e4nv_tt", "tile_64x64", "device_desc_8warps", "persistent_flat",
     "persistent_while", "triangular", "gate_up", "two_loops", "if_accumulate_skip2", "epilogue_all",
+    "epilogue_pointer_store", "persistent_epilogue", "split_k",
 )  # fmt: skip
 """One GEMM of each kind: operands, tiles, loops, structure, epilogue."""
 ATTENTION = ("two_loops_fp16_d64_full", "two_loops_fp16_d64_causal", "two_loops_gqa")

@@ -9,7 +9,11 @@
 The consumer's warps execute the epilogue either way. After the join the rings are dead, so the allocator reuses their
 shared memory for the epilogue's staging buffers and layout scratch. A kernel with one tile per program then needs room
 for its rings or its epilogue, not for both, and more CTAs fit on one SM. A persistent kernel has no code after its
-loop, so it does not change.
+loop, so nothing moves behind its join.
+
+Where the accumulator comes from tensor memory, what the epilogue alone needs and what accesses no memory, such as the
+addresses of a store, moves behind the last access as well, also in a loop over tiles: else each thread holds it while
+it reads the accumulator.
 
 Requires: `partition`, `pipeline_mma` (which moves releases).
 Ensures: no operation after the groups accesses a ring, and no wgmma is in flight there.
@@ -23,11 +27,12 @@ from tawa.dialects.arith import ConstantOp
 from tawa.dialects.control_flow import carry_through
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_pure
+from tawa.dialects.scf import LOOPS
 from tawa.dialects.tcgen05 import TMEMLoadOp
 from tawa.dialects.ttg import LocalDeallocOp
 from tawa.dialects.ttng import WarpGroupDotWaitOp
 from tawa.dialects.warp import GroupOp, find_groups
-from tawa.ir import Builder, Module, Operation, Value, clone_op
+from tawa.ir import Block, Builder, Module, Operation, Value, clone_op
 from tawa.transforms.result import PassResult
 
 _BEHIND_LOOP = op_names(WarpGroupDotWaitOp, LocalDeallocOp)
@@ -43,9 +48,15 @@ class SinkEpilogue:
         consumers = [group for group in groups if group.role == "consumer"]
         if len(consumers) != 1:
             return PassResult(changed=False)
-        tail = _tail(consumers[0])
+        changed = False
+        for loop in [op for op in consumers[0].op.walk() if op.name in LOOPS]:
+            early, late = _epilogue(loop.regions[-1].block)
+            changed |= bool(early)
+            for op in early:
+                Builder.before(late[0]).insert(op.detach())
+        tail = [op for part in _epilogue(consumers[0].body) for op in part]
         if not tail:
-            return PassResult(changed=False)
+            return PassResult(changed)
         assert groups[0].op.parent is not None
         builder = Builder.before(groups[0].op.parent.terminator)
         for op in tail:
@@ -54,20 +65,24 @@ class SinkEpilogue:
         return PassResult(changed=True)
 
 
-def _tail(group: GroupOp) -> list[Operation]:
-    """The operations after the last ring access and after the waits and deallocations that directly follow it."""
-    ops = group.body.ops[:-1]
+def _epilogue(block: Block) -> tuple[list[Operation], list[Operation]]:
+    """What the epilogue alone needs, and the operations behind the last ring access.
+
+    These come after the waits and deallocations that directly follow the access.
+    """
+    ops = block.ops[:-1]
     last = max((index for index, op in enumerate(ops) if _touches(op)), default=len(ops))
     while last + 1 < len(ops) and ops[last + 1].name in _BEHIND_LOOP:
         last += 1
-    tail = ops[last + 1 :]
-    if any(TMEMLoadOp.matches(it) for op in ops[: last + 1] for it in op.walk()):
-        behind = set(tail)
-        for op in reversed(ops[: last + 1]):
+    front, late = ops[: last + 1], ops[last + 1 :]
+    needed: list[Operation] = []
+    if any(TMEMLoadOp.matches(it) for op in front for it in op.walk()):
+        behind = set(late)
+        for op in reversed(front):
             if is_pure(op) and not op.regions and _feeds(op, behind):
                 behind.add(op)
-        tail = [op for op in ops if op in behind]
-    return tail
+                needed.insert(0, op)
+    return needed, late
 
 
 def _feeds(op: Operation, behind: set[Operation]) -> bool:
