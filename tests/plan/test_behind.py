@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("triton")
 
 from tawa.dialects.aref import PutOp
+from tawa.dialects.arith import MulFOp
 from tawa.dialects.scf import ForOp
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.dialects.warp import find_groups
@@ -42,3 +43,11 @@ def test_what_the_late_dots_computed_is_stored_while_the_last_dot_runs(store_war
 
 def the_reduction(ops: list[Operation]) -> Operation:
     return next(op for op in ops if op.name == "ttng.async_tma_reduce")
+
+
+def test_a_dot_that_is_ready_does_not_wait_for_arithmetic_that_it_does_not_need() -> None:
+    """Moving it later would free registers, but the tiles fit as they are."""
+    ops = loop(True)
+    dv = next(at for at, op in enumerate(ops) if WarpGroupDotOp.matches(op) and op.result.hint == "dv")
+    product = next(at for at, op in enumerate(ops) if MulFOp.matches(op) and op.result.hint == "ds")
+    assert dv < product

@@ -322,8 +322,9 @@ class _Problem(LoopCosts):
 
         A dot that is issued behind other arithmetic overlaps less, but its operand is in registers for a shorter time.
         Where dots run an iteration behind, they fill the wait during which rows are read: then reads and dots move
-        until the tiles fit the registers, and further only where that does not lengthen the iteration. Measured on an
-        H200, backward pass of attention, D = 64: 1.02 to 1.03 with such dots, 0.94 to 0.96 without.
+        until the tiles fit the registers, and further only where that does not lengthen the iteration. Rates of the
+        backward pass of attention, D = 64, over those of the other order: 1.01 to 1.04 with such dots, 0.94 to 0.95
+        without (``bench/results/attention_backward_plans.json``).
         """
         if not self.limits.behind:
             return self._moved_down(made, room)

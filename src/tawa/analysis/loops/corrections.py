@@ -86,7 +86,7 @@ class CorrectionInfo:
 
 
 def find_correction(module: Module, moved: Collection[Operation] = ()) -> CorrectionInfo | str:
-    """Finds the accumulators that a partition of its own may rewrite; else says why there is none.
+    """The accumulators that a correction partition can rescale; a text says why there is none.
 
     moved: the loads that the producer makes.
     """

@@ -5,7 +5,7 @@
 
     for j: x = load(p);  store(p, y)   may not: it is the same thread that reads what it has written
 
-Threads of a program see the writes of each other behind a barrier only. Without one, a program relies on elements that
+Threads of a program see the writes of each other only after a barrier. Without one, a program relies on elements that
 are stored and loaded in one layout, hence by one thread.
 """
 

@@ -131,7 +131,7 @@ _ONE_SLOT: dict[str, Any] = {"groups": 2, "form": "as_written", "operands": [{"r
 """Q, dO and their rows share the slots of one ring."""
 _LAGGED = replace(_NARROW, BM=128, options=(plan(**_ONE_SLOT, loops=[{"behind": True}]),))
 _LAGGED_BELOW = replace(_LAGGED, options=(plan(**_ONE_SLOT, loops=[{"loop": 1, "behind": True}]),))
-"""Behind the diagonal alone: the loop over it has few blocks."""
+"""Only the loop below the diagonal has the lag: the loop over the diagonal has few blocks."""
 _LONGEST = replace(_GRADIENTS, options=(plan(groups=1, **LONGEST_FIRST),))
 _PACKED = replace(_NARROW, options=(plan(groups=1),))
 _192: Mapping[tuple[int, int], Choice] = {(128, 128): (Tile(128, 128, 8, 2),), (128, 192): (Tile(128, 64, 8, 2),)}

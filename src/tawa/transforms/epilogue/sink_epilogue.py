@@ -9,11 +9,11 @@
 The consumer's warps execute the epilogue either way. After the join the rings are dead, so the allocator reuses their
 shared memory for the epilogue's staging buffers and layout scratch. A kernel with one tile per program then needs room
 for its rings or its epilogue, not for both, and more CTAs fit on one SM. A persistent kernel has no code after its
-loop, so nothing moves behind its join.
+loop, so nothing moves to after its join.
 
-Where the accumulator comes from tensor memory, what the epilogue alone needs and what accesses no memory, such as the
-addresses of a store, moves behind the last access as well, also in a loop over tiles: else each thread holds it while
-it reads the accumulator.
+Where the accumulator comes from tensor memory, operations that only the epilogue needs and that access no memory, such
+as the addresses of a store, move to after the last access as well, also in a loop over tiles. Otherwise each thread
+holds their results while it reads the accumulator.
 
 Requires: `partition`, `pipeline_mma` (which moves releases).
 Ensures: no operation after the groups accesses a ring, and no wgmma is in flight there.

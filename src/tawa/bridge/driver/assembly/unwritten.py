@@ -57,8 +57,9 @@ _MAKES_UPPER_HALVES = re.compile(r"UMOV|UIADD3\.(?:X|64)|ULOP3|R2UR")
 class _Step:
     """One instruction: its text, the registers and words that it reads, writes and drops as bits, what may follow.
 
-    copied: what it hands on; it writes only if this is written. upper: the upper halves of descriptors among those it
-    reads. sources: the registers that must hold such a half for its result to be one; None if its result never is.
+    copied: its sources, if it is a copy; its target then counts as written only if they are. upper: the upper halves of
+    descriptors among those it reads. sources: the registers that must hold such a half for its result to be one; None
+    if its result never is.
     """
 
     text: str
