@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from tawa.errors import DeviceError  # noqa: E402
 from tawa.ops import ArgumentError, scaled_mm  # noqa: E402
 from tawa.ops.calls import plain  # noqa: E402
-from tawa.ops.products import scaled_launch, scaled_op  # noqa: E402
+from tawa.ops.products import scaled_launch, scaled_op, tile_choice  # noqa: E402
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 M, N, K = 200, 300, 400
@@ -148,6 +148,24 @@ def test_only_scales_outside_of_the_loop_allow_fast_sums(kernel: Kernel) -> None
         assert kernel.seen[-1]["FAST"] is fast
     scaled_mm(**{**on_cpu(), "scale_a": torch.zeros(M, 1), "scale_b": torch.zeros(1, N)})
     assert kernel.seen[-1]["FAST"] is False
+
+
+@pytest.mark.parametrize("of_b", [False, True])
+@pytest.mark.parametrize("rows_inside", [True, False])
+@pytest.mark.parametrize(("rows", "large", "copied"), [(200, True, False), (202, True, True), (202, False, False)])
+def test_scales_of_neighbouring_rows_are_neighbours_in_large_tiles(
+    rows: int, large: bool, copied: bool, rows_inside: bool, of_b: bool
+) -> None:
+    steps = 3
+    scale = torch.arange(rows * steps, dtype=torch.float32).reshape(steps, rows).t()  # rows are neighbours
+    if not rows_inside:
+        scale, copied = scale.contiguous(), large
+    tile = tile_choice.Tile(128 if large else 64, 128, 128, 8, 4)
+    scales = scaled_launch._Scales(scale.t() if of_b else scale, 2, tile, of_b)
+    seen = scales(scale.t() if of_b else scale)
+    assert (scales.copied, scales.unit) == (copied, copied or (rows_inside and rows == 200))
+    assert scales.unit == (scales.strides[0] == 1 and scales.strides[1] % 4 == 0)
+    assert torch.equal(seen.as_strided((rows, steps), scales.strides), scale)
 
 
 @pytest.mark.parametrize("shape", [(0, N, K), (M, 0, K), (M, N, 0)])

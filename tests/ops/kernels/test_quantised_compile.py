@@ -95,6 +95,14 @@ def test_scales_of_blocks_are_loaded_an_iteration_ahead() -> None:
 
 
 @pytest.mark.usefixtures("without_ptx")
+def test_scales_of_neighbouring_rows_arrive_with_their_tile() -> None:
+    tile = tile_choice.SCALED_BLOCKS[0]
+    plan = compiled_for(scaled_case(tile, unit=True), tile).metadata.tawa["plan"]
+    paths = {it.get("argument"): (it["path"], it.get("ring")) for it in plan["operands"] if it.get("argument")}
+    assert paths["scale_a"] == ("promoted", paths["a"][1])
+
+
+@pytest.mark.usefixtures("without_ptx")
 def test_split_tiles_have_one_group_of_consumers() -> None:
     """The groups would each count themselves in the semaphore."""
     assert all("num_consumer_groups" not in dict(tile.options) for tile in tile_choice.WEIGHTS

@@ -10,7 +10,7 @@ from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import device_of, is_hopper, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.tables import blocks
-from tawa.ops.calls.tensors import Box, unwritten
+from tawa.ops.calls.tensors import Box, copy_for_tma, fits_tma, unwritten
 from tawa.ops.kernels.products import scaled
 from tawa.ops.products.operands import Operand
 from tawa.ops.products.tile_choice import SCALED_BLOCKS, SCALED_ELSEWHERE, SCALED_FAST, Tile, fastest
@@ -18,6 +18,8 @@ from tawa.ops.products.tile_choice import SCALED_BLOCKS, SCALED_ELSEWHERE, SCALE
 SPAN = 128
 """Elements of K, and rows, that share a scale."""
 Kind = Literal[0, 1, 2, 3]
+LARGE_ROWS = 128
+"""Tiles with so many rows are worth a copy of scales."""
 TENSOR, ROW, ROW_BLOCK, BLOCK = 0, 1, 2, 3
 """One scale for the operand, for a row, for 128 elements of a row, for 128 x 128: as in the kernel."""
 
@@ -67,7 +69,8 @@ class ScaledMM:
         self.grid = (blocks(M, tile.BM) * blocks(N, tile.BN),)
         self.c_box = Box.of_result(self.shape, out_dtype, tile.BM, tile.BN)
         self.a, self.b = Operand(a, tile.BM, tile.BK), Operand(b, tile.BN, tile.BK, transposed=True)
-        strides = (*_strides(scale_a), *_strides(scale_b.t() if scale_b.dim() == 2 else scale_b))
+        self.scales = _Scales(scale_a, kinds[0], tile), _Scales(scale_b, kinds[1], tile, of_b=True)
+        strides = (*self.scales[0].strides, *self.scales[1].strides)
         constants = {
             "BM": tile.BM,
             "BN": tile.BN,
@@ -75,6 +78,8 @@ class ScaledMM:
             "GROUP": 8,
             "A_SCALE": kinds[0],
             "B_SCALE": kinds[1],
+            "A_UNIT": self.scales[0].unit,
+            "B_UNIT": self.scales[1].unit,
             "BIAS": bias is not None,
             "FAST": fast,
             "C_TMA": self.c_box is not None,
@@ -88,6 +93,7 @@ class ScaledMM:
         bias: torch.Tensor | None,
     ) -> torch.Tensor:  # fmt: skip
         """C (M, N), contiguous."""
+        scale_a, scale_b = self.scales[0](scale_a), self.scales[1](scale_b)
         c = unwritten(a, self.shape, self.out_dtype)
         made = c if self.c_box is None else self.c_box.around(c)
         first = self.a.around(a), self.b.around(b), made, scale_a, scale_b, bias
@@ -95,9 +101,32 @@ class ScaledMM:
         return c
 
 
-def _strides(scale: torch.Tensor) -> tuple[int, int]:
-    """From the scale of a row (or of 128) to the next, and from a step of K to the next."""
-    return (scale.stride(0), scale.stride(1)) if scale.dim() == 2 else (0, 0)
+class _Scales:
+    """The scales of an operand as the kernel reads them. of_b: they are (steps of K, rows), not (rows, steps).
+
+    By TMA with the tiles that they belong to, if the scales of neighbouring rows are neighbours in memory; else by the
+    threads that multiply. Those wait for them, which costs a large tile more than a copy in the other order.
+
+    unit: whether rows are neighbours. strides: from the scale of a row (or of 128) to the next, and from a step of K to
+    the next.
+    """
+
+    def __init__(self, scale: torch.Tensor, kind: int, tile: Tile, of_b: bool = False) -> None:
+        self.of_b = of_b
+        steps, rows = (0, 0) if scale.dim() < 2 else self._by_steps(scale).stride()
+        fits = kind == ROW_BLOCK and fits_tma(self._by_steps(scale))
+        self.copied = kind == ROW_BLOCK and not fits and tile.BM >= LARGE_ROWS
+        if self.copied:
+            rows, steps = 1, copy_for_tma(self._by_steps(scale)).stride(0)
+        self.unit, self.strides = fits or self.copied, (rows, steps)
+
+    def __call__(self, scale: torch.Tensor) -> torch.Tensor:
+        """The scales, or a copy of them."""
+        return copy_for_tma(self._by_steps(scale)) if self.copied else scale
+
+    def _by_steps(self, scale: torch.Tensor) -> torch.Tensor:
+        """(steps of K, rows)"""
+        return scale if self.of_b else scale.t()
 
 
 def run_scaled(

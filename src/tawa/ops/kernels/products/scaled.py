@@ -21,10 +21,11 @@ SPAN = tl.constexpr(128)
 
 
 @triton.jit
-def factors_at(scale, first, rows, limit, stride, step, KIND: tl.constexpr):
+def factors_at(scale, first, rows, limit, stride, step, KIND: tl.constexpr, UNIT: tl.constexpr):
     """The scales of a block, in a step of 128 elements of K: a tensor for its rows, or one number."""
     if KIND == ROW_BLOCK:
-        return tl.load(scale + rows.to(tl.int64) * stride + step, mask=rows < limit, other=0.0)
+        at = rows if UNIT else rows.to(tl.int64) * stride
+        return tl.load(scale + at + step, mask=rows < limit, other=0.0)
     elif KIND == BLOCK:
         return tl.load(scale + (first // SPAN).to(tl.int64) * stride + step)
     else:
@@ -97,12 +98,13 @@ def put(c, acc, m, n, M, N, BM: tl.constexpr, BN: tl.constexpr, C_TMA: tl.conste
 def scaled_mm(
     a, b, c, scale_a, scale_b, bias, M, N, K, a_stride, a_step, b_stride, b_step,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, A_SCALE: tl.constexpr,
-    B_SCALE: tl.constexpr, BIAS: tl.constexpr, FAST: tl.constexpr, C_TMA: tl.constexpr,
+    B_SCALE: tl.constexpr, A_UNIT: tl.constexpr, B_UNIT: tl.constexpr, BIAS: tl.constexpr, FAST: tl.constexpr,
+    C_TMA: tl.constexpr,
 ):  # fmt: skip
     """One tile of C.
 
     a_stride, a_step: from the scale of a row (or of 128) to that of the next, and from a step of K to the next; b_*: of
-    B. FAST: sums stay in the tensor cores, which round them to fewer bits; else each dot is added in float32.
+    B. A_UNIT, B_UNIT: the stride of ROW_BLOCK is 1; then scales arrive with their tile. FAST: sums stay in the tensor cores, which round them to fewer bits; else each dot is added in float32.
     """
     tl.static_assert(FAST or BK == SPAN)
     tl.static_assert(not FAST or (A_SCALE < ROW_BLOCK and B_SCALE < ROW_BLOCK))
@@ -116,8 +118,8 @@ def scaled_mm(
         if FAST:
             acc = tl.dot(x, y.T, acc)
         else:
-            of_a = factors_at(scale_a, m, rows, M, a_stride, step * a_step, A_SCALE)
-            of_b = factors_at(scale_b, n, columns, N, b_stride, step * b_step, B_SCALE)
+            of_a = factors_at(scale_a, m, rows, M, a_stride, step * a_step, A_SCALE, A_UNIT)
+            of_b = factors_at(scale_b, n, columns, N, b_stride, step * b_step, B_SCALE, B_UNIT)
             acc = promoted(acc, tl.dot(x, y.T), of_a, of_b, A_SCALE, B_SCALE)
     acc = finished(acc, scale_a, scale_b, bias, m, n, M, N, a_stride, b_stride, BM, BN, A_SCALE, B_SCALE, BIAS)
     put(c, acc, m, n, M, N, BM, BN, C_TMA)
