@@ -125,7 +125,7 @@ class _Scales:
         return copy_for_tma(self._by_steps(scale)) if self.copied else scale
 
     def _by_steps(self, scale: torch.Tensor) -> torch.Tensor:
-        """(steps of K, rows)"""
+        """As (steps of K, rows)."""
         return scale if self.of_b else scale.t()
 
 

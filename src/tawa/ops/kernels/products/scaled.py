@@ -104,7 +104,8 @@ def scaled_mm(
     """One tile of C.
 
     a_stride, a_step: from the scale of a row (or of 128) to that of the next, and from a step of K to the next; b_*: of
-    B. A_UNIT, B_UNIT: the stride of ROW_BLOCK is 1; then scales arrive with their tile. FAST: sums stay in the tensor cores, which round them to fewer bits; else each dot is added in float32.
+    B. A_UNIT, B_UNIT: the stride of ROW_BLOCK is 1; then scales arrive with their tile. FAST: sums stay in the tensor
+    cores, which round them to fewer bits; else each dot is added in float32.
     """
     tl.static_assert(FAST or BK == SPAN)
     tl.static_assert(not FAST or (A_SCALE < ROW_BLOCK and B_SCALE < ROW_BLOCK))
