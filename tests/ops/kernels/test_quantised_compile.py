@@ -19,7 +19,7 @@ from tests.support.sample import sample
 from tests.support.verdicts import passes
 
 TABLES = {
-    "scaled": (tile_choice.SCALED_BLOCKS, tile_choice.SCALED_FAST),
+    "scaled": (tile_choice.SCALED_BLOCKS,),
     "batched": (tile_choice.BATCHED, tile_choice.BATCHED_TF32),
 }
 KINDS = {"int4": 0, "int8": 1, "fp8_e4m3": 2, "fp8_e5m2": 3}
@@ -32,7 +32,7 @@ def problems() -> Iterator[tuple[str, Specimen, Tile]]:
             for tma in (True, False):
                 for out in ("bf16", "fp32") if family == "scaled" else ("fp32",) if tile.BK == 32 else ("fp16",):
                     if family == "scaled":
-                        case = scaled_case(tile, (1, 1), fast=tile in tile_choice.SCALED_FAST, out=out, tma=tma)
+                        case = scaled_case(tile, (1, 1), out=out, tma=tma)
                     else:
                         case = batched_case(tile, out, (True, tile.BK != 32), tma=tma)
                     yield f"{family}-{number}-{out}-{'tma' if tma else 'pointers'}", case, tile
@@ -40,9 +40,6 @@ def problems() -> Iterator[tuple[str, Specimen, Tile]]:
     for number, tile in enumerate(tile_choice.SCALED_BLOCKS):
         yield f"scaled-{number}", scaled_case(tile, (2, 3)), tile
         yield f"scaled-{number}-variant", scaled_case(tile, next(kinds), bias=True, out="fp32", tma=number != 1), tile
-    for number, tile in enumerate(tile_choice.SCALED_FAST):
-        types = ("fp8e5", "fp8e4nv") if number % 2 else ("fp8e4nv", "fp8e4nv")
-        yield f"scaled-fast-{number}", scaled_case(tile, (number % 2, 1), fast=True, types=types), tile
     rows = itertools.cycle(itertools.product((True, False), repeat=2))
     for number, tile in enumerate(tile_choice.BATCHED):
         for dtype in ("fp16", "bf16"):

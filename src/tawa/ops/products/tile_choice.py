@@ -100,13 +100,6 @@ SCALED_BLOCKS = (
     Tile(64, 64, 128, 4, 4, 2),
 )
 """Where the dot of each 128 elements is added in float32: with scales by blocks, and without fast sums."""
-SCALED_FAST = (
-    Tile(128, 256, 128, 8, 4, options=(plan(**FROM_COUNTER, stores=[{"slices": 2}]),)),
-    Tile(128, 128, 128, 8, 4, options=(plan(**FROM_COUNTER),)),
-    Tile(64, 128, 128, 4, 4),
-    Tile(64, 64, 128, 4, 4, 2),
-)
-"""Where sums stay in the tensor cores."""
 SCALED_ELSEWHERE = (Tile(64, 64, 128, 4, 2),)
 
 # --- products of batches ---
