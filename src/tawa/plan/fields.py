@@ -224,7 +224,8 @@ class LoopPlan:
     only the order, 0 leaves the loop unscheduled. schedule: the schedule, if the loop is pipelined by stages. kept:
     dots, by their number in the loop, whose loop-invariant left operand stays in registers. joined: the first iteration
     overlaps with the last one of the loop before it. behind: dots whose results are only stored, and that read what
-    consumer groups exchange, run one iteration behind. wanted: only in a partial Plan: what the schedule must have.
+    consumer groups exchange, run one iteration behind. chain: iterations of which each issues its dots before the
+    results of the one before it are used; 1 for none. wanted: only in a partial Plan: what the schedule must have.
     """
 
     loop: int | None = part(Whole(), default=None)
@@ -236,6 +237,7 @@ class LoopPlan:
     line: str = field(default="", compare=False)
     wanted: Wanted | None = None
     behind: bool | None = decision(Flag(), "loops", word="loops.behind")
+    chain: int | None = decision(Whole(1), "loops", word="loops.chain")
 
     def __post_init__(self) -> None:
         check_values(self)
