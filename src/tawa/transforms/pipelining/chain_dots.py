@@ -56,33 +56,114 @@ class ChainDots:
     plan: Plan
 
     def run(self, module: Module) -> PassResult:
-        """Chains the loops of every consumer."""
+        """Chains the loops of every consumer; the same loops of other partitions take as many iterations at a time."""
         remarks: list[Remark] = []
-        changed = False
-        for group in find_groups(module):
-            for op in list(group.op.walk()) if group.role == "consumer" else ():
+        chained: dict[int, int] = {}
+        groups = sorted(find_groups(module), key=lambda group: group.role != "consumer")
+        for group in groups:
+            for op in list(group.op.walk()):
                 loop, number = ForOp.of(op), loop_number(op)
                 length = self.plan.loop(number).chain or 1
-                if loop is None or number is None or length < 2 or not dots_in(loop) or is_aside(loop):
+                if loop is None or number is None or length < 2:
+                    continue
+                if group.role != "consumer":
+                    if number in chained:
+                        _Iterations(loop).run(length)
+                    continue
+                if not dots_in(loop) or is_aside(loop):
                     continue
                 chain = _Chain(find_dependences(loop))
                 reason = chain.obstacle()
                 where = source_of(module, op)
                 if not reason:
                     chain.run(length)
-                    changed = True
+                    chained[number] = length
                 elif any(it.loop == number and (it.chain or 1) > 1 for it in self.plan.loops):
                     raise PlanError(f"the Plan has a chain in loop {number} ({where}): {reason}; cure: chain=1")
                 else:
                     remarks.append(Remark("note", f"no iterations are chained: {reason}", where))
-        return PassResult(changed, tuple(remarks))
+        return PassResult(bool(chained), tuple(remarks))
 
 
-class _Chain:
+class _Iterations:
+    """A loop that takes several iterations at a time, as long as there are so many, and then the others."""
+
+    def __init__(self, loop: ForOp) -> None:
+        self.loop = loop
+
+    def run(self, length: int) -> None:
+        """Puts a loop over whole chains before the loop, which keeps the other iterations."""
+        builder = Builder.before(self.loop.op)
+        lower, _, step = self.loop.bounds
+        inits = [*self.loop.inits, lower]
+        body = Block()
+        chained = Operation(
+            ForOp.NAME,
+            (lower, self._end(builder, length), _times(builder, step, length), *inits),
+            [it.type for it in inits],
+            properties=dict(self.loop.op.properties),
+            attributes=dict(self.loop.op.attributes),
+            loc=self.loop.op.loc,
+            hints=[*(it.hint for it in self.loop.op.results), "next"],
+        )
+        chained.add_region(Region([body]))
+        induction = body.add_arg(lower.type, self.loop.induction.hint)
+        carried = [body.add_arg(arg.type, arg.hint) for arg in self.loop.iter_args]
+        body.add_arg(lower.type, "next")
+        inside = Builder.at_end(body, self.loop.op.loc)
+        values: ValueMap = dict(zip(self.loop.iter_args, carried, strict=True))
+        following = self.write(inside, induction, values, length)
+        following.append(AddIOp.create(inside, induction, _times(inside, step, length)))
+        inside.create(YieldOp.NAME, following)
+        builder.insert(chained)
+        self.loop.op.set_operand(0, chained.results[-1])
+        for index, result in enumerate(chained.results[:-1]):
+            self.loop.op.set_operand(3 + index, result)
+
+    def _end(self, builder: Builder, length: int) -> Value:
+        """The end of the first iterations of whole chains; the difference of the bounds fits an unsigned number."""
+        lower, upper, step = self.loop.bounds
+        ahead = _times(builder, step, length - 1)
+        some = CmpIOp.create(builder, Predicate.SLT, lower, upper)
+        whole = CmpIOp.create(builder, Predicate.UGT, SubIOp.create(builder, upper, lower), ahead)
+        both = AndIOp.create(builder, some, whole)
+        return SelectOp.create(builder, both, SubIOp.create(builder, upper, ahead), lower)
+
+    def write(self, builder: Builder, induction: Value, values: ValueMap, length: int) -> list[Value]:
+        """The body: one iteration after the other. values: those that the first begins with; returns the last ones."""
+        for number in range(length):
+            self.begin(builder, induction, values, number)
+            for op in self.loop.body.ops[:-1]:
+                builder.insert(clone_op(op, values))
+            values = self.following(values)
+        return [values[arg] for arg in self.loop.iter_args]
+
+    def begin(self, builder: Builder, induction: Value, values: ValueMap, number: int) -> None:
+        """Sets the induction variable of an iteration of a chain."""
+        step = self.loop.bounds[2]
+        moved = AddIOp.create(builder, induction, _times(builder, step, number)) if number else induction
+        values[self.loop.induction] = moved
+
+    def following(self, values: ValueMap) -> ValueMap:
+        """What the next iteration begins with, as far as it is known."""
+        found: ValueMap = {}
+        for arg, source in zip(self.loop.iter_args, self.loop.yielded, strict=True):
+            if source in values:
+                found[arg] = values[source]
+            elif not self._inside(source):
+                found[arg] = source
+        return found
+
+    def _inside(self, value: Value) -> bool:
+        body = self.loop.body
+        return value.owner is body or (value.defining_op is not None and value.defining_op.parent is body)
+
+
+class _Chain(_Iterations):
     """The chain of one loop. rest: the nodes that follow the front of the next iteration, by number."""
 
     def __init__(self, graph: DependenceInfo) -> None:
-        self.loop = graph.loop
+        _Iterations.__init__(self, graph.loop)
         self.nodes = list(graph.nodes)
         self.edges = graph.edges
         self.slots = given_slots(graph)
@@ -127,76 +208,21 @@ class _Chain:
             return f"{shallow} has one slot, and two iterations hold slots at a time"
         return ""
 
-    def run(self, length: int) -> None:
-        """Puts a loop over whole chains before the loop, which keeps the other iterations."""
-        builder = Builder.before(self.loop.op)
-        lower, upper, step = self.loop.bounds
-        begin = lower
-        inits = [*self.loop.inits, begin]
-        body = Block()
-        chained = Operation(
-            ForOp.NAME,
-            (lower, self._end(builder, length), _times(builder, step, length), *inits),
-            [it.type for it in inits],
-            properties=dict(self.loop.op.properties),
-            attributes=dict(self.loop.op.attributes),
-            loc=self.loop.op.loc,
-            hints=[*(it.hint for it in self.loop.op.results), "next"],
-        )
-        chained.add_region(Region([body]))
-        induction = body.add_arg(lower.type, self.loop.induction.hint)
-        carried = [body.add_arg(it.type, arg.hint) for it, arg in zip(self.loop.inits, self.loop.iter_args, strict=True)]
-        body.add_arg(lower.type, "next")
-        self._write(Builder.at_end(body, self.loop.op.loc), induction, carried, length)
-        builder.insert(chained)
-        self.loop.op.set_operand(0, chained.results[-1])
-        for index, result in enumerate(chained.results[:-1]):
-            self.loop.op.set_operand(3 + index, result)
-
-    def _end(self, builder: Builder, length: int) -> Value:
-        """The end of the first iterations of whole chains; the difference of the bounds fits an unsigned number."""
-        lower, upper, step = self.loop.bounds
-        ahead = _times(builder, step, length - 1)
-        some = CmpIOp.create(builder, Predicate.SLT, lower, upper)
-        whole = CmpIOp.create(builder, Predicate.UGT, SubIOp.create(builder, upper, lower), ahead)
-        both = AndIOp.create(builder, some, whole)
-        return SelectOp.create(builder, both, SubIOp.create(builder, upper, ahead), lower)
-
-    def _write(self, builder: Builder, induction: Value, carried: list[Value], length: int) -> None:
+    def write(self, builder: Builder, induction: Value, values: ValueMap, length: int) -> list[Value]:
         """The body: front 0; front 1, rest 0; …; rest of the last one."""
-        step = self.loop.bounds[2]
-        known: list[ValueMap] = [dict(zip(self.loop.iter_args, carried, strict=True))]
-        known[0][self.loop.induction] = induction
+        before: ValueMap = {}
         ties: list[int] = []  # the carried tiles that the rests of this chain have computed
         for number in range(length + 1):
             if number < length:
-                if number:
-                    known.append(self._following(known[-1]))
-                    moved = AddIOp.create(builder, induction, _times(builder, step, number))
-                    known[number][self.loop.induction] = moved
-                self._front(builder, known[number])
+                self.begin(builder, induction, values, number)
+                self._front(builder, values)
             if number:
-                self._wait(builder, known[number - 1], ties, len(self.dots) if number < length else 0)
-                self._emit(builder, known[number - 1], sorted(self.rest))
+                self._wait(builder, before, ties, len(self.dots) if number < length else 0)
+                self._emit(builder, before, sorted(self.rest))
                 ties = self._tiles()
-                if number < length:
-                    known[number].update(self._following(known[number - 1]))
-        last = known[-1]
-        following = [last.get(it, it) for it in self.loop.yielded]
-        following.append(AddIOp.create(builder, induction, _times(builder, step, length)))
-        builder.create(YieldOp.NAME, following)
-
-    def _following(self, values: ValueMap) -> ValueMap:
-        """What the next iteration begins with, as far as it is known."""
-        found: ValueMap = {}
-        for arg, source in zip(self.loop.iter_args, self.loop.yielded, strict=True):
-            if source in values:
-                found[arg] = values[source]
-            elif source.owner is not self.loop.body and (
-                source.defining_op is None or source.defining_op.parent is not self.loop.body
-            ):
-                found[arg] = source
-        return found
+                values.update(self.following(before))
+            before, values = values, self.following(values)
+        return [before[arg] for arg in self.loop.iter_args]
 
     def _front(self, builder: Builder, values: ValueMap) -> None:
         """What does not depend on dots: the dots first, with what they need."""
