@@ -117,13 +117,13 @@ def main() -> None:
     families = {"scaled": run_scaled, "batched": run_batched, "weights": run_weights}
     for table in ("hopper", "elsewhere"):
         if table == "hopper":
-            scaled_launch.tiles_of = lambda device: tile_choice.SCALED_BLOCKS
+            scaled_launch.tiles_of = lambda device, of_b: tile_choice.SCALED_BLOCKS
             batched_launch.tiles_of = lambda device, dtype: (
                 tile_choice.BATCHED_TF32 if dtype == torch.float32 else tile_choice.BATCHED
             )
             weight_only_launch.is_hopper = matmul_launch.is_hopper = lambda device: True
         else:
-            scaled_launch.tiles_of = lambda device: tile_choice.SCALED_ELSEWHERE
+            scaled_launch.tiles_of = lambda device, of_b: tile_choice.SCALED_ELSEWHERE
             batched_launch.tiles_of = lambda device, dtype: (
                 tile_choice.BATCHED_TF32_ELSEWHERE if dtype == torch.float32 else tile_choice.BATCHED_ELSEWHERE
             )

@@ -138,7 +138,14 @@ def test_few_columns_of_a_long_sum_are_split() -> None:
 
 @pytest.mark.parametrize(
     ("M", "K", "size", "slices"),
-    [(8192, 384, 2, 4), (8192, 512, 2, 2), (1024, 4096, 2, 2), (8192, 8192, 2, 0), (8192, 8192, 1, 2), (128, 512, 2, 0)],
+    [
+        (8192, 384, 2, 4),
+        (8192, 512, 2, 2),
+        (1024, 4096, 2, 2),
+        (8192, 8192, 2, 0),
+        (8192, 8192, 1, 2),
+        (128, 512, 2, 0),
+    ],
 )
 def test_the_end_of_large_tiles_runs_beside_the_sums_of_others_unless_sums_are_long(
     M: int, K: int, size: int, slices: int

@@ -35,7 +35,9 @@ def scaled_case(
               for rows, kind in zip((M, N), kinds, strict=True)]  # fmt: skip
     if unit:
         shapes[0] = (steps, -(-M // 4) * 4)
-    strides = [(0, 0) if kind == 0 else (shape[1], int(shape[1] > 1)) for kind, shape in zip(kinds, shapes, strict=True)]
+    strides = [
+        (0, 0) if kind == 0 else (shape[1], int(shape[1] > 1)) for kind, shape in zip(kinds, shapes, strict=True)
+    ]
     if unit:
         strides[0] = 1, shapes[0][1]
     tensors = {

@@ -19,7 +19,7 @@ from tests.support.sample import sample
 from tests.support.verdicts import passes
 
 TABLES = {
-    "scaled": (tile_choice.SCALED_BLOCKS,),
+    "scaled": (tile_choice.SCALED_BLOCKS, tile_choice.SCALED_COLUMNS),
     "batched": (tile_choice.BATCHED, tile_choice.BATCHED_TF32),
 }
 KINDS = {"int4": 0, "int8": 1, "fp8_e4m3": 2, "fp8_e5m2": 3}
@@ -39,6 +39,7 @@ def problems() -> Iterator[tuple[str, Specimen, Tile]]:
     kinds = itertools.cycle([(2, 3), (2, 2), (1, 1), (0, 0), (3, 3)])
     for number, tile in enumerate(tile_choice.SCALED_BLOCKS):
         yield f"scaled-{number}", scaled_case(tile, (2, 3)), tile
+        yield f"scaled-{number}-rows-inside", scaled_case(tile, (2, 3), unit=True), tile
         yield f"scaled-{number}-variant", scaled_case(tile, next(kinds), bias=True, out="fp32", tma=number != 1), tile
     rows = itertools.cycle(itertools.product((True, False), repeat=2))
     for number, tile in enumerate(tile_choice.BATCHED):

@@ -12,10 +12,16 @@ from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import TMA_BYTES, Box, copy_for_tma, fits_tma, unwritten
 from tawa.ops.kernels.products import scaled
-from tawa.ops.products.operands import Operand
 from tawa.ops.products import tiles
 from tawa.ops.products.matmul_launch import Product
-from tawa.ops.products.tile_choice import SCALED_BLOCKS, SCALED_ELSEWHERE, Tile, fastest
+from tawa.ops.products.operands import Operand
+from tawa.ops.products.tile_choice import (
+    SCALED_BLOCKS,
+    SCALED_COLUMNS,
+    SCALED_ELSEWHERE,
+    Tile,
+    fastest,
+)
 
 SPAN = 128
 """Elements of K, and rows, that share a scale."""
@@ -42,9 +48,11 @@ def kind_of(shape: tuple[int, ...], rows: int, K: int) -> Kind | None:
     return None
 
 
-def tiles_of(device: torch.device) -> tuple[Tile, ...]:
-    """The tiles to choose from, for sums in float32."""
-    return SCALED_BLOCKS if is_hopper(device) else SCALED_ELSEWHERE
+def tiles_of(device: torch.device, of_b: Kind) -> tuple[Tile, ...]:
+    """The tiles to choose from, for sums in float32. of_b: the kind of the scales of B."""
+    if not is_hopper(device):
+        return SCALED_ELSEWHERE
+    return SCALED_COLUMNS if of_b == ROW_BLOCK else SCALED_BLOCKS
 
 
 class Scaled(Protocol):
@@ -85,9 +93,7 @@ class FastScaled:
         tile: tiles.Tile | None = None,
     ) -> None:  # fmt: skip
         steps = _step(scale_a), _step(scale_b)
-        self.product = Product(
-            _read(a), _read(b.mT).mT, None, "none", False, tile, dtype=out_dtype, steps=steps
-        )
+        self.product = Product(_read(a), _read(b.mT).mT, None, "none", False, tile, dtype=out_dtype, steps=steps)
 
     def __call__(
         self, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
@@ -122,7 +128,7 @@ class ScaledMM:
         self.shape, self.out_dtype = (M, N), out_dtype
         kinds = kind_of(tuple(scale_a.shape), M, K), kind_of(tuple(reversed(scale_b.shape)), N, K)
         assert kinds[0] is not None and kinds[1] is not None
-        known, device = tiles_of(a.device), device_of(a.device)
+        known, device = tiles_of(a.device, kinds[1]), device_of(a.device)
         self.tile = tile = tile or fastest(known, M, N, K, a.element_size(), device, scaled=True)
         self.grid = (blocks(M, tile.BM) * blocks(N, tile.BN),)
         self.c_box = Box.of_result(self.shape, out_dtype, tile.BM, tile.BN)

@@ -41,7 +41,19 @@ from tawa.dialects.ttg import LocalAllocOp, LocalLoadOp
 from tawa.dialects.ttng import FenceAsyncSharedOp, WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.dialects.warp import find_groups
 from tawa.errors import PlanError
-from tawa.ir import Block, Builder, Module, Operation, Region, TensorType, Value, ValueMap, clone_op, parse_type, source_of
+from tawa.ir import (
+    Block,
+    Builder,
+    Module,
+    Operation,
+    Region,
+    TensorType,
+    Value,
+    ValueMap,
+    clone_op,
+    parse_type,
+    source_of,
+)
 from tawa.ir.attributes import bool_attr, int_attr
 from tawa.plan import Plan
 from tawa.plan.decide.wanted import given_slots

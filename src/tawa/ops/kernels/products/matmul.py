@@ -117,9 +117,7 @@ def matmul(
         acc = activated(acc, ACT) * more
         acc = finished(acc, None, None, None, residual, None, m, n, M, N, C_N, "none", 0, 0)
     else:
-        acc = finished(
-            acc, of_rows, of_columns, bias, residual, kept, m, n, M, N, C_N, ACT, ROW_STEP, COLUMN_STEP
-        )
+        acc = finished(acc, of_rows, of_columns, bias, residual, kept, m, n, M, N, C_N, ACT, ROW_STEP, COLUMN_STEP)
     store_tile(c, acc, m, n, C_N)
     if BW and not GATED:
         more = finished(
