@@ -136,12 +136,11 @@ def calls_of(problem: Problem, every: bool) -> tuple[Calls, Callable[[Any], floa
         for tile in near({"tokens": M, "N": N, "K": K}, NEAR, 8) if every else ():
             add_fast(tile, "Tawa")
     else:
-        for tile in (
-            *((it, "stock") for it in STOCK_BLOCKS),
-            *((it, "Tawa") for it in (*SCALED_BLOCKS, *BLOCKS) if every),
-        ):
-            if tile[1] == "stock" or max(64, M) >= tile[0].BM:
-                add(*tile)
+        for tile in STOCK_BLOCKS:
+            add(tile, "stock")
+        for tile in (*SCALED_BLOCKS, *BLOCKS) if every else ():
+            if max(64, M) >= tile.BM:
+                add(tile, "Tawa")
     least = LEAST_FAST if problem.fast else LEAST
     return calls, lambda c: share_of(c[rows], exact, least)
 

@@ -10,8 +10,8 @@
 A loop that adds what it computes from the result of a dot (a scaled product, a sum in another type) uses the result in
 the iteration that computes it, so its dot cannot stay in flight over the back edge: the registers of the result would
 have to be renamed. Without more, the tensor cores are idle while the threads compute, unless another group happens to
-use them. In a chain of N iterations, that is so once in N; each other result is used while the next dot runs. Two results
-of dots are live at a time.
+use them. In a chain of N iterations, that is so once in N; each other result is used while the next dot runs. Two
+results of dots are live at a time.
 
 The *front* of an iteration is what does not depend on its dots. The fronts follow each other, in the order of
 iterations, and the rest of an iteration follows the front of the next one. Dots are issued first in a front. Slots that
