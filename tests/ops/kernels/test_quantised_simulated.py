@@ -30,10 +30,10 @@ SCALES = [(2, 3, True), (2, 3, False), (0, 3, False), (2, 2, False), (2, 2, True
 
 
 @pytest.mark.parametrize(("of_a", "of_b", "unit"), [SCALES[0], *sample(SCALES[1:], 2)], ids=str)
-@pytest.mark.parametrize("number", [0, 1])
-def test_scaled_products_are_right(number: int, of_a: int, of_b: int, unit: bool) -> None:
+@pytest.mark.parametrize(("number", "K"), [(0, 272), (0, 784), (1, 272)])
+def test_scaled_products_are_right(number: int, K: int, of_a: int, of_b: int, unit: bool) -> None:
     kinds, tile = (of_a, of_b), tile_choice.SCALED_BLOCKS[number]
-    case = scaled_case(tile, kinds, bias=number == 1, out="fp32", tma=number == 0, unit=unit)
+    case = scaled_case(tile, kinds, (136, 160, K), bias=number == 1, out="fp32", tma=number == 0, unit=unit)
     arrays = make_arrays(case)
     run_simulated(case, arrays)
     if unit:

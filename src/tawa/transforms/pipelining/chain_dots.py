@@ -55,7 +55,7 @@ from tawa.ir import (
     source_of,
 )
 from tawa.ir.attributes import bool_attr, int_attr
-from tawa.plan import Plan
+from tawa.plan import LoopPlan, Plan
 from tawa.plan.decide.wanted import given_slots
 from tawa.remarks import Remark
 from tawa.transforms.result import PassResult
@@ -63,9 +63,13 @@ from tawa.transforms.result import PassResult
 
 @dataclass(frozen=True, slots=True)
 class ChainDots:
-    """Options: the Plan, whose loops say how many iterations are a chain."""
+    """Options: the Plan, whose loops say how many iterations are a chain, and the part of it that was pinned.
+
+    The result has the length of the chains of each loop: 1 if its iterations are not chained.
+    """
 
     plan: Plan
+    pins: Plan = Plan()
 
     def run(self, module: Module) -> PassResult:
         """Chains the loops of every consumer; the same loops of other partitions take as many iterations at a time."""
@@ -90,11 +94,13 @@ class ChainDots:
                 if not reason:
                     chain.run(length)
                     chained[number] = length
-                elif any(it.loop == number and (it.chain or 1) > 1 for it in self.plan.loops):
+                elif any(it.loop == number and (it.chain or 1) > 1 for it in self.pins.loops):
                     raise PlanError(f"the Plan has a chain in loop {number} ({where}): {reason}; cure: chain=1")
                 else:
                     remarks.append(Remark("note", f"no iterations are chained: {reason}", where))
-        return PassResult(bool(chained), tuple(remarks))
+        asked = [it.loop for it in self.plan.loops if it.loop is not None and (it.chain or 1) > 1]
+        decided = Plan(loops=tuple(LoopPlan(number, chain=chained.get(number, 1)) for number in asked))
+        return PassResult(bool(chained), tuple(remarks), decided)
 
 
 class _Iterations:
