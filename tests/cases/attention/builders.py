@@ -488,7 +488,7 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
         arguments |= {"dq_desc": Descriptor("dq", (1, 1, "BM", "D"))}
     arguments |= {"lse_ptr": Pointer("lse"), "delta_ptr": Pointer("delta"), **numbers("H", "SP", "SK"),
                   "slopes_ptr": Pointer("slopes") if alibi else Absent(), "softcap": Number(SOFTCAP),
-                  "diagonal": Number("DIAGONAL"), "scale": Number(SCALE[dim])}  # fmt: skip
+                  "together": Number(2), "diagonal": Number("DIAGONAL"), "scale": Number(SCALE[dim])}  # fmt: skip
     if alibi:
         tensors["slopes"] = Tensor(("H",), "fp32", "values", values=alibi_slopes(known["H"]))
     constexprs = {"GROUP": known["H"] // known["HK"], "BM": bm, "BN": bn, "D": box(dim), "CAUSAL": causal,
