@@ -50,7 +50,7 @@ def test_the_last_program_ends_at_most_two_percent_late(heads: int, group: int, 
     in_order = list(order.in_order(lengths, heads, together))
     assert sorted(in_order) == sorted(order.in_order(lengths, heads, 1)), "the same programs"
     share = sum(in_order) / 132
-    end = order.makespan(iter(in_order), 132)
+    end = order.makespan(in_order, 132)
     assert end <= 1.02 * share or end == max(in_order)
     assert end <= order.makespan(order.in_order(lengths, heads, 1), 132)
 

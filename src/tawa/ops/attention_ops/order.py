@@ -9,7 +9,7 @@ under way read and add up has to fit in the L2.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
@@ -21,6 +21,8 @@ IN_L2 = 32 * 2**20
 """Bytes that programs under way may share. An H100 has 50 MiB, in two halves."""
 START = 3
 """What a program takes before and behind its loop, in iterations."""
+LAST_WAVES = 8
+"""Waves of programs at the end that decide when the last one ends."""
 
 
 def steps_of_keys(tiles: int, BM: int, BN: int, queries: int, mask: Mask) -> list[int]:
@@ -55,8 +57,15 @@ def heads_together(lengths: Sequence[int], heads: int, head_bytes: int, device: 
     least = min(heads, blocks(processors, len(lengths)))
     most = max(least, IN_L2 // head_bytes)
     choices = {least, *(2**i for i in range(heads.bit_length())), heads}
-    fits = sorted(it for it in choices if least // 2 < it <= most)
-    return min(fits, key=lambda it: makespan(in_order(lengths, heads, it), processors))
+    enough = blocks(LAST_WAVES * processors, len(lengths))
+
+    def late(together: int) -> float:
+        """When the last program ends, later than if all SMs ended together."""
+        last = min(heads, blocks(enough, together) * together + heads % together)
+        times = list(in_order(lengths, last, together))
+        return makespan(times, processors) - sum(times) / processors
+
+    return min(sorted(it for it in choices if least // 2 < it <= most), key=late)
 
 
 def in_order(lengths: Sequence[int], heads: int, together: int) -> Iterator[int]:
@@ -66,7 +75,7 @@ def in_order(lengths: Sequence[int], heads: int, together: int) -> Iterator[int]
             yield from [length + START] * min(together, heads - first)
 
 
-def makespan(times: Iterator[int], processors: int) -> int:
+def makespan(times: Iterable[int], processors: int) -> int:
     """When the last program ends, if each starts on the processor that is free first."""
     free = [0] * processors
     for time in times:
