@@ -60,10 +60,10 @@ def heads_together(lengths: Sequence[int], heads: int, head_bytes: int, device: 
     enough = blocks(LAST_WAVES * processors, len(lengths))
 
     def late(together: int) -> float:
-        """When the last program ends, later than if all SMs ended together."""
+        """How much longer it takes than if all SMs ended together, in hundredths; fewer heads share the L2 better."""
         last = min(heads, blocks(enough, together) * together + heads % together)
         times = list(in_order(lengths, last, together))
-        return makespan(times, processors) - sum(times) / processors
+        return round(makespan(times, processors) * processors / sum(times), 2)
 
     return min(sorted(it for it in choices if least // 2 < it <= most), key=late)
 
