@@ -33,7 +33,8 @@ def only_stored(loop: LoopCosts) -> set[int]:
         if passed and not kept and _is_exchanged(loop, number):
             found.add(number)
     moved = _reached(loop, found)
-    ordered = (edge for number in moved for edge in loop.behind[number] if edge.kind == "order")
+    stores = [number for number in moved if not PutOp.matches(loop.graph.nodes[number])]
+    ordered = (edge for number in stores for edge in loop.behind[number] if edge.kind == "order")
     return found if all(edge.target in moved for edge in ordered) else set()
 
 

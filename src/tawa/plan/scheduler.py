@@ -172,7 +172,7 @@ class _Problem(LoopCosts):
     def lagging(self) -> list[_Made]:
         """The candidate in which the dots of `only_stored` run an iteration behind; none if they cannot."""
         late = only_stored(self)
-        stages = self._stages({dot: int(dot in late) for dot in self.dots})
+        stages = self._stages({dot: int(dot in late) for dot in self.dots}) if late else None
         if stages is None:
             return []
         made = self.order(stages, [dot for dot in self.dots if stages[dot]])
