@@ -15,8 +15,8 @@ that a call keeps the host.
 ``--ablation`` times the operator with one mechanism less at a time, which Plans can say. ``--plans`` times it with the
 Plans of a file, beside its own and the peers: a JSON object of ``{"d": 64, "mask": "full", "plan": {…}}`` by name, with
 ``S`` if it is for one length alone, and with ``BM``, ``BN`` or ``num_warps`` if they are others than those of the
-operator. ``{"d": 64, "mask": "full", "dkdv": {"plan": {…}}, "dq": {"plan": {…}}}``, of which one may be left out, is for
-the two kernels that have the same bits each time. What all problems need is compiled first, in parallel. Results:
+operator. ``{"d": 64, "mask": "full", "dkdv": {"plan": {…}}, "dq": {"plan": {…}}}``, of which one may be left out, is
+for the two kernels that have the same bits each time. What all problems need is compiled first, in parallel. Results:
 ``bench/results/attention_backward.json``, ``attention_backward_ablation.json`` and ``attention_backward_plans.json``.
 """
 
