@@ -171,7 +171,7 @@ class _Problem(LoopCosts):
     def lagging(self) -> list[_Made]:
         """The candidate in which the dots of `only_stored` run an iteration behind; none if they cannot."""
         late = only_stored(self)
-        stages = self._stages({dot: int(dot in late) for dot in self.dots})
+        stages = self._stages({dot: int(dot in late) for dot in self.dots}) if late else None
         if stages is None:
             return []
         made = self.order(stages, [dot for dot in self.dots if stages[dot]])
@@ -216,14 +216,15 @@ class _Problem(LoopCosts):
         while changed:
             changed = False
             for number in reversed(range(self.count)):
-                for moved in self._movable(number):
+                for moved in self._movable(number, stages):
                     changed |= self._moved_later(moved, stages)
 
-    def _movable(self, number: int) -> list[list[int]]:
-        """What to move to a later stage: the node, and if its elements are narrow, the node with its conversions.
+    def _movable(self, number: int, stages: Sequence[int]) -> list[list[int]]:
+        """What to move to a later stage: the node; with its conversions; with all that it is computed from.
 
         P as an 8-bit operand takes as many registers between iterations as the fp32 tile that it is converted from, and
         has to be repacked. The conversions can follow their input into the later stage, but only all of them together.
+        So can tiles of numbers that become the addresses of a store: each takes as many registers as the addresses.
         """
         if not self._may_move(number):
             return []
@@ -234,7 +235,8 @@ class _Problem(LoopCosts):
             if len(inputs) != 1 or not self._may_move(inputs[0]) or not self._used_only_by(inputs[0], inside):
                 break
             found.append([*found[-1], inputs[0]])
-        return found
+        chain = self._own_feeders(number, stages) if number in self.addresses else {number}
+        return [*found, sorted(chain)] if len(chain) > 1 and all(map(self._may_move, chain)) else found
 
     def _may_move(self, number: int) -> bool:
         """Whether a node has a stage of its own: it is no dot, and shares no buffer with another node."""
