@@ -147,7 +147,10 @@ class _Views:
         loaded = DescriptorLoadOp.matches(maker)
         if found is None and maker is not None and type is not None and loaded == (what == COMMON):
             made = Builder.after(maker).create(LocalAllocOp.NAME, (tile,), (str(type),), hints=(tile.hint,))
-            made.attributes[what] = "unit" if what == COMMON else int_attr(self.slots)
+            if what == EXCHANGED:
+                made.attributes[what] = int_attr(self.slots)
+            elif not enclosing_loops(made):  # a tile that a loop loads goes through a ring
+                made.attributes[what] = "unit"
             found = self.made[tile] = made.result
         return found
 
