@@ -8,7 +8,7 @@ from typing import Any
 
 from tawa.ops.kernels.attention import backward, backward_varlen, forward, persistent, two_parts
 from tawa.ops.kernels.attention import varlen as ragged
-from tests.cases.attention import biased, flex, one_loop, tutorial, varlen
+from tests.cases.attention import biased, flex, from_registers, one_loop, tutorial, varlen
 from tests.cases.attention.problem import first_column
 from tests.cases.case import Absent, Argument, Descriptor, Expectation, Grid, Number, Pointer, Specimen, Tensor
 
@@ -510,6 +510,16 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
         num_warps=warps,
         plans=PLANS,
     )
+
+
+def from_registers_case(name: str, dim: int, tile: tuple[int, int, int]) -> Specimen:
+    """As `backward_case` "added", in bf16 and without a mask, but dQ is added through pointers."""
+    case = backward_case(name, "added", dim=dim, dtype="bf16", causal=False, tile=tile)
+    absent = ("dq_desc", "slopes_ptr", "softcap", "diagonal", "SK")
+    arguments = {it: value for it, value in case.arguments.items() if it not in absent}
+    constexprs = {it: case.constexprs[it] for it in ("BM", "BN", "D")}
+    return replace(case, kernel=from_registers.attention_from_registers,
+                   arguments={**arguments, "sums_ptr": Pointer("sums")}, constexprs=constexprs)  # fmt: skip
 
 
 def packed_backward_case(name: str, kind: str, queries: tuple[int, ...], keys: tuple[int, ...], *, dim: int = 64,

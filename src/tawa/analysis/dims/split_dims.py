@@ -28,7 +28,6 @@ from tawa.dialects.tt import (
     ATOMICS,
     AssertOp,
     DescriptorLoadOp,
-    DescriptorReduceOp,
     DescriptorStoreOp,
     DotOp,
     DotScaledOp,
@@ -37,6 +36,7 @@ from tawa.dialects.tt import (
     StoreOp,
     TMAStore,
     TransOp,
+    is_reduction,
     tma_store,
 )
 from tawa.ir import Module, Operation, TensorDescType, Value, Worklist, parse_type, source_of
@@ -57,7 +57,7 @@ _LEAST = {"rows": 64, "columns": 16}  # a wgmma has 64 rows; a Triton dot has at
 _AXES: tuple[Axis, Axis] = ("rows", "columns")
 _DOTS = op_names(DotOp, DotScaledOp)
 _HARMLESS = op_names(AssertOp, AssumeOp)  # may be executed by every group
-_DIVISIBLE = op_names(StoreOp, DescriptorStoreOp, DescriptorReduceOp, LoadOp)
+_DIVISIBLE = op_names(StoreOp, DescriptorStoreOp, LoadOp)
 _KEEP = "keep one consumer group"
 
 
@@ -274,9 +274,10 @@ class _Choice:
     def _check_once(self) -> None:
         """Declines effects that must happen once per program: each group would repeat them."""
         for op in self.classes.ops:
-            if op.name in ATOMICS or (DescriptorReduceOp.matches(op) and not self.exchanges):
+            divisible = op.name in _DIVISIBLE or is_reduction(op)
+            if (op.name in ATOMICS or is_reduction(op)) and not (divisible and self.exchanges):
                 raise _Refusal(op, "an atomic would happen in each group, and their order is not that of one program")
-            if self._must_happen(op) and op.name not in _DIVISIBLE:
+            if self._must_happen(op) and not divisible:
                 unknown = any(effect.kind == "any" for effect in effects_of(op))
                 what = f"{word_of(op)} has unknown effects, which" if unknown else word_of(op)
                 raise _Refusal(op, f"{what} would happen once in each group")

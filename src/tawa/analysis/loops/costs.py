@@ -60,7 +60,7 @@ RENAMES = op_names(tt.ReshapeOp, tt.TransOp)
 _FREE = classes.FREE | op_names(AdvanceOp, YieldOp)
 _STOPS = classes.BARRIERS | classes.FENCES | op_names(PutOp)
 _LOADS = op_names(tt.LoadOp, tt.DescriptorLoadOp, tt.AtomicRMWOp, tt.AtomicCASOp)
-_COPIES = classes.COPIES | op_names(tt.StoreOp, tt.DescriptorStoreOp)
+_COPIES = classes.COPIES | tt.ATOMICS | op_names(tt.StoreOp, tt.DescriptorStoreOp)
 _ROUND = 5
 """Shuffles in which 32 threads reduce their values."""
 
@@ -89,7 +89,7 @@ def cost_of(op: Operation, num_warps: int) -> OpCost:
         return OpCost(BARRIER_CYCLES)
     if op.name in LOOPS or IfOp.of(op):
         return OpCost(_nested(op, num_warps))
-    if op.name in _LOADS:
+    if op.name in _LOADS and any(result.uses for result in op.results):
         return OpCost(_ISSUE_CYCLES) if _is_for_next_iteration(op) else OpCost(GLOBAL_CYCLES, 0, "shared memory")
     if op.name in _COPIES:
         return OpCost(_through_memory(op), 0, "shared memory")

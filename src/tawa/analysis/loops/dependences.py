@@ -34,6 +34,7 @@ from tawa.dialects.control_flow import holder_of
 from tawa.dialects.declare.declaration import Effect, address_of
 from tawa.dialects.effects import effects_of
 from tawa.dialects.scf import ForOp
+from tawa.dialects.tt import ATOMICS, acquires, releases
 from tawa.dialects.ttg import VIEWS, LocalAllocOp, whole_of
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.ir import Operation, Value
@@ -227,7 +228,10 @@ class _Finder:
     # -- memory --------------------------------------------------------------------------------------------------
 
     def memory(self) -> None:
-        """Orders operations whose effects do not commute, within an iteration and across the back edge."""
+        """Orders operations whose effects do not commute, within an iteration and across the back edge.
+
+        Accesses to global memory stay before an atomic that releases, and behind one that acquires.
+        """
         effects = [(number, found) for number, op in enumerate(self.nodes) if (found := _effects(op))]
         for place, (number, found) in enumerate(effects):
             for other, others in effects[place:]:
@@ -235,6 +239,13 @@ class _Finder:
                     kind = "release" if any(effect.space == "shared" for effect in found) else "order"
                     self.add(number, other, 0, kind)
                     self.add(other, number, 1, kind)
+        touching = [number for number, found in effects if any(effect.space == "global" for effect in found)]
+        for number in touching:
+            atomics = [it for it in self.nodes[number].walk() if it.name in ATOMICS]
+            for other in touching if any(map(releases, atomics)) else ():
+                self.add(other, number, int(other > number), "order")
+            for other in touching if any(acquires(it) and it.result.uses for it in atomics) else ():
+                self.add(number, other, int(other < number), "order")
 
 
 def _effects(op: Operation) -> tuple[Effect, ...]:
