@@ -3,7 +3,7 @@
 %x  = local_alloc %ds {tawa.exchanged = 2}           what each group computes: a ring of two slots for each group
 %x1 = unrealized_conversion_cast %x {tawa.of = 1}    that of group 1
 %p  = local_alloc %s {tawa.exchanged = 2, tawa.owner = 0}      what group 0 computes for all: one ring, and one cast
-%k  = local_alloc (descriptor_load) {tawa.common}    the same tile in all groups: loaded once
+%k  = local_alloc (descriptor_load) {tawa.common = 0}          the same tile in all groups: loaded once
 %p  = memdesc_subslice %k[0, 0] {tawa.by_group = [64, 0]}      the offsets of group g: g times so much more
 """
 
@@ -15,6 +15,8 @@ from tawa.ir.attributes import read_int
 
 EXCHANGED, COMMON, OF, BY_GROUP = "tawa.exchanged", "tawa.common", "tawa.of", "tawa.by_group"
 OWNER = "tawa.owner"
+STAGED_IN = "tawa.staged_in"
+"""Of a store behind the loops: for each group a common tile, and the column from which it is staged there."""
 SLOTS = 2
 """Slots of an exchanged tile: with two, no group waits until the others have read what it overwrites.
 

@@ -13,7 +13,8 @@ once; dots read it there in either order, and arithmetic loads it:
     %dv = dot trans %p, %do, %dv               →     %dv = dot trans %x0, %do, %dv
     %ds = mulf %p, %dp                               %p  = local_load %x0; %ds = mulf %p, %dp
 
-A tile that all groups load alike outside of loops is then loaded once for all of them.
+A tile that all groups load alike outside of loops is then loaded once for all of them. What is stored behind the loops
+may be staged in what no other group reads of such tiles (`tawa.analysis.rings.idle_tiles`).
 
 Requires: TTGIR of the program of one group (`tawa.transforms.ttir.split_rows`).
 Ensures: no gathers of parts or of whole tiles are left; or declines.
@@ -25,7 +26,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tawa.analysis.dims.dependents import dependent_values
-from tawa.analysis.rings.exchanges import BY_GROUP, COMMON, EXCHANGED, OF, OWNER, SLOTS
+from tawa.analysis.rings.exchanges import BY_GROUP, COMMON, EXCHANGED, OF, OWNER, SLOTS, STAGED_IN
+from tawa.analysis.rings.idle_tiles import idle_boxes
 from tawa.declines import EXCHANGED as NOT_ONLY_EXCHANGED
 from tawa.dialects.builtin import CastOp
 from tawa.dialects.inline.markers import GroupIndexOp, OwnedTileOp, PartOfTileOp, WholeTileOp
@@ -70,6 +72,8 @@ class ExchangeParts:
         for marker in owned:
             views.load_owned(marker)
         DropDead().run(module)
+        for store, boxes in idle_boxes(module).items():
+            store.attributes[STAGED_IN] = array_attr([it for box in boxes for it in (box.number, box.column)])
         left = next((op for op in module.walk() if _is_marker(op)), None)
         if left is not None:
             return PassResult(True, (NOT_ONLY_EXCHANGED.remark(source_of(module, left)),))
@@ -150,7 +154,7 @@ class _Views:
             if what == EXCHANGED:
                 made.attributes[what] = int_attr(self.slots)
             elif not enclosing_loops(made):  # a tile that a loop loads goes through a ring
-                made.attributes[what] = "unit"
+                made.attributes[what] = int_attr(sum(COMMON in it.attributes for it in self.module.walk()))
             found = self.made[tile] = made.result
         return found
 

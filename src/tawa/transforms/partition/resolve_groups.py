@@ -38,7 +38,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.dims.dependents import dependent_values, divergent_control_flow
-from tawa.analysis.rings.exchanges import BY_GROUP
+from tawa.analysis.rings.exchanges import BY_GROUP, STAGED_IN
 from tawa.declines import GROUP_DEPENDENT
 from tawa.dialects.aref import ConsumedOp, CreateOp, FirstOp, GetOp, LandedOp, PutOp
 from tawa.dialects.control_flow import carry_all_through, loop_carried
@@ -120,6 +120,9 @@ def _set_index(group: GroupOp, number: int) -> None:
             steps = read_array(op.attributes.pop(BY_GROUP))
             at = zip(MemDescSubsliceOp(op).offsets, steps, strict=True)
             op.properties["offsets"] = array_attr([int(start) + number * int(step) for start, step in at])
+        elif STAGED_IN in op.attributes:
+            boxes = read_array(op.attributes[STAGED_IN])
+            op.attributes[STAGED_IN] = array_attr(boxes[2 * number : 2 * number + 2])
         elif (put := PutOp.of(op)) and op.properties.pop("own", None):
             op.set_operand(PutOp.ring.index, _ring_of_group(put.ring, number))
             own.add(put.ring)
