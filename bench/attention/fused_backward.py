@@ -1,8 +1,9 @@
 """Attention backward in plain Triton that adds dQ from registers, for wide heads.
 
 As `tawa.ops.kernels.attention.backward`, but a block of dQ is added by `tl.atomic_add`, in the order of the
-accumulator's registers: no buffer of 64 KB, which for d = 256 leaves two slots to Q and dO. For blocks of 64 queries
-and 64 keys, and 8 warps.
+accumulator's registers: no buffer of 64 KB, which for d = 256 leaves two slots to Q and dO. And dS is computed from P
+as the other dots read it, in 16 bits: so one group can compute P and another one dS. For blocks of 64 queries and 64
+keys, and 8 warps.
 """
 
 from __future__ import annotations
@@ -14,6 +15,14 @@ import triton
 import triton.language as tl
 
 from tawa.ops.kernels.attention.backward import WIDTH, by_registers
+
+OWNED = {"groups": 2, "split": "columns", "exchange": True}
+PLANS: dict[str, dict[str, Any]] = {
+    "Tawa, one group": {"groups": 1},
+    "Tawa, two groups": OWNED,
+    "Tawa, two groups, one stage": {**OWNED, "loops": [{"stages": 1}]},
+}
+"""Plans of the kernel by name; groups that divide columns own different dots."""
 
 
 @triton.jit
@@ -65,9 +74,12 @@ def fused_backward(
 
 
 def prepare(
-    q: Any, k: Any, v: Any, o: Any, do: Any, lse: Any, causal: bool
+    q: Any, k: Any, v: Any, o: Any, do: Any, lse: Any, causal: bool, plan: dict[str, Any]
 ) -> tuple[Callable[[], tuple[Any, ...]], Callable[[], Any]]:
-    """The whole backward pass, and what compiles its kernel, as `bench.peers.gluon_attention_backward.prepare`."""
+    """The whole backward pass, and what compiles its kernel, as `bench.peers.gluon_attention_backward.prepare`.
+
+    plan: of the kernel, one of PLANS.
+    """
     import torch
     from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -80,7 +92,8 @@ def prepare(
     dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
     boxes = [TensorDescriptor.from_tensor(x.view(rows, head_dim), [BLOCK, head_dim]) for x in (q, k, v, do, dk, dv)]
     arguments = (*boxes, lse, delta, None, sums, length, scale)
-    options = {"B": BLOCK, "D": head_dim, "CAUSAL": causal, "num_warps": 8, "num_stages": 2, "only_if_faster": False}
+    options = {"B": BLOCK, "D": head_dim, "CAUSAL": causal, "num_warps": 8, "num_stages": 2, "only_if_faster": False,
+               "plan": plan}  # fmt: skip
     kernel, grid = tawa.jit(fused_backward), (length // BLOCK, batch * heads)
 
     def run() -> tuple[Any, ...]:

@@ -35,8 +35,8 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 
 from tawa.analysis.loops.costs import OpCost
-from tawa.analysis.loops.dependences import DependenceInfo
-from tawa.dialects.aref import ConsumedOp, PutOp
+from tawa.analysis.loops.dependences import DependenceInfo, is_exchanged
+from tawa.dialects.aref import ConsumedOp, GetOp, PutOp
 from tawa.dialects.effects import is_pure
 from tawa.dialects.ttg import LocalLoadOp
 from tawa.dialects.ttng import WarpGroupDotOp
@@ -430,14 +430,19 @@ class _Problem(LoopCosts):
         return max([state.now, tensor, *(state.ends[dot] for dot in state.needs[number])])
 
     def _rank(self, number: int, state: _State, heights: list[int], renewed: list[list[int]]) -> tuple[int, ...]:
-        """The priority (least first): earliest start, no new wait, releases, dots with their gets, greatest height."""
+        """The priority (least first): earliest start, no new wait, releases, dots with their gets, greatest height.
+
+        Another group fills some slots, as late as it can; a wait for these is a wait of unknown length.
+        """
         opens = any(
             dot not in state.issued or state.issued.index(dot) >= state.waited
             for dot in (*state.needs[number], *renewed[number])
         )
         release = ConsumedOp.of(self.graph.nodes[number]) is not None
+        get = GetOp.of(self.graph.nodes[number])
         return (
             self._start(number, state),
+            get is not None and is_exchanged(get) and not get.own,
             opens,
             not release,
             not self.leads_to_dot[number],

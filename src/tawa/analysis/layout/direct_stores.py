@@ -84,7 +84,8 @@ def _has_whole_sectors(module: Module, convert: ConvertLayoutOp) -> bool:
         return False
     dim = int(order.strip("[]").split(",")[0])
     own, others = (
-        [base[dim] for base in bases if 0 < base[dim] == sum(base) < _SECTOR] for bases in (found.registers, found.lanes)
+        [base[dim] for base in bases if 0 < base[dim] == sum(base) < _SECTOR]
+        for bases in (found.registers, found.lanes)
     )
     # The registers of a thread, 16 bytes at most, are neighbours, and leave together; other threads have the rest.
     return len(own) <= 2 and [*sorted(own), *sorted(others)] == [1, 2, 4]

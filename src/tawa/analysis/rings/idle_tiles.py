@@ -24,6 +24,7 @@ from tawa.dialects.ttg import VIEWS, MemDescSubsliceOp
 from tawa.ir import Block, Module, Operation, TensorDescType, Value, Worklist, memdesc_type, parse_type, shape_of
 from tawa.ir.attributes import read_array, read_int
 
+
 @dataclass(frozen=True, slots=True)
 class IdleBox:
     """Columns of a common tile. number: of the tile (`exchanges.COMMON`). column: the first one."""
@@ -77,7 +78,7 @@ def idle_boxes(module: Module) -> dict[Operation, tuple[IdleBox, ...]]:
                     if other != group and owners.get(read.op, other) == other
                 )
             ]
-            own += sorted(fitting, key=lambda box: taken.count((group, box)))[:1]  # noqa: B023 (used at once)
+            own += sorted(fitting, key=lambda box: taken.count((group, box)))[:1]
             taken += [(group, box) for box in own[group:]]
         if len(own) == groups:
             found[store.op] = tuple(own)
