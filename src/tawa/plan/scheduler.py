@@ -36,9 +36,9 @@ from itertools import combinations, product
 
 from tawa.analysis.loops.costs import OpCost
 from tawa.analysis.loops.dependences import DependenceInfo, is_exchanged
-from tawa.dialects.aref import ConsumedOp, GetOp, PutOp
+from tawa.dialects.aref import ConsumedOp, GetOp, HeldOp, PutOp
 from tawa.dialects.effects import is_pure
-from tawa.dialects.ttg import LocalLoadOp
+from tawa.dialects.ttg import VIEWS, LocalLoadOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import is_scalar
 from tawa.machine.nvidia import LATENCY_CYCLES
@@ -116,6 +116,12 @@ def placed_schedule(
 
 class _Problem(LoopCosts):
     """The scheduling problem of one loop."""
+
+    @property
+    def serves_groups(self) -> bool:
+        """Whether other groups wait for what this one computes in the loop."""
+        gets = [get for op in self.graph.nodes if (get := GetOp.of(op))]
+        return any(map(is_exchanged, gets))
 
     def candidates(self) -> list[_Made]:
         """All candidates, the best first; none if the loop has too many dots to try every assignment of stages."""
@@ -318,7 +324,19 @@ class _Problem(LoopCosts):
                 left[target] -= 1
                 if not left[target]:
                     ready.append(target)
+        if self.serves_groups:
+            return self.placed(stages, self._late_gets(stages, sequence))
         return self._made(stages, sequence, state)
+
+    def _late_gets(self, stages: Sequence[int], sequence: Sequence[int]) -> list[int]:
+        """The order in which each slot is got right before its first use: other groups wait for what this one puts."""
+        found = list(sequence)
+        for number in reversed(sequence):
+            op = self.graph.nodes[number]
+            if GetOp.matches(op) or HeldOp.matches(op) or op.name in VIEWS:
+                targets = [found.index(it.target) for it in self.behind[number] if not self.across(it, stages)]
+                found.insert(min(targets, default=len(found)) - 1, found.pop(found.index(number)))
+        return found
 
     def placed(self, stages: tuple[int, ...], sequence: Sequence[int]) -> _Made:
         """One kernel iteration in a given order."""
