@@ -40,7 +40,7 @@ def by_hand(problem: Problem, tensors: tuple[Any, ...], names: Sequence[str]) ->
     lse *= math.log2(math.e)
     given = q, k, v, o, do, lse, problem.causal
     plans, variants = fused_backward.PLANS, variants_for(problem)
-    found = {name: fused_backward.prepare(*given, plan)[0] for name, plan in plans.items() if name in names}
+    found = {name: fused_backward.prepare(*given, *how)[0] for name, how in plans.items() if name in names}
     return found | {name: prepare(*given, variant)[0] for name, variant in variants.items() if name in names}
 
 
@@ -65,7 +65,7 @@ def compile_one(problem: Problem, name: str) -> None:
     lse = torch.empty((1, 1, problem.S))
     tensors = *[tile] * 5, lse, problem.causal
     if name in fused_backward.PLANS:
-        fused_backward.prepare(*tensors, fused_backward.PLANS[name])[1]()
+        fused_backward.prepare(*tensors, *fused_backward.PLANS[name])[1]()
     else:
         prepare(*tensors, variants_for(problem)[name])[1]()
 

@@ -137,7 +137,8 @@ def choose_schedules(module: Module, plan: Plan) -> dict[int, tuple[Schedule, ..
             refuse_shallow(asked, given_slots(graph), f"loop {number} ({_line(module, loop.op)})")
             continue
         places = [_line(module, op) for op in (loop.op, *graph.nodes)]
-        limits, want = _limits(loop, stages, groups), wanted.get(number)
+        usual = 1 if plan.owned else MAX_STAGES  # dots of one group run while another one computes
+        limits, want = _limits(loop, usual if stages is None else stages, groups), wanted.get(number)
         if want is not None and group:
             want = Wanted(want.stages)  # what is carried, and the steps, are those of the first group
         limits = replace(limits, behind=plan.loop(number).behind is True)
@@ -256,10 +257,10 @@ class _Room:
         return permitted
 
 
-def _limits(loop: ForOp, stages: int | None, groups: int) -> Limits:
+def _limits(loop: ForOp, stages: int, groups: int) -> Limits:
     group = next(GroupOp(op) for op in loop.op.ancestors() if GroupOp.of(op))
     registers = min(group.registers or 255, 255)
-    return Limits(group.num_warps, registers, MAX_STAGES if stages is None else stages, groups)
+    return Limits(group.num_warps, registers, stages, groups)
 
 
 def _obstacle(loop: ForOp) -> str:

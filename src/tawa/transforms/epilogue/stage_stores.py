@@ -59,7 +59,6 @@ from tawa.ir import (
     Module,
     TensorDescType,
     Value,
-    memdesc_type,
     parse_type,
     shape_of,
     source_of,
@@ -131,7 +130,6 @@ def _stage_in(store: TMAStore, tile: Value, column: int, again: bool) -> None:
     change = ConvertLayoutOp.of(store.source.defining_op)
     rows, columns = shape_of(source)
     view = box_of(builder, tile, (0, column), (rows, columns))
-    view.type = str(replace(memdesc_type(view.type), mutable=True))
     if again:
         _wait(builder)
     _copy(store, builder, source, view, store.descriptor, store.indices)

@@ -23,7 +23,7 @@ Ensures: no gathers of parts or of whole tiles are left; or declines.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tawa.analysis.dims.dependents import dependent_values
 from tawa.analysis.rings.exchanges import BY_GROUP, COMMON, EXCHANGED, OF, OWNER, SLOTS, STAGED_IN
@@ -151,6 +151,7 @@ class _Views:
         maker, type = tile.defining_op, operand_buffer(tile)
         loaded = DescriptorLoadOp.matches(maker)
         if found is None and maker is not None and type is not None and loaded == (what == COMMON):
+            type = replace(type, mutable=what == COMMON)  # a group may stage there what it stores
             made = Builder.after(maker).create(LocalAllocOp.NAME, (tile,), (str(type),), hints=(tile.hint,))
             if what == EXCHANGED:
                 made.attributes[what] = int_attr(self.slots)
