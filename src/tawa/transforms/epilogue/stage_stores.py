@@ -59,6 +59,7 @@ from tawa.ir import (
     Module,
     TensorDescType,
     Value,
+    memdesc_type,
     parse_type,
     shape_of,
     source_of,
@@ -89,7 +90,6 @@ class StageStores:
             reason = why_no_slices(store, self._entry(store).of_slices[0])
             if reason:
                 return PassResult(False, (SLICES.remark(source_of(module, store.op), why=reason),))
-        fenced: dict[int, None] = {}
         for group, stores in staged.items():
             buffers: dict[str, list[Value]] = {}
             used: set[tuple[int, ...]] = set()
@@ -101,7 +101,6 @@ class StageStores:
                 if place:
                     _stage_in(store, common[place[0]], place[1], again=place in used)
                     used.add(place)
-                    fenced.setdefault(place[0])
                 else:
                     _stage(store, group, buffers, *self._entry(store).of_slices)
             if stores:
@@ -110,10 +109,9 @@ class StageStores:
                 _wait(end)
                 for buffer in (it for of_type in buffers.values() for it in of_type):
                     end.create(LocalDeallocOp.NAME, (buffer,))
-        for number in fenced:  # TMA may load the tile, or threads may store it: Triton decides later
-            maker = common[number].defining_op
-            assert maker is not None
-            _fence(Builder.after(maker))
+        for tile in common.values():  # Triton adds a fence where threads write to what nobody changes
+            if memdesc_type(tile.type).mutable and tile.defining_op is not None:
+                _fence(Builder.after(tile.defining_op))
         return PassResult(any(staged.values()))
 
     def _staged(self, group: GroupOp) -> list[TMAStore]:

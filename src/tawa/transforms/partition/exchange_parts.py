@@ -56,7 +56,7 @@ class ExchangeParts:
             return PassResult(changed=False)
         module.aliases.setdefault("#smem", "#ttg.shared_memory")
         late = not self.plan.owned and any(it.behind for it in self.plan.loops)
-        views = _Views(module, SLOTS + late)
+        views = _Views(module, SLOTS + late, reused=self.plan.owned)
         traced = [(dot, _trace(dot.a), _trace(dot.b)) for op in module.walk() if (dot := WarpGroupDotOp.of(op))]
         owned = [view for op in module.walk() if (view := OwnedTileOp.of(op))]
         alike = _loaded_alike(module) if owned else ()
@@ -139,10 +139,13 @@ def _unconverted(value: Value) -> Value:
 
 
 class _Views:
-    """Buffers of tiles, and views of them. made: the buffers, by tile. slots: of an exchanged tile."""
+    """Buffers of tiles, and views of them. made: the buffers, by tile. slots: of an exchanged tile.
 
-    def __init__(self, module: Module, slots: int) -> None:
-        self.module, self.slots = module, slots
+    reused: whether groups may write to common tiles, for what they stage there in the end.
+    """
+
+    def __init__(self, module: Module, slots: int, reused: bool) -> None:
+        self.module, self.slots, self.reused = module, slots, reused
         self.made: dict[Value, Value] = {}
 
     def buffer(self, it: _Traced, what: str) -> Value | None:
@@ -151,7 +154,7 @@ class _Views:
         maker, type = tile.defining_op, operand_buffer(tile)
         loaded = DescriptorLoadOp.matches(maker)
         if found is None and maker is not None and type is not None and loaded == (what == COMMON):
-            type = replace(type, mutable=what == COMMON)  # a group may stage there what it stores
+            type = replace(type, mutable=what == COMMON and self.reused)
             made = Builder.after(maker).create(LocalAllocOp.NAME, (tile,), (str(type),), hints=(tile.hint,))
             if what == EXCHANGED:
                 made.attributes[what] = int_attr(self.slots)
