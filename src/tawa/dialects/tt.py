@@ -429,6 +429,11 @@ def is_reduction(op: Operation) -> bool:
     return kind != RmwKind.EXCHANGE and is_relaxed(op) and not op.result.uses
 
 
+def through_pointers(op: Operation) -> StoreOp | AtomicRMWOp | None:
+    """The view of an operation that stores a tile, or reduces it, through pointers."""
+    return StoreOp.of(op) or (AtomicRMWOp.of(op) if is_reduction(op) else None)
+
+
 def commute(first: Operation, second: Operation) -> bool:
     """Whether two reductions leave the same in memory in either order, apart from the rounding of sums."""
     if not is_reduction(first) or not is_reduction(second):

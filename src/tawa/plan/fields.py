@@ -223,8 +223,9 @@ class LoopPlan:
     mma_depth: P, iterations whose wgmmas stay in flight. stages: the most stages that its schedule may have; 1 changes
     only the order, 0 leaves the loop unscheduled. schedule: the schedule, if the loop is pipelined by stages. kept:
     dots, by their number in the loop, whose loop-invariant left operand stays in registers. joined: the first iteration
-    overlaps with the last one of the loop before it. behind: dots whose results are only stored, and that read what
-    consumer groups exchange, run one iteration behind. wanted: only in a partial Plan: what the schedule must have.
+    overlaps with the last one of the loop before it. behind: dots whose results are only stored or added up in memory,
+    and that read what consumer groups exchange, run one iteration behind. wanted: only in a partial Plan: what the
+    schedule must have.
     others: where groups own different dots, the schedules of the groups behind the first one.
     """
 

@@ -88,8 +88,8 @@ class Plan:
         after the loops that carry it.
     operands, stores, loops, rings: one entry for each.
     unit_strides: arguments that the kernel assumes to be 1; each launch is checked.
-    direct_stores: whether fp32 results that are stored through pointers leave from the layout of the dot, where a
-        conversion would take shared memory from the rings.
+    direct_stores: whether fp32 results that are stored through pointers, or added by relaxed atomics, leave from the
+        layout of the dot, where a conversion would take shared memory from the rings.
     early_puts: E, slots of each ring that are filled before the partitions start.
     ping_pong: consumer groups issue their dots alternately. ping_pong_sections: the first and the last dot of each
         section, by their numbers in the program of a group.

@@ -40,7 +40,6 @@ from tawa.dialects.aref import ConsumedOp, GetOp, HeldOp, PutOp
 from tawa.dialects.effects import is_pure
 from tawa.dialects.ttg import VIEWS, LocalLoadOp
 from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.ir import is_scalar
 from tawa.machine.nvidia import LATENCY_CYCLES
 from tawa.plan.behind import exchanged_early, only_stored
 from tawa.plan.cost.labels import label_of
@@ -231,7 +230,7 @@ class _Problem(LoopCosts):
 
         P as an 8-bit operand takes as many registers between iterations as the fp32 tile that it is converted from, and
         has to be repacked. The conversions can follow their input into the later stage, but only all of them together.
-        So can the tiles of a sum of numbers, such as pointers, of which each takes as many registers as the sum.
+        So can tiles of numbers that become the addresses of a store: each takes as many registers as the addresses.
         """
         if not self._may_move(number):
             return []
@@ -242,16 +241,8 @@ class _Problem(LoopCosts):
             if len(inputs) != 1 or not self._may_move(inputs[0]) or not self._used_only_by(inputs[0], inside):
                 break
             found.append([*found[-1], inputs[0]])
-        return [*found, sorted(self._own_feeders(number, stages))] if self._is_of_numbers(number, stages) else found
-
-    def _is_of_numbers(self, number: int, stages: Sequence[int]) -> bool:
-        """Whether a node and its own feeders compute a tile from numbers alone."""
-        if not is_pure(self.graph.nodes[number]):
-            return False
-        chain = self._own_feeders(number, stages)
-        inputs = {edge.source for it in chain for edge in self.before[it]} - chain
-        values = [value for it in inputs for value in self.graph.nodes[it].results]
-        return len(chain) > 1 and all(map(self._may_move, chain)) and all(is_scalar(value.type) for value in values)
+        chain = self._own_feeders(number, stages) if number in self.addresses else {number}
+        return [*found, sorted(chain)] if len(chain) > 1 and all(map(self._may_move, chain)) else found
 
     def _may_move(self, number: int) -> bool:
         """Whether a node has a stage of its own: it is no dot, and shares no buffer with another node."""

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 from tawa.analysis.layout.rebuilt import can_rebuild
 from tawa.dialects.scf import enclosing_loops
-from tawa.dialects.tt import AtomicRMWOp, ReshapeOp, StoreOp, TransOp, is_reduction
+from tawa.dialects.tt import AtomicRMWOp, ReshapeOp, StoreOp, TransOp, through_pointers
 from tawa.dialects.ttg import ConvertLayoutOp
-from tawa.ir import Module, Operation, ScalarType, TensorType, Value, parse_type
+from tawa.ir import Module, ScalarType, TensorType, Value, parse_type
 from tawa.ir.encodings import fields_of, kind_of
 from tawa.machine.distribution import distribution_at
 from tawa.symbolic.dim_relations import has_rows
@@ -42,13 +42,9 @@ class DirectStore:
 
 def find_direct_stores(module: Module, groups: int) -> tuple[DirectStore, ...]:
     """The stores whose conversions take memory beside the rings, and can be left out. groups: consumer groups."""
-    stores = (it for op in module.walk() if (it := _through_pointers(op)) and (groups > 1 or enclosing_loops(op)))
+    stores = (it for op in module.walk() if (it := through_pointers(op)) and (groups > 1 or enclosing_loops(op)))
     found = ((it, _layout_of_dot(module, it.source)) for it in stores)
     return tuple(DirectStore(it, layout) for it, layout in found if layout is not None and _can_leave(it, layout))
-
-
-def _through_pointers(op: Operation) -> StoreOp | AtomicRMWOp | None:
-    return StoreOp.of(op) or (AtomicRMWOp.of(op) if is_reduction(op) else None)
 
 
 def _can_leave(store: StoreOp | AtomicRMWOp, layout: str) -> bool:
@@ -83,9 +79,9 @@ def _has_whole_sectors(module: Module, convert: ConvertLayoutOp) -> bool:
     if found is None or order is None:
         return False
     dim = int(order.strip("[]").split(",")[0])
-    own, others = (
-        [base[dim] for base in bases if 0 < base[dim] == sum(base) < _SECTOR]
-        for bases in (found.registers, found.lanes)
-    )
+    near = [
+        [base[dim] for base in kind if 0 < base[dim] == sum(base) < _SECTOR] for kind in (found.registers, found.lanes)
+    ]
+    own, others = map(sorted, near)
     # The registers of a thread, 16 bytes at most, are neighbours, and leave together; other threads have the rest.
-    return len(own) <= 2 and [*sorted(own), *sorted(others)] == [1, 2, 4]
+    return len(own) <= 2 and [*own, *others] == [1, 2, 4]

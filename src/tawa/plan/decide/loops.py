@@ -28,7 +28,9 @@ from tawa.plan.plan import Plan
 from tawa.plan.schedule import Schedule, Wanted
 from tawa.plan.scheduler import Limits, find_schedule, placed_schedule
 
-NOTHING_BEHIND = "no dot there reads what consumer groups exchange, with a result that is only stored"
+NOTHING_BEHIND = (
+    "no dot there reads what consumer groups exchange, with a result that is only stored or added up by relaxed atomics"
+)
 _OWN = "start from the kernel's own Plan"
 
 

@@ -1,4 +1,4 @@
-"""Direct stores: stores and reductions of fp32 accumulators leave from the layout of the dot, without passing through shared memory.
+"""Direct stores: fp32 accumulators are stored, or added, from the layout of the dot, not through shared memory.
 
     %t = convert_layout %acc : #mma → #blocked          %p' = the pointers, computed again in #mma
     tt.store %p, %t : #blocked                     →    tt.store %p', %acc : #mma
