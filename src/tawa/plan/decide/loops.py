@@ -139,11 +139,12 @@ def choose_schedules(module: Module, plan: Plan) -> dict[int, tuple[Schedule, ..
             refuse_shallow(asked, given_slots(graph), f"loop {number} ({_line(module, loop.op)})")
             continue
         places = [_line(module, op) for op in (loop.op, *graph.nodes)]
-        usual = 1 if plan.owned else MAX_STAGES  # dots of one group run while another one computes
+        behind = plan.loop(number).behind is True
+        usual = 1 if plan.owned and not behind else MAX_STAGES  # dots of one group run while another one computes
         limits, want = _limits(loop, usual if stages is None else stages, groups), wanted.get(number)
         if want is not None and group:
             want = Wanted(want.stages)  # what is carried, and the steps, are those of the first group
-        limits = replace(limits, behind=plan.loop(number).behind is True)
+        limits = replace(limits, behind=behind)
         schedule = (
             wanted_schedule(graph, limits, want, number, places)
             if want is not None
