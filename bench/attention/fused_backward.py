@@ -27,7 +27,7 @@ PLANS: dict[str, tuple[bool, dict[str, Any]]] = {
 
 @triton.jit
 def add_queries(
-    dk, dv, k, v, q_d, do_d, lse_ptr, delta_ptr, sums_d, sums_ptr, n, base, low, high, scale, B: tl.constexpr,
+    dk, dv, k, v, q_d, do_d, lse_ptr, delta_ptr, sums_ptr, n, base, low, high, scale, B: tl.constexpr,
     D: tl.constexpr, BY_QUERIES: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """Adds what the queries in [low, high) contribute to dK and dV, and their dQ to memory.
@@ -60,17 +60,14 @@ def add_queries(
             dk = tl.dot(ds, q, dk)
             dq = tl.dot(ds.T, k)
         dq = by_registers(dq, B, D)
-        if sums_d is not None:
-            sums_d.atomic_add([(base + m) // B * (B * D // WIDTH), 0], dq)
-        else:
-            at = tl.arange(0, B * D // WIDTH)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
-            tl.atomic_add(sums_ptr + (base + m) * D + at, dq, sem="relaxed")
+        at = tl.arange(0, B * D // WIDTH)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
+        tl.atomic_add(sums_ptr + (base + m) * D + at, dq, sem="relaxed")
     return dk, dv
 
 
 @triton.jit
 def fused_backward(
-    q_d, k_d, v_d, do_d, dk_d, dv_d, lse_ptr, delta_ptr, sums_d, sums_ptr, L, scale, B: tl.constexpr, D: tl.constexpr,
+    q_d, k_d, v_d, do_d, dk_d, dv_d, lse_ptr, delta_ptr, sums_ptr, L, scale, B: tl.constexpr, D: tl.constexpr,
     CAUSAL: tl.constexpr, BY_QUERIES: tl.constexpr,
 ):  # fmt: skip
     """dK and dV of B keys, and dQ / scale. Grid: blocks of keys, heads of all batches."""
@@ -80,9 +77,9 @@ def fused_backward(
     low = 0
     if CAUSAL:
         low = n + B
-        dk, dv = add_queries(dk, dv, k, v, q_d, do_d, lse_ptr, delta_ptr, sums_d, sums_ptr, n, base, n, low,
+        dk, dv = add_queries(dk, dv, k, v, q_d, do_d, lse_ptr, delta_ptr, sums_ptr, n, base, n, low,
                              scale * 1.4426950408889634, B, D, BY_QUERIES, True)  # fmt: skip
-    dk, dv = add_queries(dk, dv, k, v, q_d, do_d, lse_ptr, delta_ptr, sums_d, sums_ptr, n, base, low, L,
+    dk, dv = add_queries(dk, dv, k, v, q_d, do_d, lse_ptr, delta_ptr, sums_ptr, n, base, low, L,
                          scale * 1.4426950408889634, B, D, BY_QUERIES, False)  # fmt: skip
     dk_d.store([base + n, 0], (dk * scale).to(k.dtype))
     dv_d.store([base + n, 0], dv.to(v.dtype))
@@ -107,7 +104,7 @@ def prepare(
     sums, delta = (torch.empty(size, device=q.device) for size in (rows * head_dim, rows))
     dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
     boxes = [TensorDescriptor.from_tensor(x.view(rows, head_dim), [BLOCK, head_dim]) for x in (q, k, v, do, dk, dv)]
-    arguments = (*boxes, lse, delta, None, sums, length, scale)
+    arguments = (*boxes, lse, delta, sums, length, scale)
     options = {"B": BLOCK, "D": head_dim, "CAUSAL": causal, "BY_QUERIES": by_queries, "num_warps": 8, "num_stages": 2, "only_if_faster": False,
                "plan": plan}  # fmt: skip
     kernel, grid = tawa.jit(fused_backward), (length // BLOCK, batch * heads)
