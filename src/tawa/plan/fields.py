@@ -223,9 +223,11 @@ class LoopPlan:
     mma_depth: P, iterations whose wgmmas stay in flight. stages: the most stages that its schedule may have; 1 changes
     only the order, 0 leaves the loop unscheduled. schedule: the schedule, if the loop is pipelined by stages. kept:
     dots, by their number in the loop, whose loop-invariant left operand stays in registers. joined: the first iteration
-    overlaps with the last one of the loop before it. behind: dots whose results are only stored, and that read what
-    consumer groups exchange, run one iteration behind. chain: iterations of which each issues its dots before the
-    results of the one before it are used; 1 for none. wanted: only in a partial Plan: what the schedule must have.
+    overlaps with the last one of the loop before it. behind: dots whose results are only stored or added up in memory,
+    and that read what consumer groups exchange, run one iteration behind. chain: iterations of which each issues its
+    dots before the results of the one before it are used; 1 for none. wanted: only in a partial Plan: what the schedule
+    must have.
+    others: where groups own different dots, the schedules of the groups behind the first one.
     """
 
     loop: int | None = part(Whole(), default=None)
@@ -238,6 +240,7 @@ class LoopPlan:
     wanted: Wanted | None = None
     behind: bool | None = decision(Flag(), "loops", word="loops.behind")
     chain: int | None = decision(Whole(1), "loops", word="loops.chain")
+    others: tuple[Schedule, ...] | None = None
 
     def __post_init__(self) -> None:
         check_values(self)
@@ -246,6 +249,15 @@ class LoopPlan:
     def key(self) -> int | None:
         """The key that identifies the loop."""
         return self.loop
+
+    @property
+    def schedules(self) -> tuple[Schedule, ...]:
+        """The schedules of all groups: one for all of them, or one for each."""
+        return (*((self.schedule,) if self.schedule is not None else ()), *(self.others or ()))
+
+    def schedule_of(self, group: int) -> Schedule | None:
+        """The schedule of the loop in one consumer group."""
+        return self.others[group - 1] if group and self.others else self.schedule
 
 
 @dataclass(frozen=True, slots=True)
