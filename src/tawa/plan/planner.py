@@ -83,7 +83,8 @@ def complete(pins: Plan, counts: Counts, options: PlanOptions) -> Plan:
             f"cure: mma_depth={min(depths) - 1}" + (f" or aref_depth={usual + 1}" if fits > usual else "")
         )
     if pins.early_puts and _chained(pins):
-        raise PlanError("the Plan has early_puts, and a chain; the loops of a chain begin with the partitions; cure: early_puts=0")
+        why = "loops that take several iterations at a time begin with the partitions"
+        raise PlanError(f"the Plan has early_puts, and a chain: {why}; cure: early_puts=0")
     by_tma = by_tma_only(channels) and not budget.producer_tiles
     converts = any(channel.converted for channel in channels)
     stores = tuple(_store(pins, it, counts.may_wait) for it in counts.stores)
