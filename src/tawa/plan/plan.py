@@ -246,6 +246,11 @@ class Plan:
         return (self.groups or 1) // self.programs
 
     @property
+    def owned(self) -> bool:
+        """Whether consumer groups own different dots (`tawa.analysis.dims.owners`), so that their loops differ."""
+        return bool(self.exchange) and self.split == "columns" and (self.groups or 1) > 1
+
+    @property
     def consumer_groups(self) -> int:
         """The number of consumer partitions."""
         return sum(part.role == "consumer" and bool(part.name) for part in self.partitions)
@@ -270,7 +275,7 @@ class Plan:
     @property
     def schedules(self) -> tuple[Schedule, ...]:
         """The schedules of all loops that have one."""
-        return tuple(loop.schedule for loop in self.loops if loop.schedule is not None)
+        return tuple(it for loop in self.loops for it in loop.schedules)
 
     # -- text ----------------------------------------------------------------------------------------------------------
 

@@ -35,10 +35,10 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 
 from tawa.analysis.loops.costs import OpCost
-from tawa.analysis.loops.dependences import DependenceInfo
-from tawa.dialects.aref import ConsumedOp, PutOp
+from tawa.analysis.loops.dependences import DependenceInfo, is_exchanged
+from tawa.dialects.aref import ConsumedOp, GetOp, HeldOp, PutOp
 from tawa.dialects.effects import is_pure
-from tawa.dialects.ttg import LocalLoadOp
+from tawa.dialects.ttg import VIEWS, LocalLoadOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.machine.nvidia import LATENCY_CYCLES
 from tawa.plan.behind import exchanged_early, only_stored
@@ -115,6 +115,12 @@ def placed_schedule(
 
 class _Problem(LoopCosts):
     """The scheduling problem of one loop."""
+
+    @property
+    def serves_groups(self) -> bool:
+        """Whether other groups wait for what this one computes in the loop."""
+        gets = [get for op in self.graph.nodes if (get := GetOp.of(op))]
+        return any(map(is_exchanged, gets))
 
     def candidates(self) -> list[_Made]:
         """All candidates, the best first; none if the loop has too many dots to try every assignment of stages."""
@@ -309,7 +315,19 @@ class _Problem(LoopCosts):
                 left[target] -= 1
                 if not left[target]:
                     ready.append(target)
+        if self.serves_groups:
+            return self.placed(stages, self._late_gets(stages, sequence))
         return self._made(stages, sequence, state)
+
+    def _late_gets(self, stages: Sequence[int], sequence: Sequence[int]) -> list[int]:
+        """The order in which each slot is got right before its first use: other groups wait for what this one puts."""
+        found = list(sequence)
+        for number in reversed(sequence):
+            op = self.graph.nodes[number]
+            if GetOp.matches(op) or HeldOp.matches(op) or op.name in VIEWS:
+                targets = [found.index(it.target) for it in self.behind[number] if not self.across(it, stages)]
+                found.insert(min(targets, default=len(found)) - 1, found.pop(found.index(number)))
+        return found
 
     def placed(self, stages: tuple[int, ...], sequence: Sequence[int]) -> _Made:
         """One kernel iteration in a given order."""
@@ -421,14 +439,19 @@ class _Problem(LoopCosts):
         return max([state.now, tensor, *(state.ends[dot] for dot in state.needs[number])])
 
     def _rank(self, number: int, state: _State, heights: list[int], renewed: list[list[int]]) -> tuple[int, ...]:
-        """The priority (least first): earliest start, no new wait, releases, dots with their gets, greatest height."""
+        """The priority (least first): earliest start, no new wait, releases, dots with their gets, greatest height.
+
+        Another group fills some slots, as late as it can; a wait for these is a wait of unknown length.
+        """
         opens = any(
             dot not in state.issued or state.issued.index(dot) >= state.waited
             for dot in (*state.needs[number], *renewed[number])
         )
         release = ConsumedOp.of(self.graph.nodes[number]) is not None
+        get = GetOp.of(self.graph.nodes[number])
         return (
             self._start(number, state),
+            get is not None and is_exchanged(get) and not get.own,
             opens,
             not release,
             not self.leads_to_dot[number],
