@@ -71,11 +71,12 @@ class Backward:
         self.dk, self.dv = rows_box(dk, tile.BN, box), rows_box(dv, tile.BN, box)
         self.grid_of_keys = blocks(keys, tile.BN), batches * key_heads
         sums = torch.empty(self.sums, dtype=torch.float32, device="meta")
-        self.box_of_sums = Box.of(sums, tile.BM * box // self.sums[1], self.sums[1]) if self.added else None
+        by_tma = self.added and not tile.owned
+        self.box_of_sums = Box.of(sums, tile.BM * box // self.sums[1], self.sums[1]) if by_tma else None
         self.launch_keys = Launches(
             lambda: attention_dkdv,
             (*numbers, keys, mask.diagonal, scale, softcap or 1.0),
-            {**options, **constants_of(tile, box), "ADDED": self.added, "EVEN": even},
+            {**options, **constants_of(tile, box), "ADDED": self.added, "EVEN": even, "OWNED": tile.owned},
         )
         if of_queries is None:
             rows = tile.BM
@@ -114,7 +115,7 @@ class Backward:
         self.launch_rows(self.grid_of_rows, first, (lse, dlse))
         tensors = q, k, v, do
         read = [box.around(x) for box, x in zip(self.read, tensors, strict=True)]
-        of_sums = None if sums is None or self.box_of_sums is None else self.box_of_sums.around(sums)
+        of_sums = sums if sums is None or self.box_of_sums is None else self.box_of_sums.around(sums)
         first = (*read, self.dk.around(dk), self.dv.around(dv), of_sums, lse_rows, delta, alibi)
         self.launch_keys(self.grid_of_keys, first, (alibi,))
         if sums is not None:
