@@ -2,7 +2,7 @@
 
 dQ is added up in float32 by the programs that own keys: five dots a block of queries and keys, in an order that differs
 from run to run. Where that must not be (`torch.use_deterministic_algorithms`), and where the kernel has no registers
-for it (D = 256), a second kernel computes dQ by itself, with seven dots in all.
+for it (a window or a softcap with D = 256), a second kernel computes dQ by itself, with seven dots in all.
 """
 
 from __future__ import annotations
