@@ -19,7 +19,7 @@ from tawa.dialects.ttg import MemDescSubsliceOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.errors import PlanError
-from tawa.ir import Builder, Module, Operation, parse_module
+from tawa.ir import Builder, Module, parse_module
 from tawa.plan import Plan, PlanOptions
 from tawa.transforms.partition import exchange_parts
 from tawa.verify.arefs import check_credits
@@ -75,7 +75,10 @@ def test_each_group_has_the_dots_that_it_owns_and_columns_of_the_others() -> Non
     module = parse_module(texts(False)[0])
     first, second = dots(module, 0), dots(module, 1)
     assert len(first) == len(second) == 4 and len({*first, *second}) == 5
-    puts = [[put.ring.hint for op in group(module, it).op.walk() if (put := PutOp.of(op)) and exchanged(put)] for it in (0, 1)]
+    puts = [
+        [put.ring.hint for op in group(module, it).op.walk() if (put := PutOp.of(op)) and exchanged(put)]
+        for it in (0, 1)
+    ]
     assert [len(it) for it in puts] == [1, 1] and puts[0] != puts[1]
     own = [[get.own for op in group(module, it).op.walk() if (get := GetOp.of(op)) and exchanged(get)] for it in (0, 1)]
     assert sorted(own[0]) == sorted(own[1]) == [False, True]
