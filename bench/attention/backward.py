@@ -14,9 +14,9 @@ Launches are plain: cuDNN's backward pass cannot be captured. The rates are the 
 that a call keeps the host.
 ``--ablation`` times the operator with one mechanism less at a time, which Plans can say. ``--plans`` times it with the
 Plans of a file, beside its own and the peers: a JSON object of ``{"d": 64, "mask": "full", "plan": {…}}`` by name, with
-``BM``, ``BN`` or ``num_warps`` if they are others than those of the operator. ``{"d": 64, "mask": "full", "dkdv":
-{"plan": {…}}, "dq": {"plan": {…}}}``, of which one may be left out, is for the two kernels that have the same bits each
-time. What all problems need is compiled first, in parallel. Results:
+``S`` if it is for one length alone, and with ``BM``, ``BN`` or ``num_warps`` if they are others than those of the
+operator. ``{"d": 64, "mask": "full", "dkdv": {"plan": {…}}, "dq": {"plan": {…}}}``, of which one may be left out, is
+for the two kernels that have the same bits each time. What all problems need is compiled first, in parallel. Results:
 ``bench/results/attention_backward.json``, ``attention_backward_ablation.json`` and ``attention_backward_plans.json``.
 """
 
@@ -253,7 +253,8 @@ def ablated(problem: Problem) -> Asked:
 
 def of_problem(problem: Problem, asked: Asked) -> Asked:
     """The Plans of a file that are for a problem."""
-    return {name: it for name, it in asked.items() if (it["d"], it["mask"]) == (problem.d, problem.mask)}
+    about = asdict(problem) | {"mask": problem.mask}
+    return {name: it for name, it in asked.items() if all(it.get(key, about[key]) == about[key] for key in about)}
 
 
 def with_plans(problem: Problem, tensors: tuple[Any, ...], asked: Asked) -> dict[str, Callable[[], Any]]:
@@ -298,11 +299,8 @@ def with_plans(problem: Problem, tensors: tuple[Any, ...], asked: Asked) -> dict
 
 def compile_all(problems: list[Problem], asked: Asked) -> None:
     """Compiles in parallel what the problems need, into Triton's cache; one kernel serves all lengths with its tile."""
-    jobs = [
-        {"problem": asdict(it), "name": name, "asked": plan}
-        for it in {(it.d, it.mask): it for it in problems}.values()
-        for name, plan in of_problem(it, asked).items()
-    ]
+    firsts = {name: it for it in reversed(problems) for name in of_problem(it, asked)}
+    jobs = [{"problem": asdict(it), "name": name, "asked": asked[name]} for name, it in firsts.items()]
     jobs += [
         {"problem": asdict(it), "name": "Tawa", "asked": None}
         for it in {(it.d, it.mask, own_tile(it)): it for it in problems}.values()

@@ -112,8 +112,8 @@ def broken(change: Callable[[Module], None]) -> Verdict:
 
 def test_a_slot_that_is_held_behind_its_release_is_refuted() -> None:
     def change(module: Module) -> None:
-        held = next(view for op in group(module, 0).op.walk() if (view := HeldOp.of(op)) and view.op.parent_op is not None
-                    and view.op.parent_op.name == "scf.for")  # fmt: skip
+        views = [view for op in group(module, 0).op.walk() if (view := HeldOp.of(op))]
+        held = next(it for it in views if it.op.parent_op is not None and it.op.parent_op.name == "scf.for")
         block = held.op.parent
         assert block is not None
         release = next(op for op in block.ops if (it := ConsumedOp.of(op)) and it.ring is held.ring)

@@ -461,7 +461,9 @@ def flex_case(name: str, *, dim: int = 64, dtype: str = "fp16", window: int = 0,
 def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", causal: bool = True,
                   tile: tuple[int, int, int] | None = None, window: int = 0, alibi: bool = False,
                   softcap: bool = False, **sizes: int) -> Specimen:  # fmt: skip
-    """`kind` is "dkdv", "dq", "added" (dQ is added up) or "owned" (from registers, for groups that own dots). lse and delta are random: the formulas hold for any values.
+    """`kind` is "dkdv", "dq", "added" (dQ is added up) or "owned" (from registers, for groups that own dots).
+
+    lse and delta are random: the formulas hold for any values.
 
     The mean of lse makes the weights as large as with about two hundred keys.
     """
@@ -489,7 +491,7 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
         arguments |= {"dq_desc": Descriptor("dq", (1, 1, "BM", "D"))}
     arguments |= {"lse_ptr": Pointer("lse"), "delta_ptr": Pointer("delta"), **numbers("H", "SP", "SK"),
                   "slopes_ptr": Pointer("slopes") if alibi else Absent(), "softcap": Number(SOFTCAP),
-                  "diagonal": Number("DIAGONAL"), "scale": Number(SCALE[dim])}  # fmt: skip
+                  "together": Number(2), "diagonal": Number("DIAGONAL"), "scale": Number(SCALE[dim])}  # fmt: skip
     if alibi:
         tensors["slopes"] = Tensor(("H",), "fp32", "values", values=alibi_slopes(known["H"]))
     constexprs = {"GROUP": known["H"] // known["HK"], "BM": bm, "BN": bn, "D": box(dim), "CAUSAL": causal,

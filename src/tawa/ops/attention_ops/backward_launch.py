@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from tawa.ops.attention_ops.launch import LN_2, Mask, tiles_for, under_tawa
+from tawa.ops.attention_ops.order import heads_together, steps_of_keys, steps_of_queries
 from tawa.ops.attention_ops.tensors import for_tma, new_like, rows_box
 from tawa.ops.attention_ops.tiles import Tile, backward_tiles, box_of
 from tawa.ops.calls.checks import check_capability
@@ -54,9 +55,9 @@ class Backward:
         self.device, self.rows = q.device.index, (batches, heads, padded)
         self.sums = batches * heads * padded * box // backward.WIDTH.value, backward.WIDTH.value
         self.like = tuple(torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for x in (q, k, v))
-        numbers = heads, queries, padded
+        numbers, group = (heads, queries, padded), heads // key_heads
         options = {
-            "GROUP": heads // key_heads,
+            "GROUP": group,
             "CAUSAL": mask.causal,
             "WINDOW": mask.window,
             "ALIBI": alibi is not None,
@@ -70,12 +71,16 @@ class Backward:
         dq, dk, dv = (new_like(it, it.dtype) for it in self.like)
         self.dk, self.dv = rows_box(dk, tile.BN, box), rows_box(dv, tile.BN, box)
         self.grid_of_keys = blocks(keys, tile.BN), batches * key_heads
+        each = 2 * q.element_size() * box  # bytes of a row of Q and dO, or of K and V
+        lengths = [group * it for it in steps_of_keys(self.grid_of_keys[0], tile.BM, tile.BN, queries, mask)]
+        read = group * queries * (each + 4 * box * self.added)
+        together = heads_together(lengths, self.grid_of_keys[1], read, q.device)
         sums = torch.empty(self.sums, dtype=torch.float32, device="meta")
         by_tma = self.added and not tile.owned
         self.box_of_sums = Box.of(sums, tile.BM * box // self.sums[1], self.sums[1]) if by_tma else None
         self.launch_keys = Launches(
             lambda: attention_dkdv,
-            (*numbers, keys, mask.diagonal, scale, softcap or 1.0),
+            (together, *numbers, keys, mask.diagonal, scale, softcap or 1.0),
             {**options, **constants_of(tile, box), "ADDED": self.added, "EVEN": even, "OWNED": tile.owned},
         )
         if of_queries is None:
@@ -86,9 +91,11 @@ class Backward:
         else:
             rows = of_queries.BM
             self.read_by_queries = boxes_read(rows_box, q, k, v, do, of_queries, box)
+            lengths = steps_of_queries(blocks(queries, rows), rows, of_queries.BN, keys, mask)
+            together = heads_together(lengths, batches * heads, keys * each, q.device)
             self.launch_queries = Launches(
                 lambda: attention_dq,
-                (heads, padded, keys, mask.diagonal, scale, softcap or 1.0),
+                (together, heads, padded, keys, mask.diagonal, scale, softcap or 1.0),
                 {**options, **constants_of(of_queries, box)},
             )
         self.dq = rows_box(dq, rows, box)

@@ -30,7 +30,8 @@ dimensions above 64 and up to 96 have two boxes of 64 and 32 columns for Q and K
 a wgmma with 32 columns takes as long as one with 64.
 
 The backward kernels hold two accumulators (dK, dV), or a tile of dO in addition (dQ): their tiles are the largest that
-do not spill. For D = 256, one group computes P and another dS, and each has half of the columns of dK and dV. A window's third loop and the derivative of a softcap need registers, too. Other devices have as little
+do not spill. For D = 256, one group computes P and another dS, and each has half of the columns of dK and dV. A
+window's third loop and the derivative of a softcap need registers, too. Other devices have as little
 as 99 KiB of shared memory and no TMA; stock Triton runs smaller tiles there.
 """
 
@@ -136,7 +137,6 @@ _LAGGED_BELOW = replace(_LAGGED, options=(plan(**_ONE_SLOT, loops=[{"loop": 1, "
 """Only the loop below the diagonal has the lag: the loop over the diagonal has few blocks."""
 _OWNED = Tile(64, 64, 8, 2, options=(plan(groups=2, split="columns", form="as_written"),), owned=True)
 """For wide heads: dK and dV of 64 keys are what the registers of two groups can hold, half of the columns each."""
-_LONGEST = replace(_GRADIENTS, options=(plan(groups=1, **LONGEST_FIRST),))
 _PACKED = replace(_NARROW, options=(plan(groups=1),))
 _192: Mapping[tuple[int, int], Choice] = {(128, 128): (Tile(128, 128, 8, 2),), (128, 192): (Tile(128, 64, 8, 2),)}
 
@@ -197,8 +197,8 @@ HOPPER = Tiles(
             256: (_OWNED,),
         },
         "causal": {
-            64: (replace(_LONGEST, BM=128), replace(_LAGGED_BELOW, least=4096)),
-            128: (_LONGEST, replace(_EXCHANGED, least=16384)),
+            64: (replace(_GRADIENTS, BM=128), replace(_LAGGED_BELOW, least=4096)),
+            128: (_GRADIENTS, replace(_EXCHANGED, least=4096)),
             256: (_OWNED,),
         },
         "window": {64: (_NARROW,), 128: (_NARROW,)},

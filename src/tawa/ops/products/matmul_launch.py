@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import device_of, is_hopper, multiprocessors, on_device
@@ -13,15 +14,19 @@ from tawa.ops.calls.plain import KnownCalls
 from tawa.ops.calls.semaphores import semaphores
 from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
+from tawa.ops.kernels.products import epilogue
 from tawa.ops.kernels.products import matmul as kernels
 from tawa.ops.products.matmul_checks import stored_along
 from tawa.ops.products.tiles import Tile, choose, group_of, options_of
 
 matmul: Any = once_for_all(kernels.matmul, ("M", "N", "K"), only_if_faster=False)
+gradients_kernel: Any = epilogue.gated_gradients
 matmul_split: Any = once_for_all(kernels.matmul_split, ("whole", "M", "N", "K"), only_if_faster=False)
 ELSEWHERE = Tile(False, 128, 128, 0, 32, 8, 3)
 """On other GPUs, where stock Triton compiles the kernels."""
 GATED_ELSEWHERE = Tile(False, 128, 64, 64, 32, 8, 3)
+GATED_BLOCK = 4, 512
+"""Rows and columns of a program of `gated_gradients`: 16 bytes a thread and load in 16 bits."""
 PART_COLUMNS = 32
 """Columns of a tile that are added up at a time."""
 
@@ -37,18 +42,19 @@ def tile_of(a: torch.Tensor, b: torch.Tensor, gated: bool) -> Tile:
 class Product:
     """The launch for matrices of one shape and layout, on one device and with the same options.
 
-    A (M, K), B (K, N), as `why_not` accepts them; with `gated`, C has N / 2 columns.
+    A (M, K), B (K, N), as `why_not` accepts them; with `gated`, C has N / 2 columns. kept: whether a call also stores
+    the sums (M, N) that go into the activation.
     """
 
     def __init__(
-        self, a: torch.Tensor, b: torch.Tensor, bias: bool, residual: torch.Tensor | None, activation: str, gated: bool,
-        tile: Tile | None = None,
+        self, a: torch.Tensor, b: torch.Tensor, residual: torch.Tensor | None, activation: str, gated: bool,
+        tile: Tile | None = None, kept: bool = False,
     ) -> None:  # fmt: skip
         check_capability(a)
         self.tile = tile = tile or tile_of(a, b, gated)
         (M, K), N = a.shape, b.shape[1] // 2 if gated else b.shape[1]
         self.shape, self.device = (M, N), a.device.index
-        self.swapped = tile.swapped
+        self.swapped, self.gated = tile.swapped, gated
         left, right = (b.mT, a.mT) if tile.swapped else (a, b)
         left_k, right_k = stored_along(left) == 1, stored_along(right) == 0
         self.left = _box(left, tile.BM, tile.BK, left_k)
@@ -56,19 +62,16 @@ class Product:
         self.right_more = _box(right.mT, tile.more, tile.BK, right_k) if tile.more else None
         rows, columns = (N, M) if tile.swapped else (M, N)
         width = tile.BN if tile.split == 1 else min(tile.BN, PART_COLUMNS)
-        c = torch.empty_strided((M, N), (N, 1), dtype=a.dtype, device="meta")
-        self.c = _of_result(c, tile, width)
-        self.c_more = _of_result(c, tile, tile.more) if tile.more and not gated else None
-        self.residual = self.residual_more = None
-        if residual is not None:
-            self.residual = _of_result(residual, tile, width)
-            self.residual_more = _of_result(residual, tile, tile.more) if self.c_more else None
         across = tile.BN if gated else tile.columns
         count = blocks(rows, tile.BM) * blocks(columns, across)
         whole = tile.whole(count, multiprocessors(a.device)) if tile.split > 1 else 0
         self.shared, self.grid = count - whole, (whole + (count - whole) * tile.split,)
-        self.c_whole = _of_result(c, tile, tile.BN) if whole else None
-        self.residual_whole = _of_result(residual, tile, tile.BN) if whole and residual is not None else None
+        sums = torch.empty((M, b.shape[1]), dtype=a.dtype, device="meta")
+        c = torch.empty((M, N), dtype=a.dtype, device="meta")
+        more = tile.BN if whole else tile.more
+        self.c = _boxes(c, tile, width, 0 if gated else more)
+        self.residual = None if residual is None else _boxes(residual, tile, width, 0 if gated else more)
+        self.kept = _boxes(sums[:, :N], tile, width, more) if kept else None
         constants: dict[str, Any] = {
             "BM": tile.BM,
             "BN": tile.BN,
@@ -87,8 +90,8 @@ class Product:
             self.launches = Launches(lambda: matmul_split, (whole, *sizes), constants)
         else:
             constants.update(BW=tile.more, GATED=gated)
-            if is_hopper(a.device) and not gated:
-                constants.update(options_of(tile, M, N, K, a.element_size(), device_of(a.device)))
+            if is_hopper(a.device):
+                constants.update(options_of(tile, M, N, K, a.element_size(), device_of(a.device), kept))
             self.launches = Launches(lambda: matmul, sizes, constants)
 
     def _parts(self, like: torch.Tensor) -> torch.Tensor:
@@ -99,51 +102,57 @@ class Product:
         return like.new_zeros(size, dtype=torch.float32)
 
     def __call__(
-        self, a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, residual: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """C (M, N). The tensors differ from those of `__init__` in their addresses only, multiples of 16."""
+        self, a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, residual: torch.Tensor | None = None,
+        sums: torch.Tensor | None = None,
+    ) -> torch.Tensor:  # fmt: skip
+        """C (M, N). The tensors differ from those of `__init__` in their addresses only, multiples of 16.
+
+        sums: contiguous; is filled, if they are kept.
+        """
         c = unwritten(a, self.shape, a.dtype)
-        on_device(self.device, self._launch, a, b, bias, residual, c)
+        on_device(self.device, self._launch, a, b, bias, residual, sums, c)
         return c
 
     def _launch(
         self, a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None,
-        c: torch.Tensor,
+        sums: torch.Tensor | None, c: torch.Tensor,
     ) -> None:  # fmt: skip
         left, right = (b, a) if self.swapped else (a, b)
-        added = None if residual is None or self.residual is None else self.residual.around(residual)
-        first: tuple[Any, ...]
+        factors: tuple[Any, ...] = self.left.around(left), self.right.around(right)
+        parts: tuple[Any, ...] = ()
         if self.tile.split > 1:
-            parts = self._parts(a)
-            c_whole = self.c_whole and self.c_whole.around(c)
-            added_whole = None
-            if residual is not None and self.residual_whole is not None:
-                added_whole = self.residual_whole.around(residual)
-            first = (
-                self.left.around(left), self.right.around(right), self.c.around(c), c_whole, bias, added, added_whole,
-                parts, semaphores(a, self.shared),
-            )  # fmt: skip
+            parts = self._parts(a), semaphores(a, self.shared)
         else:
-            more = self.right_more and self.right_more.around(right)
-            c_more = self.c_more and self.c_more.around(c)
-            added_more = None
-            if residual is not None and self.residual_more is not None:
-                added_more = self.residual_more.around(residual)
-            first = (
-                self.left.around(left), self.right.around(right), more, self.c.around(c), c_more, bias, added,
-                added_more,
-            )  # fmt: skip
-        self.launches(self.grid, first, (bias,))
+            factors = *factors, self.right_more and self.right_more.around(right)
+        halves = (sums, sums) if sums is None or not self.gated else sums.chunk(2, 1)
+        first = *factors, *_around(self.c, c, c), bias, *_around(self.residual, residual, residual)
+        self.launches(self.grid, (*first, *_around(self.kept, *halves), *parts), (bias,))
+
+
+Boxes = tuple[Box, Box | None]
+"""Of a matrix with the shape of C: for tiles, and for their second accumulators or those tiles that are not shared."""
+
+
+def _boxes(matrix: torch.Tensor, tile: Tile, columns: int, more: int) -> Boxes:
+    made = (
+        Box.of(matrix, width, tile.BM) if tile.swapped else Box.of(matrix, tile.BM, width)
+        for width in (columns, more or columns)
+    )
+    first, second = made
+    return first, second if more else None
+
+
+def _around(
+    boxes: Boxes | None, tensor: torch.Tensor | None, second: torch.Tensor | None
+) -> tuple[TensorDescriptor | None, TensorDescriptor | None]:
+    if boxes is None or tensor is None or second is None:
+        return None, None
+    return boxes[0].around(tensor), boxes[1] and boxes[1].around(second)
 
 
 def _box(matrix: torch.Tensor, rows: int, depth: int, along: bool) -> Box:
     """Boxes of a matrix (rows, K), stored along K or not."""
     return Box.of(matrix, rows, depth) if along else Box.of(matrix.mT, depth, rows)
-
-
-def _of_result(matrix: torch.Tensor, tile: Tile, columns: int) -> Box:
-    """Boxes of a matrix with the shape of C, of some columns of a tile."""
-    return Box.of(matrix, columns, tile.BM) if tile.swapped else Box.of(matrix, tile.BM, columns)
 
 
 def fits(*tensors: torch.Tensor | None) -> bool:
@@ -153,14 +162,28 @@ def fits(*tensors: torch.Tensor | None) -> bool:
 
 def known_product(
     a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None, activation: str,
-    gated: bool,
+    gated: bool, kept: bool = False,
 ) -> Product:  # fmt: skip
     """The launch for such matrices, which `why_not` accepts."""
     key = (
         a.shape, a.stride(), b.shape, b.stride(), a.dtype, a.device, bias is None,
-        None if residual is None else residual.stride(), activation, gated,
+        None if residual is None else residual.stride(), activation, gated, kept,
     )  # fmt: skip
-    return _products.get(key) or _products.keep(key, Product(a, b, bias is not None, residual, activation, gated))
+    return _products.get(key) or _products.keep(key, Product(a, b, residual, activation, gated, kept=kept))
+
+
+def gated_gradients(gradient: torch.Tensor, sums: torch.Tensor, activation: str) -> torch.Tensor:
+    """What the sums (rows, 2 N) of a gated product get from the gradient (rows, N) of its result. Contiguous."""
+    rows, N = gradient.shape
+    made = unwritten(sums, (rows, 2 * N), sums.dtype)
+    grid = blocks(N, GATED_BLOCK[1]), blocks(rows, GATED_BLOCK[0])
+    on_device(sums.device.index, _launch_gradients, grid, (gradient, sums, made, rows, N), activation)
+    return made
+
+
+def _launch_gradients(grid: tuple[int, int], arguments: tuple[Any, ...], activation: str) -> None:
+    BM, BN = GATED_BLOCK
+    gradients_kernel[grid](*arguments, BM=BM, BN=BN, ACT=activation, num_warps=4)
 
 
 _products: KnownCalls[Product] = KnownCalls()

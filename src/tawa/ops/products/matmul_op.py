@@ -7,6 +7,7 @@ what was checked and decided for tensors of one shape and layout is kept. All ot
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -15,13 +16,15 @@ from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.fallback import left_to_pytorch
 from tawa.ops.calls.operators import defined, derived
 from tawa.ops.calls.plain import KnownCalls, autograd_is_on, is_plain
+from tawa.ops.calls.tensors import unwritten
 from tawa.ops.products.matmul_checks import check_factors, check_linear, stored_along, why_not
-from tawa.ops.products.matmul_launch import Product, fits, known_product
+from tawa.ops.products.matmul_launch import Product, fits, gated_gradients, known_product
 
 _MM = "mm(Tensor a, Tensor b) -> Tensor"
-_LINEAR = (
-    "linear(Tensor x, Tensor weight, Tensor? bias, Tensor? residual, str activation, bool gated) -> Tensor"
-)  # fmt: skip
+_OPTIONS = "Tensor x, Tensor weight, Tensor? bias, Tensor? residual, str activation, bool gated"
+_LINEAR = f"linear({_OPTIONS}) -> Tensor"
+_LINEAR_KEPT = f"linear_kept({_OPTIONS}) -> (Tensor, Tensor)"
+_GATED_GRADIENTS = "gated_gradients(Tensor gradient, Tensor sums, str activation) -> Tensor"
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -113,6 +116,8 @@ def linear(
             return known.product(_rows(x), weight, bias, added).view(known.outer)
         return _run_linear(x, weight, bias, residual, activation, gated)
     check_linear(x, weight, bias, residual, activation, gated)
+    if (gated or activation != "none") and _records(*given):
+        return _linear_kept(x, weight, bias, residual, activation, gated)[0]
     return _linear(x, weight, bias, residual, activation, gated)
 
 
@@ -144,7 +149,12 @@ def _known(
 
 
 def _wants_gradient(*tensors: torch.Tensor) -> bool:
-    return torch.is_grad_enabled() and any(it.requires_grad for it in tensors) and autograd_is_on()
+    """Whether autograd takes part in a plain call."""
+    return _records(*tensors) and autograd_is_on()
+
+
+def _records(*tensors: torch.Tensor) -> bool:
+    return torch.is_grad_enabled() and any(it.requires_grad for it in tensors)
 
 
 def _rows(x: torch.Tensor) -> torch.Tensor:
@@ -166,7 +176,7 @@ def _run_mm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def _run_linear(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None, activation: str,
-    gated: bool,
+    gated: bool, sums: torch.Tensor | None = None,
 ) -> torch.Tensor:  # fmt: skip
     columns = weight.shape[0] // 2 if gated else weight.shape[0]
     rows, factor = _for_wgmma(_rows(x), 1), _for_wgmma(weight.mT, 0)
@@ -176,10 +186,18 @@ def _run_linear(
     reason = why_not(rows, factor, columns, added)
     if reason:
         left_to_pytorch("tawa.ops.linear", reason)
-        return _in_pytorch(x, weight, bias, residual, activation, gated)
+        return _in_pytorch(x, weight, bias, residual, activation, gated, sums)
     bias = None if bias is None else bias.contiguous()
-    made = known_product(rows, factor, bias, added, activation, gated)(rows, factor, bias, added)
-    return made.view(*x.shape[:-1], columns)
+    product = known_product(rows, factor, bias, added, activation, gated, sums is not None)
+    return product(rows, factor, bias, added, sums).view(*x.shape[:-1], columns)
+
+
+def _run_linear_kept(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None, activation: str,
+    gated: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    sums = unwritten(x, (math.prod(x.shape[:-1]), weight.shape[0]), x.dtype)
+    return _run_linear(x, weight, bias, residual, activation, gated, sums), sums
 
 
 def _for_wgmma(matrix: torch.Tensor, summed: int) -> torch.Tensor:
@@ -192,9 +210,11 @@ def _for_wgmma(matrix: torch.Tensor, summed: int) -> torch.Tensor:
 
 def _in_pytorch(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None, activation: str,
-    gated: bool,
+    gated: bool, sums: torch.Tensor | None,
 ) -> torch.Tensor:  # fmt: skip
     z = torch.nn.functional.linear(x, weight, bias)
+    if sums is not None:
+        sums.copy_(_rows(z))
     if gated:
         gate, other = z.chunk(2, dim=-1)
         z = _activated(gate, activation) * other
@@ -223,8 +243,24 @@ def _fake_linear(
     return x.new_empty((*x.shape[:-1], weight.shape[0] // 2 if gated else weight.shape[0]))
 
 
+def _fake_linear_kept(
+    x: torch.Tensor, weight: torch.Tensor, bias: Any, residual: Any, activation: str, gated: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return _fake_linear(x, weight, bias, residual, activation, gated), x.new_empty(
+        (math.prod(x.shape[:-1]), weight.shape[0])
+    )
+
+
+def _run_gated_gradients(gradient: torch.Tensor, sums: torch.Tensor, activation: str) -> torch.Tensor:
+    return gated_gradients(gradient.contiguous(), sums, activation)
+
+
 _mm: Any = defined(_MM, _run_mm, _fake_mm)
 _linear: Any = defined(_LINEAR, _run_linear, _fake_linear)
+_linear_kept: Any = defined(_LINEAR_KEPT, _run_linear_kept, _fake_linear_kept)
+_gated_gradients: Any = defined(
+    _GATED_GRADIENTS, _run_gated_gradients, lambda gradient, sums, activation: torch.empty_like(sums)
+)
 
 
 # --- gradients ---
@@ -240,24 +276,27 @@ def _derive_mm(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, .
     return _mm(gradient, b.mT) if of_a else None, _mm(a.mT, gradient) if of_b else None
 
 
-def _keep_linear(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+def _keep_linear(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     x, weight, bias, _, ctx.activation, ctx.gated = inputs
-    ctx.save_for_backward(x, weight, bias)
+    ctx.save_for_backward(x, weight, bias, output[1] if isinstance(output, tuple) else None)
+    ctx.set_materialize_grads(False)
 
 
-def _derive_linear(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    x, weight, bias = ctx.saved_tensors
+def _derive_linear(
+    ctx: Any, gradient: torch.Tensor | None, of_sums: torch.Tensor | None = None
+) -> tuple[torch.Tensor | None, ...]:
+    """of_sums: the gradient of the sums that were kept, which a second derivative has."""
+    x, weight, bias, sums = ctx.saved_tensors
     of_x, of_weight, of_bias, of_residual = ctx.needs_input_grad[:4]
-    summed = gradient
-    if ctx.gated or ctx.activation != "none":  # the sums before the activation are computed again
-        sums = _linear(x, weight, bias, None, "none", False)
-        if ctx.gated:
-            gate, other = sums.chunk(2, dim=-1)
-            of_gate = _derived(gradient * other, gate, ctx.activation)
-            summed = torch.cat((of_gate, gradient * _activated(gate, ctx.activation)), dim=-1)
-        else:
-            summed = _derived(gradient, sums, ctx.activation)
-    rows = summed.reshape(-1, weight.shape[0])
+    rows = None if gradient is None else _rows(gradient)
+    if rows is not None and (ctx.gated or ctx.activation != "none"):
+        if sums is None:  # `tawa::linear` itself was called
+            sums = _linear(_rows(x), weight, bias, None, "none", False)
+        rows = _gated_gradients(rows, sums, ctx.activation) if ctx.gated else _derived(rows, sums, ctx.activation)
+    summed = [it for it in (rows, of_sums) if it is not None]
+    if not summed:
+        return (None,) * 6
+    rows = summed[0] if len(summed) == 1 else summed[0] + summed[1]
     return (
         _mm(rows, weight).view(x.shape) if of_x else None,
         _mm(rows.mT, _rows(x)) if of_weight else None,
@@ -266,6 +305,22 @@ def _derive_linear(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | Non
         None,
         None,
     )
+
+
+def _keep_sums(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    gradient, sums, ctx.activation = inputs
+    ctx.save_for_backward(gradient, sums)
+
+
+def _derive_gated_gradients(ctx: Any, second: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def gated(sums: torch.Tensor) -> torch.Tensor:
+        gate, other = sums.chunk(2, dim=-1)
+        return _activated(gate, ctx.activation) * other
+
+    def gradients(gradient: torch.Tensor, sums: torch.Tensor) -> torch.Tensor:
+        return torch.func.vjp(gated, sums)[1](gradient)[0]
+
+    return *torch.func.vjp(gradients, *ctx.saved_tensors)[1](second), None
 
 
 def _derived(gradient: torch.Tensor, sums: torch.Tensor, activation: str) -> torch.Tensor:
@@ -282,3 +337,5 @@ def _derived(gradient: torch.Tensor, sums: torch.Tensor, activation: str) -> tor
 
 derived("mm", _derive_mm, _keep_factors)
 derived("linear", _derive_linear, _keep_linear)
+derived("linear_kept", _derive_linear, _keep_linear)
+derived("gated_gradients", _derive_gated_gradients, _keep_sums)
