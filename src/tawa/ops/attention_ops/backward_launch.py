@@ -2,7 +2,7 @@
 
 dQ is added up in float32 by the programs that own keys: five dots a block of queries and keys, in an order that differs
 from run to run. Where that must not be (`torch.use_deterministic_algorithms`), and where the kernel has no registers
-for it (D = 256), a second kernel computes dQ by itself, with seven dots in all.
+for it (a window or a softcap with D = 256), a second kernel computes dQ by itself, with seven dots in all.
 """
 
 from __future__ import annotations
@@ -76,11 +76,12 @@ class Backward:
         read = group * queries * (each + 4 * box * self.added)
         together = heads_together(lengths, self.grid_of_keys[1], read, q.device)
         sums = torch.empty(self.sums, dtype=torch.float32, device="meta")
-        self.box_of_sums = Box.of(sums, tile.BM * box // self.sums[1], self.sums[1]) if self.added else None
+        by_tma = self.added and not tile.owned
+        self.box_of_sums = Box.of(sums, tile.BM * box // self.sums[1], self.sums[1]) if by_tma else None
         self.launch_keys = Launches(
             lambda: attention_dkdv,
             (together, *numbers, keys, mask.diagonal, scale, softcap or 1.0),
-            {**options, **constants_of(tile, box), "ADDED": self.added, "EVEN": even},
+            {**options, **constants_of(tile, box), "ADDED": self.added, "EVEN": even, "OWNED": tile.owned},
         )
         if of_queries is None:
             rows = tile.BM
@@ -121,7 +122,7 @@ class Backward:
         self.launch_rows(self.grid_of_rows, first, (lse, dlse))
         tensors = q, k, v, do
         read = [box.around(x) for box, x in zip(self.read, tensors, strict=True)]
-        of_sums = None if sums is None or self.box_of_sums is None else self.box_of_sums.around(sums)
+        of_sums = sums if sums is None or self.box_of_sums is None else self.box_of_sums.around(sums)
         first = (*read, self.dk.around(dk), self.dv.around(dv), of_sums, lse_rows, delta, alibi)
         self.launch_keys(self.grid_of_keys, first, (alibi,))
         if sums is not None:

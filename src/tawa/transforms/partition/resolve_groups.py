@@ -101,14 +101,14 @@ class ResolveGroups:
                 use.op.set_operand(use.index, copies[number])
             assert ring.defining_op is not None
             ring.defining_op.erase()
-        for number, group in (*enumerate(consumers), *enumerate(corrections)):
-            _set_index(group, number)
-        DropDead().run(module)
+        left_out = [_set_index(group, number) for number, group in (*enumerate(consumers), *enumerate(corrections))]
+        if any(left_out):
+            DropDead().run(module)
         return PassResult(changed=True)
 
 
-def _set_index(group: GroupOp, number: int) -> None:
-    """Replaces the group index in a consumer by a constant."""
+def _set_index(group: GroupOp, number: int) -> bool:
+    """Replaces the group index in a consumer by a constant. Returns whether the consumer leaves something out."""
     for op in [op for op in group.op.walk() if GroupIndexOp.of(op)]:
         constant = Builder.before(op).constant(number)
         op.result.replace_all_uses_with(constant)
@@ -136,6 +136,7 @@ def _set_index(group: GroupOp, number: int) -> None:
             op.properties["own"] = bool_attr(True)
     for op in others:
         op.erase()
+    return bool(others)
 
 
 def _ring_of_group(ring: Value, number: int) -> Value:
