@@ -21,6 +21,8 @@ from typing import Any
 
 SOURCE = Path(__file__).with_suffix(".c")
 PROCESSORS, CAPABILITY = 132, (9, 0)
+_KEEP_MEMORY = ((-4, 0), (-1, -1))
+"""Options of glibc's `mallopt`: no maps, and nothing is given back. Addresses recur as PyTorch's of a GPU do."""
 
 
 def library() -> Path:
@@ -117,3 +119,6 @@ def install_for_operators() -> None:
                 setattr(module, one, replaced[one])
     plain.other_keys = ~plain._keys_of("CPU")
     torch.Tensor.new_zeros = torch.Tensor.new_empty  # type: ignore[method-assign]  # no memory is filled on the host
+    host = ctypes.CDLL(None)
+    for option, value in _KEEP_MEMORY:
+        host.mallopt(option, value)

@@ -19,6 +19,7 @@ from triton.language import constexpr
 from triton.runtime import driver
 
 from tawa.bridge.driver.request import surrounding_suffix
+from tawa.bridge.launch.descriptors import EncodingLauncher, Passed
 from tawa.bridge.launch.straight import straight
 from tawa.bridge.triton.versions import triton_version
 from tawa.plan import Plan
@@ -72,17 +73,23 @@ class _Known:
 
     def launch(self, grid: Sequence[int], device: int, values: Collection[Any]) -> None:
         """Launches it on the current stream. values: of all parameters."""
-        kernel, axes = self.kernel, len(grid)
+        kernel = self.kernel
         stream = _driver.active.get_current_stream(device)
         enter, leave, about = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook, None
-        if type(enter) is _HookChain and type(leave) is _HookChain and not enter.calls and not leave.calls:
+        if not (_has_calls(enter) or _has_calls(leave)):
             enter = leave = None  # Triton would call both chains, which are empty
         else:
             about = kernel.launch_metadata(grid, stream, *values)
-        self.start(
-            grid[0], grid[1] if axes > 1 else 1, grid[2] if axes > 2 else 1, stream, kernel.function,
-            kernel.packed_metadata, about, enter, leave, *values,
-        )  # fmt: skip
+        self.start(*_three(grid), stream, kernel.function, kernel.packed_metadata, about, enter, leave, *values)
+
+
+def _three(grid: Sequence[int]) -> tuple[int, int, int]:
+    axes = len(grid)
+    return grid[0], grid[1] if axes > 1 else 1, grid[2] if axes > 2 else 1
+
+
+def _has_calls(hook: Any) -> bool:
+    return type(hook) is not _HookChain or bool(hook.calls)
 
 
 def _never_changes(value: Any) -> bool:
@@ -139,26 +146,42 @@ class KnownLaunches:
         except TypeError:
             self.known[_key(function, device, specialization, _hashable(options))] = made
 
-    def prepared(self, args: Sequence[Any], kwargs: Mapping[str, Any], changing: int) -> PreparedLaunch | None:
+    def prepared(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], describe: Sequence[Describe | None]
+    ) -> PreparedLaunch | None:
         """Prepares launches that differ from an earlier one in the first arguments only; None if there was none.
 
-        changing: how many. Their types, and whether addresses are multiples of 16, must be the same.
+        describe: of these arguments. Their types, and whether addresses are multiples of 16, must be the same.
         """
         function = self.function
         device: int = _driver.active.get_current_device()
         bound, specialization, options = function.device_caches[device][_BINDER](*args, **kwargs)
         known = self.known.get(_key(function, device, specialization, options))
-        rest = tuple(bound.values())[changing:]
-        return None if known is None else PreparedLaunch(function, known, rest, device, _state(function))
+        rest = tuple(bound.values())[len(describe) :]
+        return None if known is None else PreparedLaunch(function, known, describe, rest, device, _state(function))
 
 
 class PreparedLaunch:
-    """A launch whose arguments are known but for the first ones, for operators that know what they pass."""
+    """Launches whose arguments are known but for the first ones, for operators that know what they pass.
 
-    __slots__ = ("device", "function", "known", "rest", "state")
+    describe: for each of the first arguments that becomes a descriptor, how it is made of a tensor; None for the
+    others: tensors and numbers, and None where a constant is None. Its encodings are kept by the tensor's address.
+    """
 
-    def __init__(self, function: Any, known: _Known, rest: tuple[Any, ...], device: int, state: Any) -> None:
-        self.function, self.known, self.rest, self.device, self.state = function, known, rest, device, state
+    __slots__ = ("describe", "device", "encoders", "function", "inner", "known", "launcher", "passed", "rest", "state")
+
+    def __init__(
+        self, function: Any, known: _Known, describe: Sequence[Describe | None], rest: tuple[Any, ...], device: int,
+        state: Any,
+    ) -> None:  # fmt: skip
+        self.function, self.known, self.describe, self.rest = function, known, describe, rest
+        self.device, self.state = device, state
+        start: Any = known.start
+        self.inner = start.inner if isinstance(start, EncodingLauncher) else start
+        self.launcher: Any = start if hasattr(start, "settled") else None
+        self.passed: Passed | None = getattr(start, "passed", None)
+        kept = {} if self.passed is None else self.passed.kept
+        self.encoders = [it and _Encoder(it, kept.get(at)) for at, it in enumerate(describe)]
 
     def __call__(self, grid: tuple[int, ...], first: tuple[Any, ...]) -> bool:
         """Launches; False if the kernel, its settings or the request around it are others by now."""
@@ -168,9 +191,59 @@ class PreparedLaunch:
             return False
         if not known.holds(function, device):
             return False
-        known.launch(grid, device, (*first, *self.rest))
+        if not self._launched(_three(grid), first):
+            pairs = zip(first, self.describe, strict=True)
+            described = [it if make is None or it is None else make(it) for it, make in pairs]
+            known.launch(grid, device, (*described, *self.rest))
         function.last_kernel = known.kernel
         return True
+
+    def _launched(self, grid: tuple[int, int, int], first: tuple[Any, ...]) -> bool:
+        """Calls Triton's launcher, if it is known what it gets, and no hook of Triton's is to be called."""
+        if _has_calls(knobs.runtime.launch_enter_hook) or _has_calls(knobs.runtime.launch_exit_hook):
+            return False
+        kernel, launcher, inner, added = self.known.kernel, self.launcher, self.inner, tuple[Any, ...]()
+        if launcher is None:
+            handles = kernel.function, kernel.packed_metadata
+        else:
+            made = launcher.settled(grid, (*first, *self.rest))
+            if made is None or made.passed is not self.passed:
+                return False
+            inner, grid, handles, added = made.inner, made.grid, made.kernel, made.added
+        given: list[Any] = []
+        for it, encoder in zip(first, self.encoders, strict=True):
+            if it is None or it.__class__ is int:
+                given.append(it)
+            elif encoder is None:
+                given.append(it.data_ptr())
+            else:
+                given += encoder.known.get(it.data_ptr()) or encoder(it)
+        stream = _driver.active.get_current_stream(self.device)
+        inner(*grid, stream, *handles, None, None, None, *given, *self.rest, *added)
+        return True
+
+
+Describe = Callable[[Any], Any]
+"""Makes the descriptor of a tensor."""
+
+
+class _Encoder:
+    """The encodings of one argument by the address of its tensor. encode: None: Triton's launcher does it."""
+
+    __slots__ = ("describe", "encode", "known")
+
+    def __init__(self, describe: Describe, encode: Callable[[Any], Sequence[Any]] | None) -> None:
+        self.describe, self.encode = describe, encode
+        self.known: dict[int, Sequence[Any]] = {}
+
+    def __call__(self, tensor: Any) -> Sequence[Any]:
+        """Encodes the descriptor of a tensor, and keeps that."""
+        if self.encode is None:
+            return (self.describe(tensor),)
+        if len(self.known) >= _MOST_KNOWN:
+            self.known.clear()
+        found = self.known[tensor.data_ptr()] = self.encode(self.describe(tensor))
+        return found
 
 
 def _key(function: Any, device: int, specialization: Sequence[Any], options: Mapping[str, Any]) -> Any:

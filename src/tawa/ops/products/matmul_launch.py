@@ -51,24 +51,19 @@ class Product:
         self.swapped = tile.swapped
         left, right = (b.mT, a.mT) if tile.swapped else (a, b)
         left_k, right_k = stored_along(left) == 1, stored_along(right) == 0
-        self.left = _box(left, tile.BM, tile.BK, left_k)
-        self.right = _box(right.mT, tile.BN, tile.BK, right_k)
-        self.right_more = _box(right.mT, tile.more, tile.BK, right_k) if tile.more else None
+        of_left, of_right = _box(left, tile.BM, tile.BK, left_k), _box(right.mT, tile.BN, tile.BK, right_k)
+        of_more = _box(right.mT, tile.more, tile.BK, right_k) if tile.more else None
         rows, columns = (N, M) if tile.swapped else (M, N)
         width = tile.BN if tile.split == 1 else min(tile.BN, PART_COLUMNS)
         c = torch.empty_strided((M, N), (N, 1), dtype=a.dtype, device="meta")
-        self.c = _of_result(c, tile, width)
-        self.c_more = _of_result(c, tile, tile.more) if tile.more and not gated else None
-        self.residual = self.residual_more = None
-        if residual is not None:
-            self.residual = _of_result(residual, tile, width)
-            self.residual_more = _of_result(residual, tile, tile.more) if self.c_more else None
+        self.two, self.two_of_c = tile.more > 0, tile.more > 0 and not gated
+        results = c, residual
+        of_c, of_residual = (it if it is None else _of_result(it, tile, width) for it in results)
         across = tile.BN if gated else tile.columns
         count = blocks(rows, tile.BM) * blocks(columns, across)
         whole = tile.whole(count, multiprocessors(a.device)) if tile.split > 1 else 0
         self.shared, self.grid = count - whole, (whole + (count - whole) * tile.split,)
-        self.c_whole = _of_result(c, tile, tile.BN) if whole else None
-        self.residual_whole = _of_result(residual, tile, tile.BN) if whole and residual is not None else None
+        self.whole = whole > 0
         constants: dict[str, Any] = {
             "BM": tile.BM,
             "BN": tile.BN,
@@ -84,12 +79,18 @@ class Product:
         sizes = rows, columns, K
         if tile.split > 1:
             constants.update(SPLIT=tile.split, WIDTH=width, ORDERED=tile.ordered)
-            self.launches = Launches(lambda: matmul_split, (whole, *sizes), constants)
+            second = results if whole else (None, None)
+            c_whole, residual_whole = (it if it is None else _of_result(it, tile, tile.BN) for it in second)
+            boxes = of_left, of_right, of_c, c_whole, None, of_residual, residual_whole
+            self.launches = Launches(lambda: matmul_split, boxes, (whole, *sizes), constants)
         else:
             constants.update(BW=tile.more, GATED=gated)
             if is_hopper(a.device) and not gated:
                 constants.update(options_of(tile, M, N, K, a.element_size(), device_of(a.device)))
-            self.launches = Launches(lambda: matmul, sizes, constants)
+            second = results if self.two_of_c else (None, None)
+            c_more, residual_more = (it if it is None else _of_result(it, tile, tile.more) for it in second)
+            boxes = of_left, of_right, of_more, of_c, c_more, None, of_residual, residual_more
+            self.launches = Launches(lambda: matmul, boxes, sizes, constants)
 
     def _parts(self, like: torch.Tensor) -> torch.Tensor:
         """Memory for the sums of the tiles that are shared."""
@@ -111,28 +112,13 @@ class Product:
         c: torch.Tensor,
     ) -> None:  # fmt: skip
         left, right = (b, a) if self.swapped else (a, b)
-        added = None if residual is None or self.residual is None else self.residual.around(residual)
-        first: tuple[Any, ...]
+        first: tuple[torch.Tensor | None, ...]
         if self.tile.split > 1:
-            parts = self._parts(a)
-            c_whole = self.c_whole and self.c_whole.around(c)
-            added_whole = None
-            if residual is not None and self.residual_whole is not None:
-                added_whole = self.residual_whole.around(residual)
-            first = (
-                self.left.around(left), self.right.around(right), self.c.around(c), c_whole, bias, added, added_whole,
-                parts, semaphores(a, self.shared),
-            )  # fmt: skip
+            whole = (c, residual) if self.whole else (None, None)
+            first = left, right, c, whole[0], bias, residual, whole[1], self._parts(a), semaphores(a, self.shared)
         else:
-            more = self.right_more and self.right_more.around(right)
-            c_more = self.c_more and self.c_more.around(c)
-            added_more = None
-            if residual is not None and self.residual_more is not None:
-                added_more = self.residual_more.around(residual)
-            first = (
-                self.left.around(left), self.right.around(right), more, self.c.around(c), c_more, bias, added,
-                added_more,
-            )  # fmt: skip
+            more = (c, residual) if self.two_of_c else (None, None)
+            first = left, right, right if self.two else None, c, more[0], bias, residual, more[1]
         self.launches(self.grid, first, (bias,))
 
 

@@ -65,7 +65,7 @@ class ScaledMM:
         known, device = tiles_of(a.device, fast), device_of(a.device)
         self.tile = tile = tile or fastest(known, M, N, K, a.element_size(), device, scaled=not fast)
         self.grid = (blocks(M, tile.BM) * blocks(N, tile.BN),)
-        self.c_box = Box.of_result(self.shape, out_dtype, tile.BM, tile.BN)
+        c_box = Box.of_result(self.shape, out_dtype, tile.BM, tile.BN)
         self.a, self.b = Operand(a, tile.BM, tile.BK), Operand(b, tile.BN, tile.BK, transposed=True)
         strides = (*_strides(scale_a), *_strides(scale_b.t() if scale_b.dim() == 2 else scale_b))
         constants = {
@@ -77,10 +77,11 @@ class ScaledMM:
             "B_SCALE": kinds[1],
             "BIAS": bias is not None,
             "FAST": fast,
-            "C_TMA": self.c_box is not None,
-            **tile.launch(self.c_box is not None),
+            "C_TMA": c_box is not None,
+            **tile.launch(c_box is not None),
         }
-        self.launches = Launches(lambda: scaled_mm, (M, N, K, *strides), constants)
+        boxes = self.a.box, self.b.box, c_box
+        self.launches = Launches(lambda: scaled_mm, boxes, (M, N, K, *strides), constants)
         self.device = a.device.index
 
     def __call__(
@@ -89,8 +90,7 @@ class ScaledMM:
     ) -> torch.Tensor:  # fmt: skip
         """C (M, N), contiguous."""
         c = unwritten(a, self.shape, self.out_dtype)
-        made = c if self.c_box is None else self.c_box.around(c)
-        first = self.a.around(a), self.b.around(b), made, scale_a, scale_b, bias
+        first = self.a.readable(a), self.b.readable(b), c, scale_a, scale_b, bias
         on_device(self.device, self.launches, self.grid, first, (scale_a, scale_b, bias))
         return c
 
