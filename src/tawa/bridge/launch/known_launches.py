@@ -73,23 +73,17 @@ class _Known:
 
     def launch(self, grid: Sequence[int], device: int, values: Collection[Any]) -> None:
         """Launches it on the current stream. values: of all parameters."""
-        kernel = self.kernel
+        kernel, axes = self.kernel, len(grid)
         stream = _driver.active.get_current_stream(device)
         enter, leave, about = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook, None
-        if not (_has_calls(enter) or _has_calls(leave)):
+        if type(enter) is _HookChain and type(leave) is _HookChain and not enter.calls and not leave.calls:
             enter = leave = None  # Triton would call both chains, which are empty
         else:
             about = kernel.launch_metadata(grid, stream, *values)
-        self.start(*_three(grid), stream, kernel.function, kernel.packed_metadata, about, enter, leave, *values)
-
-
-def _three(grid: Sequence[int]) -> tuple[int, int, int]:
-    axes = len(grid)
-    return grid[0], grid[1] if axes > 1 else 1, grid[2] if axes > 2 else 1
-
-
-def _has_calls(hook: Any) -> bool:
-    return type(hook) is not _HookChain or bool(hook.calls)
+        self.start(
+            grid[0], grid[1] if axes > 1 else 1, grid[2] if axes > 2 else 1, stream, kernel.function,
+            kernel.packed_metadata, about, enter, leave, *values,
+        )  # fmt: skip
 
 
 def _never_changes(value: Any) -> bool:
@@ -168,7 +162,10 @@ class PreparedLaunch:
     others: tensors and numbers, and None where a constant is None. Its encodings are kept by the tensor's address.
     """
 
-    __slots__ = ("describe", "device", "encoders", "function", "inner", "known", "launcher", "passed", "rest", "state")
+    __slots__ = (
+        "added", "describe", "device", "encoders", "function", "grid", "inner", "kernel", "known", "launcher", "passed",
+        "rest", "state",
+    )  # fmt: skip
 
     def __init__(
         self, function: Any, known: _Known, describe: Sequence[Describe | None], rest: tuple[Any, ...], device: int,
@@ -177,6 +174,7 @@ class PreparedLaunch:
         self.function, self.known, self.describe, self.rest = function, known, describe, rest
         self.device, self.state = device, state
         start: Any = known.start
+        self.kernel, self.grid, self.added = (known.kernel.function, known.kernel.packed_metadata), (), ()
         self.inner = start.inner if isinstance(start, EncodingLauncher) else start
         self.launcher: Any = start if hasattr(start, "settled") else None
         self.passed: Passed | None = getattr(start, "passed", None)
@@ -184,32 +182,31 @@ class PreparedLaunch:
         self.encoders = [it and _Encoder(it, kept.get(at)) for at, it in enumerate(describe)]
 
     def __call__(self, grid: tuple[int, ...], first: tuple[Any, ...]) -> bool:
-        """Launches; False if the kernel, its settings or the request around it are others by now."""
+        """Launches; False if the kernel, its settings or the request around it are others by now.
+
+        Triton's launcher gets addresses in place of tensors, so it need not ask the driver about them.
+        """
         function, known = self.function, self.known
+        made: Any = self  # or what a launcher with a choice has made, which has the same fields
         device: int = _driver.active.get_current_device()
         if device != self.device or function.pre_run_hooks or _state(function) != self.state:
             return False
         if not known.holds(function, device):
             return False
-        if not self._launched(_three(grid), first):
+        function.last_kernel = known.kernel
+        enter, leave = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
+        if type(enter) is not _HookChain or type(leave) is not _HookChain or enter.calls or leave.calls:
+            made = None
+        else:
+            axes = len(grid)
+            grid = grid if axes == 3 else (grid[0], grid[1] if axes > 1 else 1, 1)
+            if self.launcher is not None:
+                made = self.launcher.settled(grid, (*first, *self.rest))
+        if made is None or made.passed is not self.passed:
             pairs = zip(first, self.describe, strict=True)
             described = [it if make is None or it is None else make(it) for it, make in pairs]
             known.launch(grid, device, (*described, *self.rest))
-        function.last_kernel = known.kernel
-        return True
-
-    def _launched(self, grid: tuple[int, int, int], first: tuple[Any, ...]) -> bool:
-        """Calls Triton's launcher, if it is known what it gets, and no hook of Triton's is to be called."""
-        if _has_calls(knobs.runtime.launch_enter_hook) or _has_calls(knobs.runtime.launch_exit_hook):
-            return False
-        kernel, launcher, inner, added = self.known.kernel, self.launcher, self.inner, tuple[Any, ...]()
-        if launcher is None:
-            handles = kernel.function, kernel.packed_metadata
-        else:
-            made = launcher.settled(grid, (*first, *self.rest))
-            if made is None or made.passed is not self.passed:
-                return False
-            inner, grid, handles, added = made.inner, made.grid, made.kernel, made.added
+            return True
         given: list[Any] = []
         for it, encoder in zip(first, self.encoders, strict=True):
             if it is None or it.__class__ is int:
@@ -218,8 +215,8 @@ class PreparedLaunch:
                 given.append(it.data_ptr())
             else:
                 given += encoder.known.get(it.data_ptr()) or encoder(it)
-        stream = _driver.active.get_current_stream(self.device)
-        inner(*grid, stream, *handles, None, None, None, *given, *self.rest, *added)
+        stream = _driver.active.get_current_stream(device)
+        made.inner(*(made.grid or grid), stream, *made.kernel, None, None, None, *given, *self.rest, *made.added)
         return True
 
 

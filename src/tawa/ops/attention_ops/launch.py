@@ -8,8 +8,7 @@ or one persistent program per SM (`attention_tiles` has the choice).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -67,8 +66,7 @@ REORDERED_ROWS = 128
 """Keys of V that one program reorders."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mask:
+class Mask(NamedTuple):
     """Which keys a row sees: up to ``row + diagonal`` if causal, and the last `window` of those if it is not 0."""
 
     causal: bool

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextvars import copy_context
-from itertools import chain, islice, repeat
 from typing import Any
 
 import torch
@@ -58,24 +57,16 @@ class Launches:
         self._launch(*launch)
 
     def _launch(self, grid: tuple[int, ...], first: tuple[Any, ...], given: tuple[torch.Tensor | None, ...]) -> None:
-        kernel = self.kernel()
+        kernel, like_before = self.kernel(), True
         for tensor in given:
             if tensor is not None and tensor.data_ptr() % TMA_BYTES:
-                kernel.run(*self._described(first), *self.rest, grid=grid, warmup=False, **self.constants)
-                return
-        if self.of is kernel and self.prepared is not None and self.prepared(grid, first):
+                like_before = False
+        if like_before and self.of is kernel and self.prepared is not None and self.prepared(grid, first):
             return
-        args = *self._described(first), *self.rest
+        boxes = (*self.boxes, *[None] * (len(first) - len(self.boxes)))
+        described = (it if box is None or it is None else box.around(it) for it, box in zip(first, boxes, strict=True))
+        args = (*described, *self.rest)
         kernel.run(*args, grid=grid, warmup=False, **self.constants)
-        if hasattr(kernel, "prepared"):  # not in stock Triton, nor under its interpreter
-            describe = [box and box.around for box in islice(self._boxes(), len(first))]
+        if like_before and hasattr(kernel, "prepared"):  # not in stock Triton, nor under its interpreter
+            describe = [box and box.around for box in boxes]
             self.of, self.prepared = kernel, kernel.prepared(args, self.constants, describe)
-
-    def _boxes(self) -> Iterator[Box | None]:
-        """Of each argument."""
-        return chain(self.boxes, repeat(None))
-
-    def _described(self, first: tuple[Any, ...]) -> list[Any]:
-        """The first arguments as the kernel takes them."""
-        pairs = zip(first, self._boxes(), strict=False)
-        return [it if box is None or it is None else box.around(it) for it, box in pairs]
