@@ -37,7 +37,7 @@ from tawa.ops.attention_ops.tensors import new_like
 from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.operators import defined, derived, not_derived
 from tawa.ops.calls.plain import VALUES, KnownCalls, autograd_is_on, is_plain
-from tawa.ops.calls.tensors import TMA_BYTES
+from tawa.ops.calls.tensors import TMA_BYTES, traced
 
 _FORWARD_SCHEMA = (
     "(Tensor q, Tensor k, Tensor v, Tensor? alibi, Tensor? q_descale, Tensor? k_descale, Tensor? v_descale, "
@@ -267,14 +267,14 @@ def _run_backward(
 def _fake_forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None, *options: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    o = new_like(q, options[-1] or output_type(q.dtype), v.shape[3])
+    o = new_like(q, options[-1] or output_type(q.dtype), v.shape[3], traced)
     return o, torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
 
 
 def _fake_backward(
     do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any
 ) -> Tensors:
-    return tuple(new_like(x, x.dtype) for x in (q, k, v))
+    return tuple(new_like(x, x.dtype, None, traced) for x in (q, k, v))
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:

@@ -81,6 +81,11 @@ def unwritten(like: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype) ->
     return torch.empty_strided(shape, _contiguous(shape), dtype=dtype, device=like.device)
 
 
+def traced(like: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """As `unwritten`, for tensors that torch.compile traces: sizes may be symbols."""
+    return like.new_empty(shape, dtype=dtype)
+
+
 @lru_cache(1024)
 def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of a contiguous tensor; with them, PyTorch allocates in half the time that `torch.empty` takes."""
