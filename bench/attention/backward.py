@@ -14,9 +14,10 @@ Launches are plain: cuDNN's backward pass cannot be captured. The rates are the 
 that a call keeps the host.
 ``--ablation`` times the operator with one mechanism less at a time, which Plans can say. ``--plans`` times it with the
 Plans of a file, beside its own and the peers: a JSON object of ``{"d": 64, "mask": "full", "plan": {…}}`` by name, with
-``BM``, the queries of a block, if they are others than those of the operator. What all problems need is compiled first,
-in parallel. Results: ``bench/results/attention_backward.json``, ``attention_backward_ablation.json`` and
-``attention_backward_plans.json``.
+``S`` if it is for one length alone, and with ``BM``, ``BN`` or ``num_warps`` if they are others than those of the
+operator. ``{"d": 64, "mask": "full", "dkdv": {"plan": {…}}, "dq": {"plan": {…}}}``, of which one may be left out, is
+for the two kernels that have the same bits each time. What all problems need is compiled first, in parallel. Results:
+``bench/results/attention_backward.json``, ``attention_backward_ablation.json`` and ``attention_backward_plans.json``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -241,7 +242,7 @@ def own_tile(problem: Problem) -> tiles.Tile:
 
 
 Asked = Mapping[str, Mapping[str, Any]]
-"""By name, a Plan, and BM if it is another than the operator's."""
+"""By name, what is asked for instead of the operator's choice, as in a file of ``--plans``."""
 
 
 def ablated(problem: Problem) -> Asked:
@@ -252,7 +253,8 @@ def ablated(problem: Problem) -> Asked:
 
 def of_problem(problem: Problem, asked: Asked) -> Asked:
     """The Plans of a file that are for a problem."""
-    return {name: it for name, it in asked.items() if (it["d"], it["mask"]) == (problem.d, problem.mask)}
+    about = asdict(problem) | {"mask": problem.mask}
+    return {name: it for name, it in asked.items() if all(it.get(key, about[key]) == about[key] for key in about)}
 
 
 def with_plans(problem: Problem, tensors: tuple[Any, ...], asked: Asked) -> dict[str, Callable[[], Any]]:
@@ -268,15 +270,26 @@ def with_plans(problem: Problem, tensors: tuple[Any, ...], asked: Asked) -> dict
     box, own = tiles.box_of(problem.d), own_tile(problem)
     o = attention(q, k, v, causal=problem.causal)
     found: dict[str, Callable[[], Any]] = {}
-    for name, it in asked.items():
-        tile = replace(own, least=0, BM=it.get("BM", own.BM), options=(as_option(**it["plan"]),))
-        table, known = replace(tiles.HOPPER, gradients={problem.mask: {box: (tile,)}}), KnownCalls[Any]()
 
-        def call(table: tiles.Tiles = table, known: KnownCalls[Any] = known) -> Any:
+    def changed(tile: tiles.Tile, it: Mapping[str, Any]) -> tiles.Tile:
+        sizes = {key: it[key] for key in ("BM", "BN", "num_warps") if key in it}
+        return replace(tile, least=0, options=(as_option(**it["plan"]),) if "plan" in it else tile.options, **sizes)
+
+    for name, it in asked.items():
+        if "plan" in it:
+            table = replace(tiles.HOPPER, gradients={problem.mask: {box: (changed(own, it),)}})
+        else:
+            dkdv, dq = ({box: changed(getattr(tiles.HOPPER, key)[box], it.get(key, {}))} for key in ("dkdv", "dq"))
+            table = replace(tiles.HOPPER, dkdv=dkdv, dq=dq)
+        order = nullcontext if "plan" in it else deterministic
+        known = KnownCalls[Any]()
+
+        def call(table: tiles.Tiles = table, known: KnownCalls[Any] = known, order: Any = order) -> Any:
             before = backward_launch.backwards, backward_launch.tiles_for
             backward_launch.backwards, backward_launch.tiles_for = known, lambda _: table
             try:
-                return torch.autograd.grad(o, (q, k, v), do, retain_graph=True)
+                with order():
+                    return torch.autograd.grad(o, (q, k, v), do, retain_graph=True)
             finally:
                 backward_launch.backwards, backward_launch.tiles_for = before
 
@@ -286,11 +299,8 @@ def with_plans(problem: Problem, tensors: tuple[Any, ...], asked: Asked) -> dict
 
 def compile_all(problems: list[Problem], asked: Asked) -> None:
     """Compiles in parallel what the problems need, into Triton's cache; one kernel serves all lengths with its tile."""
-    jobs = [
-        {"problem": asdict(it), "name": name, "asked": plan}
-        for it in {(it.d, it.mask): it for it in problems}.values()
-        for name, plan in of_problem(it, asked).items()
-    ]
+    firsts = {name: it for it in reversed(problems) for name in of_problem(it, asked)}
+    jobs = [{"problem": asdict(it), "name": name, "asked": asked[name]} for name, it in firsts.items()]
     jobs += [
         {"problem": asdict(it), "name": "Tawa", "asked": None}
         for it in {(it.d, it.mask, own_tile(it)): it for it in problems}.values()
@@ -351,8 +361,10 @@ def main() -> int:
             if arguments.ablation:
                 calls = {"Tawa": calls["Tawa"], **with_plans(problem, tensors, ablated(problem))}
             if asked:
-                calls |= with_plans(problem, tensors, of_problem(problem, asked))
-                del calls["Tawa, same bits"]
+                found = of_problem(problem, asked)
+                calls |= with_plans(problem, tensors, found)
+                if all("plan" in it for it in found.values()):
+                    del calls["Tawa, same bits"]
             rows = bench_problem(problem, calls, tensors, of_host=not asked)
         report.add(*rows)
         named = {row.candidate: row for row in rows}

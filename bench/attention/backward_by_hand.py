@@ -1,6 +1,6 @@
-"""Times attention backward for d = 256 by hand: ``python -m bench.attention.backward_by_hand [--only TEXT]``.
+"""Times attention backward for d = 256 by hand: ``python -m bench.attention.backward_by_hand [--only TEXT] [--names TEXT]``.
 
-The kernels of `bench.peers.gluon_attention_backward`, and one plain kernel that Tawa specialises, beside the operator
+The kernels of `bench.peers.gluon_attention_backward`, and one plain kernel as Tawa specialises it, beside the operator
 and cuDNN, on problems of `bench.attention.backward`, compared and timed as there. ``--compile`` only compiles them, on
 any machine, into ``build/attention_backward_by_hand``; a run compiles what is not there before it begins. Results:
 ``bench/results/attention_backward_by_hand.json``.
@@ -13,7 +13,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
@@ -25,14 +25,12 @@ from bench.harness import ROOT, Report, Row, finite, judge, time_round_robin, wa
 CACHES = ROOT / "build" / "attention_backward_by_hand"
 NAMED = {str(it): it for it in PROBLEMS if it.d == 256}
 USUAL = ("S4096",)
-FUSED = "Tawa, one kernel"
-"""`bench.attention.fused_backward`, specialised."""
 RIVALS = ("Tawa", "cuDNN", "CuTe")
 MODULE = "bench.attention.backward_by_hand"
 
 
-def by_hand(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
-    """The plain kernel and those by hand; each returns dQ, dK and dV."""
+def by_hand(problem: Problem, tensors: tuple[Any, ...], names: Sequence[str]) -> dict[str, Callable[[], Any]]:
+    """The plain kernel and those by hand that are asked for; each returns dQ, dK and dV."""
     from bench.attention import fused_backward
     from bench.peers.gluon_attention_backward import prepare
     from tawa.ops import attention
@@ -40,10 +38,10 @@ def by_hand(problem: Problem, tensors: tuple[Any, ...]) -> dict[str, Callable[[]
     q, k, v, do = (it.detach() for it in tensors)
     o, lse = attention(q, k, v, causal=problem.causal, return_lse=True)
     lse *= math.log2(math.e)
-    found = {FUSED: fused_backward.prepare(q, k, v, o, do, lse, problem.causal)[0]}
-    for name, variant in variants_for(problem).items():
-        found[name] = prepare(q, k, v, o, do, lse, problem.causal, variant)[0]
-    return found
+    given = q, k, v, o, do, lse, problem.causal
+    plans, variants = fused_backward.PLANS, variants_for(problem)
+    found = {name: fused_backward.prepare(*given, *how)[0] for name, how in plans.items() if name in names}
+    return found | {name: prepare(*given, variant)[0] for name, variant in variants.items() if name in names}
 
 
 def variants_for(problem: Problem) -> dict[str, Any]:
@@ -66,16 +64,23 @@ def compile_one(problem: Problem, name: str) -> None:
     tile = torch.empty((1, 1, problem.S, problem.d), dtype=torch.bfloat16)
     lse = torch.empty((1, 1, problem.S))
     tensors = *[tile] * 5, lse, problem.causal
-    if name == FUSED:
-        fused_backward.prepare(*tensors)[1]()
+    if name in fused_backward.PLANS:
+        fused_backward.prepare(*tensors, *fused_backward.PLANS[name])[1]()
     else:
         prepare(*tensors, variants_for(problem)[name])[1]()
 
 
-def compile_all(problems: list[Problem]) -> None:
+def names_for(problem: Problem, among: Sequence[str]) -> list[str]:
+    """The candidates of a problem whose names contain one of these texts; all of them if there are none."""
+    from bench.attention.fused_backward import PLANS
+
+    return [it for it in (*PLANS, *variants_for(problem)) if not among or any(text in it for text in among)]
+
+
+def compile_all(problems: list[Problem], among: Sequence[str]) -> None:
     """`compile_one` in processes side by side, once for all lengths."""
     kinds = {problem.causal: problem for problem in problems}.values()
-    jobs = [(problem, name) for problem in kinds for name in (FUSED, *variants_for(problem))]
+    jobs = [(problem, name) for problem in kinds for name in names_for(problem, among)]
 
     def apart(job: tuple[Problem, str]) -> None:
         subprocess.run([sys.executable, "-m", MODULE, "--compile-one", *map(str, job)], cwd=ROOT, check=True)
@@ -84,12 +89,12 @@ def compile_all(problems: list[Problem]) -> None:
         list(pool.map(apart, jobs))
 
 
-def timed(problem: Problem) -> list[Row]:
+def timed(problem: Problem, names: Sequence[str]) -> list[Row]:
     """The rows of one problem."""
     about = {**asdict(problem), "dtype": "bf16"}
     tensors = make_tensors(problem)
     calls = {name: it for name, it in make_calls(problem, tensors).items() if name in RIVALS}
-    calls |= by_hand(problem, tensors)
+    calls |= by_hand(problem, tensors, names)
 
     def worst(name: str, first: Any) -> float:
         found = excess(problem, tensors, first)
@@ -109,6 +114,7 @@ def main() -> int:
     parser.add_argument(
         "--only", nargs="+", default=USUAL, metavar="TEXT", help=f"of names such as {next(iter(NAMED))}"
     )
+    parser.add_argument("--names", nargs="+", default=(), metavar="TEXT", help="candidates, by a part of their names")
     parser.add_argument("--compile", action="store_true", help="compile what a run needs, on any machine")
     parser.add_argument("--compile-one", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -118,13 +124,13 @@ def main() -> int:
         compile_one(NAMED[problem], name)
         return 0
     problems = [it for name, it in NAMED.items() if any(text in name for text in arguments.only)]
-    compile_all(problems)
+    compile_all(problems, arguments.names)
     if arguments.compile:
         return 0
     report, sound = Report("attention_backward_by_hand"), True
     for problem in problems:
         with watchdog(STALL_S, str(problem)):
-            rows = timed(problem)
+            rows = timed(problem, names_for(problem, arguments.names))
         report.add(*rows)
         print(problem, flush=True)
         for row in rows:

@@ -4,7 +4,7 @@ stock            FlexAttention and `torch.nn.functional.linear`, no Tawa
 stock, SDPA      PyTorch's scaled dot product attention, which calls cuDNN or FlashAttention-2
 Tawa, installed  the model of "stock" under ``tawa.install()``: launches learn before anything is timed
 Tawa, operators  `tawa.ops.attention` and `tawa.ops.linear` in its place: the residual is added in the product, and
-                 the gate applied in it where no gradient is asked for (the derivative would compute it again)
+                 the gate applied in it
 """
 
 from __future__ import annotations
@@ -67,10 +67,9 @@ def make(way: str, layers: int) -> Any:
 
         def inner(self, x: Any) -> Any:
             x = self.norms[1](x)
-            if by_operators and not torch.is_grad_enabled():
+            if by_operators:
                 return ops.linear(x, self.gate_up.weight, activation="silu", gated=True)
-            product = ops.linear if by_operators else functional.linear
-            gate, up = product(x, self.gate_up.weight).chunk(2, -1)
+            gate, up = functional.linear(x, self.gate_up.weight).chunk(2, -1)
             return functional.silu(gate) * up
 
     masks: dict[int, Any] = {}

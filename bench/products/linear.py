@@ -77,7 +77,7 @@ def candidates(problem: dict[str, Any], extra: int) -> dict[str, Callable[[Any, 
 
         def call(x: Any, weight: Any, tile: Any = tile, made: dict[int, Any] = made) -> Any:
             if 0 not in made:
-                made[0] = launching.Product(x, weight.mT, False, None, "none", False, tile)
+                made[0] = launching.Product(x, weight.mT, None, "none", False, tile)
             return made[0](x, weight.mT)
 
         calls[str(tile)] = call
@@ -97,7 +97,7 @@ def in_stock(problem: dict[str, Any]) -> Callable[[Any, Any], Any]:
             if 0 not in made:
                 tile = launching.tile_of(x, weight.mT, False)
                 deep = replace(tile, num_stages=min(tile.num_stages, 4))
-                made[0] = launching.Product(x, weight.mT, False, None, "none", False, deep)
+                made[0] = launching.Product(x, weight.mT, None, "none", False, deep)
             return made[0](x, weight.mT)
 
     return call

@@ -38,6 +38,7 @@ from tawa.transforms.partition.share_transposes import ShareTransposes
 from tawa.transforms.partition.transpose_operands import TransposeOperands
 from tawa.transforms.partition.view_reshapes import ViewReshapes
 from tawa.transforms.pipelining.early_loads import EarlyLoads
+from tawa.transforms.pipelining.late_reads import LateReads
 from tawa.transforms.pipelining.ping_pong import PingPong
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
 from tawa.transforms.pipelining.pipeline_stages import PipelineStages
@@ -106,6 +107,7 @@ PARTITIONS = (
 STAGES = (
     Step("plan prefetched loads", steps.decide_ahead),
     passing(PrefetchLoads),  # before schedules, which count a prefetched load as work for the next iteration
+    passing(LateReads),  # before the schedules, in which each view is in one stage
     Step("schedule", steps.decide_loops),
     passing(EarlyLoads),  # after the schedules: they place the loads of their loops
     passing(PipelineStages),

@@ -173,8 +173,10 @@ def split_rows(flow: Flow) -> Remark | None:
     if warps is None:
         enough = groups * WARP_GROUP
         return SPLIT_WARPS.remark(num_warps=flow.target.num_warps, groups=groups, size=WARP_GROUP, enough=enough)
-    exchanges = flow.plan.exchange is not False and flow.plan.split != "columns"
-    exchanges = exchanges and _carried_out(flow, ExchangeOperands(groups)).changed
+    axes = (flow.plan.split,) if flow.plan.split else ("rows", "columns")
+    exchanges = flow.plan.exchange is not False and any(
+        _carried_out(flow, ExchangeOperands(groups, axis)).changed for axis in axes
+    )
     if flow.plan.exchange and not exchanges:
         return NO_EXCHANGE.remark()
     found = choose_split(flow.module, groups, flow.plan)
@@ -240,6 +242,6 @@ def decide_loops(flow: Flow) -> None:
     schedules = choose_schedules(flow.module, flow.plan)
     flow.plan = scheduled(flow.plan, schedules).over(flow.plan)
     flow.plan = replace(flow.plan, loops=tuple(replace(it, wanted=None) for it in flow.plan.loops))
-    staged = {schedule.location for schedule in schedules.values() if schedule.location}
+    staged = {schedule.location for made in schedules.values() for schedule in made if schedule.location}
     # Drop the remarks about P = 0 for loops that have a schedule instead.
     flow.remarks = [remark for remark in flow.remarks if str(remark.location) not in staged]

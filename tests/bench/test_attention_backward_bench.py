@@ -37,6 +37,8 @@ def test_a_plan_of_a_file_is_for_the_problems_of_its_head_dimension_and_mask() -
     found = {str(it): list(backward.of_problem(it, asked)) for it in backward.PROBLEMS}
     assert found["d64 S1024 full"] == ["one"] and found["d64 S16384 causal"] == ["two"]
     assert not any(names for problem, names in found.items() if not problem.startswith("d64"))
+    alone = {"one": {**asked["one"], "S": 1024}}
+    assert [str(it) for it in backward.PROBLEMS if backward.of_problem(it, alone)] == ["d64 S1024 full"]
 
 
 @pytest.mark.parametrize(

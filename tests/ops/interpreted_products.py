@@ -14,7 +14,7 @@ import torch
 from tawa.ops.products import matmul_launch as launching
 from tawa.ops.products import matmul_op as operators
 from tawa.ops.products.tiles import Tile
-from tests.ops.expected_products import check_product
+from tests.ops.expected_products import ACTIVATIONS, check_product
 from tests.ops.reported import report
 
 PLAIN = Tile(False, 64, 32, 0, 32, 4, 3)
@@ -36,6 +36,13 @@ CASES: dict[str, tuple[Tile, tuple[int, int, int], dict[str, Any]]] = {
     "two_all": (TWO, (70, 88, 152), {"bias": True, "residual": True, "activation": "silu"}),
     "gated": (HALVES, (70, 176, 152), {"gated": True, "activation": "silu"}),
     "gated_all": (HALVES, (70, 176, 152), {"gated": True, "activation": "gelu", "bias": True, "residual": True}),
+    "kept": (PLAIN, (70, 88, 152), {"activation": "silu", "bias": True, "residual": True, "kept": True}),
+    "kept_swapped": (SWAPPED, (20, 88, 152), {"activation": "relu", "kept": True}),
+    "kept_two": (TWO, (70, 88, 152), {"activation": "silu", "bias": True, "kept": True}),
+    "kept_gated": (HALVES, (70, 176, 152), {"gated": True, "activation": "silu", "bias": True, "kept": True}),
+    "kept_last_wave": (
+        replace(PLAIN, split=2, last=True), (150, 176, 344), {"activation": "gelu", "residual": True, "kept": True}
+    ),
     "split2": (replace(PLAIN, split=2), (70, 88, 152), {}),
     "split3_all": (replace(PLAIN, split=3), (70, 88, 344), {"bias": True, "residual": True, "activation": "silu"}),
     "split_by_atomics": (replace(PLAIN, split=3, ordered=False), (70, 88, 344), {"bias": True, "residual": True}),
@@ -74,10 +81,25 @@ def run(name: str) -> None:
     launching._products.clear()
     x, weight, bias, residual = tensors(sizes, **options)
     rest = {name: options[name] for name in ("activation", "gated") if name in options}
-    found = operators._run_linear(
-        x, weight, bias, residual, rest.get("activation", "none"), rest.get("gated", False)
-    )  # fmt: skip
+    given = x, weight, bias, residual, rest.get("activation", "none"), rest.get("gated", False)
+    if options.get("kept"):
+        found, sums = operators._run_linear_kept(*given)
+        check_product(sums, x, weight, bias)
+    else:
+        found = operators._run_linear(*given)
     check_product(found, x, weight, bias, residual, **rest)
+
+
+def run_gradients(activation: str) -> None:
+    """What the two halves of a gated product get, against PyTorch's derivative in float64."""
+    made = torch.Generator().manual_seed(4)
+    gradient, sums = (torch.randn(19, n, generator=made).to(torch.bfloat16) for n in (264, 528))
+    exact = sums.double().requires_grad_()
+    gate, other = exact.chunk(2, dim=-1)
+    (wanted,) = torch.autograd.grad(ACTIVATIONS[activation](gate) * other, exact, gradient.double())
+    found = launching.gated_gradients(gradient, sums, activation)
+    assert bool(found.isfinite().all()), "not finite"
+    torch.testing.assert_close(found.double(), wanted, rtol=1 / 128, atol=1e-6)
 
 
 def run_layout(name: str) -> None:
@@ -98,10 +120,12 @@ def main() -> None:
     def poisoned(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         return torch.full(shape, math.nan, dtype=dtype, device=like.device)
 
-    launching.unwritten = poisoned
+    launching.unwritten = operators.unwritten = poisoned
     launching.multiprocessors = lambda device: 4  # so that a few tiles make several waves
     for name in (*CASES, *LAYOUTS):
         report("products", name, run if name in CASES else run_layout, name)
+    for name in ACTIVATIONS:
+        report("products", f"gradients_{name}", run_gradients, name)
 
 
 if __name__ == "__main__":

@@ -132,7 +132,10 @@ def test_shares_are_added_in_order_and_semaphores_are_left_at_zero() -> None:
     assert all(int(it.abs().sum()) == 0 for it in semaphores._known.values())
 
 
-@pytest.mark.parametrize("options", [{}, {"activation": "silu"}, {"activation": "gelu", "gated": True}], ids=str)
+GRADIENTS = [{}, {"activation": "silu"}, *({"activation": it, "gated": True} for it in ("none", "gelu", "silu"))]
+
+
+@pytest.mark.parametrize("options", GRADIENTS, ids=str)
 def test_gradients(options: dict[str, Any]) -> None:
     x, weight, bias, residual = problem(72, 272, 136, gated="gated" in options)
     inputs = [it.requires_grad_() for it in (x, weight, bias, residual)]
@@ -152,6 +155,26 @@ def test_operators_pass_the_checks_of_pytorch() -> None:
     x, weight, bias, residual = (it.requires_grad_() for it in problem(40, 64, 48))
     torch.library.opcheck(torch.ops.tawa.mm.default, (x, weight.mT))
     torch.library.opcheck(torch.ops.tawa.linear.default, (x, weight, bias, residual, "silu", False))
+    x, weight, bias, residual = (it.requires_grad_() for it in problem(40, 64, 48, gated=True))
+    torch.library.opcheck(torch.ops.tawa.linear_kept.default, (x, weight, bias, residual, "silu", True))
+    sums = normal(40, 64).requires_grad_()
+    torch.library.opcheck(torch.ops.tawa.gated_gradients.default, (residual, sums, "gelu"))
+
+
+def test_gradients_of_gradients() -> None:
+    x, weight, _, _ = (it.requires_grad_() for it in problem(40, 64, 48, gated=True))
+    other = [it.detach().double().requires_grad_() for it in (x, weight)]
+    from tests.ops.expected_products import linear_in
+
+    found, wanted = [], []
+    for made, made_from, into in (
+        (linear(x, weight, activation="silu", gated=True), (x, weight), found),
+        (linear_in(torch.float64, *other, activation="silu", gated=True), other, wanted),
+    ):
+        first = torch.autograd.grad((made * made).sum(), made_from, create_graph=True)
+        into += torch.autograd.grad((first[0] * first[0]).sum(), made_from)
+    for one, exact in zip(found, wanted, strict=True):
+        assert (one.double() - exact).abs().max() <= 2e-2 * exact.abs().max()
 
 
 def test_compiled_without_breaks() -> None:

@@ -24,11 +24,15 @@ from tests.support.verdicts import passes
 GROUPS = PlanOptions(num_consumer_groups=2, only_if_faster=False)
 PLAIN = {"exchange": True, "stores": [{"argument": "dq_desc", "loop": 0, "store_warp": True}]}
 BEHIND = {**PLAIN, "loops": [{"behind": True}]}
+BY_THREADS: dict[str, object] = {"exchange": True, "loops": [{"behind": True}]}
+"""Of a kernel whose threads add up by atomics what the late dots computed."""
+SPECIMENS = [("added_fp16_d64_full", PLAIN), ("added_fp16_d64_full", BEHIND), ("from_registers_d128", BY_THREADS)]
 
 
 @functools.cache
-def text(level: str, behind: bool = False) -> str:
-    return attempted(find("added_fp16_d64_full"), GROUPS, Plan.of(BEHIND if behind else PLAIN))[1].asm[level]
+def text(level: str, specimen: int = 0) -> str:
+    name, plan = SPECIMENS[specimen]
+    return attempted(find(name), GROUPS, Plan.of(plan))[1].asm[level]
 
 
 def broken(level: str, change: Callable[[Module], None]) -> Verdict:
@@ -46,19 +50,19 @@ def ring_of(op: Operation) -> str:
     return create.name if create else ""
 
 
-@pytest.mark.parametrize("behind", [False, True])
-def test_groups_that_exchange_are_proved_at_both_levels(behind: bool) -> None:
-    aref, barrier = (parse_module(text(level, behind)) for level in ("aref", "barrier"))
+@pytest.mark.parametrize("specimen", range(len(SPECIMENS)))
+def test_groups_that_exchange_are_proved_at_both_levels(specimen: int) -> None:
+    aref, barrier = (parse_module(text(level, specimen)) for level in ("aref", "barrier"))
     assert isinstance(check_credits(aref), Proved)
     assert passes(check_barriers(barrier))
     assert passes(check_refinement(aref, barrier))
 
 
-@pytest.mark.parametrize("plan", [PLAIN, BEHIND])
-def test_one_slot_less_is_refuted(plan: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "plan"), SPECIMENS)
+def test_one_slot_less_is_refuted(name: str, plan: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange_parts, "SLOTS", exchange_parts.SLOTS - 1)
     with pytest.raises(PlanError, match="barrier level of the kernel is refuted"):
-        attempted(find("added_fp16_d64_full"), GROUPS, Plan.of(plan))
+        attempted(find(name), GROUPS, Plan.of(plan))
 
 
 def test_groups_that_wait_for_each_other_before_they_store_are_refuted() -> None:

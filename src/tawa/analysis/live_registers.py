@@ -17,14 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tawa.analysis.layout.layouts import slice_layout
-from tawa.analysis.loops.costs import REPEATS, registers_of
-from tawa.dialects.arith import ConstantOp
-from tawa.dialects.effects import is_pure
+from tawa.analysis.loops.costs import REPEATS, is_of_numbers, registers_of
 from tawa.dialects.scf import CONTROL, LOOPS
-from tawa.dialects.tt import MakeRangeOp
 from tawa.dialects.ttg import WarpSpecializeOp, warps_of
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
-from tawa.ir import Block, Module, TensorType, Value, is_scalar, parse_type
+from tawa.ir import Block, Module, TensorType, Value, parse_type
 
 _DOTS = (WarpGroupDotOp.NAME, WarpGroupDotWaitOp.NAME)
 _COLUMNS_PER_THREAD = 4  # threads of a warp among which the columns of an accumulator are divided
@@ -49,7 +46,7 @@ class _Search:
     num_warps: int
     most: int = 0
     weights: dict[Value, int] = field(default_factory=dict[Value, int])
-    recomputed: dict[Value, bool] = field(default_factory=dict[Value, bool])
+    numbers: dict[Value, bool] = field(default_factory=dict[Value, bool])
     taken: dict[Block, set[Value]] = field(default_factory=dict[Block, set[Value]])
 
     def enter(self, block: Block, behind: set[Value]) -> None:
@@ -83,25 +80,12 @@ class _Search:
         kind, maker = parse_type(value.type), value.defining_op
         if not isinstance(kind, TensorType):
             return 0  # most scalars are the same in all threads of a warp, and have registers of their own
-        if kind.element == "i1" or (maker is not None and maker.name in REPEATS) or self._computed_again(value):
+        if kind.element == "i1" or (maker is not None and maker.name in REPEATS) or is_of_numbers(value, self.numbers):
             return 0
         cut = slice_layout(self.module, kind.encoding)
         if cut is not None and cut.dim == 0 and cut.parent.startswith("#mma") and len(kind.shape) == 1:
             return max(1, kind.bytes // _COLUMNS_PER_THREAD // 4)  # one number for each column that a thread has
         return registers_of(value.type, self.num_warps)
-
-    def _computed_again(self, value: Value) -> bool:
-        """Whether a tile is computed from scalars and ranges alone."""
-        if is_scalar(value.type):
-            return True
-        if value not in self.recomputed:
-            self.recomputed[value] = False
-            maker = value.defining_op
-            self.recomputed[value] = maker is not None and (
-                maker.name in (MakeRangeOp.NAME, ConstantOp.NAME)
-                or (not maker.regions and is_pure(maker) and all(map(self._computed_again, maker.operands)))
-            )
-        return self.recomputed[value]
 
     def _taken_from_above(self, block: Block) -> set[Value]:
         """Values that a block uses and that are defined outside of it."""

@@ -10,7 +10,7 @@ from tawa.analysis.layout.scratch import conversion_bytes, reduction_bytes
 from tawa.analysis.loops.async_wgmma import dots_in, is_aside, own_buffer_bytes, own_buffers
 from tawa.analysis.loops.costs import stays_in_registers
 from tawa.analysis.rings.channels import ChannelInfo, ancestor_in
-from tawa.analysis.rings.exchanges import EXCHANGED, bytes_for_all
+from tawa.analysis.rings.exchanges import EXCHANGED, STAGED_IN, bytes_for_all, shared_ring
 from tawa.analysis.rings.guards import find_guards
 from tawa.analysis.rings.slices import slice_from
 from tawa.declines import PARTIAL_SUMS
@@ -103,11 +103,11 @@ def shared_beside_rings(
     for op, place in places.items():
         size = 0 if op in moved or op in elsewhere else _bytes(op, moved)
         if shared := bytes_for_all(op, groups):
-            for_all[op.result.type if EXCHANGED in op.attributes else str(place)] = (
-                shared  # tiles of a type share rings
-            )
+            for_all[shared_ring(op) if EXCHANGED in op.attributes else str(place)] = shared
             continue
         store = tma_store(op)
+        if STAGED_IN in op.attributes:
+            continue
         if store and (place <= border or beside):
             tile = store.source.type + store.descriptor.type
             slices, buffers = slices_of(op)

@@ -418,6 +418,35 @@ def tma_store(op: Operation | None) -> TMAStore | None:
     return DescriptorStoreOp.of(op) or DescriptorReduceOp.of(op)
 
 
+def is_reduction(op: Operation) -> bool:
+    """Whether an operation only reduces a tile into memory: by TMA, or by relaxed atomics whose results nothing uses.
+
+    It orders no other access, and nothing learns what was in memory before.
+    """
+    if DescriptorReduceOp.matches(op):
+        return True
+    kind = read_int(op.properties["atomic_rmw_op"]) if AtomicRMWOp.matches(op) else RmwKind.EXCHANGE
+    return kind != RmwKind.EXCHANGE and is_relaxed(op) and not op.result.uses
+
+
+def through_pointers(op: Operation) -> StoreOp | AtomicRMWOp | None:
+    """The view of an operation that stores a tile, or reduces it, through pointers."""
+    return StoreOp.of(op) or (AtomicRMWOp.of(op) if is_reduction(op) else None)
+
+
+def commute(first: Operation, second: Operation) -> bool:
+    """Whether two reductions leave the same in memory in either order, apart from the rounding of sums."""
+    if not is_reduction(first) or not is_reduction(second):
+        return False
+    return _reduced_by(first) == _reduced_by(second)
+
+
+def _reduced_by(op: Operation) -> tuple[str, str, str]:
+    tile = parse_type(op.operands[1].type)
+    element = tile.element if isinstance(tile, TensorType) else op.operands[1].type
+    return op.name, op.properties["kind" if DescriptorReduceOp.matches(op) else "atomic_rmw_op"], element
+
+
 class DescriptorScatterOp(OpView):
     """``tt.descriptor_scatter``: writes the rows of a tile to rows of a tensor in global memory, by TMA."""
 

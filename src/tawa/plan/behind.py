@@ -1,6 +1,13 @@
 """Dots that run one iteration behind: which they are, and where they stand among the operations of an iteration.
 
 for i: …; put dS(i); dQ(i) = dot dS(i), K; put dQ(i); …   →   for i: …; put dS(i); dQ(i - 1) = dot dS(i - 1), K; …
+
+A result that is not put leaves by a store or a reduction (`tawa.dialects.tt.is_reduction`) of the group itself. These
+move behind by an iteration, too, and behind the last one they are done before whatever follows the loop. So they keep
+their order, and pass only the accesses of the next iteration that come before them in the body. That nothing notices
+if none of those accesses may reach the same memory, and none is a release, before which others may expect what was
+stored: `tawa.analysis.loops.dependences` has an edge for each of these. Other programs see relaxed atomics in no
+order.
 """
 
 from __future__ import annotations
@@ -8,13 +15,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tawa.analysis.loops.dependences import is_exchanged
-from tawa.dialects.aref import GetOp, PutOp
-from tawa.dialects.tt import tma_store
+from tawa.dialects.aref import GetOp, HeldOp, PutOp
+from tawa.dialects.tt import is_reduction, tma_store
 from tawa.plan.cost.loop_costs import LoopCosts
 
 
 def only_stored(loop: LoopCosts) -> set[int]:
-    """The dots that read what consumer groups exchange, and whose results no other node needs than puts and stores."""
+    """The dots that read what consumer groups exchange, and whose results no other node needs than puts and stores.
+
+    None if other accesses to memory of the loop must not pass these stores.
+    """
     found: set[int] = set()
     for number in reversed(loop.dots):
         used = [edge for edge in loop.behind[number] if edge.kind in ("value", "sum")]
@@ -22,12 +32,25 @@ def only_stored(loop: LoopCosts) -> set[int]:
         kept = any(value in loop.graph.loop.yielded for value in loop.graph.nodes[number].results)
         if passed and not kept and _is_exchanged(loop, number):
             found.add(number)
+    moved = _reached(loop, found)
+    stores = [number for number in moved if not PutOp.matches(loop.graph.nodes[number])]
+    ordered = (edge for number in stores for edge in loop.behind[number] if edge.kind == "order")
+    return found if all(edge.target in moved for edge in ordered) else set()
+
+
+def _reached(loop: LoopCosts, dots: set[int]) -> set[int]:
+    """The dots, and all nodes that their results reach in an iteration."""
+    found = set(dots)
+    for number in range(loop.count):
+        if any(edge.source in found and edge.kind in ("value", "sum") for edge in loop.before[number]):
+            found.add(number)
     return found
 
 
 def _is_stored(loop: LoopCosts, number: int) -> bool:
-    """Whether the results of a node only reach puts and stores."""
-    if PutOp.matches(loop.graph.nodes[number]) or tma_store(loop.graph.nodes[number]):
+    """Whether the results of a node only reach puts, stores and reductions."""
+    op = loop.graph.nodes[number]
+    if PutOp.matches(op) or tma_store(op) or is_reduction(op):
         return True
     used = [edge.target for edge in loop.behind[number] if edge.kind == "value"]
     return bool(used) and number not in loop.dots and all(_is_stored(loop, it) for it in used)
@@ -35,7 +58,7 @@ def _is_stored(loop: LoopCosts, number: int) -> bool:
 
 def _is_exchanged(loop: LoopCosts, number: int) -> bool:
     inputs = [edge.source for edge in loop.before[number] if edge.kind == "together"]
-    gets = [get for it in inputs if (get := GetOp.of(loop.graph.nodes[it]))]
+    gets = [get for it in inputs if (get := GetOp.of(loop.graph.nodes[it]) or HeldOp.of(loop.graph.nodes[it]))]
     return any(map(is_exchanged, gets)) or any(_is_exchanged(loop, it) for it in inputs)
 
 

@@ -223,8 +223,10 @@ class LoopPlan:
     mma_depth: P, iterations whose wgmmas stay in flight. stages: the most stages that its schedule may have; 1 changes
     only the order, 0 leaves the loop unscheduled. schedule: the schedule, if the loop is pipelined by stages. kept:
     dots, by their number in the loop, whose loop-invariant left operand stays in registers. joined: the first iteration
-    overlaps with the last one of the loop before it. behind: dots whose results are only stored, and that read what
-    consumer groups exchange, run one iteration behind. wanted: only in a partial Plan: what the schedule must have.
+    overlaps with the last one of the loop before it. behind: dots whose results are only stored or added up in memory,
+    and that read what consumer groups exchange, run one iteration behind. wanted: only in a partial Plan: what the
+    schedule must have.
+    others: where groups own different dots, the schedules of the groups behind the first one.
     """
 
     loop: int | None = part(Whole(), default=None)
@@ -236,6 +238,7 @@ class LoopPlan:
     line: str = field(default="", compare=False)
     wanted: Wanted | None = None
     behind: bool | None = decision(Flag(), "loops", word="loops.behind")
+    others: tuple[Schedule, ...] | None = None
 
     def __post_init__(self) -> None:
         check_values(self)
@@ -244,6 +247,15 @@ class LoopPlan:
     def key(self) -> int | None:
         """The key that identifies the loop."""
         return self.loop
+
+    @property
+    def schedules(self) -> tuple[Schedule, ...]:
+        """The schedules of all groups: one for all of them, or one for each."""
+        return (*((self.schedule,) if self.schedule is not None else ()), *(self.others or ()))
+
+    def schedule_of(self, group: int) -> Schedule | None:
+        """The schedule of the loop in one consumer group."""
+        return self.others[group - 1] if group and self.others else self.schedule
 
 
 @dataclass(frozen=True, slots=True)

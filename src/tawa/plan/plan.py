@@ -88,8 +88,8 @@ class Plan:
         after the loops that carry it.
     operands, stores, loops, rings: one entry for each.
     unit_strides: arguments that the kernel assumes to be 1; each launch is checked.
-    direct_stores: whether fp32 results that are stored through pointers leave from the layout of the dot, where a
-        conversion would take shared memory from the rings.
+    direct_stores: whether fp32 results that are stored through pointers, or added by relaxed atomics, leave from the
+        layout of the dot, where a conversion would take shared memory from the rings.
     early_puts: E, slots of each ring that are filled before the partitions start.
     ping_pong: consumer groups issue their dots alternately. ping_pong_sections: the first and the last dot of each
         section, by their numbers in the program of a group.
@@ -246,6 +246,11 @@ class Plan:
         return (self.groups or 1) // self.programs
 
     @property
+    def owned(self) -> bool:
+        """Whether consumer groups own different dots (`tawa.analysis.dims.owners`), so that their loops differ."""
+        return bool(self.exchange) and self.split == "columns" and (self.groups or 1) > 1
+
+    @property
     def consumer_groups(self) -> int:
         """The number of consumer partitions."""
         return sum(part.role == "consumer" and bool(part.name) for part in self.partitions)
@@ -270,7 +275,7 @@ class Plan:
     @property
     def schedules(self) -> tuple[Schedule, ...]:
         """The schedules of all loops that have one."""
-        return tuple(loop.schedule for loop in self.loops if loop.schedule is not None)
+        return tuple(it for loop in self.loops for it in loop.schedules)
 
     # -- text ----------------------------------------------------------------------------------------------------------
 

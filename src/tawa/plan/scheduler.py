@@ -35,10 +35,10 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 
 from tawa.analysis.loops.costs import OpCost
-from tawa.analysis.loops.dependences import DependenceInfo
-from tawa.dialects.aref import ConsumedOp, PutOp
+from tawa.analysis.loops.dependences import DependenceInfo, is_exchanged
+from tawa.dialects.aref import ConsumedOp, GetOp, HeldOp, PutOp
 from tawa.dialects.effects import is_pure
-from tawa.dialects.ttg import LocalLoadOp
+from tawa.dialects.ttg import VIEWS, LocalLoadOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.machine.nvidia import LATENCY_CYCLES
 from tawa.plan.behind import exchanged_early, only_stored
@@ -116,6 +116,12 @@ def placed_schedule(
 class _Problem(LoopCosts):
     """The scheduling problem of one loop."""
 
+    @property
+    def serves_groups(self) -> bool:
+        """Whether other groups wait for what this one computes in the loop."""
+        gets = [get for op in self.graph.nodes if (get := GetOp.of(op))]
+        return any(map(is_exchanged, gets))
+
     def candidates(self) -> list[_Made]:
         """All candidates, the best first; none if the loop has too many dots to try every assignment of stages."""
         if not 1 <= len(self.dots) <= MOST_DOTS:
@@ -171,7 +177,7 @@ class _Problem(LoopCosts):
     def lagging(self) -> list[_Made]:
         """The candidate in which the dots of `only_stored` run an iteration behind; none if they cannot."""
         late = only_stored(self)
-        stages = self._stages({dot: int(dot in late) for dot in self.dots})
+        stages = self._stages({dot: int(dot in late) for dot in self.dots}) if late else None
         if stages is None:
             return []
         made = self.order(stages, [dot for dot in self.dots if stages[dot]])
@@ -216,14 +222,15 @@ class _Problem(LoopCosts):
         while changed:
             changed = False
             for number in reversed(range(self.count)):
-                for moved in self._movable(number):
+                for moved in self._movable(number, stages):
                     changed |= self._moved_later(moved, stages)
 
-    def _movable(self, number: int) -> list[list[int]]:
-        """What to move to a later stage: the node, and if its elements are narrow, the node with its conversions.
+    def _movable(self, number: int, stages: Sequence[int]) -> list[list[int]]:
+        """What to move to a later stage: the node; with its conversions; with all that it is computed from.
 
         P as an 8-bit operand takes as many registers between iterations as the fp32 tile that it is converted from, and
         has to be repacked. The conversions can follow their input into the later stage, but only all of them together.
+        So can tiles of numbers that become the addresses of a store: each takes as many registers as the addresses.
         """
         if not self._may_move(number):
             return []
@@ -234,7 +241,8 @@ class _Problem(LoopCosts):
             if len(inputs) != 1 or not self._may_move(inputs[0]) or not self._used_only_by(inputs[0], inside):
                 break
             found.append([*found[-1], inputs[0]])
-        return found
+        chain = self._own_feeders(number, stages) if number in self.addresses else {number}
+        return [*found, sorted(chain)] if len(chain) > 1 and all(map(self._may_move, chain)) else found
 
     def _may_move(self, number: int) -> bool:
         """Whether a node has a stage of its own: it is no dot, and shares no buffer with another node."""
@@ -307,7 +315,19 @@ class _Problem(LoopCosts):
                 left[target] -= 1
                 if not left[target]:
                     ready.append(target)
+        if self.serves_groups:
+            return self.placed(stages, self._late_gets(stages, sequence))
         return self._made(stages, sequence, state)
+
+    def _late_gets(self, stages: Sequence[int], sequence: Sequence[int]) -> list[int]:
+        """The order in which each slot is got right before its first use: other groups wait for what this one puts."""
+        found = list(sequence)
+        for number in reversed(sequence):
+            op = self.graph.nodes[number]
+            if GetOp.matches(op) or HeldOp.matches(op) or op.name in VIEWS:
+                targets = [found.index(it.target) for it in self.behind[number] if not self.across(it, stages)]
+                found.insert(min(targets, default=len(found)) - 1, found.pop(found.index(number)))
+        return found
 
     def placed(self, stages: tuple[int, ...], sequence: Sequence[int]) -> _Made:
         """One kernel iteration in a given order."""
@@ -419,14 +439,19 @@ class _Problem(LoopCosts):
         return max([state.now, tensor, *(state.ends[dot] for dot in state.needs[number])])
 
     def _rank(self, number: int, state: _State, heights: list[int], renewed: list[list[int]]) -> tuple[int, ...]:
-        """The priority (least first): earliest start, no new wait, releases, dots with their gets, greatest height."""
+        """The priority (least first): earliest start, no new wait, releases, dots with their gets, greatest height.
+
+        Another group fills some slots, as late as it can; a wait for these is a wait of unknown length.
+        """
         opens = any(
             dot not in state.issued or state.issued.index(dot) >= state.waited
             for dot in (*state.needs[number], *renewed[number])
         )
         release = ConsumedOp.of(self.graph.nodes[number]) is not None
+        get = GetOp.of(self.graph.nodes[number])
         return (
             self._start(number, state),
+            get is not None and is_exchanged(get) and not get.own,
             opens,
             not release,
             not self.leads_to_dot[number],

@@ -171,7 +171,7 @@ def _straight(
 
 
 def _access(op: Operation) -> Relations:
-    """A load or store through pointers: elementwise over the tile of pointers."""
+    """A load, store or atomic through pointers: elementwise over the tile of pointers."""
     tiled = any(shape_of(value) for value in (*op.operands, *op.results))
     return _unknown(op) if tiled and not shape_of(global_address(op)) else _elementwise(op)
 
@@ -340,6 +340,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys((tt.DescriptorLoadOp.NAME, tt.DescriptorStoreOp.NAME, tt.DescriptorReduceOp.NAME), _nothing),
     tt.LoadOp.NAME: _access,
     tt.StoreOp.NAME: _access,
+    tt.AtomicRMWOp.NAME: _access,
     tt.ExpandDimsOp.NAME: _expand_dims,
     tt.BroadcastOp.NAME: _broadcast,
     tt.TransOp.NAME: _trans,

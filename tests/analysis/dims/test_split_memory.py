@@ -41,6 +41,29 @@ def test_a_group_may_store_where_it_loaded_the_same_elements_once() -> None:
     assert reasons(p, tile) == []
 
 
+@pytest.mark.parametrize(
+    ("second", "commute"), [({}, True), ({"kind": 6}, False), ({"sem": 4}, False), ({"kind": 10}, False)]
+)
+def test_relaxed_additions_to_the_same_elements_commute_with_their_kind_alone(
+    second: dict[str, int], commute: bool
+) -> None:
+    """kind: of `RMWOp`: 5 adds floats, 6 is the maximum, 10 exchanges. sem: 1 is relaxed."""
+    p, at = program()
+    tile = p.load(at["b"])
+    for it in ({}, second):
+        kind, sem = it.get("kind", 5), it.get("sem", 1)
+        p.op("tt.atomic_rmw", [at["a"], tile], tile.type, atomic_rmw_op=f"{kind} : i32", scope="1 : i32",
+             sem=f"{sem} : i32")  # fmt: skip
+    assert (reasons(p) == []) == commute
+
+
+def test_a_group_may_not_load_what_groups_add_up() -> None:
+    p, at = program()
+    tile = p.load(at["a"])
+    p.op("tt.atomic_rmw", [at["a"], tile], tile.type, atomic_rmw_op="5 : i32", scope="1 : i32", sem="1 : i32")
+    assert _LOAD in reasons(p, tile)
+
+
 def test_elements_that_are_not_split_are_loaded_by_every_group() -> None:
     p, at = program()
     p.store(at["a"], p.load(at["a"]))

@@ -16,7 +16,7 @@ from tawa.analysis.loops.costs import (
     stays_in_registers,
 )
 from tawa.machine.machines import SM_90
-from tawa.machine.nvidia import SHARED_BYTES_PER_CYCLE
+from tawa.machine.nvidia import GLOBAL_CYCLES, SHARED_BYTES_PER_CYCLE
 from tests.cases.programs import staged
 from tests.cases.programs import ttgir as programs
 from tests.cases.programs.ttgir import ACC, BUFFER, TILE, TILE_BYTES, branch, kernel, op, ops_named, parse, the
@@ -110,3 +110,11 @@ def test_a_row_of_sums_takes_the_registers_that_its_layout_gives_a_thread() -> N
     for type, registers in ((by_columns, 4), (by_rows, 2), (ACC, 32)):
         made = the(parse(kernel(op("arith.negf", "%x", type, "%y", type), arguments={"x": type})), "arith.negf")
         assert registers_at(made, type, 4) == registers
+
+
+def test_an_atomic_takes_the_time_of_a_load_only_if_its_result_is_used() -> None:
+    alone = programs.atomic("old", "one")
+    used = f"{alone}\n{programs.binary('more', 'addi', 'old', 'one')}"
+    modules = [parse(kernel(text, arguments=programs.COUNTER)) for text in (alone, used)]
+    unused, waited = (cost_of(the(module, "tt.atomic_rmw"), 4) for module in modules)
+    assert waited.stream_cycles == GLOBAL_CYCLES > 4 * unused.stream_cycles

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tawa.analysis.loops.dependences import DependenceInfo, captured, find_dependences, stores_invariant_operand
 from tawa.dialects.scf import ForOp
 from tawa.dialects.ttg import LocalAllocOp, whole_of
@@ -100,6 +102,27 @@ def test_stores_to_one_tensor_keep_their_order_and_reads_do_not_have_one() -> No
     assert ("tt.descriptor_store", "tt.descriptor_store", 0, "order") not in edges(plain(apart, u="u"), "order")
     loads = f"{programs.load('a', 'a_desc')}\n{programs.load('b', 'a_desc')}"
     assert edges(plain(loads), "order") == set()
+
+
+@pytest.mark.parametrize(
+    ("semantics", "used", "before", "behind"),
+    [("relaxed", True, False, False), ("release", False, True, False), ("acquire", True, False, True),
+     ("acquire", False, False, False), ("acq_rel", True, True, True)],
+)  # fmt: skip
+def test_accesses_to_other_memory_stay_before_a_release_and_behind_an_acquire(
+    semantics: str, used: bool, before: bool, behind: bool
+) -> None:
+    """used: whether something reads the result of the atomic; nobody learns otherwise what it has acquired."""
+    numbers = {"relaxed": 1, "acquire": 2, "release": 3, "acq_rel": 4}
+    atomic = programs.atomic("old", "one", sem=numbers[semantics])
+    told = f"{atomic}\n{programs.binary('more', 'addi', 'old', 'one')}" if used else atomic
+    text = programs.for_loop(f"{programs.store('half')}\n{told}")
+    given = "%out: !tt.ptr<f16>"
+    module = parse_module(staged.kernel(text).replace(given, f"{given}, %counter: !tt.ptr<i32>"))
+    (loop,) = [loop for found in module.walk() if (loop := ForOp.of(found))]
+    found = edges(find_dependences(loop), "order")
+    assert (("tt.descriptor_store", "old", 0, "order") in found) == before
+    assert (("old", "tt.descriptor_store", 1, "order") in found) == behind
 
 
 def test_only_a_buffer_that_every_iteration_fills_with_the_same_tile_keeps_its_dot_synchronous() -> None:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from bench.attention.fused_backward import fused_backward
 from tawa.ops.kernels.attention import backward, backward_varlen, forward, persistent, two_parts
 from tawa.ops.kernels.attention import varlen as ragged
-from tests.cases.attention import biased, flex, one_loop, tutorial, varlen
+from tests.cases.attention import biased, flex, from_registers, one_loop, tutorial, varlen
 from tests.cases.attention.problem import first_column
 from tests.cases.case import Absent, Argument, Descriptor, Expectation, Grid, Number, Pointer, Specimen, Tensor
 
@@ -488,7 +489,7 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
         arguments |= {"dq_desc": Descriptor("dq", (1, 1, "BM", "D"))}
     arguments |= {"lse_ptr": Pointer("lse"), "delta_ptr": Pointer("delta"), **numbers("H", "SP", "SK"),
                   "slopes_ptr": Pointer("slopes") if alibi else Absent(), "softcap": Number(SOFTCAP),
-                  "diagonal": Number("DIAGONAL"), "scale": Number(SCALE[dim])}  # fmt: skip
+                  "together": Number(2), "diagonal": Number("DIAGONAL"), "scale": Number(SCALE[dim])}  # fmt: skip
     if alibi:
         tensors["slopes"] = Tensor(("H",), "fp32", "values", values=alibi_slopes(known["H"]))
     constexprs = {"GROUP": known["H"] // known["HK"], "BM": bm, "BN": bn, "D": box(dim), "CAUSAL": causal,
@@ -510,6 +511,33 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
         num_warps=warps,
         plans=PLANS,
     )
+
+
+def from_registers_case(name: str, dim: int, tile: tuple[int, int, int]) -> Specimen:
+    """As `backward_case` "added", in bf16 and without a mask, but dQ is added through pointers."""
+    case = backward_case(name, "added", dim=dim, dtype="bf16", causal=False, tile=tile)
+    absent = ("dq_desc", "slopes_ptr", "softcap", "diagonal", "SK")
+    arguments = {it: value for it, value in case.arguments.items() if it not in absent}
+    constexprs = {it: case.constexprs[it] for it in ("BM", "BN", "D")}
+    return replace(case, kernel=from_registers.attention_from_registers,
+                   arguments={**arguments, "sums_ptr": Pointer("sums")}, constexprs=constexprs)  # fmt: skip
+
+
+def owned_case(name: str, dim: int, causal: bool, by_queries: bool, **sizes: int) -> Specimen:
+    """As `backward_case` "added" for blocks of 64, in bf16: the kernel of the bench, whose dS is computed from half P.
+
+    by_queries: whether blocks are queries by keys.
+    """
+    lengths_of = {"SQ": 192, "SK": 192, "H": 1, "HK": 1, "B": 1, **sizes}
+    case = backward_case(name, "added", dim=dim, dtype="bf16", causal=causal, tile=(64, 64, 8), **lengths_of)
+    arguments: dict[str, Argument] = {
+        f"{it}_d": Descriptor(it, (64, "D"), ("ROWS", "D"), ("D", 1)) for it in ("q", "k", "v", "do", "dk", "dv")
+    }
+    arguments |= {"lse_ptr": Pointer("lse"), "delta_ptr": Pointer("delta"), "sums_ptr": Pointer("sums"),
+                  "L": Number("SQ"), "scale": case.arguments["scale"]}  # fmt: skip
+    known = {**case.sizes, "BM": 64, "BN": 64, "SP": lengths_of["SQ"], "ROWS": lengths_of["H"] * lengths_of["SQ"]}
+    return replace(case, kernel=fused_backward, arguments=arguments, sizes=known,
+                   constexprs={"B": 64, "D": dim, "CAUSAL": causal, "BY_QUERIES": by_queries})  # fmt: skip
 
 
 def packed_backward_case(name: str, kind: str, queries: tuple[int, ...], keys: tuple[int, ...], *, dim: int = 64,

@@ -150,6 +150,31 @@ def test_gradients_that_are_added_up_are_the_same_in_each_order(name: str, how: 
             assert made[0][key].tobytes() == values.tobytes()
 
 
+FROM_REGISTERS: dict[str, dict[str, object]] = {
+    "in lock step": {"groups": 1},
+    "groups that exchange": {"groups": 2, "exchange": True},
+    "one iteration behind": {"groups": 2, "exchange": True, "loops": [{"behind": True}]},
+}
+
+
+@pytest.mark.parametrize(("how", "name", "queries"), sample(
+    product(FROM_REGISTERS, ("from_registers_d64", "from_registers_d128"), (64, 260)), 3))  # fmt: skip
+def test_gradients_that_threads_add_up_are_the_same_in_each_order(name: str, how: str, queries: int) -> None:
+    case = small(name, queries, 256)
+    found, compiled = attempted(case, PlanOptions(only_if_faster=False), Plan.of(FROM_REGISTERS[how]))
+    assert isinstance(found, Specialised), found.remarks
+    assert "atomic_rmw" in compiled.asm["aref"] and "#linear" in compiled.asm["aref"]
+    wanted = simulated(case, unspecialised(case, compiled))
+    module = read_levels(compiled)[1]
+    made = [simulated(case, module, order) for order in ORDERS]
+    assert errors(case, made[0]).share <= 1
+    for key, values in wanted.items():
+        assert all(it[key].tobytes() == made[0][key].tobytes() for it in made)
+        # The sum over two groups is rounded between them, here, unlike in a wgmma.
+        if how == "in lock step" or key != "sums":
+            assert made[0][key].tobytes() == values.tobytes()
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_what_neighbouring_sequences_hold_changes_nothing(causal: bool) -> None:
     queries, keys = (60, 0, 1, 129), (70, 3, 128, 0)

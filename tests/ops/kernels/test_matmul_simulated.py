@@ -40,6 +40,7 @@ class Form:
     added: bool = False
     whole: int = 0
     ordered: bool = True
+    kept: bool = False
 
 
 FORMS = {
@@ -48,11 +49,14 @@ FORMS = {
     "swapped": Form(BN=16, swapped=True, added=True),
     "two": Form(more=16, added=True),
     "gated": Form(more=32, gated=True, act="silu"),
+    "gated_kept": Form(more=32, gated=True, act="silu", kept=True),
+    "two_kept": Form(more=16, added=True, act="relu", kept=True),
     "split": Form(split=2),
     "split4_added": Form(split=4, act="relu", added=True),
     "split_by_atomics": Form(split=4, act="relu", added=True, ordered=False),
     "split_columns": Form(BN=64, split=3),
     "last_wave": Form(split=2, whole=4, added=True),
+    "last_wave_kept": Form(split=2, whole=4, act="silu", kept=True),
     "split_swapped": Form(BN=16, swapped=True, split=2, added=True),
 }
 
@@ -74,6 +78,8 @@ def product_case(form: Form) -> Specimen:
         "a": Tensor((rows, K) if a_k else (K, rows), "fp16"),
         "b": Tensor((weights, K) if b_k else (K, weights), "fp16"),
         "c": Tensor((M, N), "fp16", "nan"),
+        "gate": Tensor((M, N), "fp16", "nan"),
+        "other": Tensor((M, N), "fp16", "nan"),
         "bias": Tensor((rows if form.swapped else weights,), "fp16"),
         "residual": Tensor((M, N), "fp16"),
         "parts": Tensor(
@@ -87,6 +93,7 @@ def product_case(form: Form) -> Specimen:
         "c": Descriptor("c", box(width)),
         "bias": Pointer("bias") if form.added else Absent(),
         "residual": Descriptor("residual", box(width)) if form.added else Absent(),
+        "kept": Descriptor("gate", box(width)) if form.kept else Absent(),
         "M": Number(rows),
         "N": Number(columns),
         "K": Number(K),
@@ -100,6 +107,7 @@ def product_case(form: Form) -> Specimen:
             "whole": Number(form.whole),
             "c_whole": Descriptor("c", box(form.BN)) if form.whole else Absent(),
             "residual_whole": Descriptor("residual", box(form.BN)) if form.whole and form.added else Absent(),
+            "kept_whole": Descriptor("gate", box(form.BN)) if form.whole and form.kept else Absent(),
         }
         constants |= {"SPLIT": form.split, "WIDTH": width, "ORDERED": form.ordered}
         kernel = kernels.matmul_split
@@ -109,6 +117,7 @@ def product_case(form: Form) -> Specimen:
             "b_more": Descriptor("b", right(form.more)) if form.more else Absent(),
             "c_more": Descriptor("c", box(form.more)) if two else Absent(),
             "residual_more": Descriptor("residual", box(form.more)) if two and form.added else Absent(),
+            "kept_more": Descriptor("other" if form.gated else "gate", box(form.more)) if form.kept else Absent(),
         }
         constants |= {"BW": form.more, "GATED": form.gated}
         kernel = kernels.matmul
@@ -171,6 +180,9 @@ def test_it_is_right_amid_nan(name: str, order: Any) -> None:
     z = a @ b
     if form.added:
         z = z + (arrays["bias"][:, None] if form.swapped else arrays["bias"][None, :])
+    sums = np.split(z, 2, axis=1) if form.gated else [z.T if form.swapped else z]
+    for name, exact in zip(("gate", "other")[: len(sums)], sums, strict=True):
+        assert not form.kept or np.abs(arrays[name] - exact).max() <= 2e-3 * np.abs(exact).max()
     if form.gated:
         z = activated(z[:, :N], form.act) * z[:, N:]
     else:

@@ -6,6 +6,7 @@ import pytest
 
 from tawa.analysis.layout.direct_stores import find_direct_stores
 from tawa.ir import Module, parse_module
+from tawa.machine.distribution import distribution
 from tawa.transforms.epilogue.direct_stores import DirectStores
 from tests.cases.programs.ttgir import ACC, binary, for_loop, gemm_loop, kernel, op, ops_named
 
@@ -52,6 +53,33 @@ def store(value: str = "t", element: str = "f32") -> str:
     types = f"{tile(f'!tt.ptr<{element}>')}, {tile(element)}, {tile('i1')}"
     properties = "boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32"
     return op("tt.store", f"%p, %{value}, %mask", types, line=20, properties=properties)
+
+
+def added(value: str = "t", sem: int = 1) -> str:
+    """As `store`, but the tile is added. sem: 1 is relaxed, 4 acquires and releases."""
+    types = f"{tile('!tt.ptr<f32>')}, {tile('f32')}, {tile('i1')}"
+    properties = f"atomic_rmw_op = 5 : i32, scope = 1 : i32, sem = {sem} : i32"
+    return op("tt.atomic_rmw", f"%p, %{value}, %mask", types, "%old", tile("f32"), properties=properties)
+
+
+def renamed(order: tuple[int, ...]) -> tuple[str, ...]:
+    """The accumulator as 8 x 8 x 8 x 8, with the dimensions in another order, as 64 x 64, converted."""
+    of_dot = distribution(parse_module(kernel("")).aliases, (64, 64), "#mma")
+    assert of_dot is not None
+    shape = (8, 8, 8, 8)
+    moved = tuple(shape[dim] for dim in order)
+    parts = of_dot.reshaped((64, 64), shape)
+    turned = parts.transposed(order)
+    whole = turned.reshaped(moved, (64, 64))
+    sizes = ["x".join(map(str, it)) for it in (shape, moved)]
+    types = [tile("f32", size, str(it)) for size, it in zip((*sizes, "64x64"), (parts, turned, whole), strict=True)]
+    return (
+        op("tt.reshape", "%acc", ACC, "%parts", types[0]),
+        op("tt.trans", "%parts", types[0], "%turned", types[1],
+           properties=f"order = array<i32: {', '.join(map(str, order))}>"),
+        op("tt.reshape", "%turned", types[1], "%u", types[2]),
+        op("ttg.convert_layout", "%u", types[2], "%t", tile("f32")),
+    )  # fmt: skip
 
 
 def program(*epilogue: str, pointer: str = "f32", persistent: bool = False) -> Module:
@@ -107,6 +135,32 @@ def test_a_tile_that_is_loaded_for_the_sum_keeps_the_layout_of_its_load() -> Non
     old = op("tt.load", "%p", tile("!tt.ptr<f32>"), "%old", tile("f32"), properties=properties)
     total = binary("u", "addf", "t", "old", tile("f32"))
     assert stored(program(old, convert(), total, store("u")), 2) == (False, "#blocked")
+
+
+@pytest.mark.parametrize(("sem", "changed"), [(1, True), (4, False)])
+def test_relaxed_additions_leave_from_the_layout_of_the_dot_too(sem: int, changed: bool) -> None:
+    module = program(convert(), added(sem=sem))
+    assert DirectStores(find_direct_stores(module, 2)).run(module).changed == changed
+    (found,) = ops_named(module, "tt.atomic_rmw")
+    layout = "#mma" if changed else "#blocked"
+    assert all(it.type.endswith(f", {layout}>") for it in (*found.operands, found.result))
+
+
+@pytest.mark.parametrize(
+    ("order", "changed"),
+    [
+        ((0, 1, 2, 3), True),  # the same tile: 32 bytes are those of four threads
+        ((2, 0, 1, 3), True),  # rows of 8 columns follow each other
+        ((0, 1, 3, 2), False),  # neighbours are 8 columns apart: in one thread, in four instructions of 8 bytes
+        ((0, 2, 3, 1), True),  # neighbours are rows: those of eight threads
+    ],
+)
+def test_an_accumulator_with_other_dimensions_leaves_directly_in_whole_sectors(
+    order: tuple[int, ...], changed: bool
+) -> None:
+    module = program(*renamed(order), added())
+    assert DirectStores(find_direct_stores(module, 2)).run(module).changed == changed
+    assert (ops_named(module, "ttg.convert_layout") == []) == changed
 
 
 def test_pointers_that_a_loop_carries_are_not_computed_again() -> None:

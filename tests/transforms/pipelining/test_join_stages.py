@@ -55,7 +55,7 @@ def parts(text: str) -> tuple[Module, Plan]:
 def reasons(text: str, *loops: LoopPlan) -> list[str]:
     """Why the second loop is not joined to the first, in each pair of scheduled loops."""
     flow = behind("schedule", text, *loops)
-    expanders = [expander for _, expander in scheduled_loops(flow.module, flow.plan)]
+    expanders = [expander for _, _, expander in scheduled_loops(flow.module, flow.plan)]
     return [why_not_joined(first, second) for first, second in pairwise(expanders)]
 
 
@@ -118,7 +118,7 @@ def test_obstacles_have_a_reason(text: str, why: str) -> None:
 
 
 def test_what_the_second_loop_starts_with_must_be_computed_before() -> None:
-    first, second = [it for _, it in scheduled_loops(*parts(staged.two_loops()))]
+    first, second = [it for _, _, it in scheduled_loops(*parts(staged.two_loops()))]
     assert why_not_joined(first, second) == ""
     scaled = next(number for number, op in enumerate(second.graph.nodes) if second.loop.iter_args[0] in op.operands)
     second.begins[scaled] = 0  # before the dot of the first loop

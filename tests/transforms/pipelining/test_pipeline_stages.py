@@ -42,7 +42,7 @@ def joined_where_possible(flow: Flow) -> None:
     """A decision in place of `decide_joins`: every second loop that can be joined is."""
     found: list[LoopPlan] = []
     before: Expander | None = None
-    for number, expander in scheduled_loops(flow.module, flow.plan):
+    for number, _, expander in scheduled_loops(flow.module, flow.plan):
         joined = before is not None and not why_not_joined(before, expander)
         found.append(LoopPlan(number, joined=joined))
         before = None if joined else expander
@@ -202,14 +202,14 @@ def test_a_pinned_schedule_is_taken() -> None:
         it for it in candidate_schedules(find_dependences(staged_loops(module)[0]), Limits(4)) if it.stages == 1
     )
     plan = with_schedule(plan, flat)
-    assert choose_schedules(module, plan) == {0: flat}
+    assert choose_schedules(module, plan) == {0: (flat,)}
     PipelineStages(plan).run(module)
     check(brief(module), 'CHECK: partition = "consumer"\nCHECK-NOT: scf.if')
 
 
 def test_a_pinned_schedule_that_breaks_a_dependence_or_has_no_loop_is_refused() -> None:
     module, plan = behind_mma(staged.attention())
-    (right,) = choose_schedules(module, plan).values()
+    ((right,),) = choose_schedules(module, plan).values()
     flipped = replace(right, ops=tuple(replace(it, order=len(right.ops) - 1 - it.order) for it in right.ops))
     with pytest.raises(PlanError, match="which it depends on"):
         choose_schedules(module, with_schedule(plan, flipped))
@@ -219,7 +219,7 @@ def test_a_pinned_schedule_that_breaks_a_dependence_or_has_no_loop_is_refused() 
 
 def test_a_loop_that_cannot_be_staged_says_why_not_to_who_pins_a_schedule_of_it() -> None:
     module, plan = behind_mma(staged.attention())
-    (right,) = choose_schedules(module, plan).values()
+    ((right,),) = choose_schedules(module, plan).values()
     loop = staged_loops(module)[0]
     loop.op.properties["unsignedCmp"] = "true"
     assert choose_schedules(module, plan) == {}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tawa.analysis.dims.exchanged import exchanged_dots
 from tawa.analysis.work.workload import find_workload
 from tawa.dialects import structure_rules
@@ -23,8 +25,8 @@ HALF = "tensor<128x128xf16>"
 BOX = f"!tt.tensordesc<{TILE}>"
 
 
-def program() -> str:
-    """S = A B; C += trans(S) A, in which the sum is over the rows of A and S."""
+def program(end: str = "") -> str:
+    """S = A B; C += trans(S) A, in which the sum is over the rows of A and S. end: another way to add the product."""
     middle = "\n".join(
         (
             op("arith.truncf", "%s", TILE, "%half", HALF),
@@ -33,12 +35,31 @@ def program() -> str:
             dot("q", "turned", "a", "none", 128, 128, 128),
         )
     )
-    end = op("tt.descriptor_reduce", "%c_desc, %q, %n, %zero", f"{BOX}, {TILE}, i32, i32", properties="kind = 1 : i32")
+    end = end or op(
+        "tt.descriptor_reduce", "%c_desc, %q, %n, %zero", f"{BOX}, {TILE}, i32, i32", properties="kind = 1 : i32"
+    )
     return kernel(middle, end, inner=128)
 
 
-def split() -> Module:
-    module = parse_module(program())
+def atomic(sem: int, kind: int = 5, used: bool = False) -> str:
+    """The product is added through pointers. sem: 1 is relaxed, 4 acquires and releases. used: what was there is."""
+    numbers, pointers = TILE.replace("f32", "i32"), TILE.replace("f32", "!tt.ptr<f32>")
+    high = "tensor<128x1xi32>"
+    lines = (
+        op("tt.make_range", "", "", "%numbers", "tensor<128xi32>", properties="end = 128 : i32, start = 0 : i32"),
+        op("tt.expand_dims", "%numbers", "tensor<128xi32>", "%column", high, properties="axis = 1 : i32"),
+        op("tt.broadcast", "%column", high, "%offsets", numbers),
+        op("tt.splat", "%out", "!tt.ptr<f32>", "%all", pointers),
+        op("tt.addptr", "%all, %offsets", f"{pointers}, {numbers}", "%at", pointers),
+        op("tt.atomic_rmw", "%at, %q", f"{pointers}, {TILE}", "%old", TILE,
+           properties=f"atomic_rmw_op = {kind} : i32, scope = 1 : i32, sem = {sem} : i32"),
+        op("tt.descriptor_store", "%c_desc, %old, %row, %zero", f"{BOX}, {TILE}, i32, i32") if used else "",
+    )  # fmt: skip
+    return "\n".join(lines)
+
+
+def split(text: str) -> Module:
+    module = parse_module(text)
     assert ExchangeOperands(2).run(module).changed
     found = choose_split(module, 2, Plan())
     assert not isinstance(found, Remark), found
@@ -89,7 +110,7 @@ def test_the_whole_program_computes_the_same_through_marked_operands() -> None:
 
 
 def test_a_group_takes_its_part_of_a_whole_tile_and_adds_its_part_of_the_result() -> None:
-    module = split()
+    module = split(program())
     check(
         print_module(module, locations=False),
         """
@@ -115,4 +136,26 @@ def test_a_reduction_is_not_divided_where_nothing_is_exchanged() -> None:
     text = kernel(end=op("tt.descriptor_reduce", "%c_desc, %s, %n, %zero", f"{BOX}, {TILE}, i32, i32",
                          properties="kind = 1 : i32"))  # fmt: skip
     found = choose_split(parse_module(text), 2, Plan())
+    assert isinstance(found, Remark) and "an atomic would happen in each group" in found.reason
+
+
+def test_additions_through_pointers_are_divided_as_those_by_tma() -> None:
+    check(
+        print_module(split(program(atomic(sem=1))), locations=False),
+        """
+        CHECK:      [[O:%\\w+]] = "arith.muli"([[G:%\\w+]], %{{.*}}
+        CHECK:      [[Q:%\\w+]] = "tt.dot"({{.*}}, %a_0, {{.*}}(tensor<64x128xf16>, tensor<128x128xf16>,
+        CHECK:      [[R:%\\w+]] = "tt.make_range"() <{end = 64 : i32
+        CHECK:      "arith.addi"([[R]], {{.*}}
+        CHECK:      [[P:%\\w+]] = "tt.addptr"{{.*}} -> tensor<64x128x!tt.ptr<f32>>
+        CHECK:      "tt.atomic_rmw"([[P]], [[Q]]) {{.*}} -> tensor<64x128xf32>
+        """,
+    )
+
+
+@pytest.mark.parametrize("text", [atomic(sem=4), atomic(sem=1, kind=10), atomic(sem=1, used=True)])
+def test_atomics_that_order_others_or_learn_what_was_there_are_not_divided(text: str) -> None:
+    module = parse_module(program(text))
+    ExchangeOperands(2).run(module)
+    found = choose_split(module, 2, Plan())
     assert isinstance(found, Remark) and "an atomic would happen in each group" in found.reason

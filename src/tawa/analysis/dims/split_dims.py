@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tawa.analysis.dims.dim_classes import DimClasses, Node
+from tawa.analysis.dims.owners import owned_dots
 from tawa.analysis.dims.split_memory import conflicts
 from tawa.declines import SPLIT_ROWS
 from tawa.dialects.builtin import AssumeOp
@@ -27,7 +28,6 @@ from tawa.dialects.tt import (
     ATOMICS,
     AssertOp,
     DescriptorLoadOp,
-    DescriptorReduceOp,
     DescriptorStoreOp,
     DotOp,
     DotScaledOp,
@@ -36,6 +36,7 @@ from tawa.dialects.tt import (
     StoreOp,
     TMAStore,
     TransOp,
+    is_reduction,
     tma_store,
 )
 from tawa.ir import Module, Operation, TensorDescType, Value, Worklist, parse_type, source_of
@@ -56,7 +57,7 @@ _LEAST = {"rows": 64, "columns": 16}  # a wgmma has 64 rows; a Triton dot has at
 _AXES: tuple[Axis, Axis] = ("rows", "columns")
 _DOTS = op_names(DotOp, DotScaledOp)
 _HARMLESS = op_names(AssertOp, AssumeOp)  # may be executed by every group
-_DIVISIBLE = op_names(StoreOp, DescriptorStoreOp, DescriptorReduceOp, LoadOp)
+_DIVISIBLE = op_names(StoreOp, DescriptorStoreOp, LoadOp)
 _KEEP = "keep one consumer group"
 
 
@@ -107,7 +108,8 @@ def _by_columns(result: Value) -> bool:
 
 def find_split(module: Module, groups: int, axis: Axis) -> SplitInfo | Remark:
     """What follows if `groups` groups share an axis; a declined remark says why they cannot."""
-    dots = _dots(module)
+    owned = owned_dots(module)
+    dots = [it for it in _dots(module) if it not in owned]
     functions = [view for op in module.body.ops if (view := FuncOp.of(op))]
     if not dots:
         return _declined(module, None, "no dot: there are no rows to split")
@@ -123,8 +125,9 @@ def find_split(module: Module, groups: int, axis: Axis) -> SplitInfo | Remark:
     exchanging = [(value, dim + (axis == "rows" and _by_columns(value))) for value, dim in nodes if _exchanges(value)]
     nodes = [it for it in nodes if not _exchanges(it[0])]
     try:
-        classes = DimClasses(list(module.walk()), parts=groups if exchanging else 1)
-        return _Choice(module, classes, groups, axis, nodes, exchanging).info()
+        exchanges = bool(exchanging or owned)
+        classes = DimClasses(list(module.walk()), parts=groups if exchanges else 1)
+        return _Choice(module, classes, groups, axis, nodes, exchanging, exchanges).info()
     except _Refusal as refusal:
         if axis == "rows":
             return _declined(module, refusal.op, refusal.reason, refusal.cure)
@@ -152,6 +155,7 @@ class _Choice:
     axis: Axis
     dots: list[Node]
     exchanging: list[Node] = field(default_factory=list[Node])
+    exchanges: bool = False
     dims: dict[Value, int] = field(default_factory=dict[Value, int])
     uses: dict[tuple[Operation, int], int] = field(default_factory=dict[tuple[Operation, int], int])
 
@@ -270,9 +274,10 @@ class _Choice:
     def _check_once(self) -> None:
         """Declines effects that must happen once per program: each group would repeat them."""
         for op in self.classes.ops:
-            if op.name in ATOMICS or (DescriptorReduceOp.matches(op) and not self.exchanging):
+            divisible = op.name in _DIVISIBLE or is_reduction(op)
+            if (op.name in ATOMICS or is_reduction(op)) and not (divisible and self.exchanges):
                 raise _Refusal(op, "an atomic would happen in each group, and their order is not that of one program")
-            if self._must_happen(op) and op.name not in _DIVISIBLE:
+            if self._must_happen(op) and not divisible:
                 unknown = any(effect.kind == "any" for effect in effects_of(op))
                 what = f"{word_of(op)} has unknown effects, which" if unknown else word_of(op)
                 raise _Refusal(op, f"{what} would happen once in each group")

@@ -15,7 +15,7 @@ from tawa.analysis.memory.provenance import memory_roots
 from tawa.dialects.declare.declaration import global_address
 from tawa.dialects.effects import effects_of
 from tawa.dialects.scf import IfOp, enclosing_loops
-from tawa.dialects.tt import DescriptorLoadOp, DescriptorReduceOp, DescriptorStoreOp, LoadOp, StoreOp
+from tawa.dialects.tt import DescriptorLoadOp, DescriptorReduceOp, DescriptorStoreOp, LoadOp, StoreOp, commute
 from tawa.ir import Module, Operation, Value
 
 
@@ -46,8 +46,8 @@ def conflicts(module: Module, dims: Mapping[Value, int]) -> Iterator[Conflict]:
 
 
 def _may_alias(first: Operation, second: Operation) -> bool:
-    """Whether both may access the same memory, other than to add to it: the same argument, or of unknown origin."""
-    if DescriptorReduceOp.matches(first) and DescriptorReduceOp.matches(second):
+    """Whether both may access the same memory, other than to reduce into it alike: one argument, or unknown origin."""
+    if commute(first, second):
         return False
     sources, targets = memory_roots(global_address(first)), memory_roots(global_address(second))
     return sources is None or targets is None or any(root in targets for root in sources)

@@ -15,10 +15,11 @@ from typing import Literal
 from tawa.dialects import arith, tt
 from tawa.dialects.aref import AdvanceOp, PutOp
 from tawa.dialects.declare.declaration import op_names
+from tawa.dialects.effects import is_pure
 from tawa.dialects.scf import LOOPS, IfOp, YieldOp
 from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.ir import MemDescType, Operation, TensorType, parse_type
+from tawa.ir import MemDescType, Operation, TensorType, Value, is_scalar, parse_type
 from tawa.ir.encodings import aliases_at, fields_of
 from tawa.machine import classes
 from tawa.machine.distribution import distribution_at, renames
@@ -57,10 +58,11 @@ REPEATS = op_names(tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.MakeRangeOp, 
 """Operations that repeat a value, or number the elements of a tile: their results take no registers."""
 RENAMES = op_names(tt.ReshapeOp, tt.TransOp)
 """Operations that give the same registers other names: their results are live in the registers of their operands."""
+_SOURCES = op_names(tt.MakeRangeOp, arith.ConstantOp)
 _FREE = classes.FREE | op_names(AdvanceOp, YieldOp)
 _STOPS = classes.BARRIERS | classes.FENCES | op_names(PutOp)
 _LOADS = op_names(tt.LoadOp, tt.DescriptorLoadOp, tt.AtomicRMWOp, tt.AtomicCASOp)
-_COPIES = classes.COPIES | op_names(tt.StoreOp, tt.DescriptorStoreOp)
+_COPIES = classes.COPIES | tt.ATOMICS | op_names(tt.StoreOp, tt.DescriptorStoreOp)
 _ROUND = 5
 """Shuffles in which 32 threads reduce their values."""
 
@@ -89,7 +91,7 @@ def cost_of(op: Operation, num_warps: int) -> OpCost:
         return OpCost(BARRIER_CYCLES)
     if op.name in LOOPS or IfOp.of(op):
         return OpCost(_nested(op, num_warps))
-    if op.name in _LOADS:
+    if op.name in _LOADS and any(result.uses for result in op.results):
         return OpCost(_ISSUE_CYCLES) if _is_for_next_iteration(op) else OpCost(GLOBAL_CYCLES, 0, "shared memory")
     if op.name in _COPIES:
         return OpCost(_through_memory(op), 0, "shared memory")
@@ -116,6 +118,19 @@ def registers_at(op: Operation, type: str, num_warps: int) -> int:
     if found is None or not isinstance(kind, TensorType):
         return registers_of(type, num_warps)
     return max(1, math.ceil(2 ** len(found.registers) * kind.bytes / math.prod(kind.shape) / 4))
+
+
+def is_of_numbers(value: Value, known: dict[Value, bool]) -> bool:
+    """Whether a value is computed from scalars and ranges alone, so that it is computed again where it is used.
+
+    known: what is known of other values; it is extended.
+    """
+    if value not in known:
+        maker, known[value] = value.defining_op, is_scalar(value.type)
+        if maker is not None and not known[value] and not maker.regions and is_pure(maker):
+            inputs = all(is_of_numbers(it, known) for it in maker.operands)
+            known[value] = inputs and (bool(maker.operands) or maker.name in _SOURCES)
+    return known[value]
 
 
 def carried_registers_of(type: str, num_warps: int) -> int:

@@ -28,12 +28,13 @@ from typing import Literal
 from tawa.analysis.loops.async_wgmma import own_buffers
 from tawa.analysis.memory.provenance import memory_roots
 from tawa.analysis.rings.channels import slot_readers
-from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp
+from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, HeldOp, PutOp
 from tawa.dialects.arith import AddFOp, MulFOp, SubFOp
 from tawa.dialects.control_flow import holder_of
 from tawa.dialects.declare.declaration import Effect, address_of
 from tawa.dialects.effects import effects_of
 from tawa.dialects.scf import ForOp
+from tawa.dialects.tt import ATOMICS, acquires, releases
 from tawa.dialects.ttg import VIEWS, LocalAllocOp, whole_of
 from tawa.dialects.ttng import WarpGroupDotOp, WarpGroupDotWaitOp
 from tawa.ir import Operation, Value
@@ -166,7 +167,7 @@ class _Finder:
         accesses: dict[Value, list[int]] = {}
         for number, op in enumerate(self.nodes):
             for nested in op.walk():
-                view = PutOp.of(nested) or GetOp.of(nested) or ConsumedOp.of(nested)
+                view = PutOp.of(nested) or GetOp.of(nested) or HeldOp.of(nested) or ConsumedOp.of(nested)
                 if view and number not in accesses.setdefault(view.ring, []):
                     accesses[view.ring].append(number)
         puts = [number for number, op in enumerate(self.nodes) if PutOp.of(op)]
@@ -195,9 +196,12 @@ class _Finder:
                 for kind in (PutOp.NAME, GetOp.NAME, ConsumedOp.NAME):
                     self._chain([number for number in numbers if self.nodes[number].name == kind])
             for number in numbers:
-                consumed = ConsumedOp.of(self.nodes[number])
+                consumed, held = ConsumedOp.of(self.nodes[number]), HeldOp.of(self.nodes[number])
                 if consumed:
                     self._release(ring, consumed, number)
+                gets = [it for it in numbers if it < number and GetOp.matches(self.nodes[it])] if held else []
+                for get in gets:
+                    self.add(get, number, 0, "order")
 
     def _chain(self, numbers: list[int]) -> None:
         for before, after in pairwise(numbers):
@@ -207,7 +211,8 @@ class _Finder:
 
     def _release(self, ring: Value, consumed: ConsumedOp, number: int) -> None:
         """Orders a release after the readers of its slot; if the slot's get is unknown, after all earlier readers."""
-        gets = [get for op in self.nodes[:number] if (get := GetOp.of(op)) and get.ring is ring]
+        views = [GetOp.of(op) or HeldOp.of(op) for op in self.nodes[:number]]
+        gets = [get for get in views if get is not None and get.ring is ring]
         own = [get for get in gets if get.index is consumed.index]
         create = CreateOp.of(ring.defining_op)
         idle = create is not None and create.implied_empty  # no partition waits for the release
@@ -227,7 +232,10 @@ class _Finder:
     # -- memory --------------------------------------------------------------------------------------------------
 
     def memory(self) -> None:
-        """Orders operations whose effects do not commute, within an iteration and across the back edge."""
+        """Orders operations whose effects do not commute, within an iteration and across the back edge.
+
+        Accesses to global memory stay before an atomic that releases, and behind one that acquires.
+        """
         effects = [(number, found) for number, op in enumerate(self.nodes) if (found := _effects(op))]
         for place, (number, found) in enumerate(effects):
             for other, others in effects[place:]:
@@ -235,6 +243,13 @@ class _Finder:
                     kind = "release" if any(effect.space == "shared" for effect in found) else "order"
                     self.add(number, other, 0, kind)
                     self.add(other, number, 1, kind)
+        touching = [number for number, found in effects if any(effect.space == "global" for effect in found)]
+        for number in touching:
+            atomics = [it for it in self.nodes[number].walk() if it.name in ATOMICS]
+            for other in touching if any(map(releases, atomics)) else ():
+                self.add(other, number, int(other > number), "order")
+            for other in touching if any(acquires(it) and it.result.uses for it in atomics) else ():
+                self.add(number, other, int(other < number), "order")
 
 
 def _effects(op: Operation) -> tuple[Effect, ...]:
@@ -287,7 +302,7 @@ def _last_of_chain(op: Operation) -> Operation:
     return op
 
 
-def is_exchanged(get: GetOp) -> bool:
+def is_exchanged(get: GetOp | HeldOp) -> bool:
     """Whether consumers fill the slot that is got, in the loops that also get it."""
     create = CreateOp.of(get.ring.defining_op)
     return create is not None and create.writer == "consumer"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from tawa.dialects.arith import constant_int
 from tawa.dialects.declare.declaration import Refinement
 from tawa.dialects.declare.fields import operand
 from tawa.dialects.inline.code import ElementwiseInlineAsmOp
@@ -106,3 +107,25 @@ class WholeTileOp(_OfGroupsOp):
     """``tt.elementwise_inline_asm "tawa.whole"``: the whole of a tile of which each group has computed its part."""
 
     ASM = "tawa.whole"
+
+
+class OwnedTileOp(_MarkerOp):
+    """``tt.elementwise_inline_asm "tawa.owned"``: the tile that one consumer group has computed for all of them.
+
+    Operands: the tile, and a constant i32, the number of the group. Result: the tile. Pure.
+    """
+
+    ASM = "tawa.owned"
+    source, owner = operand(0), operand(1)
+
+    @property
+    def group(self) -> int:
+        """The number of the group."""
+        found = constant_int(self.owner)
+        assert found is not None
+        return found
+
+    @staticmethod
+    def create(builder: Builder, tile: Value, group: int) -> Value:
+        """Makes one at the builder's point."""
+        return OwnedTileOp.make(builder, (tile, builder.constant(group)), "=r,r,r", tile.type, tile.hint)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from tawa.ops.attention_ops.launch import LN_2, Mask, tiles_for, under_tawa
+from tawa.ops.attention_ops.order import heads_together, steps_of_keys, steps_of_queries
 from tawa.ops.attention_ops.tensors import for_tma, is_like_a_copy, new_like, rows_box
 from tawa.ops.attention_ops.tiles import Tile, backward_tiles, box_of
 from tawa.ops.calls.checks import check_capability
@@ -55,9 +56,9 @@ class Backward:
         self.sums = batches * heads * padded * box // backward.WIDTH.value, backward.WIDTH.value
         like = tuple(torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for x in (q, k, v))
         self.as_copies = all(map(is_like_a_copy, like))
-        numbers = heads, queries, padded
+        numbers, group = (heads, queries, padded), heads // key_heads
         options = {
-            "GROUP": heads // key_heads,
+            "GROUP": group,
             "CAUSAL": mask.causal,
             "WINDOW": mask.window,
             "ALIBI": alibi is not None,
@@ -65,17 +66,21 @@ class Backward:
         }
         even = not mask.causal and keys % tile.BN == 0  # the causal kernel does not depend on it
         self.grid_of_rows = blocks(padded, ROWS), batches * heads
-        read = rows_box(o, ROWS, box), rows_box(do, ROWS, box)
-        self.launch_rows = Launches(lambda: gradient_rows, read, numbers, {"BM": ROWS, "D": box, "num_warps": 8})
+        of_rows = rows_box(o, ROWS, box), rows_box(do, ROWS, box)
+        self.launch_rows = Launches(lambda: gradient_rows, of_rows, numbers, {"BM": ROWS, "D": box, "num_warps": 8})
         dq, dk, dv = (new_like(it, it.dtype) for it in like)
         self.grid_of_keys = blocks(keys, tile.BN), batches * key_heads
+        each = 2 * q.element_size() * box  # bytes of a row of Q and dO, or of K and V
+        lengths = [group * it for it in steps_of_keys(self.grid_of_keys[0], tile.BM, tile.BN, queries, mask)]
+        read = group * queries * (each + 4 * box * self.added)
+        together = heads_together(lengths, self.grid_of_keys[1], read, q.device)
         sums = torch.empty(self.sums, dtype=torch.float32, device="meta")
         of_sums = Box.of(sums, tile.BM * box // self.sums[1], self.sums[1]) if self.added else None
         written = rows_box(dk, tile.BN, box), rows_box(dv, tile.BN, box), of_sums
         self.launch_keys = Launches(
             lambda: attention_dkdv,
             (*boxes_read(rows_box, q, k, v, do, tile, box), *written),
-            (*numbers, keys, mask.diagonal, scale, softcap or 1.0),
+            (together, *numbers, keys, mask.diagonal, scale, softcap or 1.0),
             {**options, **constants_of(tile, box), "ADDED": self.added, "EVEN": even},
         )
         if of_queries is None:
@@ -88,10 +93,12 @@ class Backward:
             )
         else:
             rows = of_queries.BM
+            lengths = steps_of_queries(blocks(queries, rows), rows, of_queries.BN, keys, mask)
+            together = heads_together(lengths, batches * heads, keys * each, q.device)
             self.launch_queries = Launches(
                 lambda: attention_dq,
                 (*boxes_read(rows_box, q, k, v, do, of_queries, box), rows_box(dq, rows, box)),
-                (heads, padded, keys, mask.diagonal, scale, softcap or 1.0),
+                (together, heads, padded, keys, mask.diagonal, scale, softcap or 1.0),
                 {**options, **constants_of(of_queries, box)},
             )
         self.grid_of_queries = blocks(queries, rows), batches * heads

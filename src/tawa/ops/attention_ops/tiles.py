@@ -132,7 +132,6 @@ _ONE_SLOT: dict[str, Any] = {"groups": 2, "form": "as_written", "operands": [{"r
 _LAGGED = replace(_NARROW, BM=128, options=(plan(**_ONE_SLOT, loops=[{"behind": True}]),))
 _LAGGED_BELOW = replace(_LAGGED, options=(plan(**_ONE_SLOT, loops=[{"loop": 1, "behind": True}]),))
 """Only the loop below the diagonal has the lag: the loop over the diagonal has few blocks."""
-_LONGEST = replace(_GRADIENTS, options=(plan(groups=1, **LONGEST_FIRST),))
 _PACKED = replace(_NARROW, options=(plan(groups=1),))
 _192: Mapping[tuple[int, int], Choice] = {(128, 128): (Tile(128, 128, 8, 2),), (128, 192): (Tile(128, 64, 8, 2),)}
 
@@ -192,8 +191,8 @@ HOPPER = Tiles(
             128: (_GRADIENTS, replace(_EXCHANGED, least=2048)),
         },
         "causal": {
-            64: (replace(_LONGEST, BM=128), replace(_LAGGED_BELOW, least=4096)),
-            128: (_LONGEST, replace(_EXCHANGED, least=16384)),
+            64: (replace(_GRADIENTS, BM=128), replace(_LAGGED_BELOW, least=4096)),
+            128: (_GRADIENTS, replace(_EXCHANGED, least=4096)),
         },
         "window": {64: (_NARROW,), 128: (_NARROW,)},
     },

@@ -57,7 +57,8 @@ class _Derived(torch.autograd.Function):
         return (*found[: len(ctx.needs_input_grad) - 1], None)
 
 
-_apply: Any = super(torch.autograd.Function, _Derived).apply
+_function: Any = torch.autograd.Function
+_apply: Any = super(_function, _Derived).apply
 """Without the checks for transforms (`torch.func`): no call under one is plain."""
 
 

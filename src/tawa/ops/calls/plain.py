@@ -79,6 +79,11 @@ def autograd_is_on() -> bool:
     return not _is_excluded(_AUTOGRAD)
 
 
+def records(*tensors: torch.Tensor) -> bool:
+    """Whether a call on these tensors has a gradient."""
+    return torch.is_grad_enabled() and any(it.requires_grad for it in tensors)
+
+
 def wants_gradient(*tensors: torch.Tensor) -> bool:
-    """Whether a plain call on these tensors has a gradient."""
-    return torch.is_grad_enabled() and any(it.requires_grad for it in tensors) and autograd_is_on()
+    """Whether autograd takes part in a plain call."""
+    return records(*tensors) and autograd_is_on()

@@ -13,15 +13,19 @@ from tawa.ops.calls.plain import KnownCalls
 from tawa.ops.calls.semaphores import semaphores
 from tawa.ops.calls.tables import blocks
 from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
+from tawa.ops.kernels.products import epilogue
 from tawa.ops.kernels.products import matmul as kernels
 from tawa.ops.products.matmul_checks import stored_along
 from tawa.ops.products.tiles import Tile, choose, group_of, options_of
 
 matmul: Any = once_for_all(kernels.matmul, ("M", "N", "K"), only_if_faster=False)
+gradients_kernel: Any = epilogue.gated_gradients
 matmul_split: Any = once_for_all(kernels.matmul_split, ("whole", "M", "N", "K"), only_if_faster=False)
 ELSEWHERE = Tile(False, 128, 128, 0, 32, 8, 3)
 """On other GPUs, where stock Triton compiles the kernels."""
 GATED_ELSEWHERE = Tile(False, 128, 64, 64, 32, 8, 3)
+GATED_BLOCK = 4, 512
+"""Rows and columns of a program of `gated_gradients`: 16 bytes a thread and load in 16 bits."""
 PART_COLUMNS = 32
 """Columns of a tile that are added up at a time."""
 
@@ -37,33 +41,36 @@ def tile_of(a: torch.Tensor, b: torch.Tensor, gated: bool) -> Tile:
 class Product:
     """The launch for matrices of one shape and layout, on one device and with the same options.
 
-    A (M, K), B (K, N), as `why_not` accepts them; with `gated`, C has N / 2 columns.
+    A (M, K), B (K, N), as `why_not` accepts them; with `gated`, C has N / 2 columns. kept: whether a call also stores
+    the sums (M, N) that go into the activation.
     """
 
     def __init__(
-        self, a: torch.Tensor, b: torch.Tensor, bias: bool, residual: torch.Tensor | None, activation: str, gated: bool,
-        tile: Tile | None = None,
+        self, a: torch.Tensor, b: torch.Tensor, residual: torch.Tensor | None, activation: str, gated: bool,
+        tile: Tile | None = None, kept: bool = False,
     ) -> None:  # fmt: skip
         check_capability(a)
         self.tile = tile = tile or tile_of(a, b, gated)
         (M, K), N = a.shape, b.shape[1] // 2 if gated else b.shape[1]
         self.shape, self.device = (M, N), a.device.index
-        self.swapped = tile.swapped
+        self.swapped, self.gated = tile.swapped, gated
         left, right = (b.mT, a.mT) if tile.swapped else (a, b)
         left_k, right_k = stored_along(left) == 1, stored_along(right) == 0
-        of_left, of_right = _box(left, tile.BM, tile.BK, left_k), _box(right.mT, tile.BN, tile.BK, right_k)
+        of_factors = _box(left, tile.BM, tile.BK, left_k), _box(right.mT, tile.BN, tile.BK, right_k)
         of_more = _box(right.mT, tile.more, tile.BK, right_k) if tile.more else None
         rows, columns = (N, M) if tile.swapped else (M, N)
         width = tile.BN if tile.split == 1 else min(tile.BN, PART_COLUMNS)
-        c = torch.empty_strided((M, N), (N, 1), dtype=a.dtype, device="meta")
-        self.two, self.two_of_c = tile.more > 0, tile.more > 0 and not gated
-        results = c, residual
-        of_c, of_residual = (it if it is None else _of_result(it, tile, width) for it in results)
         across = tile.BN if gated else tile.columns
         count = blocks(rows, tile.BM) * blocks(columns, across)
         whole = tile.whole(count, multiprocessors(a.device)) if tile.split > 1 else 0
         self.shared, self.grid = count - whole, (whole + (count - whole) * tile.split,)
-        self.whole = whole > 0
+        sums = torch.empty((M, b.shape[1]), dtype=a.dtype, device="meta")
+        c = torch.empty((M, N), dtype=a.dtype, device="meta")
+        more = tile.BN if whole else tile.more
+        self.c = _boxes(c, tile, width, 0 if gated else more)
+        self.residual = None if residual is None else _boxes(residual, tile, width, 0 if gated else more)
+        self.kept = _boxes(sums[:, :N], tile, width, more) if kept else None
+        written = *self.c, None, *(self.residual or (None, None)), *(self.kept or (None, None))
         constants: dict[str, Any] = {
             "BM": tile.BM,
             "BN": tile.BN,
@@ -79,18 +86,12 @@ class Product:
         sizes = rows, columns, K
         if tile.split > 1:
             constants.update(SPLIT=tile.split, WIDTH=width, ORDERED=tile.ordered)
-            second = results if whole else (None, None)
-            c_whole, residual_whole = (it if it is None else _of_result(it, tile, tile.BN) for it in second)
-            boxes = of_left, of_right, of_c, c_whole, None, of_residual, residual_whole
-            self.launches = Launches(lambda: matmul_split, boxes, (whole, *sizes), constants)
+            self.launches = Launches(lambda: matmul_split, (*of_factors, *written), (whole, *sizes), constants)
         else:
             constants.update(BW=tile.more, GATED=gated)
-            if is_hopper(a.device) and not gated:
-                constants.update(options_of(tile, M, N, K, a.element_size(), device_of(a.device)))
-            second = results if self.two_of_c else (None, None)
-            c_more, residual_more = (it if it is None else _of_result(it, tile, tile.more) for it in second)
-            boxes = of_left, of_right, of_more, of_c, c_more, None, of_residual, residual_more
-            self.launches = Launches(lambda: matmul, boxes, sizes, constants)
+            if is_hopper(a.device):
+                constants.update(options_of(tile, M, N, K, a.element_size(), device_of(a.device), kept))
+            self.launches = Launches(lambda: matmul, (*of_factors, of_more, *written), sizes, constants)
 
     def _parts(self, like: torch.Tensor) -> torch.Tensor:
         """Memory for the sums of the tiles that are shared."""
@@ -100,36 +101,56 @@ class Product:
         return like.new_zeros(size, dtype=torch.float32)
 
     def __call__(
-        self, a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, residual: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """C (M, N). The tensors differ from those of `__init__` in their addresses only, multiples of 16."""
+        self, a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, residual: torch.Tensor | None = None,
+        sums: torch.Tensor | None = None,
+    ) -> torch.Tensor:  # fmt: skip
+        """C (M, N). The tensors differ from those of `__init__` in their addresses only, multiples of 16.
+
+        sums: contiguous; is filled, if they are kept.
+        """
         c = unwritten(a, self.shape, a.dtype)
-        on_device(self.device, self._launch, a, b, bias, residual, c)
+        on_device(self.device, self._launch, a, b, bias, residual, sums, c)
         return c
 
     def _launch(
         self, a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None,
-        c: torch.Tensor,
+        sums: torch.Tensor | None, c: torch.Tensor,
     ) -> None:  # fmt: skip
         left, right = (b, a) if self.swapped else (a, b)
-        first: tuple[torch.Tensor | None, ...]
+        factors: tuple[torch.Tensor | None, ...] = left, right
+        parts: tuple[torch.Tensor, ...] = ()
         if self.tile.split > 1:
-            whole = (c, residual) if self.whole else (None, None)
-            first = left, right, c, whole[0], bias, residual, whole[1], self._parts(a), semaphores(a, self.shared)
+            parts = self._parts(a), semaphores(a, self.shared)
         else:
-            more = (c, residual) if self.two_of_c else (None, None)
-            first = left, right, right if self.two else None, c, more[0], bias, residual, more[1]
-        self.launches(self.grid, first, (bias,))
+            factors = *factors, right if self.tile.more else None
+        halves = (sums, sums) if sums is None or not self.gated else sums.chunk(2, 1)
+        first = *factors, *_both(self.c, c, c), bias, *_both(self.residual, residual, residual)
+        self.launches(self.grid, (*first, *_both(self.kept, *halves), *parts), (bias,))
+
+
+Boxes = tuple[Box, Box | None]
+"""Of a matrix with the shape of C: for tiles, and for their second accumulators or those tiles that are not shared."""
+
+
+def _boxes(matrix: torch.Tensor, tile: Tile, columns: int, more: int) -> Boxes:
+    made = (
+        Box.of(matrix, width, tile.BM) if tile.swapped else Box.of(matrix, tile.BM, width)
+        for width in (columns, more or columns)
+    )
+    first, second = made
+    return first, second if more else None
+
+
+def _both(
+    boxes: Boxes | None, tensor: torch.Tensor | None, second: torch.Tensor | None
+) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """What boxes are made of; None where there is none."""
+    return (None, None) if boxes is None else (tensor, second if boxes[1] else None)
 
 
 def _box(matrix: torch.Tensor, rows: int, depth: int, along: bool) -> Box:
     """Boxes of a matrix (rows, K), stored along K or not."""
     return Box.of(matrix, rows, depth) if along else Box.of(matrix.mT, depth, rows)
-
-
-def _of_result(matrix: torch.Tensor, tile: Tile, columns: int) -> Box:
-    """Boxes of a matrix with the shape of C, of some columns of a tile."""
-    return Box.of(matrix, columns, tile.BM) if tile.swapped else Box.of(matrix, tile.BM, columns)
 
 
 def fits(*tensors: torch.Tensor | None) -> bool:
@@ -139,14 +160,28 @@ def fits(*tensors: torch.Tensor | None) -> bool:
 
 def known_product(
     a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None, activation: str,
-    gated: bool,
+    gated: bool, kept: bool = False,
 ) -> Product:  # fmt: skip
     """The launch for such matrices, which `why_not` accepts."""
     key = (
         a.shape, a.stride(), b.shape, b.stride(), a.dtype, a.device, bias is None,
-        None if residual is None else residual.stride(), activation, gated,
+        None if residual is None else residual.stride(), activation, gated, kept,
     )  # fmt: skip
-    return _products.get(key) or _products.keep(key, Product(a, b, bias is not None, residual, activation, gated))
+    return _products.get(key) or _products.keep(key, Product(a, b, residual, activation, gated, kept=kept))
+
+
+def gated_gradients(gradient: torch.Tensor, sums: torch.Tensor, activation: str) -> torch.Tensor:
+    """What the sums (rows, 2 N) of a gated product get from the gradient (rows, N) of its result. Contiguous."""
+    rows, N = gradient.shape
+    made = unwritten(sums, (rows, 2 * N), sums.dtype)
+    grid = blocks(N, GATED_BLOCK[1]), blocks(rows, GATED_BLOCK[0])
+    on_device(sums.device.index, _launch_gradients, grid, (gradient, sums, made, rows, N), activation)
+    return made
+
+
+def _launch_gradients(grid: tuple[int, int], arguments: tuple[Any, ...], activation: str) -> None:
+    BM, BN = GATED_BLOCK
+    gradients_kernel[grid](*arguments, BM=BM, BN=BN, ACT=activation, num_warps=4)
 
 
 _products: KnownCalls[Product] = KnownCalls()

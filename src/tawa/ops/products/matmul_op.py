@@ -1,12 +1,13 @@
 """`tawa.ops.matmul` and `tawa.ops.linear` as PyTorch operators.
 
 A call from eager PyTorch on ordinary tensors launches its kernel without PyTorch's dispatcher; what was checked and
-decided for tensors of one shape and layout is kept. All other calls go through the operators ``tawa::mm`` and
-``tawa::linear``, which torch.compile traces.
+decided for tensors of one shape and layout is kept. All other calls go through the operators
+``tawa::mm`` and ``tawa::linear``, which torch.compile traces, and which have gradients.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -14,14 +15,16 @@ import torch
 from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.fallback import left_to_pytorch
 from tawa.ops.calls.operators import defined, derived
-from tawa.ops.calls.plain import KnownCalls, is_plain, wants_gradient
+from tawa.ops.calls.plain import KnownCalls, is_plain, records, wants_gradient
+from tawa.ops.calls.tensors import unwritten
 from tawa.ops.products.matmul_checks import check_factors, check_linear, stored_along, why_not
-from tawa.ops.products.matmul_launch import Product, fits, known_product
+from tawa.ops.products.matmul_launch import Product, fits, gated_gradients, known_product
 
 _MM = "mm(Tensor a, Tensor b) -> Tensor"
-_LINEAR = (
-    "linear(Tensor x, Tensor weight, Tensor? bias, Tensor? residual, str activation, bool gated) -> Tensor"
-)  # fmt: skip
+_OPTIONS = "Tensor x, Tensor weight, Tensor? bias, Tensor? residual, str activation, bool gated"
+_LINEAR = f"linear({_OPTIONS}) -> Tensor"
+_LINEAR_KEPT = f"linear_kept({_OPTIONS}) -> (Tensor, Tensor)"
+_GATED_GRADIENTS = "gated_gradients(Tensor gradient, Tensor sums, str activation) -> Tensor"
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -115,20 +118,27 @@ def _affine(
     gated: bool,
 ) -> torch.Tensor:  # fmt: skip
     """As `linear`."""
-    given = [it for it in (x, weight, bias, residual) if it is not None]
+    tensors = x, weight, bias, residual
+    given = [it for it in tensors if it is not None]
+    keeps = gated or activation != "none"
     if not is_plain(*given):
         check_linear(x, weight, bias, residual, activation, gated)
-        return _linear(x, weight, bias, residual, activation, gated)
-    if wants_gradient(*given):
-        return _of_linear.of(_linear_at_once, (x, weight, bias, residual), activation, gated)  # type: ignore[no-any-return]
-    return _linear_at_once(x, weight, bias, residual, activation, gated)
+        if keeps and records(*given):
+            return _linear_kept(*tensors, activation, gated)[0]
+        return _linear(*tensors, activation, gated)
+    if not wants_gradient(*given):
+        return _linear_at_once(*tensors, activation, gated)
+    if keeps:
+        check_linear(x, weight, bias, residual, activation, gated)
+        return _of_linear_kept.of(_run_linear_kept, tensors, activation, gated)[0]
+    return _of_linear.of(_linear_at_once, tensors, activation, gated)  # type: ignore[no-any-return]
 
 
 def _linear_at_once(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None, activation: str,
     gated: bool,
 ) -> torch.Tensor:  # fmt: skip
-    """The same for plain tensors."""
+    """The same for plain tensors, without a gradient."""
     key = (
         x.shape, x.stride(), weight.shape, weight.stride(), x.dtype, weight.dtype, x.device, weight.device,
         None if bias is None else (bias.shape, bias.stride(), bias.dtype, bias.device),
@@ -147,6 +157,13 @@ def _linear_at_once(
         added = None if residual is None else _rows(residual)
         return known.product(_rows(x), weight, bias, added).view(known.outer)
     return _run_linear(x, weight, bias, residual, activation, gated)
+
+
+def _of_gated(gradient: torch.Tensor, sums: torch.Tensor, activation: str) -> torch.Tensor:
+    """The gradient of the sums of a gated product."""
+    if is_plain(gradient, sums) and not wants_gradient(gradient, sums):
+        return _run_gated_gradients(gradient, sums, activation)
+    return _gated_gradients(gradient, sums, activation)
 
 
 class _Known:
@@ -195,7 +212,7 @@ def _run_mm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def _run_linear(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None, activation: str,
-    gated: bool,
+    gated: bool, sums: torch.Tensor | None = None,
 ) -> torch.Tensor:  # fmt: skip
     columns = weight.shape[0] // 2 if gated else weight.shape[0]
     rows, factor = _for_wgmma(_rows(x), 1), _for_wgmma(weight.mT, 0)
@@ -205,10 +222,18 @@ def _run_linear(
     reason = why_not(rows, factor, columns, added)
     if reason:
         left_to_pytorch("tawa.ops.linear", reason)
-        return _in_pytorch(x, weight, bias, residual, activation, gated)
+        return _in_pytorch(x, weight, bias, residual, activation, gated, sums)
     bias = None if bias is None else bias.contiguous()
-    made = known_product(rows, factor, bias, added, activation, gated)(rows, factor, bias, added)
-    return made.view(*x.shape[:-1], columns)
+    product = known_product(rows, factor, bias, added, activation, gated, sums is not None)
+    return product(rows, factor, bias, added, sums).view(*x.shape[:-1], columns)
+
+
+def _run_linear_kept(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None, activation: str,
+    gated: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    sums = unwritten(x, (math.prod(x.shape[:-1]), weight.shape[0]), x.dtype)
+    return _run_linear(x, weight, bias, residual, activation, gated, sums), sums
 
 
 def _for_wgmma(matrix: torch.Tensor, summed: int) -> torch.Tensor:
@@ -221,9 +246,11 @@ def _for_wgmma(matrix: torch.Tensor, summed: int) -> torch.Tensor:
 
 def _in_pytorch(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None, activation: str,
-    gated: bool,
+    gated: bool, sums: torch.Tensor | None,
 ) -> torch.Tensor:  # fmt: skip
     z = torch.nn.functional.linear(x, weight, bias)
+    if sums is not None:
+        sums.copy_(_rows(z))
     if gated:
         gate, other = z.chunk(2, dim=-1)
         z = _activated(gate, activation) * other
@@ -252,8 +279,24 @@ def _fake_linear(
     return x.new_empty((*x.shape[:-1], weight.shape[0] // 2 if gated else weight.shape[0]))
 
 
+def _fake_linear_kept(
+    x: torch.Tensor, weight: torch.Tensor, bias: Any, residual: Any, activation: str, gated: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return _fake_linear(x, weight, bias, residual, activation, gated), x.new_empty(
+        (math.prod(x.shape[:-1]), weight.shape[0])
+    )
+
+
+def _run_gated_gradients(gradient: torch.Tensor, sums: torch.Tensor, activation: str) -> torch.Tensor:
+    return gated_gradients(gradient.contiguous(), sums, activation)
+
+
 _mm: Any = defined(_MM, _run_mm, _fake_mm)
 _linear: Any = defined(_LINEAR, _run_linear, _fake_linear)
+_linear_kept: Any = defined(_LINEAR_KEPT, _run_linear_kept, _fake_linear_kept)
+_gated_gradients: Any = defined(
+    _GATED_GRADIENTS, _run_gated_gradients, lambda gradient, sums, activation: torch.empty_like(sums)
+)
 
 
 # --- gradients ---
@@ -269,24 +312,27 @@ def _derive_mm(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, .
     return _product(gradient, b.mT) if of_a else None, _product(a.mT, gradient) if of_b else None
 
 
-def _keep_linear(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+def _keep_linear(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     x, weight, bias, _, ctx.activation, ctx.gated = inputs
-    ctx.save_for_backward(x, weight, bias)
+    ctx.save_for_backward(x, weight, bias, output[1] if isinstance(output, tuple) else None)
+    ctx.set_materialize_grads(False)
 
 
-def _derive_linear(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    x, weight, bias = ctx.saved_tensors
+def _derive_linear(
+    ctx: Any, gradient: torch.Tensor | None, of_sums: torch.Tensor | None = None
+) -> tuple[torch.Tensor | None, ...]:
+    """of_sums: the gradient of the sums that were kept, which a second derivative has."""
+    x, weight, bias, sums = ctx.saved_tensors
     of_x, of_weight, of_bias, of_residual = ctx.needs_input_grad[:4]
-    summed = gradient
-    if ctx.gated or ctx.activation != "none":  # the sums before the activation are computed again
-        sums = _affine(x, weight, bias, None, "none", False)
-        if ctx.gated:
-            gate, other = sums.chunk(2, dim=-1)
-            of_gate = _derived(gradient * other, gate, ctx.activation)
-            summed = torch.cat((of_gate, gradient * _activated(gate, ctx.activation)), dim=-1)
-        else:
-            summed = _derived(gradient, sums, ctx.activation)
-    rows = summed.reshape(-1, weight.shape[0])
+    rows = None if gradient is None else _rows(gradient)
+    if rows is not None and (ctx.gated or ctx.activation != "none"):
+        if sums is None:  # `tawa::linear` itself was called
+            sums = _affine(_rows(x), weight, bias, None, "none", False)
+        rows = _of_gated(rows, sums, ctx.activation) if ctx.gated else _derived(rows, sums, ctx.activation)
+    summed = [it for it in (rows, of_sums) if it is not None]
+    if not summed:
+        return (None,) * 6
+    rows = summed[0] if len(summed) == 1 else summed[0] + summed[1]
     return (
         _product(rows, weight).view(x.shape) if of_x else None,
         _product(rows.mT, _rows(x)) if of_weight else None,
@@ -295,6 +341,22 @@ def _derive_linear(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | Non
         None,
         None,
     )
+
+
+def _keep_sums(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    gradient, sums, ctx.activation = inputs
+    ctx.save_for_backward(gradient, sums)
+
+
+def _derive_gated_gradients(ctx: Any, second: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def gated(sums: torch.Tensor) -> torch.Tensor:
+        gate, other = sums.chunk(2, dim=-1)
+        return _activated(gate, ctx.activation) * other
+
+    def gradients(gradient: torch.Tensor, sums: torch.Tensor) -> torch.Tensor:
+        return torch.func.vjp(gated, sums)[1](gradient)[0]
+
+    return *torch.func.vjp(gradients, *ctx.saved_tensors)[1](second), None
 
 
 def _derived(gradient: torch.Tensor, sums: torch.Tensor, activation: str) -> torch.Tensor:
@@ -311,3 +373,5 @@ def _derived(gradient: torch.Tensor, sums: torch.Tensor, activation: str) -> tor
 
 _of_mm = derived("mm", _derive_mm, _keep_factors)
 _of_linear = derived("linear", _derive_linear, _keep_linear)
+_of_linear_kept = derived("linear_kept", _derive_linear, _keep_linear)
+derived("gated_gradients", _derive_gated_gradients, _keep_sums)

@@ -156,17 +156,24 @@ def group_of(tile: Tile, M: int, N: int, K: int) -> int:
     return 1 if columns <= 8 else 16 if K >= 2048 else 4 if K >= 512 else 8
 
 
-def options_of(tile: Tile, M: int, N: int, K: int, size: int, device: Device) -> tuple[tuple[str, str], ...]:
-    """Options of the launch beside the tile: the part of the Plan that short sums of a large C ask for.
+def options_of(
+    tile: Tile, M: int, N: int, K: int, size: int, device: Device, kept: bool
+) -> tuple[tuple[str, str], ...]:  # fmt: skip
+    """Options of the launch beside the tile: the part of the Plan that tiles with a long end ask for, of a large C.
 
-    The end of a tile takes as long as its sums then. Two groups of warps get out of step, so that one is at its end
-    while the other one multiplies; and small slices of C leave the memory for operands of the next tile.
+    The end is long where sums are short, or are stored beside C (`kept`). Two groups of warps get out of step, so that
+    one is at its end while the other one multiplies. Short sums leave memory for operands of the next tile if C is
+    stored in small slices. N counts columns of C.
     """
     count = blocks(M, tile.BM) * blocks(N, tile.columns)
-    large = (tile.BM, tile.BN, tile.more, tile.split) == (128, 256, 0, 1) and not tile.swapped
-    return (("plan", SHORT_SUMS),) if large and size == 2 and K <= 384 and count >= 4 * device.processors else ()
+    if tile.BM * tile.columns < LARGEST or tile.split > 1 or size != 2 or count < 4 * device.processors:
+        return ()
+    if kept:
+        return (("plan", TWO_GROUPS),) if tile.more else ()
+    return (("plan", SHORT_SUMS),) if K <= 384 and not tile.swapped and tile.BN == 256 else ()
 
 
+TWO_GROUPS = '{"form": "persistent", "groups": 2, "split": "rows"}'
 SHORT_SUMS = '{"form": "persistent", "groups": 2, "split": "rows", "stores": [{"slices": 4}]}'
 
 

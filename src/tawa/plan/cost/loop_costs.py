@@ -16,13 +16,15 @@ from tawa.analysis.loops.costs import (
     OpCost,
     carried_registers_of,
     cost_of,
+    is_of_numbers,
     registers_at,
     repacking_cycles,
 )
 from tawa.analysis.loops.dependences import Dependence, DependenceInfo, is_exchanged
 from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp
+from tawa.dialects.tt import through_pointers
 from tawa.dialects.ttng import WarpGroupDotOp
-from tawa.ir import Operation, TensorType, Value, parse_type
+from tawa.ir import Operation, TensorType, Value, parse_type, shape_of
 from tawa.machine.nvidia import LATENCY_CYCLES
 from tawa.plan.cost.labels import label_of, tile_label
 from tawa.plan.defaults import MAX_STAGES
@@ -37,7 +39,7 @@ class Limits:
 
     registers: per thread of the partition. groups: partitions that run this loop. keeps: whether a loop may keep a
     buffer that it fills for readers in a later stage. behind: whether dots run a stage behind the others if they read
-    what consumer groups exchange, and their results are only stored.
+    what consumer groups exchange, and their results are only stored or added up in memory.
     """
 
     num_warps: int
@@ -52,7 +54,8 @@ class LoopCosts:
     """One loop under limits, by node.
 
     before, behind: the edges into and out of a node. uses: the distances and nodes to which its results go. repacking:
-    cycles if its results are carried to another kernel iteration; narrow: those that are not 0, by number.
+    cycles if its results are carried to another kernel iteration; narrow: those that are not 0, by number. addresses:
+    the nodes whose tiles take no registers, because a store computes each element where it needs it.
     """
 
     def __init__(self, graph: DependenceInfo, limits: Limits) -> None:
@@ -72,13 +75,26 @@ class LoopCosts:
                 self.leads_to_dot[edge.source] |= self.leads_to_dot[edge.target]
         warps = limits.num_warps
         self.weights = [sum(self._weight(value) for value in op.results) for op in graph.nodes]
-        self.registers = [_registers(op, warps) for op in graph.nodes]
+        self.addresses = self._addresses()
+        self.registers = [
+            0 if number in self.addresses else _registers(op, warps) for number, op in enumerate(graph.nodes)
+        ]
         self.carried_registers = [_total(op, lambda type: carried_registers_of(type, warps)) for op in graph.nodes]
         self.uses = [
             [(edge.distance, edge.target) for edge in edges if edge.kind in ("value", "sum")] for edges in self.behind
         ]
         self.repacking = [_total(op, lambda type: repacking_cycles(type, warps)) for op in graph.nodes]
         self.narrow = {number: cycles for number, cycles in enumerate(self.repacking) if cycles}
+
+    def _addresses(self) -> set[int]:
+        """The nodes that compute, from numbers, the tiles of addresses and masks of stores and reductions alone."""
+        found, known = set[int](), dict[Value, bool]()
+        for number, op in reversed(list(enumerate(self.graph.nodes))):
+            users = [edge.target for edge in self.behind[number]]
+            alone = all(it in found or through_pointers(self.graph.nodes[it]) for it in users)
+            if users and alone and all(shape_of(it) and is_of_numbers(it, known) for it in op.results):
+                found.add(number)
+        return found
 
     def _weight(self, value: Value) -> int:
         """The cost of keeping a value live for another kernel iteration; a scalar costs little, but not nothing."""

@@ -25,10 +25,12 @@ from tawa.plan.defaults import BYTES_AHEAD, ELEMENTS_AHEAD, KEPT_REGISTERS, MAX_
 from tawa.plan.fields import LoopPlan, OperandPlan
 from tawa.plan.pinned_schedule import check_schedule
 from tawa.plan.plan import Plan
-from tawa.plan.schedule import Schedule
-from tawa.plan.scheduler import Limits, find_schedule
+from tawa.plan.schedule import Schedule, Wanted
+from tawa.plan.scheduler import Limits, find_schedule, placed_schedule
 
-NOTHING_BEHIND = "no dot there reads what consumer groups exchange, with a result that is only stored"
+NOTHING_BEHIND = (
+    "no dot there reads what consumer groups exchange, with a result that is only stored or added up by relaxed atomics"
+)
 _OWN = "start from the kernel's own Plan"
 
 
@@ -58,7 +60,7 @@ def choose_kept(module: Module, plan: Plan) -> Plan:
     """The dots of each loop whose left operand stays in registers, for loops where the Plan leaves that open."""
     found: dict[int, tuple[int, ...]] = {}
     for group in find_groups(module):
-        if group.role == "consumer":
+        if group.role == "consumer" and not plan.owned:  # where groups own different dots, they take the registers
             keep = kept_dots(group.op, group.num_warps, plan)
             for loop in (op for op in group.op.walk() if op.name in LOOPS) if keep else ():
                 number = loop_number(loop)
@@ -90,11 +92,21 @@ def numbered(loops: Iterable[ForOp]) -> Iterator[tuple[int, ForOp]]:
         yield count if number is None else number, loop
 
 
-def choose_schedules(module: Module, plan: Plan) -> dict[int, Schedule]:
+def groups_of(loops: Iterable[tuple[int, ForOp]], plan: Plan) -> Iterator[tuple[int, int, ForOp]]:
+    """Numbered loops with the group whose program they are in: 0 where all groups run the same program."""
+    seen: dict[int, int] = {}
+    for number, loop in loops:
+        group = seen.get(number, 0) if plan.owned else 0
+        seen[number] = group + 1
+        yield number, group, loop
+
+
+def choose_schedules(module: Module, plan: Plan) -> dict[int, tuple[Schedule, ...]]:
     """The schedules of a module after `PipelineMma`, by loop: those of the Plan, and computed ones for other loops.
 
-    Consumer groups run the same program, so corresponding loops have one schedule. Raises PlanError if a pinned
-    schedule violates a dependence of its loop, or if the loop does not exist.
+    Consumer groups run the same program, so corresponding loops have one schedule; one for each group if they own
+    different dots. Raises PlanError if a pinned schedule violates a dependence of its loop, or if the loop does not
+    exist.
     """
     loops = list(numbered(staged_loops(module)))
     pinned = {it.loop: it.schedule for it in plan.loops if it.schedule is not None and it.loop is not None}
@@ -107,27 +119,32 @@ def choose_schedules(module: Module, plan: Plan) -> dict[int, Schedule]:
     wanted = {it.loop: it.wanted for it in plan.loops if it.wanted is not None and it.loop is not None}
     for number in wanted:
         _check_stageable(module, plan, number, [it for it, _ in loops])
-    found: dict[int, Schedule] = {}
+    found: dict[int, tuple[Schedule, ...]] = {}
     groups = sum(group.role == "consumer" for group in find_groups(module))
-    for number, loop in loops:
-        reason, asked = _obstacle(loop), pinned.get(number)
+    for number, group, loop in groups_of(loops, plan):
+        reason, asked = _obstacle(loop), plan.loop(number).schedule_of(group) if number in pinned else None
         if reason:
             if asked is not None or number in wanted:
                 where = _line(module, loop.op)
                 raise PlanError(f"loop {number} ({where}) cannot be staged: {reason}; cure: leave its schedule out")
             continue
         stages = plan.loop(number).stages
-        if number in found or (asked is None and stages == 0):
+        if len(found.get(number, ())) > group or (asked is None and stages == 0):
             continue
         graph = find_dependences(loop)
         if asked is not None:
             check_schedule(graph, asked)
-            found[number] = asked = replace(asked, loop=number, ring_depths=needed_slots(graph, asked))
+            asked = replace(asked, loop=number, ring_depths=needed_slots(graph, asked))
+            found[number] = (*found.get(number, ()), asked)
             refuse_shallow(asked, given_slots(graph), f"loop {number} ({_line(module, loop.op)})")
             continue
         places = [_line(module, op) for op in (loop.op, *graph.nodes)]
-        limits, want = _limits(loop, stages, groups), wanted.get(number)
-        limits = replace(limits, behind=plan.loop(number).behind is True)
+        behind = plan.loop(number).behind is True
+        usual = 1 if plan.owned and not behind else MAX_STAGES  # dots of one group run while another one computes
+        limits, want = _limits(loop, usual if stages is None else stages, groups), wanted.get(number)
+        if want is not None and group:
+            want = Wanted(want.stages)  # what is carried, and the steps, are those of the first group
+        limits = replace(limits, behind=behind)
         schedule = (
             wanted_schedule(graph, limits, want, number, places)
             if want is not None
@@ -137,8 +154,10 @@ def choose_schedules(module: Module, plan: Plan) -> dict[int, Schedule]:
         if own and own.behind and (schedule is None or schedule.stages == 1):
             where = f"loop {number} ({own.line})" if own.line else f"loop {number}"
             raise PlanError(f"the Plan has behind in {where}: {NOTHING_BEHIND}; cure: behind=false")
+        if schedule is None and plan.owned:  # each group waits where it needs a result
+            schedule = placed_schedule(graph, limits, [0] * len(graph.nodes), range(len(graph.nodes)), number, places)
         if schedule:
-            found[number] = schedule
+            found[number] = (*found.get(number, ()), schedule)
     return found
 
 
@@ -159,7 +178,7 @@ def _check_stageable(module: Module, plan: Plan, number: int, staged: list[int])
     )
 
 
-def scheduled(plan: Plan, schedules: dict[int, Schedule]) -> Plan:
+def scheduled(plan: Plan, schedules: dict[int, tuple[Schedule, ...]]) -> Plan:
     """The decisions for every loop of a Plan, given these schedules.
 
     No loop is joined to the one before it unless a Plan says so: the code of the second loop is there twice, and
@@ -169,9 +188,10 @@ def scheduled(plan: Plan, schedules: dict[int, Schedule]) -> Plan:
         loops=tuple(
             LoopPlan(
                 it.loop,
-                stages=made.stages if (made := schedules.get(it.loop)) else 0,
-                schedule=made,
+                stages=max(one.stages for one in made) if (made := schedules.get(it.loop)) else 0,
+                schedule=made[0] if made else None,
                 joined=it.joined is True if made else None,
+                others=made[1:] or None if made else None,
             )
             for it in plan.loops
             if it.loop is not None
@@ -240,10 +260,10 @@ class _Room:
         return permitted
 
 
-def _limits(loop: ForOp, stages: int | None, groups: int) -> Limits:
+def _limits(loop: ForOp, stages: int, groups: int) -> Limits:
     group = next(GroupOp(op) for op in loop.op.ancestors() if GroupOp.of(op))
     registers = min(group.registers or 255, 255)
-    return Limits(group.num_warps, registers, MAX_STAGES if stages is None else stages, groups)
+    return Limits(group.num_warps, registers, stages, groups)
 
 
 def _obstacle(loop: ForOp) -> str:

@@ -1,4 +1,4 @@
-"""Direct stores: stores of fp32 accumulators leave from the layout of the dot, without passing through shared memory.
+"""Direct stores: fp32 accumulators are stored, or added, from the layout of the dot, not through shared memory.
 
     %t = convert_layout %acc : #mma → #blocked          %p' = the pointers, computed again in #mma
     tt.store %p, %t : #blocked                     →    tt.store %p', %acc : #mma
@@ -34,6 +34,8 @@ class DirectStores:
             builder = Builder.before(op)
             for index, operand in enumerate(op.operands):
                 op.set_operand(index, rebuild(operand, it.layout, builder, made))
+            for result in op.results:  # of a reduction
+                result.type = it.store.source.type
         if self.stores:
             DropDead().run(module)
         remarks = (Remark("done", _DIRECT, source_of(module, it.store.op)) for it in self.stores)

@@ -6,7 +6,15 @@
     %dq = dot gather (part (trans %w)), %k           %dq = dot trans %x0[…, 64 g …], %kb[0 …], 0     %xn: of group n
                                                      %dq = dot trans %x1[…, 64 g …], %kb[64 …], %dq
 
-The sum over all groups becomes one dot for the tile of each group, in their order.
+The sum over all groups becomes one dot for the tile of each group, in their order. A tile that one group owns is stored
+once; dots read it there in either order, and arithmetic loads it:
+
+    %p  = owned %s, 0                                %x  = local_alloc %s {tawa.exchanged, tawa.owner = 0}
+    %dv = dot trans %p, %do, %dv               →     %dv = dot trans %x0, %do, %dv
+    %ds = mulf %p, %dp                               %p  = local_load %x0; %ds = mulf %p, %dp
+
+A tile that all groups load alike outside of loops is then loaded once for all of them. What is stored behind the loops
+may be staged in what no other group reads of such tiles (`tawa.analysis.rings.idle_tiles`).
 
 Requires: TTGIR of the program of one group (`tawa.transforms.ttir.split_rows`).
 Ensures: no gathers of parts or of whole tiles are left; or declines.
@@ -15,14 +23,17 @@ Ensures: no gathers of parts or of whole tiles are left; or declines.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from tawa.analysis.rings.exchanges import BY_GROUP, COMMON, EXCHANGED, OF, SLOTS
+from tawa.analysis.dims.dependents import dependent_values
+from tawa.analysis.rings.exchanges import BY_GROUP, COMMON, EXCHANGED, OF, OWNER, SLOTS, STAGED_IN
+from tawa.analysis.rings.idle_tiles import idle_boxes
 from tawa.declines import EXCHANGED as NOT_ONLY_EXCHANGED
 from tawa.dialects.builtin import CastOp
-from tawa.dialects.inline.markers import PartOfTileOp, WholeTileOp
-from tawa.dialects.tt import DescriptorLoadOp, GatherOp, TransOp
-from tawa.dialects.ttg import ConvertLayoutOp, LocalAllocOp, MemDescTransOp
+from tawa.dialects.inline.markers import GroupIndexOp, OwnedTileOp, PartOfTileOp, WholeTileOp
+from tawa.dialects.scf import enclosing_loops
+from tawa.dialects.tt import DescriptorLoadOp, FuncOp, GatherOp, TransOp
+from tawa.dialects.ttg import ConvertLayoutOp, LocalAllocOp, LocalLoadOp, MemDescTransOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.ir import Builder, Module, Operation, Value, clone_op, memdesc_type, shape_of, source_of
 from tawa.ir.attributes import array_attr, int_attr
@@ -44,17 +55,26 @@ class ExchangeParts:
         if not any(map(_is_marker, module.walk())):
             return PassResult(changed=False)
         module.aliases.setdefault("#smem", "#ttg.shared_memory")
-        views = _Views(module, SLOTS + any(it.behind for it in self.plan.loops))
+        late = not self.plan.owned and any(it.behind for it in self.plan.loops)
+        views = _Views(module, SLOTS + late, reused=self.plan.owned)
         traced = [(dot, _trace(dot.a), _trace(dot.b)) for op in module.walk() if (dot := WarpGroupDotOp.of(op))]
+        owned = [view for op in module.walk() if (view := OwnedTileOp.of(op))]
+        alike = _loaded_alike(module) if owned else ()
         for dot, a, b in traced:
             if a.exchanged is not None:
                 views.sum_over_groups(dot, a, b)
             else:
                 for index, it in ((WarpGroupDotOp.a.index, a), (WarpGroupDotOp.b.index, b)):
-                    buffer = views.buffer(it, COMMON) if it.parts else None
+                    buffer = views.owned(it.base)
+                    if buffer is None and (it.parts or it.base.defining_op in alike):
+                        buffer = views.buffer(it, COMMON)
                     if buffer is not None:
                         dot.op.set_operand(index, views.view(Builder.before(dot.op), buffer, it, {}))
+        for marker in owned:
+            views.load_owned(marker)
         DropDead().run(module)
+        for store, boxes in idle_boxes(module).items():
+            store.attributes[STAGED_IN] = array_attr([it for box in boxes for it in (box.number, box.column)])
         left = next((op for op in module.walk() if _is_marker(op)), None)
         if left is not None:
             return PassResult(True, (NOT_ONLY_EXCHANGED.remark(source_of(module, left)),))
@@ -62,7 +82,15 @@ class ExchangeParts:
 
 
 def _is_marker(op: Operation) -> bool:
-    return PartOfTileOp.matches(op) or WholeTileOp.matches(op)
+    return PartOfTileOp.matches(op) or WholeTileOp.matches(op) or OwnedTileOp.matches(op)
+
+
+def _loaded_alike(module: Module) -> set[Operation]:
+    """The loads outside of loops that do not depend on the group."""
+    function = next(view for op in module.body.ops if (view := FuncOp.of(op)))
+    dependent = dependent_values(function.body, lambda op: GroupIndexOp.of(op) is not None)
+    loads = [op for op in module.walk() if DescriptorLoadOp.matches(op) and not enclosing_loops(op)]
+    return {op for op in loads if dependent.isdisjoint(op.operands)}
 
 
 @dataclass(slots=True)
@@ -111,10 +139,13 @@ def _unconverted(value: Value) -> Value:
 
 
 class _Views:
-    """Buffers of tiles, and views of them. made: the buffers, by tile. slots: of an exchanged tile."""
+    """Buffers of tiles, and views of them. made: the buffers, by tile. slots: of an exchanged tile.
 
-    def __init__(self, module: Module, slots: int) -> None:
-        self.module, self.slots = module, slots
+    reused: whether groups may write to common tiles, for what they stage there in the end.
+    """
+
+    def __init__(self, module: Module, slots: int, reused: bool) -> None:
+        self.module, self.slots, self.reused = module, slots, reused
         self.made: dict[Value, Value] = {}
 
     def buffer(self, it: _Traced, what: str) -> Value | None:
@@ -123,8 +154,12 @@ class _Views:
         maker, type = tile.defining_op, operand_buffer(tile)
         loaded = DescriptorLoadOp.matches(maker)
         if found is None and maker is not None and type is not None and loaded == (what == COMMON):
+            type = replace(type, mutable=what == COMMON and self.reused)
             made = Builder.after(maker).create(LocalAllocOp.NAME, (tile,), (str(type),), hints=(tile.hint,))
-            made.attributes[what] = "unit" if what == COMMON else int_attr(self.slots)
+            if what == EXCHANGED:
+                made.attributes[what] = int_attr(self.slots)
+            elif not enclosing_loops(made):  # a tile that a loop loads goes through a ring
+                made.attributes[what] = int_attr(sum(COMMON in it.attributes for it in self.module.walk()))
             found = self.made[tile] = made.result
         return found
 
@@ -139,6 +174,32 @@ class _Views:
                 steps = [it.parts.get(dim, 0) for dim in range(len(whole))]
                 buffer.defining_op.attributes[BY_GROUP] = array_attr(steps)
         return transposed_view(builder, self.module, buffer) if it.dims == (1, 0) else buffer
+
+    def owned(self, tile: Value) -> Value | None:
+        """The buffer of a tile that one group owns, as all groups read it; None for another tile."""
+        marker = OwnedTileOp.of(tile.defining_op)
+        if marker is None:
+            return None
+        if tile not in self.made:
+            source = _unconverted(marker.source)
+            maker, type = source.defining_op, operand_buffer(source)
+            if maker is None or type is None:
+                return None
+            builder = Builder.after(maker)
+            stored = builder.create(LocalAllocOp.NAME, (source,), (str(type),), hints=(source.hint,))
+            stored.attributes |= {EXCHANGED: int_attr(self.slots), OWNER: int_attr(marker.group)}
+            read = builder.create(CastOp.NAME, stored.results, (str(type),), hints=(source.hint,))
+            read.attributes[OF] = int_attr(0)
+            self.made[tile] = read.result
+        return self.made[tile]
+
+    def load_owned(self, marker: OwnedTileOp) -> None:
+        """Loads the tile for what is not a dot."""
+        tile = marker.op.result
+        buffer = self.owned(tile)
+        if buffer is not None:
+            load = Builder.before(marker.op).create(LocalLoadOp.NAME, (buffer,), (tile.type,), hints=(tile.hint,))
+            tile.replace_all_uses_with(load.result)
 
     def sum_over_groups(self, dot: WarpGroupDotOp, a: _Traced, b: _Traced) -> None:
         """One dot for the tile of each group."""

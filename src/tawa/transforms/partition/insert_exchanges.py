@@ -8,6 +8,7 @@
                                                         aref.consumed %r0[%i]; aref.consumed %r1[%i]
 
 `own`: the ring of the group that executes it, once that is known (`resolve_groups`). Tiles of one type share the rings.
+A tile that one group owns has one ring, which only that group fills (`owner`).
 With two slots, a group that stores a tile has got those before it, which the others stored after they had left the ones
 before that: no barriers for empty slots are needed (`implied_empty`), which the barrier check proves.
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tawa.analysis.rings.channels import slot_readers
-from tawa.analysis.rings.exchanges import EXCHANGED, owners
+from tawa.analysis.rings.exchanges import EXCHANGED, OWNER, owners, shared_ring
 from tawa.dialects.aref import ConsumedOp, CreateOp, FilledOp, FirstOp, GetOp, PutOp, RingType
 from tawa.dialects.tt import FuncOp
 from tawa.dialects.ttg import LocalAllocOp, LocalStoreOp
@@ -38,15 +39,15 @@ class InsertExchanges:
         """Rewrites every exchanged buffer."""
         function = next((view for op in module.body.ops if (view := FuncOp.of(op))), None)
         found = [view for op in (function.op.walk() if function else ()) if (view := LocalAllocOp.of(op))]
-        by_type: dict[str, list[LocalAllocOp]] = {}
+        alike: dict[str, list[LocalAllocOp]] = {}
         for alloc in found:
             if EXCHANGED in alloc.op.attributes:
-                by_type.setdefault(alloc.op.result.type, []).append(alloc)
-        for number, (type, allocs) in enumerate(by_type.items()):
+                alike.setdefault(shared_ring(alloc.op), []).append(alloc)
+        for number, allocs in enumerate(alike.values()):
             assert function is not None
             work = next((op.parent for op in function.op.walk() if CreateOp.matches(op) and op.parent), function.body)
             slots = read_int(allocs[0].op.attributes[EXCHANGED])
-            slot = str(replace(memdesc_type(type), mutable=True))
+            slot = str(replace(memdesc_type(allocs[0].op.result.type), mutable=True))
             groups = 1 + max(max(owners(it.op.result)) for it in allocs)
             rings = [
                 _create(work, allocs[0], f"exchange{number}_{group}", RingType(slots, (slot,)))
@@ -60,7 +61,7 @@ class InsertExchanges:
             for _, (get, *others) in sites:
                 for access in others:
                     access.set_operand(GetOp.index.index, GetOp(get).index)
-        return PassResult(bool(by_type))
+        return PassResult(bool(alike))
 
 
 def _create(work: Block, alloc: LocalAllocOp, name: str, type: RingType) -> Value:
@@ -75,7 +76,9 @@ def _exchange(alloc: LocalAllocOp, rings: list[Value], first: Value, slot: str) 
     block, body = alloc.op.parent, Block([slot], ["slot"])
     assert block is not None
     builder = Builder.before(alloc.op)
-    put = builder.create(PutOp.NAME, (rings[0], first), properties={"own": bool_attr(True)}, regions=[Region([body])])
+    owner = alloc.op.attributes.get(OWNER)
+    by = {"own": bool_attr(True)} if owner is None else {"owner": owner}
+    put = builder.create(PutOp.NAME, (rings[0], first), properties=by, regions=[Region([body])])
     inside = Builder.at_end(body, put.loc)
     inside.create(LocalStoreOp.NAME, (alloc.source, body.args[0]))
     inside.create(FilledOp.NAME)

@@ -19,6 +19,9 @@ Whatever the producer computes from the group index, it computes once per group:
 
 The values of group 0 keep their positions in loops and branches; those of the other groups are appended.
 
+A tile that one group owns is put by that group alone; the others compute nothing for it. Each group leaves out what
+then serves nothing.
+
 A partition that issues the dots of all groups accesses, for each of them in turn, the rings that it shares with it:
 
     acquire s[i]; mma %q, %k; publish s[i]     →     acquire s0[i]; mma %q0, %k; publish s0[i]
@@ -35,7 +38,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tawa.analysis.dims.dependents import dependent_values, divergent_control_flow
-from tawa.analysis.rings.exchanges import BY_GROUP
+from tawa.analysis.rings.exchanges import BY_GROUP, STAGED_IN
 from tawa.declines import GROUP_DEPENDENT
 from tawa.dialects.aref import ConsumedOp, CreateOp, FirstOp, GetOp, LandedOp, PutOp
 from tawa.dialects.control_flow import carry_all_through, loop_carried
@@ -48,7 +51,8 @@ from tawa.dialects.ttg import MemDescSubsliceOp
 from tawa.dialects.ttng import AsyncTMACopyLocalToGlobalOp, AsyncTMAReduceOp, AsyncTMAStoreWaitOp
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.ir import Block, Builder, Module, Operation, Value, ValueMap, clone_op, source_of
-from tawa.ir.attributes import array_attr, bool_attr, int_attr, read_array, string_attr
+from tawa.ir.attributes import array_attr, bool_attr, int_attr, read_array, read_int, string_attr
+from tawa.transforms.drop_dead import DropDead
 from tawa.transforms.result import PassResult
 
 _OF_A_GROUP = ("mma", "consumer", "correction")
@@ -99,6 +103,7 @@ class ResolveGroups:
             ring.defining_op.erase()
         for number, group in (*enumerate(consumers), *enumerate(corrections)):
             _set_index(group, number)
+        DropDead().run(module)
         return PassResult(changed=True)
 
 
@@ -109,17 +114,28 @@ def _set_index(group: GroupOp, number: int) -> None:
         op.result.replace_all_uses_with(constant)
         op.erase()
     own: set[Value] = set()
+    others: list[Operation] = []
     for op in group.op.walk():
         if BY_GROUP in op.attributes:
             steps = read_array(op.attributes.pop(BY_GROUP))
             at = zip(MemDescSubsliceOp(op).offsets, steps, strict=True)
             op.properties["offsets"] = array_attr([int(start) + number * int(step) for start, step in at])
+        elif STAGED_IN in op.attributes:
+            boxes = read_array(op.attributes[STAGED_IN])
+            op.attributes[STAGED_IN] = array_attr(boxes[2 * number : 2 * number + 2])
         elif (put := PutOp.of(op)) and op.properties.pop("own", None):
             op.set_operand(PutOp.ring.index, _ring_of_group(put.ring, number))
             own.add(put.ring)
+        elif (put := PutOp.of(op)) and (owner := op.properties.pop("owner", None)):
+            if read_int(owner) == number:
+                own.add(put.ring)
+            else:
+                others.append(op)
     for op in group.op.walk():
         if (get := GetOp.of(op)) and get.ring in own:
             op.properties["own"] = bool_attr(True)
+    for op in others:
+        op.erase()
 
 
 def _ring_of_group(ring: Value, number: int) -> Value:

@@ -25,16 +25,17 @@ from tawa.dialects.effects import is_pure
 from tawa.dialects.scf import ForOp, YieldOp
 from tawa.ir import Builder, Module, Operation, Value
 from tawa.plan import Plan
-from tawa.plan.decide.loops import numbered, staged_loops
+from tawa.plan.decide.loops import groups_of, numbered, staged_loops
+from tawa.plan.schedule import Schedule
 from tawa.transforms.pipelining.expand_stages import Expander, Key, Steady, branched
 
 
-def scheduled_loops(module: Module, plan: Plan) -> Iterator[tuple[int, Expander]]:
+def scheduled_loops(module: Module, plan: Plan) -> Iterator[tuple[int, Schedule, Expander]]:
     """The loops of all consumers that have a schedule, group by group, with their numbers."""
-    for number, loop in numbered(staged_loops(module)):
-        schedule = plan.loop(number).schedule
+    for number, group, loop in groups_of(numbered(staged_loops(module)), plan):
+        schedule = plan.loop(number).schedule_of(group)
         if schedule is not None:
-            yield number, Expander(find_dependences(loop), schedule)
+            yield number, schedule, Expander(find_dependences(loop), schedule)
 
 
 def why_not_joined(first: Expander, second: Expander) -> str:

@@ -53,10 +53,9 @@ class PipelineStages:
         """Pipelines every loop of every consumer that has a schedule."""
         remarks: list[Remark] = []
         ready: Expander | None = None  # its pipeline may be joined by the next loop's
-        for number, expander in list(scheduled_loops(module, self.plan)):
+        for number, schedule, expander in list(scheduled_loops(module, self.plan)):
             entry = self.plan.loop(number)
-            assert entry.schedule is not None
-            stages, _, rest = entry.schedule.summary.partition(", ")
+            stages, _, rest = schedule.summary.partition(", ")
             reason = f"{stages} in this loop: {rest}"
             remarks.append(Remark("note", reason, source_of(module, expander.loop.op)))
             if entry.joined:

@@ -15,6 +15,7 @@ from tawa.dialects.aref import (
     FilledOp,
     FirstOp,
     GetOp,
+    HeldOp,
     LandedOp,
     PublishOp,
     PutOp,
@@ -35,7 +36,7 @@ from tawa.verify.skeleton.barrier_level import Accesses, chooses_tile
 from tawa.verify.skeleton.program import UnsupportedError
 
 PROTOCOL = DOTS | op_names(
-    PutOp, AcquireOp, PublishOp, GetOp, ConsumedOp, WarpGroupDotOp, WarpGroupDotWaitOp, LocalLoadOp
+    PutOp, AcquireOp, PublishOp, GetOp, HeldOp, ConsumedOp, WarpGroupDotOp, WarpGroupDotWaitOp, LocalLoadOp
 )
 # A put completes by itself. Waiting for it takes no credit; a missing wait is found at the barrier level.
 _PLAIN_AREF = (CreateOp.NAME, FirstOp.NAME, AdvanceOp.NAME, FilledOp.NAME, LandedOp.NAME)
@@ -106,7 +107,7 @@ class Sources:
         if self.accesses is not None and (value in self.accesses.tiles or value in self.accesses.descriptors):
             through = [it for it in owner.operands if it in self.accesses.tiles or it in self.accesses.descriptors]
             return [*through, *(it for it in owner.operands if it.type == "i1" and chooses_tile(owner))]
-        if owner.name in (GetOp.NAME, AcquireOp.NAME, CreateOp.NAME, FirstOp.NAME) or value.type.startswith("tensor<"):
+        if owner.name in (GetOp.NAME, HeldOp.NAME, AcquireOp.NAME, CreateOp.NAME, FirstOp.NAME) or value.type.startswith("tensor<"):
             return ()
         if value.type.startswith("!ttg.memdesc") and owner.name not in VIEWS:
             return ()

@@ -194,21 +194,40 @@ def gradient_keys_tile(
 
 
 @triton.jit
+def longest_first(together):
+    """The head and the tile of a program, if tile 0 of a head takes longest.
+
+    The heads of all batches are taken `together` at a time. Of these the longest tiles start first, so that short ones
+    are left for the end. Grid: tiles, heads.
+    """
+    tiles, heads = tl.num_programs(0), tl.num_programs(1)
+    program = tl.program_id(1) * tiles + tl.program_id(0)
+    first = program // (together * tiles) * together
+    within = program % (together * tiles)
+    size = min(heads - first, together)
+    return first + within % size, within // size
+
+
+@triton.jit
 def attention_dkdv(
-    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, H, SQ, SP, SK, diagonal,
-    scale, softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
-    WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, ADDED: tl.constexpr, EVEN: tl.constexpr,
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, together, H, SQ, SP, SK,
+    diagonal, scale, softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, ADDED: tl.constexpr,
+    EVEN: tl.constexpr,
 ):  # fmt: skip
     """dK and dV of BN keys of one key head.
 
-    ADDED: also adds dQ / scale to float32 in memory, block by block in the order of `by_registers`.
-    Grid: blocks of keys, key heads of all batches.
+    ADDED: also adds dQ / scale to float32 in memory, block by block in the order of `by_registers`. together: as in
+    `longest_first`. Grid: blocks of keys, key heads of all batches.
     """
     key_heads = H // GROUP
-    b, key_head = tl.program_id(1) // key_heads, tl.program_id(1) % key_heads
+    head, tile = tl.program_id(1), tl.program_id(0)
+    if CAUSAL:
+        head, tile = longest_first(together)
+    b, key_head = head // key_heads, head % key_heads
     gradient_keys_tile(q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, b, b,
-                       key_head, tl.program_id(0), b * H * SP, SQ, SP, SK, diagonal, scale, softcap, GROUP, BM, BN, D,
-                       CAUSAL, WINDOW, ALIBI, SOFTCAP, ADDED, EVEN)  # fmt: skip
+                       key_head, tile, b * H * SP, SQ, SP, SK, diagonal, scale, softcap, GROUP, BM, BN, D, CAUSAL,
+                       WINDOW, ALIBI, SOFTCAP, ADDED, EVEN)  # fmt: skip
 
 
 @triton.jit
@@ -273,13 +292,16 @@ def gradient_queries_tile(
 
 @triton.jit
 def attention_dq(
-    q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, H, SP, SK, diagonal, scale, softcap,
-    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
+    q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, together, H, SP, SK, diagonal, scale,
+    softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr,
 ):  # fmt: skip
-    """dQ of BM queries of one head. Grid: tiles of queries, heads of all batches."""
-    head = tl.program_id(1)
+    """dQ of BM queries of one head. together: as in `longest_first`. Grid: tiles of queries, heads of all batches."""
+    head, tile = tl.program_id(1), tl.program_id(0)
+    if CAUSAL:
+        head, tile = longest_first(together)
+        tile = tl.num_programs(0) - 1 - tile
     b, h = head // H, head % H
-    gradient_queries_tile(q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, b, b, h,
-                          tl.program_id(0), head * SP, SK, diagonal, scale, softcap, GROUP, BM, BN, D, CAUSAL, WINDOW,
-                          ALIBI, SOFTCAP)  # fmt: skip
+    gradient_queries_tile(q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, b, b, h, tile,
+                          head * SP, SK, diagonal, scale, softcap, GROUP, BM, BN, D, CAUSAL, WINDOW, ALIBI,
+                          SOFTCAP)  # fmt: skip

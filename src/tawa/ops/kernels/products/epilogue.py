@@ -33,6 +33,43 @@ def activated(x, ACT: tl.constexpr):
 
 
 @triton.jit
+def slope(x, ACT: tl.constexpr):
+    """The derivative of `activated` at a float32 tile."""
+    if ACT == "relu":
+        y = tl.where(x > 0.0, 1.0, 0.0)
+    elif ACT == "silu":
+        s = 1.0 / (1.0 + tl.exp(-x))
+        y = s * (1.0 + x * (1.0 - s))
+    elif ACT == "gelu":
+        y = 0.5 * (1.0 + tl.erf(x * 0.7071067811865476)) + x * 0.3989422804014327 * tl.exp(-0.5 * x * x)
+    elif ACT == "gelu_tanh":
+        s = 1.0 / (1.0 + tl.exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)))
+        y = s + x * s * (1.0 - s) * 1.5957691216057308 * (1.0 + 0.134145 * x * x)
+    else:
+        y = tl.full(x.shape, 1.0, tl.float32)
+    return y
+
+
+@triton.jit
+def gated_gradients(
+    gradient, sums, made, rows, N, BM: tl.constexpr, BN: tl.constexpr, ACT: tl.constexpr,
+):  # fmt: skip
+    """The gradients of a gate and of what it gates: ``dC * other * act'(gate)`` and ``dC * act(gate)``.
+
+    gradient: (rows, N). sums, made: (rows, 2 N), the gate's first. Grid: blocks of BN columns, blocks of BM rows.
+    """
+    row = (tl.program_id(1) * BM + tl.arange(0, BM))[:, None].to(tl.int64)
+    column = (tl.program_id(0) * BN + tl.arange(0, BN))[None, :]
+    inside = (row < rows) & (column < N)
+    at = row * (2 * N) + column
+    d = tl.load(gradient + row * N + column, mask=inside, other=0.0).to(tl.float32)
+    gate = tl.load(sums + at, mask=inside, other=0.0).to(tl.float32)
+    other = tl.load(sums + at + N, mask=inside, other=0.0).to(tl.float32)
+    tl.store(made + at, (d * other * slope(gate, ACT)).to(made.dtype.element_ty), mask=inside)
+    tl.store(made + at + N, (d * activated(gate, ACT)).to(made.dtype.element_ty), mask=inside)
+
+
+@triton.jit
 def with_bias(acc, bias, n, N, ALONG: tl.constexpr):
     """Adds a vector to the rows of a float32 tile (ALONG = 1), or to its columns (0), from index n on; N: its end."""
     SIZE: tl.constexpr = acc.shape[ALONG]

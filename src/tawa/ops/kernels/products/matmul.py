@@ -7,6 +7,8 @@ A tile may have BW more columns, with an accumulator of their own: sizes between
 better. They are the columns behind the others, or (GATED) those of the same number in the second half of B; then
 ``C = act(A @ B1 + bias1) * (A @ B2 + bias2)`` has half as many columns as B.
 
+For gradients, the sums that go into the activation can be stored as well (`kept`, in boxes like those of C).
+
 A small C has too few tiles for all SMs; then SPLIT programs share the sums of one tile (`split`). They may share those
 of the tiles of the last wave only, if it would leave most SMs idle.
 """
@@ -41,13 +43,27 @@ def right_tile(b, n, k, B_K: tl.constexpr):
 
 
 @triton.jit
-def finished(acc, bias, residual, m, n, M, N, C_N: tl.constexpr, ACT: tl.constexpr):
-    """Bias, activation and residual of a float32 tile, as far as they are given. bias: of N if C_N, else of M."""
+def store_tile(c, acc, m, n, C_N: tl.constexpr):
+    """Stores a tile of C."""
+    if C_N:
+        c.store([m, n], acc.to(c.dtype))
+    else:
+        c.store([n, m], acc.to(c.dtype).T)
+
+
+@triton.jit
+def finished(acc, bias, residual, kept, m, n, M, N, C_N: tl.constexpr, ACT: tl.constexpr):
+    """Bias, activation and residual of a float32 tile, as far as they are given. bias: of N if C_N, else of M.
+
+    kept: where the sums are stored before the activation.
+    """
     if bias is not None:
         if C_N:
             acc = with_bias(acc, bias, n, N, 1)
         else:
             acc = with_bias(acc, bias, m, M, 0)
+    if kept is not None:
+        store_tile(kept, acc, m, n, C_N)
     acc = activated(acc, ACT)
     if residual is not None:
         if C_N:
@@ -58,21 +74,16 @@ def finished(acc, bias, residual, m, n, M, N, C_N: tl.constexpr, ACT: tl.constex
 
 
 @triton.jit
-def store_tile(c, acc, m, n, C_N: tl.constexpr):
-    """Stores a tile of C."""
-    if C_N:
-        c.store([m, n], acc.to(c.dtype))
-    else:
-        c.store([n, m], acc.to(c.dtype).T)
-
-
-@triton.jit
 def matmul(
-    a, b, b_more, c, c_more, bias, residual, residual_more, M, N, K,
+    a, b, b_more, c, c_more, bias, residual, residual_more, kept, kept_more, M, N, K,
     BM: tl.constexpr, BN: tl.constexpr, BW: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, A_K: tl.constexpr,
     B_K: tl.constexpr, C_N: tl.constexpr, GATED: tl.constexpr, ACT: tl.constexpr,
 ):  # fmt: skip
-    """One tile of C. N counts columns of C. b_more, c_more, residual_more: boxes of BW columns; None without."""
+    """One tile of C. N counts columns of C.
+
+    b_more, c_more, residual_more, kept_more: boxes of BW columns; None without. GATED: `kept` has the sums of the gate,
+    `kept_more` the others.
+    """
     WIDTH: tl.constexpr = BN if GATED else BN + BW
     row, column = tile_at(tl.program_id(0), M, N, BM, WIDTH, GROUP)
     m, n = row * BM, column * WIDTH
@@ -91,25 +102,28 @@ def matmul(
     if GATED:
         if bias is not None:
             acc, more = with_bias(acc, bias, n, N, 1), with_bias(more, bias + N, n, N, 1)
-        acc = finished(activated(acc, ACT) * more, None, residual, m, n, M, N, C_N, "none")
+        if kept is not None:
+            store_tile(kept, acc, m, n, C_N)
+            store_tile(kept_more, more, m, n, C_N)
+        acc = finished(activated(acc, ACT) * more, None, residual, None, m, n, M, N, C_N, "none")
     else:
-        acc = finished(acc, bias, residual, m, n, M, N, C_N, ACT)
+        acc = finished(acc, bias, residual, kept, m, n, M, N, C_N, ACT)
     store_tile(c, acc, m, n, C_N)
     if BW and not GATED:
-        more = finished(more, bias, residual_more, m, n_more, M, N, C_N, ACT)
+        more = finished(more, bias, residual_more, kept_more, m, n_more, M, N, C_N, ACT)
         store_tile(c_more, more, m, n_more, C_N)
 
 
 @triton.jit
 def matmul_split(
-    a, b, c, c_whole, bias, residual, residual_whole, parts, semaphores, whole, M, N, K,
+    a, b, c, c_whole, bias, residual, residual_whole, kept, kept_whole, parts, semaphores, whole, M, N, K,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, A_K: tl.constexpr, B_K: tl.constexpr,
     C_N: tl.constexpr, ACT: tl.constexpr, SPLIT: tl.constexpr, WIDTH: tl.constexpr, ORDERED: tl.constexpr,
 ):  # fmt: skip
     """One of SPLIT shares of the sums of a tile of C; the first `whole` programs compute a tile each.
 
-    The boxes of c and residual have WIDTH columns of a tile, those of c_whole and residual_whole all of them; they are
-    None if no tile is computed whole. ORDERED: shares are added in a fixed order, else by atomics.
+    The boxes of c, residual and kept have WIDTH columns of a tile, those of c_whole, residual_whole and kept_whole all
+    of them; they are None if no tile is computed whole. ORDERED: shares are added in a fixed order, else by atomics.
     """
     program = tl.program_id(0)
     rest = tl.cdiv(M, BM) * tl.cdiv(N, BN) - whole
@@ -126,7 +140,7 @@ def matmul_split(
         k = step * BK
         acc = tl.dot(left_tile(a, m, k, A_K), right_tile(b, n, k, B_K), acc)
     if c_whole is not None and alone:
-        acc = finished(acc, bias, residual_whole, m, n, M, N, C_N, ACT)
+        acc = finished(acc, bias, residual_whole, kept_whole, m, n, M, N, C_N, ACT)
         store_tile(c_whole, acc, m, n, C_N)
     else:
         PARTS: tl.constexpr = SPLIT if ORDERED else 1
@@ -137,5 +151,5 @@ def matmul_split(
         if arrive(semaphores, tile - whole, SPLIT):
             for part in range(0, BN, WIDTH):
                 summed = sum_parts(parts, tile - whole, part, BM, BN, WIDTH, PARTS)
-                summed = finished(summed, bias, residual, m, n + part, M, N, C_N, ACT)
+                summed = finished(summed, bias, residual, kept, m, n + part, M, N, C_N, ACT)
                 store_tile(c, summed, m, n + part, C_N)

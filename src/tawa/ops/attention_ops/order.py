@@ -1,0 +1,83 @@
+"""In which order the programs of a causal backward kernel start.
+
+The hardware starts programs in their order, each when an SM is free. If those that take longest start last, most SMs
+are idle while they run: with 4 key heads, each shared by 4 query heads, a quarter of the time at 4096 tokens. So heads
+are taken several at a time, and of these the longest tiles first (`longest_first` in the kernels). What heads that are
+under way read and add up has to fit in the L2.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+
+from tawa.ops.attention_ops.launch import Mask
+from tawa.ops.calls.devices import multiprocessors
+from tawa.ops.calls.tables import blocks
+
+IN_L2 = 32 * 2**20
+"""Bytes that programs under way may share. An H100 has 50 MiB, in two halves."""
+START = 3
+"""What a program takes before and behind its loop, in iterations."""
+LAST_WAVES = 8
+"""Waves of programs at the end that decide when the last one ends."""
+
+
+def steps_of_keys(tiles: int, BM: int, BN: int, queries: int, mask: Mask) -> list[int]:
+    """Blocks of BM queries that see each tile of BN keys; `query_range` of the kernels."""
+    made = list[int]()
+    for n in range(0, tiles * BN, BN):
+        high = min(queries, n + BN - 1 - mask.diagonal + mask.window) if mask.window else queries
+        low = max(n - mask.diagonal, 0) // BM * BM if mask.causal else 0
+        made.append(max(0, blocks(high - low, BM)))
+    return made
+
+
+def steps_of_queries(tiles: int, BM: int, BN: int, keys: int, mask: Mask) -> list[int]:
+    """Blocks of BN keys that each tile of BM queries sees, the last tile first; `key_range` of the kernels."""
+    made = list[int]()
+    for m in range((tiles - 1) * BM, -1, -BM):
+        high = min(keys, m + BM + mask.diagonal) if mask.causal else keys
+        low = max(m + mask.diagonal + 1 - mask.window, 0) // BN * BN if mask.window else 0
+        made.append(max(0, blocks(high - low, BN)))
+    return made
+
+
+def heads_together(lengths: Sequence[int], heads: int, head_bytes: int, device: torch.device) -> int:
+    """How many heads are taken at a time, so that the last program ends soonest.
+
+    lengths: iterations of the tiles of a head, the longest first. heads: of all batches. head_bytes: what the programs
+    of a head read and add up.
+    """
+    if len(set(lengths)) == 1:
+        return 1
+    processors = multiprocessors(device)
+    least = min(heads, blocks(processors, len(lengths)))
+    most = max(least, IN_L2 // head_bytes)
+    choices = {least, *(2**i for i in range(heads.bit_length())), heads}
+    enough = blocks(LAST_WAVES * processors, len(lengths))
+
+    def late(together: int) -> float:
+        """How much longer it takes than if all SMs ended together, in hundredths; fewer heads share the L2 better."""
+        last = min(heads, blocks(enough, together) * together + heads % together)
+        times = list(in_order(lengths, last, together))
+        return round(makespan(times, processors) * processors / sum(times), 2)
+
+    return min(sorted(it for it in choices if least // 2 < it <= most), key=late)
+
+
+def in_order(lengths: Sequence[int], heads: int, together: int) -> Iterator[int]:
+    """The iterations of all programs, in the order of their starts."""
+    for first in range(0, heads, together):
+        for length in lengths:
+            yield from [length + START] * min(together, heads - first)
+
+
+def makespan(times: Iterable[int], processors: int) -> int:
+    """When the last program ends, if each starts on the processor that is free first."""
+    free = [0] * processors
+    for time in times:
+        heapq.heapreplace(free, free[0] + time)
+    return max(free)

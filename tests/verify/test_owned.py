@@ -1,0 +1,147 @@
+"""Groups that own different dots: what goes wrong between them is refuted, and the values are right."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+
+pytest.importorskip("triton")
+
+from tawa.bridge.driver.data import Specialised
+from tawa.bridge.launch.first.compiles import launched_by_us
+from tawa.bridge.triton.read_module import read_levels
+from tawa.dialects.aref import ConsumedOp, GetOp, HeldOp, PutOp
+from tawa.dialects.ttng import WarpGroupDotOp
+from tawa.dialects.warp import GroupOp, find_groups
+from tawa.errors import PlanError
+from tawa.ir import Builder, Module, Operation, parse_module
+from tawa.plan import Plan, PlanOptions
+from tawa.transforms.partition import exchange_parts
+from tawa.verify.arefs import check_credits
+from tawa.verify.barriers import check_barriers, check_refinement
+from tawa.verify.verdict import Proved, Refuted, Verdict
+from tests.cases.attention.builders import owned_case
+from tests.cases.simulated import ORDERS, errors, simulated, unspecialised
+from tests.matrix.compiling import Levels, attempted
+from tests.support.sample import sample
+from tests.support.verdicts import passes
+
+OPTIONS = PlanOptions(only_if_faster=False)
+OWNED = {"groups": 2, "split": "columns", "exchange": True}
+BEHIND = {**OWNED, "loops": [{"loop": 0, "behind": True}]}
+
+
+def made(plan: dict[str, object], causal: bool, by_queries: bool, dim: int = 256) -> tuple[Specialised, Levels]:
+    case = owned_case("owned", dim, causal, by_queries)
+    with launched_by_us(function=case.kernel):
+        found, levels = attempted(case, OPTIONS, Plan.of(plan), verification="full")
+    assert isinstance(found, Specialised), found.remarks
+    return found, levels
+
+
+@functools.cache
+def texts(behind: bool) -> tuple[str, str]:
+    levels = made(BEHIND if behind else OWNED, False, True)[1]
+    return levels.asm["aref"], levels.asm["barrier"]
+
+
+def group(module: Module, number: int) -> GroupOp:
+    return [it for it in find_groups(module) if it.role == "consumer"][number]
+
+
+def dots(module: Module, number: int) -> list[str]:
+    return sorted({op.result.hint for op in group(module, number).op.walk() if WarpGroupDotOp.matches(op)})
+
+
+def exchanged(view: PutOp | GetOp | HeldOp | ConsumedOp) -> bool:
+    return view.ring.hint.startswith("exchange")
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_the_protocol_is_proved_at_both_levels(behind: bool) -> None:
+    aref, barrier = map(parse_module, texts(behind))
+    assert isinstance(check_credits(aref), Proved)
+    assert passes(check_barriers(barrier))
+    assert passes(check_refinement(aref, barrier))
+
+
+def test_each_group_has_the_dots_that_it_owns_and_columns_of_the_others() -> None:
+    module = parse_module(texts(False)[0])
+    first, second = dots(module, 0), dots(module, 1)
+    assert len(first) == len(second) == 4 and len({*first, *second}) == 5
+    puts = [[put.ring.hint for op in group(module, it).op.walk() if (put := PutOp.of(op)) and exchanged(put)] for it in (0, 1)]
+    assert [len(it) for it in puts] == [1, 1] and puts[0] != puts[1]
+    own = [[get.own for op in group(module, it).op.walk() if (get := GetOp.of(op)) and exchanged(get)] for it in (0, 1)]
+    assert sorted(own[0]) == sorted(own[1]) == [False, True]
+
+
+def test_one_slot_of_what_is_exchanged_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange_parts, "SLOTS", exchange_parts.SLOTS - 1)
+    with pytest.raises(PlanError, match="barrier level of the kernel is refuted"):
+        made(OWNED, False, True)
+
+
+def test_every_wait_of_a_group_is_needed() -> None:
+    def without(place: int) -> tuple[str, Verdict]:
+        module = parse_module(texts(False)[1])
+        wait = [op for op in module.walk() if op.name == "ttng.wait_barrier"][place]
+        found = wait.operands[0].defining_op.operands[0]  # type: ignore[union-attr]
+        wait.erase()
+        return found.hint, check_barriers(module)
+
+    count = sum(op.name == "ttng.wait_barrier" for op in parse_module(texts(False)[1]).walk())
+    kept = [name for name, verdict in map(without, range(count)) if not isinstance(verdict, Refuted)]
+    assert len(kept) <= 1 and all(name.endswith("_empty") for name in kept)  # one ring may imply the other
+
+
+def broken(change: Callable[[Module], None]) -> Verdict:
+    module = parse_module(texts(True)[0])
+    change(module)
+    return check_credits(module)
+
+
+def test_a_slot_that_is_held_behind_its_release_is_refuted() -> None:
+    def change(module: Module) -> None:
+        held = next(view for op in group(module, 0).op.walk() if (view := HeldOp.of(op)) and view.op.parent_op is not None
+                    and view.op.parent_op.name == "scf.for")  # fmt: skip
+        block = held.op.parent
+        assert block is not None
+        release = next(op for op in block.ops if (it := ConsumedOp.of(op)) and it.ring is held.ring)
+        Builder.before(held.op).insert(release.detach())
+
+    verdict = broken(change)
+    assert isinstance(verdict, Refuted) and verdict.witness.kind == "order"
+
+
+def test_a_release_while_a_late_dot_reads_what_is_held_is_refuted() -> None:
+    def change(module: Module) -> None:
+        for op in [op for op in group(module, 1).op.walk() if op.name == "ttng.warp_group_dot_wait"]:
+            op.properties["pendings"] = "3 : i32"
+
+    assert isinstance(broken(change), Refuted)
+
+
+KINDS = list(product((256, 128), (False, True), (False, True), (False, True)))
+
+
+@pytest.mark.parametrize(("dim", "causal", "by_queries", "behind"), sample(KINDS, 3))
+def test_gradients_have_the_bits_of_the_unspecialised_kernel_in_all_orders(
+    dim: int, causal: bool, by_queries: bool, behind: bool
+) -> None:
+    case = owned_case("owned", dim, causal, by_queries)
+    found, levels = made(BEHIND if behind else OWNED, causal, by_queries, dim)
+    wanted = simulated(case, unspecialised(case, levels))
+    assert errors(case, wanted).share <= 1
+    module = read_levels(levels)[1]
+    for order in ORDERS:
+        arrays = simulated(case, module, order, launch=found.launch)
+        assert all(arrays[key].tobytes() == values.tobytes() for key, values in wanted.items()), order
+
+
+def test_a_mapping_and_json_give_the_same_plan() -> None:
+    plan = made(OWNED, True, True)[0].outcome.plan
+    assert plan is not None and all(len(it.schedules) == 2 for it in plan.loops)
+    assert Plan.from_json(plan.to_json()) == plan
