@@ -71,6 +71,15 @@ def without_ptx(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def without_cubin() -> Iterator[None]:
+    """Kernels of this test are translated to PTX and no further."""
+    from tests.support.back_end import without_cubin
+
+    with without_cubin():
+        yield
+
+
 @functools.cache
 def hopper_present() -> bool:
     """Whether torch is installed and sees a GPU of compute capability 9.0."""
