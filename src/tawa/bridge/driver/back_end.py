@@ -24,6 +24,7 @@ from tawa.plan.cost.shared_use import SharedUse, shared_use
 from tawa.remarks import Remark
 from tawa.transforms.lowering.convert_first import ConvertFirst
 from tawa.transforms.pipelining.hoist_conversions import HoistConversions
+from tawa.transforms.pipelining.park_loads import ParkLoads
 from tawa.verify.check import trusted
 from tawa.verify.layouts import difference
 from tawa.verify.preserved import check_final
@@ -62,14 +63,15 @@ def through_back_end(
     with job.timed("read final"):
         final = read_module(print_generic(mod))
     with job.timed("conversions"):
+        parked = unpartitioned and ParkLoads().run(final).changed
         hoisted = unpartitioned and _hoisted(final)
         ahead = any(it.prefetched for it in outcome.plan.operands)
-        if unpartitioned and not hoisted and not ahead:
+        if unpartitioned and not hoisted and not ahead and not parked:
             raise PlanError(
                 f"{job.kernel}: form='unpartitioned' changes nothing: no loop converts a tile that it need not, or "
                 "loads rows that it may load ahead; cure: leave form out"
             )
-        if ConvertFirst().run(final).changed or hoisted:
+        if ConvertFirst().run(final).changed or hoisted or parked:
             mod = parse_module(print_module(final), job.context)
     text = without_temporary_places(str(mod))
     with job.timed("check final"):

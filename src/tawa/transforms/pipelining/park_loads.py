@@ -1,0 +1,332 @@
+"""Park loads: a tile that is needed behind a loop is loaded before it, and waits in shared memory meanwhile.
+
+    %k = load %p : #blocked                  %b = local_alloc
+    %r = for …                               async_copy %p, %b; commit
+    %q = load %t : #blocked           →      … the same for %q
+    %x = f(%k) : #blocked                    %r = for …
+    %c = convert %x : #blocked → #mma        async_wait 0
+    %d = convert %q : #blocked → #mma        %k = local_load %b : #mma;  %c = f(%k) : #mma
+                                             %d = local_load … : #mma
+
+A load before a loop fills registers throughout the loop if its tile is used behind it only; where these are scarce, it
+spills. A load behind a loop makes all warps wait for memory when nothing else is in flight. Triton's pipeliner copies
+tiles to shared memory within loops only. A parked tile takes no registers, arrives while the loop runs, and is read in
+each layout in which it is used, so that nothing that is computed from it alone has to be converted.
+
+Requires: TTGIR behind Triton's pipeliner; nothing is specialised.
+Ensures: the same values. The copies form the oldest group of cp.async, so the waits of the loop, which count the groups
+behind it, stay right. A product whose conversion goes is rounded apart.
+Declines: loads of memory that the kernel may write, of kernels with atomics, of less than four bytes at a time, with a
+value for masked lanes other than 0, or whose address depends on the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+from tawa.analysis.layout.axis_info import ModuleAxisInfo
+from tawa.analysis.layout.layouts import tile_order
+from tawa.analysis.layout.rebuilt import can_rebuild, rebuild
+from tawa.analysis.memory.provenance import memory_roots
+from tawa.dialects.arith import ConstantOp
+from tawa.dialects.declare.declaration import address_of
+from tawa.dialects.effects import effects_of, is_plain_load, is_pure
+from tawa.dialects.inline.markers import RoundedProductOp
+from tawa.dialects.scf import ForOp
+from tawa.dialects.tt import ATOMICS, LoadOp
+from tawa.dialects.ttg import (
+    AsyncCommitGroupOp,
+    AsyncCopyGlobalToLocalOp,
+    AsyncWaitOp,
+    ConvertLayoutOp,
+    LocalAllocOp,
+    LocalLoadOp,
+)
+from tawa.ir import Builder, Module, Operation, ScalarType, TensorType, Value, parse_type, replace_op
+from tawa.ir.attributes import array_attr, bool_attr, int_attr
+from tawa.symbolic.dim_relations import has_rows
+from tawa.transforms.pipelining.hoist_conversions import products_of
+from tawa.transforms.result import PassResult
+
+_LEAST_BYTES = 4
+"""The least width of a cp.async (PTX ISA)."""
+_ROW_BYTES = 128
+"""The banks of shared memory; rows of a buffer are permuted in chunks of 16 bytes within so many."""
+_CHUNK = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ParkLoads:
+    """No options."""
+
+    def run(self, module: Module) -> PassResult:
+        """Parks the loads around every `scf.for`, outer loops first."""
+        memory = _Memory.of(module)
+        changed = False
+        if memory.ordered:
+            return PassResult(False)
+        for loop in [loop for op in module.walk() if (loop := ForOp.of(op))]:
+            info = ModuleAxisInfo(module)
+            loads = [it for it in _loads_around(loop) if memory.is_only_read(it) and _fits(module, info, it)]
+            if loads:
+                _Parking(module, loop, loads).run()
+                changed = True
+        return PassResult(changed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """What the kernel writes: the roots, None if one is unknown. ordered: whether an operation orders other programs."""
+
+    written: frozenset[object] | None
+    ordered: bool
+
+    @staticmethod
+    def of(module: Module) -> _Memory:
+        written: set[object] | None = set()
+        ordered = False
+        for op in module.walk():
+            ordered |= op.name in ATOMICS
+            for effect in effects_of(op) if not op.regions else ():
+                if effect.kind == "any":
+                    written = None
+                elif effect.kind == "write" and effect.space == "global":
+                    address = address_of(op, effect)
+                    roots = memory_roots(address) if address is not None else None
+                    written = written | set(roots) if written is not None and roots is not None else None
+        return _Memory(frozenset(written) if written is not None else None, ordered)
+
+    def is_only_read(self, load: LoadOp) -> bool:
+        roots = memory_roots(load.pointers)
+        return self.written is not None and roots is not None and not self.written & set(roots)
+
+
+def _loads_around(loop: ForOp) -> Iterator[LoadOp]:
+    """The loads beside a loop whose tiles are used behind it only, and whose addresses do not depend on it."""
+    block = loop.op.parent
+    assert block is not None
+    at = block.index_of(loop.op)
+    following = next((i for i in range(at + 1, len(block.ops)) if ForOp.matches(block.ops[i])), len(block.ops))
+    for index, op in enumerate(block.ops[:following]):
+        load = LoadOp.of(op)
+        if load is None or not is_plain_load(op) or load.tile is None or not has_rows(op.result):
+            continue
+        if index < at:
+            if op.result.uses and _users_before(load, loop) is not None:
+                yield load
+        elif _slice_behind(load, loop) is not None:
+            yield load
+
+
+def _users_before(load: LoadOp, loop: ForOp) -> list[Operation] | None:
+    """What is computed from a load before a loop, in order, but can be computed behind it; None if some cannot."""
+    block = loop.op.parent
+    assert block is not None
+    at = block.index_of(loop.op)
+    found: dict[Operation, None] = {}
+    work = [load.op]
+    while work:
+        for user in work.pop().result.users:
+            beside = user.within(block)
+            if beside is None or beside is loop.op:
+                return None
+            if beside in found or block.index_of(beside) > at:
+                continue
+            if not is_pure(user) or user.regions or user.parent is not block or len(user.results) != 1:
+                return None
+            found[user] = None
+            work.append(user)
+    return sorted(found, key=block.index_of)
+
+
+def _slice_behind(load: LoadOp, loop: ForOp) -> list[Operation] | None:
+    """What a load behind a loop needs of what is computed behind it, in order; None if that depends on the loop."""
+    block = loop.op.parent
+    assert block is not None
+    at = block.index_of(loop.op)
+    found: dict[Operation, None] = {}
+    work = list(load.op.operands)
+    while work:
+        op = work.pop().defining_op
+        if op is None or op in found or op.parent is not block or block.index_of(op) < at:
+            continue
+        if op is loop.op or op.regions or not is_pure(op):
+            return None
+        found[op] = None
+        work += op.operands
+    return sorted(found, key=block.index_of)
+
+
+def _fits(module: Module, info: ModuleAxisInfo, load: LoadOp) -> bool:
+    """Whether cp.async can do what a load does."""
+    tile = load.tile
+    assert tile is not None
+    element = parse_type(tile.element)
+    if not isinstance(element, ScalarType) or element.bits < 8:
+        return False
+    other = ConstantOp.of(load.other.defining_op) if load.other is not None else None
+    if load.other is not None and (other is None or not _is_zero(other.text)):
+        return False
+    return info.vector_width(load) * element.bits // 8 >= _LEAST_BYTES
+
+
+def _is_zero(text: str) -> bool:
+    return text.removeprefix("dense<").partition(">")[0].partition(" ")[0] in ("0", "0.000000e+00", "0.0")
+
+
+@dataclass(slots=True)
+class _Parking:
+    """The loads of one loop.
+
+    buffers: by tile. token: of the wait behind the loop. made: tiles by value and layout that were made behind it.
+    """
+
+    module: Module
+    loop: ForOp
+    loads: list[LoadOp]
+    token: Value = field(init=False)
+    buffers: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    made: dict[tuple[Value, str], Value] = field(default_factory=dict[tuple[Value, str], Value])
+
+    def run(self) -> None:
+        token = self._copy()
+        behind = Builder.after(self.loop.op)
+        block = self.loop.op.parent
+        assert block is not None
+        later = {it for load in self.loads for it in _users_before(load, self.loop) or ()}
+        self.token = behind.create(
+            AsyncWaitOp.NAME, (token,), ("!ttg.async.token",), properties={"num": int_attr(0)}
+        ).result
+        for op in [it for it in block.ops if it in later]:
+            behind.insert(op.detach())
+        self._convert_less()
+        for load in self.loads:
+            self._read(load)
+
+    # -- before the loop -----------------------------------------------------------------------------------------------
+
+    def _copy(self) -> Value:
+        """Issues the copies before those of the loop."""
+        block = self.loop.op.parent
+        assert block is not None
+        at = block.index_of(self.loop.op)
+        last = max((i for i, op in enumerate(block.ops[:at]) if ForOp.matches(op)), default=-1)
+        places = [op for op in block.ops[last + 1 : at] if AsyncCopyGlobalToLocalOp.matches(op)]
+        anchor = places[0] if places else self.loop.op
+        builder, tokens = Builder.before(anchor), list[Value]()
+        for load in self.loads:
+            if block.index_of(load.op) > at:
+                for op in _slice_behind(load, self.loop) or ():
+                    builder.insert(op.detach())
+        for load in self.loads:
+            tokens.append(self._issue(load, builder))
+        return builder.create(AsyncCommitGroupOp.NAME, tokens, ("!ttg.async.token",)).result
+
+    def _issue(self, load: LoadOp, builder: Builder) -> Value:
+        tile = load.tile
+        assert tile is not None
+        builder.loc = load.op.loc
+        shape = "x".join(map(str, tile.shape))
+        type = f"!ttg.memdesc<{shape}x{tile.element}, {_buffer_layout(self.module, tile)}, #ttg.shared_memory, mutable>"
+        buffer = builder.create(LocalAllocOp.NAME, (), (type,), hints=(load.op.result.hint,)).result
+        self.buffers[load.op.result] = buffer
+        mask = (load.mask,) if load.mask is not None else ()
+        hints = {name: it for name, it in load.op.properties.items() if name in ("cache", "evict")}
+        return builder.create(
+            AsyncCopyGlobalToLocalOp.NAME,
+            (load.pointers, buffer, *mask),
+            ("!ttg.async.token",),
+            properties={
+                **hints,
+                "contiguity": int_attr(1),
+                "isVolatile": bool_attr(False),
+                "operandSegmentSizes": array_attr([1, 1, len(mask), 0]),
+            },
+        ).result
+
+    # -- behind the loop -----------------------------------------------------------------------------------------------
+
+    def _tile(self, load: Value, encoding: str, at: Operation) -> Value:
+        """A parked tile in a layout, read before `at` where it is not read yet."""
+        key = load, encoding
+        if key not in self.made:
+            kind = parse_type(load.type)
+            assert isinstance(kind, TensorType)
+            type = str(TensorType(kind.shape, kind.element, encoding))
+            operands = (self.buffers[load], self.token)
+            builder = Builder.before(at)
+            self.made[key] = builder.create(LocalLoadOp.NAME, operands, (type,), hints=(load.hint,)).result
+        return self.made[key]
+
+    def _convert_less(self) -> None:
+        """Computes what is converted from parked tiles in the layout that it is converted to."""
+        block = self.loop.op.parent
+        assert block is not None
+        for op in list(block.ops[block.index_of(self.loop.op) :]):
+            convert = ConvertLayoutOp.of(op)
+            if convert is None:
+                continue
+            kind = parse_type(op.result.type)
+            assert isinstance(kind, TensorType)
+            sources = self._parked_in(convert.source)
+            if not sources or not all(it.result.type.endswith("f32") or "xf32," in it.result.type for it in products_of(convert.source)):
+                continue
+            if not can_rebuild(convert.source, kind.encoding, {it for it in self.buffers}):
+                continue
+            for it in sources:
+                self._tile(it, kind.encoding, op)
+            made = rebuild(convert.source, kind.encoding, Builder.before(op), self.made)
+            for product in products_of(made):
+                rounded = RoundedProductOp.create(Builder.before(product), product)
+                self.made = {key: rounded if it is product.result else it for key, it in self.made.items()}
+                made = rounded if made is product.result else made
+                replace_op(product, [rounded])
+            replace_op(op, [made])
+
+    def _parked_in(self, tile: Value) -> list[Value]:
+        """The parked tiles that a tile is computed from."""
+        found: dict[Value, None] = {}
+        work, seen = [tile], set[Value]()
+        while work:
+            value = work.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if value in self.buffers:
+                found[value] = None
+            elif (op := value.defining_op) is not None and op.parent is self.loop.op.parent and not op.regions:
+                work += op.operands
+        return list(found)
+
+    def _read(self, load: LoadOp) -> None:
+        """Replaces the tile where it is still used, in its own layout."""
+        tile = load.tile
+        block = self.loop.op.parent
+        assert tile is not None and block is not None
+        users = [it for user in load.op.result.users if (it := user.within(block)) is not None]
+        if any(not self._is_dead(it) for it in users):
+            first = min(users, key=block.index_of)
+            load.op.result.replace_all_uses_with(self._tile(load.op.result, tile.encoding, first))
+            load.op.erase()
+
+    def _is_dead(self, op: Operation) -> bool:
+        """Whether nothing needs an operation any more."""
+        return is_pure(op) and not op.regions and all(self._is_dead(it) for result in op.results for it in result.users)
+
+
+def _buffer_layout(module: Module, tile: TensorType) -> str:
+    """A layout of shared memory in which neither rows of the copies nor rows of dots meet in a bank."""
+    order = tile_order(module, tile.encoding)
+    element = parse_type(tile.element)
+    assert isinstance(element, ScalarType)
+    bytes = element.bits // 8
+    vec = max(1, _CHUNK // bytes)
+    row = tile.shape[order[0]] * bytes
+    per_phase = max(1, _ROW_BYTES // row)
+    most = max(1, min(_ROW_BYTES // _CHUNK // per_phase, row // _CHUNK, prod(tile.shape) // tile.shape[order[0]]))
+    return (
+        f"#ttg.swizzled_shared<{{vec = {vec}, perPhase = {per_phase}, maxPhase = {most}, "
+        f"order = [{', '.join(map(str, order))}]}}>"
+    )
