@@ -63,15 +63,14 @@ def through_back_end(
     with job.timed("read final"):
         final = read_module(print_generic(mod))
     with job.timed("conversions"):
-        parked = unpartitioned and ParkLoads().run(final).changed
-        hoisted = unpartitioned and _hoisted(final)
+        rewritten = unpartitioned and _rewritten(final)
         ahead = any(it.prefetched for it in outcome.plan.operands)
-        if unpartitioned and not hoisted and not ahead and not parked:
+        if unpartitioned and not rewritten and not ahead:
             raise PlanError(
                 f"{job.kernel}: form='unpartitioned' changes nothing: no loop converts a tile that it need not, or "
                 "loads rows that it may load ahead; cure: leave form out"
             )
-        if ConvertFirst().run(final).changed or hoisted or parked:
+        if ConvertFirst().run(final).changed or rewritten:
             mod = parse_module(print_module(final), job.context)
     text = without_temporary_places(str(mod))
     with job.timed("check final"):
@@ -100,13 +99,13 @@ def through_back_end(
     return Specialised(outcome, form, spills, results, int(metadata.get("shared") or 0))
 
 
-def _hoisted(final: Module) -> bool:
-    """Lets conversions leave loops. Raises ProtocolError if the program then computes something else."""
+def _rewritten(final: Module) -> bool:
+    """Parks loads, and lets conversions leave loops. Raises ProtocolError if the program then computes another thing."""
     before = copy_module(final)
-    changed = HoistConversions().run(final).changed
-    if changed and (found := difference(before, final)):
-        raise ProtocolError(f"the program whose loops convert no tiles is another: {found}")
-    return changed
+    changed = [it.run(final).changed for it in (ParkLoads(), HoistConversions())]
+    if any(changed) and (found := difference(before, final)):
+        raise ProtocolError(f"the program without partitions is another: {found}")
+    return any(changed)
 
 
 def _with_fewer_spills(job: Job, results: dict[str, StageResult], options: Any, spills: Spills) -> Spills:

@@ -305,15 +305,14 @@ class _Parking:
         tile = load.tile
         block = self.loop.op.parent
         assert tile is not None and block is not None
+        for op in reversed(block.ops[block.index_of(self.loop.op) :]):
+            if op.results and is_pure(op) and not any(it.uses for it in op.results):
+                op.erase()
         users = [it for user in load.op.result.users if (it := user.within(block)) is not None]
-        if any(not self._is_dead(it) for it in users):
+        if users:
             first = min(users, key=block.index_of)
             load.op.result.replace_all_uses_with(self._tile(load.op.result, tile.encoding, first))
-            load.op.erase()
-
-    def _is_dead(self, op: Operation) -> bool:
-        """Whether nothing needs an operation any more."""
-        return is_pure(op) and not op.regions and all(self._is_dead(it) for result in op.results for it in result.users)
+        load.op.erase()
 
 
 def _buffer_layout(module: Module, tile: TensorType) -> str:
