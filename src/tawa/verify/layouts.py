@@ -22,11 +22,11 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from tawa.dialects import tt
-from tawa.dialects.arith import AddFOp, ConstantOp, MulFOp, NegFOp, SelectOp, SubFOp
+from tawa.dialects.arith import AddFOp, ConstantOp, MulFOp, NegFOp, SelectOp, SubFOp, constant_int
 from tawa.dialects.builtin import PoisonOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_pure
-from tawa.dialects.inline.markers import RoundedProductOp
+from tawa.dialects.inline.markers import RoundedProductOp, SameNumberOp
 from tawa.dialects.scf import CONTROL, ENDS
 from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type
@@ -97,7 +97,7 @@ class _Comparison:
     def _is_value(self, op: Operation) -> bool:
         if op in self.still or op in self.own.copies or op in self.parked.copies:
             return True
-        return not op.regions and not op.successors and bool(op.results) and is_pure(op)
+        return not op.regions and not op.successors and bool(op.results) and (is_pure(op) or SameNumberOp.matches(op))
 
     def _of_ops(self, one: Operation, other: Operation) -> str:
         each = _is_of_each(one)
@@ -141,9 +141,9 @@ class _Comparison:
         """The number of a value, apart from its layout."""
         if value not in self.numbers:
             op = value.defining_op
-            convert = ConvertLayoutOp.of(op)
-            if convert is not None:
-                self.numbers[value] = self._number(convert.source)
+            same = _same(op)
+            if same is not None:
+                self.numbers[value] = self._number(same)
             elif op is None or not self._is_value(op):  # what only one program has
                 self.numbers[value] = self._next()
             else:
@@ -196,9 +196,18 @@ def _is_of_each(op: Operation) -> bool:
     return op.name in _EACH or op.name.startswith(("arith.", "math.")) or RoundedProductOp.matches(op)
 
 
+def _same(op: Operation | None) -> Value | None:
+    """The operand that the result of an operation equals: of a conversion, or of an address to which 0 is added."""
+    if convert := ConvertLayoutOp.of(op):
+        return convert.source
+    add = tt.AddPtrOp.of(op)
+    number = SameNumberOp.of(add.offset.defining_op) if add else None
+    return add.pointer if add and number and constant_int(number.source) == 0 else None
+
+
 def _unconverted(value: Value) -> Value:
-    while convert := ConvertLayoutOp.of(value.defining_op):
-        value = convert.source
+    while (same := _same(value.defining_op)) is not None:
+        value = same
     return value
 
 

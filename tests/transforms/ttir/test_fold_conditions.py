@@ -62,16 +62,21 @@ def folded(module: Module) -> str:
     return print_module(module, locations=False).replace("_0", "")
 
 
-def test_a_mask_that_all_lanes_pass_goes():
-    text = folded(kernel(128, UNKNOWN))
-    assert '"tt.load"(%q) <{operandSegmentSizes = array<i32: 1, 0, 0>}>' in text
-
-
-@pytest.mark.parametrize(("size", "trips"), [(127, "%two"), (128, "%n")], ids=["too few elements", "unknown trips"])
-def test_a_mask_that_a_lane_may_fail_stays(size: int, trips: str):
-    module = kernel(size, UNKNOWN, trips)
+@pytest.mark.parametrize("trips", ["%two", "%n"])
+def test_a_branch_that_may_be_taken_or_not_stays(trips: str):
+    module = kernel(128, UNKNOWN, trips)
     before = print_module(module)
     assert not FoldConditions().run(module).changed and print_module(module) == before
+
+
+def test_a_condition_beside_one_that_always_holds_decides_alone():
+    both = f'''
+      {UNKNOWN.replace("%c", "%d")}
+      {compared("%zero", AT_LEAST).replace("%c", "%e")}
+      %c = "arith.andi"(%d, %e) : (i1, i1) -> i1
+    '''
+    text = folded(kernel(128, both))
+    assert '"scf.if"(%d)' in text and "arith.andi" not in text
 
 
 def test_a_branch_that_is_always_taken_leaves_its_operations():

@@ -17,22 +17,22 @@ Requires: TTGIR behind Triton's pipeliner; nothing is specialised.
 Ensures: the same values. The copies form the oldest group of cp.async, so the waits of the loop, which count the groups
 behind it, stay right. A product whose conversion goes is rounded apart.
 Declines: loads of memory that the kernel may write, of kernels with atomics, of less than four bytes at a time, with a
-value for masked lanes other than 0, or whose address depends on the loop.
+value for masked lanes other than 0, or whose address depends on the loop; and what `room` does not hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 
 from tawa.analysis.layout.axis_info import ModuleAxisInfo
 from tawa.analysis.layout.layouts import tile_order
 from tawa.analysis.layout.rebuilt import can_rebuild, rebuild
+from tawa.analysis.loops.loads_around import loads_around, slice_behind, users_before
 from tawa.analysis.memory.provenance import memory_roots
 from tawa.dialects.arith import ConstantOp
 from tawa.dialects.declare.declaration import address_of
-from tawa.dialects.effects import effects_of, is_plain_load, is_pure
+from tawa.dialects.effects import effects_of, is_pure
 from tawa.dialects.inline.markers import RoundedProductOp
 from tawa.dialects.scf import ForOp
 from tawa.dialects.tt import ATOMICS, LoadOp
@@ -46,7 +46,6 @@ from tawa.dialects.ttg import (
 )
 from tawa.ir import Builder, Module, Operation, ScalarType, TensorType, Value, parse_type, replace_op
 from tawa.ir.attributes import array_attr, bool_attr, int_attr
-from tawa.symbolic.dim_relations import has_rows
 from tawa.transforms.pipelining.hoist_conversions import products_of
 from tawa.transforms.result import PassResult
 
@@ -59,17 +58,22 @@ _CHUNK = 16
 
 @dataclass(frozen=True, slots=True)
 class ParkLoads:
-    """No options."""
+    """room: bytes of shared memory that a CTA may take for tiles that wait."""
+
+    room: int
 
     def run(self, module: Module) -> PassResult:
         """Parks the loads around every `scf.for`, outer loops first."""
-        memory = _Memory.of(module)
-        changed = False
+        memory, room, changed = _Memory.of(module), self.room, False
         if memory.ordered:
             return PassResult(False)
         for loop in [loop for op in module.walk() if (loop := ForOp.of(op))]:
             info = ModuleAxisInfo(module)
-            loads = [it for it in _loads_around(loop) if memory.is_only_read(it) and _fits(module, info, it)]
+            loads = list[LoadOp]()
+            for load in loads_around(loop):
+                if memory.is_only_read(load) and _fits(module, info, load) and _bytes(load) <= room:
+                    room -= _bytes(load)
+                    loads.append(load)
             if loads:
                 _Parking(module, loop, loads).run()
                 changed = True
@@ -103,62 +107,6 @@ class _Memory:
         return self.written is not None and roots is not None and not self.written & set(roots)
 
 
-def _loads_around(loop: ForOp) -> Iterator[LoadOp]:
-    """The loads beside a loop whose tiles are used behind it only, and whose addresses do not depend on it."""
-    block = loop.op.parent
-    assert block is not None
-    at = block.index_of(loop.op)
-    following = next((i for i in range(at + 1, len(block.ops)) if ForOp.matches(block.ops[i])), len(block.ops))
-    for index, op in enumerate(block.ops[:following]):
-        load = LoadOp.of(op)
-        if load is None or not is_plain_load(op) or load.tile is None or not has_rows(op.result):
-            continue
-        if index < at:
-            if op.result.uses and _users_before(load, loop) is not None:
-                yield load
-        elif _slice_behind(load, loop) is not None:
-            yield load
-
-
-def _users_before(load: LoadOp, loop: ForOp) -> list[Operation] | None:
-    """What is computed from a load before a loop, in order, but can be computed behind it; None if some cannot."""
-    block = loop.op.parent
-    assert block is not None
-    at = block.index_of(loop.op)
-    found: dict[Operation, None] = {}
-    work = [load.op]
-    while work:
-        for user in work.pop().result.users:
-            beside = user.within(block)
-            if beside is None or beside is loop.op:
-                return None
-            if beside in found or block.index_of(beside) > at:
-                continue
-            if not is_pure(user) or user.regions or user.parent is not block or len(user.results) != 1:
-                return None
-            found[user] = None
-            work.append(user)
-    return sorted(found, key=block.index_of)
-
-
-def _slice_behind(load: LoadOp, loop: ForOp) -> list[Operation] | None:
-    """What a load behind a loop needs of what is computed behind it, in order; None if that depends on the loop."""
-    block = loop.op.parent
-    assert block is not None
-    at = block.index_of(loop.op)
-    found: dict[Operation, None] = {}
-    work = list(load.op.operands)
-    while work:
-        op = work.pop().defining_op
-        if op is None or op in found or op.parent is not block or block.index_of(op) < at:
-            continue
-        if op is loop.op or op.regions or not is_pure(op):
-            return None
-        found[op] = None
-        work += op.operands
-    return sorted(found, key=block.index_of)
-
-
 def _fits(module: Module, info: ModuleAxisInfo, load: LoadOp) -> bool:
     """Whether cp.async can do what a load does."""
     tile = load.tile
@@ -170,6 +118,14 @@ def _fits(module: Module, info: ModuleAxisInfo, load: LoadOp) -> bool:
     if load.other is not None and (other is None or not _is_zero(other.text)):
         return False
     return info.vector_width(load) * element.bits // 8 >= _LEAST_BYTES
+
+
+def _bytes(load: LoadOp) -> int:
+    tile = load.tile
+    assert tile is not None
+    element = parse_type(tile.element)
+    assert isinstance(element, ScalarType)
+    return prod(tile.shape) * element.bits // 8
 
 
 def _is_zero(text: str) -> bool:
@@ -195,7 +151,7 @@ class _Parking:
         behind = Builder.after(self.loop.op)
         block = self.loop.op.parent
         assert block is not None
-        later = {it for load in self.loads for it in _users_before(load, self.loop) or ()}
+        later = {it for load in self.loads for it in users_before(load, self.loop) or ()}
         self.token = behind.create(
             AsyncWaitOp.NAME, (token,), ("!ttg.async.token",), properties={"num": int_attr(0)}
         ).result
@@ -218,7 +174,7 @@ class _Parking:
         builder, tokens = Builder.before(anchor), list[Value]()
         for load in self.loads:
             if block.index_of(load.op) > at:
-                for op in _slice_behind(load, self.loop) or ():
+                for op in slice_behind(load, self.loop) or ():
                     builder.insert(op.detach())
         for load in self.loads:
             tokens.append(self._issue(load, builder))
