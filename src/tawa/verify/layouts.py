@@ -159,9 +159,8 @@ class _Comparison:
             access = copy if copy is not None else load
             assert access is not None
             mask = self._number(access.mask) if access.mask is not None else None
-            other = self._number(access.other) if load is not None and access.other is not None else None
-            if other is not None and _is_zero(access.other):
-                other = None  # what a mask leaves out is 0 in a copy, and anything in a load that does not say it
+            # What a mask leaves out is 0 in a copy, and anything in a load that does not say it.
+            other = self._number(access.other) if access.other is not None and not _is_zero(access.other) else None
             return tt.LoadOp.NAME, self._number(access.pointers), mask, other, _shape(op.result)
         name, texts = (MulFOp.NAME, ()) if RoundedProductOp.matches(op) else (op.name, (op.properties, op.attributes))
         said = tuple(
@@ -169,7 +168,9 @@ class _Comparison:
             for it in texts for key, text in sorted(it.items()) if text != _NO_FASTMATH
         )  # fmt: skip
         numbers = tuple(map(self._number, op.operands))
-        types = tuple(map(_shape, op.results)) if _is_of_each(op) else tuple(it.type for it in (*op.operands, *op.results))
+        types = (
+            tuple(map(_shape, op.results)) if _is_of_each(op) else tuple(it.type for it in (*op.operands, *op.results))
+        )
         rounded = tuple(map(_holds_product, op.operands)) if op.name in _SUMS else ()
         return name, said, numbers, types, rounded
 

@@ -26,9 +26,7 @@ from tawa.ir import Module, Operation, Value
 class Parked:
     """copies: the copy that a read of shared memory gives. ops: all that belongs to such copies, reads apart."""
 
-    copies: dict[Operation, AsyncCopyGlobalToLocalOp] = field(
-        default_factory=dict[Operation, AsyncCopyGlobalToLocalOp]
-    )
+    copies: dict[Operation, AsyncCopyGlobalToLocalOp] = field(default_factory=dict[Operation, AsyncCopyGlobalToLocalOp])
     ops: set[Operation] = field(default_factory=set[Operation])
 
     @staticmethod
@@ -54,7 +52,9 @@ class Parked:
         waits = _next(commits.result, AsyncWaitOp) if commits is not None else None
         if commits is None or waits is None or {commits.parent, waits.parent} != {block} or AsyncWaitOp(waits).num:
             return
-        if all((beside := it.within(block)) is not None and block.index_of(beside) > block.index_of(waits) for it in reads):
+        if all(
+            (beside := it.within(block)) is not None and block.index_of(beside) > block.index_of(waits) for it in reads
+        ):
             self.copies.update(dict.fromkeys(reads, copy))
             self.ops.update((allocation, copy.op, commits, waits))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tawa.ir import Module, parse_module, print_module, verify_structure
 from tawa.dialects import structure_rules
+from tawa.ir import Module, parse_module, print_module, verify_structure
 from tawa.transforms.ttir.fold_conditions import FoldConditions
 
 POINTERS, MASK, TILE = "tensor<64x!tt.ptr<f32>>", "tensor<64xi1>", "tensor<64xf32>"
@@ -31,7 +31,8 @@ def kernel(size: int, condition: str, trips: str = "%two") -> Module:
       %at = "arith.addi"(%block, %lanes) : (tensor<64xi32>, tensor<64xi32>) -> tensor<64xi32>
       %m = "arith.cmpi"(%at, %size) <{{predicate = 2 : i64}}> : (tensor<64xi32>, tensor<64xi32>) -> {MASK}
       %q = "tt.addptr"(%p, %at) : ({POINTERS}, tensor<64xi32>) -> {POINTERS}
-      %t = "tt.load"(%q, %m, %other) <{{operandSegmentSizes = array<i32: 1, 1, 1>}}> : ({POINTERS}, {MASK}, {TILE}) -> {TILE}
+      %t = "tt.load"(%q, %m, %other) <{{operandSegmentSizes = array<i32: 1, 1, 1>}}>
+        : ({POINTERS}, {MASK}, {TILE}) -> {TILE}
       {condition}
       %y = "scf.if"(%c) ({{
         %v = "test.sum"(%t, %s) : ({TILE}, f32) -> f32
@@ -70,11 +71,11 @@ def test_a_branch_that_may_be_taken_or_not_stays(trips: str):
 
 
 def test_a_condition_beside_one_that_always_holds_decides_alone():
-    both = f'''
+    both = f"""
       {UNKNOWN.replace("%c", "%d")}
       {compared("%zero", AT_LEAST).replace("%c", "%e")}
       %c = "arith.andi"(%d, %e) : (i1, i1) -> i1
-    '''
+    """
     text = folded(kernel(128, both))
     assert '"scf.if"(%d)' in text and "arith.andi" not in text
 

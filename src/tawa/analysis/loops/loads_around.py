@@ -1,9 +1,9 @@
 """Loads around loops: tiles that are loaded on one side of a loop, and needed behind it only.
 
-    %g = load                       fills registers while the loop runs
-    for …
-    %q = load                       waits for memory when nothing else is to be done
-    … %g … %q …
+%g = load                       fills registers while the loop runs
+for …
+%q = load                       waits for memory when nothing else is to be done
+… %g … %q …
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from tawa.analysis.memory.provenance import remakes_descriptors
 from tawa.bridge.driver.assembly.unwritten import is_sound
 from tawa.bridge.driver.assembly.wgmma_descriptors import place_descriptors
 from tawa.bridge.driver.data import Job, Specialised
-from tawa.bridge.driver.stock_run import StockFailure
 from tawa.bridge.driver.spills import Spills, find_spills
+from tawa.bridge.driver.stock_run import StockFailure
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.generic_print import parse_module, print_generic, without_temporary_places
 from tawa.bridge.triton.stage_output import StageOutput, StageResult
@@ -111,8 +111,9 @@ def _rewritten(job: Job, final: Module) -> bool:
     """
     before, facts = copy_module(final), _stock_facts(job)
     room = facts.room(job.options.num_warps) if facts is not None else LIMIT_BYTES
-    passes: list[Pass[PassResult]] = [ParkLoads(room), HoistConversions()]
-    if facts is not None and facts.spilled:
+    spills = facts is not None and facts.spilled > 0
+    passes: list[Pass[PassResult]] = [ParkLoads(room, late=spills), HoistConversions()]
+    if spills:
         passes.append(RecomputeAddresses())
     changed = [it.run(final).changed for it in passes]
     if any(changed) and (found := difference(before, final)):

@@ -21,7 +21,7 @@ def new_context() -> Any:
 
 
 def structured(module: Module) -> Module:
-    """The kernel, changed in place: with structured branches in place of jumps where possible, less those not needed."""
+    """The kernel, changed in place: structured branches in place of jumps where possible, and none that always go."""
     run(Flow(module), KERNEL)
     return module
 

@@ -11,7 +11,9 @@
 A load before a loop fills registers throughout the loop if its tile is used behind it only; where these are scarce, it
 spills. A load behind a loop makes all warps wait for memory when nothing else is in flight. Triton's pipeliner copies
 tiles to shared memory within loops only. A parked tile takes no registers, arrives while the loop runs, and is read in
-each layout in which it is used, so that nothing that is computed from it alone has to be converted.
+each layout in which it is used, so that nothing that is computed from it alone has to be converted. Where a kernel
+spills, what is loaded before a loop is loaded behind it instead (`late`): behind the loop, a parked tile would fill
+registers again as early.
 
 Requires: TTGIR behind Triton's pipeliner; nothing is specialised.
 Ensures: the same values. The copies form the oldest group of cp.async, so the waits of the loop, which count the groups
@@ -22,6 +24,7 @@ value for masked lanes other than 0, or whose address depends on the loop; and w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -30,8 +33,8 @@ from tawa.analysis.layout.layouts import tile_order
 from tawa.analysis.layout.rebuilt import can_rebuild, rebuild
 from tawa.analysis.loops.loads_around import loads_around, slice_behind, users_before
 from tawa.analysis.memory.provenance import memory_roots
-from tawa.dialects.arith import ConstantOp
-from tawa.dialects.declare.declaration import address_of
+from tawa.dialects.arith import AddFOp, ConstantOp, SubFOp
+from tawa.dialects.declare.declaration import address_of, op_names
 from tawa.dialects.effects import effects_of, is_pure
 from tawa.dialects.inline.markers import RoundedProductOp
 from tawa.dialects.scf import ForOp
@@ -49,6 +52,7 @@ from tawa.ir.attributes import array_attr, bool_attr, int_attr
 from tawa.transforms.pipelining.hoist_conversions import products_of
 from tawa.transforms.result import PassResult
 
+_SUMS = op_names(AddFOp, SubFOp)
 _LEAST_BYTES = 4
 """The least width of a cp.async (PTX ISA)."""
 _ROW_BYTES = 128
@@ -58,9 +62,10 @@ _CHUNK = 16
 
 @dataclass(frozen=True, slots=True)
 class ParkLoads:
-    """room: bytes of shared memory that a CTA may take for tiles that wait."""
+    """room: bytes of shared memory that a CTA may take for tiles that wait. late: whether registers are scarce."""
 
     room: int
+    late: bool = False
 
     def run(self, module: Module) -> PassResult:
         """Parks the loads around every `scf.for`, outer loops first."""
@@ -69,11 +74,16 @@ class ParkLoads:
             return PassResult(False)
         for loop in [loop for op in module.walk() if (loop := ForOp.of(op))]:
             info = ModuleAxisInfo(module)
+            around = [it for it in loads_around(loop) if memory.is_only_read(it)]
+            late = [it for it in around if self.late and _is_before(it, loop)]
             loads = list[LoadOp]()
-            for load in loads_around(loop):
-                if memory.is_only_read(load) and _fits(module, info, load) and _bytes(load) <= room:
+            for load in around:
+                if load not in late and _fits(module, info, load) and _bytes(load) <= room:
                     room -= _bytes(load)
                     loads.append(load)
+            if late:
+                _load_late(late, loop)
+                changed = True
             if loads:
                 _Parking(module, loop, loads).run()
                 changed = True
@@ -82,7 +92,7 @@ class ParkLoads:
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """What the kernel writes: the roots, None if one is unknown. ordered: whether an operation orders other programs."""
+    """What the kernel writes: the roots, None if one is unknown. ordered: whether it has atomics."""
 
     written: frozenset[object] | None
     ordered: bool
@@ -105,6 +115,22 @@ class _Memory:
     def is_only_read(self, load: LoadOp) -> bool:
         roots = memory_roots(load.pointers)
         return self.written is not None and roots is not None and not self.written & set(roots)
+
+
+def _is_before(load: LoadOp, loop: ForOp) -> bool:
+    block = loop.op.parent
+    assert block is not None
+    return block.index_of(load.op) < block.index_of(loop.op)
+
+
+def _load_late(loads: Sequence[LoadOp], loop: ForOp) -> None:
+    """Loads behind a loop what is loaded before it, and computes there what is computed from it."""
+    block = loop.op.parent
+    assert block is not None
+    moved = {op for load in loads for op in (load.op, *(users_before(load, loop) or ()))}
+    behind = Builder.after(loop.op)
+    for op in [it for it in block.ops if it in moved]:
+        behind.insert(op.detach())
 
 
 def _fits(module: Module, info: ModuleAxisInfo, load: LoadOp) -> bool:
@@ -136,7 +162,8 @@ def _is_zero(text: str) -> bool:
 class _Parking:
     """The loads of one loop.
 
-    buffers: by tile. token: of the wait behind the loop. made: tiles by value and layout that were made behind it.
+    buffers: by tile. token: of the wait behind the loop. reads: of parked tiles, by tile and layout. made: what was
+    computed from them, by value and layout.
     """
 
     module: Module
@@ -144,6 +171,7 @@ class _Parking:
     loads: list[LoadOp]
     token: Value = field(init=False)
     buffers: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    reads: dict[tuple[Value, str], Value] = field(default_factory=dict[tuple[Value, str], Value])
     made: dict[tuple[Value, str], Value] = field(default_factory=dict[tuple[Value, str], Value])
 
     def run(self) -> None:
@@ -207,14 +235,15 @@ class _Parking:
     def _tile(self, load: Value, encoding: str, at: Operation) -> Value:
         """A parked tile in a layout, read before `at` where it is not read yet."""
         key = load, encoding
-        if key not in self.made:
+        if key not in self.reads:
             kind = parse_type(load.type)
             assert isinstance(kind, TensorType)
             type = str(TensorType(kind.shape, kind.element, encoding))
             operands = (self.buffers[load], self.token)
             builder = Builder.before(at)
-            self.made[key] = builder.create(LocalLoadOp.NAME, operands, (type,), hints=(load.hint,)).result
-        return self.made[key]
+            self.reads[key] = builder.create(LocalLoadOp.NAME, operands, (type,), hints=(load.hint,)).result
+            self.made[key] = self.reads[key]
+        return self.reads[key]
 
     def _convert_less(self) -> None:
         """Computes what is converted from parked tiles in the layout that it is converted to."""
@@ -227,33 +256,47 @@ class _Parking:
             kind = parse_type(op.result.type)
             assert isinstance(kind, TensorType)
             sources = self._parked_in(convert.source)
-            if not sources or not all(it.result.type.endswith("f32") or "xf32," in it.result.type for it in products_of(convert.source)):
+            products = products_of(convert.source)
+            if not sources or not all("xf32," in it.result.type for it in products):
                 continue
-            if not can_rebuild(convert.source, kind.encoding, {it for it in self.buffers}):
+            if self._adds_products(convert.source) or not can_rebuild(convert.source, kind.encoding, self.buffers):
                 continue
             for it in sources:
                 self._tile(it, kind.encoding, op)
-            made = rebuild(convert.source, kind.encoding, Builder.before(op), self.made)
-            for product in products_of(made):
+            # Products that are rounded apart here may be added elsewhere: they are computed for this conversion alone.
+            made = dict(self.reads) if products else self.made
+            result = rebuild(convert.source, kind.encoding, Builder.before(op), made)
+            for product in products_of(result):
                 rounded = RoundedProductOp.create(Builder.before(product), product)
-                self.made = {key: rounded if it is product.result else it for key, it in self.made.items()}
-                made = rounded if made is product.result else made
+                result = rounded if result is product.result else result
                 replace_op(product, [rounded])
-            replace_op(op, [made])
+            replace_op(op, [result])
+
+    def _adds_products(self, tile: Value) -> bool:
+        """Whether a product would be added to what is computed here without being rounded: a conversion rounds it."""
+        return any(
+            op.name in _SUMS
+            and any(ConvertLayoutOp.matches(it.defining_op) and products_of(_source(it)) for it in op.operands)
+            for op in self._behind(tile)
+        )
 
     def _parked_in(self, tile: Value) -> list[Value]:
         """The parked tiles that a tile is computed from."""
-        found: dict[Value, None] = {}
-        work, seen = [tile], set[Value]()
+        values = [tile, *(it for op in self._behind(tile) for it in op.operands)]
+        return [it for it in self.buffers if it in values]
+
+    def _behind(self, tile: Value) -> list[Operation]:
+        """The operations of this block that a tile is computed by, as far back as parked tiles."""
+        block = self.loop.op.parent
+        found: dict[Operation, None] = {}
+        work = [tile]
         while work:
             value = work.pop()
-            if value in seen:
+            op = value.defining_op
+            if value in self.buffers or op is None or op in found or op.parent is not block or op.regions:
                 continue
-            seen.add(value)
-            if value in self.buffers:
-                found[value] = None
-            elif (op := value.defining_op) is not None and op.parent is self.loop.op.parent and not op.regions:
-                work += op.operands
+            found[op] = None
+            work += op.operands
         return list(found)
 
     def _read(self, load: LoadOp) -> None:
@@ -269,6 +312,12 @@ class _Parking:
             first = min(users, key=block.index_of)
             load.op.result.replace_all_uses_with(self._tile(load.op.result, tile.encoding, first))
         load.op.erase()
+
+
+def _source(value: Value) -> Value:
+    """What a conversion converts."""
+    assert value.defining_op is not None
+    return value.defining_op.operands[0]
 
 
 def _buffer_layout(module: Module, tile: TensorType) -> str:
