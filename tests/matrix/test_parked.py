@@ -9,10 +9,12 @@ import pytest
 
 from tawa.errors import PlanError
 from tawa.ir import Module
+from tawa.plan.search.space import NOT_AHEAD
 from tawa.sim import simulate
 from tests.cases.small.parked_kernels import gated, nested, rewritten
 from tests.matrix.promoting import Launch, lay_out
 from tests.matrix.test_unpartitioned import final, made
+from tests.matrix.test_unpartitioned import tried as forms_of
 from tests.support.sample import sample
 
 _B, _N = 64, 64
@@ -63,6 +65,11 @@ def test_what_is_computed_from_them_alone_is_not_converted() -> None:
         return [it.operands[0].type for it in tiles if it.operands[0].type.startswith(f"tensor<{_B}x{_N}x")]
 
     assert len(converted(lay_out(before, before.ttir))) > len(converted(final(after)))
+
+
+@pytest.mark.parametrize(("kernel", "tried"), [(gated, True), (nested, True), (rewritten, False)])
+def test_launches_that_learn_try_it_beside_the_specialised_forms(kernel: Any, tried: bool) -> None:
+    assert (NOT_AHEAD in forms_of(launch(kernel), 4)) == tried
 
 
 def test_memory_that_the_kernel_writes_is_read_where_it_was() -> None:

@@ -59,7 +59,9 @@ def reads(module: Module) -> list[Operation]:
 
 @pytest.mark.parametrize("order", sample(["random", "eager", "late"], 3))
 @pytest.mark.parametrize("late", [False, True], ids=["parked", "late"])
-@pytest.mark.parametrize(("kernel", "trips", "num_warps"), [(gated, 3, 4), (gated, 0, 8), (nested, 2, 4), (nested, 1, 2)])
+@pytest.mark.parametrize(
+    ("kernel", "trips", "num_warps"), [(gated, 3, 4), (gated, 0, 8), (nested, 2, 4), (nested, 1, 2)]
+)
 def test_the_bits_stay(kernel: Any, trips: int, num_warps: int, late: bool, order: str) -> None:
     module = parked(kernel, num_warps, late=late)
     RecomputeAddresses().run(module)
@@ -107,7 +109,9 @@ def test_what_parks_otherwise_is_told() -> None:
         return difference(stock(gated), module)
 
     def first(module: Module, kind: Any) -> Operation:
-        return next(op for op in module.walk() if kind.matches(op) and any("async.token" in it.type for it in op.operands))
+        return next(
+            op for op in module.walk() if kind.matches(op) and any("async.token" in it.type for it in op.operands)
+        )
 
     def waits_for_less(module: Module) -> None:
         wait = next(it for it in reads(module)[0].operands[1:2]).defining_op

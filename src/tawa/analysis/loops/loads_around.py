@@ -9,20 +9,53 @@ for …
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from tawa.dialects.effects import is_plain_load, is_pure
+from tawa.analysis.memory.provenance import Root, memory_roots
+from tawa.dialects.declare.declaration import address_of
+from tawa.dialects.effects import effects_of, is_plain_load, is_pure
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import LoadOp
+from tawa.dialects.tt import ATOMICS, LoadOp
 from tawa.ir import Module, Operation
 from tawa.symbolic.dim_relations import has_rows
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenInfo:
+    """What a kernel writes: the roots, None if one is unknown. ordered: whether it has atomics."""
+
+    roots: frozenset[Root] | None
+    ordered: bool
+
+    @staticmethod
+    def of(module: Module) -> WrittenInfo:
+        """What the kernel of a module writes."""
+        roots: set[Root] | None = set()
+        ordered = False
+        for op in module.walk():
+            ordered |= op.name in ATOMICS
+            for effect in effects_of(op) if not op.regions else ():
+                if effect.kind == "any":
+                    roots = None
+                elif effect.kind == "write" and effect.space == "global":
+                    address = address_of(op, effect)
+                    found = memory_roots(address) if address is not None else None
+                    roots = roots | set(found) if roots is not None and found is not None else None
+        return WrittenInfo(frozenset(roots) if roots is not None else None, ordered)
+
+    def may_move(self, load: LoadOp) -> bool:
+        """Whether a load gives the same wherever it is executed."""
+        roots = memory_roots(load.pointers)
+        return not self.ordered and self.roots is not None and roots is not None and not self.roots & set(roots)
+
+
 def has_loads_around_loops(module: Module) -> bool:
     """Whether a loop of a kernel has such loads."""
-    return any(next(loads_around(loop), None) for op in module.walk() if (loop := ForOp.of(op)))
+    written = WrittenInfo.of(module)
+    return any(True for op in module.walk() if (loop := ForOp.of(op)) for _ in loads_around(loop, written))
 
 
-def loads_around(loop: ForOp) -> Iterator[LoadOp]:
+def loads_around(loop: ForOp, written: WrittenInfo) -> Iterator[LoadOp]:
     """The loads beside a loop whose tiles are used behind it only, and whose addresses do not depend on it."""
     block = loop.op.parent
     assert block is not None
@@ -31,6 +64,8 @@ def loads_around(loop: ForOp) -> Iterator[LoadOp]:
     for index, op in enumerate(block.ops[:following]):
         load = LoadOp.of(op)
         if load is None or not is_plain_load(op) or load.tile is None or not has_rows(op.result):
+            continue
+        if not written.may_move(load):
             continue
         if index < at:
             if op.result.uses and users_before(load, loop) is not None:

@@ -31,14 +31,13 @@ from math import prod
 from tawa.analysis.layout.axis_info import ModuleAxisInfo
 from tawa.analysis.layout.layouts import tile_order
 from tawa.analysis.layout.rebuilt import can_rebuild, rebuild
-from tawa.analysis.loops.loads_around import loads_around, slice_behind, users_before
-from tawa.analysis.memory.provenance import memory_roots
+from tawa.analysis.loops.loads_around import WrittenInfo, loads_around, slice_behind, users_before
 from tawa.dialects.arith import AddFOp, ConstantOp, SubFOp
-from tawa.dialects.declare.declaration import address_of, op_names
-from tawa.dialects.effects import effects_of, is_pure
+from tawa.dialects.declare.declaration import op_names
+from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import RoundedProductOp
 from tawa.dialects.scf import ForOp
-from tawa.dialects.tt import ATOMICS, LoadOp
+from tawa.dialects.tt import LoadOp
 from tawa.dialects.ttg import (
     AsyncCommitGroupOp,
     AsyncCopyGlobalToLocalOp,
@@ -69,15 +68,13 @@ class ParkLoads:
 
     def run(self, module: Module) -> PassResult:
         """Parks the loads around every `scf.for`, outer loops first."""
-        memory, room, changed = _Memory.of(module), self.room, False
-        if memory.ordered:
-            return PassResult(False)
+        written, room, changed = WrittenInfo.of(module), self.room, False
         for loop in [loop for op in module.walk() if (loop := ForOp.of(op))]:
             info = ModuleAxisInfo(module)
-            around = [it for it in loads_around(loop) if memory.is_only_read(it)]
+            around = list(loads_around(loop, written))
             late = [it for it in around if self.late and _is_before(it, loop)]
             loads = list[LoadOp]()
-            for load in around:
+            for load in around if _counts_nothing(loop) else ():
                 if load not in late and _fits(module, info, load) and _bytes(load) <= room:
                     room -= _bytes(load)
                     loads.append(load)
@@ -90,31 +87,11 @@ class ParkLoads:
         return PassResult(changed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Memory:
-    """What the kernel writes: the roots, None if one is unknown. ordered: whether it has atomics."""
-
-    written: frozenset[object] | None
-    ordered: bool
-
-    @staticmethod
-    def of(module: Module) -> _Memory:
-        written: set[object] | None = set()
-        ordered = False
-        for op in module.walk():
-            ordered |= op.name in ATOMICS
-            for effect in effects_of(op) if not op.regions else ():
-                if effect.kind == "any":
-                    written = None
-                elif effect.kind == "write" and effect.space == "global":
-                    address = address_of(op, effect)
-                    roots = memory_roots(address) if address is not None else None
-                    written = written | set(roots) if written is not None and roots is not None else None
-        return _Memory(frozenset(written) if written is not None else None, ordered)
-
-    def is_only_read(self, load: LoadOp) -> bool:
-        roots = memory_roots(load.pointers)
-        return self.written is not None and roots is not None and not self.written & set(roots)
+def _counts_nothing(loop: ForOp) -> bool:
+    """Whether no wait beside a loop counts groups of cp.async: those of a pipelined loop around it do."""
+    block = loop.op.parent
+    assert block is not None
+    return all(AsyncWaitOp(op).num == 0 for op in block.ops if AsyncWaitOp.matches(op))
 
 
 def _is_before(load: LoadOp, loop: ForOp) -> bool:
@@ -138,7 +115,7 @@ def _fits(module: Module, info: ModuleAxisInfo, load: LoadOp) -> bool:
     tile = load.tile
     assert tile is not None
     element = parse_type(tile.element)
-    if not isinstance(element, ScalarType) or element.bits < 8:
+    if not isinstance(element, ScalarType) or element.bits < 8 or len(tile.shape) != 2:
         return False
     other = ConstantOp.of(load.other.defining_op) if load.other is not None else None
     if load.other is not None and (other is None or not _is_zero(other.text)):
