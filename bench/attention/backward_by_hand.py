@@ -1,4 +1,4 @@
-"""Times attention backward for d = 256 by hand: ``python -m bench.attention.backward_by_hand [--only TEXT] [--names TEXT]``.
+"""Times attention backward for d = 256 by hand: ``python -m bench.attention.backward_by_hand [--names TEXT]``.
 
 The kernels of `bench.peers.gluon_attention_backward`, and one plain kernel as Tawa specialises it, beside the operator
 and cuDNN, on problems of `bench.attention.backward`, compared and timed as there. ``--compile`` only compiles them, on

@@ -86,7 +86,14 @@ def fused_backward(
 
 
 def prepare(
-    q: Any, k: Any, v: Any, o: Any, do: Any, lse: Any, causal: bool, by_queries: bool,
+    q: Any,
+    k: Any,
+    v: Any,
+    o: Any,
+    do: Any,
+    lse: Any,
+    causal: bool,
+    by_queries: bool,
     plan: dict[str, Any],
 ) -> tuple[Callable[[], tuple[Any, ...]], Callable[[], Any]]:
     """The whole backward pass, and what compiles its kernel, as `bench.peers.gluon_attention_backward.prepare`.
@@ -105,8 +112,8 @@ def prepare(
     dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
     boxes = [TensorDescriptor.from_tensor(x.view(rows, head_dim), [BLOCK, head_dim]) for x in (q, k, v, do, dk, dv)]
     arguments = (*boxes, lse, delta, sums, length, scale)
-    options = {"B": BLOCK, "D": head_dim, "CAUSAL": causal, "BY_QUERIES": by_queries, "num_warps": 8, "num_stages": 2, "only_if_faster": False,
-               "plan": plan}  # fmt: skip
+    options = {"B": BLOCK, "D": head_dim, "CAUSAL": causal, "BY_QUERIES": by_queries, "num_warps": 8, "num_stages": 2,
+               "only_if_faster": False, "plan": plan}  # fmt: skip
     kernel, grid = tawa.jit(fused_backward), (length // BLOCK, batch * heads)
 
     def run() -> tuple[Any, ...]:

@@ -181,7 +181,9 @@ GROUP_DEPENDENT = Decline(
     "num_consumer_groups=1 keeps the tile together",
 )  # fmt: skip
 NO_EXCHANGE = Decline(
-    "nothing-to-exchange", "exchange: no dot sums over rows that consumer groups divide, 64 or more for each",
+    "nothing-to-exchange",
+    "exchange: no dot sums over rows that consumer groups divide, 64 or more for each; and where they divide columns, "
+    "there are not enough dots of which every group needs the whole results, in 16 bits",
     "leave exchange out of the Plan",
 )  # fmt: skip
 EXCHANGED = Decline(

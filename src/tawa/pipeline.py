@@ -1,13 +1,14 @@
 """The pipeline: the lists of steps that transform a kernel.
 
-    TTIR     structured → pointer accesses by TMA → rows ordered → programs grouped → persistent → rows split
-             → late sums → tiles from a counter
+    TTIR     structured → conditions folded → pointer accesses by TMA → rows ordered → programs grouped → persistent
+             → rows split → late sums → tiles from a counter
              [Triton lays it out]
     TTGIR    grids waited for → reshapes viewed → transposes shared → row loads hoisted → rings decided → arefs
              → operands transposed → partitions → streams shared → P, schedules decided → stages → stores     [credits]
     aref     lowered → slot views duplicated → outlined                               [barriers]
 
-    TTGIR    without partitions: loads prefetched [Triton's other passes] → conversions out of loops
+    TTGIR    without partitions: loads prefetched [Triton's other passes] → loads parked → conversions out of loops
+             → addresses recomputed
 
 `tawa.flow.run` is the only runner: compiles, tests, benches, the simulator and `tawa verify` use it.
 """
@@ -53,11 +54,15 @@ from tawa.transforms.tensor_memory.issue_ahead import IssueAhead
 from tawa.transforms.tensor_memory.read_dots import ReadDots
 from tawa.transforms.tensor_memory.share_buffers import ShareBuffers
 from tawa.transforms.tensor_memory.store_operands import StoreOperands
+from tawa.transforms.ttir.fold_conditions import FoldConditions
 from tawa.transforms.ttir.structure_flow import StructureFlow
 from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
 
-PATHS = (
+KERNEL = (
     passing(StructureFlow),  # first: the other steps need structured control flow
+    passing(FoldConditions),
+)
+PATHS = (
     Step("plan strides", steps.decide_strides),
     passing(AssumeUnitStrides),  # before tiles are analysed
     Step("plan paths", steps.decide_promotions),

@@ -21,7 +21,7 @@ from tawa.plan.decide.paths import choose_promotions, choose_unit_strides
 from tawa.plan.decide.ping_pong import choose_sections
 from tawa.plan.decide.rings import MAX_REGISTERS, find_facts
 from tawa.plan.decide.rings import decide_rings as choose_rings
-from tawa.plan.decide.split import choose_split
+from tawa.plan.decide.split import axis_of, choose_split
 from tawa.plan.decide.sums import choose_sums
 from tawa.plan.decide.tiles import choose_group
 from tawa.plan.search.compiled import warps_of_group
@@ -173,10 +173,10 @@ def split_rows(flow: Flow) -> Remark | None:
     if warps is None:
         enough = groups * WARP_GROUP
         return SPLIT_WARPS.remark(num_warps=flow.target.num_warps, groups=groups, size=WARP_GROUP, enough=enough)
-    axes = (flow.plan.split,) if flow.plan.split else ("rows", "columns")
-    exchanges = flow.plan.exchange is not False and any(
-        _carried_out(flow, ExchangeOperands(groups, axis)).changed for axis in axes
-    )
+    exchanges = flow.plan.exchange is not False and flow.plan.split != "columns"
+    exchanges = exchanges and _carried_out(flow, ExchangeOperands(groups)).changed
+    if not exchanges and flow.plan.exchange is not False and axis_of(flow.module, groups, flow.plan) == "columns":
+        exchanges = _carried_out(flow, ExchangeOperands(groups, "columns")).changed
     if flow.plan.exchange and not exchanges:
         return NO_EXCHANGE.remark()
     found = choose_split(flow.module, groups, flow.plan)

@@ -79,7 +79,8 @@ class Plan:
         programs, each takes every n-th; "dynamic": each takes the next one from a counter in memory.
     groups, split: the number of consumer groups, and what they divide: the rows or the columns of the tile; or
         "programs": each is a program of the grid, with its own tile, beside its neighbours in one CTA.
-    exchange: whether groups that divide rows exchange the operands of dots that sum over these rows.
+    exchange: whether groups that divide rows exchange the operands of dots that sum over these rows; and whether groups
+        that divide columns each compute some of the dots whose results all of them need whole, for all of them.
     correction: whether a partition of its own rewrites accumulators in tensor memory.
     split_k: S, the programs that share the iterations of a tile's loop; the last one adds up their sums. 1: none do.
     partitions: warps and registers. max_registers: cap on registers per thread at kernel entry, so that several CTAs
@@ -133,8 +134,8 @@ class Plan:
     )  # fmt: skip
     exchange: bool | None = decision(
         Flag(), "form", word="groups.exchange",
-        shown=lambda it: "operands of dots that sum over rows" if it else "",
-        usual="a dot sums over the rows that the groups divide",
+        shown=lambda it: "tiles that every group needs" if it else "",
+        usual="a dot sums over what the groups divide, or each of them needs the whole results of a dot",
     )  # fmt: skip
     split_k: int | None = decision(
         Whole(1), "form", word="kernel.programs_per_tile", plain=1, reorders=lambda it: it > 1,

@@ -219,6 +219,8 @@ class _Decisions:
             tiles = ", ".join(f"{count} x {type}" if count > 1 else type for type, count in carried.items())
             value = f"{_count(it.schedule.stages, 'stage')}, {it.schedule.ii_cycles} cycles per iteration"
             value += f", carries {tiles}" if tiles else ""
+            for group, other in enumerate(it.others or (), 1):
+                value += f"; {other.ii_cycles} in group {group}"
             bound = next(iter(it.schedule.bounds), None)
             usual = f"lower bound {bound.cycles} ({bound.what.partition(': ')[0]})" if bound else ""
             pinned = asked.stages is not None or asked.schedule is not None or bool(self.pins.schedules)

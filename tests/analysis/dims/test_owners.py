@@ -27,7 +27,12 @@ def both(name: str, result: str, a: str, b: str) -> str:
 
 def program(*middle: str, stored: str) -> Module:
     """S = A B and T = A A, each also in 16 bits, what is computed from them, and a store of one tile."""
-    first = (constant("none", "dense<0.000000e+00>", TILE), product("t", "a", "a"), halved("s", "hs"), halved("t", "ht"))
+    first = (
+        constant("none", "dense<0.000000e+00>", TILE),
+        product("t", "a", "a"),
+        halved("s", "hs"),
+        halved("t", "ht"),
+    )
     end = op("tt.descriptor_store", f"%c_desc, %{stored}, %row, %zero", f"{BOX}, {TILE}, i32, i32")
     return parse_module(kernel("\n".join((*first, *middle)), end, inner=128))
 
@@ -40,7 +45,8 @@ def found(module: Module, groups: int = 2) -> tuple[dict[str, int], list[str]] |
     return {tile.hint: owner for tile, owner in made.owners.items()}, [it.op.result.hint for it in made.divided]
 
 
-TWO = (product("x", "hs", "b"), product("y", "ht", "a"), both("arith.addf", "z", "x", "y"))
+SUM = both("arith.addf", "z", "x", "y")
+TWO = (product("x", "hs", "b"), product("y", "ht", "a"), SUM)
 """X = half(S) B, Y = half(T) A, and their sum."""
 
 
@@ -50,7 +56,7 @@ def test_independent_dots_whose_results_are_left_operands_get_an_owner_each() ->
 
 def test_what_is_computed_from_an_exchanged_tile_belongs_to_the_group_of_the_other_dots_in_it() -> None:
     again = (op("arith.extf", "%hs", HALF, "%wide", TILE), both("arith.mulf", "u", "wide", "t"), halved("u", "hu"))
-    module = program(*again, product("x", "hs", "b"), product("y", "hu", "a"), both("arith.addf", "z", "x", "y"), stored="z")
+    module = program(*again, product("x", "hs", "b"), product("y", "hu", "a"), SUM, stored="z")
     assert found(module) == ({"hs": 0, "hu": 1}, ["x", "y"])
     made = find_owners(module, 2)
     assert made is not None
@@ -60,20 +66,21 @@ def test_what_is_computed_from_an_exchanged_tile_belongs_to_the_group_of_the_oth
 
 def test_tiles_of_32_bits_that_meet_make_one_chain_of_two_dots() -> None:
     met = (both("arith.mulf", "u", "s", "t"), halved("u", "hu"))
-    module = program(*met, product("x", "hs", "b"), product("y", "hu", "a"), both("arith.addf", "z", "x", "y"), stored="z")
+    module = program(*met, product("x", "hs", "b"), product("y", "hu", "a"), SUM, stored="z")
     assert found(module) is None  # a chain for each group is needed
     assert found(module, groups=1) == ({"hs": 0, "hu": 0}, ["x", "y"])
 
 
 def test_a_transposed_tile_is_exchanged_as_it_is() -> None:
     turned = op("tt.trans", "%ht", HALF, "%turned", HALF, properties="order = array<i32: 1, 0>")
-    module = program(turned, product("x", "hs", "b"), product("y", "turned", "a"), both("arith.addf", "z", "x", "y"), stored="z")
+    module = program(turned, product("x", "hs", "b"), product("y", "turned", "a"), SUM, stored="z")
     assert found(module) == ({"hs": 0, "ht": 1}, ["x", "y"])
 
 
 def test_what_every_group_executes_must_not_need_what_one_of_them_has_in_registers() -> None:
     assert found(program(*TWO, both("arith.addf", "w", "z", "s"), stored="w")) is None  # a store
-    assert found(program(*TWO[:2], dot("w", "hs", "b", "t", 128, 128, 128), both("arith.addf", "z", "x", "w"), stored="z")) is None
+    onto = dot("w", "hs", "b", "t", 128, 128, 128)
+    assert found(program(*TWO[:2], onto, both("arith.addf", "z", "x", "w"), stored="z")) is None
 
 
 def test_a_left_operand_of_other_bits_is_not_exchanged() -> None:

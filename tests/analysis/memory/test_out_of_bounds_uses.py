@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tawa.analysis.memory.out_of_bounds_uses import seen_by
 from tawa.ir import Operation, Value
 from tests.analysis.tma.test_boxes import Tile, finder, tile
@@ -64,12 +66,21 @@ def test_a_transposed_tile_is_followed() -> None:
     assert who_sees(t, load) is None
 
 
-def test_an_atomic_sees_them() -> None:
+@pytest.mark.parametrize(
+    ("sem", "masked", "used", "sees"),
+    [(4, True, False, True), (1, True, False, False), (1, False, False, True), (1, True, True, True)],
+)
+def test_an_atomic_sees_them_unless_it_only_adds_those_inside(sem: int, masked: bool, used: bool, sees: bool) -> None:
+    """sem: 1 is relaxed, 4 acquires and releases. used: what was in memory before is stored."""
+
     def count(t: Tile, c: Value) -> None:
-        t.p.op("tt.atomic_rmw", [t.address("out"), c, t.below()], c.type, atomic_rmw_op="5 : i32", sem="4 : i32")
+        operands = [t.address("out"), c, *([t.below()] if masked else [])]
+        old = t.p.op("tt.atomic_rmw", operands, c.type, atomic_rmw_op="5 : i32", sem=f"{sem} : i32")
+        if used:
+            t.p.store(t.address("out"), old, t.below())
 
     t, load = wrapped_dot(count)
-    assert who_sees(t, load) == "atomic_rmw"
+    assert who_sees(t, load) == ("atomic_rmw" if sees else None)
 
 
 def test_an_address_made_of_them_sees_them() -> None:

@@ -461,12 +461,14 @@ def flex_case(name: str, *, dim: int = 64, dtype: str = "fp16", window: int = 0,
 def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", causal: bool = True,
                   tile: tuple[int, int, int] | None = None, window: int = 0, alibi: bool = False,
                   softcap: bool = False, **sizes: int) -> Specimen:  # fmt: skip
-    """`kind` is "dkdv", "dq" or "added" (dQ is added up). lse and delta are random: the formulas hold for any values.
+    """`kind` is "dkdv", "dq", "added" (dQ is added up) or "owned" (from registers, for groups that own dots).
+
+    lse and delta are random: the formulas hold for any values.
 
     The mean of lse makes the weights as large as with about two hundred keys.
     """
     known = lengths({**PROBLEM, "DIM": dim, **sizes})
-    bm, bn, warps = tile or ((128, 64, 8) if kind == "dq" else (64, 128, 8))
+    bm, bn, warps = tile or {"dq": (128, 64, 8), "owned": (64, 64, 8)}.get(kind, (64, 128, 8))
     tensors = {name: forward_tensors(dtype, False, 1)[name] for name in ("q", "k", "v")}
     tensors |= {"do": Tensor(("B", "H", "SQ", "DIM"), dtype), "lse": Tensor(("B", "H", "SP"), "fp32", mean=8.0),
                 "delta": Tensor(("B", "H", "SP"), "fp32")}  # fmt: skip
@@ -479,10 +481,10 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
         tensors |= {"dk": replace(tensors["k"], fill="nan"), "dv": replace(tensors["v"], fill="nan")}
         arguments |= {"dk_desc": Descriptor("dk", (1, 1, "BN", "D")), "dv_desc": Descriptor("dv", (1, 1, "BN", "D"))}
         arguments |= {"dq_desc": Absent()}
-    if kind == "added":
+    if kind in ("added", "owned"):
         width = backward.WIDTH.value
         tensors |= {"sums": Tensor(("B*H*SP/64*D/4", width), "fp32", "zero")}
-        arguments |= {"dq_desc": Descriptor("sums", ("BM/16*D/16", width))}
+        arguments |= {"dq_desc": Descriptor("sums", ("BM/16*D/16", width)) if kind == "added" else Pointer("sums")}
     if kind == "dq":
         kernel, grid = backward.attention_dq, "queries"
         tensors |= {"dq": replace(tensors["q"], fill="nan")}
@@ -496,7 +498,8 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
                   "WINDOW": window, "ALIBI": alibi, "SOFTCAP": softcap}  # fmt: skip
     if kind != "dq":
         arguments |= numbers("SQ")
-        constexprs |= {"ADDED": kind == "added", "EVEN": not causal and known["SK"] % bn == 0}
+        constexprs |= {"ADDED": kind in ("added", "owned"), "EVEN": not causal and known["SK"] % bn == 0}
+        constexprs |= {"OWNED": kind == "owned"}
     expect = EITHER if kind != "dq" and causal else SPECIALISED  # the lower bound of its first loop is not 0
     return Specimen(
         name,

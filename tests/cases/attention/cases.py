@@ -165,7 +165,7 @@ BACKWARD = [
       for name, options in GRADIENTS_OF.items()),
     *(packed_backward_case(f"packed_{kind}_{name}", kind, *UNEVEN, **options) for kind in ("dkdv", "dq", "added")
       for name, options in PACKED_GRADIENTS.items()),
-    from_registers_case("from_registers_d64", 64, (128, 128, 8)),
+    from_registers_case("from_registers_d64", 64, (64, 128, 8)),
     from_registers_case("from_registers_d128", 128, (64, 128, 8)),
     from_registers_case("from_registers_d256", 256, (64, 64, 8)),
     gradient_rows_case("gradient_rows", "fp16", 96),

@@ -6,6 +6,7 @@ every case.
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import pytest
@@ -113,6 +114,15 @@ def test_8_bit_scores_are_carried_as_fp32_or_not_at_all(dim: int, mask: str) -> 
     registers = 2 * 128 * (64 if dim == 256 else 128) // (8 * 32 * 4)
     copies = sum(max(op["stage"] for op in schedule["ops"]) + 1 for schedule in schedules)
     assert compiled.asm["ptx"].count("prmt.b32") <= registers * copies
+
+
+@pytest.mark.parametrize("groups", sample([2, 1], 2))
+def test_threads_add_four_neighbours_of_an_accumulator_in_one_instruction(groups: int) -> None:
+    case = find("from_registers_d128")
+    ptx = compile_case(case, PlanOptions(num_consumer_groups=groups, only_if_faster=False)).asm["ptx"]
+    added = re.findall(r"\b(?:atom|red)\.\S*\.add\.\S*f32", ptx)
+    assert added and all(it.endswith(".v4.f32") for it in added)
+    assert len(added) == groups * case.size("BM*D") // (4 * 32 * case.num_warps)  # each group has its code
 
 
 @pytest.mark.parametrize("case", sample(TYPICAL["either"], 4))

@@ -128,6 +128,46 @@ def test_a_group_takes_its_part_of_a_whole_tile_and_adds_its_part_of_the_result(
     )
 
 
+def owned_program() -> str:
+    """X = half(A B) B + half(A A) A: both dots on the right are whole operands on the left."""
+    middle = "\n".join(
+        (
+            constant("none", "dense<0.000000e+00>", TILE),
+            dot("t", "a", "a", "none", 128, 128, 128),
+            op("arith.truncf", "%s", TILE, "%half_s", HALF),
+            op("arith.truncf", "%t", TILE, "%half_t", HALF),
+            dot("x", "half_s", "b", "none", 128, 128, 128),
+            dot("y", "half_t", "a", "x", 128, 128, 128),
+        )
+    )
+    end = op("tt.descriptor_reduce", "%c_desc, %y, %n, %zero", f"{BOX}, {TILE}, i32, i32", properties="kind = 1 : i32")
+    return kernel(middle, end, inner=128)
+
+
+def test_groups_that_divide_columns_own_the_dots_whose_results_all_of_them_need() -> None:
+    module = parse_module(owned_program())
+    assert not ExchangeOperands(2).run(module).changed
+    assert ExchangeOperands(2, "columns").run(module).changed
+    found = choose_split(module, 2, Plan(split="columns"))
+    assert not isinstance(found, Remark), found
+    SplitRows(found[1]).run(module)
+    assert [str(error) for error in verify_structure(module, structure_rules())] == []
+    check(
+        print_module(module, locations=False),
+        """
+        CHECK:      [[S:%s\\w*]] = "tt.dot"{{.*}} -> tensor<128x128xf32>
+        CHECK:      [[H:%\\w+]] = "arith.truncf"([[S]])
+        CHECK:      [[O:%\\w+]] = "tt.elementwise_inline_asm"([[H]], {{.*}}asm_string = "tawa.owned"
+        CHECK:      asm_string = "tawa.owned"{{.*}} -> tensor<128x128xf16>
+        CHECK:      asm_string = "tawa.part"{{.*}} -> tensor<128x128xf16>
+        CHECK-NEXT: constant
+        CHECK-NEXT: [[B:%\\w+]] = "tt.gather"{{.*}} -> tensor<128x64xf16>
+        CHECK-NEXT: "tt.dot"([[O]], [[B]]{{.*}} -> tensor<128x64xf32>
+        CHECK:      "tt.dot"{{.*}} -> tensor<128x64xf32>
+        """,
+    )
+
+
 def test_without_enough_rows_for_each_group_nothing_is_exchanged() -> None:
     assert not ExchangeOperands(4).run(parse_module(program())).changed
 

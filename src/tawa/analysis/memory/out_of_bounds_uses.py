@@ -5,15 +5,16 @@
     c = dot a, b, c                  rows of a are rows of c
     store c, mask = 128·pid + r < M  those rows are not stored: no use
 
-The elements along a dimension are followed forward through the ties of `tawa.symbolic.dim_relations`. Stores whose mask
-excludes the out-of-bounds rows are no uses. A use is an operation that mixes the dimension (a reduction, a
-contraction), an operation that takes the elements as addresses, and a store without such a mask.
+The elements along a dimension are followed forward through the ties of `tawa.symbolic.dim_relations`. Stores, and
+additions to memory, whose mask excludes the out-of-bounds rows are no uses. A use is an operation that mixes the
+dimension (a reduction, a contraction), an operation that takes the elements as addresses, a store without such a mask,
+and any other atomic.
 """
 
 from __future__ import annotations
 
 from tawa.dialects.scf import ENDS, LOOPS
-from tawa.dialects.tt import LoadOp, StoreOp
+from tawa.dialects.tt import ATOMICS, AtomicRMWOp, LoadOp, StoreOp, through_pointers
 from tawa.ir import Module, Operation, Value, Worklist, source_of
 from tawa.symbolic.affine import Affine
 from tawa.symbolic.dim_relations import Place, relations_of, shape_of
@@ -26,10 +27,12 @@ def seen_by(module: Module, affine: Affine, load: Operation, dim: int, room: Pol
     for value, at in work:
         for use in value.uses:
             user = use.op
-            if StoreOp.matches(user):
-                if use.index != 1 or not _cuts(affine, user, at, room):
+            if store := through_pointers(user):
+                if use.index != 1 or not _cuts(affine, store, at, room):
                     return _place(module, user)
                 continue
+            if user.name in ATOMICS:
+                return _place(module, user)
             read = LoadOp.of(user)
             if read is not None and read.pointers is value:
                 return _place(module, user)
@@ -54,12 +57,11 @@ def _same(place: Place, value: Value, dim: int) -> bool:
     return place.value is value and place.dim == dim
 
 
-def _cuts(affine: Affine, store: Operation, dim: int, room: Poly) -> bool:
+def _cuts(affine: Affine, store: StoreOp | AtomicRMWOp, dim: int, room: Poly) -> bool:
     """Whether the mask of a store excludes the elements where ``room - r_dim > 0`` does not hold."""
-    mask = StoreOp(store).mask
-    if mask is None:
+    if store.mask is None:
         return False
-    bounds = affine.bounds(mask) or ()
+    bounds = affine.bounds(store.mask) or ()
     same = [bound for bound in bounds if bound.kind == "upper" and bound.dim == dim and bound.room == room]
     return any(bound.unconditional for bound in same)  # a comparison with guards excludes nothing beyond them
 

@@ -19,8 +19,8 @@ from tawa.analysis.rings.exchanges import BY_GROUP, COMMON, OWNER
 from tawa.analysis.rings.loads import same_layout
 from tawa.dialects.arith import constant_int
 from tawa.dialects.inline.markers import GroupIndexOp
-from tawa.dialects.tt import DOTS, DescriptorStoreOp, FuncOp
-from tawa.dialects.ttg import VIEWS, MemDescSubsliceOp
+from tawa.dialects.tt import DOTS, DescriptorStoreOp, FuncOp, ReshapeOp
+from tawa.dialects.ttg import VIEWS, ConvertLayoutOp, MemDescSubsliceOp
 from tawa.ir import Block, Module, Operation, TensorDescType, Value, Worklist, memdesc_type, parse_type, shape_of
 from tawa.ir.attributes import read_array, read_int
 
@@ -93,11 +93,22 @@ def _boxes(module: Module, tile: Operation, store: DescriptorStoreOp) -> list[Id
     """The boxes of a tile that have the layout of the store's block; any reader of the tile is ignored."""
     buffer, block = memdesc_type(tile.result.type), parse_type(store.descriptor.type)
     assert isinstance(block, TensorDescType)
-    shape, (rows, columns) = block.block.shape, buffer.shape
+    shape, (rows, columns) = shape_of(matrix_of(store.source)), buffer.shape
     alike = buffer.element == block.block.element and same_layout(module, buffer.encoding, block.block.encoding)
-    if not alike or shape[:-1] != (rows,) or shape_of(store.source) != shape or columns % shape[-1]:
+    if not alike or shape[:-1] != (rows,) or block.block.shape[-2:] != shape or columns % shape[-1]:
         return []
     return [IdleBox(read_int(tile.attributes[COMMON]), column) for column in range(0, columns, shape[-1])]
+
+
+def matrix_of(tile: Value) -> Value:
+    """The tile of two dimensions that one with more of them has the elements of, in whatever layout; or the tile."""
+    value = tile
+    while len(shape_of(value)) > 2 or ConvertLayoutOp.matches(value.defining_op):
+        op = value.defining_op
+        if not (ConvertLayoutOp.matches(op) or ReshapeOp.matches(op)) or op is None:
+            return tile
+        value = op.operands[0]
+    return value
 
 
 def _reads(tile: Value) -> Iterator[_Read]:

@@ -30,7 +30,8 @@ dimensions above 64 and up to 96 have two boxes of 64 and 32 columns for Q and K
 a wgmma with 32 columns takes as long as one with 64.
 
 The backward kernels hold two accumulators (dK, dV), or a tile of dO in addition (dQ): their tiles are the largest that
-do not spill. A window's third loop and the derivative of a softcap need registers, too. Other devices have as little
+do not spill. For D = 256, one group computes P and another dS, and each has half of the columns of dK and dV. A
+window's third loop and the derivative of a softcap need registers, too. Other devices have as little
 as 99 KiB of shared memory and no TMA; stock Triton runs smaller tiles there.
 """
 
@@ -52,7 +53,8 @@ class Tile:
     """Rows of queries (BM) and keys (BN) of a block, and launch options. persistent: of the kernel that is written so.
 
     options: Tawa's launch options, by name. least: the tile is for this many keys and more (`for_length`).
-    transposes_v: the kernel transposes V in fp8 itself, so the tile is for V as rows only.
+    transposes_v: the kernel transposes V in fp8 itself, so the tile is for V as rows only. owned: consumer groups own
+    different dots of the backward kernel.
     """
 
     BM: int
@@ -63,6 +65,7 @@ class Tile:
     options: tuple[tuple[str, Any], ...] = ()
     least: int = 0
     transposes_v: bool = False
+    owned: bool = False
 
 
 Choice = tuple[Tile, ...]
@@ -132,6 +135,8 @@ _ONE_SLOT: dict[str, Any] = {"groups": 2, "form": "as_written", "operands": [{"r
 _LAGGED = replace(_NARROW, BM=128, options=(plan(**_ONE_SLOT, loops=[{"behind": True}]),))
 _LAGGED_BELOW = replace(_LAGGED, options=(plan(**_ONE_SLOT, loops=[{"loop": 1, "behind": True}]),))
 """Only the loop below the diagonal has the lag: the loop over the diagonal has few blocks."""
+_OWNED = Tile(64, 64, 8, 2, options=(plan(groups=2, split="columns", form="as_written"),), owned=True)
+"""For wide heads: dK and dV of 64 keys are what the registers of two groups can hold, half of the columns each."""
 _PACKED = replace(_NARROW, options=(plan(groups=1),))
 _192: Mapping[tuple[int, int], Choice] = {(128, 128): (Tile(128, 128, 8, 2),), (128, 192): (Tile(128, 64, 8, 2),)}
 
@@ -189,10 +194,12 @@ HOPPER = Tiles(
         "full": {
             64: (replace(_NARROW, BM=128, options=(plan(groups=2, **FROM_COUNTER),)), replace(_LAGGED, least=4096)),
             128: (_GRADIENTS, replace(_EXCHANGED, least=2048)),
+            256: (_OWNED,),
         },
         "causal": {
             64: (replace(_GRADIENTS, BM=128), replace(_LAGGED_BELOW, least=4096)),
             128: (_GRADIENTS, replace(_EXCHANGED, least=4096)),
+            256: (_OWNED,),
         },
         "window": {64: (_NARROW,), 128: (_NARROW,)},
     },

@@ -131,7 +131,7 @@ class ScaledMM:
         known, device = tiles_of(a.device, kinds[1]), device_of(a.device)
         self.tile = tile = tile or fastest(known, M, N, K, a.element_size(), device, scaled=True)
         self.grid = (blocks(M, tile.BM) * blocks(N, tile.BN),)
-        self.c_box = Box.of_result(self.shape, out_dtype, tile.BM, tile.BN)
+        c_box = Box.of_result(self.shape, out_dtype, tile.BM, tile.BN)
         self.a, self.b = Operand(a, tile.BM, tile.BK), Operand(b, tile.BN, tile.BK, transposed=True)
         self.scales = _Scales(scale_a, kinds[0], tile), _Scales(scale_b, kinds[1], tile, of_b=True)
         strides = (*self.scales[0].strides, *self.scales[1].strides)
@@ -145,10 +145,11 @@ class ScaledMM:
             "A_UNIT": self.scales[0].unit,
             "B_UNIT": self.scales[1].unit,
             "BIAS": bias is not None,
-            "C_TMA": self.c_box is not None,
-            **tile.launch(self.c_box is not None),
+            "C_TMA": c_box is not None,
+            **tile.launch(c_box is not None),
         }
-        self.launches = Launches(lambda: scaled_mm, (M, N, K, *strides), constants)
+        boxes = self.a.box, self.b.box, c_box
+        self.launches = Launches(lambda: scaled_mm, boxes, (M, N, K, *strides), constants)
         self.device = a.device.index
 
     def __call__(
@@ -158,8 +159,7 @@ class ScaledMM:
         """C (M, N), contiguous."""
         scale_a, scale_b = self.scales[0](scale_a), self.scales[1](scale_b)
         c = unwritten(a, self.shape, self.out_dtype)
-        made = c if self.c_box is None else self.c_box.around(c)
-        first = self.a.around(a), self.b.around(b), made, scale_a, scale_b, bias
+        first = self.a.readable(a), self.b.readable(b), c, scale_a, scale_b, bias
         on_device(self.device, self.launches, self.grid, first, (scale_a, scale_b, bias))
         return c
 

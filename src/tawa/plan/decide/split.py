@@ -13,7 +13,12 @@ def choose_split(module: Module, groups: int, plan: Plan) -> tuple[Plan, SplitIn
 
     A remark says why nothing can be divided.
     """
-    asked = plan.split if plan.split != "programs" else None
-    usual: Axis = "rows" if rows_suffice(module, groups) else "columns"
-    info = find_split(module, groups, asked or usual)
+    info = find_split(module, groups, axis_of(module, groups, plan))
     return info if isinstance(info, Remark) else (Plan(split=info.axis), info)
+
+
+def axis_of(module: Module, groups: int, plan: Plan) -> Axis:
+    """The axis that so many groups divide: as asked, else rows if each gets enough of them."""
+    if plan.split is not None and plan.split != "programs":
+        return plan.split
+    return "rows" if rows_suffice(module, groups) else "columns"

@@ -46,6 +46,7 @@ from tawa.analysis.memory.provenance import own_maker
 from tawa.analysis.names import name_of
 from tawa.analysis.rings.channels import ancestor_in
 from tawa.analysis.rings.exchanges import COMMON, STAGED_IN
+from tawa.analysis.rings.idle_tiles import matrix_of
 from tawa.declines import SLICES
 from tawa.dialects.arith import AddIOp
 from tawa.dialects.builtin import CastOp
@@ -124,16 +125,17 @@ class StageStores:
 
 def _stage_in(store: TMAStore, tile: Value, column: int, again: bool) -> None:
     """Stages a store in columns of a tile that nothing reads any more. again: another store was staged there."""
-    source, builder = unconverted(store), Builder.before(store.op)
-    change = ConvertLayoutOp.of(store.source.defining_op)
+    source, builder = matrix_of(store.source), Builder.before(store.op)
     rows, columns = shape_of(source)
     view = box_of(builder, tile, (0, column), (rows, columns))
     if again:
         _wait(builder)
     _copy(store, builder, source, view, store.descriptor, store.indices)
+    unused = store.source
     store.op.erase()
-    if change and not change.op.result.uses:
-        change.op.erase()
+    while unused is not source and not unused.uses and (op := unused.defining_op) is not None:
+        unused = op.operands[0]
+        op.erase()
 
 
 def _copy(

@@ -110,14 +110,14 @@ class ResolveGroups:
             assert ring.defining_op is not None and copies[0].defining_op is not None
             copies[0].defining_op.properties.pop(_REPEATED, None)
             ring.defining_op.erase()
-        for number, group in (*enumerate(consumers), *enumerate(corrections)):
-            _set_index(group, number)
-        DropDead().run(module)
+        left_out = [_set_index(group, number) for number, group in (*enumerate(consumers), *enumerate(corrections))]
+        if any(left_out):
+            DropDead().run(module)
         return PassResult(changed=True)
 
 
-def _set_index(group: GroupOp, number: int) -> None:
-    """Replaces the group index in a consumer by a constant."""
+def _set_index(group: GroupOp, number: int) -> bool:
+    """Replaces the group index in a consumer by a constant. Returns whether the consumer leaves something out."""
     for op in [op for op in group.op.walk() if GroupIndexOp.of(op)]:
         constant = Builder.before(op).constant(number)
         op.result.replace_all_uses_with(constant)
@@ -145,6 +145,7 @@ def _set_index(group: GroupOp, number: int) -> None:
             op.properties["own"] = bool_attr(True)
     for op in others:
         op.erase()
+    return bool(others)
 
 
 def _ring_of_group(ring: Value, number: int) -> Value:

@@ -38,7 +38,8 @@ class LateReads:
     def run(self, module: Module) -> PassResult:
         """Gives late dots their own views of slots."""
         loops = [loop for number, loop in numbered(staged_loops(module)) if self.plan.loop(number).behind]
-        return PassResult(any([_separate(loop) for loop in loops]))
+        changed = [_separate(loop) for loop in loops]
+        return PassResult(any(changed))
 
 
 def _separate(loop: ForOp) -> bool:

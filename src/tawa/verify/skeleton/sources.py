@@ -40,6 +40,7 @@ PROTOCOL = DOTS | op_names(
 )
 # A put completes by itself. Waiting for it takes no credit; a missing wait is found at the barrier level.
 _PLAIN_AREF = (CreateOp.NAME, FirstOp.NAME, AdvanceOp.NAME, FilledOp.NAME, LandedOp.NAME)
+_STARTS = op_names(GetOp, HeldOp, AcquireOp, CreateOp, FirstOp)
 _FORKS = op_names(GroupOp, WarpSpecializeOp)
 _AROUND = _FORKS | op_names(FuncOp, ModuleOp, PutOp, WarpSpecializePartitionsOp)
 """Operations that may enclose an access, besides control flow."""
@@ -107,7 +108,7 @@ class Sources:
         if self.accesses is not None and (value in self.accesses.tiles or value in self.accesses.descriptors):
             through = [it for it in owner.operands if it in self.accesses.tiles or it in self.accesses.descriptors]
             return [*through, *(it for it in owner.operands if it.type == "i1" and chooses_tile(owner))]
-        if owner.name in (GetOp.NAME, HeldOp.NAME, AcquireOp.NAME, CreateOp.NAME, FirstOp.NAME) or value.type.startswith("tensor<"):
+        if owner.name in _STARTS or value.type.startswith("tensor<"):
             return ()
         if value.type.startswith("!ttg.memdesc") and owner.name not in VIEWS:
             return ()

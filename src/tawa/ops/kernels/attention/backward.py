@@ -129,29 +129,63 @@ def of_products(p, dp, delta, s, scale, softcap, SOFTCAP: tl.constexpr):
 
 
 @triton.jit
-def add_queries(
-    dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, of, h, at, keys, low, high, SK, diagonal, scale, slope,
+def add_owned(
+    dk, dv, k, v, q_desc, do_desc, sums_ptr, lse_ptr, delta_ptr, of, h, at, keys, low, high, SK, diagonal, scale, slope,
     softcap, BM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr,
-    SOFTCAP: tl.constexpr, MASKED: tl.constexpr, ADDED: tl.constexpr,
+    SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """Adds the contribution of the queries in [low, high) of one head to dK and dV; all tiles are keys by queries.
+    """As `add_queries`, for wide heads: one consumer group computes P, another one dS, and both read the two.
 
-    at: of row 0 in the workspace.
+    So dS is computed from P as the dots read it, in 16 bits. dQ is added from registers: a buffer for it would take the
+    second slot of dO.
     """
+    places = tl.arange(0, BM * D // WIDTH)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
     for m in range(low, high, BM):
         rows = m + tl.arange(0, BM)
         q = load_rows(q_desc, of, h, m, BM, D)
         lse = tl.load(lse_ptr + at + rows)
-        s = tl.dot(k, q.T)
-        p = weights(s, lse[None, :], rows[None, :], keys, diagonal, SK, scale, slope, softcap, CAUSAL, WINDOW, ALIBI,
+        s = tl.dot(q, k.T)
+        p = weights(s, lse[:, None], rows[:, None], keys, diagonal, SK, scale, slope, softcap, CAUSAL, WINDOW, ALIBI,
                     SOFTCAP, MASKED)  # fmt: skip
         do = load_rows(do_desc, of, h, m, BM, D)
-        dv = tl.dot(p.to(do.dtype), do, dv)
+        p = p.to(do.dtype)
+        dv = tl.dot(p.T, do, dv)
         delta = tl.load(delta_ptr + at + rows)
-        ds = of_products(p, tl.dot(v, do.T), delta[None, :], s, scale, softcap, SOFTCAP).to(q.dtype)
-        dk = tl.dot(ds, q, dk)
-        if ADDED:
-            dq_desc.atomic_add([(at + m) // BM * (BM * D // WIDTH), 0], by_registers(tl.dot(ds.T, k), BM, D))
+        ds = of_products(p, tl.dot(do, v.T), delta[:, None], s, scale, softcap, SOFTCAP).to(q.dtype)
+        dk = tl.dot(ds.T, q, dk)
+        dq = by_registers(tl.dot(ds, k), BM, D)
+        tl.atomic_add(sums_ptr + tl.cast(at + m, tl.int64) * D + places, dq, sem="relaxed")
+    return dk, dv
+
+
+@triton.jit
+def add_queries(
+    dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, of, h, at, keys, low, high, SK, diagonal, scale, slope,
+    softcap, BM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr,
+    SOFTCAP: tl.constexpr, MASKED: tl.constexpr, ADDED: tl.constexpr, OWNED: tl.constexpr,
+):  # fmt: skip
+    """Adds the contribution of the queries in [low, high) of one head to dK and dV.
+
+    at: of row 0 in the workspace. Tiles are keys by queries; if OWNED, queries by keys.
+    """
+    if OWNED:
+        dk, dv = add_owned(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, of, h, at, keys, low, high, SK,
+                           diagonal, scale, slope, softcap, BM, D, CAUSAL, WINDOW, ALIBI, SOFTCAP, MASKED)  # fmt: skip
+    else:
+        for m in range(low, high, BM):
+            rows = m + tl.arange(0, BM)
+            q = load_rows(q_desc, of, h, m, BM, D)
+            lse = tl.load(lse_ptr + at + rows)
+            s = tl.dot(k, q.T)
+            p = weights(s, lse[None, :], rows[None, :], keys, diagonal, SK, scale, slope, softcap, CAUSAL, WINDOW,
+                        ALIBI, SOFTCAP, MASKED)  # fmt: skip
+            do = load_rows(do_desc, of, h, m, BM, D)
+            dv = tl.dot(p.to(do.dtype), do, dv)
+            delta = tl.load(delta_ptr + at + rows)
+            ds = of_products(p, tl.dot(v, do.T), delta[None, :], s, scale, softcap, SOFTCAP).to(q.dtype)
+            dk = tl.dot(ds, q, dk)
+            if ADDED:
+                dq_desc.atomic_add([(at + m) // BM * (BM * D // WIDTH), 0], by_registers(tl.dot(ds.T, k), BM, D))
     return dk, dv
 
 
@@ -160,7 +194,7 @@ def gradient_keys_tile(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, of_q, of_k, key_head,
     tile, at, SQ, SP, SK, diagonal, scale, softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr,
-    ADDED: tl.constexpr, EVEN: tl.constexpr,
+    ADDED: tl.constexpr, EVEN: tl.constexpr, OWNED: tl.constexpr,
 ):  # fmt: skip
     """dK and dV of one tile of keys, summed over the queries of the GROUP heads that share the key head.
 
@@ -169,7 +203,7 @@ def gradient_keys_tile(
     the far edge of a window.
     """
     n = tile * BN
-    keys = n + tl.arange(0, BN)[:, None]
+    keys = n + tl.arange(0, BN)[None, :] if OWNED else n + tl.arange(0, BN)[:, None]
     dk = tl.zeros([BN, D], tl.float32)
     dv = tl.zeros([BN, D], tl.float32)
     k = load_rows(k_desc, of_k, key_head, n, BN, D)
@@ -181,14 +215,14 @@ def gradient_keys_tile(
         if CAUSAL or not EVEN:
             dk, dv = add_queries(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, of_q, h, at + h * SP,
                                  keys, low, full_low, SK, diagonal, scale, slope, softcap, BM, D, CAUSAL, WINDOW,
-                                 ALIBI, SOFTCAP, True, ADDED)  # fmt: skip
+                                 ALIBI, SOFTCAP, True, ADDED, OWNED)  # fmt: skip
         dk, dv = add_queries(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, of_q, h, at + h * SP,
                              keys, full_low, full_high, SK, diagonal, scale, slope, softcap, BM, D, CAUSAL, WINDOW,
-                             ALIBI, SOFTCAP, False, ADDED)  # fmt: skip
+                             ALIBI, SOFTCAP, False, ADDED, OWNED)  # fmt: skip
         if WINDOW:
             dk, dv = add_queries(dk, dv, k, v, q_desc, do_desc, dq_desc, lse_ptr, delta_ptr, of_q, h, at + h * SP,
                                  keys, full_high, high, SK, diagonal, scale, slope, softcap, BM, D, CAUSAL, WINDOW,
-                                 ALIBI, SOFTCAP, True, ADDED)  # fmt: skip
+                                 ALIBI, SOFTCAP, True, ADDED, OWNED)  # fmt: skip
     store_rows(dk_desc, of_k, key_head, n, dk * scale, BN, D)
     store_rows(dv_desc, of_k, key_head, n, dv, BN, D)
 
@@ -213,12 +247,13 @@ def attention_dkdv(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, together, H, SQ, SP, SK,
     diagonal, scale, softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
     CAUSAL: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr, ADDED: tl.constexpr,
-    EVEN: tl.constexpr,
+    EVEN: tl.constexpr, OWNED: tl.constexpr,
 ):  # fmt: skip
     """dK and dV of BN keys of one key head.
 
-    ADDED: also adds dQ / scale to float32 in memory, block by block in the order of `by_registers`. together: as in
-    `longest_first`. Grid: blocks of keys, key heads of all batches.
+    ADDED: also adds dQ / scale to float32 in memory, block by block in the order of `by_registers`. OWNED: as
+    `add_owned` does; dq_desc is then the pointer to the sums. together: as in `longest_first`.
+    Grid: blocks of keys, key heads of all batches.
     """
     key_heads = H // GROUP
     head, tile = tl.program_id(1), tl.program_id(0)
@@ -227,7 +262,7 @@ def attention_dkdv(
     b, key_head = head // key_heads, head % key_heads
     gradient_keys_tile(q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, b, b,
                        key_head, tile, b * H * SP, SQ, SP, SK, diagonal, scale, softcap, GROUP, BM, BN, D, CAUSAL,
-                       WINDOW, ALIBI, SOFTCAP, ADDED, EVEN)  # fmt: skip
+                       WINDOW, ALIBI, SOFTCAP, ADDED, EVEN, OWNED)  # fmt: skip
 
 
 @triton.jit

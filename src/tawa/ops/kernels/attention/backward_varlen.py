@@ -58,7 +58,7 @@ def varlen_dkdv(
         at = padded_start(end_q - SQ, tl.load(row + 5))
         gradient_keys_tile(q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, None,
                            (end_q, SQ), (end_k, SK), key_head, tl.load(row), at, SQ, SP, SK, SK - SQ, scale, softcap,
-                           GROUP, BM, BN, D, CAUSAL, WINDOW, False, SOFTCAP, ADDED, False)  # fmt: skip
+                           GROUP, BM, BN, D, CAUSAL, WINDOW, False, SOFTCAP, ADDED, False, False)  # fmt: skip
 
 
 @triton.jit
