@@ -20,7 +20,7 @@ import gc
 import pstats
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -69,6 +69,21 @@ def ways_of(kernel: Any, launch: Callable[..., Any], options: Mapping[str, dict[
         ours = tawa.jit(copied(kernel), **given)
         made[name] = lambda ours=ours: launch(ours)
     return made
+
+
+def derivatives(call: Callable[[], Any], leaves: Sequence[Any]) -> Callable[[], Any]:
+    """Computes the gradients of a call, again and again from one graph: the backward pass alone."""
+    import torch
+
+    made: list[Any] = []
+
+    def launch() -> Any:
+        if not made:
+            made.append(call())
+            made.append(torch.zeros_like(made[0]))
+        return torch.autograd.grad(made[0], leaves, made[1], retain_graph=True)
+
+    return launch
 
 
 def descriptor_gemm() -> Ways:
@@ -185,18 +200,27 @@ def attention() -> Ways:
     lengths = torch.tensor([1000, 4096], dtype=torch.int32, device=device())
     one, keys, values = (tensor(4096, 16, 128) for _ in range(3))
     cu = torch.tensor([0, 1000, 4096], dtype=torch.int32, device=device())
+    packed = tuple(x.clone().requires_grad_() for x in (one, keys, values))
+
+    def varlen() -> Any:
+        return attention_varlen(*packed, cu, cu, 3096, 3096, causal=True)
+
     made: Ways = {
         "tawa.ops.attention": lambda: operator(q, k, v, causal=True),
         "tawa.ops.attention, as a BSHD view": lambda: operator(*views, causal=True),
         "tawa.ops.attention, with a graph for gradients": lambda: operator(*leaves, causal=True),
+        "tawa.ops.attention, its gradients": derivatives(lambda: operator(*leaves, causal=True), leaves),
         "tawa.ops.attention, compiled": lambda: compiled(q, k, v),
         "tawa.ops.attention_decode": lambda: attention_decode(last, cache, cache, cache_seqlens=lengths),
         "tawa.ops.attention_varlen": lambda: attention_varlen(one, keys, values, cu, cu, 3096, 3096, causal=True),
+        "tawa.ops.attention_varlen, with a graph for gradients": varlen,
+        "tawa.ops.attention_varlen, its gradients": derivatives(varlen, packed),
     }
     views = tuple(tensor(2, 2048, 16, 128).transpose(1, 2) for _ in range(3))
     if device() == "cuda":
         made["torch SDPA"] = lambda: theirs(q, k, v, is_causal=True)
         made["torch SDPA, with a graph for gradients"] = lambda: theirs(*leaves, is_causal=True)
+        made["torch SDPA, its gradients"] = derivatives(lambda: theirs(*leaves, is_causal=True), leaves)
     return made
 
 
@@ -229,7 +253,7 @@ def products() -> Ways:
     from tawa.ops import batched_mm, grouped_mm, linear, matmul, moe
 
     x, weight, bias = tensor(512, 1024), tensor(1024, 1024), tensor(1024)
-    leaf, several = weight.clone().requires_grad_(), tensor(4, 256, 256)
+    source, leaf, several = x.clone().requires_grad_(), weight.clone().requires_grad_(), tensor(4, 256, 256)
     ends = torch.tensor([100, 100, 300, 512], dtype=torch.int32, device=device())
     matrices = tensor(4, 1024, 1024)
     experts = torch.arange(1024, device=device()).reshape(512, 2) % 4
@@ -238,6 +262,7 @@ def products() -> Ways:
         "tawa.ops.matmul": lambda: matmul(x, weight),
         "tawa.ops.linear": lambda: linear(x, weight, bias),
         "tawa.ops.linear, with a graph for gradients": lambda: linear(x, leaf, bias),
+        "tawa.ops.linear, its gradients": derivatives(lambda: linear(source, leaf, bias), (source, leaf)),
         "tawa.ops.batched_mm": lambda: batched_mm(several, several),
         "tawa.ops.grouped_mm": lambda: grouped_mm(x, matrices, ends),
         "tawa.ops.moe": lambda: moe(x, gate_up, down, weights, experts),
@@ -245,7 +270,9 @@ def products() -> Ways:
     if device() == "cuda":
         made["torch.mm"] = lambda: torch.mm(x, weight)
         made["torch linear"] = lambda: torch.nn.functional.linear(x, weight, bias)
-        made["torch linear, with a graph for gradients"] = lambda: torch.nn.functional.linear(x, leaf, bias)
+        theirs = torch.nn.functional.linear
+        made["torch linear, with a graph for gradients"] = lambda: theirs(x, leaf, bias)
+        made["torch linear, its gradients"] = derivatives(lambda: theirs(source, leaf, bias), (source, leaf))
     return made
 
 

@@ -19,6 +19,10 @@ SUCCEEDS(cuCtxSetCurrent, CUcontext context)
 SUCCEEDS(cuCtxSetLimit, CUlimit limit, size_t value)
 SUCCEEDS(cuModuleUnload, CUmodule module)
 SUCCEEDS(cuFuncSetAttribute, CUfunction function, CUfunction_attribute attribute, int value)
+SUCCEEDS(cuMemsetD8Async, CUdeviceptr pointer, unsigned char value, size_t size, CUstream stream)
+SUCCEEDS(cuStreamSynchronize, CUstream stream)
+SUCCEEDS(cuStreamDestroy, CUstream stream)
+SUCCEEDS(cuThreadExchangeStreamCaptureMode, CUstreamCaptureMode *mode)
 SUCCEEDS(cuFuncSetCacheConfig, CUfunction function, CUfunc_cache config)
 
 struct {
@@ -108,6 +112,22 @@ CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function, const 
 }
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
   *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamGetId(CUstream stream, unsigned long long *number) {
+  *number = 1;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
+  *stream = (CUstream)something;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxGetId(CUcontext context, unsigned long long *number) {
+  *number = 1;
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAlloc(CUdeviceptr *pointer, size_t size) {
+  *pointer = (CUdeviceptr)something; /* nothing reads or writes it */
   return CUDA_SUCCESS;
 }
 CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr pointer) {

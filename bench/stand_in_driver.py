@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
+import sys
 import tempfile
 from functools import partial
 from operator import mul
@@ -20,6 +21,8 @@ from typing import Any
 
 SOURCE = Path(__file__).with_suffix(".c")
 PROCESSORS, CAPABILITY = 132, (9, 0)
+_KEEP_MEMORY = ((-4, 0), (-1, -1))
+"""Options of glibc's `mallopt`: no maps, and nothing is given back. Addresses recur as PyTorch's of a GPU do."""
 
 
 def library() -> Path:
@@ -79,34 +82,43 @@ def _current_device() -> int:
 
 
 def install_for_operators() -> None:
-    """Lets the operators of `tawa.ops` take tensors of the CPU for those of an H100."""
+    """Lets the operators of `tawa.ops` take tensors of the CPU for those of an H100. Before any of them is used."""
     import torch
 
-    cuda: Any = torch.cuda
-    cuda.get_device_capability = lambda device=None: CAPABILITY
-    cuda.get_device_properties = lambda device=None: SimpleNamespace(multi_processor_count=PROCESSORS)
-    import tawa.ops.attention_ops.backward_launch as backward_launching
-    import tawa.ops.attention_ops.checks as checks
-    import tawa.ops.attention_ops.launch as launching
-    import tawa.ops.attention_ops.op as operators
-    import tawa.ops.attention_ops.varlen_backward as varlen_backward
-    import tawa.ops.attention_ops.varlen_checks as varlen_checks
-    import tawa.ops.attention_ops.varlen_launch as varlen_launching
+    import tawa.ops
     import tawa.ops.calls.plain as plain
-    import tawa.ops.convolution.checks as convolution_checks
-    import tawa.ops.convolution.op as convolution
-    from tawa.ops.attention_ops import tiles as attention_tiles
-    from tawa.ops.calls.operators import library
+    from tawa.ops.calls import operators
 
-    modules: tuple[Any, ...] = (launching, varlen_launching, backward_launching, varlen_backward)
-    for hidden in modules:
-        hidden.tiles_for = lambda device: attention_tiles.HOPPER
-    modules = (checks, varlen_checks, convolution_checks)
-    for hidden in modules:
-        hidden.check_devices = lambda named: None
-    library.impl("attention", operators._run_forward, "CPU")
-    library.impl("attention_backward", operators._run_backward, "CPU")
-    library.impl("conv2d", convolution._run, "CPU")
-    library.impl("attention_varlen", varlen_launching.run_varlen, "CPU")
-    library.impl("attention_varlen_backward", varlen_backward.run_varlen_backward, "CPU")
+    cuda, library = torch.cuda, operators.library
+    answers: dict[str, Any] = {
+        "get_device_capability": lambda device=None: CAPABILITY,
+        "get_device_properties": lambda device=None: SimpleNamespace(multi_processor_count=PROCESSORS),
+        "current_stream": lambda device=None: SimpleNamespace(cuda_stream=0),
+        "is_current_stream_capturing": lambda: False,
+    }
+    for name, answer in answers.items():
+        setattr(cuda, name, answer)
+    registered = library.impl
+
+    def impl(name: str, run: Any, key: str, **options: Any) -> None:
+        registered(name, run, key, **options)
+        if key == "CUDA":
+            registered(name, run, "CPU", **options)
+
+    library.impl = impl  # type: ignore[method-assign]
+    for name in tawa.ops.__all__:
+        getattr(tawa.ops, name)
+    replaced: dict[str, Any] = {
+        "is_hopper": lambda device: True,
+        "check_devices": lambda named: None,
+        "allocate": lambda size, alignment, stream: torch.empty(size, dtype=torch.int8),
+    }
+    for name, module in list(sys.modules.items()):
+        if name.startswith("tawa.ops."):
+            for one in replaced.keys() & vars(module).keys():
+                setattr(module, one, replaced[one])
     plain.other_keys = ~plain._keys_of("CPU")
+    torch.Tensor.new_zeros = torch.Tensor.new_empty  # type: ignore[method-assign]  # no memory is filled on the host
+    host = ctypes.CDLL(None)
+    for option, value in _KEEP_MEMORY:
+        host.mallopt(option, value)

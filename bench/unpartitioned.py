@@ -1,7 +1,8 @@
 """Times kernels without partitions: ``python -m bench.unpartitioned``; ``--only NAME``: some of them.
 
 Kernels of flash-linear-attention (GLA and KDA), B 4, T 2048, 16 heads of 128: terms of single rows within a chunk, with
-and without dots; triangular inverses. Each number of warps is timed as stock Triton compiles it and under the Plans
+and without dots; triangular inverses; chunks with tiles before and behind their loop, at some sizes of blocks. Each
+number of warps is timed as stock Triton compiles it and under the Plans
 below, whose results must have stock Triton's bits. ``PYTHONPATH`` has a folder that ``python -m bench.corpus fetch``
 filled. Kernels are compiled by several processes first. Results: ``bench/results/unpartitioned.json``.
 """
@@ -32,7 +33,7 @@ PLANS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Launch:
-    """A kernel with its arguments, its grid, the names of its outputs, the numbers of warps, and its stages."""
+    """A kernel with its arguments, its grid, the names of its outputs, the numbers of warps, its stages and blocks."""
 
     kernel: Any
     arguments: dict[str, Any]
@@ -40,12 +41,24 @@ class _Launch:
     outputs: tuple[str, ...]
     warps: tuple[int, ...] = (1, 2, 4, 8)
     stages: int = 2
+    blocks: str = ""
+
+    @property
+    def name(self) -> str:
+        """The kernel, and the sizes of its blocks."""
+        return f"{_function(self.kernel).__name__} {self.blocks}".strip()
 
 
 def _launches(device: str) -> dict[str, _Launch]:
     """The launches. Off a GPU, tensors are small."""
     import torch
-    from fla.ops.gla.chunk import chunk_gla_bwd_kernel_intra, chunk_gla_fwd_A_kernel_intra_sub_intra
+    from fla.ops.gla.chunk import (
+        chunk_gla_bwd_kernel_inter,
+        chunk_gla_bwd_kernel_intra,
+        chunk_gla_fwd_A_kernel_intra_sub_intra,
+        chunk_gla_fwd_kernel_o,
+    )
+    from fla.ops.kda.chunk_bwd import chunk_kda_bwd_kernel_wy_dqkg_fused
     from fla.ops.kda.chunk_intra import chunk_kda_bwd_kernel_intra, chunk_kda_fwd_kernel_inter_solve_fused
     from fla.ops.kda.chunk_intra_token_parallel import chunk_kda_fwd_kernel_intra_token_parallel
 
@@ -60,6 +73,9 @@ def _launches(device: str) -> dict[str, _Launch]:
 
     def scores(columns: int = CHUNK, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return made(B, T, H, columns, dtype=dtype)
+
+    def states(dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        return made(B, T // CHUNK, H, D, D, dtype=dtype)
 
     half, chunks = torch.float16, T // CHUNK
     all_equal = {"cu_seqlens": None, "IS_VARLEN": False, "T": T}
@@ -82,6 +98,32 @@ def _launches(device: str) -> dict[str, _Launch]:
         "N": B, "H": H, "HV": H, "K": D, "BK": D, "BT": CHUNK, "BC": ROWS, "BH": 8, "USE_GRAPH": False,
     }  # fmt: skip
     blocks = T // ROWS
+    valued = {**shape, "V": D}
+    del valued["BC"]
+    inter = {
+        **valued, **inputs, "v": tile(half), "h": states(), "do": tile(half), "dh": states(), "dq": tile(),
+        "dk": tile(), "dq2": tile(), "dk2": tile(), "dg": tile(), "scale": 0.1, "STATE_V_FIRST": False,
+    }  # fmt: skip
+    output = {
+        **valued, "q": inputs["q"], "g": inputs["g"], "v": tile(half), "h": states(half), "o": tile(half),
+        "A": scores(), "scale": 0.1, "HV": H, "STATE_V_FIRST": False, "USE_GRAPH": False,
+    }  # fmt: skip
+    fused = {
+        **valued, **inputs, "v": tile(half), "v_new": tile(half), "beta": made(B, T, H), "A": scores(dtype=half),
+        "h": states(half), "do": tile(half), "dh": states(half), "dq": tile(), "dk": tile(), "dv": tile(half),
+        "dv2": tile(half), "dg": tile(), "db": made(B, T, H), "dA": scores(), "scale": 0.1, "HV": H,
+        "STATE_V_FIRST": False, "USE_GRAPH": False,
+    }  # fmt: skip
+
+    def of_blocks(
+        kernel: Any, arguments: dict[str, Any], outputs: tuple[str, ...], keys: int, values: int, *warps: int
+    ) -> _Launch:
+        """A launch with blocks of BK and BV. A program has a chunk, and a block of what it computes if only one has."""
+        of_a_chunk = 1 if "db" in outputs else D // (values if "o" in outputs else keys)
+        sizes = {"BK": keys, "BV": values}
+        words = f"BK={keys} BV={values}"
+        return _Launch(kernel, {**arguments, **sizes}, (of_a_chunk * chunks, B * H, 1), outputs, warps, 2, words)
+
     found = (
         _Launch(chunk_gla_bwd_kernel_intra, {**gla, **every}, (D // 64 * blocks, B * H, 1), ("dq", "dk")),
         _Launch(
@@ -94,8 +136,14 @@ def _launches(device: str) -> dict[str, _Launch]:
         _Launch(
             chunk_kda_fwd_kernel_inter_solve_fused, {**solved, **every}, (chunks, B * H, 1), ("Aqk", "Akk"), (1, 2), 3
         ),
+        of_blocks(chunk_gla_bwd_kernel_inter, inter, ("dq2", "dk2", "dg"), 64, 64, 4),
+        of_blocks(chunk_gla_bwd_kernel_inter, inter, ("dq2", "dk2", "dg"), 32, 64, 4, 8),
+        of_blocks(chunk_gla_fwd_kernel_o, output, ("o",), 64, 64, 4, 8),
+        of_blocks(chunk_kda_bwd_kernel_wy_dqkg_fused, fused, ("dq", "dk", "dv2", "dg", "db", "dA"), 64, 64, 4),
+        of_blocks(chunk_kda_bwd_kernel_wy_dqkg_fused, fused, ("dq", "dk", "dv2", "dg", "db", "dA"), 32, 64, 2),
+        of_blocks(chunk_kda_bwd_kernel_wy_dqkg_fused, fused, ("dq", "dk", "dv2", "dg", "db", "dA"), 64, 128, 4),
     )  # fmt: skip
-    return {_function(it.kernel).__name__: it for it in found}
+    return {it.name: it for it in found}
 
 
 def _function(kernel: Any) -> Any:

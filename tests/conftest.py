@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from tests.support.kept import forget  # hashes the modules of Tawa, before one of them is imported
 from tests.support.parsing import let_threads_parse
@@ -56,6 +57,9 @@ ANY_TIME: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCh
 settings.register_profile("fixed", derandomize=True, database=None, max_examples=examples(100), **ANY_TIME)
 settings.register_profile("fresh", print_blob=True, **ANY_TIME)
 settings.load_profile("fixed")
+if not EVERY_CASE:
+    # Hypothesis reads the constants of all modules to try them as values: seconds in each process, for few examples.
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 @pytest.fixture
@@ -64,6 +68,15 @@ def without_ptx(request: pytest.FixtureRequest) -> Iterator[None]:
     from tests.support.back_end import without_ptx
 
     with contextlib.nullcontext() if request.node.get_closest_marker("gpu") else without_ptx():
+        yield
+
+
+@pytest.fixture
+def without_cubin() -> Iterator[None]:
+    """Kernels of this test are translated to PTX and no further."""
+    from tests.support.back_end import without_cubin
+
+    with without_cubin():
         yield
 
 

@@ -45,8 +45,11 @@ def problems(models: list[str], tokens: list[int]) -> Iterator[dict[str, Any]]:
                     yield {"model": model, "layer": layer, "tokens": count, "N": rows, "K": columns}
 
 
-def near(problem: dict[str, Any], most: int) -> list[Any]:
-    """The tiles with the least predicted times, best first; the first one with shares once more, with atomics."""
+def near(problem: dict[str, Any], most: int, bits: int = 16) -> list[Any]:
+    """The tiles with the least predicted times, best first; the first one with shares once more, with atomics.
+
+    bits: of an element of an operand.
+    """
     import torch
 
     from tawa.ops.calls.devices import device_of
@@ -54,9 +57,9 @@ def near(problem: dict[str, Any], most: int) -> list[Any]:
 
     M, N, K = problem["tokens"], problem["N"], problem["K"]
     device = device_of(torch.device("cuda"))
-    known = [it for it in tiles(16, False) if it.split == 1 or LEAST_STEPS * it.split * it.BK <= K]
+    known = [it for it in tiles(bits, False) if it.split == 1 or LEAST_STEPS * it.split * it.BK <= K]
     known = [it for it in known if max(16, 2 * (M if it.swapped else N)) >= it.BN and it.split <= 8]
-    best = sorted(known, key=lambda it: predicted(it, M, N, K, 2, device))[:most]
+    best = sorted(known, key=lambda it: predicted(it, M, N, K, bits // 8, device))[:most]
     return best + [replace(it, ordered=False) for it in best if it.split > 1][:1]
 
 

@@ -11,12 +11,14 @@ Results: ``bench/results/scaled.json``, or ``scaled_candidates.json`` with ``--c
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.products.measuring import ROWS, Bench, Calls, in_stock, main, named, on_first_call, pinned, share_of
 from tawa.ops.calls.tables import plan
-from tawa.ops.products.tile_choice import FROM_COUNTER, GROUPS, SCALED_BLOCKS, SCALED_FAST, Tile
+from tawa.ops.products.tile_choice import CHAINED, FROM_COUNTER, GROUPS, IN_ONE_RING, SCALED_BLOCKS, Tile
+from tawa.ops.products.tiles import Tile as Product
 
 KINDS = {"blocks": (2, 3), "rows": (1, 1), "tensor": (0, 0)}
 LEAST, LEAST_FAST = 2e-3, 1e-2
@@ -56,58 +58,48 @@ PROBLEMS = (
     Problem("rows", 8192, 8192, 8192, fast=True),
     Problem("rows", 8192, 8192, 8192),
     Problem("rows", 128, 8192, 8192, fast=True),
+    Problem("tensor", 128, 4096, 14336, fast=True),
+    Problem("tensor", 128, 14336, 4096, fast=True),
+    Problem("tensor", 16, 4096, 14336, fast=True),
     Problem("tensor", 8192, 8192, 8192, fast=True),
 )
 
-_SQUARE, _WIDE = Tile(128, 128, 128, 8, 4), Tile(128, 256, 128, 8, 4)
+_SQUARE = Tile(128, 128, 128, 8, 4)
 _SLICES = {"stores": [{"slices": 2}]}
 STOCK_BLOCKS = (
     in_stock(_SQUARE, 8, 3), in_stock(_SQUARE, 8, 4), in_stock(_SQUARE, 4, 3), in_stock(_SQUARE, 4, 4),
     in_stock(Tile(64, 128, 128, 4, 4)), in_stock(Tile(64, 64, 128, 4, 4)),
 )  # fmt: skip
 STOCK_FAST = (
-    in_stock(_WIDE, 8, 3), in_stock(_WIDE, 8, 4), in_stock(_SQUARE, 8, 3), in_stock(_SQUARE, 4, 3),
-    in_stock(Tile(64, 128, 128, 4, 4)), in_stock(Tile(64, 64, 128, 4, 4)),
+    Product(False, 128, 256, 0, 128, 8, 3), Product(False, 128, 128, 0, 128, 8, 3),
+    Product(False, 128, 128, 0, 128, 4, 3), Product(False, 64, 128, 0, 128, 4, 4), Product(False, 64, 64, 0, 128, 4, 4),
 )  # fmt: skip
 BLOCKS = pinned(
-    _SQUARE,
-    replace(_SQUARE, num_stages=5),
-    replace(_SQUARE, options=(("num_consumer_groups", 2),)),
-    replace(_SQUARE, options=(plan(**GROUPS),)),
-    replace(_SQUARE, num_stages=5, options=(plan(**FROM_COUNTER),)),
-    replace(_SQUARE, num_stages=6, options=(plan(**FROM_COUNTER, **_SLICES),)),
+    replace(_SQUARE, options=(plan(**FROM_COUNTER),)),
+    replace(_SQUARE, num_stages=5, options=(plan(**FROM_COUNTER, **IN_ONE_RING),)),
+    replace(_SQUARE, options=(plan(**FROM_COUNTER, **CHAINED),)),
+    replace(_SQUARE, num_stages=5, options=(plan(**FROM_COUNTER, **IN_ONE_RING, loops=[{"chain": 2}]),)),
+    replace(_SQUARE, num_stages=5, options=(plan(**GROUPS, **IN_ONE_RING, **CHAINED),)),
+    replace(_SQUARE, num_stages=6, options=(plan(**FROM_COUNTER, **IN_ONE_RING, **CHAINED, **_SLICES),)),
     replace(_SQUARE, options=(plan(**FROM_COUNTER), ("ping_pong", True))),
-    replace(_SQUARE, num_stages=6, options=(plan(**FROM_COUNTER, **_SLICES), ("ping_pong", True))),
-    replace(_SQUARE, options=(plan(**FROM_COUNTER, loops=[{"stages": 0}]),)),
     replace(_SQUARE, options=(plan(form="persistent", groups=1),)),
     Tile(64, 128, 128, 4, 3),
-    Tile(64, 128, 128, 4, 3, options=(plan(form="persistent"),)),
     Tile(64, 128, 128, 4, 6),
-    Tile(64, 64, 128, 4, 3),
     Tile(64, 64, 128, 4, 6),
 )
 """Candidates beside those of the table, for the products that are added in float32."""
-FAST = pinned(
-    _WIDE,
-    replace(_WIDE, options=(plan(**GROUPS),)),
-    replace(_WIDE, options=(plan(**GROUPS, **_SLICES),)),
-    replace(_WIDE, options=(plan(**FROM_COUNTER, **_SLICES),)),
-    replace(_WIDE, options=(plan(form="persistent", groups=1),)),
-    replace(_WIDE, options=(plan(form="persistent", groups=1, **_SLICES),)),
-    replace(_WIDE, BM=256, BN=128, options=(plan(**FROM_COUNTER),)),
-    replace(_WIDE, BK=64, num_stages=6, options=(plan(**FROM_COUNTER, **_SLICES),)),
-    Tile(64, 128, 128, 4, 6),
-    Tile(64, 64, 128, 4, 6),
-)
-"""The same for fast sums."""
+NEAR = 6
+"""Candidates for fast sums: so many of the tiles with the least predicted times."""
 
 
 def calls_of(problem: Problem, every: bool) -> tuple[Calls, Callable[[Any], float]]:
     """The candidates, and the check of a result."""
     import torch
 
+    import tawa
+    from bench.products.linear import near
     from tawa.ops import scaled_mm
-    from tawa.ops.products.scaled_launch import ScaledMM
+    from tawa.ops.products.scaled_launch import FastScaled, ScaledMM
     from tests.ops.expected_quantised import random_scale, spread
 
     M, N, K = problem.M, problem.N, problem.K
@@ -128,14 +120,25 @@ def calls_of(problem: Problem, every: bool) -> tuple[Calls, Callable[[Any], floa
     }
 
     def add(tile: Tile, way: str) -> None:
-        calls[named(tile, way)] = on_first_call(
-            lambda: ScaledMM(*arguments, None, out, problem.fast, tile), *arguments, None
-        )
+        calls[named(tile, way)] = on_first_call(lambda: ScaledMM(*arguments, None, out, tile), *arguments, None)
 
-    for tile in STOCK_FAST if problem.fast else STOCK_BLOCKS:
-        add(tile, "stock")
-    if every:
-        for tile in (*SCALED_FAST, *FAST) if problem.fast else (*SCALED_BLOCKS, *BLOCKS):
+    def add_fast(tile: Product, way: str) -> None:
+        def call() -> Any:
+            with tawa.scope(enable_warp_specialization=False) if way == "stock" else nullcontext():
+                return made()
+
+        made = on_first_call(lambda: FastScaled(*arguments, out, tile), *arguments, None)
+        calls[f"{way} {tile}"] = call
+
+    if problem.fast:
+        for tile in STOCK_FAST:
+            add_fast(tile, "stock")
+        for tile in near({"tokens": M, "N": N, "K": K}, NEAR, 8) if every else ():
+            add_fast(tile, "Tawa")
+    else:
+        for tile in STOCK_BLOCKS:
+            add(tile, "stock")
+        for tile in (*SCALED_BLOCKS, *BLOCKS) if every else ():
             if max(64, M) >= tile.BM:
                 add(tile, "Tawa")
     least = LEAST_FAST if problem.fast else LEAST

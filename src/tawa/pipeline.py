@@ -1,13 +1,14 @@
 """The pipeline: the lists of steps that transform a kernel.
 
-    TTIR     structured → pointer accesses by TMA → rows ordered → programs grouped → persistent → rows split
-             → late sums → tiles from a counter
+    TTIR     structured → conditions folded → pointer accesses by TMA → rows ordered → programs grouped → persistent
+             → rows split → late sums → tiles from a counter
              [Triton lays it out]
     TTGIR    grids waited for → reshapes viewed → transposes shared → row loads hoisted → rings decided → arefs
              → operands transposed → partitions → streams shared → P, schedules decided → stages → stores     [credits]
     aref     lowered → slot views duplicated → outlined                               [barriers]
 
-    TTGIR    without partitions: loads prefetched [Triton's other passes] → conversions out of loops
+    TTGIR    without partitions: loads prefetched [Triton's other passes] → loads parked → conversions out of loops
+             → addresses recomputed
 
 `tawa.flow.run` is the only runner: compiles, tests, benches, the simulator and `tawa verify` use it.
 """
@@ -37,6 +38,7 @@ from tawa.transforms.partition.share_streams import ShareStreams
 from tawa.transforms.partition.share_transposes import ShareTransposes
 from tawa.transforms.partition.transpose_operands import TransposeOperands
 from tawa.transforms.partition.view_reshapes import ViewReshapes
+from tawa.transforms.pipelining.chain_dots import ChainDots
 from tawa.transforms.pipelining.early_loads import EarlyLoads
 from tawa.transforms.pipelining.late_reads import LateReads
 from tawa.transforms.pipelining.ping_pong import PingPong
@@ -52,11 +54,15 @@ from tawa.transforms.tensor_memory.issue_ahead import IssueAhead
 from tawa.transforms.tensor_memory.read_dots import ReadDots
 from tawa.transforms.tensor_memory.share_buffers import ShareBuffers
 from tawa.transforms.tensor_memory.store_operands import StoreOperands
+from tawa.transforms.ttir.fold_conditions import FoldConditions
 from tawa.transforms.ttir.structure_flow import StructureFlow
 from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
 
-PATHS = (
+KERNEL = (
     passing(StructureFlow),  # first: the other steps need structured control flow
+    passing(FoldConditions),
+)
+PATHS = (
     Step("plan strides", steps.decide_strides),
     passing(AssumeUnitStrides),  # before tiles are analysed
     Step("plan paths", steps.decide_promotions),
@@ -108,6 +114,7 @@ STAGES = (
     Step("plan prefetched loads", steps.decide_ahead),
     passing(PrefetchLoads),  # before schedules, which count a prefetched load as work for the next iteration
     passing(LateReads),  # before the schedules, in which each view is in one stage
+    passing(ChainDots),  # before schedules, which are those of the iterations that are left
     Step("schedule", steps.decide_loops),
     passing(EarlyLoads),  # after the schedules: they place the loads of their loops
     passing(PipelineStages),

@@ -94,6 +94,7 @@ def test_a_kernel_of_triton_is_run(tawa: Tawa, level) -> None:
     assert "not specialised" not in result.stdout
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_the_cure_for_a_tile_that_dots_and_threads_read_works(tawa: Tawa) -> None:
     name = f"{KERNELS}:sums_beside"
     said = tawa("explain", name, *GEMM[1:], "--arch", "sm_100", "--legal")
@@ -114,6 +115,7 @@ def test_levels_are_those_of_the_gpu(tawa: Tawa) -> None:
 
 
 @pytest.mark.parametrize("command", ["verify", "compile"])
+@pytest.mark.usefixtures("without_ptx")
 def test_specialisation_can_be_demanded(tawa: Tawa, command) -> None:
     result = tawa(command, *GEMM, "--arch", "sm_100", "--option", "enable_warp_specialization=True")
     assert result.exit_code == 0, result.stderr

@@ -27,6 +27,8 @@ from tests.support.damage import damaged_data, damaged_text, seeds
 from tests.support.sample import examples
 from tests.support.verdicts import passes
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 __all__ = ["gemm_signature"]
 
 Tawa = Callable[..., Result]

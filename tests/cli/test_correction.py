@@ -14,6 +14,8 @@ from tawa.plan import Plan
 from tests.cli.conftest import KERNELS, Tawa
 from tests.runtime.page.reading import Page
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 SIZES = ["--arch", "sm_100", "--const", "BM=128,BN=64,D=64"]
 TILE, KEYS = "tensordesc<fp16[128,64]>", "tensordesc<fp16[64,64]>"
 ATTENTION = [

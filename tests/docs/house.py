@@ -8,6 +8,7 @@ Drawn from the source alone: the first line of each package's docstring, and the
 from __future__ import annotations
 
 import ast
+import functools
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,15 +37,18 @@ def imported(module: Path) -> Iterator[str]:
             yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("tawa."))
 
 
-def executed(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes below one, without what stands under `if TYPE_CHECKING`."""
-    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-        return
-    yield node
-    for inner in ast.iter_child_nodes(node):
-        yield from executed(inner)
+def executed(tree: ast.Module) -> Iterator[ast.AST]:
+    """The statements of a module, without what stands under `if TYPE_CHECKING`."""
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.expr) or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            continue
+        yield node
+        left += reversed(list(ast.iter_child_nodes(node)))
 
 
+@functools.cache
 def graph() -> dict[str, set[str]]:
     """What each room imports of the others."""
     known = rooms()

@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from tawa.bridge.gluon.compile import lower_gluon
+from triton.backends.nvidia.compiler import CUDABackend
+
+from tawa.bridge.gluon.compile import gluon_source, lower_gluon
+from tawa.bridge.triton.device import gpu_target
 from tawa.bridge.triton.signature import Signature
 from tawa.ir import Module, parse_module, print_module
 from tawa.machine.machines import SM_90
+from tests.support.fronts import key_of
+from tests.support.kept import kept
 
 
 def gluon_module(
@@ -19,7 +24,7 @@ def gluon_module(
     dtypes: Mapping[str, str],
     scalars: Mapping[str, str],
 ) -> Module:
-    """Lowers a Gluon kernel, once in a process.
+    """Lowers a Gluon kernel, once for all processes.
 
     boxes, dtypes: of its descriptors. scalars: types of other arguments that are not i32. constants: of its constexprs.
     """
@@ -42,4 +47,12 @@ def backward_attention(variant: str, causal: bool) -> Module:
 
 @cache
 def _lowered(kernel: Any, types: tuple[Any, ...], values: tuple[Any, ...], num_warps: int) -> str:
-    return print_module(lower_gluon(kernel, Signature(dict(types), dict(values), {}), SM_90, num_warps=num_warps)[1])
+    signature = Signature(dict(types), dict(values), {})
+
+    def lowered() -> str:
+        return print_module(lower_gluon(kernel, signature, SM_90, num_warps=num_warps)[1])
+
+    backend = CUDABackend(gpu_target(SM_90))
+    source = gluon_source(kernel, signature)
+    key = key_of(source, backend, backend.parse_options({"num_warps": num_warps, **source.parse_options()}))
+    return kept(("gluon", *key), lowered, ours=True) if key else lowered()

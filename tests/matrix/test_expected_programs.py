@@ -16,7 +16,7 @@ from tests.cases.gemm.cases import CASES as GEMM
 from tests.cases.pointers.cases import CASES as POINTERS
 from tests.matrix.compiling import signature
 from tests.support.fronts import front
-from tests.support.sample import sample
+from tests.support.sample import EVERY_CASE
 
 pytestmark = pytest.mark.slow
 
@@ -26,12 +26,15 @@ FAMILIES = {
     "tutorial": POINTERS, "masked": POINTERS, "block_pointers": POINTERS, "offsets": POINTERS,
 }  # fmt: skip
 EVERY = [
-    pytest.param(it, groups, id=f"{it.name}-{groups}")
+    (name, it, groups)
     for name, cases in FAMILIES.items()
     for it in cases
     if it.name.startswith(name) and it.expect.verdict == "specialised"
     for groups in ((1, 2) if it.num_warps == 8 else (1,))
 ]
+LAST_OF_EACH = {(name, groups): (name, case, groups) for name, case, groups in EVERY}
+"""A case of each family and number of groups."""
+CHOSEN = EVERY if EVERY_CASE else list(LAST_OF_EACH.values())
 
 
 def programs(case: Specimen, groups: int) -> tuple[Program, Program] | None:
@@ -48,7 +51,7 @@ def programs(case: Specimen, groups: int) -> tuple[Program, Program] | None:
     return space.program(form_of(space, plan)), Program(plan)
 
 
-@pytest.mark.parametrize(("case", "groups"), sample(EVERY, 4))
+@pytest.mark.parametrize(("case", "groups"), [pytest.param(*it, id=f"{it[0].name}-{it[1]}") for _, *it in CHOSEN])
 def test_slots_and_ctas_are_expected_as_they_are_made(case: Specimen, groups: int) -> None:
     found = programs(case, groups)
     if found is not None:

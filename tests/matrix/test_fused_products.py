@@ -26,6 +26,8 @@ from tests.cases.pointers.cases import CASES as POINTERS
 from tests.matrix.compiling import compile_case
 from tests.support.sample import sample
 
+pytestmark = pytest.mark.usefixtures("without_cubin")
+
 LEGAL = PlanOptions(only_if_faster=False)
 LINE = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
 ROUNDED = re.compile(r"\s*(?:@%p\d+ )?(fma|mul|add|sub)\.[a-z.]*f32\s+(%\w+), ([^;]*);")

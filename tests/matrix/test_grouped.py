@@ -103,12 +103,12 @@ def test_a_pair_of_programs_gives_the_same_bits_or_says_what_it_does_not_share(n
 
 @pytest.mark.usefixtures("without_ptx")
 def test_a_group_that_does_not_release_what_both_read_is_refuted() -> None:
-    """Every release in the first loop of each group is left out once."""
+    """Each release in the first loop of each group is left out once; for a change, of one tile in each group."""
     text = print_module(read_levels(compiled(attention("kept", True), Plan(groups=2, split="programs")))[1])
     assert passes(check_barriers(parse_module(text)))
     count = len(releases(parse_module(text)))
     assert count == 2 * 2
-    for number in range(count):
+    for number in sample(range(count), 3):
         module = parse_module(text)
         releases(module)[number].erase()
         assert isinstance(check_barriers(module), Refuted), number

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tawa.ops.products import batched_launch, scaled_launch, tile_choice, weight_only_launch
+from tawa.ops.products import batched_launch, matmul_launch, scaled_launch, tile_choice, weight_only_launch
 from tests.ops.expected import normal
 from tests.ops.expected_quantised import WEIGHTS, check, of_scaled, random_scale, random_weights
 from tests.ops.reported import report
@@ -112,22 +112,22 @@ def main() -> None:
     def poisoned(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         return torch.full(shape, math.nan, dtype=dtype, device=like.device)
 
-    for module in (scaled_launch, batched_launch, weight_only_launch):
+    for module in (scaled_launch, batched_launch, weight_only_launch, matmul_launch):
         module.unwritten, module.multiprocessors = poisoned, lambda device: 13
     families = {"scaled": run_scaled, "batched": run_batched, "weights": run_weights}
     for table in ("hopper", "elsewhere"):
         if table == "hopper":
-            scaled_launch.tiles_of = lambda device, fast: tile_choice.SCALED_FAST if fast else tile_choice.SCALED_BLOCKS
+            scaled_launch.tiles_of = lambda device, of_b: tile_choice.SCALED_BLOCKS
             batched_launch.tiles_of = lambda device, dtype: (
                 tile_choice.BATCHED_TF32 if dtype == torch.float32 else tile_choice.BATCHED
             )
-            weight_only_launch.is_hopper = lambda device: True
+            weight_only_launch.is_hopper = matmul_launch.is_hopper = lambda device: True
         else:
-            scaled_launch.tiles_of = lambda device, fast: tile_choice.SCALED_ELSEWHERE
+            scaled_launch.tiles_of = lambda device, of_b: tile_choice.SCALED_ELSEWHERE
             batched_launch.tiles_of = lambda device, dtype: (
                 tile_choice.BATCHED_TF32_ELSEWHERE if dtype == torch.float32 else tile_choice.BATCHED_ELSEWHERE
             )
-            weight_only_launch.is_hopper = lambda device: False
+            weight_only_launch.is_hopper = matmul_launch.is_hopper = lambda device: False
         for name in ALL:
             family, _, case = name.partition("-")
             report(table, name, families[family], case)

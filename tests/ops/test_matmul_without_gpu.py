@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tawa.errors import DeviceError  # noqa: E402
 from tawa.ops import ArgumentError, linear, matmul  # noqa: E402
 from tawa.ops.products import matmul_checks as checks  # noqa: E402
 from tawa.ops.products import matmul_op as operators  # noqa: E402
-from tawa.ops.products.tiles import LARGEST, RING_BYTES, choose, predicted, tiles  # noqa: E402
+from tawa.ops.products.tiles import LARGEST, RING_BYTES, Tile, choose, options_of, predicted, tiles  # noqa: E402
 from tawa.plan.cost.tile_time import Device  # noqa: E402
 
 H100 = Device(132, 3.274e6)
@@ -133,3 +134,23 @@ def test_few_columns_of_a_long_sum_are_split() -> None:
     assert choose(16, 128, 16384, 2, H100).split > 1
     assert choose(16, 128, 16384, 2, H100, exact=True).split == 1
     assert choose(8192, 8192, 8192, 2, H100).split == 1
+
+
+@pytest.mark.parametrize(
+    ("M", "K", "size", "slices"),
+    [
+        (8192, 384, 2, 4),
+        (8192, 512, 2, 2),
+        (1024, 4096, 2, 2),
+        (8192, 8192, 2, 0),
+        (8192, 8192, 1, 2),
+        (128, 512, 2, 0),
+    ],
+)
+def test_the_end_of_large_tiles_runs_beside_the_sums_of_others_unless_sums_are_long(
+    M: int, K: int, size: int, slices: int
+) -> None:
+    tile = Tile(False, 128, 256, 0, 64, 8, 4)
+    options = dict(options_of(tile, M, 8192, K, size, H100, False))
+    assert options.get("plan", "").count(f'"slices": {slices}') == (slices > 0) == bool(options)
+    assert not options_of(replace(tile, swapped=True), M, 8192, K, size, H100, False)

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from tawa.errors import DeviceError  # noqa: E402
 from tawa.ops import ArgumentError, scaled_mm  # noqa: E402
 from tawa.ops.calls import plain  # noqa: E402
-from tawa.ops.products import scaled_launch, scaled_op  # noqa: E402
+from tawa.ops.products import matmul_launch, scaled_launch, scaled_op, tile_choice  # noqa: E402
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 M, N, K = 200, 300, 400
@@ -142,12 +142,43 @@ def test_arguments_like_those_before_are_not_checked_again(kernel: Kernel, monke
             scaled_mm(**{**now, "scale_a": torch.zeros(M, 5)})
 
 
-def test_only_scales_outside_of_the_loop_allow_fast_sums(kernel: Kernel) -> None:
-    for scale, fast in ((torch.zeros(M, 1), True), (torch.zeros(M, 4), False)):
-        scaled_mm(**{**on_cpu(), "scale_a": scale, "scale_b": torch.zeros(1, N)}, use_fast_accum=True)
-        assert kernel.seen[-1]["FAST"] is fast
-    scaled_mm(**{**on_cpu(), "scale_a": torch.zeros(M, 1), "scale_b": torch.zeros(1, N)})
-    assert kernel.seen[-1]["FAST"] is False
+@pytest.mark.parametrize(
+    ("scale", "columns", "allowed", "fast"),
+    [((M, 1), 304, True, True), ((), 304, True, True), ((M, 4), 304, True, False), ((M, 1), 300, True, False),
+     ((M, 1), 304, False, False)],
+)  # fmt: skip
+def test_fast_sums_are_allowed_with_scales_outside_of_the_loop_and_whole_rows_of_c(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch, scale: tuple[int, ...], columns: int, allowed: bool, fast: bool
+) -> None:
+    made = Kernel()
+    for name in ("matmul", "matmul_split"):
+        monkeypatch.setattr(matmul_launch, name, made)
+    for name, value in (("check_capability", lambda a: None), ("is_hopper", lambda device: True)):
+        monkeypatch.setattr(matmul_launch, name, value)
+    given = {**on_cpu(), "b": torch.zeros(columns, K, dtype=E4M3).t(), "scale_b": torch.zeros(1, columns)}
+    c = scaled_mm(**{**given, "scale_a": torch.zeros(scale)}, use_fast_accum=allowed)
+    assert (c.shape, c.dtype) == ((M, columns), torch.bfloat16)
+    assert (len(made.seen), len(kernel.seen)) == (fast, not fast)
+    if fast:
+        assert {made.seen[0]["ROW_STEP"], made.seen[0]["COLUMN_STEP"]} == {int(scale != ()), 1}
+
+
+@pytest.mark.parametrize("of_b", [False, True])
+@pytest.mark.parametrize("rows_inside", [True, False])
+@pytest.mark.parametrize(("rows", "large", "copied"), [(200, True, False), (202, True, True), (202, False, False)])
+def test_scales_of_neighbouring_rows_are_neighbours_in_large_tiles(
+    rows: int, large: bool, copied: bool, rows_inside: bool, of_b: bool
+) -> None:
+    steps = 3
+    scale = torch.arange(rows * steps, dtype=torch.float32).reshape(steps, rows).t()  # rows are neighbours
+    if not rows_inside:
+        scale, copied = scale.contiguous(), large
+    tile = tile_choice.Tile(128 if large else 64, 128, 128, 8, 4)
+    scales = scaled_launch._Scales(scale.t() if of_b else scale, 2, tile, of_b)
+    seen = scales(scale.t() if of_b else scale)
+    assert (scales.copied, scales.unit) == (copied, copied or (rows_inside and rows == 200))
+    assert scales.unit == (scales.strides[0] == 1 and scales.strides[1] % 4 == 0)
+    assert torch.equal(seen.as_strided((rows, steps), scales.strides), scale)
 
 
 @pytest.mark.parametrize("shape", [(0, N, K), (M, 0, K), (M, N, 0)])

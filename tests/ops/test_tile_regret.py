@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.products.measuring import named
-from tawa.ops.products.tile_choice import BATCHED, BATCHED_TF32, SCALED_BLOCKS, SCALED_FAST, Tile, fastest
+from tawa.ops.products.tile_choice import BATCHED, BATCHED_TF32, SCALED_BLOCKS, Tile, fastest
 from tawa.plan.cost.tile_time import Device
 
 RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
 H100 = Device(132, 3.352e6)
+
+
+def measured(tile: Tile, times: dict[str, float]) -> float | None:
+    """The time of a tile; of one that was not timed with its options, the best with others."""
+    block = named(replace(tile, options=())).partition(",")[0]
+    alike = [time for name, time in times.items() if name.startswith(f"{block},")]
+    return times.get(named(tile)) or min(alike, default=None)
 
 
 def regrets(name: str, choose: Any) -> list[float]:
@@ -27,9 +35,9 @@ def regrets(name: str, choose: Any) -> list[float]:
     found: list[float] = []
     for case, times in timed.items():
         table, chosen = choose(json.loads(case))
-        known = [times[named(it)] for it in table if named(it) in times]
+        known = {it: time for it in table if (time := measured(it, times)) is not None}
         if len(known) > 1:
-            found.append(times[named(chosen)] / min(known))
+            found.append(known[chosen] / min(known.values()))
     return found
 
 
@@ -39,13 +47,13 @@ def batched(case: dict[str, Any]) -> tuple[tuple[Tile, ...], Tile]:
 
 
 def scaled(case: dict[str, Any]) -> tuple[tuple[Tile, ...], Tile]:
-    table = SCALED_FAST if case["fast"] else SCALED_BLOCKS
-    return table, fastest(table, case["M"], case["N"], case["K"], 1, H100, scaled=not case["fast"])
+    table = () if case["fast"] else SCALED_BLOCKS  # fast sums are those of `tawa.ops.products.tiles`
+    return table, fastest(SCALED_BLOCKS, case["M"], case["N"], case["K"], 1, H100, scaled=True)
 
 
 @pytest.mark.parametrize(
     ("name", "choose", "problems", "mean", "worst"),
-    [("batched_candidates", batched, 8, 1.004, 1.03), ("scaled_candidates", scaled, 10, 1.004, 1.03)],
+    [("batched_candidates", batched, 8, 1.004, 1.03), ("scaled_candidates", scaled, 6, 1.004, 1.03)],
 )
 def test_the_chosen_tiles_are_nearly_the_fastest_measured_ones(
     name: str, choose: Any, problems: int, mean: float, worst: float

@@ -277,6 +277,6 @@ def test_splits_leave_two_blocks_to_each_program() -> None:
 
 
 def test_small_products_get_small_tiles_and_large_ones_large_tiles() -> None:
-    tiles, device = tile_choice.SCALED_FAST, Device(132, 3.35e6)
+    tiles, device = tile_choice.BATCHED, Device(132, 3.35e6)
     assert tile_choice.fastest(tiles, 8192, 8192, 8192, 1, device) is tiles[0]
     assert tile_choice.fastest(tiles, 64, 4096, 4096, 1, device).BM == 64

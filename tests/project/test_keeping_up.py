@@ -53,6 +53,7 @@ def test_all_that_tawa_uses_of_the_installed_triton_is_there() -> None:
 
 def test_failed_tests_are_named_and_are_the_status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:
     monkeypatch.setattr(newest, "ROOT", tmp_path)
+    monkeypatch.setattr(newest, "WORKERS", "0")
     (tmp_path / "checkout").mkdir()
     (tmp_path / "checkout" / "test_it.py").write_text("def test_good(): ...\ndef test_bad(): assert 1 == 2\n")
     assert not newest.run_tests(Path(sys.executable), tmp_path, ["test_it.py"])

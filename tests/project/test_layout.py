@@ -33,12 +33,14 @@ def edits(tree: ast.Module) -> Iterator[int]:
             edited = [node.func.value]  # sys.path.insert(…)
         elif isinstance(node, ast.Assign):
             edited = [it.value if isinstance(it, ast.Subscript) else it for it in node.targets]
+        edited = [it for it in edited if isinstance(it, ast.Attribute)]
         if "sys.path" in map(ast.unparse, edited):
             yield getattr(node, "lineno", 0)
 
 
 def test_no_bench_and_no_test_edits_the_import_path() -> None:
-    found = [f"{it.relative_to(ROOT)}:{line}" for it in OUTSIDE for line in edits(ast.parse(it.read_text()))]
+    texts = {it: text for it in OUTSIDE if "path" in (text := it.read_text()) and "sys" in text}
+    found = [f"{it.relative_to(ROOT)}:{line}" for it, text in texts.items() for line in edits(ast.parse(text))]
     assert found == []
 
 

@@ -28,7 +28,7 @@ from tests.cases.operations.cases import CASES as OPERATIONS
 from tests.cases.pointers.cases import CASES as POINTERS
 from tests.cases.simulated import unspecialised
 from tests.matrix.compiling import attempted, signature
-from tests.support.sample import sample
+from tests.support.sample import EVERY_CASE, sample
 
 pytestmark = pytest.mark.slow
 
@@ -37,9 +37,11 @@ PART = 10
 """Scratch memory that the estimate may have too much: a tenth of what is allocated."""
 ONE_GROUP = "two_loops_tile64x64_4warps"
 EVERY = [it for cases in (GEMM, ATTENTION, POINTERS, OPERATIONS) for it in cases if it.expect.verdict == "specialised"]
-CHOSEN = sample([pytest.param(it, None, id=it.name) for it in EVERY], 10)
-GROUPED = [it for it in EVERY if it.num_warps == 8]
-SPLIT = sample([pytest.param(it, groups, id=f"{it.name}-{groups}") for it in GROUPED for groups in (1, 2)], 30)
+CASES = EVERY if EVERY_CASE else list({it.kernel: it for it in reversed(EVERY)}.values())
+"""For a change, the first of each kernel."""
+CHOSEN = sample([pytest.param(it, None, id=it.name) for it in CASES], 3)
+GROUPED = [it for it in CASES if it.num_warps == 8]
+SPLIT = sample([pytest.param(it, groups, id=f"{it.name}-{groups}") for it in GROUPED for groups in (1, 2)], 9)
 BIASED = [pytest.param(it, None, id=it.name) for it in ATTENTION if it.name.startswith("biased")]
 
 

@@ -7,7 +7,7 @@
 Each is a function of its input, and each input is made anew by the test. Errors are not kept.
 
 Tests of what lies above PTX (programs, proofs, bits) do without it: `without_ptx`. Their kernels are still translated
-to LLVM IR, which counts shared memory.
+to LLVM IR, which counts shared memory. Tests of PTX do without ptxas: `without_cubin`.
 """
 
 from __future__ import annotations
@@ -96,8 +96,7 @@ def without_ptx() -> Iterator[None]:
         return "; not optimised"
 
     def make_ptx(self: Any, src: str, metadata: dict[str, Any], options: Any, capability: int) -> str:
-        version, target = divmod(get_ptx_version_from_options(options, capability), 10), f"sm_{capability}a"
-        return _EMPTY.format(version=".".join(map(str, version)), target=target, name=metadata["name"])
+        return _empty(metadata, options, capability)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CUDABackend, "hash", lambda self: f"{own_hash(self)}-without-ptx")  # apart in Triton's cache
@@ -105,6 +104,29 @@ def without_ptx() -> Iterator[None]:
         patch.setattr(CUDABackend, "make_llir", make_llir)
         patch.setattr(CUDABackend, "make_ptx", make_ptx)
         yield
+
+
+@contextlib.contextmanager
+def without_cubin() -> Iterator[None]:
+    """Leaves out ptxas, which gets an empty kernel, without spills. Not in `make nightly`."""
+    if EVERY_CASE:
+        yield
+        return
+    own_hash, assembled = CUDABackend.hash, CUDABackend.make_cubin
+
+    def make_cubin(self: Any, src: str, metadata: dict[str, Any], options: Any, capability: int) -> bytes:
+        return assembled(self, _empty(metadata, options, capability), metadata, options, capability)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CUDABackend, "hash", lambda self: f"{own_hash(self)}-without-cubin")  # apart in Triton's cache
+        patch.setattr(CUDABackend, "make_cubin", make_cubin)
+        yield
+
+
+def _empty(metadata: dict[str, Any], options: Any, capability: int) -> str:
+    """The PTX of a kernel that does nothing."""
+    version, target = divmod(get_ptx_version_from_options(options, capability), 10), f"sm_{capability}a"
+    return _EMPTY.format(version=".".join(map(str, version)), target=target, name=metadata["name"])
 
 
 class Refused(Exception):

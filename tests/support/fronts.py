@@ -96,7 +96,7 @@ def front(kernel: Any, signature: Signature, **options: Any) -> Front:
     source = ASTSource(kernel, signature.types, signature.constants, signature.attributes)
     backend = CUDABackend(gpu_target(SM_90))
     parsed = backend.parse_options({"num_warps": 8, **options, **source.parse_options()})
-    key = _key(source, backend, parsed)
+    key = key_of(source, backend, parsed)
     text = kept(("ttir", *key), lambda: _ttir(source, options)) if key else _ttir(source, options)
     split = split_make_ttgir(CUDABackend)
     assert split is not None
@@ -106,7 +106,7 @@ def front(kernel: Any, signature: Signature, **options: Any) -> Front:
     return Front(text, context, split, parsed, key)
 
 
-def _key(source: ASTSource, backend: CUDABackend, parsed: Any) -> tuple[str, ...]:
+def key_of(source: ASTSource, backend: CUDABackend, parsed: Any) -> tuple[str, ...]:
     """All that decides the TTIR of a kernel; empty if hashes are out of date because a global variable has changed."""
     key = compiler.get_cache_key(source, backend, parsed, compiler.get_cache_invalidating_env_vars())
     functions = list(reachable([source.fn, *source.constants.values()]))

@@ -125,7 +125,8 @@ LoopWords = _made(
     in_flight: P, iterations whose dots stay in flight. stages: of its schedule, exactly; 0 leaves the loop as it is.
     carry: tiles that are carried from one iteration to the next, with their types. steps: the whole schedule: "STAGE:
     OPERATION", in the order of an iteration. kept: dots, by number, whose left operand stays in registers. joined: its
-    first iteration overlaps with the last one of the loop before it.
+    first iteration overlaps with the last one of the loop before it. chain: iterations of which each issues its dots
+    before the results of the one before it are used.
     """,
     carry=(Types(), "loops.wanted"), steps=(ListOf(Text()), "loops.wanted"),
 )  # fmt: skip

@@ -224,8 +224,9 @@ class LoopPlan:
     only the order, 0 leaves the loop unscheduled. schedule: the schedule, if the loop is pipelined by stages. kept:
     dots, by their number in the loop, whose loop-invariant left operand stays in registers. joined: the first iteration
     overlaps with the last one of the loop before it. behind: dots whose results are only stored or added up in memory,
-    and that read what consumer groups exchange, run one iteration behind. wanted: only in a partial Plan: what the
-    schedule must have.
+    and that read what consumer groups exchange, run one iteration behind. chain: iterations of which each issues its
+    dots before the results of the one before it are used; 1 for none. wanted: only in a partial Plan: what the schedule
+    must have.
     others: where groups own different dots, the schedules of the groups behind the first one.
     """
 
@@ -238,6 +239,7 @@ class LoopPlan:
     line: str = field(default="", compare=False)
     wanted: Wanted | None = None
     behind: bool | None = decision(Flag(), "loops", word="loops.behind")
+    chain: int | None = decision(Whole(1), "loops", word="loops.chain")
     others: tuple[Schedule, ...] | None = None
 
     def __post_init__(self) -> None:

@@ -82,6 +82,9 @@ def complete(pins: Plan, counts: Counts, options: PlanOptions) -> Plan:
             f"mma_depth={usual} with {min(depths)} slots a ring: P iterations in flight need D >= P + 1; "
             f"cure: mma_depth={min(depths) - 1}" + (f" or aref_depth={usual + 1}" if fits > usual else "")
         )
+    if pins.early_puts and _chained(pins):
+        why = "loops that take several iterations at a time begin with the partitions"
+        raise PlanError(f"the Plan has early_puts, and a chain: {why}; cure: early_puts=0")
     by_tma = by_tma_only(channels) and not budget.producer_tiles
     converts = any(channel.converted for channel in channels)
     stores = tuple(_store(pins, it, counts.may_wait) for it in counts.stores)
@@ -97,7 +100,7 @@ def complete(pins: Plan, counts: Counts, options: PlanOptions) -> Plan:
             RingPlan(channel.name, channel.payload, slots, channel.slot_bytes, budget.copies(channel), channel.fill)
             for channel, slots in zip(channels, depths, strict=True)
         ),
-        early_puts=min(EARLY_PUTS, *depths) if by_tma and not budget.one_issues else 0,
+        early_puts=min(EARLY_PUTS, *depths) if by_tma and not budget.one_issues and not _chained(pins) else 0,
         ping_pong=ping_pong,
     )
     return replace(pins, partitions=(), loops=(), stores=()).over(decided)
@@ -149,9 +152,16 @@ def reasons(plan: Plan, channels: Rings, budget: Budget, pins: Plan | None = Non
     return found
 
 
+def _chained(plan: Plan) -> bool:
+    """Whether loops take several iterations at a time."""
+    return any((it.chain or 1) > 1 for it in plan.loops)
+
+
 def _why_early(plan: Plan, budget: Budget) -> str:
     if plan.early_puts:
         return "the first loads run while the partitions start"
+    if _chained(plan):
+        return "the first loop takes several iterations at a time"
     if budget.one_issues:
         return "the partition of the dots starts sooner without them, by the simulator's clock"
     return "the producer's threads fill slots"

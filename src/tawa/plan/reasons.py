@@ -236,6 +236,9 @@ class _Decisions:
         if it.behind is not None:
             value = "dots of exchanged operands, by one iteration" if it.behind else "no"
             yield self._made(f"{name}.behind", value, asked.behind is not None)
+        if it.chain is not None:
+            value = f"{it.chain} iterations, each issues its dots before the results of the last are used"
+            yield self._made(f"{name}.chain", value if it.chain > 1 else "no", asked.chain is not None)
         if asked.joined is not None:
             yield self._made(f"{name}.joined", "to the loop before it" if it.joined else "no", True)
         told = self.feedback.get("loops.kept")

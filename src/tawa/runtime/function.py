@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from triton.runtime.jit import JITFunction
 
 from tawa.bridge.driver.attach import attached
 from tawa.bridge.driver.request import Request, activate, surrounding_request
-from tawa.bridge.launch.known_launches import KnownLaunches, PreparedLaunch
+from tawa.bridge.launch.known_launches import Describe, KnownLaunches, PreparedLaunch
 from tawa.bridge.launch.why_stock import note_stock
 from tawa.bridge.triton.artifacts.cache import warmup_suffix
 from tawa.bridge.triton.artifacts.cache_entries import repaired
@@ -92,9 +92,11 @@ class TawaFunction(JITFunction[Any]):
         note_stock(kernel, request)
         return kernel
 
-    def prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any], changing: int) -> PreparedLaunch | None:
+    def prepared(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], describe: Sequence[Describe | None]
+    ) -> PreparedLaunch | None:
         """Prepares launches like one that was made; see `KnownLaunches.prepared`."""
-        return self._known.prepared(args, kwargs, changing)
+        return self._known.prepared(args, kwargs, describe)
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
         """As `JITFunction.add_pre_run_hook`: the hook sees only the arguments that the user passed."""

@@ -7,74 +7,111 @@
 A conversion changes where elements are, not what they are. So two programs compute the same if they are equal without
 their conversions, and without the layouts of tiles whose elements are computed, loaded or stored each on its own.
 Reductions, dots and accesses to shared memory keep their layouts: these decide the order of sums, and who reads what. A
-sum keeps its product: LLVM rounds both together unless a conversion is between them. Tiles that are made of attributes
-and numbers may be made again.
+sum keeps its product: LLVM rounds both together unless a conversion is between them.
+
+Operations with effects, and those with regions, are compared in their order. Others are values, wherever they stand and
+however often: what is computed from the same values is the same. So is what is loaded from memory that the kernel does
+not write, also by way of shared memory (`tawa.verify.parked`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from tawa.dialects import tt
-from tawa.dialects.arith import AddFOp, ConstantOp, MulFOp, NegFOp, SelectOp, SubFOp
+from tawa.dialects.arith import AddFOp, ConstantOp, MulFOp, NegFOp, SelectOp, SubFOp, constant_int
 from tawa.dialects.builtin import PoisonOp
 from tawa.dialects.declare.declaration import op_names
-from tawa.dialects.inline.markers import RoundedProductOp
+from tawa.dialects.effects import is_pure
+from tawa.dialects.inline.markers import RoundedProductOp, SameNumberOp
 from tawa.dialects.scf import CONTROL, ENDS
 from tawa.dialects.ttg import ConvertLayoutOp
 from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type
+from tawa.verify.changing_memory import changing_loads
+from tawa.verify.parked import Parked
 
 _SOURCES = op_names(ConstantOp, tt.MakeRangeOp, tt.SplatOp, PoisonOp)
-_EACH = CONTROL | ENDS | op_names(
-    tt.AddPtrOp, tt.BitcastOp, tt.ClampFOp, tt.FpToFpOp, tt.IntToPtrOp, tt.PtrToIntOp, tt.LoadOp, tt.PreciseDivFOp,
-    tt.StoreOp,
+_EACH = CONTROL | ENDS | _SOURCES | op_names(
+    tt.AddPtrOp, tt.BitcastOp, tt.BroadcastOp, tt.ClampFOp, tt.ExpandDimsOp, tt.FpToFpOp, tt.IntToPtrOp, tt.LoadOp,
+    tt.PreciseDivFOp, tt.PtrToIntOp, tt.StoreOp,
 )  # fmt: skip
 _SUMS = op_names(AddFOp, SubFOp)
 _UNROUNDED = op_names(SelectOp, NegFOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.ReshapeOp, tt.TransOp)
 _TENSOR = re.compile(r"tensor<([\dx]+)(!tt\.ptr<\w+>|\w+), .*>")
+_NO_FASTMATH = "#arith.fastmath<none>"
+_ROUNDED = "is rounded before it is added in one program only"
 
 
 def difference(before: Module, after: Module) -> str:
     """What one program computes otherwise than another, in words; empty if they differ in layouts only."""
-    return _Comparison().of_blocks(before.body, after.body)
+    still = _still_loads(before) | _still_loads(after)
+    return _Comparison(still, Parked.of(before), Parked.of(after)).of_blocks(before.body, after.body)
+
+
+def _still_loads(module: Module) -> set[Operation]:
+    """The loads that give the same wherever they stand: of memory that nothing changes while the kernel runs."""
+    ops = list(module.walk())
+    if any(op.name in tt.ATOMICS for op in ops):
+        return set()
+    return {op for op in ops if tt.LoadOp.matches(op)}.difference(changing_loads(ops))
 
 
 @dataclass(slots=True)
 class _Comparison:
-    """numbers: of the values that were found to be equal."""
+    """still: loads that are values. own, parked: the loads by way of shared memory of each program.
 
+    numbers: of values; equal ones have the same. known: the numbers of what is computed, by operation and operands.
+    """
+
+    still: set[Operation]
+    own: Parked
+    parked: Parked
     numbers: dict[Value, int] = field(default_factory=dict[Value, int])
+    known: dict[object, int] = field(default_factory=dict[object, int])
 
     def of_blocks(self, one: Block, other: Block) -> str:
         """The first difference of two blocks."""
         if found := self._bound(one.args, other.args, layouts=False):
             return found
-        for first, second in zip_longest(_kept(one), _kept(other)):
+        for first, second in zip_longest(self._effects(one), self._effects(other)):
             if first is None or second is None:
                 return "it has more or fewer operations"
             if found := self._of_ops(first, second):
                 return f"{first.name}: {found}"
         return ""
 
+    def _effects(self, block: Block) -> Iterator[Operation]:
+        """The operations of a block that are compared in their order; those between them become values."""
+        for op in block.ops:
+            if op in self.own.ops or op in self.parked.ops:
+                continue
+            if self._is_value(op):
+                for result in op.results:
+                    self._number(result)
+            else:
+                yield op
+
+    def _is_value(self, op: Operation) -> bool:
+        if op in self.still or op in self.own.copies or op in self.parked.copies:
+            return True
+        return not op.regions and not op.successors and bool(op.results) and (is_pure(op) or SameNumberOp.matches(op))
+
     def _of_ops(self, one: Operation, other: Operation) -> str:
-        each = one.name in _EACH or one.name.startswith(("arith.", "math."))
-        rounded = MulFOp.matches(one) and RoundedProductOp.matches(other)
-        if one.name != other.name and not rounded:
+        each = _is_of_each(one)
+        if one.name != other.name:
             return f"{other.name} stands in its place"
-        if not rounded and (one.properties, one.attributes) != (other.properties, other.attributes):
+        if (one.properties, one.attributes) != (other.properties, other.attributes):
             return "it has other properties"
         if len(one.operands) != len(other.operands):
             return "it has more or fewer operands"
         for index, (mine, its) in enumerate(zip(one.operands, other.operands, strict=True)):
-            if self._key(mine) != self._key(its):
-                return f"operand {index} is another value"
+            if self._number(mine) != self._number(its):
+                return f"operand {index} is another value{self._why(mine, its)}"
             if not each and mine.type != its.type:
                 return f"operand {index} has another layout"
-            if one.name in _SUMS and _holds_product(mine) != _holds_product(its):
-                return f"operand {index} is rounded before it is added in one program only"
         if list(map(_place, one.successors)) != list(map(_place, other.successors)):
             return "it jumps elsewhere"
         if [len(it.blocks) for it in one.regions] != [len(it.blocks) for it in other.regions]:
@@ -92,22 +129,95 @@ class _Comparison:
         for one, other in zip(ones, others, strict=True):
             if (one.type != other.type) if layouts else (_shape(one) != _shape(other)):
                 return "a result has another type"
-            self.numbers[one] = self.numbers[other] = len(self.numbers)
+            self.numbers[one] = self.numbers[other] = self._next()
         return ""
 
-    def _key(self, value: Value) -> object:
-        """What a value is, apart from its layout."""
-        op = value.defining_op
-        if convert := ConvertLayoutOp.of(op):
-            return self._key(convert.source)
-        if op is None or op.name not in _SOURCES:
-            return self.numbers.get(value, value)
-        properties = tuple((name, _TENSOR.sub(r"\1\2", text)) for name, text in sorted(op.properties.items()))
-        return op.name, properties, _shape(value), tuple(map(self._key, op.operands))
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    def _next(self) -> int:
+        return len(self.numbers) + len(self.known)
+
+    def _number(self, value: Value) -> int:
+        """The number of a value, apart from its layout."""
+        if value not in self.numbers:
+            op = value.defining_op
+            same = _same(op)
+            if same is not None:
+                self.numbers[value] = self._number(same)
+            elif op is None or not self._is_value(op):  # what only one program has
+                self.numbers[value] = self._next()
+            else:
+                key = self._key(op), value.index
+                self.numbers[value] = self.known.setdefault(key, self._next())
+        return self.numbers[value]
+
+    def _key(self, op: Operation) -> object:
+        """What an operation computes."""
+        copy = self.own.copies.get(op) or self.parked.copies.get(op)
+        load = tt.LoadOp.of(op)
+        if copy is not None or load is not None:
+            access = copy if copy is not None else load
+            assert access is not None
+            mask = self._number(access.mask) if access.mask is not None else None
+            # What a mask leaves out is 0 in a copy, and anything in a load that does not say it.
+            other = self._number(access.other) if access.other is not None and not _is_zero(access.other) else None
+            return tt.LoadOp.NAME, self._number(access.pointers), mask, other, _shape(op.result)
+        name, texts = (MulFOp.NAME, ()) if RoundedProductOp.matches(op) else (op.name, (op.properties, op.attributes))
+        said = tuple(
+            (key, _TENSOR.sub(r"\1\2", text))
+            for it in texts for key, text in sorted(it.items()) if text != _NO_FASTMATH
+        )  # fmt: skip
+        numbers = tuple(map(self._number, op.operands))
+        types = (
+            tuple(map(_shape, op.results)) if _is_of_each(op) else tuple(it.type for it in (*op.operands, *op.results))
+        )
+        rounded = tuple(map(_holds_product, op.operands)) if op.name in _SUMS else ()
+        return name, said, numbers, types, rounded
+
+    def _why(self, mine: Value, its: Value) -> str:
+        """More about two values that differ."""
+        while True:
+            mine, its = map(_unconverted, (mine, its))
+            one, other = mine.defining_op, its.defining_op
+            if one is None or other is None or not self._is_value(one) or not self._is_value(other):
+                return ""
+            if one.name != other.name:
+                return f": {one.name} is {other.name}"
+            pairs = list(zip(one.operands, other.operands, strict=False))
+            pair = next((it for it in pairs if self._number(it[0]) != self._number(it[1])), None)
+            if pair is None:
+                if one.name in _SUMS and any(_holds_product(a) != _holds_product(b) for a, b in pairs):
+                    return f": an operand of {one.name} {_ROUNDED}"
+                return f": {one.name} has other properties or layouts"
+            mine, its = pair
 
 
-def _kept(block: Block) -> list[Operation]:
-    return [op for op in block.ops if op.name not in _SOURCES and not ConvertLayoutOp.matches(op)]
+def _is_of_each(op: Operation) -> bool:
+    """Whether an operation computes, loads or stores each element on its own."""
+    return op.name in _EACH or op.name.startswith(("arith.", "math.")) or RoundedProductOp.matches(op)
+
+
+def _same(op: Operation | None) -> Value | None:
+    """The operand that the result of an operation equals: of a conversion, or of an address to which 0 is added."""
+    if convert := ConvertLayoutOp.of(op):
+        return convert.source
+    add = tt.AddPtrOp.of(op)
+    number = SameNumberOp.of(add.offset.defining_op) if add else None
+    return add.pointer if add and number and constant_int(number.source) == 0 else None
+
+
+def _unconverted(value: Value) -> Value:
+    while (same := _same(value.defining_op)) is not None:
+        value = same
+    return value
+
+
+def _is_zero(value: Value) -> bool:
+    constant = ConstantOp.of(value.defining_op)
+    return constant is not None and bool(_ZERO.match(constant.text))
+
+
+_ZERO = re.compile(r"(dense<)?(0|0\.0+e\+00|0\.0+)(>| :|$)")
 
 
 def _place(block: Block) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tawa.bridge.launch import descriptors
-from tawa.bridge.launch.descriptors import encoded_signature, encoding, launched_with
+from tawa.bridge.launch.descriptors import EncodingLauncher, encoded_signature, encoding
 from tawa.bridge.launch.launch_key import Memory
 
 TILE = "tensordesc<fp16[64,32]>"
@@ -120,5 +120,5 @@ def test_a_launch_passes_the_encoded_arguments(encoded: list[Any]) -> None:
     made: list[Any] = []
     passed = encoding((TILE, "i32"), (ABOUT,))
     assert passed is not None
-    launched_with(passed, lambda *args: made.extend(args))(1, 2, 3, 0, 7, "packed", None, None, None, ONE, 5)
+    EncodingLauncher(passed, lambda *args: made.extend(args))(1, 2, 3, 0, 7, "packed", None, None, None, ONE, 5)
     assert made == [1, 2, 3, 0, 7, "packed", None, None, None, "map 1", 100, 48, 5]

@@ -25,6 +25,7 @@ KERNELS: dict[str, tuple[Any, str, dict[str, int]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("without_ptx")
 @pytest.mark.parametrize("name", KERNELS)
 def test_what_a_guess_of_the_sizes_speaks_against_is_decided_by_each_launch(name: str) -> None:
     kernel, types, sizes = KERNELS[name]

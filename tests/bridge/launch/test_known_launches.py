@@ -157,9 +157,9 @@ CHANGES: dict[str, Callable[[Any], None]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_prepared_launch_is_made_while_all_is_as_it_was(gpu: Launching, kernel: Any, change: Any) -> None:
-    assert kernel.prepared((tensor(), 3), {}, 1) is None
+    assert kernel.prepared((tensor(), 3), {}, [None]) is None
     kernel[(4,)](tensor(), 3)
-    prepared = kernel.prepared((tensor(), 3), {}, 1)
+    prepared = kernel.prepared((tensor(), 3), {}, [None])
     assert prepared((6,), (tensor(1 << 20),))
     assert gpu.launched[-1][:3] == (6, 1, 1) and "3" in str(gpu.launched[-1][-2:])
     with tawa.scope():
@@ -167,3 +167,22 @@ def test_a_prepared_launch_is_made_while_all_is_as_it_was(gpu: Launching, kernel
     change(kernel)
     assert not prepared((6,), (tensor(),))
     assert len(gpu.launched) == 2
+
+
+def test_a_prepared_launch_passes_addresses_and_hands_tensors_to_hooks(gpu: Launching, kernel: Any) -> None:
+    kernel[(4,)](tensor(), 3)
+    prepared, other = kernel.prepared((tensor(), 3), {}, [None]), tensor(1 << 20)
+    hooks: Any = knobs.runtime.launch_enter_hook
+    note = lambda about: None  # noqa: E731
+
+    def passed() -> tuple[Any, ...]:
+        assert prepared((6,), (other,))
+        launched = gpu.launched[-1]
+        return launched[-1] if isinstance(launched[-1], tuple) else launched  # since Triton 3.7
+
+    assert 1 << 20 in passed() and other not in passed()
+    hooks.add(note)
+    try:
+        assert other in passed()
+    finally:
+        hooks.remove(note)

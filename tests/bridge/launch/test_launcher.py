@@ -82,6 +82,32 @@ def memory(address: int) -> SimpleNamespace:
     return SimpleNamespace(data_ptr=lambda: address)
 
 
+ALIGNED = replace(SPEC, conditions=(*SPEC.conditions, Condition(Argument(0), "TMA needs it", multiple=16)))
+
+
+def test_a_launch_at_another_address_makes_only_its_descriptors_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    decided: list[int] = []
+    launch = launcher(lambda *all_of: made.append(all_of[9:]), lambda *_: made.append("stock"), ALIGNED)
+    decide = launch._decide
+    monkeypatch.setattr(launch, "_decide", lambda *of: decided.append(len(made)) or decide(*of))
+    rows = [(4096, 100), (8192, 100), (4096, 100), (8192 + 16, 100), (8192, 101), (8192 + 8, 100), (4096 + 8, 100)]
+    for address, count in rows:
+        launch(1, 1, 1, 0, 7, None, None, None, None, memory(address), count, True, (48, None))
+    assert decided == [0, 3, 4, 5]  # another alignment, another number, an address that TMA cannot read
+    assert [it if it == "stock" else it[4].base.data_ptr() - 16 for it in made[:5]] == [it for it, _ in rows[:5]]
+    assert made[5:] == ["stock"] * 2
+    assert made[4][4].shape == [101, 48] and made[3][4].shape == [100, 48]
+
+
+def test_an_address_in_a_size_is_looked_at_itself() -> None:
+    sized = replace(SPEC.descriptors[0], shape=(Argument(0), Argument(2)))
+    assert ALIGNED.addresses == {0}
+    assert replace(ALIGNED, descriptors=(sized,)).addresses == frozenset()
+    for condition in (Condition(Argument(0), "", multiple=512), Condition(Argument(0), "", most=1 << 40)):
+        assert replace(SPEC, conditions=(condition,)).addresses == frozenset()
+
+
 class Foretold(Forecasts):
     """Forecasts by a rule: programs and rows decide. chosen: the Plan of a launch that has more than four programs."""
 

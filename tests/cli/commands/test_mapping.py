@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.cli.commands.test_plan import SIMULATE
 from tests.cli.conftest import FILL, GEMM
 
@@ -14,6 +16,7 @@ def test_a_mapping_that_was_printed_makes_the_same_kernel(tawa, tmp_path):
     assert (again.exit_code, again.stdout) == (0, tawa("compile", *GEMM, "--emit", "ptx").stdout)
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_every_command_takes_a_mapping(tawa):
     text = "[operands.a]\nring = 2\n[loops.k]\nin_flight = 0\n"
     assert "D=2; P=0" in tawa("compile", *GEMM, "--mapping", text).stdout
@@ -21,6 +24,7 @@ def test_every_command_takes_a_mapping(tawa):
     assert tawa("simulate", *SIMULATE, "--mapping", text).exit_code == 0
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_a_bad_mapping_is_an_error_with_the_nearest_names(tawa):
     result = tawa("explain", *GEMM, "--mapping", "[operands.x]\nring = 2")
     assert result.exit_code == 2 and "which gemm (" in result.stderr and "cure: one of a, b" in result.stderr

@@ -15,6 +15,7 @@ VALUES = [word for it in SHAPES for word in ("--arg", it)]
 SIMULATE = [GEMM[0], "--const", "BM=128,BN=128", "--grid", "1", "--order", "eager", *VALUES]
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_emit_prints_the_whole_plan(tawa):
     result = tawa("compile", *GEMM, "--emit", "plan")
     assert result.exit_code == 0 and "left to" not in result.stderr
@@ -35,6 +36,7 @@ def test_a_plan_given_back_makes_the_same_ptx(tawa, tmp_path, kernel):
     assert tawa("compile", *options, "--plan", str(file), "--emit", "plan").stdout == file.read_text()
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_the_plan_of_a_launch_is_compiled_for_a_launch(tawa, tawa_json, tmp_path):
     found = tawa_json("explain", *MASKED)
     assert {it.get("path") for it in found["plan"]["operands"]} == {"promoted", None}
@@ -45,6 +47,7 @@ def test_the_plan_of_a_launch_is_compiled_for_a_launch(tawa, tawa_json, tmp_path
     assert tawa("verify", *MASKED, "--plan", str(file), "--accept", "checked").exit_code == 0
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_a_plan_that_only_a_launch_can_have_is_simulated(tawa):
     numbers = {"M": 128, "N": 256, "K": 64, "stride_am": 64, "stride_bk": 256, "stride_cm": 256}
     tensors = {"a_ptr": "randn:128x64:f16", "b_ptr": "randn:64x256:f16", "c_ptr": "zeros:128x256:f16"}
@@ -93,6 +96,7 @@ def test_a_plan_that_cannot_be_is_no_success(tawa, more, told):
     assert told in " ".join(result.stderr.split())
 
 
+@pytest.mark.usefixtures("without_ptx")
 def test_simulate_runs_what_the_plan_says(tawa):
     result = tawa("simulate", *SIMULATE, "--plan", '{"rings": [{"name": "ring0", "depth": 1}], "early_puts": 0}')
     assert result.exit_code == 0, result.stderr

@@ -4,6 +4,8 @@ import pytest
 
 from tests.cli.conftest import GEMM, KERNELS
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 
 @pytest.fixture
 def reproducer(tawa, tmp_path, monkeypatch):

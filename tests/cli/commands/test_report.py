@@ -85,10 +85,10 @@ def test_a_failing_script_shows_its_own_frames_and_still_reports(script: Path, t
     assert "not known (there is no GPU" in done.stderr or "GPU time" in done.stderr
 
 
-def test_options_reach_every_kernel(script: Path, tmp_path: Path) -> None:
+def test_options_reach_every_kernel(script: Path, tmp_path: Path, tawa) -> None:
     done = run("--report", "--option", "enable_warp_specialization=False", "script.py", cwd=tmp_path)
     assert "no kernel was compiled under tawa.install()" in done.stderr
-    assert run("--option", "aref_depht=1", "script.py", cwd=tmp_path).returncode == 2
+    assert tawa("run", "--option", "aref_depht=1", str(script)).exit_code == 2
 
 
 @pytest.mark.parametrize("arguments", [("run", "none.py"), ("report", "none.jsonl"), ("report", __file__)])

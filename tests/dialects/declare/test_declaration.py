@@ -117,10 +117,10 @@ def test_a_refinement_reads_some_operations_of_its_parent() -> None:
 
 def quoted_names(path: Path) -> list[str]:
     """The strings of a file that are names of operations, without docstrings and the text of f-strings."""
-    tree = ast.parse(path.read_text())
-    prose = {id(it.value) for it in ast.walk(tree) if isinstance(it, ast.Expr)}
-    prose |= {id(part) for it in ast.walk(tree) if isinstance(it, ast.JoinedStr) for part in it.values}
-    texts = [it for it in ast.walk(tree) if isinstance(it, ast.Constant) and id(it) not in prose]
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    prose = {id(it.value) for it in nodes if isinstance(it, ast.Expr)}
+    prose |= {id(part) for it in nodes if isinstance(it, ast.JoinedStr) for part in it.values}
+    texts = [it for it in nodes if isinstance(it, ast.Constant) and id(it) not in prose]
     return [
         f"{path.relative_to(SOURCE)}:{it.lineno}: {it.value}"
         for it in texts

@@ -25,13 +25,21 @@ AUTOMATIC = PlanOptions(only_if_faster=False)
 
 
 def scaled_case(
-    tile: Tile, kinds: tuple[int, int] = (2, 3), sizes: tuple[int, int, int] = (136, 160, 272), fast: bool = False,
+    tile: Tile, kinds: tuple[int, int] = (2, 3), sizes: tuple[int, int, int] = (136, 160, 272),
     types: tuple[str, str] = ("fp8e4nv", "fp8e4nv"), bias: bool = False, out: str = "bf16", tma: bool = True,
+    unit: bool = False,
 ) -> Specimen:  # fmt: skip
-    """`scaled_mm`; kinds: of the scales of A and B."""
+    """`scaled_mm`; kinds: of the scales of A and B. unit: those of neighbouring rows of A are neighbours."""
     (M, N, K), steps = sizes, -(-sizes[2] // SPAN)
     shapes = [{0: (1, 1), 1: (rows, 1), 2: (rows, steps), 3: (-(-rows // SPAN), steps)}[kind]
               for rows, kind in zip((M, N), kinds, strict=True)]  # fmt: skip
+    if unit:
+        shapes[0] = (steps, -(-M // 4) * 4)
+    strides = [
+        (0, 0) if kind == 0 else (shape[1], int(shape[1] > 1)) for kind, shape in zip(kinds, shapes, strict=True)
+    ]
+    if unit:
+        strides[0] = 1, shapes[0][1]
     tensors = {
         "a": Tensor((M, K), types[0]), "b": Tensor((N, K), types[1]), "c": Tensor((M, N), out, "nan"),
         "scale_a": Tensor(shapes[0], "fp32"), "scale_b": Tensor(shapes[1], "fp32"),
@@ -41,11 +49,11 @@ def scaled_case(
         "a": Descriptor("a", (tile.BM, tile.BK)), "b": Descriptor("b", (tile.BN, tile.BK)),
         "c": Descriptor("c", (tile.BM, tile.BN)) if tma else Pointer("c"), "scale_a": Pointer("scale_a"),
         "scale_b": Pointer("scale_b"), "bias": Pointer("bias") if bias else Absent(), "M": Number(M), "N": Number(N),
-        "K": Number(K), "a_stride": Number(shapes[0][1]), "a_step": Number(int(shapes[0][1] > 1)),
-        "b_stride": Number(shapes[1][1]), "b_step": Number(int(shapes[1][1] > 1)),
+        "K": Number(K), "a_stride": Number(strides[0][0]), "a_step": Number(strides[0][1]),
+        "b_stride": Number(strides[1][0]), "b_step": Number(strides[1][1]),
     }  # fmt: skip
     constants = {"BM": tile.BM, "BN": tile.BN, "BK": tile.BK, "GROUP": 8, "A_SCALE": kinds[0], "B_SCALE": kinds[1],
-                 "BIAS": bias, "FAST": fast, "C_TMA": tma}  # fmt: skip
+                 "A_UNIT": unit, "B_UNIT": False, "BIAS": bias, "C_TMA": tma}  # fmt: skip
     tiles = -(-M // tile.BM) * -(-N // tile.BN)
     return specimen_of("scaled", scaled.scaled_mm, arguments, tensors, constants, tile, tiles)
 

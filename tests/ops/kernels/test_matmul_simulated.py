@@ -41,6 +41,7 @@ class Form:
     whole: int = 0
     ordered: bool = True
     kept: bool = False
+    scaled: bool = False
 
 
 FORMS = {
@@ -58,6 +59,9 @@ FORMS = {
     "last_wave": Form(split=2, whole=4, added=True),
     "last_wave_kept": Form(split=2, whole=4, act="silu", kept=True),
     "split_swapped": Form(BN=16, swapped=True, split=2, added=True),
+    "scaled": Form(more=16, scaled=True, added=True),
+    "scaled_swapped": Form(BN=16, swapped=True, scaled=True),
+    "scaled_split": Form(split=2, whole=4, scaled=True, added=True),
 }
 
 
@@ -82,6 +86,8 @@ def product_case(form: Form) -> Specimen:
         "other": Tensor((M, N), "fp16", "nan"),
         "bias": Tensor((rows if form.swapped else weights,), "fp16"),
         "residual": Tensor((M, N), "fp16"),
+        "of_rows": Tensor((rows,), "fp32"),
+        "of_columns": Tensor((1,), "fp32"),
         "parts": Tensor(
             (blocks, form.split if form.ordered else 1, form.BM, form.BN), "fp32", "nan" if form.ordered else "zero"
         ),
@@ -91,6 +97,7 @@ def product_case(form: Form) -> Specimen:
         "a": Descriptor("a", (form.BM, 64) if a_k else (64, form.BM)),
         "b": Descriptor("b", right(form.BN)),
         "c": Descriptor("c", box(width)),
+        **{name: Pointer(name) if form.scaled else Absent() for name in ("of_rows", "of_columns")},
         "bias": Pointer("bias") if form.added else Absent(),
         "residual": Descriptor("residual", box(width)) if form.added else Absent(),
         "kept": Descriptor("gate", box(width)) if form.kept else Absent(),
@@ -99,7 +106,7 @@ def product_case(form: Form) -> Specimen:
         "K": Number(K),
     }
     constants: dict[str, Any] = {"BM": form.BM, "BN": form.BN, "BK": 64, "GROUP": 2, "A_K": a_k, "B_K": b_k,
-                                 "C_N": not form.swapped, "ACT": form.act}  # fmt: skip
+                                 "C_N": not form.swapped, "ACT": form.act, "ROW_STEP": 1, "COLUMN_STEP": 0}  # fmt: skip
     if form.split > 1:
         arguments |= {
             "parts": Pointer("parts"),
@@ -163,7 +170,8 @@ def test_it_is_right_amid_nan(name: str, order: Any) -> None:
         elif about.fill == "zero":
             arrays[tensor] = np.zeros(shape, np.float32 if about.dtype == "fp32" else np.int32)
         else:
-            arrays[tensor] = numbers.standard_normal(shape).astype(np.float16)
+            kind = np.float32 if about.dtype == "fp32" else np.float16
+            arrays[tensor] = numbers.standard_normal(shape).astype(kind)
     arguments: dict[str, Any] = {}
     for argument, it in case.arguments.items():
         if isinstance(it, Number):
@@ -178,6 +186,8 @@ def test_it_is_right_amid_nan(name: str, order: Any) -> None:
     a, b = (arrays[it].astype(np.float64) for it in "ab")
     a, b = a if a_k else a.T, b.T if b_k else b
     z = a @ b
+    if form.scaled:
+        z = z * arrays["of_rows"][:, None] * arrays["of_columns"]
     if form.added:
         z = z + (arrays["bias"][:, None] if form.swapped else arrays["bias"][None, :])
     sums = np.split(z, 2, axis=1) if form.gated else [z.T if form.swapped else z]

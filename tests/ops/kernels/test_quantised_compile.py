@@ -19,7 +19,7 @@ from tests.support.sample import sample
 from tests.support.verdicts import passes
 
 TABLES = {
-    "scaled": (tile_choice.SCALED_BLOCKS, tile_choice.SCALED_FAST),
+    "scaled": (tile_choice.SCALED_BLOCKS, tile_choice.SCALED_COLUMNS),
     "batched": (tile_choice.BATCHED, tile_choice.BATCHED_TF32),
 }
 KINDS = {"int4": 0, "int8": 1, "fp8_e4m3": 2, "fp8_e5m2": 3}
@@ -32,17 +32,15 @@ def problems() -> Iterator[tuple[str, Specimen, Tile]]:
             for tma in (True, False):
                 for out in ("bf16", "fp32") if family == "scaled" else ("fp32",) if tile.BK == 32 else ("fp16",):
                     if family == "scaled":
-                        case = scaled_case(tile, (1, 1), fast=tile in tile_choice.SCALED_FAST, out=out, tma=tma)
+                        case = scaled_case(tile, (1, 1), out=out, tma=tma)
                     else:
                         case = batched_case(tile, out, (True, tile.BK != 32), tma=tma)
                     yield f"{family}-{number}-{out}-{'tma' if tma else 'pointers'}", case, tile
     kinds = itertools.cycle([(2, 3), (2, 2), (1, 1), (0, 0), (3, 3)])
     for number, tile in enumerate(tile_choice.SCALED_BLOCKS):
         yield f"scaled-{number}", scaled_case(tile, (2, 3)), tile
+        yield f"scaled-{number}-rows-inside", scaled_case(tile, (2, 3), unit=True), tile
         yield f"scaled-{number}-variant", scaled_case(tile, next(kinds), bias=True, out="fp32", tma=number != 1), tile
-    for number, tile in enumerate(tile_choice.SCALED_FAST):
-        types = ("fp8e5", "fp8e4nv") if number % 2 else ("fp8e4nv", "fp8e4nv")
-        yield f"scaled-fast-{number}", scaled_case(tile, (number % 2, 1), fast=True, types=types), tile
     rows = itertools.cycle(itertools.product((True, False), repeat=2))
     for number, tile in enumerate(tile_choice.BATCHED):
         for dtype in ("fp16", "bf16"):
@@ -92,6 +90,14 @@ def test_scales_of_blocks_are_loaded_an_iteration_ahead() -> None:
     plan = compiled_for(scaled_case(tile), tile).metadata.tawa["plan"]
     scales = [it for it in plan["operands"] if str(it.get("argument")).startswith("scale")]
     assert len(scales) == 2 and all(it["path"] == "consumer" and it.get("prefetched", True) for it in scales)
+
+
+@pytest.mark.usefixtures("without_ptx")
+def test_scales_of_neighbouring_rows_arrive_with_their_tile() -> None:
+    tile = tile_choice.SCALED_BLOCKS[0]
+    plan = compiled_for(scaled_case(tile, unit=True), tile).metadata.tawa["plan"]
+    paths = {it.get("argument"): (it["path"], it.get("ring")) for it in plan["operands"] if it.get("argument")}
+    assert paths["scale_a"] == ("promoted", paths["a"][1])
 
 
 @pytest.mark.usefixtures("without_ptx")

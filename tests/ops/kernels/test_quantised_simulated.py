@@ -25,12 +25,19 @@ def near(found: Any, exact: Any, tolerance: float) -> None:
     assert np.abs(found - exact).max() <= tolerance * np.abs(exact).max()
 
 
-@pytest.mark.parametrize("kinds", sample([(2, 3), (0, 3), (2, 2), (1, 1)], 2), ids=str)
-@pytest.mark.parametrize("number", [0, 1])
-def test_scaled_products_are_right(number: int, kinds: tuple[int, int]) -> None:
-    case = scaled_case(tile_choice.SCALED_BLOCKS[number], kinds, bias=number == 1, out="fp32", tma=number == 0)
+SCALES = [(2, 3, True), (2, 3, False), (0, 3, False), (2, 2, False), (2, 2, True), (1, 1, False)]
+"""Kinds of A and B, and whether scales of neighbouring rows of A are neighbours."""
+
+
+@pytest.mark.parametrize(("of_a", "of_b", "unit"), [SCALES[0], *sample(SCALES[1:], 2)], ids=str)
+@pytest.mark.parametrize(("number", "K"), [(0, 272), (0, 784), (1, 272)])
+def test_scaled_products_are_right(number: int, K: int, of_a: int, of_b: int, unit: bool) -> None:
+    kinds, tile = (of_a, of_b), tile_choice.SCALED_BLOCKS[number]
+    case = scaled_case(tile, kinds, (136, 160, K), bias=number == 1, out="fp32", tma=number == 0, unit=unit)
     arrays = make_arrays(case)
     run_simulated(case, arrays)
+    if unit:
+        arrays["scale_a"] = arrays["scale_a"].T[: case.shape("a")[0]]
     wide: list[Any] = []
     for name, kind in zip("ab", kinds, strict=True):
         values, scale = floats(arrays[name], "fp8e4nv"), arrays[f"scale_{name}"].astype(np.float64)

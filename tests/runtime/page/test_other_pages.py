@@ -15,6 +15,8 @@ from tests.rings.ladder import BK, BM, BN
 from tests.runtime.page.conftest import RING_TYPES
 from tests.runtime.page.reading import Page
 
+pytestmark = pytest.mark.usefixtures("without_ptx")
+
 __all__ = ["tawa"]
 LIBRARY = files("tawa.runtime.page").joinpath("assets", "echarts")
 FED = Verdict(True, "one producer feeds one consumer", None, None, 1, 4096, 400.0, 15.0)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tawa.dialects.aref import CreateOp
 from tawa.dialects.inline.markers import GroupIndexOp
 from tawa.dialects.warp import find_groups
 from tawa.flow import Flow, run
+from tawa.plan import OperandPlan, RingPlan
 from tawa.remarks import Remark
 from tawa.transforms.partition.partition import Partition
 from tawa.transforms.partition.resolve_groups import ResolveGroups
@@ -51,6 +54,24 @@ def test_a_tile_that_depends_on_the_group_gets_a_ring_for_each_and_the_other_is_
     assert len(inside(producer.op, "aref.put")) == 3
     used = [{get.operands[0].hint for get in inside(group.op, "aref.get")} for group in consumers]
     assert used == [{"ring0_0", "ring1"}, {"ring0_1", "ring1"}]
+
+
+def test_a_slot_has_the_tiles_of_all_groups_where_one_ring_is_asked_for_them() -> None:
+    text = grouped(programs.tile_gemm()).replace("(%a_desc, %k,", "(%a_desc, %shift,")
+    plan = replace(plan_of(text), operands=(OperandPlan(ring="ring0"),), rings=(RingPlan("ring0", depth=2),))
+    flow = flow_of(text, plan, groups=2)
+    assert run(flow, to_arefs(), until=Partition.__name__) is None
+    assert [(it.slot_bytes, it.copies) for it in flow.plan.rings] == [(3 * programs.TILE_BYTES, 1)]
+    assert resolved(flow) == (True, ())
+    assert rings(flow) == ["ring0"]
+    producer, *consumers = sorted(find_groups(flow.module), key=lambda group: group.role != "producer")
+    (put,) = inside(producer.op, "aref.put")
+    loads = inside(put, "tt.descriptor_load")
+    assert [load.operands[0].hint for load in loads] == ["a_desc", "a_desc", "b_desc"]
+    assert loads[0].operands[1] is not loads[1].operands[1]
+    for number, group in enumerate(consumers):
+        (get,) = inside(group.op, "aref.get")
+        assert [bool(view.uses) for view in get.results] == [number == 0, number == 1, True]
 
 
 def test_a_trip_count_of_the_producer_that_depends_on_the_group_declines() -> None:

@@ -10,6 +10,8 @@ cheap, so a row that cannot be computed again is converted.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from tawa.analysis.layout.layouts import SliceLayout
 from tawa.dialects.arith import ConstantOp
 from tawa.dialects.tt import BroadcastOp, ExpandDimsOp
@@ -18,12 +20,15 @@ from tawa.ir import Builder, TensorType, Value, ValueMap, Worklist, clone_op, pa
 from tawa.symbolic.dim_relations import FREE, SOURCES, has_rows
 
 
-def can_rebuild(tile: Value, encoding: str) -> bool:
-    """Whether a tile can be computed in the layout `encoding` from scalars, rows, and tiles that have this layout."""
+def can_rebuild(tile: Value, encoding: str, given: Container[Value] = ()) -> bool:
+    """Whether a tile can be computed in the layout `encoding` from scalars, rows, and tiles that have this layout.
+
+    given: tiles that can be had in any layout.
+    """
     work = Worklist([tile])
     for value in work:
         kind = parse_type(value.type)
-        if not isinstance(kind, TensorType) or kind.encoding == encoding or not has_rows(value):
+        if not isinstance(kind, TensorType) or kind.encoding == encoding or not has_rows(value) or value in given:
             continue
         op = value.defining_op
         if op is None or op.regions or not (op.name in FREE or op.name in SOURCES or op.name in _SPREADING):

@@ -33,12 +33,14 @@ TRANSPOSED = "_transposed"
 class SiteInfo:
     """One place where a ring is filled and read: the loads of one put, in textual order.
 
-    converted: whether the slot has the transposed tiles of these loads.
+    converted: whether the slot has the transposed tiles of these loads. repeated: the loads that a put makes once more
+    for each further consumer group, each of which reads its own tile; the groups share the other tiles.
     """
 
     loads: tuple[DotLoadInfo, ...]
     last_use: Operation
     converted: bool = False
+    repeated: tuple[DotLoadInfo, ...] = ()
 
     @property
     def block(self) -> Block:
@@ -71,10 +73,11 @@ class SiteInfo:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelInfo:
-    """One future ring: its name and its sites, in textual order."""
+    """One future ring: its name and its sites, in textual order. groups: that share a slot, if loads are repeated."""
 
     name: str
     sites: tuple[SiteInfo, ...]
+    groups: int = 1
 
     @property
     def payload(self) -> tuple[str, ...]:
@@ -105,31 +108,37 @@ class ChannelInfo:
     @property
     def slot_bytes(self) -> int:
         """Bytes of one slot."""
-        return self.sites[0].slot_bytes
+        repeated = sum(info.payload.bytes for info in self.sites[0].repeated)
+        return self.sites[0].slot_bytes + (self.groups - 1) * repeated
 
 
-def find_channels(loads: list[DotLoadInfo], rings: Mapping[Operation, str] | None = None) -> list[ChannelInfo]:
+def find_channels(
+    loads: list[DotLoadInfo], rings: Mapping[Operation, str] | None = None, groups: int = 1
+) -> list[ChannelInfo]:
     """Groups loads into sites and sites into channels, in textual order.
 
     rings: requested ring names by load. Only loads with the same name, or without any, are grouped; those with the same
-    name fill one slot also if they feed different dots. Loads with the same name that cannot share a ring become two
-    channels of that name.
+    name fill one slot also if they feed different dots, or if only some of them are tiles of one consumer group. Loads
+    with the same name that cannot share a ring become two channels of that name. groups: of consumers.
     """
-    groups: list[list[DotLoadInfo]] = []
+    puts: list[list[DotLoadInfo]] = []
     rings = rings or {}
     own = _of_one_group(loads)
     for info in loads:
-        for group in groups:
+        for put in puts:
             asked = rings.get(info.load.op)
-            same_ring = asked == rings.get(group[0].load.op)
-            if same_ring and (info in own) is (group[0] in own) and _share_put(group, info, asked is not None):
-                group.append(info)
+            same_ring = asked == rings.get(put[0].load.op)
+            alike = asked is not None or (info in own) is (put[0] in own)
+            if same_ring and alike and _share_put(put, info, asked is not None):
+                put.append(info)
                 break
         else:
-            groups.append([info])
+            puts.append([info])
     channels: list[tuple[str | None, list[SiteInfo]]] = []
-    for group in groups:
-        site, ring = SiteInfo(tuple(group), _last_use(group)), rings.get(group[0].load.op)
+    for put in puts:
+        mixed = {info in own for info in put} == {True, False}
+        repeated = tuple(info for info in put if mixed and info in own)
+        site, ring = SiteInfo(tuple(put), _last_use(put), repeated=repeated), rings.get(put[0].load.op)
         for name, sites in channels:
             if name == ring and _share(sites, site):
                 sites.append(site)
@@ -137,7 +146,9 @@ def find_channels(loads: list[DotLoadInfo], rings: Mapping[Operation, str] | Non
         else:
             channels.append((ring, [site]))
     free = (name for number in count() if (name := f"ring{number}") not in rings.values())
-    found = [ChannelInfo(name or next(free), tuple(sites)) for name, sites in channels]
+    found = [
+        ChannelInfo(name or next(free), tuple(sites), groups if sites[0].repeated else 1) for name, sites in channels
+    ]
     return [*found, *(_behind_converter(channel) for channel in found if channel.to_converter)]
 
 
@@ -151,6 +162,7 @@ def _share(sites: list[SiteInfo], site: SiteInfo) -> bool:
     """Whether a site can use the ring of other sites."""
     transposed = [it.loads[0].transposed is not None for it in (sites[0], site)]
     same = sites[0].payload == site.payload and sites[0].fill == site.fill and transposed[0] == transposed[1]
+    same = same and not sites[0].repeated and not site.repeated
     return same and all(_disjoint(other, site) for other in sites)
 
 
@@ -309,12 +321,13 @@ def _block_chain(block: Block) -> list[Block]:
 
 
 def channels_of_groups(module: Module, channels: Sequence[ChannelInfo]) -> list[str]:
-    """Names of the channels whose tiles depend on the number of the consumer group that reads them."""
+    """Names of the channels all of whose tiles depend on the number of the consumer group that reads them."""
     dependent = _dependent(next(view for op in module.body.ops if (view := FuncOp.of(op))))
     return [
         channel.name
         for channel in channels
-        if any(
+        if not channel.sites[0].repeated
+        and any(
             operand in dependent for site in channel.sites for info in site.loads for operand in info.load.op.operands
         )
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from tawa.bridge.driver.assembly.unwritten import is_sound
 from tawa.bridge.driver.assembly.wgmma_descriptors import place_descriptors
 from tawa.bridge.driver.data import Job, Specialised
 from tawa.bridge.driver.spills import Spills, find_spills
+from tawa.bridge.driver.stock_run import StockFailure
 from tawa.bridge.triton.artifacts.ptxas_log import kept_log
 from tawa.bridge.triton.generic_print import parse_module, print_generic, without_temporary_places
 from tawa.bridge.triton.stage_output import StageOutput, StageResult
@@ -20,10 +22,14 @@ from tawa.errors import PlanError, ProtocolError
 from tawa.flow import Flow, Outcome
 from tawa.ir import Module, copy_module, print_module
 from tawa.ir import parse_module as read_module
-from tawa.plan.cost.shared_use import SharedUse, shared_use
+from tawa.plan.cost.programs import ProgramFacts
+from tawa.plan.cost.shared_use import LIMIT_BYTES, SharedUse, shared_use
 from tawa.remarks import Remark
 from tawa.transforms.lowering.convert_first import ConvertFirst
 from tawa.transforms.pipelining.hoist_conversions import HoistConversions
+from tawa.transforms.pipelining.park_loads import ParkLoads
+from tawa.transforms.pipelining.recompute_addresses import RecomputeAddresses
+from tawa.transforms.result import Pass, PassResult
 from tawa.verify.check import trusted
 from tawa.verify.layouts import difference
 from tawa.verify.preserved import check_final
@@ -36,7 +42,7 @@ def through_back_end(
 ) -> Specialised | SharedUse | Remark:
     """Runs Triton's back half and later stages on our module. Returns the shared memory use if it is too large.
 
-    A kernel without partitions goes through Triton's pipeliner too, and then conversions leave its loops.
+    A kernel without partitions goes through Triton's pipeliner too, and is rewritten behind it.
     Returns a remark that declines the kernel if it was proved, and can no longer be proved behind Triton's passes.
     Raises ProtocolError if these passes, or ours behind them, made it wrong; and PlanError for a kernel without
     partitions that would stay stock Triton's.
@@ -62,14 +68,14 @@ def through_back_end(
     with job.timed("read final"):
         final = read_module(print_generic(mod))
     with job.timed("conversions"):
-        hoisted = unpartitioned and _hoisted(final)
+        rewritten = unpartitioned and _rewritten(job, final)
         ahead = any(it.prefetched for it in outcome.plan.operands)
-        if unpartitioned and not hoisted and not ahead:
+        if unpartitioned and not (rewritten or ahead or form.changed):
             raise PlanError(
                 f"{job.kernel}: form='unpartitioned' changes nothing: no loop converts a tile that it need not, or "
-                "loads rows that it may load ahead; cure: leave form out"
+                "loads rows that it may load ahead, and no tile is needed behind a loop only; cure: leave form out"
             )
-        if ConvertFirst().run(final).changed or hoisted:
+        if ConvertFirst().run(final).changed or rewritten:
             mod = parse_module(print_module(final), job.context)
     text = without_temporary_places(str(mod))
     with job.timed("check final"):
@@ -98,13 +104,29 @@ def through_back_end(
     return Specialised(outcome, form, spills, results, int(metadata.get("shared") or 0))
 
 
-def _hoisted(final: Module) -> bool:
-    """Lets conversions leave loops. Raises ProtocolError if the program then computes something else."""
-    before = copy_module(final)
-    changed = HoistConversions().run(final).changed
-    if changed and (found := difference(before, final)):
-        raise ProtocolError(f"the program whose loops convert no tiles is another: {found}")
-    return changed
+def _rewritten(job: Job, final: Module) -> bool:
+    """The rewrites of a kernel without partitions. Raises ProtocolError if the program then computes something else.
+
+    Tiles wait in the shared memory that is left to the CTAs of an SM: stock Triton's kernel tells how many there are.
+    """
+    before, facts = copy_module(final), _stock_facts(job)
+    room = facts.room(job.options.num_warps) if facts is not None else LIMIT_BYTES
+    spills = facts is not None and facts.spilled > 0
+    passes: list[Pass[PassResult]] = [ParkLoads(room, late=spills), HoistConversions()]
+    if spills:
+        passes.append(RecomputeAddresses())
+    changed = [it.run(final).changed for it in passes]
+    if any(changed) and (found := difference(before, final)):
+        raise ProtocolError(f"the program without partitions is another: {found}")
+    return any(changed)
+
+
+def _stock_facts(job: Job) -> ProgramFacts | None:
+    """What is known of stock Triton's kernel, which is compiled for that; None if Triton refuses it."""
+    with job.timed("stock", ours=False), suppress(StockFailure):
+        job.stock.spilled()
+        return job.stock.facts()
+    return None
 
 
 def _with_fewer_spills(job: Job, results: dict[str, StageResult], options: Any, spills: Spills) -> Spills:

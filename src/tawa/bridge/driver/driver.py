@@ -141,7 +141,8 @@ class _Driver:
         """The kernel without partitions, or why it cannot be used. Raises PlanError if nothing would change."""
         num_warps = self.job.options.num_warps
         check_unpartitioned(pins)
-        flow = self._flow(read_module(self.forms.as_written(num_warps)), pins.over(UNPARTITIONED_FORM))
+        flow = self._flow(read_module(self.forms.unpartitioned(num_warps)), pins.over(UNPARTITIONED_FORM))
+        flow.changed = self.forms.folded
         flow.target = replace(flow.target, num_warps=num_warps)
         outcome = outcome_of(flow, run(flow, UNPARTITIONED))
         if not outcome.applied or outcome.plan is None:
@@ -216,7 +217,7 @@ class _Driver:
             return None
         flow = self._flow(copy_module(self.kernel), self.pins)
         with self.job.timed("promote loads"):
-            self.not_by_tma = run(flow, PATHS[1:])  # without the first pass: the kernel is structured already
+            self.not_by_tma = run(flow, PATHS)
         return flow
 
     @cached_property

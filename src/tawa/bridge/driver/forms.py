@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from tawa.bridge.driver.data import Job
 from tawa.bridge.driver.stock_run import stock_failure
 from tawa.bridge.triton.generic_print import parse_module, print_generic
+from tawa.dialects.arith import CmpIOp
 from tawa.dialects.builtin import BranchOp, CondBranchOp
 from tawa.dialects.declare.declaration import op_names
 from tawa.flow import Flow, run
@@ -110,6 +112,12 @@ class Forms:
             self.made[key] = self._lay_out(self._promoted if promoted else None, plan)
         return self.made[key]
 
+    @cached_property
+    def folded(self) -> bool:
+        """Whether the kernel has lost branches that are always or never taken, and the comparisons before them."""
+        left = sum(CmpIOp.matches(op) for op in self.kernel.walk())
+        return left < self.operations.get(CmpIOp.NAME, 0)
+
     @property
     def _promoted(self) -> Flow | None:
         """The kernel with promoted accesses, if there are any."""
@@ -123,13 +131,21 @@ class Forms:
             if base is not None:
                 flow.target, flow.launch = base.target, base.launch
                 flow.remarks, flow.promoted = base.remarks, base.promoted
-            flow.changed = base is not None or bool(JUMPS & set(self.operations))
+            flow.changed = base is not None or self.folded or bool(JUMPS & set(self.operations))
             refusal = run(flow, FORMS)
         if refusal is not None:
             flow.refusal = refusal
         else:
             flow.text = laid_out(self.job, flow) if flow.changed else self.as_written(flow.target.num_warps)
         return flow
+
+    def unpartitioned(self, num_warps: int) -> str:
+        """The kernel with layouts: as Triton hands it down, unless conditions were folded."""
+        if not self.folded:
+            return self.as_written(num_warps)
+        with self.job.timed("copy"):
+            mod = parse_module(print_module(self.kernel), self.job.context)
+        return front_half(self.job, mod, num_warps)
 
     def as_written(self, num_warps: int) -> str:
         """The kernel as Triton hands it down, with layouts for this many warps."""

@@ -36,7 +36,7 @@ def compile_gluon(
 
     options = whole_options({"num_warps": num_warps, **backend_options})
     with _compiling(kernel):
-        source = _source(kernel, signature)
+        source = gluon_source(kernel, signature)
         return compiled_apart(
             lambda: repaired(lambda: triton.compile(source, target=gpu_target(target), options=options)),
             *named(kernel),
@@ -59,7 +59,7 @@ def lower_gluon(
     for target in (first, *(it for it in MACHINES if it != first)):
         try:
             with _compiling(kernel):
-                module = lowered(_source(kernel, signature), named(kernel), target, options)
+                module = lowered(gluon_source(kernel, signature), named(kernel), target, options)
         except CompileError as error:  # from 3.9 on, Triton refuses the operations of another GPU
             refused = refused or error
             continue
@@ -83,7 +83,8 @@ def _of_another(kernel: Any, module: Module, needed: Machine, op: Operation, ask
     return TargetError(what, cure, source_of(module, op))
 
 
-def _source(kernel: Any, signature: Signature) -> Any:
+def gluon_source(kernel: Any, signature: Signature) -> Any:
+    """The kernel as Triton's `compile` takes it."""
     from triton.experimental.gluon._runtime import GluonASTSource
 
     types = {name: with_layout(kind) for name, kind in signature.types.items()}

@@ -29,7 +29,7 @@ from typing import Any, cast
 from tawa.bridge.driver.annotations import STOCK_WITHOUT
 from tawa.bridge.driver.request import Request, activate, surrounding_request
 from tawa.bridge.gluon.verdicts import judge
-from tawa.bridge.launch.descriptors import encoded_signature, encoded_types, encoder, encoding, launched_with
+from tawa.bridge.launch.descriptors import EncodingLauncher, encoded_signature, encoded_types, encoder, encoding
 from tawa.bridge.launch.first.clock import beside_captures
 from tawa.bridge.launch.first.compiles import at_once, launched_by_us, may_be_one
 from tawa.bridge.launch.first.elsewhere import is_cached, job_of, make
@@ -163,7 +163,7 @@ def kernel_class(base: type, attached: Attached) -> type:
                 if self.has_own_launch or passed is None:
                     run = self._launcher(twin._run, spec, passed)
                 else:
-                    run = launched_with(passed, twin._run)
+                    run = EncodingLauncher(passed, twin._run)
             except BaseException:
                 run = twin._run  # Triton left a launcher there that raises the error again
                 raise
@@ -177,13 +177,13 @@ def kernel_class(base: type, attached: Attached) -> type:
         def _launcher(self, inner: Any, spec: LaunchSpec, passed: Any) -> Launcher | StockFirst:
             """inner: Triton's launcher of the copy."""
             if (getattr(self.metadata, record.KEY).get("launch") or {}).get("stock_first"):
-                own = inner if passed is None else launched_with(passed, inner)
+                own = inner if passed is None else EncodingLauncher(passed, inner)
                 elsewhere, here = partial(learning_kernel, self, attached), partial(known_kernel, self, attached)
                 load = partial(_following, _Loaded(self, own), attached)
                 is_known = self.tawa_choices is not None and self.tawa_choices.known
                 return StockFirst(self, own, elsewhere, load, here, is_known)
             added = self.metadata.tensordesc_meta[-len(spec.descriptors) :] if spec.descriptors else ()
-            own = inner if passed is None else launched_with(passed, inner)
+            own = inner if passed is None else EncodingLauncher(passed, inner)
             # What is not specialised is the stock kernel already.
             applied = getattr(self.metadata, record.KEY)["applied"]
             stock = (lambda: _loaded(_stock(self, attached))) if applied else lambda: _Loaded(self, own)

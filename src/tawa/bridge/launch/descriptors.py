@@ -74,7 +74,23 @@ def _parameters(make: Any) -> int:
     return len(inspect.signature(make).parameters)
 
 
-Passed = Callable[[Sequence[Any]], Sequence[Any]]
+class Passed:
+    """Encodes the descriptors among the arguments of a launch, each tensor once. kept: their encodings by position."""
+
+    def __init__(self, kept: Mapping[int, Callable[[Any], Sequence[Any]]]) -> None:
+        self.kept = kept
+        self.in_order = tuple(kept.items())
+
+    def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
+        """The arguments of Triton's launcher."""
+        found: list[Any] = []
+        begin = 0
+        for at, encoded in self.in_order:
+            found += args[begin:at]
+            found += encoded(args[at])
+            begin = at + 1
+        found += args[begin:]
+        return found
 
 
 def encoded_signature(signature: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,7 +111,7 @@ def encoded_types(name: str, rank: int) -> dict[str, str]:
 
 
 def encoding(types: Sequence[Any], about: Sequence[Any]) -> Passed | None:
-    """Returns a function that encodes the user's descriptors among the arguments of a launch, each tensor once.
+    """What encodes the user's descriptors among the arguments of a launch.
 
     types: of the arguments. about: Triton's metadata of each descriptor. None if Triton's launcher has to encode them:
     one is inside a tuple, or of a kind that this function does not know.
@@ -104,32 +120,21 @@ def encoding(types: Sequence[Any], about: Sequence[Any]) -> Passed | None:
     plain = len(places) == len(about) and all(it is not None and not it.get("is_im2col") for it in about)
     if not places or not plain:
         return None
-    kept = [(at, _Kept(metadata)) for at, metadata in zip(places, about, strict=True)]
-
-    def passed(args: Sequence[Any]) -> Sequence[Any]:
-        found: list[Any] = []
-        begin = 0
-        for at, encoded in kept:
-            found += args[begin:at]
-            found += encoded(args[at])
-            begin = at + 1
-        found += args[begin:]
-        return found
-
-    return passed
+    return Passed({at: _Kept(metadata) for at, metadata in zip(places, about, strict=True)})
 
 
-def launched_with(passed: Passed, inner: Callable[..., None]) -> Callable[..., None]:
+class EncodingLauncher:
     """A launcher that hands encoded arguments to `inner`, Triton's launcher for them."""
-    inner = straight(inner)
 
-    def launch(
-        grid_0: int, grid_1: int, grid_2: int, stream: int, function: int, packed: Any, metadata: Any,
+    def __init__(self, passed: Passed, inner: Callable[..., None]) -> None:
+        self.passed, self.inner = passed, straight(inner)
+
+    def __call__(
+        self, grid_0: int, grid_1: int, grid_2: int, stream: int, function: int, packed: Any, metadata: Any,
         enter: Any, leave: Any, *args: Any,
     ) -> None:  # fmt: skip
-        inner(grid_0, grid_1, grid_2, stream, function, packed, metadata, enter, leave, *passed(args))
-
-    return launch
+        """Launches."""
+        self.inner(grid_0, grid_1, grid_2, stream, function, packed, metadata, enter, leave, *self.passed(args))
 
 
 def _is_descriptor(type: Any) -> bool:

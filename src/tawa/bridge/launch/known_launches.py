@@ -19,6 +19,7 @@ from triton.language import constexpr
 from triton.runtime import driver
 
 from tawa.bridge.driver.request import surrounding_suffix
+from tawa.bridge.launch.descriptors import EncodingLauncher, Passed
 from tawa.bridge.launch.straight import straight
 from tawa.bridge.triton.versions import triton_version
 from tawa.plan import Plan
@@ -139,38 +140,107 @@ class KnownLaunches:
         except TypeError:
             self.known[_key(function, device, specialization, _hashable(options))] = made
 
-    def prepared(self, args: Sequence[Any], kwargs: Mapping[str, Any], changing: int) -> PreparedLaunch | None:
+    def prepared(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], describe: Sequence[Describe | None]
+    ) -> PreparedLaunch | None:
         """Prepares launches that differ from an earlier one in the first arguments only; None if there was none.
 
-        changing: how many. Their types, and whether addresses are multiples of 16, must be the same.
+        describe: of these arguments. Their types, and whether addresses are multiples of 16, must be the same.
         """
         function = self.function
         device: int = _driver.active.get_current_device()
         bound, specialization, options = function.device_caches[device][_BINDER](*args, **kwargs)
         known = self.known.get(_key(function, device, specialization, options))
-        rest = tuple(bound.values())[changing:]
-        return None if known is None else PreparedLaunch(function, known, rest, device, _state(function))
+        rest = tuple(bound.values())[len(describe) :]
+        return None if known is None else PreparedLaunch(function, known, describe, rest, device, _state(function))
 
 
 class PreparedLaunch:
-    """A launch whose arguments are known but for the first ones, for operators that know what they pass."""
+    """Launches whose arguments are known but for the first ones, for operators that know what they pass.
 
-    __slots__ = ("device", "function", "known", "rest", "state")
+    describe: for each of the first arguments that becomes a descriptor, how it is made of a tensor; None for the
+    others: tensors and numbers, and None where a constant is None. Its encodings are kept by the tensor's address.
+    """
 
-    def __init__(self, function: Any, known: _Known, rest: tuple[Any, ...], device: int, state: Any) -> None:
-        self.function, self.known, self.rest, self.device, self.state = function, known, rest, device, state
+    __slots__ = (
+        "added", "describe", "device", "encoders", "function", "grid", "inner", "kernel", "known", "launcher", "passed",
+        "rest", "state",
+    )  # fmt: skip
+
+    def __init__(
+        self, function: Any, known: _Known, describe: Sequence[Describe | None], rest: tuple[Any, ...], device: int,
+        state: Any,
+    ) -> None:  # fmt: skip
+        self.function, self.known, self.describe, self.rest = function, known, describe, rest
+        self.device, self.state = device, state
+        start: Any = known.start
+        self.kernel, self.grid, self.added = (known.kernel.function, known.kernel.packed_metadata), (), ()
+        self.inner = start.inner if isinstance(start, EncodingLauncher) else start
+        self.launcher: Any = start if hasattr(start, "settled") else None
+        self.passed: Passed | None = getattr(start, "passed", None)
+        kept = {} if self.passed is None else self.passed.kept
+        self.encoders = [it and _Encoder(it, kept.get(at)) for at, it in enumerate(describe)]
 
     def __call__(self, grid: tuple[int, ...], first: tuple[Any, ...]) -> bool:
-        """Launches; False if the kernel, its settings or the request around it are others by now."""
+        """Launches; False if the kernel, its settings or the request around it are others by now.
+
+        Triton's launcher gets addresses in place of tensors, so it need not ask the driver about them.
+        """
         function, known = self.function, self.known
+        made: Any = self  # or what a launcher with a choice has made, which has the same fields
         device: int = _driver.active.get_current_device()
         if device != self.device or function.pre_run_hooks or _state(function) != self.state:
             return False
         if not known.holds(function, device):
             return False
-        known.launch(grid, device, (*first, *self.rest))
         function.last_kernel = known.kernel
+        enter, leave = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
+        if type(enter) is not _HookChain or type(leave) is not _HookChain or enter.calls or leave.calls:
+            made = None
+        else:
+            axes = len(grid)
+            grid = grid if axes == 3 else (grid[0], grid[1] if axes > 1 else 1, 1)
+            if self.launcher is not None:
+                made = self.launcher.settled(grid, (*first, *self.rest))
+        if made is None or made.passed is not self.passed:
+            pairs = zip(first, self.describe, strict=True)
+            described = [it if make is None or it is None else make(it) for it, make in pairs]
+            known.launch(grid, device, (*described, *self.rest))
+            return True
+        given: list[Any] = []
+        for it, encoder in zip(first, self.encoders, strict=True):
+            if it is None or it.__class__ is int:
+                given.append(it)
+            elif encoder is None:
+                given.append(it.data_ptr())
+            else:
+                given += encoder.known.get(it.data_ptr()) or encoder(it)
+        stream = _driver.active.get_current_stream(device)
+        made.inner(*(made.grid or grid), stream, *made.kernel, None, None, None, *given, *self.rest, *made.added)
         return True
+
+
+Describe = Callable[[Any], Any]
+"""Makes the descriptor of a tensor."""
+
+
+class _Encoder:
+    """The encodings of one argument by the address of its tensor. encode: None: Triton's launcher does it."""
+
+    __slots__ = ("describe", "encode", "known")
+
+    def __init__(self, describe: Describe, encode: Callable[[Any], Sequence[Any]] | None) -> None:
+        self.describe, self.encode = describe, encode
+        self.known: dict[int, Sequence[Any]] = {}
+
+    def __call__(self, tensor: Any) -> Sequence[Any]:
+        """Encodes the descriptor of a tensor, and keeps that."""
+        if self.encode is None:
+            return (self.describe(tensor),)
+        if len(self.known) >= _MOST_KNOWN:
+            self.known.clear()
+        found = self.known[tensor.data_ptr()] = self.encode(self.describe(tensor))
+        return found
 
 
 def _key(function: Any, device: int, specialization: Sequence[Any], options: Mapping[str, Any]) -> Any:

@@ -10,8 +10,8 @@ and a kernel whose programs share tiles gets those of a workspace and of semapho
 
 The decision is made once for each value of the arguments that it depends on (`Launcher._decide`), and the descriptors
 are kept in the form that the hardware reads. A later launch looks its arguments up in a dict, and calls the launcher
-that Triton made for the kernel. Host time per launch matters: kernels may take only 10 µs, and Triton's autotuner
-counts it (`bench/launch_time.py`).
+that Triton made for the kernel. If only addresses are others, only descriptors are made anew. Host time per launch
+matters: kernels may take only 10 µs, and Triton's autotuner counts it (`bench/launch_time.py`).
 
 Where Plans of the kernel were measured (`tawa.runtime.tuning`), the fastest Plan for such a launch decides instead, and
 the kernel of that Plan is launched. With ``mode="measure"`` the first launch of its kind measures them.
@@ -28,7 +28,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tawa.analysis.tma.launch_choice import why_not_launchable
-from tawa.bridge.launch.argument_paths import argument_paths, values_at
+from tawa.bridge.launch.argument_paths import argument_paths, value_at
 from tawa.bridge.launch.descriptors import Encoder, Passed, made_descriptor
 from tawa.bridge.launch.first.background import Task, submit
 from tawa.bridge.launch.first.clock import event_clock
@@ -48,7 +48,7 @@ from tawa.bridge.report.record import KEY, plan_of, spilled_bytes
 from tawa.plan import Plan
 from tawa.plan.option_conflicts import STOCK
 from tawa.symbolic.host.expr import Choice
-from tawa.symbolic.host.launch_spec import LaunchSpec
+from tawa.symbolic.host.launch_spec import LaunchSpec, alignment
 
 _log = logging.getLogger("tawa")
 
@@ -78,9 +78,13 @@ class Launcher:
         self.compile_stock, self.processors, self.forecasts = compile_stock, processors, forecasts
         self.types = tuple(kernel.src.signature.values())
         self.choices, self.compile_plan = choices, compile_plan
-        self.read = spec.arguments.union(*(it.arguments for it in (choices, forecasts) if it is not None))
-        self.paths, self.key_of = argument_paths(self.types), key_of(self.types, self.read)
+        self.paths = argument_paths(self.types)
+        self.readers = [value_at(path) for path in self.paths]
+        decide = frozenset[int]().union(*(it.arguments for it in (choices, forecasts) if it is not None))
+        self._read(spec.arguments | decide, spec.addresses - decide)
         self.known: dict[tuple[Any, ...], Made] = {}
+        self.alike: dict[tuple[Any, ...], Made] = {}
+        """By grid and arguments, with the alignment of addresses in their place."""
         self.scratch = bool(kernel.metadata.global_scratch_size)
         self.by_plan: dict[Plan, Any] = {}
         self.host, self.without, self.counters, self.workspaces = host, without, counters, workspaces
@@ -102,11 +106,45 @@ class Launcher:
             key = self.key_of(args)
         except AttributeError:  # an address in place of a tensor
             key = self.key_of(with_tensors(self.types, args))
-        made = self.known.get((grid_0, grid_1, grid_2, key))
+        made = self.known.get((grid_0, grid_1, grid_2, key)) or self._moved((grid_0, grid_1, grid_2), key, args)
         if made is None:
             made = self._decide((grid_0, grid_1, grid_2), stream, (launch_metadata, enter, leave), args)
         given = args if made.passed is None else made.passed(args)
         made.inner(*made.grid, stream, *made.kernel, launch_metadata, enter, leave, *given, *made.added)
+
+    def settled(self, grid: tuple[int, int, int], args: Sequence[Any]) -> Made | None:
+        """What a launch gets; None if it is like none that was made, or that may change. args: tensors and numbers.
+
+        None, too, if it depends on a tensor that the kernel takes as a descriptor.
+        """
+        if self.learner is not None or not self.plain:
+            return None
+        key = self.key_of(args)
+        made = self.known.get((*grid, key)) or self._moved(grid, key, args)
+        return made if made is not None and made.moved is not None else None
+
+    def _read(self, arguments: frozenset[int], addresses: frozenset[int]) -> None:
+        """What decides over a launch, and of which of these arguments only the alignment does."""
+        self.read, self.addresses, self.key_of = arguments, addresses, key_of(self.types, arguments)
+        self.plain = all(len(self.paths[at]) == 1 for at in arguments)  # no descriptor of the user's
+
+    def _class(self, grid: tuple[int, ...], values: Sequence[Any]) -> tuple[Any, ...]:
+        """The same for launches that differ in addresses only, with the same alignment."""
+        addresses = self.addresses
+        return (*grid, *[alignment(values[at]) if at in addresses else values[at] for at in self.read])
+
+    def _moved(self, grid: tuple[int, ...], key: Any, args: Sequence[Any]) -> Made | None:
+        """As `_decide` for a launch that differs from an earlier one in addresses only; None if there was none."""
+        if not self.alike or len(self.known) >= _MOST_KNOWN:
+            return None
+        values: list[Any] = [None] * len(self.readers)
+        for at in self.read:
+            values[at] = self.readers[at](args)
+        known, like = self.known, self.alike.get(self._class(grid, values))
+        if like is None or like.moved is None:
+            return None
+        made = known[*grid, key] = like.moved(values)
+        return made
 
     def _decide(self, grid: tuple[int, ...], stream: int, hooks: tuple[Any, ...], args: tuple[Any, ...]) -> Made:
         """Chooses the kernel for all launches with this grid and these arguments, and keeps the choice."""
@@ -115,7 +153,8 @@ class Launcher:
             return measured.made[at]
         if len(self.known) >= _MOST_KNOWN:
             self.known.clear()
-        values, known = values_at(self.paths, args), self.known
+            self.alike.clear()
+        values, known, alike = [read(args) for read in self.readers], self.known, self.alike
         before, learning.awaited = learning.awaited, None
         plan = self._chosen(values, grid, stream, hooks, args) if self.choices is not None else None
         if plan is None and self.learner is not None:
@@ -125,7 +164,7 @@ class Launcher:
         if isinstance(made, str):
             made = self._stock_made(made, grid)
         if learning.awaited is not None:
-            made = replace(made, inner=_awaiting(learning.awaited, made.inner))
+            made = replace(made, inner=_awaiting(learning.awaited, made.inner), moved=None)
         else:
             learning.awaited = before
         if measured is not None:
@@ -133,6 +172,7 @@ class Launcher:
         elif not self.host.capturing():
             # `made` may have changed `key_of`, and choices made before others ended are forgotten.
             known[*grid, self.key_of(with_tensors(self.types, args))] = made
+            alike[self._class(grid, values)] = made
         return made
 
     def foresee(self, values: Sequence[Any], grid: tuple[int, ...]) -> Made | str:
@@ -325,7 +365,7 @@ class Launcher:
 
     def _forget(self) -> None:
         """Launches choose anew, also those that are choosing now."""
-        self.known = {}
+        self.known, self.alike = {}, {}
 
     def _is_apart(self) -> bool:
         """Whether a launch says nothing about later ones: it is captured, or a tuner's."""
@@ -355,18 +395,20 @@ class Launcher:
             return self.predicted(values, grid)
         if isinstance(kernel.run, Launcher):
             made = kernel.run.made(values, grid)
-            self._read_also(kernel.run.read)
+            self._read_also(kernel.run.read, kernel.run.addresses)
             return made
         compiled = getattr(kernel, "compiled", kernel)
-        return Made(straight(kernel.run), grid, (kernel.function, kernel.packed_metadata), compiled)
+        return _anywhere(Made(straight(kernel.run), grid, (kernel.function, kernel.packed_metadata), compiled))
 
-    def _read_also(self, arguments: frozenset[int]) -> None:
-        """Another form of the kernel depends on these arguments: the key may grow."""
-        if arguments <= self.read:
+    def _read_also(self, arguments: frozenset[int], addresses: frozenset[int]) -> None:
+        """Another form of the kernel depends on these arguments: the key may grow. addresses: as of a `LaunchSpec`."""
+        exact = (arguments - addresses) | (self.read - self.addresses)
+        read, addresses = self.read | arguments, (self.addresses | addresses) - exact
+        if (read, addresses) == (self.read, self.addresses):
             return
-        self.read |= arguments
-        self.key_of = key_of(self.types, self.read)
+        self._read(read, addresses)
         self.known.clear()
+        self.alike.clear()
 
     def _at_hand(self, form: str) -> bool:
         """Whether another form of the kernel can be used: during a capture only one that is compiled already."""
@@ -387,20 +429,24 @@ class Launcher:
         refused = why_not_launchable(self.spec, values, grid) or self._why_not_counted()
         if refused:
             return refused
-        found = [made_descriptor(spec, values) for spec in self.spec.descriptors]
-        added = tuple(it for number, descriptor in enumerate(found) for it in self.encode(number, descriptor))
-        own, grouped = grid, self.spec.grouped
+        own, grouped, sizes = grid, self.spec.grouped, tuple[int, ...]()
         if grouped is not None:
-            own, added = grouped.ctas(grid), (*added, grouped.size(grid))
+            own, sizes = grouped.ctas(grid), (grouped.size(grid),)
         if self.spec.axes:
-            own, added = (self.spec.programs(own, self.processors), 1, 1), (*added, *own[: self.spec.axes])
+            own, sizes = (self.spec.programs(own, self.processors), 1, 1), (*sizes, *own[: self.spec.axes])
         handles, inner = (self.kernel.function, self.kernel.packed_metadata), self._with_scratch(self.inner)
         if self.spec.counter:
             inner = _with_counter(inner, self.counters or process_counters())
         if self.spec.shared is not None:
             own, size = self.spec.shared.programs(grid), self.spec.shared.workspace_bytes(grid)
             inner = _with_workspace(inner, self.workspaces or process_workspaces(), size, prod(grid))
-        return Made(inner, own, handles, self.kernel, added, self.passed)
+
+        def moved(values: Sequence[Any]) -> Made:
+            found = (made_descriptor(spec, values) for spec in self.spec.descriptors)
+            added = [it for number, descriptor in enumerate(found) for it in self.encode(number, descriptor)]
+            return Made(inner, own, handles, self.kernel, (*added, *sizes), self.passed, moved=moved)
+
+        return moved(values)
 
     def _why_not_counted(self) -> str:
         """Why launches of this kernel cannot share memory that they reset; empty if they can, or need none."""
@@ -423,7 +469,7 @@ class Launcher:
             _log.info("%s: the stock kernel is launched: %s", self.kernel.name, reason)
         stock = self.stock
         inner = self._with_scratch(straight(stock.run))
-        return Made(inner, grid, (stock.function, stock.packed_metadata), stock)
+        return _anywhere(Made(inner, grid, (stock.function, stock.packed_metadata), stock))
 
     def _with_scratch(self, inner: Callable[..., None]) -> Callable[..., None]:
         """The same launcher. If the kernel needs scratch memory and the user set no allocator, ours is Triton's."""
@@ -446,6 +492,11 @@ def taken_over(kernel: Any) -> Any:
     """The kernel whose launcher has taken over the launches of stock Triton's, or the kernel itself."""
     run = getattr(kernel, "_run", None)
     return run.kernel if isinstance(run, Launcher) else kernel
+
+
+def _anywhere(made: Made) -> Made:
+    """The same; it does not depend on addresses."""
+    return replace(made, moved=lambda values: made)
 
 
 def _awaiting(task: Task, inner: Callable[..., None]) -> Callable[..., None]:

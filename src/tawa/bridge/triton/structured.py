@@ -7,7 +7,7 @@ from typing import Any
 from tawa.bridge.triton.generic_print import read_ttir
 from tawa.flow import Flow, run
 from tawa.ir import Module
-from tawa.pipeline import PATHS
+from tawa.pipeline import KERNEL
 
 
 def new_context() -> Any:
@@ -21,8 +21,8 @@ def new_context() -> Any:
 
 
 def structured(module: Module) -> Module:
-    """The kernel, changed in place: with structured branches in place of jumps where possible."""
-    run(Flow(module), PATHS, until="StructureFlow")
+    """The kernel, changed in place: structured branches in place of jumps where possible, and none that always go."""
+    run(Flow(module), KERNEL)
     return module
 
 

@@ -14,14 +14,14 @@ import torch
 
 from tawa.ops.attention_ops.launch import LN_2, Mask, tiles_for, under_tawa
 from tawa.ops.attention_ops.order import heads_together, steps_of_keys, steps_of_queries
-from tawa.ops.attention_ops.tensors import for_tma, new_like, rows_box
+from tawa.ops.attention_ops.tensors import for_tma, is_like_a_copy, new_like, rows_box
 from tawa.ops.attention_ops.tiles import Tile, backward_tiles, box_of
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import on_device
 from tawa.ops.calls.launches import Launches
 from tawa.ops.calls.plain import KnownCalls
 from tawa.ops.calls.tables import blocks
-from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten
+from tawa.ops.calls.tensors import TMA_BYTES, Box, unwritten, unwritten_copy
 from tawa.ops.kernels.attention import backward
 
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -54,7 +54,8 @@ class Backward:
         self.added = of_queries is None
         self.device, self.rows = q.device.index, (batches, heads, padded)
         self.sums = batches * heads * padded * box // backward.WIDTH.value, backward.WIDTH.value
-        self.like = tuple(torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for x in (q, k, v))
+        like = tuple(torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for x in (q, k, v))
+        self.as_copies = all(map(is_like_a_copy, like))
         numbers, group = (heads, queries, padded), heads // key_heads
         options = {
             "GROUP": group,
@@ -64,12 +65,10 @@ class Backward:
             "SOFTCAP": softcap > 0,
         }
         even = not mask.causal and keys % tile.BN == 0  # the causal kernel does not depend on it
-        self.boxes_of_rows = rows_box(o, ROWS, box), rows_box(do, ROWS, box)
         self.grid_of_rows = blocks(padded, ROWS), batches * heads
-        self.launch_rows = Launches(lambda: gradient_rows, numbers, {"BM": ROWS, "D": box, "num_warps": 8})
-        self.read = boxes_read(rows_box, q, k, v, do, tile, box)
-        dq, dk, dv = (new_like(it, it.dtype) for it in self.like)
-        self.dk, self.dv = rows_box(dk, tile.BN, box), rows_box(dv, tile.BN, box)
+        of_rows = rows_box(o, ROWS, box), rows_box(do, ROWS, box)
+        self.launch_rows = Launches(lambda: gradient_rows, of_rows, numbers, {"BM": ROWS, "D": box, "num_warps": 8})
+        dq, dk, dv = (new_like(it, it.dtype) for it in like)
         self.grid_of_keys = blocks(keys, tile.BN), batches * key_heads
         each = 2 * q.element_size() * box  # bytes of a row of Q and dO, or of K and V
         lengths = [group * it for it in steps_of_keys(self.grid_of_keys[0], tile.BM, tile.BN, queries, mask)]
@@ -77,28 +76,32 @@ class Backward:
         together = heads_together(lengths, self.grid_of_keys[1], read, q.device)
         sums = torch.empty(self.sums, dtype=torch.float32, device="meta")
         by_tma = self.added and not tile.owned
-        self.box_of_sums = Box.of(sums, tile.BM * box // self.sums[1], self.sums[1]) if by_tma else None
+        of_sums = Box.of(sums, tile.BM * box // self.sums[1], self.sums[1]) if by_tma else None
+        written = rows_box(dk, tile.BN, box), rows_box(dv, tile.BN, box), of_sums
         self.launch_keys = Launches(
             lambda: attention_dkdv,
+            (*boxes_read(rows_box, q, k, v, do, tile, box), *written),
             (together, *numbers, keys, mask.diagonal, scale, softcap or 1.0),
             {**options, **constants_of(tile, box), "ADDED": self.added, "EVEN": even, "OWNED": tile.owned},
         )
         if of_queries is None:
             rows = tile.BM
             self.launch_queries = Launches(
-                lambda: attention_dq_of_sums, (heads, padded, scale), {"BM": rows, "D": box, "num_warps": 8}
+                lambda: attention_dq_of_sums,
+                (None, rows_box(dq, rows, box)),
+                (heads, padded, scale),
+                {"BM": rows, "D": box, "num_warps": 8},
             )
         else:
             rows = of_queries.BM
-            self.read_by_queries = boxes_read(rows_box, q, k, v, do, of_queries, box)
             lengths = steps_of_queries(blocks(queries, rows), rows, of_queries.BN, keys, mask)
             together = heads_together(lengths, batches * heads, keys * each, q.device)
             self.launch_queries = Launches(
                 lambda: attention_dq,
+                (*boxes_read(rows_box, q, k, v, do, of_queries, box), rows_box(dq, rows, box)),
                 (together, heads, padded, keys, mask.diagonal, scale, softcap or 1.0),
                 {**options, **constants_of(of_queries, box)},
             )
-        self.dq = rows_box(dq, rows, box)
         self.grid_of_queries = blocks(queries, rows), batches * heads
 
     def __call__(
@@ -106,7 +109,8 @@ class Backward:
         o: torch.Tensor, lse: torch.Tensor, alibi: torch.Tensor | None,
     ) -> Gradients:  # fmt: skip
         """dQ, dK and dV. The tensors differ from those of `__init__` in their addresses only."""
-        made = tuple(new_like(x, x.dtype) for x in (q, k, v))
+        dq, dk, dv = (unwritten_copy(x) if self.as_copies else new_like(x, x.dtype) for x in (q, k, v))
+        made = dq, dk, dv
         on_device(self.device, self._launch, do, dlse, q, k, v, o, lse, alibi, *made)
         return made
 
@@ -115,21 +119,14 @@ class Backward:
         o: torch.Tensor, lse: torch.Tensor, alibi: torch.Tensor | None, dq: torch.Tensor, dk: torch.Tensor,
         dv: torch.Tensor,
     ) -> None:  # fmt: skip
-        lse_rows, delta = (unwritten(q, self.rows, torch.float32) for _ in range(2))
+        lse_rows, delta = unwritten(q, (2, *self.rows), torch.float32).unbind()
         sums = unwritten(q, self.sums, torch.float32) if self.added else None
-        of_o, of_do = self.boxes_of_rows
-        first = of_o.around(o), of_do.around(do), lse, dlse, lse_rows, delta, sums
-        self.launch_rows(self.grid_of_rows, first, (lse, dlse))
-        tensors = q, k, v, do
-        read = [box.around(x) for box, x in zip(self.read, tensors, strict=True)]
-        of_sums = sums if sums is None or self.box_of_sums is None else self.box_of_sums.around(sums)
-        first = (*read, self.dk.around(dk), self.dv.around(dv), of_sums, lse_rows, delta, alibi)
-        self.launch_keys(self.grid_of_keys, first, (alibi,))
+        self.launch_rows(self.grid_of_rows, (o, do, lse, dlse, lse_rows, delta, sums), (lse, dlse))
+        self.launch_keys(self.grid_of_keys, (q, k, v, do, dk, dv, sums, lse_rows, delta, alibi), (alibi,))
         if sums is not None:
-            self.launch_queries(self.grid_of_queries, (sums, self.dq.around(dq)))
+            self.launch_queries(self.grid_of_queries, (sums, dq))
         else:
-            read = [box.around(x) for box, x in zip(self.read_by_queries, tensors, strict=True)]
-            self.launch_queries(self.grid_of_queries, (*read, self.dq.around(dq), lse_rows, delta, alibi), (alibi,))
+            self.launch_queries(self.grid_of_queries, (q, k, v, do, dq, lse_rows, delta, alibi), (alibi,))
 
 
 def boxes_read(

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tawa.ops.attention_ops.decode_splits import split_count
 from tawa.ops.attention_ops.launch import tiles_for, under_tawa
@@ -77,7 +76,7 @@ class Decode:
             multiprocessors(q.device), AT_A_TIME,
         )  # fmt: skip
         self.grid = self.splits, self.heads, tiles
-        self.k_box, self.v_box = (ragged_box(x[0].transpose(0, 1), keys, box) for x in (k_cache, v_cache))
+        of_caches = (ragged_box(x[0].transpose(0, 1), keys, box) for x in (k_cache, v_cache))
         steps = cache_step(k_cache) or 0, cache_step(v_cache) or 0
         width = 0 if table is None else table.shape[1]
         rest = width, *steps, scale, softcap or 1.0, head_dim
@@ -94,14 +93,13 @@ class Decode:
             "num_warps": 4,
             "num_stages": 3 if hopper else 2,
         }
-        self.attend = Launches(lambda: attention_decode, rest, constants)
+        rows = [self.heads, self.R, head_dim], [self.R * head_dim, head_dim, 1], [1, ROWS, box]
+        of_q = Box.over(q.new_empty(rows[0]), *rows)
+        self.attend = Launches(lambda: attention_decode, (of_q, *of_caches), rest, constants)
         count = batches * heads * queries
         merged = {"SPLITS": 1 << (self.splits - 1).bit_length(), "D": box, "num_warps": 4}
-        self.merge, self.count = Launches(lambda: merge_splits, (count, head_dim, self.splits), merged), count
+        self.merge, self.count = Launches(lambda: merge_splits, (), (count, head_dim, self.splits), merged), count
         self.parts = (self.splits * count * (head_dim + 1),)
-        rows = [self.heads, self.R, head_dim], [self.R * head_dim, head_dim, 1], [1, ROWS, box]
-        TensorDescriptor(q.new_empty(rows[0]), *rows)  # which checks them
-        self.q_box = Box(*rows)
         self.device, self.wants_lse = q.device.index, wants_lse or self.splits == 1
 
     def __call__(
@@ -120,10 +118,7 @@ class Decode:
         rows = q.contiguous()
         if rows.data_ptr() % TMA_BYTES:
             rows = rows.clone()
-        first = (
-            self.q_box.around(rows), self.k_box.around(k_cache), self.v_box.around(v_cache), part, part_lse, lengths,
-            table, self.key_heads, each, more,
-        )  # fmt: skip
+        first = rows, k_cache, v_cache, part, part_lse, lengths, table, self.key_heads, each, more
         on_device(self.device, self._launch, first, (lengths, table), (part, o, lse))
         return o, lse
 

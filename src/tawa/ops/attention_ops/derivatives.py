@@ -18,24 +18,16 @@ def keep(ctx: Any, tensors: Sequence[torch.Tensor | None], options: Sequence[Any
 
 
 def gradients(
-    ctx: Any, do: torch.Tensor | None, dlse: torch.Tensor | None, run: Callable[..., Any] | None,
-    operator: Callable[..., Any],
-) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    ctx: Any, do: torch.Tensor | None, dlse: torch.Tensor | None, run: Callable[..., Any], operator: Callable[..., Any]
+) -> tuple[torch.Tensor, ...]:
     """dQ, dK and dV of a call that was kept.
 
-    run: launches without the dispatcher; it is used if the gradients are plain tensors too. None: never.
+    run: launches without the dispatcher. It is used if the call was plain, the gradients are plain tensors, too, and no
+    derivative of them is wanted.
     """
     q, k, v, o, lse, *more = ctx.saved_tensors
     do = torch.zeros_like(o) if do is None else do
-    derive = run if run is not None and is_plain(do) and (dlse is None or is_plain(dlse)) else operator
+    plain = getattr(ctx, "plain", False) and not torch.is_grad_enabled()
+    derive = run if plain and is_plain(do) and (dlse is None or is_plain(dlse)) else operator
     made: tuple[torch.Tensor, ...] = derive(do, dlse, q, k, v, o, lse, *more, *ctx.options)
     return made
-
-
-def no_second(name: str) -> Callable[..., None]:
-    """The derivative of a backward operator, which raises. name: of the public function."""
-
-    def derive(ctx: Any, *gradients: Any) -> None:
-        raise RuntimeError(f"tawa.ops.{name}: there are no second derivatives; cure: create_graph=False")
-
-    return derive

@@ -8,8 +8,7 @@ or one persistent program per SM (`attention_tiles` has the choice).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -20,7 +19,7 @@ from tawa.ops.calls.devices import is_hopper, multiprocessors, on_device
 from tawa.ops.calls.launches import Launches, once_for_all
 from tawa.ops.calls.plain import KnownCalls
 from tawa.ops.calls.tables import blocks
-from tawa.ops.calls.tensors import TMA_BYTES, Box, fits_tma, unwritten, unwritten_copy
+from tawa.ops.calls.tensors import TMA_BYTES, fits_tma, unwritten, unwritten_copy
 from tawa.ops.kernels.attention import forward, persistent, reordered, two_parts
 
 LN_2 = 0.6931471805599453
@@ -67,8 +66,7 @@ REORDERED_ROWS = 128
 """Keys of V that one program reorders."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mask:
+class Mask(NamedTuple):
     """Which keys a row sees: up to ``row + diagonal`` if causal, and the last `window` of those if it is not 0."""
 
     causal: bool
@@ -124,15 +122,14 @@ class Forward:
         self.values = values
         self.as_a_copy = self.output == q.dtype and values == head_dim and is_like_a_copy(without_data)
         o = new_like(without_data, self.output, values)
-        self.q, self.k = rows_box(q, tile.BM, boxes.first), rows_box(k, tile.BN, boxes.first)
-        self.v = rows_box(v, boxes.values, tile.BN) if transposed else rows_box(v, tile.BN, boxes.values)
-        self.o = rows_box(o, tile.BM, boxes.values)
-        self.more: tuple[Box | None, ...] = ()
-        """Boxes of the second parts of Q, K, V and O, None where V has none; empty if there is one part."""
+        of_v = rows_box(v, boxes.values, tile.BN) if transposed else rows_box(v, tile.BN, boxes.values)
+        made = [rows_box(q, tile.BM, boxes.first), rows_box(k, tile.BN, boxes.first), of_v]
+        made.append(rows_box(o, tile.BM, boxes.values))
+        self.two, self.two_of_v = two, boxes.of_v > 0
         if two:
-            read = (rows_box(x, rows, boxes.second) for x, rows in ((q, tile.BM), (k, tile.BN)))
-            written = (rows_box(x, rows, boxes.of_v) for x, rows in ((v, tile.BN), (o, tile.BM)))
-            self.more = (*read, *(written if boxes.of_v else (None, None)))
+            made += [rows_box(x, rows, boxes.second) for x, rows in ((q, tile.BM), (k, tile.BN))]
+        if self.two_of_v:
+            made += [rows_box(x, rows, boxes.of_v) for x, rows in ((v, tile.BN), (o, tile.BM))]
         strides = [stride for it in factors for stride in ((0, 0) if it is None else it.stride())]
         numbers = (
             *((grid[1],) if tile.persistent else ()), heads, queries, keys, mask.diagonal, scale, softcap or 1.0,
@@ -153,7 +150,7 @@ class Forward:
             "num_stages": tile.num_stages,
             **dict(tile.options),
         }
-        self.launches = Launches(lambda: kernel, numbers, constants)
+        self.launches = Launches(lambda: kernel, made, numbers, constants)
 
     def of_rows(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None,
@@ -177,12 +174,11 @@ class Forward:
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor,
         alibi: torch.Tensor | None, factors: Factors,
     ) -> None:  # fmt: skip
-        boxes: tuple[Any, ...] = (self.q.around(q), self.k.around(k), self.v.around(v), self.o.around(o))
-        if self.more:
-            second = (it and it.around(x) for it, x in zip(self.more, (q, k, v, o), strict=True))
-            first = (*boxes, *second, lse, alibi)
+        first: tuple[torch.Tensor | None, ...]
+        if self.two:
+            first = (q, k, v, o, q, k, *((v, o) if self.two_of_v else (None, None)), lse, alibi)
         else:
-            first = (*boxes, lse, alibi, *factors)
+            first = (q, k, v, o, lse, alibi, *factors)
         self.launches(self.grid, first, (alibi, *factors))
 
 
@@ -196,7 +192,7 @@ class ReorderValues:
         self.grid = blocks(padded, REORDERED_ROWS), batches * heads
         numbers = heads, keys, padded, values, *v.stride()
         constants = {"ROWS": REORDERED_ROWS, "D": box_of(values), "num_warps": 4}
-        self.launches = Launches(lambda: reorder_values, numbers, constants)
+        self.launches = Launches(lambda: reorder_values, (), numbers, constants)
 
     def __call__(self, v: torch.Tensor) -> torch.Tensor:
         """A copy (B, HK, DV, SK rounded up to a multiple of 16), with the keys of each 16 in another order."""

@@ -22,7 +22,7 @@ from tawa.ops.attention_ops.checks import (
     no_gradient,
     why_no_gradient,
 )
-from tawa.ops.attention_ops.derivatives import gradients, keep, no_second
+from tawa.ops.attention_ops.derivatives import gradients, keep
 from tawa.ops.attention_ops.launch import (
     LN_2,
     NO_FACTORS,
@@ -35,9 +35,9 @@ from tawa.ops.attention_ops.launch import (
 )
 from tawa.ops.attention_ops.tensors import new_like
 from tawa.ops.calls.autocast import autocast
-from tawa.ops.calls.operators import defined, derived
+from tawa.ops.calls.operators import defined, derived, not_derived
 from tawa.ops.calls.plain import VALUES, KnownCalls, autograd_is_on, is_plain
-from tawa.ops.calls.tensors import TMA_BYTES
+from tawa.ops.calls.tensors import TMA_BYTES, traced
 
 _FORWARD_SCHEMA = (
     "(Tensor q, Tensor k, Tensor v, Tensor? alibi, Tensor? q_descale, Tensor? k_descale, Tensor? v_descale, "
@@ -158,7 +158,7 @@ def attention(
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad) and autograd_is_on():
         if call.lacking:
             raise no_gradient(call.lacking)
-        o, lse = _Derived.apply(q, k, v, call)
+        o, lse = _derivative.of(call.plainly, (q, k, v), *call.rest)
     else:
         o, lse = call(q, k, v, factors)
     return (o, lse * LN_2) if return_lse else o
@@ -201,7 +201,7 @@ class _Call:
     """What calls on tensors of one shape and layout with the same options do; the arguments are valid.
 
     forward: None if the tensors may have to be copied. lacking: why there is no gradient; empty if there is one.
-    output: the type of O; None: the usual one.
+    output: the type of O; None: the usual one. rest: the inputs of the operator behind Q, K and V, without factors.
     """
 
     mask: Mask
@@ -209,7 +209,12 @@ class _Call:
     softcap: float
     forward: Forward | None
     lacking: str
-    output: torch.dtype | None = None
+    output: torch.dtype | None
+    rest: tuple[Any, ...]
+
+    def plainly(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any) -> tuple[Any, ...]:
+        """As the call, with the inputs of the operator."""
+        return self(q, k, v)
 
     def __call__(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, factors: Factors = NO_FACTORS
@@ -232,28 +237,11 @@ def _call_of(
     check_output(q, out_dtype)
     mask, cap = Mask(bool(causal), diagonal, window or 0), float(softcap or 0.0)
     lacking = why_no_gradient(q, of_slopes=False)
-    return _Call(mask, factor, cap, known_forward(q, k, v, mask, factor, cap), lacking, out_dtype)
+    rest = None, *NO_FACTORS, mask.causal, diagonal, mask.window, factor, cap, out_dtype
+    return _Call(mask, factor, cap, known_forward(q, k, v, mask, factor, cap), lacking, out_dtype, rest)
 
 
 _calls: KnownCalls[_Call] = KnownCalls()
-
-
-class _Derived(torch.autograd.Function):
-    """A call whose gradient is wanted. Its derivative is the operator's."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, call: _Call
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        output = call(q, k, v)
-        mask = call.mask
-        options = mask.causal, mask.diagonal, mask.window, call.scale, call.softcap, call.output
-        _keep(ctx, (q, k, v, None, *NO_FACTORS, *options), output)
-        return output
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return (*_derive(ctx, *gradients, plain=not torch.is_grad_enabled())[:3], None)
 
 
 # --- the operators ---
@@ -279,14 +267,14 @@ def _run_backward(
 def _fake_forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi: torch.Tensor | None, *options: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    o = new_like(q, options[-1] or output_type(q.dtype), v.shape[3])
+    o = new_like(q, options[-1] or output_type(q.dtype), v.shape[3], traced)
     return o, torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
 
 
 def _fake_backward(
     do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any
 ) -> Tensors:
-    return tuple(new_like(x, x.dtype) for x in (q, k, v))
+    return tuple(new_like(x, x.dtype, None, traced) for x in (q, k, v))
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
@@ -296,16 +284,14 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.T
     ctx.lacking = why_no_gradient(q, alibi is not None and ctx.needs_input_grad[3])
 
 
-def _derive(
-    ctx: Any, do: torch.Tensor | None, dlse: torch.Tensor | None, plain: bool = False
-) -> tuple[torch.Tensor | None, ...]:
-    """The gradients of a call. plain: whether the forward call was plain, and no derivative of them is wanted."""
+def _derive(ctx: Any, do: torch.Tensor | None, dlse: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+    """The gradients of a call."""
     if ctx.lacking:
         raise no_gradient(ctx.lacking)
-    return (*gradients(ctx, do, dlse, _run_backward if plain else None, _backward), *[None] * 10)
+    return (*gradients(ctx, do, dlse, _run_backward, _backward), *[None] * 10)
 
 
 _forward: Any = defined(f"attention{_FORWARD_SCHEMA}", _run_forward, _fake_forward)
 _backward: Any = defined(f"attention_backward{_BACKWARD_SCHEMA}", _run_backward, _fake_backward)
-derived("attention", _derive, _keep)
-derived("attention_backward", no_second("attention"))
+_derivative = derived("attention", _derive, _keep)
+not_derived("attention_backward", "attention")

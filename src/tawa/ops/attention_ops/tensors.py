@@ -6,6 +6,8 @@ strides and addresses that are multiples of 16 bytes; other tensors are copied f
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from tawa.ops.calls.tensors import TMA_BYTES, Box, copy_for_tma, fits_tma, unwritten
@@ -76,17 +78,21 @@ def rows_box(tensor: torch.Tensor, rows: int, columns: int) -> Box:
     return Box.of(tensor, 1, 1, rows, columns)
 
 
-def new_like(tensor: torch.Tensor, dtype: torch.dtype, columns: int | None = None) -> torch.Tensor:
+def new_like(
+    tensor: torch.Tensor, dtype: torch.dtype, columns: int | None = None,
+    make: Callable[[torch.Tensor, tuple[int, ...], torch.dtype], torch.Tensor] = unwritten,
+) -> torch.Tensor:  # fmt: skip
     """An unwritten output (B, H, S, D) with the memory order of `tensor`: heads within rows, or rows within heads.
 
     Attention between projections of (B, S, H, D) therefore needs no copy after it. The order depends on strides alone,
-    so it is the same for tensors that torch.compile traces. columns: D, if it is not that of `tensor`.
+    so it is the same for tensors that torch.compile traces. columns: D, if it is not that of `tensor`. make:
+    `unwritten` or `traced`.
     """
     batches, heads, length, head_dim = tensor.shape
     head_dim = head_dim if columns is None else columns
     if has_heads_within_rows(tensor):
-        return unwritten(tensor, (batches, length, heads, head_dim), dtype).transpose(1, 2)
-    return unwritten(tensor, (batches, heads, length, head_dim), dtype)
+        return make(tensor, (batches, length, heads, head_dim), dtype).transpose(1, 2)
+    return make(tensor, (batches, heads, length, head_dim), dtype)
 
 
 def is_like_a_copy(tensor: torch.Tensor) -> bool:

@@ -61,22 +61,29 @@ class VarlenBackward:
             "SOFTCAP": softcap > 0,
         }
         dq, dk, dv = (x.new_empty((1, *x.shape[1:])) for x in (q, k, v))
-        self.boxes_of_rows = ragged_box(o, rows, box), ragged_box(do, rows, box)
-        self.read = boxes_read(ragged_box, q, k, v, do, tile, box)
-        self.dk, self.dv = ragged_box(dk, tile.BN, box), ragged_box(dv, tile.BN, box)
-        self.dq = ragged_box(dq, rows, box)
+        of_dq = ragged_box(dq, rows, box)
         sums = torch.empty((1, WIDTH), dtype=torch.float32, device="meta")
-        self.box_of_sums = Box.over(sums, [MOST_OFFSET, WIDTH], [WIDTH, 1], [tile.BM * box // WIDTH, WIDTH])
-        self.launch_rows = Launches(lambda: varlen_rows, (), {"BM": rows, "D": box, "num_warps": 8})
+        of_sums = Box.over(sums, [MOST_OFFSET, WIDTH], [WIDTH, 1], [tile.BM * box // WIDTH, WIDTH])
+        whole = {"BM": rows, "D": box, "num_warps": 8}
+        read = ragged_box(o, rows, box), ragged_box(do, rows, box)
+        self.launch_rows = Launches(lambda: varlen_rows, read, (), whole)
         numbers = scale, softcap or 1.0
+        written = ragged_box(dk, tile.BN, box), ragged_box(dv, tile.BN, box), of_sums
         self.launch_keys = Launches(
-            lambda: varlen_dkdv, numbers, {**options, **constants_of(tile, box), "ADDED": self.added}
+            lambda: varlen_dkdv,
+            (*boxes_read(ragged_box, q, k, v, do, tile, box), *written),
+            numbers,
+            {**options, **constants_of(tile, box), "ADDED": self.added},
         )
         if of_queries is None:
-            self.launch_queries = Launches(lambda: varlen_dq_of_sums, (scale,), {"BM": rows, "D": box, "num_warps": 8})
+            self.launch_queries = Launches(lambda: varlen_dq_of_sums, (None, of_dq), (scale,), whole)
         else:
-            self.read_by_queries = boxes_read(ragged_box, q, k, v, do, of_queries, box)
-            self.launch_queries = Launches(lambda: varlen_dq, numbers, {**options, **constants_of(of_queries, box)})
+            self.launch_queries = Launches(
+                lambda: varlen_dq,
+                (*boxes_read(ragged_box, q, k, v, do, of_queries, box), of_dq),
+                numbers,
+                {**options, **constants_of(of_queries, box)},
+            )
 
     def __call__(
         self, do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
@@ -93,24 +100,19 @@ class VarlenBackward:
         dk: torch.Tensor, dv: torch.Tensor,
     ) -> None:  # fmt: skip
         total, padded = q.shape[0], padded_rows(q, self.sequences)
-        lse_rows, delta = (unwritten(q, (self.heads, padded), torch.float32) for _ in range(2))
+        lse_rows, delta = unwritten(q, (2, self.heads, padded), torch.float32).unbind()
         size = self.heads * padded * self.box // WIDTH, WIDTH
         sums = unwritten(q, size, torch.float32) if self.added else None
         queries, grid = self.of_queries(cu_seqlens_q, cu_seqlens_k, total, self.heads)
         keys, grid_of_keys = self.of_keys(cu_seqlens_k, cu_seqlens_q, k.shape[0], self.key_heads)
-        of_o, of_do = self.boxes_of_rows
-        first = of_o.around(o), of_do.around(do), lse, dlse, lse_rows, delta, sums, queries, self.heads, total, padded
+        first = o, do, lse, dlse, lse_rows, delta, sums, queries, self.heads, total, padded
         self.launch_rows(grid, first, (lse, dlse))
-        tensors = q, k, v, do
-        read = [box.around(x) for box, x in zip(self.read, tensors, strict=True)]
-        of_sums = None if sums is None else self.box_of_sums.around(sums)
-        written = self.dk.around(dk), self.dv.around(dv), of_sums
-        self.launch_keys(grid_of_keys, (*read, *written, lse_rows, delta, keys, self.key_heads, padded))
+        first = q, k, v, do, dk, dv, sums, lse_rows, delta, keys, self.key_heads, padded
+        self.launch_keys(grid_of_keys, first)
         if sums is not None:
-            self.launch_queries(grid, (sums, self.dq.around(dq), queries, self.heads, padded))
+            self.launch_queries(grid, (sums, dq, queries, self.heads, padded))
         else:
-            read = [box.around(x) for box, x in zip(self.read_by_queries, tensors, strict=True)]
-            self.launch_queries(grid, (*read, self.dq.around(dq), lse_rows, delta, queries, self.heads, padded))
+            self.launch_queries(grid, (q, k, v, do, dq, lse_rows, delta, queries, self.heads, padded))
 
 
 def run_varlen_backward(

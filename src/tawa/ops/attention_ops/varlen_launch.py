@@ -19,7 +19,7 @@ from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import multiprocessors, on_device
 from tawa.ops.calls.launches import Launches
 from tawa.ops.calls.tables import blocks
-from tawa.ops.calls.tensors import Box, unwritten
+from tawa.ops.calls.tensors import unwritten
 from tawa.ops.kernels.attention import varlen
 
 attention_varlen: Any = under_tawa(varlen.attention_varlen)
@@ -36,7 +36,7 @@ class ShareList:
     def __init__(self, sequences: int, rows: int, last_first: bool = False, paired: bool = False) -> None:
         self.sequences, self.rows = sequences, rows
         listed = {"BM": rows, "LAST_FIRST": last_first, "PAIRED": paired, "BLOCK": LISTED, "num_warps": 4}
-        self.launches = Launches(lambda: list_shares, (), listed)
+        self.launches = Launches(lambda: list_shares, (), (), listed)
 
     def __call__(
         self, offsets: torch.Tensor, of_others: torch.Tensor, total: int, heads: int
@@ -74,11 +74,9 @@ class Varlen:
         columns = [boxes.first, boxes.first, boxes.values, boxes.values]
         if two:
             columns += [boxes.second, boxes.second, boxes.of_v, boxes.of_v]
-        self.boxes: tuple[Box | None, ...] = tuple(
-            ragged_box(x, count, width) if width else None
-            for (x, count), width in zip(rows * (1 + two), columns, strict=True)
-        )
-        """Boxes of Q, K, V and O; then of their second parts if there are two, None where V has none."""
+        parts = list(zip(rows * (1 + two), columns, strict=True))
+        made = [ragged_box(x, count, width) if width else None for (x, count), width in parts]
+        self.two, self.two_of_v = two, boxes.of_v > 0
         constants = {
             "GROUP": self.heads // k.shape[1],
             "BM": tile.BM,
@@ -94,7 +92,8 @@ class Varlen:
             **dict(tile.options),
         }
         numbers = scale, softcap or 1.0
-        self.attend = Launches(lambda: attention_varlen_two_parts if two else attention_varlen, numbers, constants)
+        kernel = (lambda: attention_varlen_two_parts) if two else (lambda: attention_varlen)
+        self.attend = Launches(kernel, made, numbers, constants)
         paired = tile.persistent and causal and not window
         self.list = ShareList(cu_seqlens_q.shape[0] - 1, tile.BM, causal and not paired, paired)
 
@@ -105,17 +104,19 @@ class Varlen:
         total = q.shape[0]
         o = unwritten(q, (total, self.heads, self.values), q.dtype)
         lse = unwritten(q, (self.heads, total), torch.float32)
-        tensors = (q, k, v, o) if len(self.boxes) == 4 else (q, k, v, o, q, k, v, o)
-        made = [box and box.around(x) for box, x in zip(self.boxes, tensors, strict=True)]
-        on_device(self.device, self._launch, made, lse, cu_seqlens_q, cu_seqlens_k, total)
+        tensors: tuple[torch.Tensor | None, ...] = q, k, v, o
+        if self.two:
+            tensors = (*tensors, q, k, *((v, o) if self.two_of_v else (None, None)))
+        on_device(self.device, self._launch, tensors, lse, cu_seqlens_q, cu_seqlens_k, total)
         return o, lse
 
     def _launch(
-        self, made: list[Any], lse: torch.Tensor, cu_seqlens_q: torch.Tensor, cu_seqlens_k: torch.Tensor, total: int
-    ) -> None:
+        self, tensors: tuple[torch.Tensor | None, ...], lse: torch.Tensor, cu_seqlens_q: torch.Tensor,
+        cu_seqlens_k: torch.Tensor, total: int,
+    ) -> None:  # fmt: skip
         items, (most,) = self.list(cu_seqlens_q, cu_seqlens_k, total, self.heads)
         grid = (min(self.programs, most) if self.programs else most,)
-        self.attend(grid, (*made, lse, items, self.heads, total))
+        self.attend(grid, (*tensors, lse, items, self.heads, total))
 
 
 def known_varlen(

@@ -12,13 +12,13 @@ from typing import Any, Literal, overload
 import torch
 
 from tawa.ops.attention_ops.checks import check_options
-from tawa.ops.attention_ops.derivatives import gradients, keep, no_second
+from tawa.ops.attention_ops.derivatives import gradients, keep
 from tawa.ops.attention_ops.launch import LN_2
 from tawa.ops.attention_ops.varlen_backward import run_varlen_backward
 from tawa.ops.attention_ops.varlen_checks import check_lengths, check_packed
 from tawa.ops.attention_ops.varlen_launch import Varlen, known_varlen, run_varlen
 from tawa.ops.calls.autocast import autocast
-from tawa.ops.calls.operators import defined, derived
+from tawa.ops.calls.operators import defined, derived, not_derived
 from tawa.ops.calls.plain import VALUES, KnownCalls, autograd_is_on, is_plain
 from tawa.ops.calls.tensors import TMA_BYTES
 
@@ -139,7 +139,8 @@ def attention_varlen(
                               softcap, return_lse)  # fmt: skip
     check_lengths(q, k, v, max_seqlen_q, max_seqlen_k)
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad) and autograd_is_on():
-        o, lse = _Derived.apply(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, call)
+        options = call.causal, call.window, call.scale, call.softcap
+        o, lse = _derivative.of(call, (q, k, v), cu_seqlens_q, cu_seqlens_k, max_seqlen_q, *options)
     else:
         o, lse = call(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q)
     return (o, lse * LN_2) if return_lse else o
@@ -178,9 +179,9 @@ class _Call:
 
     def __call__(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor,
-        cu_seqlens_k: torch.Tensor, longest: int,
+        cu_seqlens_k: torch.Tensor, longest: int, *options: Any,
     ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-        """O and the base-2 logarithms of the sums."""
+        """O and the base-2 logarithms of the sums. options: those of the call."""
         aligned = (q.data_ptr() | k.data_ptr() | v.data_ptr()) % TMA_BYTES == 0
         if self.run is None or not (aligned and longest and q.shape[0] and k.shape[0]):
             return run_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, longest, self.causal, self.window, self.scale,
@@ -203,24 +204,6 @@ def _call_of(
 _calls: KnownCalls[_Call] = KnownCalls()
 
 
-class _Derived(torch.autograd.Function):
-    """A call whose gradient is wanted. Its derivative is the operator's."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor,
-        cu_seqlens_k: torch.Tensor, longest: int, call: _Call,
-    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-        output = call(q, k, v, cu_seqlens_q, cu_seqlens_k, longest)
-        options = call.causal, call.window, call.scale, call.softcap
-        _keep(ctx, (q, k, v, cu_seqlens_q, cu_seqlens_k, longest, *options), output)
-        return output
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return (*_derive(ctx, *gradients, plain=not torch.is_grad_enabled())[:3], None, None, None, None)
-
-
 # --- the operators ---
 
 
@@ -240,14 +223,12 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.T
     keep(ctx, (q, k, v, *output, cu_seqlens_q, cu_seqlens_k), options)
 
 
-def _derive(
-    ctx: Any, do: torch.Tensor | None, dlse: torch.Tensor | None, plain: bool = False
-) -> tuple[torch.Tensor | None, ...]:
-    """The gradients of a call. plain: whether the forward call was plain, and no derivative of them is wanted."""
-    return (*gradients(ctx, do, dlse, run_varlen_backward if plain else None, _backward), *[None] * 7)
+def _derive(ctx: Any, do: torch.Tensor | None, dlse: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+    """The gradients of a call."""
+    return (*gradients(ctx, do, dlse, run_varlen_backward, _backward), *[None] * 7)
 
 
 _forward: Any = defined(_SCHEMA, run_varlen, _fake)
 _backward: Any = defined(_BACKWARD_SCHEMA, run_varlen_backward, _fake_backward)
-derived("attention_varlen", _derive, _keep)
-derived("attention_varlen_backward", no_second("attention_varlen"))
+_derivative = derived("attention_varlen", _derive, _keep)
+not_derived("attention_varlen_backward", "attention_varlen")

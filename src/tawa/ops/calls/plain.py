@@ -77,3 +77,13 @@ VALUES = frozenset((bool, int, float, type(None)))
 def autograd_is_on() -> bool:
     """Whether autograd sees a plain call: not inside of another operator, nor in inference mode."""
     return not _is_excluded(_AUTOGRAD)
+
+
+def records(*tensors: torch.Tensor) -> bool:
+    """Whether a call on these tensors has a gradient."""
+    return torch.is_grad_enabled() and any(it.requires_grad for it in tensors)
+
+
+def wants_gradient(*tensors: torch.Tensor) -> bool:
+    """Whether autograd takes part in a plain call."""
+    return records(*tensors) and autograd_is_on()

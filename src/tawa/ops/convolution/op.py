@@ -13,7 +13,7 @@ import torch
 
 from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.operators import defined, derived
-from tawa.ops.calls.plain import KnownCalls, autograd_is_on, is_plain
+from tawa.ops.calls.plain import KnownCalls, is_plain, wants_gradient
 from tawa.ops.calls.tensors import TMA_BYTES
 from tawa.ops.convolution.checks import check_form, check_tensors, geometry_of, pair_of
 from tawa.ops.convolution.choice import Call, call_of, library, tf32_is_allowed
@@ -101,37 +101,23 @@ class _Call:
     def __init__(self, run: Call, options: tuple[Any, ...]) -> None:
         self.run, self.options = run, options
 
+    def __call__(self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *options: Any) -> torch.Tensor:
+        """The convolution. options: those of the call."""
+        return self.run(_readable(x), weight, bias)
+
 
 _calls: KnownCalls[_Call] = KnownCalls()
 
 
 def _call(call: _Call, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    if torch.is_grad_enabled() and autograd_is_on():
-        if x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad):
-            return _Derived.apply(x, weight, bias, call)  # type: ignore[no-any-return]
-        return call.run(_readable(x), weight, bias)
-    return call.run(_readable(x), weight, bias)
+    if wants_gradient(x, weight) or (bias is not None and wants_gradient(bias)):
+        return _derivative.of(call, (x, weight, bias), *call.options)  # type: ignore[no-any-return]
+    return call(x, weight, bias)
 
 
 def _readable(x: torch.Tensor) -> torch.Tensor:
     """The tensor, or a copy with channels last if TMA cannot read its address."""
     return x if x.data_ptr() % TMA_BYTES == 0 else x.clone(memory_format=torch.channels_last)
-
-
-class _Derived(torch.autograd.Function):
-    """A plain call whose gradient is wanted. Its derivative is the operator's."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, call: _Call
-    ) -> torch.Tensor:
-        output = call.run(_readable(x), weight, bias)
-        _keep(ctx, (x, weight, bias, *call.options), output)
-        return output
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return (*_derive(ctx, *gradients)[:3], None)
 
 
 # --- the operator ---
@@ -196,4 +182,4 @@ def by_convolution(weight: torch.Tensor, stride: Pair, padding: Pair, dilation: 
 
 
 _conv2d: Any = defined(_SCHEMA, _run, _fake)
-derived("conv2d", _derive, _keep)
+_derivative = derived("conv2d", _derive, _keep)

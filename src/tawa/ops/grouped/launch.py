@@ -66,7 +66,8 @@ class GroupedMM:
         b_rows = not gated and has_rows(b)  # the second half of the columns begins anywhere
         self.a = None if self.ordered else Operand(a, tile.BM, tile.BK)
         self.b = Operand(b, 1, *((tile.BK, tile.BN) if b_rows else (tile.BN, tile.BK)), transposed=not b_rows)
-        self.c_box = Box.of_result(self.shape, a.dtype, tile.BM, tile.BN)
+        c_box = Box.of_result(self.shape, a.dtype, tile.BM, tile.BN)
+        self.boxed = c_box is not None
         constants = {
             "BM": tile.BM,
             "BN": tile.BN,
@@ -76,9 +77,10 @@ class GroupedMM:
             "GATED": gated,
             "CHOICES": choices,
             "ALIGNED": K * a.element_size() % TMA_BYTES == 0,
-            **tile.launch(self.c_box is not None),
+            **tile.launch(self.boxed),
         }
-        self.launches = Launches(lambda: grouped_mm, (N, K, G), constants, scratch=self.c_box is not None)
+        boxes = self.a and self.a.box, self.b.box, None, c_box
+        self.launches = Launches(lambda: grouped_mm, boxes, (N, K, G), constants, scratch=self.boxed)
 
     def __call__(
         self, a: torch.Tensor, b: torch.Tensor, tiles: torch.Tensor, order: torch.Tensor | None = None
@@ -88,9 +90,8 @@ class GroupedMM:
         order: of rows of A, which are contiguous then, if the launch is for one.
         """
         c = unwritten(a, self.shape, a.dtype)
-        box = None if self.c_box is None else self.c_box.around(c)
-        left = a if self.a is None else self.a.around(a)
-        self.launches(self.grid, (left, self.b.around(b), c, box, tiles, order), (a,) if self.ordered else ())
+        left, boxed = a if self.a is None else self.a.readable(a), c if self.boxed else None
+        self.launches(self.grid, (left, self.b.readable(b), c, boxed, tiles, order), (a,) if self.ordered else ())
         return c
 
 
@@ -100,7 +101,7 @@ class Listing:
     def __init__(self, rows: int, groups: int, BM: int, slots: int) -> None:
         self.slots = slots
         constants = {"BM": BM, "GROUPS": above(groups), "num_warps": 4}
-        self.launches = Launches(lambda: list_tiles, (rows, groups, slots), constants)
+        self.launches = Launches(lambda: list_tiles, (), (rows, groups, slots), constants)
 
     def __call__(self, ends: torch.Tensor) -> torch.Tensor:
         """The list. ends (G,) in int32."""
@@ -137,22 +138,22 @@ class Outer:
         tile = tile or tables.outer_tile(known, M, N, T, groups, device_of(a.device))
         self.tile, self.grid = tile, (groups * blocks(M, tile.BM) * blocks(N, tile.BN),)
         self.a, self.b = Operand(a, tile.BK, tile.BM, transposed=True), Operand(b, tile.BK, tile.BN)
-        self.c_box = Box.of_result(self.shape, a.dtype, 1, tile.BM, tile.BN)
+        c_box = Box.of_result(self.shape, a.dtype, 1, tile.BM, tile.BN)
         constants = {
             "BM": tile.BM,
             "BN": tile.BN,
             "BK": tile.BK,
             "GROUP": GROUP,
-            "C_TMA": self.c_box is not None,
-            **tile.launch(self.c_box is not None),
+            "C_TMA": c_box is not None,
+            **tile.launch(c_box is not None),
         }
-        self.launches = Launches(lambda: grouped_outer, (M, N, T, groups), constants)
+        boxes = self.a.box, self.b.box, c_box
+        self.launches = Launches(lambda: grouped_outer, boxes, (M, N, T, groups), constants)
 
     def __call__(self, a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
         """C (G, M, N), contiguous; 0 for a group without rows. ends (G,) in int32."""
         c = unwritten(a, self.shape, a.dtype)
-        made = c if self.c_box is None else self.c_box.around(c)
-        self.launches(self.grid, (self.a.around(a), self.b.around(b), made, ends), (ends,))
+        self.launches(self.grid, (self.a.readable(a), self.b.readable(b), c, ends), (ends,))
         return c
 
 

@@ -50,13 +50,13 @@ class Sort:
         listing = {"BM": BM}
         if self.blocks == 1:
             constants = {**listing, **wide, "num_warps": 16}
-            self.at_once = Launches(lambda: sort_block, (total, slots, E), constants)
+            self.at_once = Launches(lambda: sort_block, (), (total, slots, E), constants)
             return
         self.columns = min(TOGETHER, self.width)
         placing = {"EXPERTS": self.width, "COLUMNS": self.columns, "AT_ONCE": AT_ONCE, "num_warps": 8}
-        self.count = Launches(lambda: count_choices, (total, E), wide)
-        self.place = Launches(lambda: place_blocks, (self.blocks,), placing)
-        self.sort = Launches(lambda: sort_choices, (total, slots, E), {**listing, **wide})
+        self.count = Launches(lambda: count_choices, (), (total, E), wide)
+        self.place = Launches(lambda: place_blocks, (), (self.blocks,), placing)
+        self.sort = Launches(lambda: sort_choices, (), (total, slots, E), {**listing, **wide})
 
     def __call__(self, experts: torch.Tensor) -> Sorted:
         """The choices (tokens, CHOICES), contiguous, in the order of their experts."""
@@ -101,8 +101,8 @@ class Mixture:
         self.across = blocks(H, COLUMNS)
         moving = {"CHOICES": choices, "SIZE": COLUMNS, "num_warps": 4}
         self.scatter, self.add = (
-            Launches(lambda: scatter_rows, (H,), moving),
-            Launches(lambda: add_experts, (H,), moving),
+            Launches(lambda: scatter_rows, (), (H,), moving),
+            Launches(lambda: add_experts, (), (H,), moving),
         )
 
     def __call__(

@@ -13,7 +13,7 @@ import torch
 from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.checks import HALF, ArgumentError, check_devices, check_types, name_of, shape_of
 from tawa.ops.calls.operators import defined, derived
-from tawa.ops.calls.plain import KnownCalls, autograd_is_on, is_plain
+from tawa.ops.calls.plain import KnownCalls, is_plain, wants_gradient
 from tawa.ops.grouped.launch import Call, run_grouped, shape_of_product
 
 MOST_GROUPS = 1023
@@ -47,10 +47,20 @@ def grouped_mm(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor) -> torch.Te
         DeviceError: the tensors are not on one CUDA device.
     """
     a, b = autocast(a, b)
-    plain = is_plain(a, b, offs)
-    if not plain or (torch.is_grad_enabled() and (a.requires_grad or b.requires_grad) and autograd_is_on()):
+    return _products(a, b, offs)
+
+
+def _products(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+    if not is_plain(a, b, offs):
         check(a, b, offs)
         return _grouped_mm(a, b, offs)
+    if wants_gradient(a, b):
+        return _derivative.of(_at_once, (a, b), offs)  # type: ignore[no-any-return]
+    return _at_once(a, b, offs)
+
+
+def _at_once(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+    """The product of plain tensors."""
     known = (
         a.shape, b.shape, a.stride(), b.stride(), a.dtype, b.dtype, a.device, b.device, offs.shape, offs.stride(),
         offs.dtype, offs.device,
@@ -110,9 +120,9 @@ def _derive(ctx: Any, dc: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tens
 def _like(operand: torch.Tensor, a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
     """The product, laid out in memory as an operand whose gradient it is."""
     if operand.stride(-2) == 1 and operand.stride(-1) != 1:
-        return _grouped_mm(b.mT, a.mT, offs).mT
-    return _grouped_mm(a, b, offs)
+        return _products(b.mT, a.mT, offs).mT
+    return _products(a, b, offs)
 
 
 _grouped_mm: Any = defined("grouped_mm(Tensor a, Tensor b, Tensor offs) -> Tensor", run_grouped, _fake)
-derived("grouped_mm", _derive, _keep)
+_derivative = derived("grouped_mm", _derive, _keep)

@@ -52,7 +52,7 @@ class BatchedMM:
         known, device = tiles_of(a.device, a.dtype), device_of(a.device)
         self.tile = tile = tile or fastest(known, M, N, K, a.element_size(), device, batches)
         self.grid = (batches * blocks(M, tile.BM) * blocks(N, tile.BN),)
-        self.c_box = Box.of_result(self.shape, a.dtype, 1, tile.BM, tile.BN)
+        c_box = Box.of_result(self.shape, a.dtype, 1, tile.BM, tile.BN)
         of_a, of_b = (tile.BM, tile.BK), (tile.BK, tile.BN)
         self.a = Operand(a, 1, *(of_a if rows[0] else of_a[::-1]), transposed=not rows[0], one=self.one[0])
         self.b = Operand(b, 1, *(of_b if rows[1] else of_b[::-1]), transposed=not rows[1], one=self.one[1])
@@ -65,17 +65,16 @@ class BatchedMM:
             "B_K": not rows[1],
             "A_ONE": self.one[0],
             "B_ONE": self.one[1],
-            "C_TMA": self.c_box is not None,
-            **tile.launch(self.c_box is not None),
+            "C_TMA": c_box is not None,
+            **tile.launch(c_box is not None),
         }
-        self.launches, self.device = Launches(lambda: batched_mm, (M, N, K), constants), a.device.index
+        self.launches = Launches(lambda: batched_mm, (self.a.box, self.b.box, c_box), (M, N, K), constants)
+        self.device = a.device.index
 
     def __call__(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         """C (B, M, N), contiguous."""
         c = unwritten(a, self.shape, a.dtype)
-        made = c if self.c_box is None else self.c_box.around(c)
-        first = self.a.around(a), self.b.around(b), made
-        on_device(self.device, self.launches, self.grid, first)
+        on_device(self.device, self.launches, self.grid, (self.a.readable(a), self.b.readable(b), c))
         return c
 
 

@@ -13,7 +13,7 @@ import torch
 from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.checks import HALF, ArgumentError, check_devices, check_types, shape_of
 from tawa.ops.calls.operators import defined, derived
-from tawa.ops.calls.plain import KnownCalls, autograd_is_on, is_plain
+from tawa.ops.calls.plain import KnownCalls, is_plain, wants_gradient
 from tawa.ops.products.batched_launch import BatchedMM, run_batched
 
 TYPES = (*HALF, torch.float32)
@@ -37,10 +37,21 @@ def batched_mm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         DeviceError: the tensors are not on one CUDA device.
     """
     a, b = autocast(a, b)
-    plain = is_plain(a, b)
-    if not plain or (torch.is_grad_enabled() and (a.requires_grad or b.requires_grad) and autograd_is_on()):
+    return _products(a, b)
+
+
+def _products(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    if not is_plain(a, b):
         check(a, b)
         return _batched_mm(*_expanded(a, b))
+    if wants_gradient(a, b):
+        check(a, b)
+        return _derivative.of(_at_once, _expanded(a, b))  # type: ignore[no-any-return]
+    return _at_once(a, b)
+
+
+def _at_once(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The product of plain tensors."""
     known = a.shape, b.shape, a.stride(), b.stride(), a.dtype, b.dtype, a.device, b.device
     call = _calls.get(known)
     if call is None:
@@ -86,8 +97,8 @@ def _keep(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor], output: torch.Ten
 def _derive(ctx: Any, dc: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
     a, b = ctx.saved_tensors
     wanted = ctx.needs_input_grad
-    return _batched_mm(dc, b.mT) if wanted[0] else None, _batched_mm(a.mT, dc) if wanted[1] else None
+    return _products(dc, b.mT) if wanted[0] else None, _products(a.mT, dc) if wanted[1] else None
 
 
 _batched_mm: Any = defined("batched_mm(Tensor a, Tensor b) -> Tensor", run_batched, _fake)
-derived("batched_mm", _derive, _keep)
+_derivative = derived("batched_mm", _derive, _keep)

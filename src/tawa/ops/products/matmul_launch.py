@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tawa.ops.calls.checks import check_capability
 from tawa.ops.calls.devices import device_of, is_hopper, multiprocessors, on_device
@@ -43,23 +42,24 @@ class Product:
     """The launch for matrices of one shape and layout, on one device and with the same options.
 
     A (M, K), B (K, N), as `why_not` accepts them; with `gated`, C has N / 2 columns. kept: whether a call also stores
-    the sums (M, N) that go into the activation.
+    the sums (M, N) that go into the activation. dtype: of C, if not that of A. steps: products are multiplied by
+    numbers of the rows of A and of the columns of B, so far apart; 0 for one number.
     """
 
     def __init__(
         self, a: torch.Tensor, b: torch.Tensor, residual: torch.Tensor | None, activation: str, gated: bool,
-        tile: Tile | None = None, kept: bool = False,
+        tile: Tile | None = None, kept: bool = False, dtype: torch.dtype | None = None,
+        steps: tuple[int, int] = (0, 0),
     ) -> None:  # fmt: skip
         check_capability(a)
         self.tile = tile = tile or tile_of(a, b, gated)
         (M, K), N = a.shape, b.shape[1] // 2 if gated else b.shape[1]
-        self.shape, self.device = (M, N), a.device.index
+        self.shape, self.dtype, self.device = (M, N), dtype or a.dtype, a.device.index
         self.swapped, self.gated = tile.swapped, gated
         left, right = (b.mT, a.mT) if tile.swapped else (a, b)
         left_k, right_k = stored_along(left) == 1, stored_along(right) == 0
-        self.left = _box(left, tile.BM, tile.BK, left_k)
-        self.right = _box(right.mT, tile.BN, tile.BK, right_k)
-        self.right_more = _box(right.mT, tile.more, tile.BK, right_k) if tile.more else None
+        of_factors = _box(left, tile.BM, tile.BK, left_k), _box(right.mT, tile.BN, tile.BK, right_k)
+        of_more = _box(right.mT, tile.more, tile.BK, right_k) if tile.more else None
         rows, columns = (N, M) if tile.swapped else (M, N)
         width = tile.BN if tile.split == 1 else min(tile.BN, PART_COLUMNS)
         across = tile.BN if gated else tile.columns
@@ -67,11 +67,12 @@ class Product:
         whole = tile.whole(count, multiprocessors(a.device)) if tile.split > 1 else 0
         self.shared, self.grid = count - whole, (whole + (count - whole) * tile.split,)
         sums = torch.empty((M, b.shape[1]), dtype=a.dtype, device="meta")
-        c = torch.empty((M, N), dtype=a.dtype, device="meta")
+        c = torch.empty((M, N), dtype=self.dtype, device="meta")
         more = tile.BN if whole else tile.more
         self.c = _boxes(c, tile, width, 0 if gated else more)
         self.residual = None if residual is None else _boxes(residual, tile, width, 0 if gated else more)
         self.kept = _boxes(sums[:, :N], tile, width, more) if kept else None
+        written = *self.c, None, None, None, *(self.residual or (None, None)), *(self.kept or (None, None))
         constants: dict[str, Any] = {
             "BM": tile.BM,
             "BN": tile.BN,
@@ -81,18 +82,20 @@ class Product:
             "B_K": right_k,
             "C_N": not tile.swapped,
             "ACT": activation,
+            "ROW_STEP": steps[tile.swapped],
+            "COLUMN_STEP": steps[not tile.swapped],
             "num_warps": tile.num_warps,
             "num_stages": tile.num_stages,
         }
         sizes = rows, columns, K
         if tile.split > 1:
             constants.update(SPLIT=tile.split, WIDTH=width, ORDERED=tile.ordered)
-            self.launches = Launches(lambda: matmul_split, (whole, *sizes), constants)
+            self.launches = Launches(lambda: matmul_split, (*of_factors, *written), (whole, *sizes), constants)
         else:
             constants.update(BW=tile.more, GATED=gated)
             if is_hopper(a.device):
                 constants.update(options_of(tile, M, N, K, a.element_size(), device_of(a.device), kept))
-            self.launches = Launches(lambda: matmul, sizes, constants)
+            self.launches = Launches(lambda: matmul, (*of_factors, of_more, *written), sizes, constants)
 
     def _parts(self, like: torch.Tensor) -> torch.Tensor:
         """Memory for the sums of the tiles that are shared."""
@@ -103,30 +106,31 @@ class Product:
 
     def __call__(
         self, a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, residual: torch.Tensor | None = None,
-        sums: torch.Tensor | None = None,
+        sums: torch.Tensor | None = None, scales: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:  # fmt: skip
         """C (M, N). The tensors differ from those of `__init__` in their addresses only, multiples of 16.
 
-        sums: contiguous; is filled, if they are kept.
+        sums: contiguous; is filled, if they are kept. scales: of the rows of A and of the columns of B, in float32.
         """
-        c = unwritten(a, self.shape, a.dtype)
-        on_device(self.device, self._launch, a, b, bias, residual, sums, c)
+        c = unwritten(a, self.shape, self.dtype)
+        on_device(self.device, self._launch, a, b, bias, residual, sums, scales, c)
         return c
 
     def _launch(
         self, a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None,
-        sums: torch.Tensor | None, c: torch.Tensor,
+        sums: torch.Tensor | None, scales: tuple[torch.Tensor, torch.Tensor] | None, c: torch.Tensor,
     ) -> None:  # fmt: skip
+        numbers = (None, None) if scales is None else scales[::-1] if self.swapped else scales
         left, right = (b, a) if self.swapped else (a, b)
-        factors: tuple[Any, ...] = self.left.around(left), self.right.around(right)
-        parts: tuple[Any, ...] = ()
+        factors: tuple[torch.Tensor | None, ...] = left, right
+        parts: tuple[torch.Tensor, ...] = ()
         if self.tile.split > 1:
             parts = self._parts(a), semaphores(a, self.shared)
         else:
-            factors = *factors, self.right_more and self.right_more.around(right)
+            factors = *factors, right if self.tile.more else None
         halves = (sums, sums) if sums is None or not self.gated else sums.chunk(2, 1)
-        first = *factors, *_around(self.c, c, c), bias, *_around(self.residual, residual, residual)
-        self.launches(self.grid, (*first, *_around(self.kept, *halves), *parts), (bias,))
+        first = *factors, *_both(self.c, c, c), *numbers, bias, *_both(self.residual, residual, residual)
+        self.launches(self.grid, (*first, *_both(self.kept, *halves), *parts), (bias, *numbers))
 
 
 Boxes = tuple[Box, Box | None]
@@ -142,12 +146,11 @@ def _boxes(matrix: torch.Tensor, tile: Tile, columns: int, more: int) -> Boxes:
     return first, second if more else None
 
 
-def _around(
+def _both(
     boxes: Boxes | None, tensor: torch.Tensor | None, second: torch.Tensor | None
-) -> tuple[TensorDescriptor | None, TensorDescriptor | None]:
-    if boxes is None or tensor is None or second is None:
-        return None, None
-    return boxes[0].around(tensor), boxes[1] and boxes[1].around(second)
+) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """What boxes are made of; None where there is none."""
+    return (None, None) if boxes is None else (tensor, second if boxes[1] else None)
 
 
 def _box(matrix: torch.Tensor, rows: int, depth: int, along: bool) -> Box:

@@ -1,7 +1,7 @@
 """`tawa.ops.matmul` and `tawa.ops.linear` as PyTorch operators.
 
-A call from eager PyTorch on ordinary tensors that wants no gradient launches its kernel without PyTorch's dispatcher;
-what was checked and decided for tensors of one shape and layout is kept. All other calls go through the operators
+A call from eager PyTorch on ordinary tensors launches its kernel without PyTorch's dispatcher; what was checked and
+decided for tensors of one shape and layout is kept. All other calls go through the operators
 ``tawa::mm`` and ``tawa::linear``, which torch.compile traces, and which have gradients.
 """
 
@@ -15,7 +15,7 @@ import torch
 from tawa.ops.calls.autocast import autocast
 from tawa.ops.calls.fallback import left_to_pytorch
 from tawa.ops.calls.operators import defined, derived
-from tawa.ops.calls.plain import KnownCalls, autograd_is_on, is_plain
+from tawa.ops.calls.plain import KnownCalls, is_plain, records, wants_gradient
 from tawa.ops.calls.tensors import unwritten
 from tawa.ops.products.matmul_checks import check_factors, check_linear, stored_along, why_not
 from tawa.ops.products.matmul_launch import Product, fits, gated_gradients, known_product
@@ -42,15 +42,8 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         DeviceError: the tensors are not on one CUDA device.
     """
     a, b = autocast(a, b)
-    if a.ndim == 2 and b.ndim == 2 and is_plain(a, b) and not _wants_gradient(a, b):
-        key = a.shape, a.stride(), b.shape, b.stride(), a.dtype, b.dtype, a.device, b.device
-        known = _products.get(key)
-        if known is None:
-            check_factors(a, b)
-            known = _products.keep(key, _known(a, b, None, None, "none", False))
-        if known.product is not None and fits(a, b):
-            return known.product(a, b)
-        return _run_mm(a, b)
+    if a.ndim == 2 and b.ndim == 2:
+        return _product(a, b)
     check_factors(a, b)
     if b.ndim > 2:
         left_to_pytorch("tawa.ops.matmul", "b has more than two dimensions")
@@ -61,8 +54,8 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         made = made.squeeze(-1) if b.ndim == 1 else made
         return made.squeeze(-2 if b.ndim > 1 else -1) if a.ndim == 1 else made
     if a.ndim > 2:
-        return _mm(a.reshape(-1, a.shape[-1]), b).view(*a.shape[:-1], b.shape[1])
-    return _mm(a, b)
+        return _product(a.reshape(-1, a.shape[-1]), b).view(*a.shape[:-1], b.shape[1])
+    return _product(a, b)
 
 
 def linear(
@@ -95,30 +88,82 @@ def linear(
     """
     x, weight = autocast(x, weight)
     bias, residual = autocast(bias, residual)
-    given = [it for it in (x, weight, bias, residual) if it is not None]
-    if is_plain(*given) and not _wants_gradient(*given):
-        key = (
-            x.shape, x.stride(), weight.shape, weight.stride(), x.dtype, weight.dtype, x.device, weight.device,
-            None if bias is None else (bias.shape, bias.stride(), bias.dtype, bias.device),
-            None if residual is None else (residual.shape, residual.stride(), residual.dtype, residual.device),
-            activation, gated,
-        )  # fmt: skip
-        known = _calls.get(key)
-        if known is None:
-            check_linear(x, weight, bias, residual, activation, gated)
-            rows = _rows(x)
-            added = None if residual is None else _rows(residual)
-            known = _calls.keep(key, _known(rows, weight.mT, bias, added, activation, gated, x.shape[:-1]))
-        if known.product is not None and fits(*given):
-            if known.outer is None:
-                return known.product(x, weight, bias, residual)
-            added = None if residual is None else _rows(residual)
-            return known.product(_rows(x), weight, bias, added).view(known.outer)
-        return _run_linear(x, weight, bias, residual, activation, gated)
-    check_linear(x, weight, bias, residual, activation, gated)
-    if (gated or activation != "none") and _records(*given):
-        return _linear_kept(x, weight, bias, residual, activation, gated)[0]
-    return _linear(x, weight, bias, residual, activation, gated)
+    return _affine(x, weight, bias, residual, activation, gated)
+
+
+def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The product of two matrices."""
+    if not is_plain(a, b):
+        check_factors(a, b)
+        return _mm(a, b)
+    if wants_gradient(a, b):
+        return _of_mm.of(_mm_at_once, (a, b))  # type: ignore[no-any-return]
+    return _mm_at_once(a, b)
+
+
+def _mm_at_once(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The same for plain tensors."""
+    key = a.shape, a.stride(), b.shape, b.stride(), a.dtype, b.dtype, a.device, b.device
+    known = _products.get(key)
+    if known is None:
+        check_factors(a, b)
+        known = _products.keep(key, _known(a, b, None, None, "none", False))
+    if known.product is not None and fits(a, b):
+        return known.product(a, b)
+    return _run_mm(a, b)
+
+
+def _affine(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None, activation: str,
+    gated: bool,
+) -> torch.Tensor:  # fmt: skip
+    """As `linear`."""
+    tensors = x, weight, bias, residual
+    given = [it for it in tensors if it is not None]
+    keeps = gated or activation != "none"
+    if not is_plain(*given):
+        check_linear(x, weight, bias, residual, activation, gated)
+        if keeps and records(*given):
+            return _linear_kept(*tensors, activation, gated)[0]
+        return _linear(*tensors, activation, gated)
+    if not wants_gradient(*given):
+        return _linear_at_once(*tensors, activation, gated)
+    if keeps:
+        check_linear(x, weight, bias, residual, activation, gated)
+        return _of_linear_kept.of(_run_linear_kept, tensors, activation, gated)[0]
+    return _of_linear.of(_linear_at_once, tensors, activation, gated)  # type: ignore[no-any-return]
+
+
+def _linear_at_once(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor | None, activation: str,
+    gated: bool,
+) -> torch.Tensor:  # fmt: skip
+    """The same for plain tensors, without a gradient."""
+    key = (
+        x.shape, x.stride(), weight.shape, weight.stride(), x.dtype, weight.dtype, x.device, weight.device,
+        None if bias is None else (bias.shape, bias.stride(), bias.dtype, bias.device),
+        None if residual is None else (residual.shape, residual.stride(), residual.dtype, residual.device),
+        activation, gated,
+    )  # fmt: skip
+    known = _calls.get(key)
+    if known is None:
+        check_linear(x, weight, bias, residual, activation, gated)
+        rows = _rows(x)
+        added = None if residual is None else _rows(residual)
+        known = _calls.keep(key, _known(rows, weight.mT, bias, added, activation, gated, x.shape[:-1]))
+    if known.product is not None and fits(x, weight, bias, residual):
+        if known.outer is None:
+            return known.product(x, weight, bias, residual)
+        added = None if residual is None else _rows(residual)
+        return known.product(_rows(x), weight, bias, added).view(known.outer)
+    return _run_linear(x, weight, bias, residual, activation, gated)
+
+
+def _of_gated(gradient: torch.Tensor, sums: torch.Tensor, activation: str) -> torch.Tensor:
+    """The gradient of the sums of a gated product."""
+    if is_plain(gradient, sums) and not wants_gradient(gradient, sums):
+        return _run_gated_gradients(gradient, sums, activation)
+    return _gated_gradients(gradient, sums, activation)
 
 
 class _Known:
@@ -146,15 +191,6 @@ def _known(
     if why_not(a, b, columns, residual) or (bias is not None and bias.stride(0) != 1):
         return _Known(None, shape)
     return _Known(known_product(a, b, bias, residual, activation, gated), shape)
-
-
-def _wants_gradient(*tensors: torch.Tensor) -> bool:
-    """Whether autograd takes part in a plain call."""
-    return _records(*tensors) and autograd_is_on()
-
-
-def _records(*tensors: torch.Tensor) -> bool:
-    return torch.is_grad_enabled() and any(it.requires_grad for it in tensors)
 
 
 def _rows(x: torch.Tensor) -> torch.Tensor:
@@ -272,8 +308,8 @@ def _keep_factors(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> No
 
 def _derive_mm(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     a, b = ctx.saved_tensors
-    of_a, of_b = ctx.needs_input_grad
-    return _mm(gradient, b.mT) if of_a else None, _mm(a.mT, gradient) if of_b else None
+    of_a, of_b = ctx.needs_input_grad[:2]
+    return _product(gradient, b.mT) if of_a else None, _product(a.mT, gradient) if of_b else None
 
 
 def _keep_linear(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -291,15 +327,15 @@ def _derive_linear(
     rows = None if gradient is None else _rows(gradient)
     if rows is not None and (ctx.gated or ctx.activation != "none"):
         if sums is None:  # `tawa::linear` itself was called
-            sums = _linear(_rows(x), weight, bias, None, "none", False)
-        rows = _gated_gradients(rows, sums, ctx.activation) if ctx.gated else _derived(rows, sums, ctx.activation)
+            sums = _affine(_rows(x), weight, bias, None, "none", False)
+        rows = _of_gated(rows, sums, ctx.activation) if ctx.gated else _derived(rows, sums, ctx.activation)
     summed = [it for it in (rows, of_sums) if it is not None]
     if not summed:
         return (None,) * 6
     rows = summed[0] if len(summed) == 1 else summed[0] + summed[1]
     return (
-        _mm(rows, weight).view(x.shape) if of_x else None,
-        _mm(rows.mT, _rows(x)) if of_weight else None,
+        _product(rows, weight).view(x.shape) if of_x else None,
+        _product(rows.mT, _rows(x)) if of_weight else None,
         rows.sum(0) if of_bias else None,
         gradient if of_residual else None,
         None,
@@ -335,7 +371,7 @@ def _derived(gradient: torch.Tensor, sums: torch.Tensor, activation: str) -> tor
     return gradient
 
 
-derived("mm", _derive_mm, _keep_factors)
-derived("linear", _derive_linear, _keep_linear)
-derived("linear_kept", _derive_linear, _keep_linear)
+_of_mm = derived("mm", _derive_mm, _keep_factors)
+_of_linear = derived("linear", _derive_linear, _keep_linear)
+_of_linear_kept = derived("linear_kept", _derive_linear, _keep_linear)
 derived("gated_gradients", _derive_gated_gradients, _keep_sums)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tawa.ops.calls.tensors import TMA_BYTES, Box, copy_for_tma, fits_tma
 
@@ -14,25 +13,25 @@ def has_rows(matrices: torch.Tensor) -> bool:
 
 
 class Operand:
-    """Descriptors of tensors that differ in their addresses only.
+    """Tensors that differ in their addresses only, and the box of their descriptors.
 
-    block: the shape of their box. transposed: the last two axes change places. one: only the first matrix is read.
+    block: the shape of the box. transposed: the last two axes change places. one: only the first matrix is read.
     """
 
     def __init__(self, tensor: torch.Tensor, *block: int, transposed: bool = False, one: bool = False) -> None:
-        self.block, self.transposed, self.one = block, transposed, one
+        self.transposed, self.one = transposed, one
         seen = self._seen(tensor)
-        self.in_place = Box.of(seen, *block) if fits_tma(seen) else None
-        self.copied: Box | None = None
+        self.in_place = fits_tma(seen)
+        self.box = Box.of(seen if self.in_place else copy_for_tma(seen.to("meta")), *block)
 
-    def around(self, tensor: torch.Tensor) -> TensorDescriptor:
-        """The descriptor of such a tensor, or of a copy of it."""
-        if self.in_place is not None and tensor.data_ptr() % TMA_BYTES == 0:
-            return self.in_place.around(tensor)  # only its address is read
-        copy = copy_for_tma(self._seen(tensor))
-        if self.copied is None:
-            self.copied = Box.of(copy, *self.block)
-        return self.copied.around(copy)
+    def readable(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Such a tensor where TMA can read it, or a copy for the box, of which only the address counts."""
+        if not self.in_place:
+            return copy_for_tma(self._seen(tensor))
+        if tensor.data_ptr() % TMA_BYTES == 0:
+            return tensor
+        seen = self._seen(tensor)
+        return torch.empty_strided(seen.shape, seen.stride(), dtype=seen.dtype, device=seen.device).copy_(seen)
 
     def _seen(self, tensor: torch.Tensor) -> torch.Tensor:
         """As the descriptor has it."""

@@ -13,7 +13,7 @@ from tawa.ops.calls.checks import FP8, ArgumentError, check_devices, name_of, sh
 from tawa.ops.calls.operators import defined
 from tawa.ops.calls.plain import KnownCalls, autograd_is_on, is_plain
 from tawa.ops.calls.tables import blocks
-from tawa.ops.products.scaled_launch import SPAN, ScaledMM, kind_of, run_scaled
+from tawa.ops.products.scaled_launch import SPAN, Scaled, kind_of, run_scaled, scaled_product
 
 _SCHEMA = (
     "scaled_mm(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias, ScalarType out_dtype, "
@@ -75,11 +75,11 @@ def scaled_mm(
         output = out_dtype or torch.bfloat16
         if 0 in a.shape or 0 in b.shape:
             return run_scaled(a, b, scale_a, scale_b, bias, output, bool(use_fast_accum))
-        call = _calls.keep(known, ScaledMM(a, b, scale_a, scale_b, bias, output, bool(use_fast_accum)))
+        call = _calls.keep(known, scaled_product(a, b, scale_a, scale_b, bias, output, bool(use_fast_accum)))
     return call(a, b, scale_a, scale_b, bias)
 
 
-_calls: KnownCalls[ScaledMM] = KnownCalls()
+_calls: KnownCalls[Scaled] = KnownCalls()
 
 
 def check(

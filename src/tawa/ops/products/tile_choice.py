@@ -94,19 +94,15 @@ FROM_COUNTER = {**GROUPS, "tiles": "dynamic"}
 
 # --- products in 8-bit floating point with scales ---
 
-SCALED_BLOCKS = (
-    Tile(128, 128, 128, 8, 4, options=(plan(**FROM_COUNTER),)),
-    Tile(64, 128, 128, 4, 4),
-    Tile(64, 64, 128, 4, 4, 2),
-)
+IN_ONE_RING = {"operands": [{"ring": "ring0"}]}
+"""A step has one slot, with the rows of both groups: one wait and one release for each."""
+CHAINED = {"loops": [{"chain": 4}]}
+"""The dot of a step is issued before that of the step before it is scaled."""
+_SMALL = Tile(64, 128, 128, 4, 4), Tile(64, 64, 128, 4, 4, 2)
+SCALED_BLOCKS = (Tile(128, 128, 128, 8, 5, options=(plan(**FROM_COUNTER, **IN_ONE_RING, **CHAINED),)), *_SMALL)
 """Where the dot of each 128 elements is added in float32: with scales by blocks, and without fast sums."""
-SCALED_FAST = (
-    Tile(128, 256, 128, 8, 4, options=(plan(**FROM_COUNTER, stores=[{"slices": 2}]),)),
-    Tile(128, 128, 128, 8, 4, options=(plan(**FROM_COUNTER),)),
-    Tile(64, 128, 128, 4, 4),
-    Tile(64, 64, 128, 4, 4, 2),
-)
-"""Where sums stay in the tensor cores."""
+SCALED_COLUMNS = (Tile(128, 128, 128, 8, 5, options=(plan(**FROM_COUNTER, **IN_ONE_RING),)), *_SMALL)
+"""With scales of columns, which take the registers of a chain."""
 SCALED_ELSEWHERE = (Tile(64, 64, 128, 4, 2),)
 
 # --- products of batches ---

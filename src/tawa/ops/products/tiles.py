@@ -159,22 +159,28 @@ def group_of(tile: Tile, M: int, N: int, K: int) -> int:
 def options_of(
     tile: Tile, M: int, N: int, K: int, size: int, device: Device, kept: bool
 ) -> tuple[tuple[str, str], ...]:  # fmt: skip
-    """Options of the launch beside the tile: the part of the Plan that tiles with a long end ask for, of a large C.
+    """Options of the launch beside the tile: the part of the Plan that the ends of large tiles ask for.
 
-    The end is long where sums are short, or are stored beside C (`kept`). Two groups of warps get out of step, so that
-    one is at its end while the other one multiplies. Short sums leave memory for operands of the next tile if C is
-    stored in small slices. N counts columns of C.
+    Two groups of warps get out of step, so that one is at the end of its tile while the other one multiplies; C is
+    stored in slices, which leave memory for operands of the next tile. That pays where sums are not long, or are stored
+    beside C (`kept`), and a program computes several tiles: measured for K up to `LONG_SUM`. N counts columns of C.
     """
     count = blocks(M, tile.BM) * blocks(N, tile.columns)
-    if tile.BM * tile.columns < LARGEST or tile.split > 1 or size != 2 or count < 4 * device.processors:
+    if tile.BM * tile.columns < LARGEST or tile.split > 1 or count <= device.processors:
         return ()
     if kept:
-        return (("plan", TWO_GROUPS),) if tile.more else ()
-    return (("plan", SHORT_SUMS),) if K <= 384 and not tile.swapped and tile.BN == 256 else ()
+        return (("plan", TWO_GROUPS),) if tile.more and size == 2 and count >= 4 * device.processors else ()
+    if K * size > LONG_SUM or tile.swapped or tile.BN < 256:
+        return ()
+    short = K <= 384 and size == 2 and count >= 4 * device.processors
+    return (("plan", IN_FOUR if short else IN_TWO),)
 
 
+LONG_SUM = 8192
+"""Bytes of a row of an operand."""
 TWO_GROUPS = '{"form": "persistent", "groups": 2, "split": "rows"}'
-SHORT_SUMS = '{"form": "persistent", "groups": 2, "split": "rows", "stores": [{"slices": 4}]}'
+IN_TWO = '{"form": "persistent", "groups": 2, "split": "rows", "stores": [{"slices": 2}]}'
+IN_FOUR = '{"form": "persistent", "groups": 2, "split": "rows", "stores": [{"slices": 4}]}'
 
 
 @functools.lru_cache(maxsize=4096)

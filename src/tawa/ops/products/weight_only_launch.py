@@ -72,13 +72,14 @@ class WeightOnly:
             constants |= {"BK": block, "AWQ": awq, "ADD": int(format == "gptq")}
         self.kernel = "weight_only" if format in BITS else "weight_only_foreign"
         self.x = Operand(x, tile.BM, block)
-        self.y_box = Box.of_result(self.shape, x.dtype, tile.BM, tile.BN)
+        y_box = Box.of_result(self.shape, x.dtype, tile.BM, tile.BN)
         tiles = blocks(N, tile.BN) * blocks(M, tile.BM)
         self.splits = splits or splits_for(tile, M, N, blocks(K, block), sms)
-        constants |= {"SPLIT": self.splits, "Y_TMA": self.y_box is not None}
+        constants |= {"SPLIT": self.splits, "Y_TMA": y_box is not None}
         self.grid, self.tiles = (tiles * self.splits,), tiles
         self.parts = (tiles * self.splits * tile.BN * tile.BM,) if self.splits > 1 else None
-        self.launches = Launches(lambda: globals()[self.kernel], (M, N, K), constants)
+        boxes = self.w.box, self.x.box, y_box
+        self.launches = Launches(lambda: globals()[self.kernel], boxes, (M, N, K), constants)
         self.device = x.device.index
 
     def __call__(
@@ -96,8 +97,7 @@ class WeightOnly:
         parts = counted = None
         if self.parts is not None:
             parts, counted = unwritten(x, self.parts, torch.float32), semaphores(x, self.tiles)
-        made = y if self.y_box is None else self.y_box.around(y)
-        first = self.w.around(qweight), self.x.around(x), made, scales, zeros, bias, parts, counted
+        first = self.w.readable(qweight), self.x.readable(x), y, scales, zeros, bias, parts, counted
         self.launches(self.grid, first, (scales, zeros, bias))
         return y
 

@@ -55,6 +55,10 @@ class ProgramFacts:
         by_shared = SM_SHARED_BYTES // (self.shared + CTA_RESERVED_BYTES)
         return max(1, min(by_registers, by_shared, _SM_WARPS // num_warps, _MOST_CTAS))
 
+    def room(self, num_warps: int) -> int:
+        """Bytes of shared memory that a CTA of so many warps may take more, while as many CTAs share an SM."""
+        return max(0, SM_SHARED_BYTES // self.ctas(num_warps) - CTA_RESERVED_BYTES - self.shared)
+
 
 @dataclass(frozen=True)
 class Program:

@@ -142,7 +142,7 @@ def find_facts(module: Module, target: Target, pins: Plan, options: PlanOptions 
     if refusal is not None:
         return refusal
     moved = transposed_loads(module, moved, pins, options or PlanOptions(), target.groups)
-    channels = tuple(find_channels(moved, rings_of(moved, pins)))
+    channels = tuple(find_channels(moved, rings_of(moved, pins), target.groups))
     check_sharing(module, channels)
     return Facts(tuple(loads), tuple(moved), channels, producer)
 

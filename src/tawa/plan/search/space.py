@@ -19,6 +19,7 @@ from itertools import product
 from statistics import geometric_mean
 
 from tawa.analysis.dims.shared_programs import find_shared
+from tawa.analysis.loops.loads_around import has_loads_around_loops
 from tawa.analysis.loops.rows import has_loops_of_rows
 from tawa.analysis.loops.split_sums import find_split_sums
 from tawa.analysis.resources import AccumulatorInfo, RegisterInfo, SharedInfo
@@ -62,8 +63,9 @@ class Space:
     num_warps, num_stages: of the launch. workload: of the kernel as it is written. promoted: how many loads of operands
     TMA can make in place of pointers. persistent: whether the kernel has a persistent form. facts: of stock
     Triton's compiled kernel, if known. shares: whether neighbouring programs load the same tiles, so that several can
-    share a CTA. splits: whether programs may share a tile: its loop allows it, and so does the user. rows: whether a
-    loop is one of rows, so that the kernel may gain without partitions. max_registers: ``maxnreg`` of the
+    share a CTA. splits: whether programs may share a tile: its loop allows it, and so does the user. rows, around:
+    whether a loop is one of rows, and whether tiles that are loaded on one side of a loop are needed behind it only, so
+    that the kernel may gain without partitions. max_registers: ``maxnreg`` of the
     launch. machine: that executes it.
     """
 
@@ -76,6 +78,7 @@ class Space:
     shares: bool = False
     splits: bool = False
     rows: bool = False
+    around: bool = False
     max_registers: int | None = None
     machine: Machine = SM_90
 
@@ -97,8 +100,11 @@ class Space:
         splits = ours and options.precision == "relaxed" and (pins is None or pins.split_k is None)
         splits = splits and not isinstance(find_split_sums(kernel), Remark)
         num_warps, num_stages, limit = launch
-        rows = has_loops_of_rows(kernel)
-        return Space(num_warps, num_stages, workload, promoted, persistent, None, shares, splits, rows, limit, machine)
+        without = {"rows": has_loops_of_rows(kernel), "around": has_loads_around_loops(kernel)}
+        return Space(
+            num_warps, num_stages, workload, promoted, persistent, None, shares, splits, **without,
+            max_registers=limit, machine=machine,
+        )  # fmt: skip
 
     @cached_property
     def unequal(self) -> bool:
@@ -162,7 +168,7 @@ class Space:
             *own,
             *_shared_forms(self, own),
             *_split_forms(self, own),
-            *((AHEAD, NOT_AHEAD) if self.rows else ()),
+            *((AHEAD, NOT_AHEAD) if self.rows else (NOT_AHEAD,) if self.around else ()),
         )
 
     # -- what is expected ----------------------------------------------------------------------------------------------

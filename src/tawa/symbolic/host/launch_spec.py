@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from tawa.symbolic.host.expr import Choice, Condition, HostValue, host_value_from_json
+from tawa.symbolic.host.expr import Argument, Choice, Condition, HostValue, host_value_from_json
 
 _FLOAT_BYTES = 4
+_MOST_ALIGNED = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,21 @@ class DescriptorSpec:
             element_bytes=data["element_bytes"],
             argument=data["argument"],
         )
+
+
+def alignment(address: int) -> int:
+    """What decides over the conditions of an address that have a multiple up to 128, or ask that it is not 0."""
+    return address % _MOST_ALIGNED or _MOST_ALIGNED * bool(address)
+
+
+def _is_of_alignment(condition: Condition) -> bool:
+    whole = condition.multiple if _MOST_ALIGNED % condition.multiple == 0 else None
+    return (
+        isinstance(condition.value, Argument)
+        and whole is not None
+        and (condition.least or 0) in (0, 1)
+        and (condition.most is None)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +153,13 @@ class LaunchSpec:
         values += [condition.value for condition in self.conditions]
         bases = frozenset(spec.base for spec in self.descriptors)
         return bases.union(*(value.arguments for value in values))
+
+    @property
+    def addresses(self) -> frozenset[int]:
+        """The arguments of which only `alignment` decides how the kernel is launched: descriptors begin there."""
+        values = [value for spec in self.descriptors for value in (spec.offset, *spec.shape, *spec.strides)]
+        values += [condition.value for condition in self.conditions if not _is_of_alignment(condition)]
+        return frozenset(spec.base for spec in self.descriptors).difference(*(value.arguments for value in values))
 
     def broken(self, arguments: Sequence[int]) -> Condition | None:
         """The first condition that these arguments violate (pointers as addresses)."""

@@ -22,14 +22,17 @@ def loads_of(view: Value) -> list[Operation]:
 
 
 def is_fenced(load: Operation, release: Operation) -> bool:
-    """Whether a fence separates a load from a slot and the release of that slot, or they are in different partitions.
+    """Whether a fence separates a load from a slot and the release of that slot, or the release is of another slot.
 
-    The fence must follow the load in its block, with no release in between, which could be that of the same round.
+    The fence must follow the load in its block, with no release in between, which could be that of the same round. A
+    release in another partition, or in a loop beside that of the load, is of another slot.
     """
     if _partition(load) is not _partition(release):
         return True
-    block = load.parent
-    assert block is not None
+    block, other = load.parent, release.parent
+    assert block is not None and other is not None
+    if load.within(other) is None and release.within(block) is None:
+        return True
     at = block.index_of(load)
     fence = next((place for place, op in enumerate(block.ops) if place > at and op.name == FENCE), None)
     inside = release.within(block)

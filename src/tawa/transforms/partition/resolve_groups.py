@@ -7,8 +7,12 @@
       get q[i] …; store O[m + group · 64] }        get q0[i] …; store O[m] }
     warp.group consumer1 { the same }            warp.group consumer1 { get q1[i] …; store O[m + 64] }
 
-A ring whose tile depends on the group index becomes one ring per group, with the counts of the original. All other
-rings are shared: every group releases each slot.
+A ring whose tiles depend on the group index becomes one ring per group, with the counts of the original. All other
+rings are shared: every group releases each slot. If only some tiles of a slot depend on the group index, a slot has
+these tiles of all groups, and each group reads its own of them:
+
+    put r[i] { load A[m + group · 64]; load B[n] }     →     put r[i] { load A[m]; load A[m + 64]; load B[n] }
+    a, b = get r[i]                                    →     a, _, b = get r[i]   and   _, a, b = get r[i]
 
 Whatever the producer computes from the group index, it computes once per group:
 
@@ -35,12 +39,12 @@ Declines if a trip count or a branch of the producer depends on the group index.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tawa.analysis.dims.dependents import dependent_values, divergent_control_flow
 from tawa.analysis.rings.exchanges import BY_GROUP, STAGED_IN
 from tawa.declines import GROUP_DEPENDENT
-from tawa.dialects.aref import ConsumedOp, CreateOp, FirstOp, GetOp, LandedOp, PutOp
+from tawa.dialects.aref import ConsumedOp, CreateOp, FilledOp, FirstOp, GetOp, LandedOp, PutOp
 from tawa.dialects.control_flow import carry_all_through, loop_carried
 from tawa.dialects.declare.declaration import is_terminator, op_names
 from tawa.dialects.effects import is_pure
@@ -50,13 +54,15 @@ from tawa.dialects.tcgen05 import TMEMCopyOp
 from tawa.dialects.ttg import MemDescSubsliceOp
 from tawa.dialects.ttng import AsyncTMACopyLocalToGlobalOp, AsyncTMAReduceOp, AsyncTMAStoreWaitOp
 from tawa.dialects.warp import GroupOp, find_groups
-from tawa.ir import Block, Builder, Module, Operation, Value, ValueMap, clone_op, source_of
+from tawa.ir import Block, Builder, Module, Operation, Region, Value, ValueMap, clone_op, source_of
 from tawa.ir.attributes import array_attr, bool_attr, int_attr, read_array, read_int, string_attr
 from tawa.transforms.drop_dead import DropDead
 from tawa.transforms.result import PassResult
 
 _OF_A_GROUP = ("mma", "consumer", "correction")
 """The writers and readers of a ring that each group has: the mma partition accesses those of all groups."""
+_REPEATED = "repeated"
+"""On the creation of a ring while its gets are rewritten: which tiles of a slot are there once for each group."""
 _STORES = op_names(AsyncTMACopyLocalToGlobalOp, AsyncTMAReduceOp)
 
 
@@ -99,7 +105,10 @@ class ResolveGroups:
             for use in list(ring.uses):
                 number = max(_group_index(use.op, it) for it in (consumers, corrections))
                 use.op.set_operand(use.index, copies[number])
-            assert ring.defining_op is not None
+                if GetOp.of(use.op) and copies[0] is copies[-1]:
+                    _read_own(use.op, number, len(consumers))
+            assert ring.defining_op is not None and copies[0].defining_op is not None
+            copies[0].defining_op.properties.pop(_REPEATED, None)
             ring.defining_op.erase()
         left_out = [_set_index(group, number) for number, group in (*enumerate(consumers), *enumerate(corrections))]
         if any(left_out):
@@ -167,10 +176,63 @@ def _fill_all_groups(
     shared = next((op for op in every if PutOp(op).ring in rings and op not in puts), None)
     if shared is not None:
         return shared, "a ring carries both tiles of one group and tiles that all groups share"
-    own = {ring: [_own_ring(ring, number) for number in range(len(consumers))] for ring in rings}
+    own: dict[Value, list[Value]] = {}
+    for ring in rings:
+        repeated = [_repeated(put, dependent) for put in puts if PutOp(put).ring is ring]
+        if all(all(it) for it in repeated):
+            own[ring] = [_own_ring(ring, number) for number in range(len(consumers))]
+        else:
+            own[ring] = [_joint_ring(ring, repeated[0], len(consumers))] * len(consumers)
     _GroupCopies(dependent, own, len(consumers)).run(producer.body)
     all_own |= own
     return None
+
+
+def _repeated(put: Operation, dependent: set[Value]) -> list[bool]:
+    """Which tiles of a put depend on the group index."""
+    return [_depends(tile, dependent) for tile in PutOp(put).body.terminator.operands]
+
+
+def _depends(tile: Value, dependent: set[Value]) -> bool:
+    """Whether a tile depends on the group index, or the load of it does."""
+    load = tile.defining_op
+    return tile in dependent or (load is not None and any(it in dependent for it in load.operands))
+
+
+def _joint_ring(ring: Value, repeated: Sequence[bool], groups: int) -> Value:
+    """A ring whose slots have the repeated tiles once for each group."""
+    create = CreateOp.of(ring.defining_op)
+    assert create is not None
+    tiles = zip(create.type.payload, repeated, strict=True)
+    payload = tuple(tile for tile, more in tiles for _ in range(groups if more else 1))
+    builder = Builder.before(create.op)
+    builder.loc = create.op.loc
+    made = builder.create(
+        CreateOp.NAME, (), (str(replace(create.type, payload=payload)),), properties=dict(create.op.properties),
+        attributes=dict(create.op.attributes), hints=(ring.hint,),
+    )  # fmt: skip
+    made.properties[_REPEATED] = array_attr([int(it) for it in repeated])
+    return made.result
+
+
+def _read_own(get: Operation, number: int, groups: int) -> None:
+    """Lets a get of one group take its own ones of the tiles that a slot has for each group."""
+    ring = GetOp(get).ring
+    assert ring.defining_op is not None
+    repeated = read_array(ring.defining_op.properties[_REPEATED])
+    payload = CreateOp(ring.defining_op).type.payload
+    builder = Builder.before(get)
+    builder.loc = get.loc
+    made = builder.create(
+        GetOp.NAME, get.operands, payload, properties=dict(get.properties), attributes=dict(get.attributes)
+    )
+    place = 0
+    for result, more in zip(get.results, repeated, strict=True):
+        own = made.results[place + (number if more else 0)]
+        own.hint = result.hint
+        result.replace_all_uses_with(own)
+        place += groups if more else 1
+    get.erase()
 
 
 def _issue_for_all_groups(issuer: GroupOp, own: dict[Value, list[Value]], groups: int) -> tuple[Operation, str] | None:
@@ -289,7 +351,9 @@ class _GroupCopies:
                     values[op.result] = builder.constant(number)
                 self.dead.append(op)
             elif access := PutOp.of(op) or LandedOp.of(op):
-                if access.ring in self.rings:
+                if access.ring in self.rings and PutOp.of(op) and self._is_joint(access.ring):
+                    self._join(PutOp(op))
+                elif access.ring in self.rings:
                     self._copies(op)
                     op.erase()
             elif (get := GetOp.of(op)) and get.ring in self.rings:
@@ -311,6 +375,35 @@ class _GroupCopies:
             elif any(result in self.dependent for result in op.results):
                 self._copies(op)
                 self.dead.append(op)
+
+    def _is_joint(self, ring: Value) -> bool:
+        return self.rings[ring][0] is self.rings[ring][-1]
+
+    def _join(self, put: PutOp) -> None:
+        """Makes a put of the tiles of one group one of the tiles of all groups."""
+        body, maps = Block(), [dict(values) for values in self.maps]
+        inside = Builder.at_end(body, put.op.loc)
+        for op in put.body.ops[:-1]:
+            repeated = any(_depends(result, self.dependent) for result in op.results)
+            for values in maps if repeated else maps[:1]:
+                inside.insert(clone_op(op, values))
+            for values in maps[1:] if not repeated else ():
+                values.update((result, maps[0][result]) for result in op.results)
+        tiles = [
+            values[tile]
+            for tile in put.body.terminator.operands
+            for values in (maps if _depends(tile, self.dependent) else maps[:1])
+        ]
+        filled = Operation(FilledOp.NAME, tiles, loc=put.body.terminator.loc)
+        body.append(filled)
+        builder = Builder.before(put.op)
+        builder.loc = put.op.loc
+        operands = [self.maps[0].get(operand, operand) for operand in put.op.operands]
+        builder.create(
+            PutOp.NAME, operands, properties=dict(put.op.properties), attributes=dict(put.op.attributes),
+            regions=[Region([body])],
+        )  # fmt: skip
+        put.op.erase()
 
     def _copies(self, *ops: Operation) -> None:
         """Clones operations once per group; a wait for stores lets those of the later groups go on."""

@@ -49,6 +49,22 @@ def test_a_body_that_was_duplicated_counts_once() -> None:
     assert other_rounding(_FUSED[0] + _END, _FUSED[0] + _APART + _END)
 
 
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "  ^bb0(%p: f32 loc(#loc1), %b: f32 loc(#loc1)):\n",
+        "  %1 = scf.for %i = %0 to %n step %c iter_args(%p = %init) -> (f32)  : i32 {\n",
+        "  partition0(%p: f32 loc(unknown), %b: f32) num_warps(4) {\n",
+    ],
+)
+def test_an_argument_with_the_name_of_a_product_elsewhere_is_none(begin: str) -> None:
+    """Names begin anew in each region: in documents of FlexAttention an argument of a sum had that of a product."""
+    product, added = "  %p = arith.mulf %a, %b : f32\n", "  %s = arith.addf %p, %b : f32 loc(#loc2)\n"
+    other = begin.replace("%p", "%q") + added.replace("%p", "%q")
+    assert not other_rounding(product + other + _END, product + begin + added + _END)
+    assert other_rounding(product + other + _END, begin + product + added + _END)
+
+
 @pytest.mark.parametrize(("name", "same"), [("epilogue_all_pointers", False), ("epilogue_all", True)])
 def test_it_finds_the_kernel_whose_bits_were_seen_to_differ(name: str, same: bool) -> None:
     """bench/results/bits.json: of all cases that were compared, only forms of the former have other bits."""

@@ -9,7 +9,7 @@ from tawa.bridge.launch.first.compiles import launch_is_ours, may_be_one
 from tawa.bridge.triton.versions import nested_descriptors
 from tawa.flow import Flow, run
 from tawa.ir import Module, copy_module
-from tawa.pipeline import PATHS
+from tawa.pipeline import KERNEL, PATHS
 from tawa.plan import Plan
 from tawa.plan.decide.paths import Launching
 from tawa.plan.options import PlanOptions
@@ -30,9 +30,9 @@ def search_of(
     launching = Launching(launch_is_ours(), may_be_one(), nested_descriptors())
     options = PlanOptions(only_if_faster=False)
     flow = Flow(copy_module(kernel), options=options, launching=launching)
-    run(flow, PATHS[:1])
+    run(flow, KERNEL)
     structured = copy_module(flow.module)
-    promoted = flow.promoted if run(flow, PATHS[1:]) is None else 0
+    promoted = flow.promoted if run(flow, PATHS) is None else 0
     launch = num_warps, num_stages, max_registers
     space = Space.of(structured, promoted, launch, options, launching.ours, measured=True)
     if space is None:

@@ -45,6 +45,7 @@ class Made:
 
     inner: Triton's launcher. kernel: the function and the packed metadata. compiled: the kernel. added: arguments
     behind the user's. passed: turns the user's arguments into those of `inner`. why: the prediction that chose it.
+    moved: makes the same for arguments that differ in addresses only, from their values; None: it depends on them.
     """
 
     inner: Callable[..., None]
@@ -54,6 +55,7 @@ class Made:
     added: tuple[Any, ...] = ()
     passed: Passed | None = None
     why: str = ""
+    moved: Callable[[Sequence[Any]], Made] | None = None
 
 
 @dataclass(slots=True)

@@ -15,7 +15,9 @@ import re
 
 from tawa.dialects.arith import AddFOp, MulFOp, SubFOp
 
-_DEFINED = re.compile(r"^\s*(%[\w$.-]+)(?::\d+)? = \"?([\w.]+)\"?(.*)$", re.MULTILINE)
+_OP = re.compile(r"^\s*(%[\w$.-]+)(?::\d+)? = \"?([\w.]+)\"?(.*)$")
+_DEFINED = re.compile(r"(%[\w$.-]+)(?=:\s|\s=\s)")
+"""Results, arguments of blocks and of loops: ``%r = ``, ``^bb0(%a: f32 …``, ``iter_args(%i = %init …``."""
 _LOCATION = re.compile(r"loc\((#loc\d*)\)\s*$")
 _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
 _REFERENCE = re.compile(r"#loc\d*")
@@ -37,11 +39,13 @@ def _sums(text: str) -> tuple[set[str], set[str]]:
     aliases = dict(_ALIAS.findall(text))
     products = set[str]()
     fused, apart = set[str](), set[str]()
-    for name, op, rest in _DEFINED.findall(text):
+    for line in text.splitlines():
+        found = _OP.match(line)
+        name, op, rest = found.groups() if found is not None else ("", "", "")
         operands = set(_VALUE.findall(rest.partition(" : ")[0]))
         if op in _SUMS and (place := _place(rest, aliases)):
             (fused if operands & products else apart).add(place)
-        products.discard(name)  # names begin anew in a partition
+        products.difference_update(_DEFINED.findall(line))  # a name may stand for another value in each region
         if op == MulFOp.NAME:
             products.add(name)
     return fused, apart

@@ -76,3 +76,14 @@ def with_bias(acc, bias, n, N, ALONG: tl.constexpr):
     at = n + tl.arange(0, SIZE)
     added = tl.load(bias + at, mask=at < N, other=0.0).to(tl.float32)
     return acc + (added[None, :] if ALONG == 1 else added[:, None])
+
+
+@triton.jit
+def with_factors(acc, factors, first, limit, step, ALONG: tl.constexpr):
+    """Multiplies the columns of a float32 tile (ALONG = 1), or its rows (0), by float32 numbers from index `first` on.
+
+    limit: their end. step: from one to the next; 0 if there is one number for all.
+    """
+    at = first + tl.arange(0, acc.shape[ALONG])
+    by = tl.load(factors + at.to(tl.int64) * step, mask=at < limit, other=0.0)
+    return acc * (by[None, :] if ALONG == 1 else by[:, None])

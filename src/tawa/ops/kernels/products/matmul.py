@@ -1,4 +1,4 @@
-"""``C = act(A @ B + bias) + residual``, through descriptors. Plain Triton.
+"""``C = act(A @ B * factors + bias) + residual``, through descriptors. Plain Triton.
 
 Letters: A (M, K) and B (K, N), each stored with K innermost or not (A_K, B_K); C (M, N), stored with N innermost or not
 (C_N). Tiles have BM rows and BN columns, and BK of the summed dimension at a time.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from tawa.ops.kernels.products.epilogue import activated, tile_at, with_bias
+from tawa.ops.kernels.products.epilogue import activated, tile_at, with_bias, with_factors
 from tawa.ops.kernels.products.split import add_part, arrive, sum_parts, write_part
 
 
@@ -52,11 +52,18 @@ def store_tile(c, acc, m, n, C_N: tl.constexpr):
 
 
 @triton.jit
-def finished(acc, bias, residual, kept, m, n, M, N, C_N: tl.constexpr, ACT: tl.constexpr):
-    """Bias, activation and residual of a float32 tile, as far as they are given. bias: of N if C_N, else of M.
+def finished(
+    acc, of_rows, of_columns, bias, residual, kept, m, n, M, N, C_N: tl.constexpr, ACT: tl.constexpr,
+    ROW_STEP: tl.constexpr, COLUMN_STEP: tl.constexpr,
+):  # fmt: skip
+    """Factors, bias, activation and residual of a float32 tile, as far as they are given.
 
-    kept: where the sums are stored before the activation.
+    of_rows, of_columns: one float32 number for each, or with a step of 0 for all; None for none. bias: of N if C_N,
+    else of M. kept: where the sums are stored before the activation.
     """
+    if of_rows is not None:
+        acc = with_factors(acc, of_rows, m, M, ROW_STEP, 0)
+        acc = with_factors(acc, of_columns, n, N, COLUMN_STEP, 1)
     if bias is not None:
         if C_N:
             acc = with_bias(acc, bias, n, N, 1)
@@ -75,15 +82,17 @@ def finished(acc, bias, residual, kept, m, n, M, N, C_N: tl.constexpr, ACT: tl.c
 
 @triton.jit
 def matmul(
-    a, b, b_more, c, c_more, bias, residual, residual_more, kept, kept_more, M, N, K,
+    a, b, b_more, c, c_more, of_rows, of_columns, bias, residual, residual_more, kept, kept_more, M, N, K,
     BM: tl.constexpr, BN: tl.constexpr, BW: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, A_K: tl.constexpr,
-    B_K: tl.constexpr, C_N: tl.constexpr, GATED: tl.constexpr, ACT: tl.constexpr,
+    B_K: tl.constexpr, C_N: tl.constexpr, GATED: tl.constexpr, ACT: tl.constexpr, ROW_STEP: tl.constexpr = 0,
+    COLUMN_STEP: tl.constexpr = 0,
 ):  # fmt: skip
     """One tile of C. N counts columns of C.
 
     b_more, c_more, residual_more, kept_more: boxes of BW columns; None without. GATED: `kept` has the sums of the gate,
     `kept_more` the others.
     """
+    tl.static_assert(not GATED or of_rows is None)
     WIDTH: tl.constexpr = BN if GATED else BN + BW
     row, column = tile_at(tl.program_id(0), M, N, BM, WIDTH, GROUP)
     m, n = row * BM, column * WIDTH
@@ -105,20 +114,25 @@ def matmul(
         if kept is not None:
             store_tile(kept, acc, m, n, C_N)
             store_tile(kept_more, more, m, n, C_N)
-        acc = finished(activated(acc, ACT) * more, None, residual, None, m, n, M, N, C_N, "none")
+        acc = activated(acc, ACT) * more
+        acc = finished(acc, None, None, None, residual, None, m, n, M, N, C_N, "none", 0, 0)
     else:
-        acc = finished(acc, bias, residual, kept, m, n, M, N, C_N, ACT)
+        acc = finished(acc, of_rows, of_columns, bias, residual, kept, m, n, M, N, C_N, ACT, ROW_STEP, COLUMN_STEP)
     store_tile(c, acc, m, n, C_N)
     if BW and not GATED:
-        more = finished(more, bias, residual_more, kept_more, m, n_more, M, N, C_N, ACT)
+        more = finished(
+            more, of_rows, of_columns, bias, residual_more, kept_more, m, n_more, M, N, C_N, ACT, ROW_STEP, COLUMN_STEP
+        )
         store_tile(c_more, more, m, n_more, C_N)
 
 
 @triton.jit
 def matmul_split(
-    a, b, c, c_whole, bias, residual, residual_whole, kept, kept_whole, parts, semaphores, whole, M, N, K,
+    a, b, c, c_whole, of_rows, of_columns, bias, residual, residual_whole, kept, kept_whole, parts, semaphores, whole,
+    M, N, K,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, A_K: tl.constexpr, B_K: tl.constexpr,
     C_N: tl.constexpr, ACT: tl.constexpr, SPLIT: tl.constexpr, WIDTH: tl.constexpr, ORDERED: tl.constexpr,
+    ROW_STEP: tl.constexpr = 0, COLUMN_STEP: tl.constexpr = 0,
 ):  # fmt: skip
     """One of SPLIT shares of the sums of a tile of C; the first `whole` programs compute a tile each.
 
@@ -140,7 +154,9 @@ def matmul_split(
         k = step * BK
         acc = tl.dot(left_tile(a, m, k, A_K), right_tile(b, n, k, B_K), acc)
     if c_whole is not None and alone:
-        acc = finished(acc, bias, residual_whole, kept_whole, m, n, M, N, C_N, ACT)
+        acc = finished(
+            acc, of_rows, of_columns, bias, residual_whole, kept_whole, m, n, M, N, C_N, ACT, ROW_STEP, COLUMN_STEP
+        )
         store_tile(c_whole, acc, m, n, C_N)
     else:
         PARTS: tl.constexpr = SPLIT if ORDERED else 1
@@ -151,5 +167,8 @@ def matmul_split(
         if arrive(semaphores, tile - whole, SPLIT):
             for part in range(0, BN, WIDTH):
                 summed = sum_parts(parts, tile - whole, part, BM, BN, WIDTH, PARTS)
-                summed = finished(summed, bias, residual, kept, m, n + part, M, N, C_N, ACT)
+                summed = finished(
+                    summed, of_rows, of_columns, bias, residual, kept, m, n + part, M, N, C_N, ACT, ROW_STEP,
+                    COLUMN_STEP,
+                )  # fmt: skip
                 store_tile(c, summed, m, n + part, C_N)

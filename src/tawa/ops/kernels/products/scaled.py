@@ -2,7 +2,7 @@
 
 Letters: A (M, K) and B (N, K), both with K innermost; C (M, N). Blocks of BM x BN x BK. A scale is one number for the
 whole operand, one for each row of it, or one for each 128 elements of K: of a row, or of 128 rows. The first two are
-multiplied after the loop. For the others, the dot of each 128 elements is scaled and added in float32.
+multiplied after the loop. The dot of each 128 elements is scaled, if it must be, and added in float32.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from tawa.ops.kernels.products.epilogue import tile_at
+from tawa.ops.kernels.products.epilogue import tile_at, with_bias, with_factors
 
 TENSOR = tl.constexpr(0)
 ROW = tl.constexpr(1)
@@ -21,10 +21,11 @@ SPAN = tl.constexpr(128)
 
 
 @triton.jit
-def factors_at(scale, first, rows, limit, stride, step, KIND: tl.constexpr):
+def factors_at(scale, first, rows, limit, stride, step, KIND: tl.constexpr, UNIT: tl.constexpr):
     """The scales of a block, in a step of 128 elements of K: a tensor for its rows, or one number."""
     if KIND == ROW_BLOCK:
-        return tl.load(scale + rows.to(tl.int64) * stride + step, mask=rows < limit, other=0.0)
+        at = rows if UNIT else rows.to(tl.int64) * stride
+        return tl.load(scale + at + step, mask=rows < limit, other=0.0)
     elif KIND == BLOCK:
         return tl.load(scale + (first // SPAN).to(tl.int64) * stride + step)
     else:
@@ -58,27 +59,17 @@ def promoted(acc, product, of_a, of_b, A_SCALE: tl.constexpr, B_SCALE: tl.conste
 
 
 @triton.jit
-def whole_factor(scale, index, limit, stride, KIND: tl.constexpr):
-    """The scales that are multiplied after the loop, for rows or columns."""
-    if KIND == TENSOR:
-        return tl.load(scale + index * 0)
-    else:
-        return tl.load(scale + index.to(tl.int64) * stride, mask=index < limit, other=0.0)
-
-
-@triton.jit
 def finished(
-    acc, scale_a, scale_b, bias, m, n, M, N, a_stride, b_stride, BM: tl.constexpr, BN: tl.constexpr,
-    A_SCALE: tl.constexpr, B_SCALE: tl.constexpr, BIAS: tl.constexpr,
+    acc, scale_a, scale_b, bias, m, n, M, N, a_stride, b_stride, A_SCALE: tl.constexpr, B_SCALE: tl.constexpr,
+    BIAS: tl.constexpr,
 ):  # fmt: skip
     """The sums of a block with what is left to multiply, and with the bias."""
-    rows, columns = m + tl.arange(0, BM), n + tl.arange(0, BN)
     if A_SCALE < ROW_BLOCK:
-        acc = acc * whole_factor(scale_a, rows, M, a_stride, A_SCALE)[:, None]
+        acc = with_factors(acc, scale_a, m, M, a_stride, 0)
     if B_SCALE < ROW_BLOCK:
-        acc = acc * whole_factor(scale_b, columns, N, b_stride, B_SCALE)[None, :]
+        acc = with_factors(acc, scale_b, n, N, b_stride, 1)
     if BIAS:
-        acc += tl.load(bias + columns, mask=columns < N, other=0.0).to(tl.float32)[None, :]
+        acc = with_bias(acc, bias, n, N, 1)
     return acc
 
 
@@ -97,15 +88,14 @@ def put(c, acc, m, n, M, N, BM: tl.constexpr, BN: tl.constexpr, C_TMA: tl.conste
 def scaled_mm(
     a, b, c, scale_a, scale_b, bias, M, N, K, a_stride, a_step, b_stride, b_step,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, A_SCALE: tl.constexpr,
-    B_SCALE: tl.constexpr, BIAS: tl.constexpr, FAST: tl.constexpr, C_TMA: tl.constexpr,
+    B_SCALE: tl.constexpr, A_UNIT: tl.constexpr, B_UNIT: tl.constexpr, BIAS: tl.constexpr, C_TMA: tl.constexpr,
 ):  # fmt: skip
     """One tile of C.
 
     a_stride, a_step: from the scale of a row (or of 128) to that of the next, and from a step of K to the next; b_*: of
-    B. FAST: sums stay in the tensor cores, which round them to fewer bits; else each dot is added in float32.
+    B. A_UNIT, B_UNIT: the stride of ROW_BLOCK is 1; then scales arrive with their tile.
     """
-    tl.static_assert(FAST or BK == SPAN)
-    tl.static_assert(not FAST or (A_SCALE < ROW_BLOCK and B_SCALE < ROW_BLOCK))
+    tl.static_assert(BK == SPAN)
     row, column = tile_at(tl.program_id(0), M, N, BM, BN, GROUP)
     m, n = row * BM, column * BN
     rows, columns = m + tl.arange(0, BM), n + tl.arange(0, BN)
@@ -113,11 +103,8 @@ def scaled_mm(
     for step in range(tl.cdiv(K, BK)):
         x = a.load([m, step * BK])
         y = b.load([n, step * BK])
-        if FAST:
-            acc = tl.dot(x, y.T, acc)
-        else:
-            of_a = factors_at(scale_a, m, rows, M, a_stride, step * a_step, A_SCALE)
-            of_b = factors_at(scale_b, n, columns, N, b_stride, step * b_step, B_SCALE)
-            acc = promoted(acc, tl.dot(x, y.T), of_a, of_b, A_SCALE, B_SCALE)
-    acc = finished(acc, scale_a, scale_b, bias, m, n, M, N, a_stride, b_stride, BM, BN, A_SCALE, B_SCALE, BIAS)
+        of_a = factors_at(scale_a, m, rows, M, a_stride, step * a_step, A_SCALE, A_UNIT)
+        of_b = factors_at(scale_b, n, columns, N, b_stride, step * b_step, B_SCALE, B_UNIT)
+        acc = promoted(acc, tl.dot(x, y.T), of_a, of_b, A_SCALE, B_SCALE)
+    acc = finished(acc, scale_a, scale_b, bias, m, n, M, N, a_stride, b_stride, A_SCALE, B_SCALE, BIAS)
     put(c, acc, m, n, M, N, BM, BN, C_TMA)

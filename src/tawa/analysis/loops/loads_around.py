@@ -1,0 +1,113 @@
+"""Loads around loops: tiles that are loaded on one side of a loop, and needed behind it only.
+
+%g = load                       fills registers while the loop runs
+for …
+%q = load                       waits for memory when nothing else is to be done
+… %g … %q …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tawa.analysis.memory.provenance import Root, memory_roots
+from tawa.dialects.declare.declaration import address_of
+from tawa.dialects.effects import effects_of, is_plain_load, is_pure
+from tawa.dialects.scf import ForOp
+from tawa.dialects.tt import ATOMICS, LoadOp
+from tawa.ir import Module, Operation
+from tawa.symbolic.dim_relations import has_rows
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenInfo:
+    """What a kernel writes: the roots, None if one is unknown. ordered: whether it has atomics."""
+
+    roots: frozenset[Root] | None
+    ordered: bool
+
+    @staticmethod
+    def of(module: Module) -> WrittenInfo:
+        """What the kernel of a module writes."""
+        roots: set[Root] | None = set()
+        ordered = False
+        for op in module.walk():
+            ordered |= op.name in ATOMICS
+            for effect in effects_of(op) if not op.regions else ():
+                if effect.kind == "any":
+                    roots = None
+                elif effect.kind == "write" and effect.space == "global":
+                    address = address_of(op, effect)
+                    found = memory_roots(address) if address is not None else None
+                    roots = roots | set(found) if roots is not None and found is not None else None
+        return WrittenInfo(frozenset(roots) if roots is not None else None, ordered)
+
+    def may_move(self, load: LoadOp) -> bool:
+        """Whether a load gives the same wherever it is executed."""
+        roots = memory_roots(load.pointers)
+        return not self.ordered and self.roots is not None and roots is not None and not self.roots & set(roots)
+
+
+def has_loads_around_loops(module: Module) -> bool:
+    """Whether a loop of a kernel has such loads."""
+    written = WrittenInfo.of(module)
+    return any(True for op in module.walk() if (loop := ForOp.of(op)) for _ in loads_around(loop, written))
+
+
+def loads_around(loop: ForOp, written: WrittenInfo) -> Iterator[LoadOp]:
+    """The loads beside a loop whose tiles are used behind it only, and whose addresses do not depend on it."""
+    block = loop.op.parent
+    assert block is not None
+    at = block.index_of(loop.op)
+    following = next((i for i in range(at + 1, len(block.ops)) if ForOp.matches(block.ops[i])), len(block.ops))
+    for index, op in enumerate(block.ops[:following]):
+        load = LoadOp.of(op)
+        if load is None or not is_plain_load(op) or load.tile is None or not has_rows(op.result):
+            continue
+        if not written.may_move(load):
+            continue
+        if index < at:
+            if op.result.uses and users_before(load, loop) is not None:
+                yield load
+        elif slice_behind(load, loop) is not None:
+            yield load
+
+
+def users_before(load: LoadOp, loop: ForOp) -> list[Operation] | None:
+    """What is computed from a load before a loop, in order, but can be computed behind it; None if some cannot."""
+    block = loop.op.parent
+    assert block is not None
+    at = block.index_of(loop.op)
+    found: dict[Operation, None] = {}
+    work = [load.op]
+    while work:
+        for user in work.pop().result.users:
+            beside = user.within(block)
+            if beside is None or beside is loop.op:
+                return None
+            if beside in found or block.index_of(beside) > at:
+                continue
+            if not is_pure(user) or user.regions or user.parent is not block or len(user.results) != 1:
+                return None
+            found[user] = None
+            work.append(user)
+    return sorted(found, key=block.index_of)
+
+
+def slice_behind(load: LoadOp, loop: ForOp) -> list[Operation] | None:
+    """What a load behind a loop needs of what is computed behind it, in order; None if that depends on the loop."""
+    block = loop.op.parent
+    assert block is not None
+    at = block.index_of(loop.op)
+    found: dict[Operation, None] = {}
+    work = list(load.op.operands)
+    while work:
+        op = work.pop().defining_op
+        if op is None or op in found or op.parent is not block or block.index_of(op) < at:
+            continue
+        if op is loop.op or op.regions or not is_pure(op):
+            return None
+        found[op] = None
+        work += op.operands
+    return sorted(found, key=block.index_of)
