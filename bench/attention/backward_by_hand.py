@@ -1,7 +1,7 @@
 """Times attention backward for d = 256 by hand: ``python -m bench.attention.backward_by_hand [--names TEXT]``.
 
-The kernels of `bench.peers.gluon_attention_backward`, and one plain kernel as Tawa specialises it, beside the operator
-and cuDNN, on problems of `bench.attention.backward`, compared and timed as there. ``--compile`` only compiles them, on
+The kernels of `bench.peers.gluon_attention_backward`, beside the operator, whose plain kernel has the same form, and
+cuDNN, on problems of `bench.attention.backward`, compared and timed as there. ``--compile`` only compiles them, on
 any machine, into ``build/attention_backward_by_hand``; a run compiles what is not there before it begins. Results:
 ``bench/results/attention_backward_by_hand.json``.
 """
@@ -30,8 +30,7 @@ MODULE = "bench.attention.backward_by_hand"
 
 
 def by_hand(problem: Problem, tensors: tuple[Any, ...], names: Sequence[str]) -> dict[str, Callable[[], Any]]:
-    """The plain kernel and those by hand that are asked for; each returns dQ, dK and dV."""
-    from bench.attention import fused_backward
+    """Those by hand that are asked for; each returns dQ, dK and dV."""
     from bench.peers.gluon_attention_backward import prepare
     from tawa.ops import attention
 
@@ -39,9 +38,7 @@ def by_hand(problem: Problem, tensors: tuple[Any, ...], names: Sequence[str]) ->
     o, lse = attention(q, k, v, causal=problem.causal, return_lse=True)
     lse *= math.log2(math.e)
     given = q, k, v, o, do, lse, problem.causal
-    plans, variants = fused_backward.PLANS, variants_for(problem)
-    found = {name: fused_backward.prepare(*given, *how)[0] for name, how in plans.items() if name in names}
-    return found | {name: prepare(*given, variant)[0] for name, variant in variants.items() if name in names}
+    return {name: prepare(*given, variants_for(problem)[name])[0] for name in names}
 
 
 def variants_for(problem: Problem) -> dict[str, Any]:
@@ -58,23 +55,17 @@ def compile_one(problem: Problem, name: str) -> None:
     pretend()
     import torch
 
-    from bench.attention import fused_backward
     from bench.peers.gluon_attention_backward import prepare
 
     tile = torch.empty((1, 1, problem.S, problem.d), dtype=torch.bfloat16)
     lse = torch.empty((1, 1, problem.S))
     tensors = *[tile] * 5, lse, problem.causal
-    if name in fused_backward.PLANS:
-        fused_backward.prepare(*tensors, *fused_backward.PLANS[name])[1]()
-    else:
-        prepare(*tensors, variants_for(problem)[name])[1]()
+    prepare(*tensors, variants_for(problem)[name])[1]()
 
 
 def names_for(problem: Problem, among: Sequence[str]) -> list[str]:
-    """The candidates of a problem whose names contain one of these texts; all of them if there are none."""
-    from bench.attention.fused_backward import PLANS
-
-    return [it for it in (*PLANS, *variants_for(problem)) if not among or any(text in it for text in among)]
+    """The variants of a problem whose names contain one of these texts; all of them if there are none."""
+    return [it for it in variants_for(problem) if not among or any(text in it for text in among)]
 
 
 def compile_all(problems: list[Problem], among: Sequence[str]) -> None:

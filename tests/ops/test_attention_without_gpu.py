@@ -324,6 +324,17 @@ def test_a_box_holds_the_head_dimension(head_dim: int, box: int) -> None:
         assert all(box in kind for kind in (*by_mask, table.varlen, table.dkdv, table.dq))
 
 
+def test_groups_own_dots_for_wide_heads_where_the_registers_suffice() -> None:
+    two = tiles.HOPPER.dkdv[256], tiles.HOPPER.dq[256]
+    masks: tuple[Any, ...] = ("full", "causal")
+    for mask in masks:
+        made, of_queries = tiles.backward_tiles(tiles.HOPPER, 256, True, mask, False, 4096)
+        assert made.owned and of_queries is None
+        for added, softcap, queries in ((False, False, 4096), (True, True, 4096), (True, False, None)):
+            assert tiles.backward_tiles(tiles.HOPPER, 256, added, mask, softcap, queries) == two
+    assert tiles.backward_tiles(tiles.HOPPER, 256, True, "window", False, 4096) == two
+
+
 @pytest.mark.parametrize("mask", ["full", "causal", "window"])
 def test_long_programs_of_gradients_exchange_tiles_and_short_ones_do_not(mask: Any) -> None:
     for box, choice in tiles.HOPPER.gradients[mask].items():
@@ -331,6 +342,8 @@ def test_long_programs_of_gradients_exchange_tiles_and_short_ones_do_not(mask: A
         assert all(of_queries is None for _, of_queries in made)
         assert made[0] == made[1] == (choice[0], None) and made[2] == (choice[-1], None)
         assert tiles.backward_tiles(tiles.HOPPER, box, False, mask, False, 1)[1] == tiles.HOPPER.dq[box]
+        if made[0][0].owned:
+            continue
         narrow = tiles.HOPPER.gradients["window"][box][0]
         assert tiles.backward_tiles(tiles.HOPPER, box, True, mask, True, 65536) == (narrow, None)
         packed = narrow if mask == "window" else tiles.HOPPER.varlen_gradients[box]  # their programs differ in length

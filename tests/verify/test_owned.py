@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from itertools import product
 
 import pytest
 
@@ -25,7 +24,8 @@ from tawa.transforms.partition import exchange_parts
 from tawa.verify.arefs import check_credits
 from tawa.verify.barriers import check_barriers, check_refinement
 from tawa.verify.verdict import Proved, Refuted, Verdict
-from tests.cases.attention.builders import owned_case
+from tests.cases.attention.builders import backward_case
+from tests.cases.case import Specimen
 from tests.cases.compiled import compile_case
 from tests.cases.simulated import ORDERS, errors, simulated, unspecialised
 from tests.matrix.compiling import Levels, attempted, signature
@@ -34,11 +34,16 @@ from tests.support.verdicts import passes
 
 OPTIONS = PlanOptions(only_if_faster=False)
 OWNED = {"groups": 2, "split": "columns", "exchange": True}
-BEHIND = {**OWNED, "loops": [{"loop": 0, "behind": True}]}
+BEHIND = {**OWNED, "loops": [{"behind": True}]}
 
 
-def made(plan: dict[str, object], causal: bool, by_queries: bool, dim: int = 256) -> tuple[Specialised, Levels]:
-    case = owned_case("owned", dim, causal, by_queries)
+def the_case(causal: bool = False, dim: int = 256, **sizes: int) -> Specimen:
+    """The operator's kernel for wide heads."""
+    small = {"SQ": 192, "SK": 192, "B": 1, "H": 1, "HK": 1, **sizes}
+    return backward_case("owned", "owned", dim=dim, dtype="bf16", causal=causal, **small)
+
+
+def made(plan: dict[str, object], case: Specimen) -> tuple[Specialised, Levels]:
     with launched_by_us(function=case.kernel):
         found, levels = attempted(case, OPTIONS, Plan.of(plan), verification="full")
     assert isinstance(found, Specialised), found.remarks
@@ -47,7 +52,7 @@ def made(plan: dict[str, object], causal: bool, by_queries: bool, dim: int = 256
 
 @functools.cache
 def texts(behind: bool) -> tuple[str, str]:
-    levels = made(BEHIND if behind else OWNED, False, True)[1]
+    levels = made(BEHIND if behind else OWNED, the_case())[1]
     return levels.asm["aref"], levels.asm["barrier"]
 
 
@@ -87,7 +92,7 @@ def test_each_group_has_the_dots_that_it_owns_and_columns_of_the_others() -> Non
 def test_one_slot_of_what_is_exchanged_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange_parts, "SLOTS", exchange_parts.SLOTS - 1)
     with pytest.raises(PlanError, match="barrier level of the kernel is refuted"):
-        made(OWNED, False, True)
+        made(OWNED, the_case())
 
 
 def test_every_wait_of_a_group_is_needed() -> None:
@@ -146,15 +151,23 @@ def test_results_are_staged_in_what_the_other_group_does_not_read() -> None:
     assert isinstance(check_barriers(module), Refuted)
 
 
-KINDS = list(product((256, 128), (False, True), (False, True), (False, True)))
+KINDS: list[tuple[int, bool, bool, dict[str, int]]] = [
+    (256, False, False, {}),
+    (256, False, True, {"H": 2}),
+    (256, True, False, {"SQ": 130, "SK": 200}),
+    (256, False, False, {"SQ": 200, "SK": 130, "H": 2}),
+    (128, False, True, {"SQ": 130}),
+    (128, True, False, {"H": 2, "HK": 2}),
+]
+"""Head dimension, causal, whether dQ runs behind, sizes."""
 
 
-@pytest.mark.parametrize(("dim", "causal", "by_queries", "behind"), sample(KINDS, 3))
+@pytest.mark.parametrize(("dim", "causal", "behind", "sizes"), sample(KINDS, 3))
 def test_gradients_have_the_bits_of_the_unspecialised_kernel_in_all_orders(
-    dim: int, causal: bool, by_queries: bool, behind: bool
+    dim: int, causal: bool, behind: bool, sizes: dict[str, int]
 ) -> None:
-    case = owned_case("owned", dim, causal, by_queries)
-    found, levels = made(BEHIND if behind else OWNED, causal, by_queries, dim)
+    case = the_case(causal, dim, **sizes)
+    found, levels = made(BEHIND if behind else OWNED, case)
     wanted = simulated(case, unspecialised(case, levels))
     assert errors(case, wanted).share <= 1
     module = read_levels(levels)[1]
@@ -164,7 +177,7 @@ def test_gradients_have_the_bits_of_the_unspecialised_kernel_in_all_orders(
 
 
 def test_a_mapping_and_json_give_the_same_plan_with_a_schedule_for_each_group() -> None:
-    case = owned_case("owned", 256, False, True)
+    case = the_case()
     sizes = {"num_warps": case.num_warps, "num_stages": case.num_stages}
     found = tawa.explain(case.kernel, signature(case), {}, plan=OWNED, only_if_faster=False, **sizes)
     assert found.plan is not None and all(len(it.schedules) == 2 for it in found.plan.loops)
@@ -180,7 +193,7 @@ def test_the_kernel_in_gluon_gives_the_same_bits() -> None:
     pytest.importorskip("triton.experimental.gluon")
     from tawa.bridge.gluon.emit import compile_emitted, emit_gluon
 
-    case = owned_case("owned", 256, False, True)
+    case = the_case()
     compiled = compile_case(case, plan=OWNED, only_if_faster=False)
     wanted = simulated(case, read_final(compiled))
     found = simulated(case, read_final(compile_emitted(emit_gluon(compiled))))

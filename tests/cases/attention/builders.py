@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bench.attention.fused_backward import fused_backward
 from tawa.ops.kernels.attention import backward, backward_varlen, forward, persistent, two_parts
 from tawa.ops.kernels.attention import varlen as ragged
 from tests.cases.attention import biased, flex, from_registers, one_loop, tutorial, varlen
@@ -524,23 +523,6 @@ def from_registers_case(name: str, dim: int, tile: tuple[int, int, int]) -> Spec
     constexprs = {it: case.constexprs[it] for it in ("BM", "BN", "D")}
     return replace(case, kernel=from_registers.attention_from_registers,
                    arguments={**arguments, "sums_ptr": Pointer("sums")}, constexprs=constexprs)  # fmt: skip
-
-
-def owned_case(name: str, dim: int, causal: bool, by_queries: bool, **sizes: int) -> Specimen:
-    """As `backward_case` "added" for blocks of 64, in bf16: the kernel of the bench, whose dS is computed from half P.
-
-    by_queries: whether blocks are queries by keys.
-    """
-    lengths_of = {"SQ": 192, "SK": 192, "H": 1, "HK": 1, "B": 1, **sizes}
-    case = backward_case(name, "added", dim=dim, dtype="bf16", causal=causal, tile=(64, 64, 8), **lengths_of)
-    arguments: dict[str, Argument] = {
-        f"{it}_d": Descriptor(it, (64, "D"), ("ROWS", "D"), ("D", 1)) for it in ("q", "k", "v", "do", "dk", "dv")
-    }
-    arguments |= {"lse_ptr": Pointer("lse"), "delta_ptr": Pointer("delta"), "sums_ptr": Pointer("sums"),
-                  "L": Number("SQ"), "scale": case.arguments["scale"]}  # fmt: skip
-    known = {**case.sizes, "BM": 64, "BN": 64, "SP": lengths_of["SQ"], "ROWS": lengths_of["H"] * lengths_of["SQ"]}
-    return replace(case, kernel=fused_backward, arguments=arguments, sizes=known,
-                   constexprs={"B": 64, "D": dim, "CAUSAL": causal, "BY_QUERIES": by_queries})  # fmt: skip
 
 
 def packed_backward_case(name: str, kind: str, queries: tuple[int, ...], keys: tuple[int, ...], *, dim: int = 64,

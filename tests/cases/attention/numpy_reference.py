@@ -154,13 +154,14 @@ def _sums_of(case: Specimen, scaled: Any) -> Any:
 
 def _gradients(
     problem: Problem, q: Any, k: Any, v: Any, do: Any, lse: Any, delta: Any, slope: float, diagonal: int,
-    round_weights: Callable[[Any], Any],
+    round_weights: Callable[[Any], Any], owned: bool = False,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """dQ / scale, dK and dV of one head. lse, delta: columns."""
+    """dQ / scale, dK and dV of one head. lse, delta: columns. owned: dS is computed from P as the dots read it."""
     rows, keys = np.arange(q.shape[0])[:, None], np.arange(k.shape[0])[None, :]
     products = q @ k.T
     s = problem.scores(products, rows, keys, slope, np.tanh, diagonal) - lse
     p = np.where(problem.visible(rows, keys, diagonal), np.exp2(s), 0.0)
+    p = round_weights(p) if owned else p
     ds = round_weights(p * (do @ v.T - delta) * problem.steepness(products, np.tanh))
     return ds @ k, ds.T @ q * problem.scale, round_weights(p).T @ do
 
@@ -178,7 +179,8 @@ def _backward(case: Specimen, problem: Problem, floats: Arrays, rounding: Roundi
         for h in range(problem.heads):
             of = h // problem.group
             found = _gradients(problem, q[b, h], k[b, of], v[b, of], do[b, h], lse[b, h], delta[b, h],
-                               _slope(floats, problem, h), problem.diagonal, lambda x: rounding(x, dtype))  # fmt: skip
+                               _slope(floats, problem, h), problem.diagonal, lambda x: rounding(x, dtype),
+                               bool(case.constexprs.get("OWNED")))  # fmt: skip
             scaled[b, h, :of_blocks] = found[0]
             dk[b, of] += found[1]
             dv[b, of] += found[2]
