@@ -75,3 +75,9 @@ def test_launches_that_learn_try_it_beside_the_specialised_forms(kernel: Any, tr
 def test_memory_that_the_kernel_writes_is_read_where_it_was() -> None:
     with pytest.raises(PlanError, match="changes nothing"):
         made(launch(rewritten), 4)
+
+
+def test_it_is_said_which_tiles_wait() -> None:
+    _, after = made(launch(gated), 4)
+    said = [it.reason for it in after.outcome.remarks if it.kind == "done"]
+    assert said == ["g, k: in shared memory while the loop runs"]

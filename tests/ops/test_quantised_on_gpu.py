@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from tawa.ops import batched_mm, repack, scaled_mm, weight_only_mm  # noqa: E402
 from tawa.ops.calls import semaphores  # noqa: E402
-from tawa.ops.products import batched_launch, scaled_launch, weight_only_launch  # noqa: E402
+from tawa.ops.products import batched_launch, matmul_launch, scaled_launch, weight_only_launch  # noqa: E402
 from tests.ops.captured import check_traced_and_captured  # noqa: E402
 from tests.ops.expected import normal  # noqa: E402
 from tests.ops.expected_quantised import WEIGHTS, check, of_scaled, random_scale, random_weights  # noqa: E402
@@ -29,7 +29,7 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
     def unwritten(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         return torch.full(shape, math.nan, dtype=dtype, device=like.device)
 
-    for module in (scaled_launch, batched_launch, weight_only_launch):
+    for module in (scaled_launch, batched_launch, weight_only_launch, matmul_launch):
         monkeypatch.setattr(module, "unwritten", unwritten)
 
 

@@ -70,7 +70,8 @@ class Plan:
 
     form: the kernel as written; persistent, with `ctas_per_sm` programs for each SM that iterate over tiles;
         unpartitioned, where all warps load and compute, as in stock Triton's kernel, but loops convert no tiles
-        that they need not convert, and load rows ahead; or stock Triton's.
+        that they need not convert, and load rows ahead, and tiles that are needed behind a loop wait in shared memory;
+        or stock Triton's.
     tile_order: the order of tiles in a persistent form: "launch" is the order in which the hardware starts programs;
         "longest_first" starts those first that take longest, and those together that load the same data; "grouped",
         "hilbert" and "l2_halves" start blocks of the grid together (`tawa.transforms.ttir.orders.grid_orders`).

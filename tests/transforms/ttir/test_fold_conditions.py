@@ -9,6 +9,7 @@ from tawa.ir import Module, parse_module, print_module, verify_structure
 from tawa.transforms.ttir.fold_conditions import FoldConditions
 
 POINTERS, MASK, TILE = "tensor<64x!tt.ptr<f32>>", "tensor<64xi1>", "tensor<64xf32>"
+LOADED = f"({POINTERS}, {MASK}, {TILE}) -> {TILE}"
 
 
 def kernel(size: int, condition: str, trips: str = "%two") -> Module:
@@ -31,8 +32,7 @@ def kernel(size: int, condition: str, trips: str = "%two") -> Module:
       %at = "arith.addi"(%block, %lanes) : (tensor<64xi32>, tensor<64xi32>) -> tensor<64xi32>
       %m = "arith.cmpi"(%at, %size) <{{predicate = 2 : i64}}> : (tensor<64xi32>, tensor<64xi32>) -> {MASK}
       %q = "tt.addptr"(%p, %at) : ({POINTERS}, tensor<64xi32>) -> {POINTERS}
-      %t = "tt.load"(%q, %m, %other) <{{operandSegmentSizes = array<i32: 1, 1, 1>}}>
-        : ({POINTERS}, {MASK}, {TILE}) -> {TILE}
+      %t = "tt.load"(%q, %m, %other) <{{operandSegmentSizes = array<i32: 1, 1, 1>}}> : {LOADED}
       {condition}
       %y = "scf.if"(%c) ({{
         %v = "test.sum"(%t, %s) : ({TILE}, f32) -> f32

@@ -68,8 +68,9 @@ def through_back_end(
     with job.timed("read final"):
         final = read_module(print_generic(mod))
     with job.timed("conversions"):
-        rewritten = unpartitioned and _rewritten(job, final)
         ahead = any(it.prefetched for it in outcome.plan.operands)
+        rewritten, done = _rewritten(job, final) if unpartitioned else (False, ())
+        outcome = replace(outcome, remarks=(*outcome.remarks, *done))
         if unpartitioned and not (rewritten or ahead or form.changed):
             raise PlanError(
                 f"{job.kernel}: form='unpartitioned' changes nothing: no loop converts a tile that it need not, or "
@@ -104,8 +105,10 @@ def through_back_end(
     return Specialised(outcome, form, spills, results, int(metadata.get("shared") or 0))
 
 
-def _rewritten(job: Job, final: Module) -> bool:
-    """The rewrites of a kernel without partitions. Raises ProtocolError if the program then computes something else.
+def _rewritten(job: Job, final: Module) -> tuple[bool, tuple[Remark, ...]]:
+    """Rewrites a kernel without partitions; returns whether anything changed, and what was done.
+
+    Raises ProtocolError if the program then computes something else.
 
     Tiles wait in the shared memory that is left to the CTAs of an SM: stock Triton's kernel tells how many there are.
     """
@@ -115,10 +118,11 @@ def _rewritten(job: Job, final: Module) -> bool:
     passes: list[Pass[PassResult]] = [ParkLoads(room, late=spills), HoistConversions()]
     if spills:
         passes.append(RecomputeAddresses())
-    changed = [it.run(final).changed for it in passes]
-    if any(changed) and (found := difference(before, final)):
+    results = [it.run(final) for it in passes]
+    changed = any(it.changed for it in results)
+    if changed and (found := difference(before, final)):
         raise ProtocolError(f"the program without partitions is another: {found}")
-    return any(changed)
+    return changed, tuple(remark for it in results for remark in it.remarks)
 
 
 def _stock_facts(job: Job) -> ProgramFacts | None:

@@ -156,7 +156,7 @@ class _Driver:
         if isinstance(made, Remark):
             return made
         plan = Plan(launches=launch_plan(flow.launch, "always")).over(outcome.plan)
-        return replace(made, outcome=replace(outcome, plan=plan))
+        return replace(made, outcome=replace(made.outcome, plan=plan))
 
     def _noted(self, found: Specialised | Outcome) -> Specialised | Outcome:
         """The result with a note on every Plan that was not tried."""

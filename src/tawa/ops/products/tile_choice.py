@@ -43,6 +43,12 @@ class Tile:
     per_sm: int = 1
     options: tuple[tuple[str, Any], ...] = ()
 
+    @property
+    def chained(self) -> bool:
+        """Whether the dot of an iteration runs beside the arithmetic of the one before it."""
+        plan = json.loads(dict(self.options).get("plan", "{}"))
+        return any(it.get("chain", 1) > 1 for it in plan.get("loops", ()))
+
     def launch(self, by_tma: bool = True) -> dict[str, Any]:
         """The options of a launch. by_tma: whether C is stored by TMA; if not, the Plan does not mention stores."""
         options = dict(self.options)
@@ -81,7 +87,7 @@ def fastest(
     moved = batches * (M * K + K * N + M * N) * size
 
     def time(tile: Tile) -> float:
-        made = tile.made(loops=(LoopPlan(0, mma_depth=0, stages=0),)) if scaled else tile.made()
+        made = tile.made(loops=(LoopPlan(0, mma_depth=int(tile.chained), stages=0),)) if scaled else tile.made()
         programs = batches * blocks(M, tile.BM) * blocks(N, tile.BN)
         return tile_us(tile.program(K, size, scaled), programs, made, device, moved)
 
@@ -98,10 +104,17 @@ IN_ONE_RING = {"operands": [{"ring": "ring0"}]}
 """A step has one slot, with the rows of both groups: one wait and one release for each."""
 CHAINED = {"loops": [{"chain": 4}]}
 """The dot of a step is issued before that of the step before it is scaled."""
-_SMALL = Tile(64, 128, 128, 4, 4), Tile(64, 64, 128, 4, 4, 2)
-SCALED_BLOCKS = (Tile(128, 128, 128, 8, 5, options=(plan(**FROM_COUNTER, **IN_ONE_RING, **CHAINED),)), *_SMALL)
+SCALED_BLOCKS = (
+    Tile(128, 128, 128, 8, 5, options=(plan(**FROM_COUNTER, **IN_ONE_RING, **CHAINED),)),
+    Tile(64, 128, 128, 4, 4, options=(plan(**CHAINED),)),
+    Tile(64, 64, 128, 4, 4, 2, options=(plan(**CHAINED),)),
+)
 """Where the dot of each 128 elements is added in float32: with scales by blocks, and without fast sums."""
-SCALED_COLUMNS = (Tile(128, 128, 128, 8, 5, options=(plan(**FROM_COUNTER, **IN_ONE_RING),)), *_SMALL)
+SCALED_COLUMNS = (
+    Tile(128, 128, 128, 8, 5, options=(plan(**FROM_COUNTER, **IN_ONE_RING),)),
+    Tile(64, 128, 128, 4, 4),
+    Tile(64, 64, 128, 4, 4, 2),
+)
 """With scales of columns, which take the registers of a chain."""
 SCALED_ELSEWHERE = (Tile(64, 64, 128, 4, 2),)
 

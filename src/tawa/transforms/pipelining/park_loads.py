@@ -46,8 +46,9 @@ from tawa.dialects.ttg import (
     LocalAllocOp,
     LocalLoadOp,
 )
-from tawa.ir import Builder, Module, Operation, ScalarType, TensorType, Value, parse_type, replace_op
+from tawa.ir import Builder, Module, Operation, ScalarType, TensorType, Value, parse_type, replace_op, source_of
 from tawa.ir.attributes import array_attr, bool_attr, int_attr
+from tawa.remarks import Remark
 from tawa.transforms.pipelining.hoist_conversions import products_of
 from tawa.transforms.result import PassResult
 
@@ -68,7 +69,7 @@ class ParkLoads:
 
     def run(self, module: Module) -> PassResult:
         """Parks the loads around every `scf.for`, outer loops first."""
-        written, room, changed = WrittenInfo.of(module), self.room, False
+        written, room, remarks = WrittenInfo.of(module), self.room, list[Remark]()
         for loop in [loop for op in module.walk() if (loop := ForOp.of(op))]:
             info = ModuleAxisInfo(module)
             around = list(loads_around(loop, written))
@@ -78,13 +79,18 @@ class ParkLoads:
                 if load not in late and _fits(module, info, load) and _bytes(load) <= room:
                     room -= _bytes(load)
                     loads.append(load)
+            place = source_of(module, loop.op)
             if late:
+                remarks.append(Remark("done", f"{_named(late)}: loaded behind the loop, which spills less", place))
                 _load_late(late, loop)
-                changed = True
             if loads:
+                remarks.append(Remark("done", f"{_named(loads)}: in shared memory while the loop runs", place))
                 _Parking(module, loop, loads).run()
-                changed = True
-        return PassResult(changed)
+        return PassResult(bool(remarks), tuple(remarks))
+
+
+def _named(loads: Sequence[LoadOp]) -> str:
+    return ", ".join(it.op.result.hint or "a tile" for it in loads)
 
 
 def _counts_nothing(loop: ForOp) -> bool:
