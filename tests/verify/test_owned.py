@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -178,7 +179,7 @@ def test_gradients_have_the_bits_of_the_unspecialised_kernel_in_all_orders(
 
 def test_a_mapping_and_json_give_the_same_plan_with_a_schedule_for_each_group() -> None:
     case = the_case()
-    sizes = {"num_warps": case.num_warps, "num_stages": case.num_stages}
+    sizes: dict[str, Any] = {"num_warps": case.num_warps, "num_stages": case.num_stages}
     found = tawa.explain(case.kernel, signature(case), {}, plan=OWNED, only_if_faster=False, **sizes)
     assert found.plan is not None and all(len(it.schedules) == 2 for it in found.plan.loops)
     assert 'split = "columns"' in found.mapping and "exchange = true" in found.mapping
