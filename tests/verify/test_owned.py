@@ -40,7 +40,7 @@ BEHIND = {**OWNED, "loops": [{"behind": True}]}
 
 def the_case(causal: bool = False, dim: int = 256, **sizes: int) -> Specimen:
     """The operator's kernel for wide heads."""
-    small = {"SQ": 192, "SK": 192, "B": 1, "H": 1, "HK": 1, **sizes}
+    small: dict[str, Any] = {"SQ": 192, "SK": 192, "B": 1, "H": 1, "HK": 1, **sizes}
     return backward_case("owned", "owned", dim=dim, dtype="bf16", causal=causal, **small)
 
 
