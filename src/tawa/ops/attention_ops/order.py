@@ -18,7 +18,7 @@ from tawa.ops.calls.tables import blocks
 
 START = 3
 """What a program takes before and behind its loop, in iterations."""
-LAST_WAVES = 8
+LAST_WAVES = 32
 """Waves of programs at the end that decide when the last one ends."""
 
 
