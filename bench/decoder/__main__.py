@@ -36,6 +36,7 @@ def main(given: Sequence[str] | None = None) -> int:
     """Times the shapes asked for; returns 1 if a way of this project failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=[""], nargs="+", metavar="TEXT", help="as in 'GLA, training' or Llama")
+    parser.add_argument("--ways", default=[""], nargs="+", metavar="TEXT", help="beside stock Triton, as in operators")
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--packages", default="", metavar="FOLDER", help="packages that are not installed")
     parser.add_argument("--processes", type=int, default=14, help="how many compile side by side")
@@ -50,8 +51,10 @@ def main(given: Sequence[str] | None = None) -> int:
     ]
     folders = [os.path.abspath(arguments.packages)] if arguments.packages else []
     report, sound, began = Report("decoder"), True, time.monotonic()
-    again = {(shape.model, shape.kind) for shape in shapes}
-    report.rows = [row for row in report.earlier_rows() if (row.case["model"], row.case["kind"]) not in again]
+    again = {(shape.model, shape.kind, way) for shape in shapes for way in FAMILIES[shape.model].chosen(arguments.ways)}
+    report.rows = [
+        row for row in report.earlier_rows() if (row.case["model"], row.case["kind"], row.candidate) not in again
+    ]
 
     def say(text: str) -> None:
         print(f"{time.monotonic() - began:6.1f} s  {text}", flush=True)
@@ -81,7 +84,7 @@ def main(given: Sequence[str] | None = None) -> int:
             if "learned" in row.case:
                 say(f"{row.case['steps']} steps; {row.case['learned']}")
 
-    timed = [_job("time", it) for it in shapes]
+    timed: list[Job] = [{**_job("time", it), "ways": arguments.ways} for it in shapes]
     with tempfile.TemporaryDirectory(prefix="tawa-decoder-") as folder:
         use_caches(folder)
         jobs = [_job("configurations", shape, part) for shape in tuned for part in range(PARTS)]

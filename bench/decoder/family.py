@@ -45,6 +45,10 @@ class Family:
     before: Callable[[str, Callable[[], Step]], None]
     flop: Callable[[Shape], float]
 
+    def chosen(self, texts: Sequence[str]) -> list[str]:
+        """Stock Triton's way, and those with one of these texts in their names."""
+        return [it for it in self.ways if it == self.ways[0] or any(text in it for text in texts)]
+
 
 def make_decoder(
     layers: Sequence[Any], norm: Any, context: Callable[[Any, bool, int], tuple[Any, ...]] = lambda *_: ()

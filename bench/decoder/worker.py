@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -42,7 +42,7 @@ def handle(job: Mapping[str, Any]) -> dict[str, Any]:
     begin_tuning(Tuning(CONFIGS, job["part"], parts, trial=task != "time"))
     with tempfile.TemporaryDirectory(prefix="tawa-decoder-learned-") as folder, tables_in(folder):
         if task == "time":
-            return {"status": "done", "rows": [asdict(it) for it in timed(family, shape)], "fatal": True}
+            return {"status": "done", "rows": [asdict(it) for it in timed(family, shape, job["ways"])], "fatal": True}
         if task == "forms":
             compile_forms(family, shape)
         else:
@@ -51,15 +51,15 @@ def handle(job: Mapping[str, Any]) -> dict[str, Any]:
     return {"status": "done"}
 
 
-def timed(family: Family, shape: Shape) -> list[Row]:
-    """A row for each way."""
+def timed(family: Family, shape: Shape, texts: Sequence[str]) -> list[Row]:
+    """A row for each way that `Family.chosen` takes."""
     import torch
 
     import tawa
 
     steps, errors, rows, exact = dict[str, Step](), dict[str, float](), list[Row](), None
-    about = {way: {**asdict(shape), "package": family.package} for way in family.ways}
-    for way in family.ways:
+    about = {way: {**asdict(shape), "package": family.package} for way in family.chosen(texts)}
+    for way in about:
         try:
             family.before(way, lambda way=way: make_step(family, way, shape))
             torch.cuda.empty_cache()

@@ -75,35 +75,34 @@ def test_options_of_a_launch_and_machines_are_completed() -> None:
     assert complete_arch("sm_1") == ["sm_100"]
 
 
+IN_BASH = [
+    (["tawa", "exp"], ["explain"]),
+    (["tawa", "explain", "kern"], [f"kernels.py:{it}" for it in ("gemm", "gemm_nt", "tuned", "explicit")]),
+    (["tawa", "explain", "kernels.py", ":", ""], ["gemm", "gemm_nt", "tuned", "explicit"]),
+    (["tawa", "explain", "kernels.py", ":"], ["gemm", "gemm_nt", "tuned", "explicit"]),
+    (["tawa", "verify", "kernels.py", ":", "ge"], ["gemm", "gemm_nt"]),
+    (["tawa", "verify", "kernels.py", ":", "gemm", "--acc"], ["--accept"]),
+    (["tawa", "verify", "kernels.py", ":", "gemm", "--accept", "pr"], ["proved"]),
+]
+
+
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-@pytest.mark.parametrize(
-    "words, answers",
-    [
-        (["tawa", "exp"], ["explain"]),
-        (["tawa", "explain", "kern"], [f"kernels.py:{it}" for it in ("gemm", "gemm_nt", "tuned", "explicit")]),
-        (["tawa", "explain", "kernels.py", ":", ""], ["gemm", "gemm_nt", "tuned", "explicit"]),
-        (["tawa", "explain", "kernels.py", ":"], ["gemm", "gemm_nt", "tuned", "explicit"]),
-        (["tawa", "verify", "kernels.py", ":", "ge"], ["gemm", "gemm_nt"]),
-        (["tawa", "verify", "kernels.py", ":", "gemm", "--acc"], ["--accept"]),
-        (["tawa", "verify", "kernels.py", ":", "gemm", "--accept", "pr"], ["proved"]),
-    ],
-    ids=" ".join,
-)
-def test_bash_gets_what_it_replaces_although_it_divides_words_at_colons(
-    folder: Path, words: list[str], answers: list[str]
-) -> None:
+def test_bash_gets_what_it_replaces_although_it_divides_words_at_colons(folder: Path) -> None:
     """The words are those of bash, whose COMP_WORDBREAKS has a colon."""
     command = folder / "tawa"
     command.write_text(
         f"#!{sys.executable}\nimport sys\nsys.path[:0] = {sys.path!r}\nfrom tawa.cli.main import main\nmain()\n"
     )
     command.chmod(0o755)
-    script = f"""
-    COMP_WORDS=({" ".join(f"'{word}'" for word in words)})
-    COMP_CWORD={len(words) - 1}
-    eval "$(env _TAWA_COMPLETE=source_bash {command})"
-    _tawa_completion {command}
-    printf '%s\\n' "${{COMPREPLY[@]}}"
-    """
+    script = f'eval "$(env _TAWA_COMPLETE=source_bash {command})"'
+    for words, _ in IN_BASH:
+        script += f"""
+        COMP_WORDS=({" ".join(f"'{word}'" for word in words)})
+        COMP_CWORD={len(words) - 1}
+        COMPREPLY=()
+        _tawa_completion {command}
+        printf '%s\\n' "${{COMPREPLY[*]}}"
+        """
     done = subprocess.run(["bash", "--norc", "-c", script], cwd=folder, capture_output=True, text=True)
-    assert done.stdout.split() == answers, done.stderr
+    found = [line.split() for line in done.stdout.splitlines()]
+    assert found == [answers for _, answers in IN_BASH], done.stderr

@@ -47,7 +47,7 @@ def test_every_field_of_a_plan_has_a_word() -> None:
         "launches",
     }
     assert plain <= words
-    keys = {"argument", "loop", "ordinal", "line", "name", "schedule", "depth"}
+    keys = {"argument", "loop", "ordinal", "line", "name", "schedule", "others", "depth"}
     for name, kind in (
         ("operands", OperandPlan),
         ("stores", StorePlan),

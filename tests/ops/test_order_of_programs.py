@@ -43,17 +43,17 @@ def test_a_tile_takes_the_blocks_that_hold_what_it_sees(mask: Mask) -> None:
 @pytest.mark.parametrize(
     ("heads", "group", "tokens"), [(16, 4, 4096), (64, 1, 4096), (256, 1, 1024), (16, 4, 8192), (2, 8, 256)]
 )
-def test_the_last_program_ends_at_most_two_percent_late(heads: int, group: int, tokens: int) -> None:
+def test_the_last_program_ends_at_most_a_fortieth_late(heads: int, group: int, tokens: int) -> None:
     """Unless there are too few programs for all SMs, or one takes longer than its share."""
     lengths = [group * it for it in order.steps_of_keys(tokens // 128, 64, 128, tokens, CAUSAL)]
-    together = order.heads_together(lengths, heads, group * tokens * 128 * 8, None)  # pyright: ignore[reportArgumentType]
+    together = order.heads_together(lengths, heads, None)  # pyright: ignore[reportArgumentType]
     in_order = list(order.in_order(lengths, heads, together))
     assert sorted(in_order) == sorted(order.in_order(lengths, heads, 1)), "the same programs"
     share = sum(in_order) / 132
     end = order.makespan(in_order, 132)
-    assert end <= 1.02 * share or end == max(in_order)
+    assert end <= 1.025 * share or end == max(in_order)
     assert end <= order.makespan(order.in_order(lengths, heads, 1), 132)
 
 
 def test_programs_of_the_same_length_keep_their_order() -> None:
-    assert order.heads_together([8] * 32, 64, 2**20, None) == 1  # pyright: ignore[reportArgumentType]
+    assert order.heads_together([8] * 32, 64, None) == 1  # pyright: ignore[reportArgumentType]

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("triton")
 
 from tawa.analysis.loops.dependences import find_dependences
+from tawa.bridge.driver.data import Specialised
 from tawa.dialects.aref import PutOp
 from tawa.dialects.arith import MulFOp
 from tawa.dialects.scf import ForOp
@@ -101,6 +102,13 @@ def test_dots_do_not_run_behind_a_release_of_their_iteration(sem: int, late: int
         Builder.after(added).create(AtomicRMWOp.NAME, (args["lse_ptr"], args["scale"]), ("f32",), properties=properties)
 
     assert late_dots(tell) == late
+
+
+def test_dots_of_what_groups_exchange_run_behind_only_where_a_plan_says_so() -> None:
+    """For one iteration more, the exchanged tiles would need a third slot."""
+    found = attempted(find("from_registers_d64"), PlanOptions(only_if_faster=False))[0]
+    assert isinstance(found, Specialised) and found.outcome.plan is not None and found.outcome.plan.exchange
+    assert [it.stages for it in found.outcome.plan.loops] == [1]
 
 
 def test_a_dot_that_is_ready_does_not_wait_for_arithmetic_that_it_does_not_need() -> None:

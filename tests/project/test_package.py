@@ -22,7 +22,7 @@ from tawa.supported import parse_version
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = {
     "tawa/demo/kernels/gemm.py": 7,
-    "tawa/ops/kernels/attention/backward.py": 14,
+    "tawa/ops/kernels/attention/backward.py": 16,
     "tawa/ops/kernels/attention/backward_varlen.py": 5,
     "tawa/ops/kernels/attention/decode.py": 4,
     "tawa/ops/kernels/attention/forward.py": 3,

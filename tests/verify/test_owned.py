@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ BEHIND = {**OWNED, "loops": [{"behind": True}]}
 
 def the_case(causal: bool = False, dim: int = 256, **sizes: int) -> Specimen:
     """The operator's kernel for wide heads."""
-    small = {"SQ": 192, "SK": 192, "B": 1, "H": 1, "HK": 1, **sizes}
+    small: dict[str, Any] = {"SQ": 192, "SK": 192, "B": 1, "H": 1, "HK": 1, **sizes}
     return backward_case("owned", "owned", dim=dim, dtype="bf16", causal=causal, **small)
 
 
@@ -178,7 +179,7 @@ def test_gradients_have_the_bits_of_the_unspecialised_kernel_in_all_orders(
 
 def test_a_mapping_and_json_give_the_same_plan_with_a_schedule_for_each_group() -> None:
     case = the_case()
-    sizes = {"num_warps": case.num_warps, "num_stages": case.num_stages}
+    sizes: dict[str, Any] = {"num_warps": case.num_warps, "num_stages": case.num_stages}
     found = tawa.explain(case.kernel, signature(case), {}, plan=OWNED, only_if_faster=False, **sizes)
     assert found.plan is not None and all(len(it.schedules) == 2 for it in found.plan.loops)
     assert 'split = "columns"' in found.mapping and "exchange = true" in found.mapping

@@ -11,7 +11,12 @@ sum keeps its product: LLVM rounds both together unless a conversion is between 
 
 Operations with effects, and those with regions, are compared in their order. Others are values, wherever they stand and
 however often: what is computed from the same values is the same. So is what is loaded from memory that the kernel does
-not write, also by way of shared memory (`tawa.verify.parked`).
+not write, also by way of shared memory:
+
+    %b = local_alloc                                          %k = load %p, %m, 0
+    %t = async_copy %p, %b mask %m; %g = async_commit %t  =
+    %w = async_wait %g {num = 0}                              (where no other access is to %b)
+    %k = local_load %b
 """
 
 from __future__ import annotations
@@ -28,10 +33,16 @@ from tawa.dialects.declare.declaration import op_names
 from tawa.dialects.effects import is_pure
 from tawa.dialects.inline.markers import RoundedProductOp, SameNumberOp
 from tawa.dialects.scf import CONTROL, ENDS
-from tawa.dialects.ttg import ConvertLayoutOp
+from tawa.dialects.ttg import (
+    AsyncCommitGroupOp,
+    AsyncCopyGlobalToLocalOp,
+    AsyncWaitOp,
+    ConvertLayoutOp,
+    LocalAllocOp,
+    LocalLoadOp,
+)
 from tawa.ir import Block, Module, Operation, TensorType, Value, parse_type
 from tawa.verify.changing_memory import changing_loads
-from tawa.verify.parked import Parked
 
 _SOURCES = op_names(ConstantOp, tt.MakeRangeOp, tt.SplatOp, PoisonOp)
 _EACH = CONTROL | ENDS | _SOURCES | op_names(
@@ -48,7 +59,7 @@ _ROUNDED = "is rounded before it is added in one program only"
 def difference(before: Module, after: Module) -> str:
     """What one program computes otherwise than another, in words; empty if they differ in layouts only."""
     still = _still_loads(before) | _still_loads(after)
-    return _Comparison(still, Parked.of(before), Parked.of(after)).of_blocks(before.body, after.body)
+    return _Comparison(still, _Parked.of(before), _Parked.of(after)).of_blocks(before.body, after.body)
 
 
 def _still_loads(module: Module) -> set[Operation]:
@@ -67,8 +78,8 @@ class _Comparison:
     """
 
     still: set[Operation]
-    own: Parked
-    parked: Parked
+    own: _Parked
+    parked: _Parked
     numbers: dict[Value, int] = field(default_factory=dict[Value, int])
     known: dict[object, int] = field(default_factory=dict[object, int])
 
@@ -190,6 +201,52 @@ class _Comparison:
                     return f": an operand of {one.name} {_ROUNDED}"
                 return f": {one.name} has other properties or layouts"
             mine, its = pair
+
+
+@dataclass(frozen=True, slots=True)
+class _Parked:
+    """Tiles that are copied to a buffer of their own, and read from it behind a wait for the copy.
+
+    copies: the copy that a read of shared memory gives. ops: all that belongs to such copies, reads apart.
+    """
+
+    copies: dict[Operation, AsyncCopyGlobalToLocalOp] = field(default_factory=dict[Operation, AsyncCopyGlobalToLocalOp])
+    ops: set[Operation] = field(default_factory=set[Operation])
+
+    @staticmethod
+    def of(module: Module) -> _Parked:
+        """The tiles of a program whose buffer is filled once, by one copy, and only read behind a wait for it."""
+        found = _Parked()
+        for op in module.walk():
+            if LocalAllocOp.matches(op) and not op.operands:
+                found._add(op)
+        return found
+
+    def _add(self, allocation: Operation) -> None:
+        block = allocation.parent
+        users = allocation.result.users
+        copies = [copy for it in users if (copy := AsyncCopyGlobalToLocalOp.of(it))]
+        reads = [it for it in users if LocalLoadOp.matches(it)]
+        if block is None or len(copies) != 1 or len(copies) + len(reads) != len(users) or not reads:
+            return
+        copy = copies[0]
+        if copy.op.parent is not block or copy.buffer is not allocation.result:
+            return
+        commits = _next(copy.op.result, AsyncCommitGroupOp)
+        waits = _next(commits.result, AsyncWaitOp) if commits is not None else None
+        if commits is None or waits is None or {commits.parent, waits.parent} != {block} or AsyncWaitOp(waits).num:
+            return
+        if all(
+            (beside := it.within(block)) is not None and block.index_of(beside) > block.index_of(waits) for it in reads
+        ):
+            self.copies.update(dict.fromkeys(reads, copy))
+            self.ops.update((allocation, copy.op, commits, waits))
+
+
+def _next(token: Value, kind: type[AsyncCommitGroupOp] | type[AsyncWaitOp]) -> Operation | None:
+    """The one operation of a kind that takes a token."""
+    users = [it for it in token.users if kind.matches(it)]
+    return users[0] if len(users) == 1 else None
 
 
 def _is_of_each(op: Operation) -> bool:

@@ -70,10 +70,8 @@ class Backward:
         self.launch_rows = Launches(lambda: gradient_rows, of_rows, numbers, {"BM": ROWS, "D": box, "num_warps": 8})
         dq, dk, dv = (new_like(it, it.dtype) for it in like)
         self.grid_of_keys = blocks(keys, tile.BN), batches * key_heads
-        each = 2 * q.element_size() * box  # bytes of a row of Q and dO, or of K and V
         lengths = [group * it for it in steps_of_keys(self.grid_of_keys[0], tile.BM, tile.BN, queries, mask)]
-        read = group * queries * (each + 4 * box * self.added)
-        together = heads_together(lengths, self.grid_of_keys[1], read, q.device)
+        together = heads_together(lengths, self.grid_of_keys[1], q.device)
         sums = torch.empty(self.sums, dtype=torch.float32, device="meta")
         by_tma = self.added and not tile.owned
         of_sums = Box.of(sums, tile.BM * box // self.sums[1], self.sums[1]) if by_tma else None
@@ -95,7 +93,7 @@ class Backward:
         else:
             rows = of_queries.BM
             lengths = steps_of_queries(blocks(queries, rows), rows, of_queries.BN, keys, mask)
-            together = heads_together(lengths, batches * heads, keys * each, q.device)
+            together = heads_together(lengths, batches * heads, q.device)
             self.launch_queries = Launches(
                 lambda: attention_dq,
                 (*boxes_read(rows_box, q, k, v, do, of_queries, box), rows_box(dq, rows, box)),

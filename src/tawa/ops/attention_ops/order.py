@@ -2,8 +2,7 @@
 
 The hardware starts programs in their order, each when an SM is free. If those that take longest start last, most SMs
 are idle while they run: with 4 key heads, each shared by 4 query heads, a quarter of the time at 4096 tokens. So heads
-are taken several at a time, and of these the longest tiles first (`longest_first` in the kernels). What heads that are
-under way read and add up has to fit in the L2.
+are taken several at a time, and of these the longest tiles first (`longest_first` in the kernels).
 """
 
 from __future__ import annotations
@@ -17,11 +16,9 @@ from tawa.ops.attention_ops.launch import Mask
 from tawa.ops.calls.devices import multiprocessors
 from tawa.ops.calls.tables import blocks
 
-IN_L2 = 32 * 2**20
-"""Bytes that programs under way may share. An H100 has 50 MiB, in two halves."""
 START = 3
 """What a program takes before and behind its loop, in iterations."""
-LAST_WAVES = 8
+LAST_WAVES = 32
 """Waves of programs at the end that decide when the last one ends."""
 
 
@@ -45,27 +42,25 @@ def steps_of_queries(tiles: int, BM: int, BN: int, keys: int, mask: Mask) -> lis
     return made
 
 
-def heads_together(lengths: Sequence[int], heads: int, head_bytes: int, device: torch.device) -> int:
-    """How many heads are taken at a time, so that the last program ends soonest.
+def heads_together(lengths: Sequence[int], heads: int, device: torch.device) -> int:
+    """How many heads are taken at a time: about those of a wave, and of these numbers the one that ends soonest.
 
-    lengths: iterations of the tiles of a head, the longest first. heads: of all batches. head_bytes: what the programs
-    of a head read and add up.
+    More heads end no later, but share the L2 with more others. lengths: iterations of the tiles of a head, the longest
+    first. heads: of all batches.
     """
     if len(set(lengths)) == 1:
         return 1
     processors = multiprocessors(device)
-    least = min(heads, blocks(processors, len(lengths)))
-    most = max(least, IN_L2 // head_bytes)
-    choices = {least, *(2**i for i in range(heads.bit_length())), heads}
+    wave = min(heads, blocks(processors, len(lengths)))
     enough = blocks(LAST_WAVES * processors, len(lengths))
 
-    def late(together: int) -> float:
-        """How much longer it takes than if all SMs ended together, in hundredths; fewer heads share the L2 better."""
+    def end(together: int) -> float:
+        """Of the last waves, over what they would take if all SMs ended together."""
         last = min(heads, blocks(enough, together) * together + heads % together)
         times = list(in_order(lengths, last, together))
-        return round(makespan(times, processors) * processors / sum(times), 2)
+        return makespan(times, processors) * processors / sum(times)
 
-    return min(sorted(it for it in choices if least // 2 < it <= most), key=late)
+    return min(range(wave // 2 + 1, wave + 1), key=end)
 
 
 def in_order(lengths: Sequence[int], heads: int, together: int) -> Iterator[int]:

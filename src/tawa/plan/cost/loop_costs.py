@@ -212,7 +212,14 @@ class LoopCosts:
         return tuple((_ring_name(ring), depth) for ring, depth in depths.items())
 
     def rings_suffice(self, stages: Sequence[int], sequence: Sequence[int]) -> bool:
-        """Whether every ring of the loop has the depth that `ring_depths` requires."""
+        """Whether every ring of the loop has the depth that `ring_depths` requires.
+
+        What groups exchange has a slot for dots that read it in a later stage only where they are to run behind.
+        """
+        nodes = self.graph.nodes
+        late = any(stages[number] and (get := GetOp.of(op)) and is_exchanged(get) for number, op in enumerate(nodes))
+        if late and not self.limits.behind:
+            return False
         given = self.ring_slots()
         return all(depth <= given.get(name, depth) for name, depth in self.ring_depths(stages, sequence))
 
