@@ -490,13 +490,13 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
         arguments |= {"dq_desc": Descriptor("dq", (1, 1, "BM", "D"))}
     arguments |= {"lse_ptr": Pointer("lse"), "delta_ptr": Pointer("delta"), **numbers("H", "SP", "SK"),
                   "slopes_ptr": Pointer("slopes") if alibi else Absent(), "softcap": Number(SOFTCAP),
-                  "together": Number(2), "diagonal": Number("DIAGONAL"), "scale": Number(SCALE[dim])}  # fmt: skip
+                  "diagonal": Number("DIAGONAL"), "scale": Number(SCALE[dim])}  # fmt: skip
     if alibi:
         tensors["slopes"] = Tensor(("H",), "fp32", "values", values=alibi_slopes(known["H"]))
     constexprs = {"GROUP": known["H"] // known["HK"], "BM": bm, "BN": bn, "D": box(dim), "CAUSAL": causal,
                   "WINDOW": window, "ALIBI": alibi, "SOFTCAP": softcap}  # fmt: skip
     if kind != "dq":
-        arguments |= numbers("SQ")
+        arguments |= {**numbers("SQ"), "together": Number(2) if causal and kind == "added" else Absent()}
         constexprs |= {"ADDED": kind in ("added", "owned"), "EVEN": not causal and known["SK"] % bn == 0}
         constexprs |= {"OWNED": kind == "owned"}
     expect = EITHER if kind != "dq" and causal else SPECIALISED  # the lower bound of its first loop is not 0

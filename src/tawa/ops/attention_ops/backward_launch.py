@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from tawa.ops.attention_ops.launch import LN_2, Mask, tiles_for, under_tawa
-from tawa.ops.attention_ops.order import heads_together, steps_of_keys, steps_of_queries
+from tawa.ops.attention_ops.order import heads_together, steps_of_keys
 from tawa.ops.attention_ops.tensors import for_tma, is_like_a_copy, new_like, rows_box
 from tawa.ops.attention_ops.tiles import Tile, backward_tiles, box_of
 from tawa.ops.calls.checks import check_capability
@@ -71,7 +71,8 @@ class Backward:
         dq, dk, dv = (new_like(it, it.dtype) for it in like)
         self.grid_of_keys = blocks(keys, tile.BN), batches * key_heads
         lengths = [group * it for it in steps_of_keys(self.grid_of_keys[0], tile.BM, tile.BN, queries, mask)]
-        together = heads_together(lengths, self.grid_of_keys[1], q.device)
+        # Without a Plan, the compiler may choose a persistent form, and with it an order.
+        together = heads_together(lengths, self.grid_of_keys[1], q.device) if mask.causal and tile.options else None
         sums = torch.empty(self.sums, dtype=torch.float32, device="meta")
         by_tma = self.added and not tile.owned
         of_sums = Box.of(sums, tile.BM * box // self.sums[1], self.sums[1]) if by_tma else None
@@ -92,12 +93,10 @@ class Backward:
             )
         else:
             rows = of_queries.BM
-            lengths = steps_of_queries(blocks(queries, rows), rows, of_queries.BN, keys, mask)
-            together = heads_together(lengths, batches * heads, q.device)
             self.launch_queries = Launches(
                 lambda: attention_dq,
                 (*boxes_read(rows_box, q, k, v, do, of_queries, box), rows_box(dq, rows, box)),
-                (together, heads, padded, keys, mask.diagonal, scale, softcap or 1.0),
+                (heads, padded, keys, mask.diagonal, scale, softcap or 1.0),
                 {**options, **constants_of(of_queries, box)},
             )
         self.grid_of_queries = blocks(queries, rows), batches * heads

@@ -32,16 +32,6 @@ def steps_of_keys(tiles: int, BM: int, BN: int, queries: int, mask: Mask) -> lis
     return made
 
 
-def steps_of_queries(tiles: int, BM: int, BN: int, keys: int, mask: Mask) -> list[int]:
-    """Blocks of BN keys that each tile of BM queries sees, the last tile first; `key_range` of the kernels."""
-    made = list[int]()
-    for m in range((tiles - 1) * BM, -1, -BM):
-        high = min(keys, m + BM + mask.diagonal) if mask.causal else keys
-        low = max(m + mask.diagonal + 1 - mask.window, 0) // BN * BN if mask.window else 0
-        made.append(max(0, blocks(high - low, BN)))
-    return made
-
-
 def heads_together(lengths: Sequence[int], heads: int, device: torch.device) -> int:
     """How many heads are taken at a time: about those of a wave, and of these numbers the one that ends soonest.
 

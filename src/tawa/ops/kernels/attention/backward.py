@@ -229,7 +229,7 @@ def gradient_keys_tile(
 
 @triton.jit
 def longest_first(together):
-    """The head and the tile of a program, if tile 0 of a head takes longest.
+    """The head and the tile of a program, for a Plan by which programs start in their order, if tile 0 takes longest.
 
     The heads of all batches are taken `together` at a time. Of these the longest tiles start first, so that short ones
     are left for the end. Grid: tiles, heads.
@@ -252,12 +252,12 @@ def attention_dkdv(
     """dK and dV of BN keys of one key head.
 
     ADDED: also adds dQ / scale to float32 in memory, block by block in the order of `by_registers`. OWNED: as
-    `add_owned` does; dq_desc is then the pointer to the sums. together: as in `longest_first`.
-    Grid: blocks of keys, key heads of all batches.
+    `add_owned` does; dq_desc is then the pointer to the sums. together: as in `longest_first`; None: the tiles of a
+    head start after those of the head before. Grid: blocks of keys, key heads of all batches.
     """
     key_heads = H // GROUP
     head, tile = tl.program_id(1), tl.program_id(0)
-    if CAUSAL:
+    if together is not None:
         head, tile = longest_first(together)
     b, key_head = head // key_heads, head % key_heads
     gradient_keys_tile(q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, b, b,
@@ -327,16 +327,13 @@ def gradient_queries_tile(
 
 @triton.jit
 def attention_dq(
-    q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, together, H, SP, SK, diagonal, scale,
-    softcap, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
+    q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, H, SP, SK, diagonal, scale, softcap,
+    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr, ALIBI: tl.constexpr, SOFTCAP: tl.constexpr,
 ):  # fmt: skip
-    """dQ of BM queries of one head. together: as in `longest_first`. Grid: tiles of queries, heads of all batches."""
-    head, tile = tl.program_id(1), tl.program_id(0)
-    if CAUSAL:
-        head, tile = longest_first(together)
-        tile = tl.num_programs(0) - 1 - tile
+    """dQ of BM queries of one head. Grid: tiles of queries, heads of all batches."""
+    head = tl.program_id(1)
     b, h = head // H, head % H
-    gradient_queries_tile(q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, b, b, h, tile,
-                          head * SP, SK, diagonal, scale, softcap, GROUP, BM, BN, D, CAUSAL, WINDOW, ALIBI,
-                          SOFTCAP)  # fmt: skip
+    gradient_queries_tile(q_desc, k_desc, v_desc, do_desc, dq_desc, lse_ptr, delta_ptr, slopes_ptr, b, b, h,
+                          tl.program_id(0), head * SP, SK, diagonal, scale, softcap, GROUP, BM, BN, D, CAUSAL, WINDOW,
+                          ALIBI, SOFTCAP)  # fmt: skip
