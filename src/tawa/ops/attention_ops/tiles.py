@@ -291,8 +291,8 @@ def backward_tiles(
     """
     kind: MaskKind = "window" if softcap else mask
     choice = tiles.gradients.get(kind, {}).get(box) if added else None
-    if added and queries is None and kind != "window" and box in tiles.varlen_gradients:
-        return tiles.varlen_gradients[box], None
+    if added and queries is None and kind != "window":
+        choice = (tiles.varlen_gradients[box],) if box in tiles.varlen_gradients else None
     if choice is not None:
         tile = for_length(choice, queries or 0)
         assert tile is not None
