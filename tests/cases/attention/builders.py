@@ -496,7 +496,7 @@ def backward_case(name: str, kind: str, *, dim: int = 64, dtype: str = "fp16", c
     constexprs = {"GROUP": known["H"] // known["HK"], "BM": bm, "BN": bn, "D": box(dim), "CAUSAL": causal,
                   "WINDOW": window, "ALIBI": alibi, "SOFTCAP": softcap}  # fmt: skip
     if kind != "dq":
-        arguments |= {**numbers("SQ"), "together": Number(2) if causal and kind == "added" else Absent()}
+        arguments |= {**numbers("SQ"), "together": Number(2) if causal and kind != "dkdv" else Absent()}
         constexprs |= {"ADDED": kind in ("added", "owned"), "EVEN": not causal and known["SK"] % bn == 0}
         constexprs |= {"OWNED": kind == "owned"}
     expect = EITHER if kind != "dq" and causal else SPECIALISED  # the lower bound of its first loop is not 0
