@@ -40,7 +40,6 @@ from tawa.transforms.partition.transpose_operands import TransposeOperands
 from tawa.transforms.partition.view_reshapes import ViewReshapes
 from tawa.transforms.pipelining.chain_dots import ChainDots
 from tawa.transforms.pipelining.early_loads import EarlyLoads
-from tawa.transforms.pipelining.late_reads import LateReads
 from tawa.transforms.pipelining.ping_pong import PingPong
 from tawa.transforms.pipelining.pipeline_mma import PipelineMma
 from tawa.transforms.pipelining.pipeline_stages import PipelineStages
@@ -113,7 +112,6 @@ PARTITIONS = (
 STAGES = (
     Step("plan prefetched loads", steps.decide_ahead),
     passing(PrefetchLoads),  # before schedules, which count a prefetched load as work for the next iteration
-    passing(LateReads),  # before the schedules, in which each view is in one stage
     passing(ChainDots),  # before schedules, which are those of the iterations that are left
     Step("schedule", steps.decide_loops),
     passing(EarlyLoads),  # after the schedules: they place the loads of their loops

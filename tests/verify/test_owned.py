@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,12 +13,12 @@ import tawa
 from tawa.bridge.driver.data import Specialised
 from tawa.bridge.launch.first.compiles import launched_by_us
 from tawa.bridge.triton.read_module import read_final, read_levels
-from tawa.dialects.aref import ConsumedOp, GetOp, HeldOp, PutOp
+from tawa.dialects.aref import ConsumedOp, GetOp, PutOp
 from tawa.dialects.ttg import MemDescSubsliceOp
 from tawa.dialects.ttng import WarpGroupDotOp
 from tawa.dialects.warp import GroupOp, find_groups
 from tawa.errors import PlanError
-from tawa.ir import Builder, Module, parse_module
+from tawa.ir import Module, parse_module
 from tawa.plan import Plan, PlanOptions
 from tawa.transforms.partition import exchange_parts
 from tawa.verify.arefs import check_credits
@@ -35,7 +34,6 @@ from tests.support.verdicts import passes
 
 OPTIONS = PlanOptions(only_if_faster=False)
 OWNED = {"groups": 2, "split": "columns", "exchange": True}
-BEHIND = {**OWNED, "loops": [{"behind": True}]}
 
 
 def the_case(causal: bool = False, dim: int = 256, **sizes: int) -> Specimen:
@@ -52,8 +50,8 @@ def made(plan: dict[str, object], case: Specimen) -> tuple[Specialised, Levels]:
 
 
 @functools.cache
-def texts(behind: bool) -> tuple[str, str]:
-    levels = made(BEHIND if behind else OWNED, the_case())[1]
+def texts() -> tuple[str, str]:
+    levels = made(OWNED, the_case())[1]
     return levels.asm["aref"], levels.asm["barrier"]
 
 
@@ -65,20 +63,19 @@ def dots(module: Module, number: int) -> list[str]:
     return sorted({op.result.hint for op in group(module, number).op.walk() if WarpGroupDotOp.matches(op)})
 
 
-def exchanged(view: PutOp | GetOp | HeldOp | ConsumedOp) -> bool:
+def exchanged(view: PutOp | GetOp | ConsumedOp) -> bool:
     return view.ring.hint.startswith("exchange")
 
 
-@pytest.mark.parametrize("behind", [False, True])
-def test_the_protocol_is_proved_at_both_levels(behind: bool) -> None:
-    aref, barrier = map(parse_module, texts(behind))
+def test_the_protocol_is_proved_at_both_levels() -> None:
+    aref, barrier = map(parse_module, texts())
     assert isinstance(check_credits(aref), Proved)
     assert passes(check_barriers(barrier))
     assert passes(check_refinement(aref, barrier))
 
 
 def test_each_group_has_the_dots_that_it_owns_and_columns_of_the_others() -> None:
-    module = parse_module(texts(False)[0])
+    module = parse_module(texts()[0])
     first, second = dots(module, 0), dots(module, 1)
     assert len(first) == len(second) == 4 and len({*first, *second}) == 5
     puts = [
@@ -98,43 +95,22 @@ def test_one_slot_of_what_is_exchanged_is_refuted(monkeypatch: pytest.MonkeyPatc
 
 def test_every_wait_of_a_group_is_needed() -> None:
     def without(place: int) -> tuple[str, Verdict]:
-        module = parse_module(texts(False)[1])
+        module = parse_module(texts()[1])
         wait = [op for op in module.walk() if op.name == "ttng.wait_barrier"][place]
         found = wait.operands[0].defining_op.operands[0]  # type: ignore[union-attr]
         wait.erase()
         return found.hint, check_barriers(module)
 
-    count = sum(op.name == "ttng.wait_barrier" for op in parse_module(texts(False)[1]).walk())
+    count = sum(op.name == "ttng.wait_barrier" for op in parse_module(texts()[1]).walk())
     kept = [name for name, verdict in map(without, range(count)) if not isinstance(verdict, Refuted)]
     # The group of dS gets P only when the other one has got Q. The producer waits for a slot of Q, then for one of dO.
     assert kept == ["ring0_full", "ring1_empty"]
 
 
-def broken(change: Callable[[Module], None]) -> Verdict:
-    module = parse_module(texts(True)[0])
-    change(module)
-    return check_credits(module)
-
-
-def test_a_slot_that_is_held_behind_its_release_is_refuted() -> None:
-    def change(module: Module) -> None:
-        views = [view for op in group(module, 0).op.walk() if (view := HeldOp.of(op))]
-        held = next(it for it in views if it.op.parent_op is not None and it.op.parent_op.name == "scf.for")
-        block = held.op.parent
-        assert block is not None
-        release = next(op for op in block.ops if (it := ConsumedOp.of(op)) and it.ring is held.ring)
-        Builder.before(held.op).insert(release.detach())
-
-    verdict = broken(change)
-    assert isinstance(verdict, Refuted) and verdict.witness.kind == "order"
-
-
-def test_a_release_while_a_late_dot_reads_what_is_held_is_refuted() -> None:
-    def change(module: Module) -> None:
-        for op in [op for op in group(module, 1).op.walk() if op.name == "ttng.warp_group_dot_wait"]:
-            op.properties["pendings"] = "3 : i32"
-
-    assert isinstance(broken(change), Refuted)
+def test_dots_that_share_an_exchanged_tile_do_not_run_behind() -> None:
+    """dK reads the tile of dQ in the same iteration."""
+    with pytest.raises(PlanError, match="behind in loop 0 .*cure: behind=false"):
+        made({**OWNED, "loops": [{"behind": True}]}, the_case())
 
 
 def staged(module: Module) -> list[MemDescSubsliceOp]:
@@ -144,7 +120,7 @@ def staged(module: Module) -> list[MemDescSubsliceOp]:
 
 
 def test_results_are_staged_in_what_the_other_group_does_not_read() -> None:
-    module = parse_module(texts(False)[1])
+    module = parse_module(texts()[1])
     boxes = staged(module)
     assert sorted(int(it.offsets[-1]) for it in boxes) == [0, 0, 0, 128]
     assert not any(it.hint == "stage" for op in module.walk() for it in op.results)
@@ -152,23 +128,22 @@ def test_results_are_staged_in_what_the_other_group_does_not_read() -> None:
     assert isinstance(check_barriers(module), Refuted)
 
 
-KINDS: list[tuple[int, bool, bool, dict[str, int]]] = [
-    (256, False, False, {}),
-    (256, False, True, {"H": 2}),
-    (256, True, False, {"SQ": 130, "SK": 200}),
-    (256, False, False, {"SQ": 200, "SK": 130, "H": 2}),
-    (128, False, True, {"SQ": 130}),
-    (128, True, False, {"H": 2, "HK": 2}),
+KINDS: list[tuple[int, bool, dict[str, int]]] = [
+    (256, False, {}),
+    (256, True, {"SQ": 130, "SK": 200}),
+    (256, False, {"SQ": 200, "SK": 130, "H": 2}),
+    (128, False, {"SQ": 130}),
+    (128, True, {"H": 2, "HK": 2}),
 ]
-"""Head dimension, causal, whether dQ runs behind, sizes."""
+"""Head dimension, causal, sizes."""
 
 
-@pytest.mark.parametrize(("dim", "causal", "behind", "sizes"), sample(KINDS, 3))
+@pytest.mark.parametrize(("dim", "causal", "sizes"), sample(KINDS, 3))
 def test_gradients_have_the_bits_of_the_unspecialised_kernel_in_all_orders(
-    dim: int, causal: bool, behind: bool, sizes: dict[str, int]
+    dim: int, causal: bool, sizes: dict[str, int]
 ) -> None:
     case = the_case(causal, dim, **sizes)
-    found, levels = made(BEHIND if behind else OWNED, case)
+    found, levels = made(OWNED, case)
     wanted = simulated(case, unspecialised(case, levels))
     assert errors(case, wanted).share <= 1
     module = read_levels(levels)[1]

@@ -7,7 +7,6 @@
     %a, %b = "aref.acquire"(%r, %i)                                       the open begin of a put: waits until empty
     "aref.publish"(%r, %i)                                                its end, perhaps behind a loop
     %a, %b = "aref.get"(%r, %i)                                           waits until full; views of the slot's buffers
-    %a, %b = "aref.held"(%r, %j)                                          the views again, before the release
     "aref.consumed"(%r, %j [, %if])                                       this reader releases slot j
     "aref.landed"(%r, %i)                                                 waits until every put before i has landed
     %n = "aref.advance"(%i)                 : -> !aref.index<3>          the count plus one
@@ -239,16 +238,6 @@ class GetOp(ViewsOp):
 
     NAME = "aref.get"
     own = attribute("own", read_bool, "false")  # whether the partition itself has filled the slot
-
-
-class HeldOp(ViewsOp):
-    """``aref.held``: operands ring, index; results: one view per payload entry, of a slot that this reader holds.
-
-    The reader got the slot, maybe an iteration before, and has not released it. No wait. Pure.
-    """
-
-    NAME = "aref.held"
-    EFFECTS = ()
 
 
 class ConsumedOp(AccessOp):

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tawa.analysis.loops.dependences import is_exchanged
-from tawa.dialects.aref import GetOp, HeldOp, PutOp
+from tawa.dialects.aref import GetOp, PutOp
 from tawa.dialects.tt import is_reduction, tma_store
 from tawa.plan.cost.loop_costs import LoopCosts
 
@@ -58,7 +58,7 @@ def _is_stored(loop: LoopCosts, number: int) -> bool:
 
 def _is_exchanged(loop: LoopCosts, number: int) -> bool:
     inputs = [edge.source for edge in loop.before[number] if edge.kind == "together"]
-    gets = [get for it in inputs if (get := GetOp.of(loop.graph.nodes[it]) or HeldOp.of(loop.graph.nodes[it]))]
+    gets = [get for it in inputs if (get := GetOp.of(loop.graph.nodes[it]))]
     return any(map(is_exchanged, gets)) or any(_is_exchanged(loop, it) for it in inputs)
 
 

@@ -36,7 +36,7 @@ from itertools import combinations, product
 
 from tawa.analysis.loops.costs import OpCost
 from tawa.analysis.loops.dependences import DependenceInfo, is_exchanged
-from tawa.dialects.aref import ConsumedOp, GetOp, HeldOp, PutOp
+from tawa.dialects.aref import ConsumedOp, GetOp, PutOp
 from tawa.dialects.effects import is_pure
 from tawa.dialects.ttg import VIEWS, LocalLoadOp
 from tawa.dialects.ttng import WarpGroupDotOp
@@ -324,7 +324,7 @@ class _Problem(LoopCosts):
         found = list(sequence)
         for number in reversed(sequence):
             op = self.graph.nodes[number]
-            if GetOp.matches(op) or HeldOp.matches(op) or op.name in VIEWS:
+            if GetOp.matches(op) or op.name in VIEWS:
                 targets = [found.index(it.target) for it in self.behind[number] if not self.across(it, stages)]
                 found.insert(min(targets, default=len(found)) - 1, found.pop(found.index(number)))
         return found

@@ -226,11 +226,6 @@ class _Arefs(_Alone):
             self._note(thread, Access("get", name, slot, parity))
         return True
 
-    def _held(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> None:
-        ring, at, _, views = instruction[1:]
-        for entry, view in enumerate(views):
-            self.registers[view] = _View(ring, self.registers[at], entry)
-
     def _consumed(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> None:
         name, slot, _ = self._at(instruction[1], self.registers[instruction[2]])
         consumed = ConsumedOp.of(thread.part.ops[thread.pc])

@@ -86,7 +86,7 @@ class CorrectionInfo:
 
 
 def find_correction(module: Module, moved: Collection[Operation] = ()) -> CorrectionInfo | str:
-    """The accumulators that a correction partition can rescale; a text says why there is none.
+    """The accumulators that a correction partition can rescale; if there is none, the reason in words.
 
     moved: the loads that the producer makes.
     """

@@ -28,7 +28,7 @@ from typing import Literal
 from tawa.analysis.loops.async_wgmma import own_buffers
 from tawa.analysis.memory.provenance import memory_roots
 from tawa.analysis.rings.channels import slot_readers
-from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, HeldOp, PutOp
+from tawa.dialects.aref import ConsumedOp, CreateOp, GetOp, PutOp
 from tawa.dialects.arith import AddFOp, MulFOp, SubFOp
 from tawa.dialects.control_flow import holder_of
 from tawa.dialects.declare.declaration import Effect, address_of
@@ -167,7 +167,7 @@ class _Finder:
         accesses: dict[Value, list[int]] = {}
         for number, op in enumerate(self.nodes):
             for nested in op.walk():
-                view = PutOp.of(nested) or GetOp.of(nested) or HeldOp.of(nested) or ConsumedOp.of(nested)
+                view = PutOp.of(nested) or GetOp.of(nested) or ConsumedOp.of(nested)
                 if view and number not in accesses.setdefault(view.ring, []):
                     accesses[view.ring].append(number)
         puts = [number for number, op in enumerate(self.nodes) if PutOp.of(op)]
@@ -196,12 +196,9 @@ class _Finder:
                 for kind in (PutOp.NAME, GetOp.NAME, ConsumedOp.NAME):
                     self._chain([number for number in numbers if self.nodes[number].name == kind])
             for number in numbers:
-                consumed, held = ConsumedOp.of(self.nodes[number]), HeldOp.of(self.nodes[number])
+                consumed = ConsumedOp.of(self.nodes[number])
                 if consumed:
                     self._release(ring, consumed, number)
-                gets = [it for it in numbers if it < number and GetOp.matches(self.nodes[it])] if held else []
-                for get in gets:
-                    self.add(get, number, 0, "order")
 
     def _chain(self, numbers: list[int]) -> None:
         for before, after in pairwise(numbers):
@@ -211,8 +208,7 @@ class _Finder:
 
     def _release(self, ring: Value, consumed: ConsumedOp, number: int) -> None:
         """Orders a release after the readers of its slot; if the slot's get is unknown, after all earlier readers."""
-        views = [GetOp.of(op) or HeldOp.of(op) for op in self.nodes[:number]]
-        gets = [get for get in views if get is not None and get.ring is ring]
+        gets = [get for op in self.nodes[:number] if (get := GetOp.of(op)) and get.ring is ring]
         own = [get for get in gets if get.index is consumed.index]
         create = CreateOp.of(ring.defining_op)
         idle = create is not None and create.implied_empty  # no partition waits for the release
@@ -302,7 +298,7 @@ def _last_of_chain(op: Operation) -> Operation:
     return op
 
 
-def is_exchanged(get: GetOp | HeldOp) -> bool:
+def is_exchanged(get: GetOp) -> bool:
     """Whether consumers fill the slot that is got, in the loops that also get it."""
     create = CreateOp.of(get.ring.defining_op)
     return create is not None and create.writer == "consumer"

@@ -149,7 +149,7 @@ def _boxes(matrix: torch.Tensor, tile: Tile, columns: int, more: int) -> Boxes:
 def _both(
     boxes: Boxes | None, tensor: torch.Tensor | None, second: torch.Tensor | None
 ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """What boxes are made of; None where there is none."""
+    """The tensors for a pair of boxes; None in place of a box that is not there."""
     return (None, None) if boxes is None else (tensor, second if boxes[1] else None)
 
 

@@ -29,7 +29,7 @@ from tawa.plan.schedule import Schedule, Wanted
 from tawa.plan.scheduler import Limits, find_schedule, placed_schedule
 
 NOTHING_BEHIND = (
-    "no dot there reads what consumer groups exchange, with a result that is only stored or added up by relaxed atomics"
+    "no dot there has a result that is only stored or added up by relaxed atomics, and reads an exchanged tile alone"
 )
 _OWN = "start from the kernel's own Plan"
 

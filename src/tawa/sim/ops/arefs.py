@@ -18,7 +18,6 @@ from tawa.dialects.aref import (
     CreateOp,
     FirstOp,
     GetOp,
-    HeldOp,
     LandedOp,
     PublishOp,
     PutOp,
@@ -225,14 +224,6 @@ def _get(partition: Partition, op: Operation, args: list[Any]) -> Run:
     return list(slot.views)
 
 
-def _held(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
-    ring, count = args
-    slot = ring.slot(count)
-    if slot.holds != count or partition.agent not in slot.got or partition.agent in slot.released:
-        raise ProtocolTrap(f"{count} of {ring.name} is read again by a partition that does not hold it")
-    return list(slot.views)
-
-
 def _consumed(partition: Partition, op: Operation, args: list[Any]) -> list[Any]:
     ring, count = args[0], args[1]
     if len(args) > 2 and not args[2]:
@@ -299,7 +290,6 @@ STEPS: dict[str, Step] = by_name(
         CreateOp: _create,
         FirstOp: _first,
         AdvanceOp: _advance,
-        HeldOp: _held,
         ConsumedOp: _consumed,
         PublishOp: _publish,
     }

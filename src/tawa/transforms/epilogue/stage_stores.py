@@ -110,7 +110,7 @@ class StageStores:
                 _wait(end)
                 for buffer in (it for of_type in buffers.values() for it in of_type):
                     end.create(LocalDeallocOp.NAME, (buffer,))
-        for tile in common.values():  # Triton adds a fence where threads write to what nobody changes
+        for tile in common.values():  # Triton's pass fences stores to immutable buffers only
             if memdesc_type(tile.type).mutable and tile.defining_op is not None:
                 _fence(Builder.after(tile.defining_op))
         return PassResult(any(staged.values()))

@@ -68,7 +68,6 @@ from tawa.dialects.aref import (
     Fill,
     FirstOp,
     GetOp,
-    HeldOp,
     LandedOp,
     PublishOp,
     PutOp,
@@ -153,7 +152,6 @@ class _Lowering:
                 AcquireOp: self.acquire,
                 PublishOp: self.publish,
                 GetOp: self.get,
-                HeldOp: self.held,
                 ConsumedOp: self.consumed,
                 LandedOp: self.landed,
                 ForOp: self.control,
@@ -201,7 +199,7 @@ class _Lowering:
                 barrier = _slot_view(builder, barriers, builder.constant(slot))
                 builder.create(InitBarrierOp.NAME, (barrier,), properties={"count": int_attr(arrivals)})
         slot_bytes = sum(buffer.bytes for buffer in payload)
-        gets = [use.op for use in op.result.uses if GetOp.of(use.op) or HeldOp.of(use.op)]
+        gets = [use.op for use in op.result.uses if GetOp.of(use.op)]
         loads = [load for get in gets for result in get.results for load in loads_of(result)]
         by_proxy = any(read_by_async_proxy(result) for get in gets for result in get.results)
         self.rings[op.result] = _Ring(type.depth, buffers, full, empty, slot_bytes, view.fill, loads, by_proxy)
@@ -292,11 +290,6 @@ class _Lowering:
         if ring.fill == "cp.async" and any(read_by_async_proxy(result) for result in op.results):
             builder.create(FENCE, properties={"bCluster": bool_attr(False)})
         _view_slot(builder, op, ring, count)
-        self.dead.append(op)
-
-    def held(self, op: Operation) -> None:
-        view = HeldOp(op)
-        _view_slot(Builder.before(op), op, self.rings[view.ring], self.counts[view.index])
         self.dead.append(op)
 
     def consumed(self, op: Operation) -> None:

@@ -55,8 +55,7 @@ class ExchangeParts:
         if not any(map(_is_marker, module.walk())):
             return PassResult(changed=False)
         module.aliases.setdefault("#smem", "#ttg.shared_memory")
-        late = not self.plan.owned and any(it.behind for it in self.plan.loops)
-        views = _Views(module, SLOTS + late, reused=self.plan.owned)
+        views = _Views(module, SLOTS + any(it.behind for it in self.plan.loops), reused=self.plan.owned)
         traced = [(dot, _trace(dot.a), _trace(dot.b)) for op in module.walk() if (dot := WarpGroupDotOp.of(op))]
         owned = [view for op in module.walk() if (view := OwnedTileOp.of(op))]
         alike = _loaded_alike(module) if owned else ()

@@ -50,6 +50,7 @@ from tawa.ir import (
     TensorType,
     Value,
     ValueMap,
+    Worklist,
     clone_op,
     parse_type,
     source_of,
@@ -188,18 +189,10 @@ class _Chain(_Iterations):
         self.dots = [number for number, op in enumerate(self.nodes) if WarpGroupDotOp.of(op)]
         releases = [number for number, op in enumerate(self.nodes) if ConsumedOp.of(op)]
         used = [edge.target for edge in self.edges if edge.source in self.dots and not edge.distance]
-        self.rest = self._behind([*used, *releases])
-
-    def _behind(self, found: Sequence[int]) -> set[int]:
-        """These nodes, and what depends on them in the same iteration."""
-        reached, open_nodes = set(found), list(found)
-        while open_nodes:
-            source = open_nodes.pop()
-            for edge in self.edges:
-                if edge.source == source and not edge.distance and edge.target not in reached:
-                    reached.add(edge.target)
-                    open_nodes.append(edge.target)
-        return reached
+        pairs = [(edge.source, edge.target) for edge in self.edges if not edge.distance]
+        self.rest = _reached([*used, *releases], pairs)
+        self.first = _reached(self.dots, [(target, source) for source, target in pairs])
+        """The dots, and what they depend on in the same iteration."""
 
     def obstacle(self) -> str:
         """Why the iterations cannot be chained; empty if they can."""
@@ -245,22 +238,10 @@ class _Chain(_Iterations):
     def _front(self, builder: Builder, values: ValueMap) -> None:
         """What does not depend on dots: the dots first, with what they need."""
         front = [number for number in range(len(self.nodes)) if number not in self.rest]
-        first = self._needed(self.dots)
-        self._emit(builder, values, [number for number in front if number in first])
-        self._emit(builder, values, [number for number in front if number not in first])
+        self._emit(builder, values, [number for number in front if number in self.first])
+        self._emit(builder, values, [number for number in front if number not in self.first])
         if any(LocalLoadOp.matches(self.nodes[number]) for number in front):
             builder.create(FenceAsyncSharedOp.NAME, properties={"bCluster": bool_attr(False)})
-
-    def _needed(self, nodes: Sequence[int]) -> set[int]:
-        """These nodes, and what they depend on in the same iteration."""
-        reached, open_nodes = set(nodes), list(nodes)
-        while open_nodes:
-            target = open_nodes.pop()
-            for edge in self.edges:
-                if edge.target == target and not edge.distance and edge.source not in reached:
-                    reached.add(edge.source)
-                    open_nodes.append(edge.source)
-        return reached
 
     def _emit(self, builder: Builder, values: ValueMap, numbers: Sequence[int]) -> None:
         for number in numbers:
@@ -291,6 +272,14 @@ class _Chain(_Iterations):
             hints=[key.hint for key in keys],
         )
         values.update(zip(keys, waited.results, strict=True))
+
+
+def _reached(nodes: Sequence[int], edges: Sequence[tuple[int, int]]) -> set[int]:
+    """These nodes, and all that edges lead to from them."""
+    work = Worklist(nodes)
+    for node in work:
+        work += [target for source, target in edges if source == node]
+    return work.given
 
 
 def _times(builder: Builder, step: Value, count: int) -> Value:

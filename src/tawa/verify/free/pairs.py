@@ -17,7 +17,7 @@ from typing import Any
 
 from tawa.verify.skeleton.program import Code, Part, Program, Ring
 
-_READERS = {Code.GET: 3, Code.HELD: 3, Code.CONSUMED: 4}
+_READERS = {Code.GET: 3, Code.CONSUMED: 4}
 """The position of the reader's number in an instruction."""
 
 

@@ -105,7 +105,7 @@ class Facts:
             self.used[positive_step(step.name) if step.key[0] == "argument" else self._positive(loop)] = None
 
     def contradiction(self) -> str:
-        """The name of a number whose facts contradict each other; empty if there is none."""
+        """The name of a number of which no value meets all facts; empty if there is no such number."""
         for facts in self._about.values():
             if not _exists((-FAR, FAR), [fact.assumption for fact in facts]):
                 return facts[0].assumption.name

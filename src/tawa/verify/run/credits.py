@@ -90,16 +90,6 @@ class Credits:
             self.registers[view] = (ring, count)
         return True
 
-    def _held(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> None:
-        ring, at, reader, views = cast(tuple[int, int, int, tuple[int, ...]], instruction[1:])
-        channel, count = self.channels[ring], self.registers[at]
-        if count not in channel.borrowed[reader]:
-            when = "after its release" if count in channel.released[reader] else "before its get"
-            self._event(index, "read", ring, count, thread)
-            raise self._fault("order", f"{self._name(ring)}: {count} is read again {when}", index, thread)
-        for view in views:
-            self.registers[view] = (ring, count)
-
     def _consumed(self, index: int, thread: Thread, instruction: tuple[Any, ...]) -> None:
         ring, at, _, reader = cast(tuple[int, int, int, int], instruction[1:])
         channel, count = self.channels[ring], self.registers[at]

@@ -117,8 +117,6 @@ class Machine(Credits):
             elif kind == 3:  # GET
                 if not self._get(index, thread, instruction):
                     break
-            elif kind == 25:  # HELD
-                self._held(index, thread, instruction)
             elif kind == 23:  # ACQUIRE
                 if not self._acquire(index, thread, instruction):
                     break

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tawa.dialects.aref import AcquireOp, ConsumedOp, CreateOp, GetOp, HeldOp, PublishOp, PutOp
+from tawa.dialects.aref import AcquireOp, ConsumedOp, CreateOp, GetOp, PublishOp, PutOp
 from tawa.dialects.builtin import AssumeOp
 from tawa.dialects.control_flow import successor_operands
 from tawa.dialects.declare.declaration import by_name
@@ -250,11 +250,6 @@ class _Compiler:
                 self.code.part.gets += 1
                 views = tuple(self.code.define(view) for view in op.results)
                 self.code.emit(op, Code.GET, ring, self.code.use(get.index), self.code.reader(ring), views)
-            case HeldOp.NAME:
-                held = HeldOp(op)
-                ring = self.code.ring(held)
-                views = tuple(self.code.define(view) for view in op.results)
-                self.code.emit(op, Code.HELD, ring, self.code.use(held.index), self.code.reader(ring), views)
             case AcquireOp.NAME:
                 acquire = AcquireOp(op)
                 ring = self.code.ring(acquire)

@@ -111,7 +111,7 @@ def _uses(instruction: tuple[Any, ...]) -> Uses:
             return 1 << one, 1 << out, True, -1
         case (Code.PUT, _, count, _, views):
             return 1 << count, _bits(views), True, -1
-        case (Code.GET | Code.HELD, _, count, _, views):
+        case (Code.GET, _, count, _, views):
             return 1 << count, _bits(views), True, -1
         case (Code.ACQUIRE, _, count, views):
             return 1 << count, _bits(views), True, -1

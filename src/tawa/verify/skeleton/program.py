@@ -58,7 +58,6 @@ class Code(IntEnum):
     JOIN = 22  # waits for their ends
     ACQUIRE = 23  # ring, count, view registers
     PUBLISH = 24  # ring, count
-    HELD = 25  # ring, count, reader, view registers
 
 
 class UnsupportedError(Exception):

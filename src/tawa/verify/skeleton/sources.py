@@ -15,7 +15,6 @@ from tawa.dialects.aref import (
     FilledOp,
     FirstOp,
     GetOp,
-    HeldOp,
     LandedOp,
     PublishOp,
     PutOp,
@@ -36,11 +35,11 @@ from tawa.verify.skeleton.barrier_level import Accesses, chooses_tile
 from tawa.verify.skeleton.program import UnsupportedError
 
 PROTOCOL = DOTS | op_names(
-    PutOp, AcquireOp, PublishOp, GetOp, HeldOp, ConsumedOp, WarpGroupDotOp, WarpGroupDotWaitOp, LocalLoadOp
+    PutOp, AcquireOp, PublishOp, GetOp, ConsumedOp, WarpGroupDotOp, WarpGroupDotWaitOp, LocalLoadOp
 )
 # A put completes by itself. Waiting for it takes no credit; a missing wait is found at the barrier level.
 _PLAIN_AREF = (CreateOp.NAME, FirstOp.NAME, AdvanceOp.NAME, FilledOp.NAME, LandedOp.NAME)
-_STARTS = op_names(GetOp, HeldOp, AcquireOp, CreateOp, FirstOp)
+_STARTS = op_names(GetOp, AcquireOp, CreateOp, FirstOp)
 _FORKS = op_names(GroupOp, WarpSpecializeOp)
 _AROUND = _FORKS | op_names(FuncOp, ModuleOp, PutOp, WarpSpecializePartitionsOp)
 """Operations that may enclose an access, besides control flow."""
