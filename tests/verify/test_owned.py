@@ -109,7 +109,7 @@ def test_every_wait_of_a_group_is_needed() -> None:
 
 def test_dots_that_share_an_exchanged_tile_do_not_run_behind() -> None:
     """dK reads the tile of dQ in the same iteration."""
-    with pytest.raises(PlanError, match="behind in loop 0 .*cure: behind=false"):
+    with pytest.raises(PlanError, match=r"behind in loop 0 .*cure: behind=false"):
         made({**OWNED, "loops": [{"behind": True}]}, the_case())
 
 
