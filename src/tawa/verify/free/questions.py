@@ -193,10 +193,15 @@ class _Finder:
         whiles: list[Site] = []
         program = self.program
         exits = _exits(part)
+        behind = 0
         for at, instruction in enumerate(part.code):
+            if at < behind:
+                continue
             while ends and ends[-1] <= at:
                 ends.pop()
             match instruction:
+                case (Code.QUIET, behind, results):
+                    self.values.update((register, self._decided(value)) for register, value in results)
                 case (Code.MOVE, sources, targets):
                     for source, target in zip(sources, targets, strict=True):
                         if self.moved[target] == 1 and self.values[target] is None:

@@ -58,6 +58,7 @@ class Code(IntEnum):
     JOIN = 22  # waits for their ends
     ACQUIRE = 23  # ring, count, view registers
     PUBLISH = 24  # ring, count
+    QUIET = 25  # behind the region, its results as (register, value): a run may leave the region out
 
 
 class UnsupportedError(Exception):
