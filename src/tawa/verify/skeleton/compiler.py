@@ -9,6 +9,9 @@
 The skeleton keeps puts, gets, releases, wgmmas and their waits, reads of views, and every scalar that a count, a bound
 or a condition depends on. It drops tiles. At the barrier level it keeps what accesses barriers and shared memory
 (`skeleton.barrier_code`), and the tiles that a dot may still write.
+
+    %n = scf.while … without accesses      →     QUIET behind, n     a run of unknown numbers goes on behind it
+                                                 WHILE …             one of chosen numbers executes it
 """
 
 from __future__ import annotations
@@ -308,7 +311,7 @@ class _Compiler:
 
     def _keep_computed(self) -> None:
         """Takes the regions whose numbers the proof computes as part of every run."""
-        computed = computed_registers(self.program) if self.quiet else set()
+        computed = computed_registers(self.program) if self.quiet else set[int]()
         for part, at in self.quiet:
             _, behind, results = part.code[at]
             inside = {instruction[0] for instruction in part.code[at:behind]}

@@ -72,7 +72,7 @@ class UnsupportedError(Exception):
 class Term:
     """An unknown number: an operation on known and unknown numbers. Equal terms are one object (hash-consed)."""
 
-    __slots__ = ("given", "key", "leaves", "number", "text")
+    __slots__ = ("given", "key", "leaves", "number", "reads", "text")
 
     def __init__(self, key: tuple[Any, ...], number: int, given: str) -> None:
         self.key = key
@@ -82,6 +82,8 @@ class Term:
         self.text = text if len(text) < _LONG else hashlib.sha256(text.encode()).hexdigest()
         """Equal in every program that computes it alike. Terms share operands, so a long text is only its digest."""
         own = () if str(key[0]).startswith("arith.") else (self.text,)
+        self.reads: bool = any(it.reads if isinstance(it, Term) else tt.LoadOp.NAME in str(it) for it in key)
+        """Whether it is computed from a number in memory."""
         self.leaves: frozenset[str] = frozenset(own).union(*(part.leaves for part in self.parts))
         """The texts of the numbers that it is computed from, and that are not computed themselves."""
 
