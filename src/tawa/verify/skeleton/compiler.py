@@ -302,8 +302,8 @@ class _Compiler:
         self._control[op.name](op)
         if quiet:
             self.quiet.append((self.code.part, at))
-            self.code.patch(at, 1, len(self.code.part.code))
-            self.code.patch(at, 2, tuple((self.code.use(it), it) for it in results))
+            code = self.code.part.code
+            code[at] = (Code.QUIET, len(code), tuple((self.code.use(it), it) for it in results))
 
     def _is_shared(self, value: Value) -> bool:
         """Whether a value is a number that partitions share if they compute it alike."""
