@@ -53,9 +53,9 @@ from tawa.transforms.tensor_memory.issue_ahead import IssueAhead
 from tawa.transforms.tensor_memory.read_dots import ReadDots
 from tawa.transforms.tensor_memory.share_buffers import ShareBuffers
 from tawa.transforms.tensor_memory.store_operands import StoreOperands
-from tawa.transforms.ttir.fold_conditions import FoldConditions
-from tawa.transforms.ttir.join_loads import JoinLoads
-from tawa.transforms.ttir.structure_flow import StructureFlow
+from tawa.transforms.ttir.kernel.fold_conditions import FoldConditions
+from tawa.transforms.ttir.kernel.join_loads import JoinLoads
+from tawa.transforms.ttir.kernel.structure_flow import StructureFlow
 from tawa.transforms.ttir.unit_strides import AssumeUnitStrides
 
 KERNEL = (

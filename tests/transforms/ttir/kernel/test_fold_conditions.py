@@ -6,7 +6,7 @@ import pytest
 
 from tawa.dialects import structure_rules
 from tawa.ir import Module, parse_module, print_module, verify_structure
-from tawa.transforms.ttir.fold_conditions import FoldConditions
+from tawa.transforms.ttir.kernel.fold_conditions import FoldConditions
 
 POINTERS, MASK, TILE = "tensor<64x!tt.ptr<f32>>", "tensor<64xi1>", "tensor<64xf32>"
 LOADED = f"({POINTERS}, {MASK}, {TILE}) -> {TILE}"

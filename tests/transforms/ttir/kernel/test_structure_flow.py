@@ -12,7 +12,7 @@ from tawa.dialects import structure_rules
 from tawa.dialects.tt import FuncOp
 from tawa.ir import Module, parse_module, print_module, verify_structure
 from tawa.sim import simulate
-from tawa.transforms.ttir.structure_flow import StructureFlow
+from tawa.transforms.ttir.kernel.structure_flow import StructureFlow
 from tests.support.sample import seeds
 
 FUNCTION = """"builtin.module"() ({

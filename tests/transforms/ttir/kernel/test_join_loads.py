@@ -8,7 +8,7 @@ import pytest
 from tawa.dialects import structure_rules
 from tawa.ir import Module, copy_module, parse_module, print_module, verify_structure
 from tawa.sim import simulate
-from tawa.transforms.ttir.join_loads import JoinLoads
+from tawa.transforms.ttir.kernel.join_loads import JoinLoads
 
 NUMBERS, MASK, TILE, POINTERS = "tensor<8xi32>", "tensor<8xi1>", "tensor<8xf32>", "tensor<8x!tt.ptr<f32>>"
 HINTS = "boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32"
