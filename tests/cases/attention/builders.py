@@ -24,6 +24,8 @@ SCALE = {64: 0.125, 96: 0.10206207, 128: 0.08838835, 192: 0.07216878, 256: 0.062
 """The inverse square root of each head dimension."""
 PROBLEM = {"B": 2, "H": 2, "HK": 2, "SQ": 384, "SK": 384}
 SOFTCAP = 5.0
+TOGETHER = 3
+"""Heads that start together: more than there are, or not a divisor of their number."""
 
 
 def box(dim: int) -> int:
@@ -110,11 +112,12 @@ def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim
                  tile: tuple[int, int, int] | None = None, window: int = 0, alibi: bool = False, softcap: bool = False,
                  lse: bool = True, top_left: bool = False, expect: Expectation = SPECIALISED,
                  tags: str = "", reordered: bool = False, rows: bool = False, factors: bool = False,
-                 **sizes: int) -> Specimen:  # fmt: skip
+                 together: int = 0, **sizes: int) -> Specimen:  # fmt: skip
     """One of the FORMS; `sizes` over those of PROBLEM. top_left: the first query lines up with the first key.
 
     reordered: V has its keys in the order of `tawa.ops.kernels.attention.reordered`. rows: V in fp8 is stored as rows,
-    as in other types. factors: of Q, K and V, by batch and key head.
+    as in other types. factors: of Q, K and V, by batch and key head. together: heads that start together; 0: the order
+    of the grid.
     """
     kernel, grid = FORMS[form]
     bm, bn, warps = tile or tile_for(dim)
@@ -127,6 +130,7 @@ def forward_case(name: str, form: str = "two_loops", *, dtype: str = "fp16", dim
         "lse_ptr": Pointer("lse") if lse else Absent(),
         "slopes_ptr": Pointer("slopes") if alibi else Absent(),
         **({"HEADS": Number("B*H")} if form == "persistent" else {}),
+        **({"together": Number(together) if together else Absent()} if form == "two_loops" else {}),
         **numbers("H", "SQ", "SK"),
         "diagonal": Number("DIAGONAL"),
         "scale": Number(SCALE[dim]),
@@ -294,6 +298,7 @@ def ragged_case(name: str, queries: tuple[int, ...], keys: tuple[int, ...], *, d
         "o_desc": ragged_descriptor("o", "BM", heads, dim),
         "lse_ptr": Pointer("lse"),
         "items_ptr": Pointer("items"),
+        "together": Number(TOGETHER),
         "H": Number("H"),
         "TOTAL_Q": Number("SQ"),
         "scale": Number(SCALE[dim]),
@@ -551,6 +556,7 @@ def packed_backward_case(name: str, kind: str, queries: tuple[int, ...], keys: t
         "lse_ptr": Pointer("lse"),
         "delta_ptr": Pointer("delta"),
         "items_ptr": Pointer("items"),
+        "together": Number(TOGETHER),
         **numbers("SP"),
         "scale": Number(SCALE[dim]),
         "softcap": Number(SOFTCAP),

@@ -39,8 +39,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
+from tawa.ops.attention_ops.mask import MaskKind
 from tawa.ops.calls.tables import plan
 
 LEAST_BOX = 64
@@ -66,6 +67,7 @@ class Tile:
     least: int = 0
     transposes_v: bool = False
     owned: bool = False
+    in_order: bool = False
 
 
 Choice = tuple[Tile, ...]
@@ -73,10 +75,6 @@ Choice = tuple[Tile, ...]
 
 One that transposes V stands behind the one for other V.
 """
-
-
-MaskKind = Literal["full", "causal", "window"]
-"""Every row of queries sees all keys; a causal mask without a window; a window, causal or not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,32 @@ def factor(factors_ptr, b, h, STRIDE_B, STRIDE_H):
 
 
 @triton.jit
+def longest_first(place, tiles, heads, together):
+    """The head and the tile at a place in an order of all tiles of all heads, if tile 0 takes longest.
+
+    Heads are taken `together` at a time. Of these the longest tiles come first, so that short ones are left for the
+    end.
+    """
+    first = place // (together * tiles) * together
+    within = place % (together * tiles)
+    size = min(heads - first, together)
+    return first + within % size, within // size
+
+
+@triton.jit
+def started(together):
+    """The head and the tile of a program, for a Plan by which programs start in their order; see `longest_first`.
+
+    together: None: the tiles of a head start after those of the head before. Grid: tiles, heads of all batches.
+    """
+    tile, head = tl.program_id(0), tl.program_id(1)
+    if together is not None:
+        tiles = tl.num_programs(0)
+        head, tile = longest_first(head * tiles + tile, tiles, tl.num_programs(1), together)
+    return head, tile
+
+
+@triton.jit
 def key_range(m, diagonal, SK, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
     """The keys that the rows m .. m + BM - 1 see.
 
