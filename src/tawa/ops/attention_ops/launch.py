@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from tawa.ops.attention_ops.mask import Mask
-from tawa.ops.attention_ops.order import heads_together, steps_of_queries
+from tawa.ops.attention_ops.order import heads_in_pairs, heads_together, steps_of_queries
 from tawa.ops.attention_ops.tensors import for_tma, is_like_a_copy, new_like, rows_box
 from tawa.ops.attention_ops.tiles import ELSEWHERE, HOPPER, Boxes, Tile, Tiles, box_of, forward_tile
 from tawa.ops.calls.checks import check_capability
@@ -35,6 +35,7 @@ LENGTHS = (
     "diagonal",
     "TOTAL_Q",
     "together",
+    "PAIRED",
     "S",
     "MORE",
     "TABLE",
@@ -121,12 +122,13 @@ class Forward:
         if self.two_of_v:
             made += [rows_box(x, rows, boxes.of_v) for x, rows in ((v, tile.BN), (o, tile.BM))]
         strides = [stride for it in factors for stride in ((0, 0) if it is None else it.stride())]
-        first = grid[1]
-        if not tile.persistent:
+        if tile.persistent:
+            first = grid[1], heads_in_pairs(tile, *grid, q.device)
+        else:
             lengths = steps_of_queries(grid[0], tile.BM, tile.BN, keys, mask)
-            first = heads_together(lengths[::-1], grid[1], q.device) if tile.in_order and mask.causal else None
+            first = (heads_together(lengths[::-1], grid[1], q.device) if tile.in_order and mask.causal else None,)
         numbers = (
-            first, heads, queries, keys, mask.diagonal, scale, softcap or 1.0,
+            *first, heads, queries, keys, mask.diagonal, scale, softcap or 1.0,
             *(() if two else strides),
         )  # fmt: skip
         constants = {

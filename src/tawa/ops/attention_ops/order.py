@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 
 from tawa.ops.attention_ops.mask import Mask
+from tawa.ops.attention_ops.tiles import Tile
 from tawa.ops.calls.devices import multiprocessors
 from tawa.ops.calls.tables import blocks
 
@@ -63,6 +64,16 @@ def heads_together(lengths: Sequence[int], heads: int, device: torch.device) -> 
         return makespan(times, processors) * processors / sum(times)
 
     return min(range(wave // 2 + 1, wave + 1), key=end)
+
+
+def heads_in_pairs(tile: Tile, tiles: int, heads: int, device: torch.device) -> int:
+    """The heads whose tiles the persistent kernel takes in pairs.
+
+    Pairs of equal length end together only if their number suits that of the SMs. From a counter, the tiles of about
+    two waves therefore come one by one.
+    """
+    alone = blocks(SECTION_WAVES * multiprocessors(device), tiles) if tile.from_counter else 0
+    return max(0, heads - alone)
 
 
 def heads_of_section(shares: int, heads: int, device: torch.device) -> int:

@@ -37,6 +37,7 @@ as 99 KiB of shared memory and no TMA; stock Triton runs smaller tiles there.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -68,6 +69,11 @@ class Tile:
     transposes_v: bool = False
     owned: bool = False
     in_order: bool = False
+
+    @property
+    def from_counter(self) -> bool:
+        """Whether programs take their tiles from a counter."""
+        return json.loads(dict(self.options).get("plan", "{}")).get("tiles") == "dynamic"
 
 
 Choice = tuple[Tile, ...]
